@@ -1,0 +1,143 @@
+//! The lease clock: it counts suspend, and it is a value that tests replace.
+//!
+//! The only file that reads a clock; `clippy.toml` keeps clock reads out of every other one.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A source of [`Instant`]s.
+///
+/// [`Clock::system`] counts the time in which the machine was suspended; std's `Instant` does not
+/// (on Linux it is `CLOCK_MONOTONIC`), so a laptop that slept would believe in a dead lease.
+/// A paused virtual machine may still be invisible to every clock in it.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System,
+    Manual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// The operating system's clock that counts suspend (`CLOCK_BOOTTIME` on Linux).
+    pub const fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// A clock that stands still until [`Clock::advance`] moves it: for tests and simulations.
+    pub fn manual() -> Self {
+        // Not zero, so that "an hour ago" exists.
+        Self(Source::Manual(Arc::new(AtomicU64::new(86_400_000_000_000))))
+    }
+
+    /// The present instant.
+    pub fn now(&self) -> Instant {
+        match &self.0 {
+            Source::System => system_now(),
+            Source::Manual(nanos) => Instant(nanos.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// Moves a [manual](Clock::manual) clock forward; the system's clock ignores it.
+    pub fn advance(&self, by: Duration) {
+        if let Source::Manual(nanos) = &self.0 {
+            nanos.fetch_add(nanos_of(by), Ordering::SeqCst);
+        }
+    }
+}
+
+/// Wall-clock time in microseconds since 1970: seeds fencing counters, decides no lease.
+pub fn wall_micros() -> u64 {
+    #[allow(clippy::disallowed_methods)] // the one place that may
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// An instant of a [`Clock`], with nanoseconds. Instants of different clocks do not compare.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// Before every instant that a clock gives: "nothing is known to hold".
+    pub const NEVER: Self = Self(0);
+
+    /// The time from `earlier` to `self`, zero if that is negative.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_add(nanos_of(rhs)))
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Self;
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos_of(rhs)))
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Duration::from_nanos(self.0))
+    }
+}
+
+fn nanos_of(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn system_now() -> Instant {
+    from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Boottime))
+}
+
+/// Elsewhere the monotonic clock; docs/SAFETY.md A2 says what that leaves open.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn system_now() -> Instant {
+    from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
+}
+
+fn from_timespec(t: rustix::time::Timespec) -> Instant {
+    let secs = u64::try_from(t.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(t.tv_nsec).unwrap_or(0);
+    Instant(secs.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_clock_goes_forward() {
+        let clock = Clock::system();
+        let first = clock.now();
+        assert!(clock.now() >= first);
+        assert!(first > Instant::NEVER);
+    }
+
+    #[test]
+    fn a_manual_clock_moves_only_when_told_and_for_all_its_clones() {
+        let clock = Clock::manual();
+        let twin = clock.clone();
+        let before = twin.now();
+        clock.advance(Duration::from_secs(3));
+        assert_eq!(twin.now().since(before), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn differences_and_sums_saturate() {
+        let now = Clock::manual().now();
+        assert_eq!(now.since(now + Duration::from_secs(1)), Duration::ZERO);
+        assert_eq!(Instant::NEVER - Duration::from_secs(1), Instant::NEVER);
+        assert!(now + Duration::MAX > now);
+    }
+}

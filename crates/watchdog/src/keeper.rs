@@ -1,0 +1,297 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::schedule::{Due, Schedule, Terms};
+use crate::{Clock, Instant, Loss, Standing};
+
+/// A lease that a [`Keeper`] can keep.
+pub trait Leased: Send + Sync + 'static {
+    /// Unique among the leases of one keeper.
+    fn id(&self) -> u64;
+    /// Whether it stands.
+    fn standing(&self) -> &Standing;
+    /// How it is to be kept.
+    fn terms(&self) -> Terms;
+}
+
+/// What a renewal round found out about one lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// It now stands until then; the same instant as before if nothing was heard.
+    Until(Instant),
+    /// Definitely not ours any more.
+    Gone,
+    /// No answer: neither lost nor renewed. The local clock decides.
+    Unknown,
+}
+
+/// Asks the lessor to renew and to release. The keeper polls the futures on its own thread.
+pub trait Renewer: Send + Sync + 'static {
+    /// The leases it knows.
+    type Lease: Leased;
+
+    /// Renews each for so long; one answer per lease, in order. Must end within a bound.
+    fn renew(
+        &self,
+        batch: Vec<(Arc<Self::Lease>, Duration)>,
+    ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>>;
+
+    /// Gives back a lease that nobody holds any more. Must end within a bound.
+    fn release(&self, lease: Arc<Self::Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// Keeps leases: renews them in time, tells loss, releases what was dropped.
+///
+/// One per `Locker`, on a thread of its own, so that a blocked runtime loses no lock. The thread
+/// ends when the last handle is dropped and all releases are done.
+pub struct Keeper<R: Renewer> {
+    shared: Arc<Shared<R>>,
+}
+
+struct Shared<R: Renewer> {
+    clock: Clock,
+    renewer: R,
+    state: Mutex<State<R::Lease>>,
+    wake: Notify,
+}
+
+struct State<L> {
+    schedule: Schedule,
+    leases: HashMap<u64, Arc<L>>,
+    releases: Vec<Arc<L>>,
+    /// Releases under way.
+    releasing: usize,
+    flushes: Vec<oneshot::Sender<()>>,
+    /// When the thread wakes by itself; later additions need not wake it.
+    planned: Option<Instant>,
+    closed: bool,
+}
+
+impl<R: Renewer> Keeper<R> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread or no event queue.
+    pub fn start(clock: Clock, renewer: R) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let shared = Arc::new(Shared {
+            clock,
+            renewer,
+            state: Mutex::new(State::default()),
+            wake: Notify::new(),
+        });
+        let thread = shared.clone();
+        std::thread::Builder::new()
+            .name("quorumlock-keeper".into())
+            .spawn(move || runtime.block_on(thread.run()))?;
+        Ok(Self { shared })
+    }
+
+    /// Renews `lease` from now on, until [`Keeper::forget`], [`Keeper::release`] or its loss.
+    pub fn keep(&self, lease: &Arc<R::Lease>) {
+        let now = self.shared.clock.now();
+        let mut state = self.shared.state();
+        state.schedule.add(lease.id(), lease.terms(), now);
+        state.leases.insert(lease.id(), lease.clone());
+        let sooner = match (state.schedule.next(), state.planned) {
+            (Some(next), Some(planned)) => next < planned,
+            _ => true,
+        };
+        drop(state);
+        if sooner {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Renews it no more: its holder releases it himself. False if it was given up already; then
+    /// it is being released.
+    pub fn forget(&self, lease: &R::Lease) -> bool {
+        self.shared.state().forget(lease.id())
+    }
+
+    /// Renews it no more and releases it on the keeper's thread, unless it was given up already.
+    pub fn release(&self, lease: Arc<R::Lease>) {
+        let mut state = self.shared.state();
+        if state.forget(lease.id()) {
+            state.releases.push(lease);
+            drop(state);
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Waits until every release handed over so far is done.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the releases go on.
+    pub async fn flush(&self) {
+        let (done, wait) = oneshot::channel();
+        self.shared.state().flushes.push(done);
+        self.shared.wake.notify_one();
+        // An error means that the thread is gone, and with it whatever could be waited for.
+        let _ = wait.await;
+    }
+
+    /// How many leases are kept.
+    pub fn len(&self) -> usize {
+        self.shared.state().schedule.len()
+    }
+
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<R: Renewer> Drop for Keeper<R> {
+    fn drop(&mut self) {
+        self.shared.state().closed = true;
+        self.shared.wake.notify_one();
+    }
+}
+
+impl<R: Renewer> fmt::Debug for Keeper<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("kept", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// One call to the lessor renews at most so many leases.
+const BATCH: usize = 100;
+
+impl<R: Renewer> Shared<R> {
+    async fn run(self: Arc<Self>) {
+        loop {
+            let (acts, releases, sleep) = {
+                let now = self.clock.now();
+                let mut state = self.state();
+                let acts = state.schedule.due(now, BATCH);
+                let releases = std::mem::take(&mut state.releases);
+                state.releasing += releases.len();
+                state.settle_flushes();
+                if state.closed && acts.is_empty() && state.releasing == 0 {
+                    return;
+                }
+                state.planned = state.schedule.next();
+                (acts, releases, state.planned.map(|at| at.since(now)))
+            };
+            let more = acts.len() == BATCH;
+            self.act(acts);
+            for lease in releases {
+                let this = self.clone();
+                tokio::spawn(async move {
+                    this.renewer.release(lease).await;
+                    this.state().releasing -= 1;
+                    this.wake.notify_one();
+                });
+            }
+            if more {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            // The timer only wakes us; whether a lease stands is decided by reading the clock.
+            let sleep = async {
+                match sleep {
+                    Some(time) => tokio::time::sleep(time).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.wake.notified() => {}
+                () = sleep => {}
+            }
+        }
+    }
+
+    fn act(self: &Arc<Self>, acts: Vec<Due>) {
+        let mut batch = Vec::new();
+        {
+            let mut state = self.state();
+            for act in acts {
+                match act {
+                    Due::Renew(id, lease) => {
+                        batch.extend(state.leases.get(&id).map(|l| (l.clone(), lease)));
+                    }
+                    Due::End(id, loss) => {
+                        // Whoever holds it is told now; its nodes are cleaned up all the same.
+                        if let Some(lease) = state.leases.remove(&id) {
+                            lease.standing().end(loss);
+                            state.releases.push(lease);
+                            self.wake.notify_one();
+                        }
+                    }
+                }
+            }
+        }
+        if !batch.is_empty() {
+            tokio::spawn(self.clone().renew(batch));
+        }
+    }
+
+    async fn renew(self: Arc<Self>, batch: Vec<(Arc<R::Lease>, Duration)>) {
+        let leases: Vec<_> = batch.iter().map(|(lease, _)| lease.clone()).collect();
+        let answers = self.renewer.renew(batch).await;
+        let now = self.clock.now();
+        let mut state = self.state();
+        for (lease, answer) in leases.into_iter().zip(answers) {
+            let loss = match answer {
+                Renewal::Unknown => continue,
+                Renewal::Until(until) => match lease.standing().renew(until) {
+                    Ok(()) => {
+                        state.schedule.renewed(lease.id(), until, now);
+                        continue;
+                    }
+                    Err(loss) => loss,
+                },
+                Renewal::Gone => Loss::Gone,
+            };
+            lease.standing().end(loss);
+            // Released in the meantime? Then somebody else cleans up.
+            if state.forget(lease.id()) {
+                state.releases.push(lease);
+            }
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<R::Lease>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L> State<L> {
+    fn forget(&mut self, id: u64) -> bool {
+        self.leases.remove(&id);
+        self.schedule.remove(id)
+    }
+
+    fn settle_flushes(&mut self) {
+        if self.releasing == 0 && self.releases.is_empty() {
+            for done in self.flushes.drain(..) {
+                let _ = done.send(());
+            }
+        }
+    }
+}
+
+impl<L> Default for State<L> {
+    fn default() -> Self {
+        Self {
+            schedule: Schedule::default(),
+            leases: HashMap::new(),
+            releases: Vec::new(),
+            releasing: 0,
+            flushes: Vec::new(),
+            planned: None,
+            closed: false,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+use std::time::Duration;
+
+use crate::Instant;
+
+/// How many of `n` nodes are a majority: `n / 2 + 1`, and 1 of 1.
+pub const fn quorum_of(n: usize) -> usize {
+    n / 2 + 1
+}
+
+/// The instant until which a node surely holds what was asked of it at `asked` for `ttl`.
+///
+/// `asked` is the instant **before the command entered our own queue**, never that of the reply.
+/// `rho` bounds how much faster the node's clock may run than ours; 2 ms more are for the
+/// granularity of Redis's expiry (redis.io, "Distributed Locks": clock drift).
+pub fn expiry(asked: Instant, ttl: Duration, rho: f64) -> Instant {
+    const GRANULARITY: Duration = Duration::from_millis(2);
+    asked + ttl.mul_f64((1.0 - rho).clamp(0.0, 1.0)) - GRANULARITY
+}
+
+/// Per node the instant until which it surely holds our nonce; [`Instant::NEVER`] if nothing is
+/// known. The lease is valid until the q-th largest of them: one formula for acquisition, partial
+/// renewal, repair and a single node (safety.md, per-node lemma).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    held_until: Vec<Instant>,
+}
+
+impl Window {
+    /// A window over `nodes` nodes of which nothing is known.
+    pub fn shut(nodes: usize) -> Self {
+        Self { held_until: vec![Instant::NEVER; nodes] }
+    }
+
+    /// The node answered yes: it holds our nonce at least until `until`. Never shortens.
+    pub fn holds(&mut self, node: usize, until: Instant) {
+        let at = &mut self.held_until[node];
+        *at = until.max(*at);
+    }
+
+    /// The node answered a definite no (missing, foreign): it counts for nothing, at once.
+    pub fn holds_not(&mut self, node: usize) {
+        self.held_until[node] = Instant::NEVER;
+    }
+
+    /// Until when the lease is valid: the q-th largest per-node instant.
+    pub fn until(&self) -> Instant {
+        let mut sorted = self.held_until.clone();
+        let q = quorum_of(sorted.len());
+        *sorted.select_nth_unstable_by(q - 1, |a, b| b.cmp(a)).1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Clock;
+
+    fn at(secs: u64) -> Instant {
+        Instant::NEVER + Duration::from_secs(secs)
+    }
+
+    #[test]
+    fn validity_is_the_qth_largest() {
+        let mut w = Window::shut(5);
+        assert_eq!(w.until(), Instant::NEVER);
+        for (node, secs) in [(0, 9), (1, 7)] {
+            w.holds(node, at(secs));
+        }
+        assert_eq!(w.until(), Instant::NEVER, "two of five are no majority");
+        w.holds(4, at(5));
+        assert_eq!(w.until(), at(5));
+        w.holds(3, at(8));
+        assert_eq!(w.until(), at(7));
+        w.holds_not(0);
+        assert_eq!(w.until(), at(5), "a definite no drops the vote at once");
+    }
+
+    #[test]
+    fn one_node_is_a_quorum_of_one() {
+        let mut w = Window::shut(1);
+        w.holds(0, at(3));
+        assert_eq!(w.until(), at(3));
+        w.holds(0, at(2));
+        assert_eq!(w.until(), at(3), "a late older answer never shortens");
+    }
+
+    #[test]
+    fn expiry_counts_from_the_ask_and_subtracts_drift() {
+        let asked = Clock::manual().now();
+        let until = expiry(asked, Duration::from_secs(10), 0.01);
+        assert_eq!(until.since(asked), Duration::from_millis(9_898));
+        assert!(expiry(asked, Duration::from_millis(1), 0.01) < asked, "too short to be valid");
+    }
+}
