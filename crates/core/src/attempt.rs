@@ -1,0 +1,105 @@
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use crate::{Answer, Collect, Denial, Fence, Lane, Node, ReplyTo, Silence, Term, Vote};
+
+/// One acquire request to one node. Unless [kept](Attempt::keep), everything that it might have
+/// been granted is released when it is dropped, late grants included.
+pub(crate) struct Attempt<N: Node>(Arc<Shared<N>>);
+
+struct Shared<N> {
+    node: Arc<N>,
+    term: Term,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    answer: Option<Answer<Vote>>,
+    waker: Option<Waker>,
+    kept: bool,
+    abandoned: bool,
+}
+
+impl<N: Node> Attempt<N> {
+    pub(crate) fn post(node: Arc<N>, term: Term, floor: Fence) -> Self {
+        let shared = Arc::new(Shared { node, term, state: Mutex::default() });
+        shared.node.acquire(&shared.term, floor, ReplyTo::new(shared.clone(), 0));
+        Self(shared)
+    }
+
+    /// The node's answer.
+    pub(crate) async fn answer(&self) -> Answer<Vote> {
+        poll_fn(|cx| {
+            let mut state = self.0.state();
+            match &state.answer {
+                Some(answer) => Poll::Ready(answer.clone()),
+                None => {
+                    state.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// From now on somebody else owns what was granted.
+    pub(crate) fn keep(self) {
+        self.0.state().kept = true;
+    }
+}
+
+impl<N: Node> Drop for Attempt<N> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if state.kept {
+            return;
+        }
+        state.abandoned = true;
+        let release = state.answer.as_ref().is_none_or(might_be_granted);
+        drop(state);
+        if release {
+            self.0.release();
+        }
+    }
+}
+
+impl<N: Node> Shared<N> {
+    /// On the acquire's connection, so that it cannot overtake it (H17).
+    fn release(&self) {
+        self.node.release(&self.term, Lane::Work, ReplyTo::nobody());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
+    fn collect(&self, _from: usize, answer: Answer<Vote>) {
+        let mut state = self.state();
+        if state.abandoned {
+            drop(state);
+            if might_be_granted(&answer) {
+                self.release();
+            }
+            return;
+        }
+        state.answer = Some(answer);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Everything but a definite refusal. An error of the server may have come after its first write.
+pub fn might_be_granted<T>(answer: &Answer<T>) -> bool {
+    match answer {
+        Answer::Yes(_) | Answer::No(Denial::Refused(_)) | Answer::Silent(Silence::Maybe(_)) => true,
+        Answer::No(Denial::Busy(_) | Denial::Gone | Denial::Config(_))
+        | Answer::Silent(Silence::Never(_)) => false,
+    }
+}

@@ -1,0 +1,143 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+
+use crate::ConfigError;
+
+/// 128 fresh random bits for each acquisition, from the operating system: not from a generator in
+/// this process, which a cloned machine would share with its twin (safety.md H20).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Nonce(u128);
+
+impl Nonce {
+    /// A fresh one.
+    ///
+    /// # Errors
+    /// [`ConfigError::System`] when the operating system has no random numbers.
+    pub fn fresh() -> Result<Self, ConfigError> {
+        let mut bytes = [0; 16];
+        SysRng
+            .try_fill_bytes(&mut bytes)
+            .map_err(|e| ConfigError::System { what: "random numbers", why: e.to_string() })?;
+        Ok(Self(u128::from_ne_bytes(bytes)))
+    }
+
+    /// A given one: for tests and simulations.
+    pub const fn from_u128(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// In the form `8-4-4-4-12` of hexadecimal digits, as Redisson's client ids.
+    pub fn hyphenated(self) -> impl fmt::Display {
+        uuid::Uuid::from_u128(self.0).hyphenated()
+    }
+}
+
+/// 32 hexadecimal digits.
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nonce({self})")
+    }
+}
+
+/// A fencing token: the later of two holders of one name has the larger one.
+///
+/// Send it with every write; the resource must refuse a token that is smaller than one it has
+/// seen, and a holder must claim (write its token) before it reads. A single node keeps the order
+/// while its counter lives; a quorum while a majority's counters do (docs/SAFETY.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(u64);
+
+impl Fence {
+    /// Below every token.
+    pub const NONE: Self = Self(0);
+
+    /// A token read back from where it was stored.
+    pub const fn new(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl From<Fence> for u64 {
+    fn from(fence: Fence) -> Self {
+        fence.0
+    }
+}
+
+/// Who holds a name, as the nodes say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// What stands on the node: the nonce of that acquisition, in its wire's form.
+    pub id: String,
+    /// How long the lease lasts unless renewed; `None` if the key has no expiry.
+    pub remaining: Option<Duration>,
+    /// How many holds share the lease.
+    pub holds: u32,
+}
+
+impl Holder {
+    /// For lessors.
+    pub fn new(id: String, remaining: Option<Duration>, holds: u32) -> Self {
+        Self { id, remaining, holds }
+    }
+}
+
+/// Who re-enters: locks taken through the same owner (and its clones) share one lease.
+///
+/// Explicit, because a task moves between threads: two `lock("x")` without an owner exclude each
+/// other.
+#[derive(Clone, Debug)]
+pub struct Owner(Arc<u64>);
+
+impl Owner {
+    /// A new owner, different from all others.
+    pub fn new() -> Self {
+        Self(Arc::new(next_id()))
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        *self.0
+    }
+}
+
+impl Default for Owner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PartialEq for Owner {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Owner {}
+
+/// Unique in this process.
+pub(crate) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

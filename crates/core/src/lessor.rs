@@ -1,0 +1,166 @@
+//! The seam: what a lock needs from whoever grants leases.
+//!
+//! A [`Lessor`] is what a `Locker` talks to: one Redis master, or a quorum of them. A [`Node`] is
+//! one voter: it takes requests without waiting and answers each exactly once. A simulated node
+//! implements the same trait as the real one.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock_watchdog::{Instant, Renewal};
+
+use crate::{ConfigError, Error, Fence, Holder, Name, NodeReport, Nonce, ReplyTo};
+
+/// What is asked of a node: to hold `nonce` at `name` for `ttl`.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// The lock.
+    pub name: Name,
+    /// This acquisition. Nodes match nonces, never owners, so that a late request of an abandoned
+    /// attempt can hurt nobody.
+    pub nonce: Nonce,
+    /// What the node keeps without news from us.
+    pub ttl: Duration,
+    /// How many guards share the lease: an absolute count, so that a repeated request cannot
+    /// inflate it (Redisson #7367).
+    pub holds: u32,
+}
+
+/// Which connection carries a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// The callers' connection, on their runtime.
+    Work,
+    /// The watchdog's own, on its own thread: a flood of acquisitions delays no renewal.
+    Keep,
+}
+
+/// A node's answer: yes, a definite no, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer<T> {
+    /// Done.
+    Yes(T),
+    /// Definitely not done.
+    No(Denial),
+    /// No answer.
+    Silent(Silence),
+}
+
+/// A definite no.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Denial {
+    /// Another nonce holds the name; its remaining lease, if it has one and the node said so.
+    Busy(Option<Duration>),
+    /// The name is not held by this nonce (any more).
+    Gone,
+    /// The call or set-up is wrong: no use in asking again.
+    Config(ConfigError),
+    /// The server refused the command (out of memory, no permission, read-only replica, ...).
+    Refused(NodeReport),
+}
+
+/// No answer, and whether the request may have been carried out all the same.
+///
+/// `Maybe` counts as not granted in the vote and as granted in the clean-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// It cannot have happened: the request never left.
+    Never(NodeReport),
+    /// It left; nobody knows.
+    Maybe(NodeReport),
+}
+
+impl Silence {
+    /// What the node did.
+    pub fn report(&self) -> &NodeReport {
+        match self {
+            Self::Never(report) | Self::Maybe(report) => report,
+        }
+    }
+}
+
+/// One node's yes to an acquisition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vote {
+    /// Until when the node surely holds the nonce, on our clock.
+    pub until: Instant,
+    /// The value of its fencing counter after this grant.
+    pub fence: Fence,
+}
+
+/// One voter: a Redis server, or a simulated one.
+///
+/// Requests are queued and written in order per [`Lane`]; nothing waits. Each [`ReplyTo`] is
+/// answered exactly once, late answers included: a straggler's grant is still a vote.
+pub trait Node: Send + Sync + 'static {
+    /// Its URL without user and password, for people.
+    fn label(&self) -> &str;
+    /// Take the name if it is free, or say who holds it. The fencing counter rises above `floor`.
+    fn acquire(&self, term: &Term, floor: Fence, to: ReplyTo<Answer<Vote>>);
+    /// Raise the fencing counter to at least `fence`, only while the nonce is still held.
+    fn raise(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<()>>);
+    /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
+    fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
+    /// Give back: true if the nonce was still held.
+    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<bool>>);
+    /// Who holds the name?
+    fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>);
+    /// Free the name, whoever holds it, and bump its fencing counter: true if it was held.
+    fn force_release(&self, name: &Name, to: ReplyTo<Answer<bool>>);
+    /// Tells `to` when the name may be free now: at each release, and whenever news may have been
+    /// missed (the first time and after each new connection). Ends when the result is dropped.
+    fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<()>>, from: usize) -> Listening;
+}
+
+/// Terms in one [`Node::renew`] at most.
+pub const MOST_PER_CALL: usize = 100;
+
+/// Keeps a subscription while it lives.
+pub type Listening = Box<dyn Any + Send + Sync>;
+
+/// A future of a [`Lessor`].
+pub type Asked<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What a lessor granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Until when the lease stands: the q-th largest of the nodes' instants.
+    pub until: Instant,
+    /// The fencing token.
+    pub fence: Fence,
+}
+
+/// The outcome of an acquisition that broke no rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Acquired {
+    /// Ours.
+    Yes(Grant),
+    /// Somebody else's; when enough nodes may be free, if they said so.
+    Busy(Option<Duration>),
+}
+
+/// Whoever grants leases. Everything above it (guards, waiting, watchdog, blocking API) is the
+/// same for one node and for a quorum.
+///
+/// Every future ends within the answer timeout, whatever the nodes do. Dropping one leaves nothing
+/// behind: what might have been granted is released.
+pub trait Lessor: Send + Sync + 'static {
+    /// How many nodes there are: their indices in [`Lessor::listen`].
+    fn nodes(&self) -> usize;
+    /// One attempt, with a fresh nonce.
+    fn acquire(&self, term: Term) -> Asked<Result<Acquired, Error>>;
+    /// Lengthens; one answer per term.
+    fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>>;
+    /// Gives back. The requests are queued before this returns; the future only waits for the
+    /// answers. True if it was still held.
+    fn release(&self, term: Term, lane: Lane) -> Asked<Result<bool, Error>>;
+    /// Who holds the name?
+    fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>>;
+    /// Frees the name, whoever holds it.
+    fn force_release(&self, name: Name) -> Asked<Result<bool, Error>>;
+    /// As [`Node::listen`], for each node with its index.
+    fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<()>>) -> Listening;
+}

@@ -1,0 +1,35 @@
+//! The distributed lock on a single Redis node, and the seam on which the quorum is built.
+//!
+//! Users add the crate [quorumlock](https://docs.rs/quorumlock) instead, which re-exports what they
+//! need. From the bottom up:
+//! - [`Node`]: one voter; [`RedisNode`] is a real server.
+//! - [`Lessor`]: whoever grants leases; [`Single`] makes one of one node.
+//! - [`Locker`], [`Guard`], [`Watch`]: what users hold. The same for every lessor.
+
+mod attempt;
+mod error;
+mod ids;
+mod lessor;
+mod lock;
+mod name;
+mod node;
+mod reply;
+mod settings;
+mod single;
+mod wire;
+
+pub use attempt::might_be_granted;
+pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
+pub use ids::{Fence, Holder, Nonce, Owner};
+pub use lessor::{
+    Acquired, Answer, Asked, Denial, Grant, Lane, Lessor, Listening, MOST_PER_CALL, Node, Silence,
+    Term, Vote,
+};
+pub use lock::{Guard, Lock, Locker, TryLock, Watch};
+pub use name::Name;
+pub use node::{RedisNode, redis_nodes};
+pub use quorumlock_watchdog::{Clock, Instant, Loss, Renewal, Window, quorum_of};
+pub use reply::{Collect, MaybeMissing, ReplyTo, Slot};
+pub use settings::Settings;
+pub use single::Single;
+pub use wire::Wire;

@@ -1,0 +1,334 @@
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quorumlock_watchdog::schedule::Terms;
+use quorumlock_watchdog::{Instant, Renewal, Standing, quorum_of};
+
+use super::guard::Guard;
+use super::lease::{Lease, Seat};
+use super::locker::{Inner, Locker};
+use super::owners::Place;
+use super::turns::Turn;
+use super::wake::Wake;
+use crate::ids::next_id;
+use crate::settings::{check_hold, check_wait};
+use crate::{
+    Acquired, Busy, ConfigError, Error, Grant, Lane, Listening, Loss, Name, Nonce, Owner, Term,
+};
+
+/// A lock that is about to be waited for: give it options, then await it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is locked until this is awaited"]
+pub struct Lock {
+    order: Order,
+    wait: Option<Duration>,
+}
+
+/// A lock that is about to be tried: give it options, then await it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is locked until this is awaited"]
+pub struct TryLock {
+    order: Order,
+}
+
+#[derive(Clone, Debug)]
+struct Order {
+    locker: Locker,
+    name: Result<Name, ConfigError>,
+    lease: Duration,
+    hold_at_most: Option<Duration>,
+    owner: Option<Owner>,
+}
+
+macro_rules! options {
+    ($builder:ident) => {
+        impl $builder {
+            /// What Redis keeps without news from us: a dead holder's lock is free after so long.
+            /// Default: the locker's setting (30 s); at least 10 ms, at most `max_lease`.
+            pub fn lease(mut self, lease: Duration) -> Self {
+                self.order.lease = lease;
+                self
+            }
+
+            /// Ends the hold after so long, whatever happens. A hold that is shorter than the
+            /// lease is never renewed: Redisson's explicit `leaseTime`. Default: no limit.
+            pub fn hold_at_most(mut self, limit: Duration) -> Self {
+                self.order.hold_at_most = Some(limit);
+                self
+            }
+
+            /// Re-enters if `owner` holds the lock already; lease and limit stay those of the
+            /// first. Default: nobody, so that two locks exclude each other.
+            pub fn owner(mut self, owner: &Owner) -> Self {
+                self.order.owner = Some(owner.clone());
+                self
+            }
+        }
+    };
+}
+
+options!(Lock);
+options!(TryLock);
+
+impl Lock {
+    pub(super) fn new(locker: &Locker, name: &str) -> Self {
+        Self { order: Order::new(locker, name), wait: None }
+    }
+
+    /// Waits so long at most, then gives [`Error::Busy`]. Default: for ever.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+}
+
+impl TryLock {
+    pub(super) fn new(locker: &Locker, name: &str) -> Self {
+        Self { order: Order::new(locker, name) }
+    }
+}
+
+/// # Errors
+/// [`Error::Busy`] after [`Lock::wait`]; [`Error::Unreachable`] within the answer timeout when too
+/// few nodes answer; [`Error::Config`] for bad input or a name held in another format;
+/// [`Error::Lost`] if the owner's outer hold of the name was lost; [`Error::Closed`].
+///
+/// # Cancel safety
+/// Cancel safe: dropping the future gives up the place in the queue, and what might have been
+/// granted is released.
+impl IntoFuture for Lock {
+    type Output = Result<Guard, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            if let Some(wait) = self.wait {
+                check_wait(wait)?;
+            }
+            let deadline = self.wait.map(|wait| self.order.locker.inner.clock.now() + wait);
+            self.order.acquire(deadline, false).await
+        })
+    }
+}
+
+/// # Errors
+/// As [`Lock`], but a lock that somebody else holds is `None`.
+///
+/// # Cancel safety
+/// As [`Lock`].
+impl IntoFuture for TryLock {
+    type Output = Result<Option<Guard>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            match self.order.acquire(None, true).await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(Error::Busy(_)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+impl Order {
+    fn new(locker: &Locker, name: &str) -> Self {
+        Self {
+            locker: locker.clone(),
+            name: Name::new(name),
+            lease: locker.inner.settings.lease,
+            hold_at_most: None,
+            owner: None,
+        }
+    }
+
+    async fn acquire(self, deadline: Option<Instant>, once: bool) -> Result<Guard, Error> {
+        let inner = self.locker.inner;
+        inner.open()?;
+        let name = self.name?;
+        inner.settings.check_lease(self.lease)?;
+        self.hold_at_most.map_or(Ok(()), check_hold)?;
+        let wanted = Wanted { name, lease: self.lease, hold_at_most: self.hold_at_most };
+        let place = self.owner.map(|owner| inner.owners.place(&owner, &wanted.name));
+        let quest = Quest { inner, wanted, deadline, once };
+        match place {
+            None => Ok(Guard::new(quest.inner.clone(), quest.seek(None).await?)),
+            Some(place) => {
+                // One task of an owner acquires at a time; the others then share what it got.
+                let held = place.held();
+                let mut held = quest.in_time(held.lock()).await?;
+                if let Some(lease) = held.upgrade()
+                    && let Some(guard) = quest.re_enter(lease).await?
+                {
+                    return Ok(guard);
+                }
+                let lease = quest.seek(Some(place)).await?;
+                *held = Arc::downgrade(&lease);
+                Ok(Guard::new(quest.inner, lease))
+            }
+        }
+    }
+}
+
+struct Wanted {
+    name: Name,
+    lease: Duration,
+    hold_at_most: Option<Duration>,
+}
+
+/// One call of `lock` or `try_lock` on its way.
+struct Quest {
+    inner: Arc<Inner>,
+    wanted: Wanted,
+    deadline: Option<Instant>,
+    once: bool,
+}
+
+impl Quest {
+    async fn re_enter(&self, lease: Arc<Lease>) -> Result<Option<Guard>, Error> {
+        if lease.join().is_none() {
+            return Ok(None);
+        }
+        let guard = Guard::new(self.inner.clone(), lease.clone());
+        // Never a silent re-acquire: the outer hold's work is already unprotected.
+        lease.check()?;
+        guard.publish_holds().await?;
+        Ok(Some(guard))
+    }
+
+    /// Takes its turn in this process, then asks the nodes until they grant or time is up.
+    async fn seek(&self, place: Option<Place>) -> Result<Arc<Lease>, Error> {
+        let turns = &self.inner.turns;
+        let turn = match turns.take(&self.wanted.name) {
+            Some(turn) => turn,
+            None if self.once => return Err(self.busy(None)),
+            None => self.in_time(turns.wait(&self.wanted.name)).await?,
+        };
+        let wake = Arc::new(Wake::new(quorum_of(self.inner.lessor.nodes())));
+        let mut listening: Option<Listening> = None;
+        let mut attempts = 0;
+        loop {
+            wake.forget();
+            let term = Term {
+                name: self.wanted.name.clone(),
+                // Fresh at every attempt: replies of two attempts never mix.
+                nonce: Nonce::fresh()?,
+                ttl: self.wanted.ttl(),
+                holds: 1,
+            };
+            let nonce = term.nonce;
+            let asked = self.inner.clock.now();
+            let remaining = match self.inner.lessor.acquire(term).await? {
+                Acquired::Yes(grant) => return Ok(self.granted(asked, nonce, grant, turn, place)),
+                Acquired::Busy(remaining) => remaining,
+            };
+            if self.once || self.left().is_some_and(|left| left.is_zero()) {
+                return Err(self.busy(remaining));
+            }
+            // Subscribing wakes us once more, so that a release in between is not missed.
+            listening
+                .get_or_insert_with(|| self.inner.lessor.listen(&self.wanted.name, wake.clone()));
+            attempts += 1;
+            self.pause(&wake, remaining, attempts).await;
+        }
+    }
+
+    /// Until somebody says that the lock may be free, or its lease has ended, or time is up.
+    async fn pause(&self, wake: &Wake, remaining: Option<Duration>, attempts: u32) {
+        // A foreign lease may claim any length (safety.md H7): look again after one of ours.
+        let expires = remaining.unwrap_or(self.wanted.lease).min(self.wanted.lease);
+        let longest = expires + Duration::from_millis(1);
+        let longest = self.left().map_or(longest, |left| left.min(longest));
+        if tokio::time::timeout(longest, wake.woken()).await.is_ok()
+            && self.inner.lessor.nodes() > 1
+        {
+            // On several nodes equals split the votes again and again unless they spread.
+            let spread = SPREAD * attempts.min(16);
+            let spread = self.left().map_or(spread, |left| left.min(spread));
+            tokio::time::sleep(spread.mul_f64(rand::random_range(0.0..1.0))).await;
+        }
+    }
+
+    fn granted(
+        &self,
+        asked: Instant,
+        nonce: Nonce,
+        grant: Grant,
+        turn: Turn,
+        place: Option<Place>,
+    ) -> Arc<Lease> {
+        let inner = &self.inner;
+        let terms = Terms {
+            lease: self.wanted.ttl(),
+            until: grant.until,
+            hold_until: self.wanted.hold_at_most.map(|limit| asked + limit),
+        };
+        let lease = Arc::new(Lease {
+            id: next_id(),
+            name: self.wanted.name.clone(),
+            nonce,
+            fence: grant.fence,
+            standing: Standing::new(inner.clock.clone(), grant.until),
+            terms,
+            holds: AtomicU32::new(1),
+            seat: Mutex::new(Some(Seat { _turn: turn, _place: place })),
+        });
+        inner.keeper.keep(&lease);
+        lease
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.since(self.inner.clock.now()))
+    }
+
+    async fn in_time<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Error> {
+        match self.left() {
+            None if self.once => {
+                tokio::select! {
+                    biased;
+                    out = waiting => Ok(out),
+                    () = std::future::ready(()) => Err(self.busy(None)),
+                }
+            }
+            None => Ok(waiting.await),
+            Some(left) => tokio::time::timeout(left, waiting).await.map_err(|_| self.busy(None)),
+        }
+    }
+
+    fn busy(&self, remaining: Option<Duration>) -> Error {
+        Busy::new(self.wanted.name.clone(), remaining).into()
+    }
+}
+
+impl Wanted {
+    fn ttl(&self) -> Duration {
+        self.hold_at_most.map_or(self.lease, |limit| limit.min(self.lease))
+    }
+}
+
+/// The step by which retries on several nodes spread.
+const SPREAD: Duration = Duration::from_millis(1);
+
+impl Guard {
+    /// Tells the nodes how many guards share the lease: an absolute count.
+    pub(super) async fn publish_holds(&self) -> Result<(), Error> {
+        let lease = self.lease();
+        let inner = self.inner();
+        let term = lease.term(lease.ttl(inner.clock.now()));
+        match inner.lessor.renew(vec![term], Lane::Work).await.first() {
+            Some(Renewal::Until(until)) => {
+                lease.standing.renew(*until).map_err(|why| lease.lost(why))?;
+            }
+            Some(Renewal::Gone) => {
+                let why = lease.standing.end(Loss::Gone);
+                return Err(lease.lost(why).into());
+            }
+            // Not heard: the watchdog's next renewal carries the count.
+            Some(Renewal::Unknown) | None => {}
+        }
+        Ok(())
+    }
+}

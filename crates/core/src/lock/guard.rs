@@ -1,0 +1,179 @@
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::lease::Lease;
+use super::locker::Inner;
+use crate::{Error, Fence, Lane, Loss, Lost};
+
+/// A held lock. It is renewed until it is unlocked, dropped or lost.
+///
+/// Dropping it hands the release to the watchdog's thread and never blocks; [`Guard::unlock`]
+/// waits for the release and tells whether the lock was still held.
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct Guard {
+    inner: Arc<Inner>,
+    lease: Arc<Lease>,
+    unlocked: bool,
+}
+
+/// A view of a held lock: cloneable, holds nothing.
+#[derive(Clone)]
+pub struct Watch {
+    lease: Arc<Lease>,
+}
+
+macro_rules! views {
+    ($view:ident) => {
+        impl $view {
+            /// The lock's name.
+            pub fn name(&self) -> &str {
+                self.lease.name.as_str()
+            }
+
+            /// The fencing token of this acquisition: send it with every write.
+            pub fn fence(&self) -> Fence {
+                self.lease.fence
+            }
+
+            /// How long the lock is surely ours from now on, even if no node is ever heard of
+            /// again; zero once lost. Computed from the clock at each call.
+            pub fn valid_for(&self) -> Duration {
+                self.lease.standing.valid_for()
+            }
+
+            /// Is the lock ours at this instant? A yes says nothing about the next one: put the
+            /// token into every write.
+            ///
+            /// # Errors
+            /// [`Lost`], for ever after the first time.
+            pub fn check(&self) -> Result<(), Lost> {
+                self.lease.check()
+            }
+
+            /// Waits until the lock is no longer ours; at once if it is not.
+            ///
+            /// Resolves no later than the window shuts, given that the runtime polls it; a blocked
+            /// runtime hears of it late, so check before each step that matters.
+            ///
+            /// # Cancel safety
+            /// Cancel safe.
+            pub async fn lost(&self) -> Lost {
+                self.lease.lost(self.lease.standing.lost().await)
+            }
+
+            /// Whether it is still ours, read without waiting, and for how long.
+            fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($view))
+                    .field("name", &self.lease.name)
+                    .field("fence", &self.lease.fence.get())
+                    .field("valid_for", &self.valid_for())
+                    .finish_non_exhaustive()
+            }
+        }
+
+        impl fmt::Debug for $view {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.describe(f)
+            }
+        }
+    };
+}
+
+views!(Guard);
+views!(Watch);
+
+/// Work is dropped so long before the window shuts, so that a timer which fires late (tokio's has
+/// a granularity of 1 ms) still fires in time.
+const CLOSING: Duration = Duration::from_millis(2);
+
+impl Guard {
+    pub(super) fn new(inner: Arc<Inner>, lease: Arc<Lease>) -> Self {
+        Self { inner, lease, unlocked: false }
+    }
+
+    /// Does `work` while the lock is ours: drops it no later than the window shuts, even when every
+    /// node is silent.
+    ///
+    /// # Errors
+    /// [`Lost`] if the lock was lost first.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work; the lock stays held by the guard.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+        let lost = async {
+            let why = self.lease.standing.lost_within(CLOSING).await;
+            self.lease.lost(self.lease.standing.end(why))
+        };
+        tokio::select! {
+            biased;
+            lost = lost => Err(lost),
+            out = work => Ok(out),
+        }
+    }
+
+    /// A view of the lock for other tasks.
+    pub fn watch(&self) -> Watch {
+        Watch { lease: self.lease.clone() }
+    }
+
+    /// How many guards of the same [`Owner`](crate::Owner) share this lock.
+    pub fn hold_count(&self) -> u32 {
+        self.lease.holds.load(Ordering::SeqCst)
+    }
+
+    /// Releases the lock, or one hold of it if other guards share it.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if it was no longer held; [`Error::Unreachable`] if too few nodes confirmed:
+    /// it is not renewed any more, and free when its lease has ended.
+    ///
+    /// # Cancel safety
+    /// The release is posted at the first poll; dropped before that, it is posted by the drop.
+    pub async fn unlock(mut self) -> Result<(), Error> {
+        self.unlocked = true;
+        let still = self.lease.check();
+        if self.lease.leave() > 0 {
+            still?;
+            return self.publish_holds().await;
+        }
+        let kept = self.inner.keeper.forget(&self.lease);
+        let why = self.lease.standing.end(Loss::Released);
+        if !kept {
+            // Lost: the keeper cleans up.
+            return Err(self.lease.lost(why).into());
+        }
+        let term = self.lease.term(self.lease.terms.lease);
+        let released = self.inner.lessor.release(term, Lane::Work);
+        // Whoever comes next in this process queues behind our release on the same connection.
+        self.lease.rise();
+        match released.await {
+            Ok(true) => still.map_err(Into::into),
+            Ok(false) => Err(self.lease.lost(Loss::Gone).into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.unlocked {
+            return;
+        }
+        if self.lease.leave() == 0 {
+            self.lease.standing.end(Loss::Released);
+            self.inner.keeper.release(self.lease.clone());
+        }
+        // Otherwise the watchdog's next renewal carries the lower count.
+    }
+}

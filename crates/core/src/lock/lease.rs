@@ -1,0 +1,114 @@
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quorumlock_watchdog::schedule::Terms;
+use quorumlock_watchdog::{Instant, Leased, Loss, Renewal, Renewer, Standing};
+
+use super::owners::Place;
+use super::turns::Turn;
+use crate::{Fence, Lane, Lessor, Lost, Name, Nonce, Term};
+
+/// One granted lease, shared by the guards of its owner.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) id: u64,
+    pub(super) name: Name,
+    pub(super) nonce: Nonce,
+    pub(super) fence: Fence,
+    pub(super) standing: Standing,
+    pub(super) terms: Terms,
+    /// How many guards share it. At zero it is being given back.
+    pub(super) holds: AtomicU32,
+    /// Let go when the name may be asked for again by others in this process.
+    pub(super) seat: Mutex<Option<Seat>>,
+}
+
+/// What this process keeps for itself while it holds a name.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) _turn: Turn,
+    pub(super) _place: Option<Place>,
+}
+
+impl Lease {
+    /// Shares it once more; `None` if its last guard is just giving it back.
+    pub(super) fn join(&self) -> Option<u32> {
+        let more = |holds: u32| (holds > 0).then(|| holds.saturating_add(1));
+        self.holds.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|old| old + 1)
+    }
+
+    /// One guard less; how many are left.
+    pub(super) fn leave(&self) -> u32 {
+        self.holds.fetch_sub(1, Ordering::SeqCst) - 1
+    }
+
+    /// What to ask the nodes for: `ttl`, never beyond the hold limit.
+    pub(super) fn term(&self, ttl: Duration) -> Term {
+        Term {
+            name: self.name.clone(),
+            nonce: self.nonce,
+            ttl,
+            holds: self.holds.load(Ordering::SeqCst),
+        }
+    }
+
+    /// What is left of a lease at `now` when the hold limit is near.
+    pub(super) fn ttl(&self, now: Instant) -> Duration {
+        let limit = self.terms.hold_until.map_or(Duration::MAX, |limit| limit.since(now));
+        self.terms.lease.min(limit)
+    }
+
+    pub(super) fn check(&self) -> Result<(), Lost> {
+        self.standing.check().map_err(|why| self.lost(why))
+    }
+
+    pub(super) fn lost(&self, why: Loss) -> Lost {
+        Lost::new(self.name.clone(), why)
+    }
+
+    pub(super) fn rise(&self) {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Leased for Lease {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn terms(&self) -> Terms {
+        self.terms
+    }
+}
+
+/// Renews and releases leases for the watchdog, on its own connections.
+#[derive(Debug)]
+pub(super) struct Keep<L: ?Sized>(pub(super) Arc<L>);
+
+impl Renewer for Keep<dyn Lessor> {
+    type Lease = Lease;
+
+    fn renew(
+        &self,
+        batch: Vec<(Arc<Lease>, Duration)>,
+    ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
+        let terms = batch.iter().map(|(lease, ttl)| lease.term(*ttl)).collect();
+        self.0.renew(terms, Lane::Keep)
+    }
+
+    fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let released = self.0.release(lease.term(lease.terms.lease), Lane::Keep);
+        Box::pin(async move {
+            if let Err(error) = released.await {
+                tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
+            }
+            lease.rise();
+        })
+    }
+}

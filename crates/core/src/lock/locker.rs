@@ -1,0 +1,194 @@
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quorumlock_watchdog::{Clock, Keeper};
+
+use super::acquire::{Lock, TryLock};
+use super::guard::Watch;
+use super::lease::{Keep, Lease};
+use super::owners::Owners;
+use super::turns::Turns;
+use crate::{ConfigError, Error, Holder, Lessor, Name, Owner, Settings, Wire};
+
+/// Takes locks on one node or on a quorum: the same API and the same promises.
+///
+/// Cheap to clone; clones share connections and the watchdog's thread, which ends with the last
+/// clone and guard. Making one does no I/O.
+#[derive(Clone)]
+pub struct Locker {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) lessor: Arc<dyn Lessor>,
+    pub(super) settings: Settings,
+    pub(super) clock: Clock,
+    pub(super) keeper: Keeper<Keep<dyn Lessor>>,
+    pub(super) turns: Turns,
+    pub(super) owners: Owners,
+    closed: AtomicBool,
+}
+
+impl Locker {
+    /// A locker over any lessor: for other stores, simulations, tests.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for settings out of bounds, or when no thread can be started.
+    pub fn over(
+        lessor: Arc<dyn Lessor>,
+        settings: Settings,
+        clock: Clock,
+    ) -> Result<Self, ConfigError> {
+        settings.check()?;
+        let keeper = Keeper::start(clock.clone(), Keep(lessor.clone())).map_err(|e| {
+            ConfigError::System { what: "a thread for the watchdog", why: e.to_string() }
+        })?;
+        let inner = Inner {
+            lessor,
+            settings,
+            clock,
+            keeper,
+            turns: Turns::default(),
+            owners: Owners::default(),
+            closed: AtomicBool::new(false),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A locker on the single server at `url`; `wire` defaults to [`Wire::Redisson`].
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a bad URL or settings out of bounds.
+    pub fn single(url: &str, wire: Option<Wire>, settings: Settings) -> Result<Self, ConfigError> {
+        let clock = Clock::system();
+        let wire = wire.unwrap_or(Wire::Redisson);
+        let nodes = crate::redis_nodes(&[url], wire, &settings, &clock)?;
+        let node = nodes.into_iter().next().ok_or(ConfigError::NoNodes)?;
+        let lessor = crate::Single::new(node, clock.clone(), settings.answer_timeout);
+        Self::over(Arc::new(lessor), settings, clock)
+    }
+
+    /// Waits for the lock `name`; it is renewed until it is released.
+    ///
+    /// Await the result, after giving it options: [`Lock::wait`], [`Lock::lease`],
+    /// [`Lock::hold_at_most`], [`Lock::owner`].
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self, name.as_ref())
+    }
+
+    /// Takes the lock `name` if it is free: `None` if somebody else holds it.
+    pub fn try_lock(&self, name: impl AsRef<str>) -> TryLock {
+        TryLock::new(self, name.as_ref())
+    }
+
+    /// Waits for the lock, does `work`, releases. The work is dropped when the lock is lost.
+    ///
+    /// # Errors
+    /// As [`Locker::lock`]; [`Error::Lost`] if the lock was lost before the work was done. If only
+    /// the release fails, the work's result is returned all the same: the lease ends by itself.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropping the future drops the work and posts the release.
+    pub async fn run<T, F, Fut>(&self, name: impl AsRef<str>, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(Watch) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let guard = self.lock(name).await?;
+        let out = guard.run(work(guard.watch())).await?;
+        match guard.unlock().await {
+            Ok(()) | Err(Error::Unreachable(_)) => Ok(out),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Who holds `name`, as the nodes say now; `None` if nobody does.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::Config`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
+        self.inner.open()?;
+        self.inner.lessor.inspect(Name::new(name.as_ref())?).await
+    }
+
+    /// Whether anybody holds `name`. Old news when you read it: never base safety on it.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn is_locked(&self, name: impl AsRef<str>) -> Result<bool, Error> {
+        Ok(self.holder(name).await?.is_some())
+    }
+
+    /// Whether `owner`, through this locker, holds `name`, as the nodes say now.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
+        let name = Name::new(name.as_ref())?;
+        let Some(lease) = self.inner.held_by(owner, &name) else { return Ok(false) };
+        if lease.check().is_err() {
+            return Ok(false);
+        }
+        let holder = self.inner.lessor.inspect(name).await?;
+        // Either wire's id holds the nonce, Redisson's with hyphens.
+        let ours = lease.nonce.to_string();
+        Ok(holder.is_some_and(|holder| holder.id.replace('-', "").starts_with(&ours)))
+    }
+
+    /// Frees `name`, whoever holds it, and bumps its fencing counter; true if it was held.
+    ///
+    /// The holder learns of it at its next renewal, and its token is stale from now on.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    ///
+    /// # Cancel safety
+    /// Once polled, the request may be carried out.
+    pub async fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
+        self.inner.open()?;
+        self.inner.lessor.force_release(Name::new(name.as_ref())?).await
+    }
+
+    /// Takes no new locks from now on, and waits until the releases of dropped guards are done.
+    /// Guards that live stay valid.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the locker stays closed, the releases go on.
+    pub async fn close(&self) {
+        self.inner.closed.store(true, Ordering::SeqCst);
+        self.inner.keeper.flush().await;
+    }
+}
+
+impl Inner {
+    pub(super) fn open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    fn held_by(&self, owner: &Owner, name: &Name) -> Option<Arc<Lease>> {
+        let place = self.owners.place(owner, name);
+        let held = place.held();
+        // While another task of this owner still acquires, nothing is held.
+        held.try_lock().ok()?.upgrade()
+    }
+}
+
+impl fmt::Debug for Locker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locker")
+            .field("nodes", &self.inner.lessor.nodes())
+            .field("keeper", &self.inner.keeper)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,13 @@
+//! What users hold: the same for every lessor.
+
+mod acquire;
+mod guard;
+mod lease;
+mod locker;
+mod owners;
+mod turns;
+mod wake;
+
+pub use acquire::{Lock, TryLock};
+pub use guard::{Guard, Watch};
+pub use locker::Locker;

@@ -1,0 +1,14 @@
+-- Free a name, whoever holds it, and wake who waits.
+-- KEYS: 1 name, 2 fencing counter, 3 channel
+-- ARGV: none
+-- Replies: 1 (was held), 0 (was free)
+-- Rule: bumps the counter, so that the old holder's token is stale from now on (safety.md H23).
+-- An absent counter needs no bump: the next token is seeded by the clock.
+if redis.call('del', KEYS[1]) == 0 then
+  return 0
+end
+if redis.call('exists', KEYS[2]) == 1 then
+  redis.pcall('incr', KEYS[2])
+end
+redis.call('publish', KEYS[3], '0')
+return 1

@@ -1,0 +1,12 @@
+-- Raise the fencing counter to a token that a quorum agreed on.
+-- KEYS: 1 name, 2 fencing counter
+-- ARGV: 1 nonce, 2 token, 3 keep counter for ms
+-- Replies: 1 (raised, or high enough), 0 (not held by this nonce: does not count)
+-- Rule: only while held (safety.md 2a, flaws a1 and a2).
+if redis.call('get', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+if (tonumber(redis.call('get', KEYS[2])) or 0) < tonumber(ARGV[2]) then
+  redis.call('set', KEYS[2], ARGV[2], 'px', ARGV[3])
+end
+return 1

@@ -1,0 +1,142 @@
+//! A Redis server as a voter.
+
+mod dial;
+mod line;
+mod listen;
+mod request;
+mod resp;
+mod scripts;
+mod tls;
+
+use std::sync::Arc;
+
+use quorumlock_watchdog::{Clock, Instant};
+
+use self::dial::{Dialer, Roster, Target};
+use self::line::Line;
+use self::listen::Ears;
+use self::request::{Dialect, Request};
+use self::scripts::Scripts;
+use self::tls::Tls;
+use crate::ids::next_id;
+use crate::{
+    Answer, Collect, ConfigError, Fence, Holder, Lane, Listening, Name, Node, ReplyTo, Settings,
+    Term, Vote, Wire,
+};
+
+/// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
+/// when first needed, on the runtime that needs them.
+#[derive(Debug)]
+pub struct RedisNode {
+    dialect: Arc<Dialect>,
+    work: Line,
+    keep: Line,
+    ears: Ears,
+}
+
+/// The nodes at `urls`, which share a locker. No I/O yet.
+///
+/// # Errors
+/// [`ConfigError`]: a bad URL, none at all, one server twice, settings out of bounds.
+pub fn redis_nodes(
+    urls: &[impl AsRef<str>],
+    wire: Wire,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<Vec<RedisNode>, ConfigError> {
+    settings.check()?;
+    let targets =
+        urls.iter().map(|url| Target::parse(url.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    if targets.is_empty() {
+        return Err(ConfigError::NoNodes);
+    }
+    for (i, target) in targets.iter().enumerate() {
+        if let Some(twin) = targets[..i].iter().find(|other| other.label() == target.label()) {
+            let (a, b) = (twin.label().to_owned(), target.label().to_owned());
+            return Err(ConfigError::SameServer { a, b });
+        }
+    }
+    let roster = Roster::default();
+    let client_id = next_id();
+    targets
+        .into_iter()
+        .map(|target| RedisNode::new(target, wire, settings, clock, roster.clone(), client_id))
+        .collect()
+}
+
+impl RedisNode {
+    fn new(
+        target: Target,
+        wire: Wire,
+        settings: &Settings,
+        clock: &Clock,
+        roster: Roster,
+        client_id: u64,
+    ) -> Result<Self, ConfigError> {
+        let tls = match target.wants_tls() {
+            true => Some(Tls::new(settings.tls_ca.as_deref())?),
+            false => None,
+        };
+        let dialect = Arc::new(Dialect {
+            label: target.label().to_owned(),
+            wire,
+            scripts: Scripts::of(wire),
+            rho: settings.rho,
+            fence_ttl: settings.fence_ttl,
+            client_id,
+        });
+        let dialer = Arc::new(Dialer {
+            target,
+            tls,
+            client_name: settings.client_name.clone(),
+            connect_timeout: settings.connect_timeout,
+            user_timeout: settings.answer_timeout * 2,
+            roster,
+        });
+        // Twice the time after which nobody waits for an answer any more.
+        let stall = settings.answer_timeout * 2;
+        let line = || Line::new(dialer.clone(), dialect.clone(), clock.clone(), stall);
+        Ok(Self { work: line(), keep: line(), ears: Ears::new(dialer.clone()), dialect })
+    }
+
+    fn line(&self, lane: Lane) -> &Line {
+        match lane {
+            Lane::Work => &self.work,
+            Lane::Keep => &self.keep,
+        }
+    }
+}
+
+impl Node for RedisNode {
+    fn label(&self) -> &str {
+        &self.dialect.label
+    }
+
+    fn acquire(&self, term: &Term, floor: Fence, to: ReplyTo<Answer<Vote>>) {
+        self.work.post(Request::Acquire { term: term.clone(), floor, to });
+    }
+
+    fn raise(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<()>>) {
+        self.work.post(Request::Raise { term: term.clone(), fence, to });
+    }
+
+    fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>) {
+        self.line(lane).post(Request::Renew { terms: terms.to_vec(), to });
+    }
+
+    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<bool>>) {
+        self.line(lane).post(Request::Release { term: term.clone(), to });
+    }
+
+    fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>) {
+        self.work.post(Request::Inspect { name: name.clone(), to });
+    }
+
+    fn force_release(&self, name: &Name, to: ReplyTo<Answer<bool>>) {
+        self.work.post(Request::ForceRelease { name: name.clone(), to });
+    }
+
+    fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {
+        self.ears.listen(name, to, from)
+    }
+}

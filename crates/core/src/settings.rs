@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use crate::ConfigError;
+
+/// What holds for all locks of one locker. [`Settings::default`] is what most users want.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// What Redis keeps without news from us, unless a call says otherwise. Default 30 s. Shorter
+    /// frees a dead holder's lock sooner and costs more renewals.
+    pub lease: Duration,
+    /// The longest lease that a call may ask for. Default 1 h.
+    pub max_lease: Duration,
+    /// How much faster a node's clock may run than ours. Default 0.01 (1 %); chrony's default slew
+    /// limit is 0.083 (safety.md H8).
+    pub rho: f64,
+    /// How long a request may stay unanswered. Default 500 ms. Ours, not the client library's.
+    pub answer_timeout: Duration,
+    /// How long dialling and greeting a node may take. Default 1 s.
+    pub connect_timeout: Duration,
+    /// How long an idle fencing counter is kept. Default 7 days; it then starts from the clock.
+    pub fence_ttl: Duration,
+    /// `CLIENT SETNAME` of our connections. Default `quorumlock`.
+    pub client_name: Option<String>,
+    /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
+    pub tls_ca: Option<Vec<u8>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            max_lease: Duration::from_secs(3_600),
+            rho: 0.01,
+            answer_timeout: Duration::from_millis(500),
+            connect_timeout: Duration::from_secs(1),
+            fence_ttl: 7 * DAY,
+            client_name: Some("quorumlock".into()),
+            tls_ca: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks all bounds.
+    ///
+    /// # Errors
+    /// The [`ConfigError`] of the first setting that is out of them.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        within("max_lease", self.max_lease, SHORTEST_LEASE, 365 * DAY)?;
+        self.check_lease(self.lease)?;
+        within("answer_timeout", self.answer_timeout, MS, 60 * 1_000 * MS)?;
+        within("connect_timeout", self.connect_timeout, MS, 60 * 1_000 * MS)?;
+        // A counter must outlive every lease that it orders.
+        within("fence_ttl", self.fence_ttl, 2 * self.max_lease, 3_650 * DAY)?;
+        if !(0.0..=0.5).contains(&self.rho) {
+            return Err(ConfigError::BadRho { value: self.rho });
+        }
+        match &self.client_name {
+            Some(name) if !name.bytes().all(|b| b.is_ascii_graphic()) => {
+                Err(ConfigError::BadClientName(name.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), ConfigError> {
+        within("lease", lease, SHORTEST_LEASE, self.max_lease)
+    }
+}
+
+pub(crate) fn check_hold(hold_at_most: Duration) -> Result<(), ConfigError> {
+    within("hold_at_most", hold_at_most, SHORTEST_LEASE, 3_650 * DAY)
+}
+
+pub(crate) fn check_wait(wait: Duration) -> Result<(), ConfigError> {
+    within("wait", wait, Duration::ZERO, 3_650 * DAY)
+}
+
+fn within(
+    what: &'static str,
+    value: Duration,
+    min: Duration,
+    max: Duration,
+) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(ConfigError::BadDuration { what, value, min, max })
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+const DAY: Duration = Duration::from_secs(86_400);
+/// Below this the 2 ms for granularity and a round trip leave nothing.
+const SHORTEST_LEASE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_settings_are_named_with_their_bound() {
+        assert_eq!(Settings::default().check(), Ok(()));
+        let zero = Settings { lease: Duration::ZERO, ..Settings::default() };
+        assert_eq!(
+            zero.check().unwrap_err().to_string(),
+            "lease of 0ns is out of bounds: 10ms to 3600s"
+        );
+        for rho in [-0.1, 0.6, f64::NAN] {
+            let bad = Settings { rho, ..Settings::default() };
+            assert!(matches!(bad.check(), Err(ConfigError::BadRho { .. })), "{rho}");
+        }
+        let short = Settings { fence_ttl: Duration::from_secs(9), ..Settings::default() };
+        assert!(short.check().is_err());
+        let spaced = Settings { client_name: Some("a b".into()), ..Settings::default() };
+        assert!(spaced.check().is_err());
+    }
+}

@@ -1,0 +1,148 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock_watchdog::{Clock, Instant, Renewal};
+
+use crate::attempt::Attempt;
+use crate::lessor::MOST_PER_CALL;
+use crate::{
+    Acquired, Answer, Asked, Collect, Denial, Error, Fence, Grant, Holder, Lane, Lessor, Listening,
+    Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable, Vote,
+};
+
+/// One node as a lessor.
+#[derive(Debug)]
+pub struct Single<N> {
+    node: Arc<N>,
+    clock: Clock,
+    answer_timeout: Duration,
+}
+
+impl<N: Node> Single<N> {
+    /// Locks on `node` alone.
+    pub fn new(node: N, clock: Clock, answer_timeout: Duration) -> Self {
+        Self { node: Arc::new(node), clock, answer_timeout }
+    }
+
+    /// Posts a request and waits for its answer, no longer than the answer timeout.
+    fn ask<T: Send + 'static>(
+        &self,
+        post: impl FnOnce(&N, ReplyTo<Answer<T>>),
+    ) -> Asked<Result<Answer<T>, Error>> {
+        let (slot, to) = Slot::new();
+        post(&self.node, to);
+        let late = self.unanswered();
+        let within = self.answer_timeout;
+        Box::pin(async move {
+            match answer_within(within, slot).await {
+                Some(answer) => Ok(answer),
+                None => Err(late),
+            }
+        })
+    }
+
+    fn unanswered(&self) -> Error {
+        let what = format!("no answer within {:?}", self.answer_timeout);
+        unreachable(NodeReport::new(self.node.label(), what))
+    }
+}
+
+impl<N: Node> Lessor for Single<N> {
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    fn acquire(&self, term: Term) -> Asked<Result<Acquired, Error>> {
+        let attempt = Attempt::post(self.node.clone(), term, Fence::NONE);
+        let late = self.unanswered();
+        let (clock, within) = (self.clock.clone(), self.answer_timeout);
+        Box::pin(async move {
+            let Some(answer) = answer_within(within, attempt.answer()).await else {
+                return Err(late);
+            };
+            match answer {
+                // Checked after the answer: a pause while acquiring is caught here (H3).
+                Answer::Yes(Vote { until, fence }) if clock.now() < until => {
+                    attempt.keep();
+                    Ok(Acquired::Yes(Grant { until, fence }))
+                }
+                Answer::Yes(_) => Err(late),
+                Answer::No(Denial::Busy(remaining)) => Ok(Acquired::Busy(remaining)),
+                other => Err(failure(other)),
+            }
+        })
+    }
+
+    fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
+        let slots: Vec<_> = terms
+            .chunks(MOST_PER_CALL)
+            .map(|chunk| {
+                let (slot, to) = Slot::new();
+                self.node.renew(chunk, lane, to);
+                (slot, chunk.len())
+            })
+            .collect();
+        let within = self.answer_timeout;
+        Box::pin(async move {
+            let mut renewals = Vec::with_capacity(terms.len());
+            for (slot, len) in slots {
+                let answers: Vec<Answer<Instant>> =
+                    answer_within(within, slot).await.unwrap_or_default();
+                let known = answers.into_iter().map(|answer| match answer {
+                    Answer::Yes(until) => Renewal::Until(until),
+                    Answer::No(Denial::Gone) => Renewal::Gone,
+                    // The server did not say that the lock is gone: its lease still runs.
+                    _ => Renewal::Unknown,
+                });
+                renewals.extend(known.chain(std::iter::repeat(Renewal::Unknown)).take(len));
+            }
+            renewals
+        })
+    }
+
+    fn release(&self, term: Term, lane: Lane) -> Asked<Result<bool, Error>> {
+        let asked = self.ask(|node, to| node.release(&term, lane, to));
+        Box::pin(async move { definite(asked.await?) })
+    }
+
+    fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
+        let asked = self.ask(|node, to| node.inspect(&name, to));
+        Box::pin(async move { definite(asked.await?) })
+    }
+
+    fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
+        let asked = self.ask(|node, to| node.force_release(&name, to));
+        Box::pin(async move { definite(asked.await?) })
+    }
+
+    fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {
+        self.node.listen(name, to, 0)
+    }
+}
+
+/// The answer, or `None` after `within`.
+async fn answer_within<T>(within: Duration, answer: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(within, answer).await.ok()
+}
+
+fn definite<T>(answer: Answer<T>) -> Result<T, Error> {
+    match answer {
+        Answer::Yes(value) => Ok(value),
+        other => Err(failure(other)),
+    }
+}
+
+fn failure<T>(answer: Answer<T>) -> Error {
+    match answer {
+        Answer::No(Denial::Config(error)) => error.into(),
+        Answer::No(Denial::Refused(report)) => unreachable(report),
+        Answer::Silent(silence) => unreachable(silence.report().clone()),
+        Answer::Yes(_) | Answer::No(Denial::Busy(_) | Denial::Gone) => {
+            unreachable(NodeReport::new("node", "gave an answer that fits no question"))
+        }
+    }
+}
+
+fn unreachable(report: NodeReport) -> Error {
+    Unreachable::new(1, vec![report]).into()
+}
