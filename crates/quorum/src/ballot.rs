@@ -1,0 +1,177 @@
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use quorumlock_core::{
+    Acquired, Answer, Clock, Collect, Error, Fence, Lane, Node, NodeReport, ReplyTo, Term, Vote,
+    might_be_granted,
+};
+
+use crate::roll::Roll;
+use crate::round::{Round, Step};
+
+/// Carries out one [`Round`]: asks all nodes at once, decides at the majority, waits for no
+/// straggler. Unless it is won, everything that might have been granted is released when it is
+/// dropped, late grants included.
+pub(crate) struct Ballot<N: Node>(Arc<Shared<N>>);
+
+struct Shared<N: Node> {
+    nodes: Arc<[N]>,
+    term: Term,
+    clock: Clock,
+    roll: Roll,
+    state: Mutex<State>,
+    me: Weak<Self>,
+}
+
+struct State {
+    round: Round,
+    phase: Phase,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Open,
+    Decided,
+    /// Won and handed on: late grants are votes of a lease that stands.
+    Kept,
+    Abandoned,
+}
+
+impl<N: Node> Ballot<N> {
+    pub(crate) fn open(nodes: &Arc<[N]>, term: Term, clock: &Clock, roll: &Roll) -> Self {
+        let state = State { round: Round::new(nodes.len()), phase: Phase::Open, waker: None };
+        let shared = Arc::new_cyclic(|me| Shared {
+            nodes: nodes.clone(),
+            term,
+            clock: clock.clone(),
+            roll: roll.clone(),
+            state: Mutex::new(state),
+            me: me.clone(),
+        });
+        for (i, node) in nodes.iter().enumerate() {
+            node.acquire(&shared.term, Fence::NONE, ReplyTo::new(shared.clone(), i));
+        }
+        Self(shared)
+    }
+
+    /// The decision, no later than after `within`.
+    pub(crate) async fn decision(self, within: Duration) -> Result<Acquired, Error> {
+        let decided = poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.phase == Phase::Decided {
+                return Poll::Ready(());
+            }
+            state.waker = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        let in_time = tokio::time::timeout(within, decided).await.is_ok();
+        let now = self.0.clock.now();
+        let mut state = self.0.state();
+        // Judged once more, now: the answer may have lain here while we were paused (H3).
+        let step = state.round.close(now, |node| {
+            let what = match in_time {
+                true => "had not answered when it was decided".to_owned(),
+                false => format!("no answer within {within:?}"),
+            };
+            NodeReport::new(self.0.nodes[node].label(), what)
+        });
+        match step {
+            Step::Won(grant) => {
+                self.0.roll.enter(self.0.term.nonce, state.round.window());
+                state.phase = Phase::Kept;
+                Ok(Acquired::Yes(grant))
+            }
+            _ => state.round.failure(),
+        }
+    }
+}
+
+impl<N: Node> Drop for Ballot<N> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if state.phase == Phase::Kept {
+            return;
+        }
+        state.phase = Phase::Abandoned;
+        let held: Vec<_> = (0..self.0.nodes.len()).filter(|n| state.round.may_hold(*n)).collect();
+        drop(state);
+        for node in held {
+            self.0.release(node);
+        }
+    }
+}
+
+impl<N: Node> Shared<N> {
+    /// On the acquire's connection, so that it cannot overtake it (H17).
+    fn release(&self, node: usize) {
+        self.nodes[node].release(&self.term, Lane::Work, ReplyTo::nobody());
+    }
+
+    fn act(&self, mut state: MutexGuard<'_, State>, step: Step) {
+        match step {
+            Step::Wait => {}
+            Step::Raise(token, nodes) => {
+                drop(state);
+                let Some(me) = self.me.upgrade() else { return };
+                for node in nodes {
+                    self.nodes[node].raise(&self.term, token, ReplyTo::new(me.clone(), node));
+                }
+            }
+            Step::Won(_) | Step::Failed => {
+                state.phase = Phase::Decided;
+                let waker = state.waker.take();
+                drop(state);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
+    fn collect(&self, node: usize, answer: Answer<Vote>) {
+        let mut state = self.state();
+        match state.phase {
+            Phase::Open => {
+                let step = state.round.heard(node, answer, self.clock.now());
+                self.act(state, step);
+            }
+            // Not yet looked at: it may still be a vote, and must not be forgotten.
+            Phase::Decided => {
+                state.round.heard(node, answer, self.clock.now());
+            }
+            Phase::Kept | Phase::Abandoned => {
+                let kept = state.phase == Phase::Kept;
+                drop(state);
+                let stands = kept
+                    && match &answer {
+                        Answer::Yes(vote) => {
+                            self.roll.note(self.term.nonce, node, &Answer::Yes(vote.until))
+                        }
+                        _ => true,
+                    };
+                if !stands && might_be_granted(&answer) {
+                    self.release(node);
+                }
+            }
+        }
+    }
+}
+
+impl<N: Node> Collect<Answer<()>> for Shared<N> {
+    fn collect(&self, node: usize, answer: Answer<()>) {
+        let mut state = self.state();
+        if state.phase == Phase::Open {
+            let step = state.round.raised(node, &answer, self.clock.now());
+            self.act(state, step);
+        }
+    }
+}

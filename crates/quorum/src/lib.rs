@@ -1,0 +1,12 @@
+//! The distributed lock on a quorum of independent Redis nodes: Redlock, done right.
+//!
+//! A [`Quorum`] is a [`Lessor`](quorumlock_core::Lessor) made of [`Node`](quorumlock_core::Node)s.
+//! What is decided lies in [`round`], pure; everything else only carries it out.
+
+mod ballot;
+mod census;
+mod quorum;
+mod roll;
+pub mod round;
+
+pub use quorum::Quorum;

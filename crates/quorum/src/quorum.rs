@@ -1,0 +1,238 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock_core::{
+    Acquired, Answer, Asked, Clock, Collect, ConfigError, Denial, Error, Holder, Instant, Lane,
+    Lessor, Listening, MOST_PER_CALL, Name, Node, NodeReport, Renewal, ReplyTo, Term, Unreachable,
+    quorum_of,
+};
+
+use crate::ballot::Ballot;
+use crate::census::Census;
+use crate::roll::Roll;
+
+/// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing.
+pub struct Quorum<N: Node> {
+    nodes: Arc<[N]>,
+    clock: Clock,
+    answer_timeout: Duration,
+    roll: Roll,
+}
+
+impl<N: Node> Quorum<N> {
+    /// Locks on a majority of `nodes`, which must fail independently of each other.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoNodes`].
+    pub fn new(nodes: Vec<N>, clock: Clock, answer_timeout: Duration) -> Result<Self, ConfigError> {
+        if nodes.is_empty() {
+            return Err(ConfigError::NoNodes);
+        }
+        Ok(Self { nodes: nodes.into(), clock, answer_timeout, roll: Roll::default() })
+    }
+
+    fn quorum(&self) -> usize {
+        quorum_of(self.nodes.len())
+    }
+
+    /// Asks all nodes the same, and waits until `enough` of the answers are in.
+    fn ask_all<T: Send + 'static>(
+        &self,
+        enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
+        post: impl Fn(&N, ReplyTo<Answer<T>>),
+    ) -> Asked<Answers<T>> {
+        let census = Census::new(self.nodes.len(), enough, |_, _| {});
+        for (i, node) in self.nodes.iter().enumerate() {
+            post(node, census.reply_to(i));
+        }
+        let (quorum, within) = (self.quorum(), self.answer_timeout);
+        let labels = self.nodes.clone();
+        Box::pin(async move {
+            let answers = census.answers(within).await;
+            let late = |i: usize| {
+                NodeReport::new(labels[i].label(), format!("no answer within {within:?}"))
+            };
+            Answers::sort(quorum, answers, late)
+        })
+    }
+}
+
+impl<N: Node> Lessor for Quorum<N> {
+    fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn acquire(&self, term: Term) -> Asked<Result<Acquired, Error>> {
+        let ballot = Ballot::open(&self.nodes, term, &self.clock, &self.roll);
+        Box::pin(ballot.decision(self.answer_timeout))
+    }
+
+    fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
+        let quorum = self.quorum();
+        let rounds: Vec<_> = terms
+            .chunks(MOST_PER_CALL)
+            .map(|chunk| {
+                let terms: Vec<Term> = chunk.to_vec();
+                let (roll, len) = (self.roll.clone(), terms.len());
+                let noted = terms.clone();
+                let census = Census::new(
+                    self.nodes.len(),
+                    move |answers| renewed_by(answers, len, quorum),
+                    move |node, answers: &Vec<Answer<Instant>>| {
+                        for (term, answer) in noted.iter().zip(answers) {
+                            roll.note(term.nonce, node, answer);
+                        }
+                    },
+                );
+                for (i, node) in self.nodes.iter().enumerate() {
+                    node.renew(&terms, lane, census.reply_to(i));
+                }
+                (census, terms)
+            })
+            .collect();
+        let (roll, within) = (self.roll.clone(), self.answer_timeout);
+        Box::pin(async move {
+            let mut renewals = Vec::new();
+            for (census, terms) in rounds {
+                census.answers(within).await;
+                renewals.extend(terms.iter().map(|term| match roll.until(term.nonce) {
+                    // No majority is left: lost now, not only when the old window shuts.
+                    Some(Instant::NEVER) => Renewal::Gone,
+                    Some(until) => Renewal::Until(until),
+                    None => Renewal::Unknown,
+                }));
+            }
+            renewals
+        })
+    }
+
+    fn release(&self, term: Term, lane: Lane) -> Asked<Result<bool, Error>> {
+        self.roll.strike(term.nonce);
+        let quorum = self.quorum();
+        let most_foreign = self.nodes.len() - quorum;
+        let asked = self.ask_all(
+            move |answers| definite(answers) >= quorum,
+            |node, to| node.release(&term, lane, to),
+        );
+        Box::pin(async move {
+            let said = asked.await.decide()?;
+            Ok(said.iter().filter(|held| !**held).count() <= most_foreign)
+        })
+    }
+
+    fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
+        let (quorum, all) = (self.quorum(), self.nodes.len());
+        let asked = self.ask_all(
+            move |answers| {
+                let open = all - answers.iter().flatten().count();
+                let most = majority(answers.iter().flatten().filter_map(held_by), 1);
+                let most = most.map_or(0, |holders| holders.len());
+                definite(answers) >= quorum && (most >= quorum || most + open < quorum)
+            },
+            |node, to| node.inspect(&name, to),
+        );
+        Box::pin(async move {
+            let said = asked.await.decide()?;
+            let holders = majority(said.iter().flatten(), quorum);
+            Ok(holders.map(|mut same| {
+                // As valid as the q-th largest, as any lease; one without expiry never ends.
+                same.sort_by_key(|h| std::cmp::Reverse(h.remaining.unwrap_or(Duration::MAX)));
+                same[quorum - 1].clone()
+            }))
+        })
+    }
+
+    fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
+        let quorum = self.quorum();
+        let asked = self.ask_all(
+            move |answers| definite(answers) >= quorum,
+            |node, to| node.force_release(&name, to),
+        );
+        Box::pin(async move { Ok(asked.await.decide()?.contains(&true)) })
+    }
+
+    fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {
+        let nodes = self.nodes.iter().enumerate();
+        Box::new(nodes.map(|(i, node)| node.listen(name, to.clone(), i)).collect::<Vec<_>>())
+    }
+}
+
+impl<N: Node> std::fmt::Debug for Quorum<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nodes: Vec<_> = self.nodes.iter().map(Node::label).collect();
+        f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
+    }
+}
+
+/// The answers of all nodes, sorted by what they are worth.
+struct Answers<T> {
+    quorum: usize,
+    yes: Vec<T>,
+    silent: Vec<NodeReport>,
+    misconfigured: Option<ConfigError>,
+}
+
+impl<T> Answers<T> {
+    fn sort(
+        quorum: usize,
+        answers: Vec<Option<Answer<T>>>,
+        late: impl Fn(usize) -> NodeReport,
+    ) -> Self {
+        let mut sorted = Self { quorum, yes: Vec::new(), silent: Vec::new(), misconfigured: None };
+        for (i, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Some(Answer::Yes(value)) => sorted.yes.push(value),
+                Some(Answer::No(Denial::Config(error))) => {
+                    sorted.misconfigured.get_or_insert(error);
+                }
+                Some(Answer::No(Denial::Refused(report))) => sorted.silent.push(report),
+                Some(Answer::Silent(silence)) => sorted.silent.push(silence.report().clone()),
+                Some(Answer::No(Denial::Busy(_) | Denial::Gone)) => {}
+                None => sorted.silent.push(late(i)),
+            }
+        }
+        sorted
+    }
+
+    /// What a majority or more said.
+    fn decide(self) -> Result<Vec<T>, Error> {
+        match self.misconfigured {
+            Some(error) => Err(error.into()),
+            None if self.yes.len() < self.quorum => {
+                Err(Unreachable::new(self.quorum, self.silent).into())
+            }
+            None => Ok(self.yes),
+        }
+    }
+}
+
+fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
+    answers.iter().flatten().filter(|answer| matches!(answer, Answer::Yes(_))).count()
+}
+
+fn renewed_by(answers: &[Option<Vec<Answer<Instant>>>], terms: usize, quorum: usize) -> bool {
+    (0..terms).all(|term| {
+        let yes = |said: &&Vec<Answer<Instant>>| matches!(said.get(term), Some(Answer::Yes(_)));
+        answers.iter().flatten().filter(yes).count() >= quorum
+    })
+}
+
+fn held_by(answer: &Answer<Option<Holder>>) -> Option<&Holder> {
+    match answer {
+        Answer::Yes(holder) => holder.as_ref(),
+        _ => None,
+    }
+}
+
+/// The largest group of holders with one id, if it has at least `least` members.
+fn majority<'a>(
+    holders: impl Iterator<Item = &'a Holder>,
+    least: usize,
+) -> Option<Vec<&'a Holder>> {
+    let mut by_id: HashMap<&str, Vec<&Holder>> = HashMap::new();
+    for holder in holders {
+        by_id.entry(&holder.id).or_default().push(holder);
+    }
+    by_id.into_values().max_by_key(Vec::len).filter(|same| same.len() >= least)
+}

@@ -1,0 +1,222 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use quorumlock_core::Clock;
+
+const LEASE: Duration = Duration::from_secs(10);
+
+fn vote(now: Instant, fence: u64) -> Answer<Vote> {
+    Answer::Yes(Vote { until: now + LEASE, fence: Fence::new(fence) })
+}
+
+fn busy(secs: u64) -> Answer<Vote> {
+    Answer::No(Denial::Busy(Some(Duration::from_secs(secs))))
+}
+
+fn dead() -> Answer<Vote> {
+    Answer::Silent(Silence::Never(NodeReport::new("n", "refused")))
+}
+
+fn now() -> Instant {
+    Clock::manual().now()
+}
+
+fn won(step: &Step) -> Option<u64> {
+    match step {
+        Step::Won(grant) => Some(grant.fence.get()),
+        _ => None,
+    }
+}
+
+#[test]
+fn one_node_is_a_quorum_of_one() {
+    let mut round = Round::new(1);
+    assert_eq!(won(&round.heard(0, vote(now(), 7), now())), Some(7));
+}
+
+#[test]
+fn equal_replies_of_a_majority_need_one_round_and_ignore_outliers() {
+    let mut round = Round::new(5);
+    assert_eq!(round.heard(4, vote(now(), 9), now()), Step::Wait);
+    assert_eq!(round.heard(0, vote(now(), 7), now()), Step::Wait);
+    // Three hold us, but not at one value: the largest so far, and raises for those below.
+    assert_eq!(round.heard(1, vote(now(), 7), now()), Step::Raise(Fence::new(9), vec![0, 1]));
+
+    let mut round = Round::new(5);
+    round.heard(0, vote(now(), 7), now());
+    round.heard(1, vote(now(), 7), now());
+    assert_eq!(won(&round.heard(2, vote(now(), 7), now())), Some(7));
+}
+
+#[test]
+fn a_raise_counts_only_while_held_and_a_straggler_may_stand_in() {
+    let mut round = Round::new(5);
+    round.heard(0, vote(now(), 3), now());
+    round.heard(1, vote(now(), 5), now());
+    assert_eq!(round.heard(2, vote(now(), 5), now()), Step::Raise(Fence::new(5), vec![0]));
+    // Node 0 held us no more: a majority is no longer confirmed.
+    assert_eq!(round.raised(0, &Answer::No(Denial::Gone), now()), Step::Wait);
+    assert_eq!(won(&round.heard(3, vote(now(), 5), now())), Some(5));
+}
+
+#[test]
+fn a_late_larger_reply_cannot_confirm_a_smaller_token() {
+    let mut round = Round::new(3);
+    round.heard(0, vote(now(), 4), now());
+    assert_eq!(round.heard(1, vote(now(), 5), now()), Step::Raise(Fence::new(5), vec![0]));
+    assert_eq!(round.raised(0, &Answer::No(Denial::Gone), now()), Step::Wait);
+    // Node 2 replied 9: it holds us, but does not vouch for 5 (flaw a4).
+    assert_eq!(round.heard(2, vote(now(), 9), now()), Step::Failed);
+}
+
+#[test]
+fn a_dead_minority_is_not_waited_for() {
+    let mut round = Round::new(5);
+    round.heard(0, dead(), now());
+    round.heard(1, dead(), now());
+    round.heard(2, vote(now(), 1), now());
+    round.heard(3, vote(now(), 1), now());
+    assert_eq!(won(&round.heard(4, vote(now(), 1), now())), Some(1));
+}
+
+#[test]
+fn a_round_that_cannot_win_ends_at_once_and_says_why() {
+    let mut round = Round::new(5);
+    round.heard(0, busy(9), now());
+    round.heard(1, busy(4), now());
+    assert_eq!(round.heard(2, busy(6), now()), Step::Failed);
+    assert_eq!(round.failure().unwrap(), Acquired::Busy(Some(Duration::from_secs(9))));
+
+    let mut round = Round::new(5);
+    round.heard(0, dead(), now());
+    round.heard(1, dead(), now());
+    // Two down and one busy cannot win, but whether a majority is there is not yet known.
+    assert_eq!(round.heard(2, busy(6), now()), Step::Wait);
+    round.heard(3, busy(5), now());
+    assert_eq!(round.heard(4, busy(5), now()), Step::Failed);
+    assert!(matches!(round.failure(), Ok(Acquired::Busy(_))));
+
+    let mut round = Round::new(3);
+    round.heard(0, dead(), now());
+    assert_eq!(round.heard(1, dead(), now()), Step::Failed);
+    let Err(Error::Unreachable(why)) = round.failure() else { panic!("reachable?") };
+    assert_eq!((why.needed, why.nodes.len()), (2, 2));
+}
+
+#[test]
+fn an_answer_after_the_lease_has_ended_wins_nothing() {
+    let asked = now();
+    let mut round = Round::new(3);
+    round.heard(0, vote(asked, 1), asked);
+    assert_eq!(round.heard(1, vote(asked, 1), asked + LEASE), Step::Failed);
+    assert!(matches!(round.failure(), Err(Error::Unreachable(_))));
+}
+
+/// What the enumeration lets a node do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Does {
+    Grants(u64),
+    Denies,
+    Dies,
+    /// Never answers.
+    Hangs,
+}
+
+/// Every combination of what up to five nodes do (grants with two counter values, denial, death,
+/// silence), in every rotation of the order of answers, with raises answered yes, gone or never:
+/// the invariants hold in each.
+#[test]
+fn enumerated_completely_for_up_to_five_nodes() {
+    let acts = [Does::Grants(5), Does::Grants(8), Does::Denies, Does::Dies, Does::Hangs];
+    let mut outcomes = BTreeSet::new();
+    let mut cases = 0u32;
+    for n in 1..=5 {
+        for code in 0..acts.len().pow(n) {
+            let nodes: Vec<Does> =
+                (0..n).map(|i| acts[code / acts.len().pow(i) % acts.len()]).collect();
+            for first in 0..nodes.len() {
+                for raise in [Some(true), Some(false), None] {
+                    outcomes.insert(play(&nodes, first, raise));
+                    cases += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(cases, 3 * (5 + 2 * 25 + 3 * 125 + 4 * 625 + 5 * 3_125));
+    // The generator is not blind: every kind of ending was seen.
+    for seen in ["won in one round", "won by a raise", "busy", "unreachable"] {
+        assert!(outcomes.contains(seen), "{seen} never happened");
+    }
+}
+
+fn play(nodes: &[Does], first: usize, raise: Option<bool>) -> &'static str {
+    let now = now();
+    let quorum = quorum_of(nodes.len());
+    let mut round = Round::new(nodes.len());
+    let mut step = Step::Wait;
+    let mut raised = BTreeSet::new();
+    let mut gone = BTreeSet::new();
+    for i in 0..nodes.len() {
+        let node = (first + i) % nodes.len();
+        if !matches!(step, Step::Wait) {
+            break;
+        }
+        step = match nodes[node] {
+            Does::Grants(fence) => round.heard(node, vote(now, fence), now),
+            Does::Denies => round.heard(node, busy(3), now),
+            Does::Dies => round.heard(node, dead(), now),
+            Does::Hangs => continue,
+        };
+        while let Step::Raise(token, wanted) = step.clone() {
+            step = Step::Wait;
+            for node in wanted {
+                let Does::Grants(reply) = nodes[node] else { panic!("raised a node not held") };
+                assert!(reply < token.get(), "raised a node that stands high enough");
+                step = match raise {
+                    Some(true) => {
+                        raised.insert(node);
+                        round.raised(node, &Answer::Yes(()), now)
+                    }
+                    Some(false) => {
+                        gone.insert(node);
+                        round.raised(node, &Answer::No(Denial::Gone), now)
+                    }
+                    None => Step::Wait,
+                };
+            }
+        }
+    }
+    if step == Step::Wait {
+        step = round.close(now, |_| NodeReport::new("n", "late"));
+    }
+    let holds = |node: &usize| matches!(nodes[*node], Does::Grants(_)) && !gone.contains(node);
+    match step {
+        Step::Won(grant) => {
+            // Theorem F's premise: a majority holds us, replied at most the token, and stands at it.
+            let confirmed = (0..nodes.len()).filter(|node| {
+                holds(node)
+                    && (nodes[*node] == Does::Grants(grant.fence.get()) || raised.contains(node))
+            });
+            assert!(confirmed.count() >= quorum, "{nodes:?} {first} {raise:?}");
+            assert_eq!(grant.until, now + LEASE);
+            if raised.is_empty() { "won in one round" } else { "won by a raise" }
+        }
+        Step::Failed => {
+            for node in 0..nodes.len() {
+                // Everything that might have been granted gets released.
+                assert!(!holds(&node) || round.may_hold(node), "{nodes:?} leaks {node}");
+                assert!(nodes[node] != Does::Hangs || round.may_hold(node));
+            }
+            match round.failure() {
+                Ok(Acquired::Busy(_)) => "busy",
+                Ok(Acquired::Yes(_)) => panic!("a failure that grants"),
+                Err(Error::Unreachable(why)) => {
+                    assert!(!why.nodes.is_empty());
+                    "unreachable"
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        Step::Wait | Step::Raise(..) => panic!("undecided at the end: {nodes:?} {step:?}"),
+    }
+}
