@@ -1,0 +1,101 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock_core::{Clock, Settings, redis_nodes};
+use quorumlock_quorum::Quorum;
+
+use crate::{Error, Locker, Wire};
+
+/// Options of a [`Locker`]; [`Builder::single`] or [`Builder::quorum`] ends it. Bounds are checked
+/// there, and nothing is dialled.
+#[derive(Clone, Debug, Default)]
+#[must_use = "end it with `single` or `quorum`"]
+pub struct Builder {
+    wire: Option<Wire>,
+    settings: Settings,
+}
+
+impl Builder {
+    /// What a held lock looks like on a node. Default: [`Wire::Redisson`] on a single node,
+    /// [`Wire::Redlock`] on a quorum. All clients of a name must agree.
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.wire = Some(wire);
+        self
+    }
+
+    /// What Redis keeps without news from us, unless a lock says otherwise. Default 30 s, at least
+    /// 10 ms. Shorter frees a dead holder's lock sooner and costs more renewals.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = lease;
+        self
+    }
+
+    /// The longest lease that a lock may ask for. Default 1 h.
+    pub fn max_lease(mut self, max_lease: Duration) -> Self {
+        self.settings.max_lease = max_lease;
+        self
+    }
+
+    /// How much faster a node's clock may run than ours: 0 to 0.5. Default 0.01. Larger makes every
+    /// lease end earlier for its holder; chrony may slew a clock by 0.083 unless told otherwise.
+    pub fn rho(mut self, rho: f64) -> Self {
+        self.settings.rho = rho;
+        self
+    }
+
+    /// How long a request may stay unanswered: 1 ms to 1 min. Default 500 ms. A dead or hung
+    /// minority costs nothing; this bounds how long the loss of the majority takes to be told.
+    pub fn answer_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.answer_timeout = timeout;
+        self
+    }
+
+    /// How long dialling and greeting a server may take: 1 ms to 1 min. Default 1 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// How long an idle name's fencing counter is kept; at least twice `max_lease`. Default 7 days.
+    /// After that it starts from the clock, so that the order of tokens rests on the clocks.
+    pub fn fence_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.fence_ttl = ttl;
+        self
+    }
+
+    /// What `CLIENT LIST` shows for our connections; no spaces. Default `quorumlock`.
+    pub fn client_name(mut self, name: &str) -> Self {
+        self.settings.client_name = Some(name.to_owned());
+        self
+    }
+
+    /// Verifies `rediss://` servers by these CA certificates (PEM). Default: the Mozilla roots.
+    pub fn tls_ca(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.settings.tls_ca = Some(pem.as_ref().to_vec());
+        self
+    }
+
+    /// Locks on the single server at `url`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL or an option out of bounds.
+    pub fn single(self, url: impl AsRef<str>) -> Result<Locker, Error> {
+        let locker = quorumlock_core::Locker::single(url.as_ref(), self.wire, self.settings)?;
+        Ok(Locker::new(locker))
+    }
+
+    /// Locks on a majority of the independent servers at `urls`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, an empty list, one server listed twice, or an option out of
+    /// bounds.
+    pub fn quorum<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Locker, Error> {
+        let urls: Vec<U> = urls.into_iter().collect();
+        let clock = Clock::system();
+        let wire = self.wire.unwrap_or(Wire::Redlock);
+        let nodes = redis_nodes(&urls, wire, &self.settings, &clock)?;
+        let quorum = Quorum::new(nodes, clock.clone(), self.settings.answer_timeout)?;
+        let locker = quorumlock_core::Locker::over(Arc::new(quorum), self.settings, clock)?;
+        Ok(Locker::new(locker))
+    }
+}
