@@ -91,6 +91,15 @@ pub struct Vote {
     pub fence: Fence,
 }
 
+/// A node's yes to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Whether the nonce was still held.
+    pub held: bool,
+    /// Whether other processes wait for the name. Advice: it lets them have their turn.
+    pub wanted: bool,
+}
+
 /// One voter: a Redis server, or a simulated one.
 ///
 /// Requests are queued and written in order per [`Lane`]; nothing waits. Each [`ReplyTo`] is
@@ -104,8 +113,8 @@ pub trait Node: Send + Sync + 'static {
     fn raise(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<()>>);
     /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
-    /// Give back: true if the nonce was still held.
-    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<bool>>);
+    /// Give back.
+    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>);
     /// Who holds the name?
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>);
     /// Free the name, whoever holds it, and bump its fencing counter: true if it was held.
@@ -155,8 +164,8 @@ pub trait Lessor: Send + Sync + 'static {
     /// Lengthens; one answer per term.
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>>;
     /// Gives back. The requests are queued before this returns; the future only waits for the
-    /// answers. True if it was still held.
-    fn release(&self, term: Term, lane: Lane) -> Asked<Result<bool, Error>>;
+    /// answers.
+    fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>>;
     /// Who holds the name?
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>>;
     /// Frees the name, whoever holds it.

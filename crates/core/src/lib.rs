@@ -22,8 +22,8 @@ pub use attempt::might_be_granted;
 pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
 pub use ids::{Fence, Holder, Nonce, Owner};
 pub use lessor::{
-    Acquired, Answer, Asked, Denial, Grant, Lane, Lessor, Listening, MOST_PER_CALL, Node, Silence,
-    Term, Vote,
+    Acquired, Answer, Asked, Denial, Freed, Grant, Lane, Lessor, Listening, MOST_PER_CALL, Node,
+    Silence, Term, Vote,
 };
 pub use lock::{Guard, Lock, Locker, TryLock, Watch};
 pub use name::Name;

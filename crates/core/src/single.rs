@@ -6,8 +6,8 @@ use quorumlock_watchdog::{Clock, Instant, Renewal};
 use crate::attempt::Attempt;
 use crate::lessor::MOST_PER_CALL;
 use crate::{
-    Acquired, Answer, Asked, Collect, Denial, Error, Fence, Grant, Holder, Lane, Lessor, Listening,
-    Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable, Vote,
+    Acquired, Answer, Asked, Collect, Denial, Error, Fence, Freed, Grant, Holder, Lane, Lessor,
+    Listening, Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable, Vote,
 };
 
 /// One node as a lessor.
@@ -100,7 +100,7 @@ impl<N: Node> Lessor for Single<N> {
         })
     }
 
-    fn release(&self, term: Term, lane: Lane) -> Asked<Result<bool, Error>> {
+    fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
         let asked = self.ask(|node, to| node.release(&term, lane, to));
         Box::pin(async move { definite(asked.await?) })
     }

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, Asked, Clock, Collect, ConfigError, Denial, Error, Holder, Instant, Lane,
-    Lessor, Listening, MOST_PER_CALL, Name, Node, NodeReport, Renewal, ReplyTo, Term, Unreachable,
-    quorum_of,
+    Acquired, Answer, Asked, Clock, Collect, ConfigError, Denial, Error, Freed, Holder, Instant,
+    Lane, Lessor, Listening, MOST_PER_CALL, Name, Node, NodeReport, Renewal, ReplyTo, Term,
+    Unreachable, quorum_of,
 };
 
 use crate::ballot::Ballot;
@@ -107,7 +107,7 @@ impl<N: Node> Lessor for Quorum<N> {
         })
     }
 
-    fn release(&self, term: Term, lane: Lane) -> Asked<Result<bool, Error>> {
+    fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
         self.roll.strike(term.nonce);
         let quorum = self.quorum();
         let most_foreign = self.nodes.len() - quorum;
@@ -117,7 +117,10 @@ impl<N: Node> Lessor for Quorum<N> {
         );
         Box::pin(async move {
             let said = asked.await.decide()?;
-            Ok(said.iter().filter(|held| !**held).count() <= most_foreign)
+            Ok(Freed {
+                held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
+                wanted: said.iter().any(|freed| freed.wanted),
+            })
         })
     }
 

@@ -207,6 +207,10 @@ impl Quest {
             None if self.once => return Err(self.busy(None)),
             None => self.in_time(turns.wait(&self.wanted.name)).await?,
         };
+        if turn.must_yield() {
+            // Other processes were told of the release: they take it meanwhile.
+            self.in_time(tokio::time::sleep(YIELD)).await?;
+        }
         let wake = Arc::new(Wake::new(quorum_of(self.inner.lessor.nodes())));
         let mut listening: Option<Listening> = None;
         let mut attempts = 0;
@@ -225,6 +229,7 @@ impl Quest {
                 Acquired::Yes(grant) => return Ok(self.granted(asked, nonce, grant, turn, place)),
                 Acquired::Busy(remaining) => remaining,
             };
+            turn.was_elsewhere();
             if self.once || self.left().is_some_and(|left| left.is_zero()) {
                 return Err(self.busy(remaining));
             }
@@ -274,7 +279,7 @@ impl Quest {
             standing: Standing::new(inner.clock.clone(), grant.until),
             terms,
             holds: AtomicU32::new(1),
-            seat: Mutex::new(Some(Seat { _turn: turn, _place: place })),
+            seat: Mutex::new(Some(Seat { turn, _place: place })),
         });
         inner.keeper.keep(&lease);
         lease
@@ -309,6 +314,8 @@ impl Wanted {
     }
 }
 
+/// A few round trips in one data centre.
+const YIELD: Duration = Duration::from_millis(1);
 /// The step by which retries on several nodes spread.
 const SPREAD: Duration = Duration::from_millis(1);
 

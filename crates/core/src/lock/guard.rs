@@ -149,11 +149,11 @@ impl Guard {
         let released = self.inner.lessor.release(term, Lane::Work);
         // Whoever comes next in this process queues behind our release on the same connection.
         self.lease.rise();
-        match released.await {
-            Ok(true) => still.map_err(Into::into),
-            Ok(false) => Err(self.lease.lost(Loss::Gone).into()),
-            Err(error) => Err(error),
+        let freed = released.await?;
+        if freed.wanted {
+            self.inner.turns.wanted(&self.lease.name);
         }
+        if freed.held { Ok(still?) } else { Err(self.lease.lost(Loss::Gone).into()) }
     }
 
     pub(super) fn lease(&self) -> &Lease {

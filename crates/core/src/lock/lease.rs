@@ -28,7 +28,7 @@ pub(super) struct Lease {
 /// What this process keeps for itself while it holds a name.
 #[derive(Debug)]
 pub(super) struct Seat {
-    pub(super) _turn: Turn,
+    pub(super) turn: Turn,
     pub(super) _place: Option<Place>,
 }
 
@@ -68,8 +68,16 @@ impl Lease {
         Lost::new(self.name.clone(), why)
     }
 
+    /// Lets the next in this process take its turn.
     pub(super) fn rise(&self) {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Other processes wait for the name.
+    fn wanted(&self) {
+        if let Some(seat) = &*self.seat.lock().unwrap_or_else(PoisonError::into_inner) {
+            seat.turn.wanted();
+        }
     }
 }
 
@@ -105,8 +113,12 @@ impl Renewer for Keep<dyn Lessor> {
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let released = self.0.release(lease.term(lease.terms.lease), Lane::Keep);
         Box::pin(async move {
-            if let Err(error) = released.await {
-                tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
+            match released.await {
+                Ok(freed) if freed.wanted => lease.wanted(),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
+                }
             }
             lease.rise();
         })

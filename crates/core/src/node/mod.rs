@@ -20,8 +20,8 @@ use self::scripts::Scripts;
 use self::tls::Tls;
 use crate::ids::next_id;
 use crate::{
-    Answer, Collect, ConfigError, Fence, Holder, Lane, Listening, Name, Node, ReplyTo, Settings,
-    Term, Vote, Wire,
+    Answer, Collect, ConfigError, Fence, Freed, Holder, Lane, Listening, Name, Node, ReplyTo,
+    Settings, Term, Vote, Wire,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -124,7 +124,7 @@ impl Node for RedisNode {
         self.line(lane).post(Request::Renew { terms: terms.to_vec(), to });
     }
 
-    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<bool>>) {
+    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>) {
         self.line(lane).post(Request::Release { term: term.clone(), to });
     }
 

@@ -8,8 +8,8 @@ use quorumlock_watchdog::{Instant, expiry};
 use super::resp::{Value, bulk, command, number};
 use super::scripts::{Script, Scripts};
 use crate::{
-    Answer, ConfigError, Denial, Fence, Holder, Name, NodeReport, ReplyTo, Silence, Term, Vote,
-    Wire,
+    Answer, ConfigError, Denial, Fence, Freed, Holder, Name, NodeReport, ReplyTo, Silence, Term,
+    Vote, Wire,
 };
 
 /// One request and where its answer goes.
@@ -31,7 +31,7 @@ pub(super) enum Request {
     },
     Release {
         term: Term,
-        to: ReplyTo<Answer<bool>>,
+        to: ReplyTo<Answer<Freed>>,
     },
     Inspect {
         name: Name,
@@ -135,9 +135,11 @@ impl Dialect {
                 other => terms.iter().map(|term| self.odd(&term.name, other.clone())).collect(),
             }),
             Request::Release { term, to } => to.send(match reply {
-                Value::Int(held) => Answer::Yes(held == 1),
+                Value::Int(n) => Answer::Yes(Freed { held: n > 0, wanted: n > 1 }),
                 // A key of another type is not our hold.
-                Value::Error(text) if text.contains(WRONG_TYPE) => Answer::Yes(false),
+                Value::Error(text) if text.contains(WRONG_TYPE) => {
+                    Answer::Yes(Freed { held: false, wanted: false })
+                }
                 other => self.odd(&term.name, other),
             }),
             Request::Inspect { name, to } => to.send(match reply {
@@ -161,9 +163,8 @@ impl Dialect {
             Request::Renew { terms, to } => {
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { to, .. } | Request::ForceRelease { to, .. } => {
-                to.send(Answer::Silent(silence.clone()));
-            }
+            Request::Release { to, .. } => to.send(Answer::Silent(silence.clone())),
+            Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Inspect { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Load => {}
         }
@@ -180,9 +181,8 @@ impl Dialect {
                 let silence = Silence::Never(self.report(error.to_string()));
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { to, .. } | Request::ForceRelease { to, .. } => {
-                to.send(Answer::No(no()));
-            }
+            Request::Release { to, .. } => to.send(Answer::No(no())),
+            Request::ForceRelease { to, .. } => to.send(Answer::No(no())),
             Request::Inspect { to, .. } => to.send(Answer::No(no())),
             Request::Load => {}
         }
