@@ -1,0 +1,76 @@
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// How a server is started. The default keeps everything in memory, needs no password and listens
+/// on loopback only.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerOptions {
+    /// More arguments for the server, as on its command line; the last one of a kind wins.
+    pub args: Vec<String>,
+    /// The password of the default user; part of [`url`](super::Server::url).
+    pub password: Option<String>,
+    /// Listen on a Unix socket, too: [`socket`](super::Server::socket).
+    pub unix_socket: bool,
+    /// Listen for TLS on a second port, which [`url`](super::Server::url) then names. Not every
+    /// server program was built with TLS; one without it ends at once and says so.
+    pub tls: Option<TlsFiles>,
+    /// Keep data on disk, so that [`restart`](super::Server::restart) finds it again.
+    pub appendonly: bool,
+}
+
+/// The PEM files of a server that speaks TLS. Clients need no certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate authority.
+    pub ca: PathBuf,
+    /// The server's certificate.
+    pub cert: PathBuf,
+    /// The server's private key.
+    pub key: PathBuf,
+}
+
+impl ServerOptions {
+    /// The server's command line, without the program.
+    pub(super) fn command_line(
+        &self,
+        dir: &Path,
+        port: u16,
+        tls_port: Option<u16>,
+    ) -> Vec<OsString> {
+        let mut line = Vec::<OsString>::new();
+        let mut set = |name: &str, value: &dyn AsRef<std::ffi::OsStr>| {
+            line.push(format!("--{name}").into());
+            line.push(value.as_ref().into());
+        };
+        set("bind", &"127.0.0.1");
+        set("protected-mode", &"no");
+        set("port", &port.to_string());
+        set("dir", &dir);
+        set("save", &"");
+        set("appendonly", &if self.appendonly { "yes" } else { "no" });
+        set("loglevel", &"warning");
+        if self.appendonly {
+            // What was acknowledged is on disk. (SIGKILL spares the page cache; say what is meant.)
+            set("appendfsync", &"always");
+        }
+        if let Some(password) = &self.password {
+            set("requirepass", password);
+        }
+        if self.unix_socket {
+            set("unixsocket", &socket_in(dir));
+        }
+        if let (Some(tls), Some(tls_port)) = (&self.tls, tls_port) {
+            set("tls-port", &tls_port.to_string());
+            set("tls-ca-cert-file", &tls.ca);
+            set("tls-cert-file", &tls.cert);
+            set("tls-key-file", &tls.key);
+            set("tls-auth-clients", &"no");
+        }
+        line.extend(self.args.iter().map(OsString::from));
+        line
+    }
+}
+
+pub(super) fn socket_in(dir: &Path) -> PathBuf {
+    dir.join("redis.sock")
+}

@@ -1,0 +1,155 @@
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
+
+use super::leash::Leash;
+use super::resp::Target;
+use super::version::field;
+use super::{ServerOptions, StartError, Version};
+use crate::port;
+
+/// An idle machine needs 20 ms; a loaded one with a big append-only file, seconds.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+const ASK_EVERY: Duration = Duration::from_millis(5);
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+
+/// How often another port is tried when somebody else got the one that was free a moment ago.
+const PORT_ATTEMPTS: usize = 5;
+
+/// A server of ours: its place, which stays, and its process, which comes and goes.
+#[derive(Debug)]
+pub(super) struct Process {
+    binary: PathBuf,
+    options: ServerOptions,
+    pub(super) port: u16,
+    pub(super) tls_port: Option<u16>,
+    /// `None` while the server is dead. Before `dir`, so that the server ends before its directory.
+    leash: Mutex<Option<Leash>>,
+    dir: TempDir,
+}
+
+impl Process {
+    pub(super) fn start(
+        binary: &Path,
+        options: ServerOptions,
+    ) -> Result<(Self, Version), StartError> {
+        let io_error = |source| StartError::Io { binary: binary.to_owned(), source };
+        let dir = tempfile::Builder::new().prefix("quorumlock-").tempdir().map_err(io_error)?;
+        let mut process = Self {
+            binary: binary.to_owned(),
+            options,
+            port: 0,
+            tls_port: None,
+            leash: Mutex::new(None),
+            dir,
+        };
+        let mut attempt = 1;
+        loop {
+            process.port = port::free().map_err(io_error)?;
+            if process.options.tls.is_some() {
+                process.tls_port = Some(port::free().map_err(io_error)?);
+            }
+            match process.launch() {
+                Ok(version) => return Ok((process, version)),
+                Err(error) if attempt < PORT_ATTEMPTS && is_port_taken(&error) => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(super) fn has_socket(&self) -> bool {
+        self.options.unix_socket
+    }
+
+    pub(super) fn pid(&self) -> Option<Pid> {
+        self.leash().as_ref().filter(|leash| !leash.has_ended()).map(Leash::pid)
+    }
+
+    /// `false` if the server is dead.
+    pub(super) fn signal(&self, signal: Signal) -> io::Result<bool> {
+        match self.leash().as_ref().filter(|leash| !leash.has_ended()) {
+            Some(leash) => leash.signal(signal).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// The server is dead afterwards; `false` if it was before.
+    pub(super) fn kill(&self) -> bool {
+        self.leash().take().is_some_and(|leash| !leash.has_ended())
+    }
+
+    pub(super) fn empty(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.dir())? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the server on the ports that it has, and waits until it answers.
+    pub(super) fn launch(&self) -> Result<Version, StartError> {
+        let line = self.options.command_line(self.dir(), self.port, self.tls_port);
+        let leash = Leash::start(self.dir(), &self.binary, &line)
+            .map_err(|source| StartError::Io { binary: self.binary.clone(), source })?;
+        let version = self.await_ready(&leash)?;
+        *self.leash() = Some(leash);
+        Ok(version)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "no lease is judged by this, only our patience")]
+    fn await_ready(&self, leash: &Leash) -> Result<Version, StartError> {
+        let give_up = Instant::now() + READY_WITHIN;
+        loop {
+            let what = match self.who_answers() {
+                Ok((pid, version)) if pid == leash.pid() => return Ok(version),
+                // It got the port before ours, which will find that out and end.
+                Ok((pid, _)) => format!("finds process {pid:?} at its port"),
+                Err(error) => format!("did not answer within {READY_WITHIN:?} ({error})"),
+            };
+            let ended = leash.has_ended();
+            if ended || give_up <= Instant::now() {
+                let what = if ended { "ended at once".to_owned() } else { what };
+                return Err(StartError::NotReady {
+                    binary: self.binary.clone(),
+                    what,
+                    log: leash.log(),
+                });
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    fn who_answers(&self) -> io::Result<(Pid, Version)> {
+        let target = Target {
+            address: ("127.0.0.1", self.port),
+            password: self.options.password.as_deref(),
+        };
+        // INFO is answered while data is still being loaded, PING is not.
+        target.ask(&["PING"], ANSWER_WITHIN)?;
+        let info = target.ask(&["INFO", "server"], ANSWER_WITHIN)?;
+        let pid = field(&info, "process_id").and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+        pid.zip(Version::from_info(&info))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Redis answers INFO"))
+    }
+
+    fn leash(&self) -> MutexGuard<'_, Option<Leash>> {
+        self.leash.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_port_taken(error: &StartError) -> bool {
+    matches!(error, StartError::NotReady { log, .. } if log.contains("already in use"))
+}

@@ -1,0 +1,88 @@
+//! As much of the Redis protocol as it takes to ask a server whether it is up and who it is.
+
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// Longest answer that is read; INFO server is below 1 KiB.
+const LONGEST: u64 = 64 * 1024;
+
+/// Where to ask, and as whom.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    pub(super) address: (&'a str, u16),
+    pub(super) password: Option<&'a str>,
+}
+
+impl Target<'_> {
+    /// Sends one command on a connection of its own and returns the answer's text; an error answer
+    /// is an error.
+    pub(super) fn ask(&self, command: &[&str], patience: Duration) -> io::Result<String> {
+        let address = self.address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
+        let stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let mut answers = BufReader::new(stream.try_clone()?.take(LONGEST));
+        let mut exchange = |command: &[&str]| {
+            (&stream).write_all(encode(command).as_bytes())?;
+            decode(&mut answers)
+        };
+        if let Some(password) = self.password {
+            exchange(&["AUTH", password])?;
+        }
+        exchange(command)
+    }
+}
+
+/// Whether a server without a password answers PING, for containers.
+#[cfg(feature = "containers")]
+pub(crate) fn is_up(address: std::net::SocketAddr) -> bool {
+    let host = address.ip().to_string();
+    let target = Target { address: (&host, address.port()), password: None };
+    target.ask(&["PING"], Duration::from_millis(500)).is_ok()
+}
+
+fn encode(command: &[&str]) -> String {
+    let mut text = format!("*{}\r\n", command.len());
+    for word in command {
+        text.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    text
+}
+
+fn decode(answers: &mut impl io::BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    answers.read_line(&mut line)?;
+    let line = line.trim_end();
+    let nonsense = || io::Error::new(io::ErrorKind::InvalidData, format!("answered {line:?}"));
+    match line.split_at_checked(1).ok_or_else(nonsense)? {
+        ("+", text) => Ok(text.to_owned()),
+        ("$", length) => {
+            let length = length.parse::<u64>().map_err(|_| nonsense())?;
+            let mut text = String::new();
+            answers.take(length).read_to_string(&mut text)?;
+            Ok(text)
+        }
+        _ => Err(nonsense()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_counted_in_bytes() {
+        assert_eq!(encode(&["AUTH", "é"]), "*2\r\n$4\r\nAUTH\r\n$2\r\né\r\n");
+    }
+
+    #[test]
+    fn answers_are_read() {
+        let read = |text: &str| decode(&mut text.as_bytes());
+        assert_eq!(read("+PONG\r\n").unwrap(), "PONG");
+        assert_eq!(read("$3\r\na:b\r\n").unwrap(), "a:b");
+        assert!(read("-LOADING Redis is loading\r\n").unwrap_err().to_string().contains("LOADING"));
+        assert!(read("").is_err());
+        assert!(read("$-1\r\n").is_err());
+    }
+}
