@@ -1,0 +1,31 @@
+.PHONY: help demo test check fix
+
+help:
+	@echo "make demo    run both modes on servers of this machine and print the comparison (ARGS=...)"
+	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
+	@echo "make check   format, lints, documentation, licences"
+	@echo "make fix     format, and apply what the lints suggest"
+
+demo: .cargo-is-there
+	scripts/get-server
+	cargo run --release --package quorumlock-cli -- compare $(ARGS)
+
+test: .cargo-is-there
+	scripts/get-server
+	scripts/build-test-image
+	cargo test --workspace --all-features
+
+check: .cargo-is-there
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+	scripts/check-licences
+
+fix: .cargo-is-there
+	cargo fmt --all
+	cargo clippy --workspace --all-targets --all-features --fix --allow-dirty --allow-staged
+
+.PHONY: .cargo-is-there
+.cargo-is-there:
+	@command -v cargo >/dev/null || { echo "Rust is missing: see https://rustup.rs" >&2; exit 1; }
+	@echo "cargo fetches crates from crates.io if they are not here yet"
