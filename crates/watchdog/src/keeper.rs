@@ -110,6 +110,15 @@ impl<R: Renewer> Keeper<R> {
         }
     }
 
+    /// The lessor renewed it at somebody else's request: it stands until `until`.
+    ///
+    /// # Errors
+    /// The [`Loss`] if it had already ended.
+    pub fn renewed(&self, lease: &R::Lease, until: Instant) -> Result<(), Loss> {
+        let now = self.shared.clock.now();
+        self.shared.state().renewed(lease, until, now)
+    }
+
     /// Renews it no more: its holder releases it himself. False if it was given up already; then
     /// it is being released.
     pub fn forget(&self, lease: &R::Lease) -> bool {
@@ -243,11 +252,8 @@ impl<R: Renewer> Shared<R> {
         for (lease, answer) in leases.into_iter().zip(answers) {
             let loss = match answer {
                 Renewal::Unknown => continue,
-                Renewal::Until(until) => match lease.standing().renew(until) {
-                    Ok(()) => {
-                        state.schedule.renewed(lease.id(), until, now);
-                        continue;
-                    }
+                Renewal::Until(until) => match state.renewed(&*lease, until, now) {
+                    Ok(()) => continue,
                     Err(loss) => loss,
                 },
                 Renewal::Gone => Loss::Gone,
@@ -267,7 +273,13 @@ impl<R: Renewer> Shared<R> {
     }
 }
 
-impl<L> State<L> {
+impl<L: Leased> State<L> {
+    fn renewed(&mut self, lease: &L, until: Instant, now: Instant) -> Result<(), Loss> {
+        lease.standing().renew(until)?;
+        self.schedule.renewed(lease.id(), until, now);
+        Ok(())
+    }
+
     fn forget(&mut self, id: u64) -> bool {
         self.leases.remove(&id);
         self.schedule.remove(id)

@@ -56,9 +56,9 @@ impl Standing {
     /// How long it surely stands from now on, if nobody renews it; zero once lost.
     pub fn valid_for(&self) -> Duration {
         let now = self.clock.now();
-        match self.settle(now).loss {
-            None => self.state().until.since(now),
-            Some(_) => Duration::ZERO,
+        match self.settle(now) {
+            State { until, loss: None } => until.since(now),
+            State { loss: Some(_), .. } => Duration::ZERO,
         }
     }
 

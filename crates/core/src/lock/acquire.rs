@@ -327,7 +327,7 @@ impl Guard {
         let term = lease.term(lease.ttl(inner.clock.now()));
         match inner.lessor.renew(vec![term], Lane::Work).await.first() {
             Some(Renewal::Until(until)) => {
-                lease.standing.renew(*until).map_err(|why| lease.lost(why))?;
+                inner.keeper.renewed(lease, *until).map_err(|why| lease.lost(why))?;
             }
             Some(Renewal::Gone) => {
                 let why = lease.standing.end(Loss::Gone);

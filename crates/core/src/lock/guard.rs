@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::lease::Lease;
 use super::locker::Inner;
-use crate::{Error, Fence, Lane, Loss, Lost};
+use crate::{ConfigError, Error, Fence, Lane, Loss, Lost};
 
 /// A held lock. It is renewed until it is unlocked, dropped or lost.
 ///
@@ -133,6 +135,10 @@ impl Guard {
     /// # Cancel safety
     /// The release is posted at the first poll; dropped before that, it is posted by the drop.
     pub async fn unlock(mut self) -> Result<(), Error> {
+        if Handle::try_current().is_err() {
+            // The drop hands the release to the watchdog's thread, which needs no runtime of ours.
+            return Err(ConfigError::NoRuntime.into());
+        }
         self.unlocked = true;
         let still = self.lease.check();
         if self.lease.leave() > 0 {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorumlock_watchdog::{Clock, Keeper};
+use tokio::runtime::Handle;
 
 use super::acquire::{Lock, TryLock};
 use super::guard::Watch;
@@ -135,6 +136,7 @@ impl Locker {
     /// # Cancel safety
     /// Cancel safe: it only reads.
     pub async fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
+        self.inner.open()?;
         let name = Name::new(name.as_ref())?;
         let Some(lease) = self.inner.held_by(owner, &name) else { return Ok(false) };
         if lease.check().is_err() {
@@ -172,8 +174,13 @@ impl Locker {
 }
 
 impl Inner {
+    /// Whether a call may go to the nodes: not closed, and on a runtime that can time it.
     pub(super) fn open(&self) -> Result<(), Error> {
-        if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+        match Handle::try_current() {
+            _ if self.closed.load(Ordering::SeqCst) => Err(Error::Closed),
+            Ok(_) => Ok(()),
+            Err(_) => Err(ConfigError::NoRuntime.into()),
+        }
     }
 
     fn held_by(&self, owner: &Owner, name: &Name) -> Option<Arc<Lease>> {
