@@ -1,8 +1,10 @@
 //! A Redis server as a voter.
 
+mod debts;
 mod dial;
 mod line;
 mod listen;
+mod pump;
 mod request;
 mod resp;
 mod scripts;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 
 use quorumlock_watchdog::{Clock, Instant};
 
+use self::debts::Debts;
 use self::dial::{Dialer, Roster, Target};
 use self::line::Line;
 use self::listen::Ears;
@@ -83,6 +86,8 @@ impl RedisNode {
             scripts: Scripts::of(wire),
             rho: settings.rho,
             fence_ttl: settings.fence_ttl,
+            debts: Debts::default(),
+            clock: clock.clone(),
             client_id,
         });
         let dialer = Arc::new(Dialer {
@@ -95,7 +100,7 @@ impl RedisNode {
         });
         // Twice the time after which nobody waits for an answer any more.
         let stall = settings.answer_timeout * 2;
-        let line = || Line::new(dialer.clone(), dialect.clone(), clock.clone(), stall);
+        let line = || Line::new(dialer.clone(), dialect.clone(), stall);
         Ok(Self { work: line(), keep: line(), ears: Ears::new(dialer.clone()), dialect })
     }
 

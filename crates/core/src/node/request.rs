@@ -1,10 +1,11 @@
-//! Requests to a server as bytes, and its replies as answers. Pure.
+//! Requests to a server as bytes, and its replies as answers.
 
 use std::io::Write;
 use std::time::Duration;
 
-use quorumlock_watchdog::{Instant, expiry};
+use quorumlock_watchdog::{Clock, Instant, expiry};
 
+use super::debts::Debts;
 use super::resp::{Value, bulk, command, number};
 use super::scripts::{Script, Scripts};
 use crate::{
@@ -55,6 +56,8 @@ pub(super) struct Dialect {
     pub(super) rho: f64,
     /// How long idle fencing counters are kept.
     pub(super) fence_ttl: Duration,
+    pub(super) debts: Debts,
+    pub(super) clock: Clock,
     /// The decimal id behind the colon of Redisson's field: tells people which process.
     pub(super) client_id: u64,
 }
@@ -163,7 +166,10 @@ impl Dialect {
             Request::Renew { terms, to } => {
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { to, .. } => to.send(Answer::Silent(silence.clone())),
+            Request::Release { term, to } => {
+                self.debts.owe(term, self.clock.now());
+                to.send(Answer::Silent(silence.clone()));
+            }
             Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Inspect { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Load => {}
@@ -181,7 +187,10 @@ impl Dialect {
                 let silence = Silence::Never(self.report(error.to_string()));
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { to, .. } => to.send(Answer::No(no())),
+            Request::Release { term, to } => {
+                self.debts.owe(term, self.clock.now());
+                to.send(Answer::No(no()));
+            }
             Request::ForceRelease { to, .. } => to.send(Answer::No(no())),
             Request::Inspect { to, .. } => to.send(Answer::No(no())),
             Request::Load => {}

@@ -1,0 +1,224 @@
+//! Moves bytes and replies of one connection.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::ReadBuf;
+use tokio::time::Sleep;
+
+use super::dial::Stream;
+use super::line::{Pending, Shared};
+use super::request::Request;
+use super::resp::{self, Value};
+use crate::Silence;
+
+/// How a connection ended.
+pub(super) struct Ended {
+    pub(super) why: String,
+    /// Whether the server answered anything on this connection.
+    pub(super) useful: bool,
+}
+
+/// Moves bytes both ways until the connection ends. One poll does all that can be done at once.
+pub(super) struct Pump<'a> {
+    shared: &'a Shared,
+    stream: Box<dyn Stream>,
+    out: Vec<u8>,
+    written: usize,
+    inflight: VecDeque<Pending>,
+    inbox: Inbox,
+    stall: Pin<Box<Sleep>>,
+    /// Since the stall timer last fired.
+    heard: bool,
+    useful: bool,
+}
+
+impl<'a> Pump<'a> {
+    pub(super) fn new(shared: &'a Shared, stream: Box<dyn Stream>) -> Self {
+        Self {
+            shared,
+            stream,
+            out: Vec::new(),
+            written: 0,
+            inflight: VecDeque::new(),
+            inbox: Inbox::default(),
+            stall: Box::pin(tokio::time::sleep(shared.stall)),
+            heard: true,
+            useful: false,
+        }
+    }
+}
+
+impl Future for Pump<'_> {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let this = &mut *self;
+        this.shared.wake.register(cx.waker());
+        let why = loop {
+            let Some(taken) = this.take() else { break "closed".to_owned() };
+            let progress = match (this.poll_write(cx), this.poll_read(cx)) {
+                (Err(why), _) | (_, Err(why)) => break why,
+                (Ok(wrote), Ok(read)) => taken || wrote || read,
+            };
+            if progress {
+                continue;
+            }
+            if this.stalled(cx) {
+                break format!("gave no answer for {:?}", this.shared.stall);
+            }
+            return Poll::Pending;
+        };
+        Poll::Ready(Ended { why, useful: this.useful })
+    }
+}
+
+impl Pump<'_> {
+    /// Takes what was queued, once all that was taken before is written. `None`: we may end.
+    fn take(&mut self) -> Option<bool> {
+        if self.written < self.out.len() {
+            return Some(false);
+        }
+        self.out.clear();
+        self.written = 0;
+        let mut state = self.shared.state();
+        if state.out.is_empty() {
+            return (!state.closed || !self.inflight.is_empty()).then_some(false);
+        }
+        std::mem::swap(&mut self.out, &mut state.out);
+        self.heard |= self.inflight.is_empty();
+        self.inflight.append(&mut state.queued);
+        Some(true)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
+        let before = self.written;
+        while self.written < self.out.len() {
+            let stream = Pin::new(&mut *self.stream);
+            match stream.poll_write(cx, &self.out[self.written..]) {
+                Poll::Ready(Ok(0)) => return Err("the connection closed".into()),
+                Poll::Ready(Ok(n)) => self.written += n,
+                Poll::Ready(Err(e)) => return Err(broke(&e)),
+                Poll::Pending => break,
+            }
+        }
+        // TLS keeps bytes back until it is told to flush; for TCP this is free.
+        match Pin::new(&mut *self.stream).poll_flush(cx) {
+            Poll::Ready(Err(e)) => Err(broke(&e)),
+            _ => Ok(self.written > before),
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
+        match self.inbox.poll_fill(&mut *self.stream, cx) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(Err(e)) => return Err(broke(&e)),
+            Poll::Ready(Ok(())) => {}
+        }
+        while let Some(reply) = self.inbox.next().map_err(|e| format!("speaks no RESP: {e}"))? {
+            let Some(pending) = self.inflight.pop_front() else {
+                return Err("sent a reply to nothing".into());
+            };
+            self.heard = true;
+            self.useful = true;
+            self.settle(pending, reply);
+        }
+        Ok(true)
+    }
+
+    fn settle(&self, pending: Pending, reply: Value) {
+        let shared = self.shared;
+        match reply {
+            // The server's script cache was emptied (SCRIPT FLUSH). Nothing has happened yet.
+            Value::Error(text) if text.starts_with("NOSCRIPT") && !pending.again => {
+                let mut state = shared.state();
+                if let Some(script) = shared.dialect.script(&pending.request) {
+                    let mut load = redis::cmd("SCRIPT");
+                    load.arg("LOAD").arg(script.text);
+                    state.out.extend_from_slice(&load.get_packed_command());
+                    let request = Request::Load;
+                    state.queued.push_back(Pending { request, asked: pending.asked, again: true });
+                }
+                state.push(&shared.dialect, Pending { again: true, ..pending });
+            }
+            reply => shared.dialect.answer(pending.request, pending.asked, reply),
+        }
+    }
+
+    /// True if requests are out and nothing was heard for a whole period. A timeout alone never
+    /// breaks a TCP connection; a new one may find a way round a dead path.
+    fn stalled(&mut self, cx: &mut Context<'_>) -> bool {
+        while !self.inflight.is_empty() && self.stall.as_mut().poll(cx).is_ready() {
+            if !std::mem::take(&mut self.heard) {
+                return true;
+            }
+            self.stall.set(tokio::time::sleep(self.shared.stall));
+        }
+        false
+    }
+}
+
+/// What was written (or may have been) and not answered may have happened.
+impl Drop for Pump<'_> {
+    fn drop(&mut self) {
+        let dialect = &self.shared.dialect;
+        let silence = Silence::Maybe(dialect.report("the connection broke before it answered"));
+        for pending in self.inflight.drain(..) {
+            dialect.silent(pending.request, &silence);
+        }
+    }
+}
+
+fn broke(e: &io::Error) -> String {
+    format!("the connection broke: {e}")
+}
+
+/// Bytes that arrived and are not yet decoded.
+struct Inbox {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self { buffer: vec![0; 16 << 10], start: 0, end: 0 }
+    }
+}
+
+impl Inbox {
+    fn poll_fill(&mut self, stream: &mut dyn Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            if self.end > self.buffer.len() / 2 {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
+        }
+        let mut room = ReadBuf::new(&mut self.buffer[self.end..]);
+        ready!(Pin::new(stream).poll_read(cx, &mut room))?;
+        match room.filled().len() {
+            0 => Poll::Ready(Err(io::Error::other("closed by the server"))),
+            n => {
+                self.end += n;
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Value>, &'static str> {
+        match resp::decode(&self.buffer[self.start..self.end]) {
+            Ok(None) => Ok(None),
+            Ok(Some((value, len))) => {
+                self.start += len;
+                Ok(Some(value))
+            }
+            Err(malformed) => Err(malformed.0),
+        }
+    }
+}
