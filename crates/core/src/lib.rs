@@ -7,6 +7,7 @@
 //! - [`Locker`], [`Guard`], [`Watch`]: what users hold. The same for every lessor.
 
 mod attempt;
+mod chance;
 mod error;
 mod ids;
 mod lessor;
@@ -19,13 +20,14 @@ mod single;
 mod wire;
 
 pub use attempt::might_be_granted;
+pub use chance::Chance;
 pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
 pub use ids::{Fence, Holder, Nonce, Owner};
 pub use lessor::{
     Acquired, Answer, Asked, Denial, Freed, Grant, Lane, Lessor, Listening, MOST_PER_CALL, Node,
     Silence, Term, Vote,
 };
-pub use lock::{Guard, Lock, Locker, TryLock, Watch};
+pub use lock::{Guard, Lock, Locker, TryLock, Watch, World};
 pub use name::Name;
 pub use node::{RedisNode, redis_nodes};
 pub use quorumlock_watchdog::{Clock, Instant, Loss, Renewal, Window, quorum_of};

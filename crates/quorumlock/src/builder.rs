@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::{Clock, Settings, redis_nodes};
+use quorumlock_core::{Settings, World, redis_nodes};
 use quorumlock_quorum::Quorum;
 
 use crate::{Error, Locker, Wire};
@@ -91,11 +91,11 @@ impl Builder {
     /// bounds.
     pub fn quorum<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Locker, Error> {
         let urls: Vec<U> = urls.into_iter().collect();
-        let clock = Clock::system();
+        let world = World::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
-        let nodes = redis_nodes(&urls, wire, &self.settings, &clock)?;
-        let quorum = Quorum::new(nodes, clock.clone(), self.settings.answer_timeout)?;
-        let locker = quorumlock_core::Locker::over(Arc::new(quorum), self.settings, clock)?;
+        let nodes = redis_nodes(&urls, wire, &self.settings, &world.clock)?;
+        let quorum = Quorum::new(nodes, world.clock.clone(), self.settings.answer_timeout)?;
+        let locker = quorumlock_core::Locker::over(Arc::new(quorum), self.settings, world)?;
         Ok(Locker::new(locker))
     }
 }

@@ -16,10 +16,11 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Source {
     System,
     Manual(Arc<AtomicU64>),
+    Given(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
 
 impl Clock {
@@ -34,19 +35,35 @@ impl Clock {
         Self(Source::Manual(Arc::new(AtomicU64::new(86_400_000_000_000))))
     }
 
+    /// A clock that gives what `elapsed` says: simulated clocks that drift, jump or freeze.
+    pub fn given(elapsed: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self(Source::Given(Arc::new(elapsed)))
+    }
+
     /// The present instant.
     pub fn now(&self) -> Instant {
         match &self.0 {
             Source::System => system_now(),
             Source::Manual(nanos) => Instant(nanos.load(Ordering::SeqCst)),
+            Source::Given(elapsed) => Instant::NEVER + elapsed(),
         }
     }
 
-    /// Moves a [manual](Clock::manual) clock forward; the system's clock ignores it.
+    /// Moves a [manual](Clock::manual) clock forward; other clocks ignore it.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(nanos) = &self.0 {
             nanos.fetch_add(nanos_of(by), Ordering::SeqCst);
         }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::System => "System",
+            Self::Manual(_) => "Manual",
+            Self::Given(_) => "Given",
+        })
     }
 }
 

@@ -81,17 +81,24 @@ impl<R: Renewer> Keeper<R> {
     /// When the operating system gives no thread or no event queue.
     pub fn start(clock: Clock, renewer: R) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (keeper, work) = Self::new(clock, renewer);
+        std::thread::Builder::new()
+            .name("quorumlock-keeper".into())
+            .spawn(move || runtime.block_on(work))?;
+        Ok(keeper)
+    }
+
+    /// A keeper without a thread: `work` must be polled, on a tokio runtime, for it to act. For
+    /// simulations, which decide themselves who runs when.
+    pub fn new(clock: Clock, renewer: R) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let shared = Arc::new(Shared {
             clock,
             renewer,
             state: Mutex::new(State::default()),
             wake: Notify::new(),
         });
-        let thread = shared.clone();
-        std::thread::Builder::new()
-            .name("quorumlock-keeper".into())
-            .spawn(move || runtime.block_on(thread.run()))?;
-        Ok(Self { shared })
+        let work = shared.clone().run();
+        (Self { shared }, work)
     }
 
     /// Renews `lease` from now on, until [`Keeper::forget`], [`Keeper::release`] or its loss.

@@ -1,5 +1,7 @@
 //! The watchdog's thread, with a renewer that says what the test wants.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};

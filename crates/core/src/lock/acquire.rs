@@ -219,7 +219,7 @@ impl Quest {
             let term = Term {
                 name: self.wanted.name.clone(),
                 // Fresh at every attempt: replies of two attempts never mix.
-                nonce: Nonce::fresh()?,
+                nonce: self.inner.chance.nonce()?,
                 ttl: self.wanted.ttl(),
                 holds: 1,
             };
@@ -253,7 +253,7 @@ impl Quest {
             // On several nodes equals split the votes again and again unless they spread.
             let spread = SPREAD * attempts.min(16);
             let spread = self.left().map_or(spread, |left| left.min(spread));
-            tokio::time::sleep(spread.mul_f64(rand::random_range(0.0..1.0))).await;
+            tokio::time::sleep(spread.mul_f64(self.inner.chance.fraction())).await;
         }
     }
 

@@ -11,7 +11,7 @@ use super::guard::Watch;
 use super::lease::{Keep, Lease};
 use super::owners::Owners;
 use super::turns::Turns;
-use crate::{ConfigError, Error, Holder, Lessor, Name, Owner, Settings, Wire};
+use crate::{Chance, ConfigError, Error, Holder, Lessor, Name, Owner, Settings, Wire};
 
 /// Takes locks on one node or on a quorum: the same API and the same promises.
 ///
@@ -22,10 +22,29 @@ pub struct Locker {
     pub(super) inner: Arc<Inner>,
 }
 
+/// What a locker takes from the world around it; [`World::default`] is the real one.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Decides whether leases stand.
+    pub clock: Clock,
+    /// Gives nonces and jitter.
+    pub chance: Chance,
+    /// Whether the watchdog runs as a task where the locker is made, instead of on a thread of its
+    /// own: for simulations. A blocked runtime then loses locks.
+    pub keeper_on_this_runtime: bool,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self { clock: Clock::system(), chance: Chance::system(), keeper_on_this_runtime: false }
+    }
+}
+
 pub(super) struct Inner {
     pub(super) lessor: Arc<dyn Lessor>,
     pub(super) settings: Settings,
     pub(super) clock: Clock,
+    pub(super) chance: Chance,
     pub(super) keeper: Keeper<Keep<dyn Lessor>>,
     pub(super) turns: Turns,
     pub(super) owners: Owners,
@@ -40,16 +59,27 @@ impl Locker {
     pub fn over(
         lessor: Arc<dyn Lessor>,
         settings: Settings,
-        clock: Clock,
+        world: World,
     ) -> Result<Self, ConfigError> {
         settings.check()?;
-        let keeper = Keeper::start(clock.clone(), Keep(lessor.clone())).map_err(|e| {
-            ConfigError::System { what: "a thread for the watchdog", why: e.to_string() }
-        })?;
+        let World { clock, chance, keeper_on_this_runtime } = world;
+        let renewer = Keep(lessor.clone());
+        let keeper = if keeper_on_this_runtime {
+            let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
+            let (keeper, work) = Keeper::new(clock.clone(), renewer);
+            runtime.spawn(work);
+            keeper
+        } else {
+            Keeper::start(clock.clone(), renewer).map_err(|e| ConfigError::System {
+                what: "a thread for the watchdog",
+                why: e.to_string(),
+            })?
+        };
         let inner = Inner {
             lessor,
             settings,
             clock,
+            chance,
             keeper,
             turns: Turns::default(),
             owners: Owners::default(),
@@ -68,7 +98,7 @@ impl Locker {
         let nodes = crate::redis_nodes(&[url], wire, &settings, &clock)?;
         let node = nodes.into_iter().next().ok_or(ConfigError::NoNodes)?;
         let lessor = crate::Single::new(node, clock.clone(), settings.answer_timeout);
-        Self::over(Arc::new(lessor), settings, clock)
+        Self::over(Arc::new(lessor), settings, World { clock, ..World::default() })
     }
 
     /// Waits for the lock `name`; it is renewed until it is released.

@@ -10,4 +10,4 @@ mod wake;
 
 pub use acquire::{Lock, TryLock};
 pub use guard::{Guard, Watch};
-pub use locker::Locker;
+pub use locker::{Locker, World};
