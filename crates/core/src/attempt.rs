@@ -2,7 +2,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::{Answer, Collect, Denial, Fence, Lane, Node, ReplyTo, Silence, Term, Vote};
+use crate::{Answer, Collect, Counter, Denial, Lane, Node, ReplyTo, Silence, Term, Vote};
 
 /// One acquire request to one node. Unless [kept](Attempt::keep), everything that it might have
 /// been granted is released when it is dropped, late grants included.
@@ -23,9 +23,9 @@ struct State {
 }
 
 impl<N: Node> Attempt<N> {
-    pub(crate) fn post(node: Arc<N>, term: Term, floor: Fence) -> Self {
+    pub(crate) fn post(node: Arc<N>, term: Term, counter: Counter) -> Self {
         let shared = Arc::new(Shared { node, term, state: Mutex::default() });
-        shared.node.acquire(&shared.term, floor, ReplyTo::new(shared.clone(), 0));
+        shared.node.acquire(&shared.term, counter, ReplyTo::new(shared.clone(), 0));
         Self(shared)
     }
 
@@ -99,7 +99,13 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
 pub fn might_be_granted<T>(answer: &Answer<T>) -> bool {
     match answer {
         Answer::Yes(_) | Answer::No(Denial::Refused(_)) | Answer::Silent(Silence::Maybe(_)) => true,
-        Answer::No(Denial::Busy(_) | Denial::Gone | Denial::Config(_))
+        Answer::No(
+            Denial::Busy(_)
+            | Denial::Gone
+            | Denial::Config(_)
+            | Denial::NotAdmitted(_)
+            | Denial::Stale(_),
+        )
         | Answer::Silent(Silence::Never(_)) => false,
     }
 }

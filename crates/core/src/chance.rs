@@ -25,7 +25,11 @@ impl Chance {
         Self(Source::Given(Arc::new(next)))
     }
 
-    pub(crate) fn nonce(&self) -> Result<Nonce, ConfigError> {
+    /// A fresh nonce.
+    ///
+    /// # Errors
+    /// As [`Nonce::fresh`].
+    pub fn nonce(&self) -> Result<Nonce, ConfigError> {
         match &self.0 {
             Source::System => Nonce::fresh(),
             Source::Given(next) => {

@@ -197,9 +197,21 @@ pub enum ConfigError {
         /// On which node it was seen.
         node: String,
     },
-    /// The blocking API was called from async code, where it would block the runtime.
-    #[error("the blocking API was called inside an async runtime: use quorumlock::Locker there")]
-    BlockingInAsync,
+    /// Provisioning without admission.
+    #[error("this locker admits every node as it is: there is nothing to provision")]
+    NoAdmission,
+    /// A node cannot be a voter as it is set up.
+    #[error("{node} cannot vote: its {what} is {found}, expected {expected}")]
+    UnfitNode {
+        /// Which node.
+        node: String,
+        /// What does not fit.
+        what: &'static str,
+        /// What it has.
+        found: String,
+        /// What it must have.
+        expected: String,
+    },
     /// No async runtime at the place of the call.
     #[error("no tokio runtime here: call from one, or use quorumlock::blocking")]
     NoRuntime,

@@ -9,7 +9,7 @@ use rand::rngs::SysRng;
 use crate::ConfigError;
 
 /// 128 fresh random bits for each acquisition, from the operating system: not from a generator in
-/// this process, which a cloned machine would share with its twin (safety.md H20).
+/// this process, which a cloned machine would share with its twin (SAFETY.md H20).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce(u128);
 
@@ -53,8 +53,8 @@ impl fmt::Debug for Nonce {
 /// A fencing token: the later of two holders of one name has the larger one.
 ///
 /// Send it with every write; the resource must refuse a token that is smaller than one it has
-/// seen, and a holder must claim (write its token) before it reads. A single node keeps the order
-/// while its counter lives; a quorum while a majority's counters do (docs/SAFETY.md).
+/// seen, and a holder must claim (write its token) before it reads. The order
+/// rests on no clock while no counter of the nodes that confirmed a token is lost (docs/SAFETY.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -104,7 +104,7 @@ impl Holder {
     }
 }
 
-/// Who re-enters: locks taken through the same owner (and its clones) share one lease.
+/// Who re-enters: locks taken through the same owner (and its clones) of one locker share one lease.
 ///
 /// Explicit, because a task moves between threads: two `lock("x")` without an owner exclude each
 /// other.

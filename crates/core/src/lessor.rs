@@ -58,6 +58,10 @@ pub enum Denial {
     Gone,
     /// The call or set-up is wrong: no use in asking again.
     Config(ConfigError),
+    /// It was verified under another stamp: verified again, it may grant in a fresh round.
+    Stale(NodeReport),
+    /// Its memory is not proven: it counts for nothing, renewals included.
+    NotAdmitted(NodeReport),
     /// The server refused the command (out of memory, no permission, read-only replica, ...).
     Refused(NodeReport),
 }
@@ -91,6 +95,16 @@ pub struct Vote {
     pub fence: Fence,
 }
 
+/// How a node's fencing counter moves at a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// To this value at least.
+    pub least: Fence,
+    /// Where a missing counter starts: wall-clock microseconds, read once per acquisition, so that
+    /// all nodes of a quorum start alike.
+    pub seed: u64,
+}
+
 /// A node's yes to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
@@ -107,8 +121,8 @@ pub struct Freed {
 pub trait Node: Send + Sync + 'static {
     /// Its URL without user and password, for people.
     fn label(&self) -> &str;
-    /// Take the name if it is free, or say who holds it. The fencing counter rises above `floor`.
-    fn acquire(&self, term: &Term, floor: Fence, to: ReplyTo<Answer<Vote>>);
+    /// Take the name if it is free, or say who holds it.
+    fn acquire(&self, term: &Term, counter: Counter, to: ReplyTo<Answer<Vote>>);
     /// Raise the fencing counter to at least `fence`, only while the nonce is still held.
     fn raise(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<()>>);
     /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
@@ -149,6 +163,8 @@ pub enum Acquired {
     Yes(Grant),
     /// Somebody else's; when enough nodes may be free, if they said so.
     Busy(Option<Duration>),
+    /// Nobody's: a node must be verified first. Ask again, with a fresh nonce.
+    Again,
 }
 
 /// Whoever grants leases. Everything above it (guards, waiting, watchdog, blocking API) is the
@@ -161,7 +177,7 @@ pub trait Lessor: Send + Sync + 'static {
     fn nodes(&self) -> usize;
     /// One attempt, with a fresh nonce.
     fn acquire(&self, term: Term) -> Asked<Result<Acquired, Error>>;
-    /// Lengthens; one answer per term.
+    /// Lengthens at most [`MOST_PER_CALL`] leases; one answer per term.
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>>;
     /// Gives back. The requests are queued before this returns; the future only waits for the
     /// answers.
@@ -170,6 +186,16 @@ pub trait Lessor: Send + Sync + 'static {
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>>;
     /// Frees the name, whoever holds it.
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>>;
+    /// Vouches for the memory of all nodes as they are now: nothing that counts can have been
+    /// forgotten. On the operator's word.
+    fn provision(&self) -> Asked<Result<(), Error>> {
+        Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into())))
+    }
+    /// What it has to do on its own while a locker lives, on the watchdog's runtime: watching nodes
+    /// whose memory is not proven. Nothing by default.
+    fn tend(&self) -> Asked<()> {
+        Box::pin(std::future::pending())
+    }
     /// As [`Node::listen`], for each node with its index.
     fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<()>>) -> Listening;
 }

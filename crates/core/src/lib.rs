@@ -6,6 +6,7 @@
 //! - [`Lessor`]: whoever grants leases; [`Single`] makes one of one node.
 //! - [`Locker`], [`Guard`], [`Watch`]: what users hold. The same for every lessor.
 
+pub mod admission;
 mod attempt;
 mod chance;
 mod error;
@@ -24,8 +25,8 @@ pub use chance::Chance;
 pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
 pub use ids::{Fence, Holder, Nonce, Owner};
 pub use lessor::{
-    Acquired, Answer, Asked, Denial, Freed, Grant, Lane, Lessor, Listening, MOST_PER_CALL, Node,
-    Silence, Term, Vote,
+    Acquired, Answer, Asked, Counter, Denial, Freed, Grant, Lane, Lessor, Listening, MOST_PER_CALL,
+    Node, Silence, Term, Vote,
 };
 pub use lock::{Guard, Lock, Locker, TryLock, Watch, World};
 pub use name::Name;

@@ -38,7 +38,7 @@ impl Name {
         self.derived("redisson_lock__channel")
     }
 
-    /// Redisson's rule: braces round the name, unless it **contains** one anywhere (WIRE.md 2.1).
+    /// Redisson's rule: braces round the name, unless it **contains** one anywhere (docs/ARCHITECTURE.md, Wire formats).
     fn derived(&self, prefix: &str) -> String {
         let name = self.as_str();
         if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }

@@ -9,10 +9,11 @@ pub struct Settings {
     /// What Redis keeps without news from us, unless a call says otherwise. Default 30 s. Shorter
     /// frees a dead holder's lock sooner and costs more renewals.
     pub lease: Duration,
-    /// The longest lease that a call may ask for. Default 1 h.
+    /// The longest lease that a call may ask for. Default 60 s. With admission a node that lost
+    /// its memory counts for nothing for so long.
     pub max_lease: Duration,
     /// How much faster a node's clock may run than ours. Default 0.01 (1 %); chrony's default slew
-    /// limit is 0.083 (safety.md H8).
+    /// limit is 0.083 (SAFETY.md H8).
     pub rho: f64,
     /// How long a request may stay unanswered. Default 500 ms. Ours, not the client library's.
     pub answer_timeout: Duration,
@@ -30,7 +31,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(30),
-            max_lease: Duration::from_secs(3_600),
+            max_lease: Duration::from_secs(60),
             rho: 0.01,
             answer_timeout: Duration::from_millis(500),
             connect_timeout: Duration::from_secs(1),
@@ -105,7 +106,7 @@ mod tests {
         let zero = Settings { lease: Duration::ZERO, ..Settings::default() };
         assert_eq!(
             zero.check().unwrap_err().to_string(),
-            "lease of 0ns is out of bounds: 10ms to 3600s"
+            "lease of 0ns is out of bounds: 10ms to 60s"
         );
         for rho in [-0.1, 0.6, f64::NAN] {
             let bad = Settings { rho, ..Settings::default() };

@@ -4,10 +4,9 @@ use std::time::Duration;
 use quorumlock_watchdog::{Clock, Instant, Renewal};
 
 use crate::attempt::Attempt;
-use crate::lessor::MOST_PER_CALL;
 use crate::{
-    Acquired, Answer, Asked, Collect, Denial, Error, Fence, Freed, Grant, Holder, Lane, Lessor,
-    Listening, Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable, Vote,
+    Acquired, Answer, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant, Holder, Lane,
+    Lessor, Listening, Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable, Vote,
 };
 
 /// One node as a lessor.
@@ -53,8 +52,10 @@ impl<N: Node> Lessor for Single<N> {
     }
 
     fn acquire(&self, term: Term) -> Asked<Result<Acquired, Error>> {
-        let attempt = Attempt::post(self.node.clone(), term, Fence::NONE);
+        let counter = Counter { least: Fence::NONE, seed: self.clock.wall_micros() };
+        let attempt = Attempt::post(self.node.clone(), term, counter);
         let late = self.unanswered();
+        let label = self.node.label().to_owned();
         let (clock, within) = (self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
             let Some(answer) = answer_within(within, attempt.answer()).await else {
@@ -66,7 +67,10 @@ impl<N: Node> Lessor for Single<N> {
                     attempt.keep();
                     Ok(Acquired::Yes(Grant { until, fence }))
                 }
-                Answer::Yes(_) => Err(late),
+                Answer::Yes(_) => {
+                    Err(unreachable(NodeReport::new(label, "answered after the lease had ended")))
+                }
+                Answer::No(Denial::Stale(_)) => Ok(Acquired::Again),
                 Answer::No(Denial::Busy(remaining)) => Ok(Acquired::Busy(remaining)),
                 other => Err(failure(other)),
             }
@@ -74,29 +78,19 @@ impl<N: Node> Lessor for Single<N> {
     }
 
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
-        let slots: Vec<_> = terms
-            .chunks(MOST_PER_CALL)
-            .map(|chunk| {
-                let (slot, to) = Slot::new();
-                self.node.renew(chunk, lane, to);
-                (slot, chunk.len())
-            })
-            .collect();
+        let (slot, to) = Slot::new();
+        self.node.renew(&terms, lane, to);
         let within = self.answer_timeout;
         Box::pin(async move {
-            let mut renewals = Vec::with_capacity(terms.len());
-            for (slot, len) in slots {
-                let answers: Vec<Answer<Instant>> =
-                    answer_within(within, slot).await.unwrap_or_default();
-                let known = answers.into_iter().map(|answer| match answer {
-                    Answer::Yes(until) => Renewal::Until(until),
-                    Answer::No(Denial::Gone) => Renewal::Gone,
-                    // The server did not say that the lock is gone: its lease still runs.
-                    _ => Renewal::Unknown,
-                });
-                renewals.extend(known.chain(std::iter::repeat(Renewal::Unknown)).take(len));
-            }
-            renewals
+            let answers: Vec<Answer<Instant>> =
+                answer_within(within, slot).await.unwrap_or_default();
+            let known = answers.into_iter().map(|answer| match answer {
+                Answer::Yes(until) => Renewal::Until(until),
+                Answer::No(Denial::Gone | Denial::NotAdmitted(_)) => Renewal::Gone,
+                // The server did not say that the lock is gone: its lease still runs.
+                _ => Renewal::Unknown,
+            });
+            known.chain(std::iter::repeat(Renewal::Unknown)).take(terms.len()).collect()
         })
     }
 
@@ -135,7 +129,9 @@ fn definite<T>(answer: Answer<T>) -> Result<T, Error> {
 fn failure<T>(answer: Answer<T>) -> Error {
     match answer {
         Answer::No(Denial::Config(error)) => error.into(),
-        Answer::No(Denial::Refused(report)) => unreachable(report),
+        Answer::No(
+            Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
+        ) => unreachable(report),
         Answer::Silent(silence) => unreachable(silence.report().clone()),
         Answer::Yes(_) | Answer::No(Denial::Busy(_) | Denial::Gone) => {
             unreachable(NodeReport::new("node", "gave an answer that fits no question"))

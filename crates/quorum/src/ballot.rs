@@ -4,8 +4,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, Clock, Collect, Error, Fence, Lane, Node, NodeReport, ReplyTo, Term, Vote,
-    might_be_granted,
+    Acquired, Answer, Clock, Collect, Counter, Error, Fence, Lane, Node, NodeReport, ReplyTo, Term,
+    Vote, might_be_granted,
 };
 
 use crate::roll::Roll;
@@ -51,8 +51,9 @@ impl<N: Node> Ballot<N> {
             state: Mutex::new(state),
             me: me.clone(),
         });
+        let counter = Counter { least: Fence::NONE, seed: clock.wall_micros() };
         for (i, node) in nodes.iter().enumerate() {
-            node.acquire(&shared.term, Fence::NONE, ReplyTo::new(shared.clone(), i));
+            node.acquire(&shared.term, counter, ReplyTo::new(shared.clone(), i));
         }
         Self(shared)
     }

@@ -8,5 +8,6 @@ mod census;
 mod quorum;
 mod roll;
 pub mod round;
+mod tend;
 
 pub use quorum::Quorum;

@@ -2,15 +2,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorumlock_core::admission::{Charter, Voter};
 use quorumlock_core::{
-    Acquired, Answer, Asked, Clock, Collect, ConfigError, Denial, Error, Freed, Holder, Instant,
-    Lane, Lessor, Listening, MOST_PER_CALL, Name, Node, NodeReport, Renewal, ReplyTo, Term,
-    Unreachable, quorum_of,
+    Acquired, Answer, Asked, Chance, Clock, Collect, ConfigError, Denial, Error, Freed, Holder,
+    Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo, Term, Unreachable,
+    quorum_of,
 };
 
 use crate::ballot::Ballot;
 use crate::census::Census;
 use crate::roll::Roll;
+use crate::tend::Tending;
 
 /// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing.
 pub struct Quorum<N: Node> {
@@ -18,6 +20,8 @@ pub struct Quorum<N: Node> {
     clock: Clock,
     answer_timeout: Duration,
     roll: Roll,
+    /// With admission.
+    office: Option<Office>,
 }
 
 impl<N: Node> Quorum<N> {
@@ -29,7 +33,37 @@ impl<N: Node> Quorum<N> {
         if nodes.is_empty() {
             return Err(ConfigError::NoNodes);
         }
-        Ok(Self { nodes: nodes.into(), clock, answer_timeout, roll: Roll::default() })
+        let (nodes, roll) = (nodes.into(), Roll::default());
+        Ok(Self { nodes, clock, answer_timeout, roll, office: None })
+    }
+
+    /// As [`Quorum::new`], but only nodes whose memory is proven count (SAFETY.md A3): `charter` is
+    /// what all clients must agree on.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoNodes`].
+    pub fn strict(
+        nodes: Vec<N>,
+        clock: Clock,
+        chance: Chance,
+        answer_timeout: Duration,
+        rho: f64,
+        charter: Charter,
+    ) -> Result<Self, ConfigError>
+    where
+        N: Voter,
+    {
+        let mut quorum = Self::new(nodes, clock.clone(), answer_timeout)?;
+        let tending = Arc::new(Tending {
+            nodes: quorum.nodes.clone(),
+            charter,
+            clock,
+            chance,
+            rho,
+            answer_timeout,
+        });
+        quorum.office = Some(Office::new(tending));
+        Ok(quorum)
     }
 
     fn quorum(&self) -> usize {
@@ -69,41 +103,30 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
-        let quorum = self.quorum();
-        let rounds: Vec<_> = terms
-            .chunks(MOST_PER_CALL)
-            .map(|chunk| {
-                let terms: Vec<Term> = chunk.to_vec();
-                let (roll, len) = (self.roll.clone(), terms.len());
-                let noted = terms.clone();
-                let census = Census::new(
-                    self.nodes.len(),
-                    move |answers| renewed_by(answers, len, quorum),
-                    move |node, answers: &Vec<Answer<Instant>>| {
-                        for (term, answer) in noted.iter().zip(answers) {
-                            roll.note(term.nonce, node, answer);
-                        }
-                    },
-                );
-                for (i, node) in self.nodes.iter().enumerate() {
-                    node.renew(&terms, lane, census.reply_to(i));
+        let (quorum, len) = (self.quorum(), terms.len());
+        let (roll, noted) = (self.roll.clone(), terms.clone());
+        let census = Census::new(
+            self.nodes.len(),
+            move |answers| all_settled(answers, len, quorum),
+            move |node, answers: &Vec<Answer<Instant>>| {
+                for (term, answer) in noted.iter().zip(answers) {
+                    roll.note(term.nonce, node, answer);
                 }
-                (census, terms)
-            })
-            .collect();
+            },
+        );
+        for (i, node) in self.nodes.iter().enumerate() {
+            node.renew(&terms, lane, census.reply_to(i));
+        }
         let (roll, within) = (self.roll.clone(), self.answer_timeout);
         Box::pin(async move {
-            let mut renewals = Vec::new();
-            for (census, terms) in rounds {
-                census.answers(within).await;
-                renewals.extend(terms.iter().map(|term| match roll.until(term.nonce) {
-                    // No majority is left: lost now, not only when the old window shuts.
-                    Some(Instant::NEVER) => Renewal::Gone,
-                    Some(until) => Renewal::Until(until),
-                    None => Renewal::Unknown,
-                }));
-            }
-            renewals
+            census.answers(within).await;
+            let renewed = |term: &Term| match roll.until(term.nonce) {
+                // No majority is left: lost now, not only when the old window shuts.
+                Some(Instant::NEVER) => Renewal::Gone,
+                Some(until) => Renewal::Until(until),
+                None => Renewal::Unknown,
+            };
+            terms.iter().map(renewed).collect()
         })
     }
 
@@ -155,6 +178,20 @@ impl<N: Node> Lessor for Quorum<N> {
         Box::pin(async move { Ok(asked.await.decide()?.contains(&true)) })
     }
 
+    fn provision(&self) -> Asked<Result<(), Error>> {
+        match &self.office {
+            Some(office) => (office.provision)(),
+            None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
+        }
+    }
+
+    fn tend(&self) -> Asked<()> {
+        match &self.office {
+            Some(office) => (office.tend)(),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
     fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {
         let nodes = self.nodes.iter().enumerate();
         Box::new(nodes.map(|(i, node)| node.listen(name, to.clone(), i)).collect::<Vec<_>>())
@@ -165,6 +202,22 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nodes: Vec<_> = self.nodes.iter().map(Node::label).collect();
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
+    }
+}
+
+/// What only a quorum of [`Voter`]s can do, for one that need not know of them.
+struct Office {
+    tend: Box<dyn Fn() -> Asked<()> + Send + Sync>,
+    provision: Box<dyn Fn() -> Asked<Result<(), Error>> + Send + Sync>,
+}
+
+impl Office {
+    fn new<N: Voter>(tending: Arc<Tending<N>>) -> Self {
+        let twin = tending.clone();
+        Self {
+            tend: Box::new(move || Box::pin(tending.clone().tend())),
+            provision: Box::new(move || Box::pin(twin.clone().provision())),
+        }
     }
 }
 
@@ -189,7 +242,11 @@ impl<T> Answers<T> {
                 Some(Answer::No(Denial::Config(error))) => {
                     sorted.misconfigured.get_or_insert(error);
                 }
-                Some(Answer::No(Denial::Refused(report))) => sorted.silent.push(report),
+                Some(Answer::No(
+                    Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
+                )) => {
+                    sorted.silent.push(report);
+                }
                 Some(Answer::Silent(silence)) => sorted.silent.push(silence.report().clone()),
                 Some(Answer::No(Denial::Busy(_) | Denial::Gone)) => {}
                 None => sorted.silent.push(late(i)),
@@ -214,10 +271,14 @@ fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
     answers.iter().flatten().filter(|answer| matches!(answer, Answer::Yes(_))).count()
 }
 
-fn renewed_by(answers: &[Option<Vec<Answer<Instant>>>], terms: usize, quorum: usize) -> bool {
+/// Whether waiting on can still change something for any lease: each is renewed by a majority, or
+/// cannot be any more. One lost lease must not make the others of its batch wait for a hung node.
+fn all_settled(answers: &[Option<Vec<Answer<Instant>>>], terms: usize, quorum: usize) -> bool {
+    let open = answers.iter().filter(|said| said.is_none()).count();
     (0..terms).all(|term| {
         let yes = |said: &&Vec<Answer<Instant>>| matches!(said.get(term), Some(Answer::Yes(_)));
-        answers.iter().flatten().filter(yes).count() >= quorum
+        let yes = answers.iter().flatten().filter(yes).count();
+        yes >= quorum || yes + open < quorum
     })
 }
 

@@ -23,7 +23,10 @@ impl Roll {
             let Some(window) = windows.get_mut(&nonce) else { return false };
             match answer {
                 Answer::Yes(until) => window.holds(node, *until),
-                Answer::No(Denial::Gone | Denial::Busy(_)) => window.holds_not(node),
+                // Also of a node whose memory is not proven: it counts for nothing, renewals included.
+                Answer::No(Denial::Gone | Denial::Busy(_) | Denial::NotAdmitted(_)) => {
+                    window.holds_not(node)
+                }
                 // Unknown changes nothing.
                 Answer::No(_) | Answer::Silent(_) => {}
             }

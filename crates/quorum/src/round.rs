@@ -2,7 +2,7 @@
 //!
 //! No socket, task, clock or random source: answers and `now` come in, a [`Step`] goes out.
 //!
-//! The fencing rule (safety.md 2a): let H be the nodes that granted this nonce. If a majority of
+//! The fencing rule (SAFETY.md, Tokens): let H be the nodes that granted this nonce. If a majority of
 //! all nodes replied the same value, that is the token (equal-set rule: one round trip in the
 //! steady state). Else the token is the largest reply, and the other nodes of H are raised to it,
 //! **only while they still hold this nonce**. Won when a majority *that hold our nonce* stand at
@@ -37,6 +37,7 @@ enum Ballot {
     Busy(Option<Duration>),
     Refused(NodeReport),
     Silent(Silence),
+    Stale(NodeReport),
 }
 
 /// Where a node that holds our nonce stands towards the token.
@@ -81,6 +82,9 @@ impl Round {
             Answer::No(Denial::Busy(remaining)) => Ballot::Busy(remaining),
             Answer::No(Denial::Gone) => Ballot::Dropped,
             Answer::No(Denial::Refused(report)) => Ballot::Refused(report),
+            Answer::No(Denial::Stale(report)) => Ballot::Stale(report),
+            // Not reached as far as the vote goes: it says neither yes nor busy.
+            Answer::No(Denial::NotAdmitted(report)) => Ballot::Silent(Silence::Never(report)),
             Answer::No(Denial::Config(error)) => {
                 let report = NodeReport::new("node", error.to_string());
                 self.misconfigured.get_or_insert(error);
@@ -97,7 +101,9 @@ impl Round {
             match answer {
                 Answer::Yes(()) => *token = Stand::Confirmed,
                 // It expired, or was taken: its vote is void, not just its confirmation.
-                Answer::No(Denial::Gone | Denial::Busy(_)) => self.nodes[node] = Ballot::Dropped,
+                Answer::No(Denial::Gone | Denial::Busy(_) | Denial::NotAdmitted(_)) => {
+                    self.nodes[node] = Ballot::Dropped
+                }
                 _ => *token = Stand::Unconfirmed,
             }
         }
@@ -123,7 +129,7 @@ impl Round {
         match &self.nodes[node] {
             Ballot::Asked | Ballot::Granted { .. } | Ballot::Refused(_) => true,
             Ballot::Silent(silence) => matches!(silence, Silence::Maybe(_)),
-            Ballot::Dropped | Ballot::Busy(_) => false,
+            Ballot::Dropped | Ballot::Busy(_) | Ballot::Stale(_) => false,
         }
     }
 
@@ -145,6 +151,9 @@ impl Round {
         }
         if self.blocked_by_others() || self.reached() >= self.quorum && self.held() < self.quorum {
             return Ok(Acquired::Busy(self.free_in()));
+        }
+        if self.count(|b| matches!(b, Ballot::Stale(_))) > 0 {
+            return Ok(Acquired::Again);
         }
         let silent = |ballot: &Ballot| match ballot {
             Ballot::Silent(silence) => Some(silence.report().clone()),

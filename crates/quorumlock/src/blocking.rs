@@ -11,15 +11,15 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Every call blocks its thread. Inside an async runtime that would block others, so the calls give
-//! [`ConfigError::BlockingInAsync`] there.
+//! Every call blocks its thread: in async code that blocks the tasks around it, so use
+//! [`crate::Locker`] there, or `spawn_blocking`.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::{ConfigError, Error, Fence, Holder, Lost, Owner, Watch};
 
@@ -69,7 +69,8 @@ impl Locker {
     /// [`Watch::check`] itself.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`Error::Lost`] if the lock was lost before the work was done.
+    /// As [`Lock::acquire`]; [`Error::Lost`] if the release found the lock gone. If only the release is
+    /// unanswered, the work's result is returned all the same.
     pub fn run<T>(
         &self,
         name: impl AsRef<str>,
@@ -88,7 +89,8 @@ impl Locker {
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Config`].
     pub fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
-        self.driver.wait(self.inner.holder(name))?
+        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
+        self.driver.wait(async move { inner.holder(name).await })?
     }
 
     /// Whether anybody holds `name`.
@@ -96,7 +98,8 @@ impl Locker {
     /// # Errors
     /// As [`Locker::holder`].
     pub fn is_locked(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        self.driver.wait(self.inner.is_locked(name))?
+        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
+        self.driver.wait(async move { inner.is_locked(name).await })?
     }
 
     /// Whether `owner`, through this locker, holds `name`.
@@ -104,7 +107,8 @@ impl Locker {
     /// # Errors
     /// As [`Locker::holder`].
     pub fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
-        self.driver.wait(self.inner.is_held_by(name, owner))?
+        let (inner, name, owner) = (self.inner.clone(), name.as_ref().to_owned(), owner.clone());
+        self.driver.wait(async move { inner.is_held_by(name, &owner).await })?
     }
 
     /// Frees `name`, whoever holds it; true if it was held.
@@ -112,15 +116,26 @@ impl Locker {
     /// # Errors
     /// As [`Locker::holder`].
     pub fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        self.driver.wait(self.inner.force_unlock(name))?
+        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
+        self.driver.wait(async move { inner.force_unlock(name).await })?
     }
 
     /// Takes no new locks, and waits until the releases of dropped guards are done.
     ///
     /// # Errors
-    /// [`Error::Config`] inside an async runtime.
+    /// [`Error::Closed`] if the driver's thread is gone.
     pub fn close(&self) -> Result<(), Error> {
-        self.driver.wait(self.inner.close())
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.close().await })
+    }
+
+    /// As [`quorumlock_core::Locker::provision`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn provision(&self) -> Result<(), Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.provision().await })?
     }
 }
 
@@ -177,7 +192,7 @@ impl Lock {
     /// Takes the lock.
     ///
     /// # Errors
-    /// As [`crate::Lock`]; [`ConfigError::BlockingInAsync`] inside an async runtime.
+    /// As [`quorumlock_core::Locker::lock`].
     pub fn acquire(self) -> Result<Guard, Error> {
         let Self { order, driver } = self;
         let inner = driver.wait(order.into_future())??;
@@ -266,14 +281,18 @@ impl Driver {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        if Handle::try_current().is_ok() {
-            return Err(ConfigError::BlockingInAsync.into());
-        }
-        match &self.runtime {
-            Some(runtime) => Ok(runtime.block_on(work)),
-            None => Err(Error::Closed),
-        }
+    /// Runs `work` on the driver's thread; the caller's may be any, also one of another runtime.
+    fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (done, out) = std::sync::mpsc::sync_channel(1);
+        let runtime = self.runtime.as_ref().ok_or(Error::Closed)?;
+        runtime.spawn(async move {
+            // Nobody waits any more only if the caller's thread is gone.
+            let _ = done.send(work.await);
+        });
+        out.recv().map_err(|_| Error::Closed)
     }
 }
 

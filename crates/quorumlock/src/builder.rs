@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorumlock_core::admission::Charter;
 use quorumlock_core::{Settings, World, redis_nodes};
 use quorumlock_quorum::Quorum;
 
@@ -12,7 +13,34 @@ use crate::{Error, Locker, Wire};
 #[must_use = "end it with `single` or `quorum`"]
 pub struct Builder {
     wire: Option<Wire>,
+    admission: Admission,
+    cluster: Cluster,
     settings: Settings,
+}
+
+/// Which nodes of a quorum may vote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Admission {
+    /// Only nodes that have proven their memory: one that restarted, was flushed or replaced counts
+    /// for nothing until a client has watched it for `max_lease`. Exclusion then survives any
+    /// number of restarts; only availability needs a majority of admitted nodes.
+    Strict,
+    /// Every node that answers: plain Redlock. A node that restarts empty can break exclusion.
+    #[default]
+    Redlock,
+}
+
+#[derive(Clone, Debug)]
+struct Cluster {
+    name: String,
+    epoch: u64,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self { name: "quorumlock".into(), epoch: 1 }
+    }
 }
 
 impl Builder {
@@ -30,9 +58,23 @@ impl Builder {
         self
     }
 
-    /// The longest lease that a lock may ask for. Default 1 h.
+    /// The longest lease that a lock may ask for. Default 60 s. With [`Admission::Strict`] a node
+    /// that lost its memory counts for nothing for so long; all clients must agree on it.
     pub fn max_lease(mut self, max_lease: Duration) -> Self {
         self.settings.max_lease = max_lease;
+        self
+    }
+
+    /// Which nodes of a quorum may vote. Default [`Admission::Redlock`].
+    pub fn admission(mut self, admission: Admission) -> Self {
+        self.admission = admission;
+        self
+    }
+
+    /// The cluster's name and epoch, on which all clients of its nodes must agree under
+    /// [`Admission::Strict`]. Default `quorumlock`, 1. Raise the epoch at each change of membership.
+    pub fn cluster(mut self, name: &str, epoch: u64) -> Self {
+        self.cluster = Cluster { name: name.to_owned(), epoch };
         self
     }
 
@@ -93,8 +135,23 @@ impl Builder {
         let urls: Vec<U> = urls.into_iter().collect();
         let world = World::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
-        let nodes = redis_nodes(&urls, wire, &self.settings, &world.clock)?;
-        let quorum = Quorum::new(nodes, world.clock.clone(), self.settings.answer_timeout)?;
+        let charter = Charter {
+            prefix: "quorumlock".into(),
+            cluster: self.cluster.name,
+            epoch: self.cluster.epoch,
+            nodes: urls.len(),
+            longest: self.settings.max_lease,
+        };
+        let strict = self.admission == Admission::Strict;
+        let bound = strict.then_some(&charter);
+        let nodes = redis_nodes(&urls, wire, bound, &self.settings, &world.clock)?;
+        let (clock, timeout) = (world.clock.clone(), self.settings.answer_timeout);
+        let quorum = if strict {
+            let chance = world.chance.clone();
+            Quorum::strict(nodes, clock, chance, timeout, self.settings.rho, charter)?
+        } else {
+            Quorum::new(nodes, clock, timeout)?
+        };
         let locker = quorumlock_core::Locker::over(Arc::new(quorum), self.settings, world)?;
         Ok(Locker::new(locker))
     }

@@ -49,6 +49,15 @@ impl Clock {
         }
     }
 
+    /// Wall-clock time in microseconds since 1970: seeds fencing counters, decides no lease. Other
+    /// clocks than the system's take their own beginning for 1970.
+    pub fn wall_micros(&self) -> u64 {
+        match &self.0 {
+            Source::System => system_wall_micros(),
+            _ => self.now().0 / 1_000,
+        }
+    }
+
     /// Moves a [manual](Clock::manual) clock forward; other clocks ignore it.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(nanos) = &self.0 {
@@ -67,8 +76,8 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Wall-clock time in microseconds since 1970: seeds fencing counters, decides no lease.
-pub fn wall_micros() -> u64 {
+/// Wall-clock time in microseconds since 1970.
+fn system_wall_micros() -> u64 {
     #[allow(clippy::disallowed_methods)] // the one place that may
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))

@@ -43,6 +43,11 @@ pub trait Renewer: Send + Sync + 'static {
         batch: Vec<(Arc<Self::Lease>, Duration)>,
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>>;
 
+    /// What else is to be done while the keeper lives. Nothing by default.
+    fn tend(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+
     /// Gives back a lease that nobody holds any more. Must end within a bound.
     fn release(&self, lease: Arc<Self::Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
@@ -97,7 +102,15 @@ impl<R: Renewer> Keeper<R> {
             state: Mutex::new(State::default()),
             wake: Notify::new(),
         });
-        let work = shared.clone().run();
+        let work = shared.clone();
+        let work = async move {
+            let tend = work.renewer.tend();
+            tokio::select! {
+                biased;
+                () = work.run() => {}
+                () = tend => {}
+            }
+        };
         (Self { shared }, work)
     }
 

@@ -124,12 +124,17 @@ impl Terms {
         at.min(self.until).min(self.hold_until.unwrap_or(self.until))
     }
 
-    fn ended(&self, now: Instant) -> Option<Loss> {
+    /// Whether, and why, a lease with these terms has ended at `now`.
+    pub fn ended(&self, now: Instant) -> Option<Loss> {
         if self.hold_until.is_some_and(|limit| limit <= now) {
             return Some(Loss::HoldLimit);
         }
-        let loss = if self.reaches_limit() { Loss::HoldLimit } else { Loss::WindowShut };
-        (self.until <= now).then_some(loss)
+        (self.until <= now).then_some(self.loss_at_end())
+    }
+
+    /// Why a lease with these terms ends if it is renewed no more.
+    pub fn loss_at_end(&self) -> Loss {
+        if self.reaches_limit() { Loss::HoldLimit } else { Loss::WindowShut }
     }
 
     /// For how long to renew at `now`, never past the hold limit; `None` if that gains nothing.

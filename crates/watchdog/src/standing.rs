@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::schedule::Terms;
 use crate::{Clock, Instant};
 
 /// Why a lease no longer stands. Final: a lost lease never heals.
@@ -43,21 +44,21 @@ pub struct Standing {
 
 #[derive(Debug)]
 struct State {
-    until: Instant,
+    terms: Terms,
     loss: Option<Loss>,
 }
 
 impl Standing {
-    /// A lease that stands until `until`.
-    pub fn new(clock: Clock, until: Instant) -> Self {
-        Self { clock, state: Mutex::new(State { until, loss: None }), ended: Notify::new() }
+    /// A lease that stands until `terms.until`, unless it is renewed.
+    pub fn new(clock: Clock, terms: Terms) -> Self {
+        Self { clock, state: Mutex::new(State { terms, loss: None }), ended: Notify::new() }
     }
 
     /// How long it surely stands from now on, if nobody renews it; zero once lost.
     pub fn valid_for(&self) -> Duration {
         let now = self.clock.now();
         match self.settle(now) {
-            State { until, loss: None } => until.since(now),
+            State { terms, loss: None } => terms.until.since(now),
             State { loss: Some(_), .. } => Duration::ZERO,
         }
     }
@@ -82,7 +83,7 @@ impl Standing {
             if let Some(loss) = state.loss {
                 return Err(loss);
             }
-            state.until = until;
+            state.terms.until = until;
         }
         self.settle(now).loss.map_or(Ok(()), Err)
     }
@@ -111,8 +112,11 @@ impl Standing {
         self.lost_within(Duration::ZERO).await
     }
 
-    /// As [`Standing::lost`], but resolves `margin` before the window shuts, with
-    /// [`Loss::WindowShut`], without ending the lease by itself.
+    /// As [`Standing::lost`], but resolves `margin` before the window shuts, with the loss that it
+    /// then will be, without ending the lease by itself.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
     pub async fn lost_within(&self, margin: Duration) -> Loss {
         loop {
             let ended = self.ended.notified();
@@ -123,12 +127,12 @@ impl Standing {
                 Ok(()) => self.valid_for().saturating_sub(margin),
             };
             if left.is_zero() {
-                return Loss::WindowShut;
+                return self.state().terms.loss_at_end();
             }
             tokio::select! {
                 biased;
                 () = &mut ended => {}
-                () = tokio::time::sleep(left) => {}
+                () = tokio::time::sleep(left.min(LONGEST_SLEEP)) => {}
             }
         }
     }
@@ -137,11 +141,11 @@ impl Standing {
     fn settle(&self, now: Instant) -> State {
         let (state, first) = {
             let mut state = self.state();
-            let first = state.loss.is_none() && now >= state.until;
+            let first = state.loss.is_none() && now >= state.terms.until;
             if first {
-                state.loss = Some(Loss::WindowShut);
+                state.loss = Some(state.terms.loss_at_end());
             }
-            (State { until: state.until, loss: state.loss }, first)
+            (State { terms: state.terms, loss: state.loss }, first)
         };
         if first {
             self.ended.notify_waiters();
@@ -154,14 +158,21 @@ impl Standing {
     }
 }
 
+/// Timers do not count suspend, our clock does: after a resume the loss is told this soon.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn terms(clock: &Clock, hold_until: Option<Instant>) -> Terms {
+        Terms { lease: SECOND, until: clock.now() + SECOND, hold_until }
+    }
+
     fn standing(clock: &Clock) -> Standing {
-        Standing::new(clock.clone(), clock.now() + SECOND)
+        Standing::new(clock.clone(), terms(clock, None))
     }
 
     #[test]
@@ -184,6 +195,15 @@ mod tests {
         // Nobody looked in between: the renewal itself must notice.
         assert_eq!(lease.renew(clock.now() + SECOND), Err(Loss::WindowShut));
         assert_eq!(lease.check(), Err(Loss::WindowShut));
+    }
+
+    #[test]
+    fn a_hold_that_reached_its_limit_says_so() {
+        let clock = Clock::manual();
+        let limit = clock.now() + SECOND + SECOND / 20;
+        let lease = Standing::new(clock.clone(), terms(&clock, Some(limit)));
+        clock.advance(SECOND);
+        assert_eq!(lease.check(), Err(Loss::HoldLimit));
     }
 
     #[test]

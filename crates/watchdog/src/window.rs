@@ -19,7 +19,7 @@ pub fn expiry(asked: Instant, ttl: Duration, rho: f64) -> Instant {
 
 /// Per node the instant until which it surely holds our nonce; [`Instant::NEVER`] if nothing is
 /// known. The lease is valid until the q-th largest of them: one formula for acquisition, partial
-/// renewal, repair and a single node (safety.md, per-node lemma).
+/// renewal, repair and a single node (SAFETY.md, per-node lemma).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     held_until: Vec<Instant>,

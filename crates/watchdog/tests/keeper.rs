@@ -23,8 +23,9 @@ impl Lease {
     fn new(id: u64, lease: Duration) -> Arc<Self> {
         let clock = Clock::system();
         let until = clock.now() + lease;
-        let standing = Standing::new(clock.clone(), until);
-        Arc::new(Self { id, clock, standing, terms: Terms { lease, until, hold_until: None } })
+        let terms = Terms { lease, until, hold_until: None };
+        let standing = Standing::new(clock.clone(), terms);
+        Arc::new(Self { id, clock, standing, terms })
     }
 }
 

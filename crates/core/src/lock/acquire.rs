@@ -16,7 +16,8 @@ use super::wake::Wake;
 use crate::ids::next_id;
 use crate::settings::{check_hold, check_wait};
 use crate::{
-    Acquired, Busy, ConfigError, Error, Grant, Lane, Listening, Loss, Name, Nonce, Owner, Term,
+    Acquired, Busy, ConfigError, Error, Grant, Lane, Listening, Loss, Name, NodeReport, Nonce,
+    Owner, Term, Unreachable,
 };
 
 /// A lock that is about to be waited for: give it options, then await it.
@@ -213,7 +214,7 @@ impl Quest {
         }
         let wake = Arc::new(Wake::new(quorum_of(self.inner.lessor.nodes())));
         let mut listening: Option<Listening> = None;
-        let mut attempts = 0;
+        let (mut attempts, mut verified) = (0, 0);
         loop {
             wake.forget();
             let term = Term {
@@ -228,6 +229,12 @@ impl Quest {
             let remaining = match self.inner.lessor.acquire(term).await? {
                 Acquired::Yes(grant) => return Ok(self.granted(asked, nonce, grant, turn, place)),
                 Acquired::Busy(remaining) => remaining,
+                // After a barrier, or a restart: the next round meets verified nodes.
+                Acquired::Again if verified < MOST_VERIFICATIONS => {
+                    verified += 1;
+                    continue;
+                }
+                Acquired::Again => return Err(unverified()),
             };
             turn.was_elsewhere();
             if self.once || self.left().is_some_and(|left| left.is_zero()) {
@@ -243,7 +250,7 @@ impl Quest {
 
     /// Until somebody says that the lock may be free, or its lease has ended, or time is up.
     async fn pause(&self, wake: &Wake, remaining: Option<Duration>, attempts: u32) {
-        // A foreign lease may claim any length (safety.md H7): look again after one of ours.
+        // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
         let expires = remaining.unwrap_or(self.wanted.lease).min(self.wanted.lease);
         let longest = expires + Duration::from_millis(1);
         let longest = self.left().map_or(longest, |left| left.min(longest));
@@ -276,7 +283,7 @@ impl Quest {
             name: self.wanted.name.clone(),
             nonce,
             fence: grant.fence,
-            standing: Standing::new(inner.clock.clone(), grant.until),
+            standing: Standing::new(inner.clock.clone(), terms),
             terms,
             holds: AtomicU32::new(1),
             seat: Mutex::new(Some(Seat { turn, _place: place })),
@@ -314,6 +321,13 @@ impl Wanted {
     }
 }
 
+fn unverified() -> Error {
+    let what = "had to be verified again and again";
+    Unreachable::new(1, vec![NodeReport::new("a node", what)]).into()
+}
+
+/// Each takes one failed round; more in a row than nodes can be repaired at once is no chance.
+const MOST_VERIFICATIONS: u32 = 8;
 /// A few round trips in one data centre.
 const YIELD: Duration = Duration::from_millis(1);
 /// The step by which retries on several nodes spread.

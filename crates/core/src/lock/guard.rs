@@ -13,7 +13,9 @@ use crate::{ConfigError, Error, Fence, Lane, Loss, Lost};
 /// A held lock. It is renewed until it is unlocked, dropped or lost.
 ///
 /// Dropping it hands the release to the watchdog's thread and never blocks; [`Guard::unlock`]
-/// waits for the release and tells whether the lock was still held.
+/// waits for the release and tells whether the lock was still held. A process that ends right after a
+/// drop may end before the release is sent: unlock, or [`Locker::close`](crate::Locker::close),
+/// before that.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard {
     inner: Arc<Inner>,
@@ -57,7 +59,8 @@ macro_rules! views {
 
             /// Waits until the lock is no longer ours; at once if it is not.
             ///
-            /// Resolves no later than the window shuts, given that the runtime polls it; a blocked
+            /// Resolves no later than the window shuts, given that the runtime polls it and the machine
+            /// does not sleep (then within a second after it wakes); a blocked
             /// runtime hears of it late, so check before each step that matters.
             ///
             /// # Cancel safety
@@ -130,7 +133,8 @@ impl Guard {
     ///
     /// # Errors
     /// [`Error::Lost`] if it was no longer held; [`Error::Unreachable`] if too few nodes confirmed:
-    /// it is not renewed any more, and free when its lease has ended.
+    /// it is not renewed any more, and free when its lease has ended; [`Error::Config`] outside a
+    /// runtime: then it is released as by a drop.
     ///
     /// # Cancel safety
     /// The release is posted at the first poll; dropped before that, it is posted by the drop.

@@ -96,10 +96,9 @@ impl Leased for Lease {
 }
 
 /// Renews and releases leases for the watchdog, on its own connections.
-#[derive(Debug)]
-pub(super) struct Keep<L: ?Sized>(pub(super) Arc<L>);
+pub(super) struct Keep(pub(super) Arc<dyn Lessor>);
 
-impl Renewer for Keep<dyn Lessor> {
+impl Renewer for Keep {
     type Lease = Lease;
 
     fn renew(
@@ -108,6 +107,10 @@ impl Renewer for Keep<dyn Lessor> {
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
         let terms = batch.iter().map(|(lease, ttl)| lease.term(*ttl)).collect();
         self.0.renew(terms, Lane::Keep)
+    }
+
+    fn tend(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.0.tend()
     }
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -45,7 +45,7 @@ pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) chance: Chance,
-    pub(super) keeper: Keeper<Keep<dyn Lessor>>,
+    pub(super) keeper: Keeper<Keep>,
     pub(super) turns: Turns,
     pub(super) owners: Owners,
     closed: AtomicBool,
@@ -95,7 +95,7 @@ impl Locker {
     pub fn single(url: &str, wire: Option<Wire>, settings: Settings) -> Result<Self, ConfigError> {
         let clock = Clock::system();
         let wire = wire.unwrap_or(Wire::Redisson);
-        let nodes = crate::redis_nodes(&[url], wire, &settings, &clock)?;
+        let nodes = crate::redis_nodes(&[url], wire, None, &settings, &clock)?;
         let node = nodes.into_iter().next().ok_or(ConfigError::NoNodes)?;
         let lessor = crate::Single::new(node, clock.clone(), settings.answer_timeout);
         Self::over(Arc::new(lessor), settings, World { clock, ..World::default() })
@@ -105,11 +105,27 @@ impl Locker {
     ///
     /// Await the result, after giving it options: [`Lock::wait`], [`Lock::lease`],
     /// [`Lock::hold_at_most`], [`Lock::owner`].
+    ///
+    /// # Errors
+    /// When awaited: [`Error::Busy`] after [`Lock::wait`]; [`Error::Unreachable`] within the answer
+    /// timeout when too few nodes answer, also while waiting; [`Error::Config`] for bad input or a
+    /// name held in another format; [`Error::Lost`] if the owner's outer hold of the name was lost;
+    /// [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropping the future gives up the place in the queue, and what might have been
+    /// granted is released.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self, name.as_ref())
     }
 
     /// Takes the lock `name` if it is free: `None` if somebody else holds it.
+    ///
+    /// # Errors
+    /// As [`Locker::lock`], but never [`Error::Busy`].
+    ///
+    /// # Cancel safety
+    /// As [`Locker::lock`].
     pub fn try_lock(&self, name: impl AsRef<str>) -> TryLock {
         TryLock::new(self, name.as_ref())
     }
@@ -117,8 +133,8 @@ impl Locker {
     /// Waits for the lock, does `work`, releases. The work is dropped when the lock is lost.
     ///
     /// # Errors
-    /// As [`Locker::lock`]; [`Error::Lost`] if the lock was lost before the work was done. If only
-    /// the release fails, the work's result is returned all the same: the lease ends by itself.
+    /// As [`Locker::lock`]; [`Error::Lost`] if the lock was lost before the work was done, or if the
+    /// release found it gone. If only the release is unanswered, the work's result is returned all the same: the lease ends by itself.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future drops the work and posts the release.
@@ -138,7 +154,7 @@ impl Locker {
     /// Who holds `name`, as the nodes say now; `None` if nobody does.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Config`].
+    /// [`Error::Unreachable`], [`Error::Config`], [`Error::Closed`].
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
@@ -180,7 +196,8 @@ impl Locker {
 
     /// Frees `name`, whoever holds it, and bumps its fencing counter; true if it was held.
     ///
-    /// The holder learns of it at its next renewal, and its token is stale from now on.
+    /// The holder learns of it at its next renewal, and its token is stale as soon as a resource has
+    /// seen a newer one.
     ///
     /// # Errors
     /// As [`Locker::holder`].
@@ -192,8 +209,22 @@ impl Locker {
         self.inner.lessor.force_release(Name::new(name.as_ref())?).await
     }
 
-    /// Takes no new locks from now on, and waits until the releases of dropped guards are done.
-    /// Guards that live stay valid.
+    /// Vouches for the memory of all nodes: admits them at once, on your word that no lock that was
+    /// granted on them can have been forgotten. For new servers, and after repairs by hand.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if a node did not answer: then it waits for the longest lease;
+    /// [`ConfigError::NoAdmission`] on a single node or with admission off.
+    ///
+    /// # Cancel safety
+    /// Once polled, some nodes may have been admitted.
+    pub async fn provision(&self) -> Result<(), Error> {
+        self.inner.open()?;
+        self.inner.lessor.provision().await
+    }
+
+    /// Takes no new locks and answers no questions from now on, and waits until the releases of
+    /// dropped guards are done. Guards that live stay valid. For the end of a program.
     ///
     /// # Cancel safety
     /// Cancel safe: the locker stays closed, the releases go on.

@@ -8,7 +8,7 @@ use crate::Collect;
 /// Collects the nodes' "may be free now".
 ///
 /// Wakes when `quorum` nodes have said so, or a grace after the first: with one node unreachable or
-/// one message lost the count would never be reached (safety.md e4).
+/// one message lost the count would never be reached (SAFETY.md e4).
 #[derive(Debug)]
 pub(super) struct Wake {
     quorum: u32,

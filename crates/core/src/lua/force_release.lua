@@ -2,7 +2,8 @@
 -- KEYS: 1 name, 2 fencing counter, 3 channel
 -- ARGV: none
 -- Replies: 1 (was held), 0 (was free)
--- Rule: bumps the counter, so that the old holder's token is stale from now on (safety.md H23).
+-- Rule: bumps the counter, so that a resource that saw the next token refuses the old
+-- holder's (SAFETY.md H23).
 -- An absent counter needs no bump: the next token is seeded by the clock.
 if redis.call('del', KEYS[1]) == 0 then
   return 0

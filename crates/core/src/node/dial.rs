@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::resp::{self, Value};
+use super::greet::Greeted;
 use super::scripts::Scripts;
 use super::tls::Tls;
-use crate::ConfigError;
+use crate::admission::Charter;
+use crate::{ConfigError, Wire};
 
 /// Where a node is and how to enter.
 #[derive(Debug)]
@@ -52,6 +53,10 @@ pub(super) struct Dialer {
     /// After so long without an acknowledgement the kernel gives the connection up.
     pub(super) user_timeout: Duration,
     pub(super) roster: Roster,
+    pub(super) wire: Wire,
+    /// With admission: what the node must agree on.
+    pub(super) charter: Option<Arc<Charter>>,
+    pub(super) unbound: Arc<Scripts>,
 }
 
 impl Target {
@@ -129,11 +134,11 @@ impl Dialer {
         }
     }
 
-    /// A connection on which the scripts are loaded and whose server's run id is on the roster.
-    pub(super) async fn open(&self, scripts: &Scripts) -> Result<Box<dyn Stream>, Trouble> {
+    /// A connection on which the scripts are loaded and whose server is known.
+    pub(super) async fn open(&self) -> Result<(Box<dyn Stream>, Greeted), Trouble> {
         let mut stream = self.dial().await?;
-        match tokio::time::timeout(self.connect_timeout, self.greet(&mut stream, scripts)).await {
-            Ok(done) => done.map(|()| stream),
+        match tokio::time::timeout(self.connect_timeout, self.greet(&mut stream)).await {
+            Ok(done) => done.map(|greeted| (stream, greeted)),
             Err(_) => Err(self.timed_out()),
         }
     }
@@ -151,49 +156,6 @@ impl Dialer {
         socket.set_tcp_user_timeout(Some(self.user_timeout))?;
         Ok(stream)
     }
-
-    async fn greet(&self, stream: &mut Box<dyn Stream>, scripts: &Scripts) -> Result<(), Trouble> {
-        let redis = self.target.redis();
-        let mut hello: Vec<(&str, redis::Cmd)> = Vec::new();
-        if let Some(password) = redis.password() {
-            let mut auth = redis::cmd("AUTH");
-            if let Some(user) = redis.username() {
-                auth.arg(user);
-            }
-            hello.push(("AUTH", auth.arg(password).to_owned()));
-        }
-        if redis.db() != 0 {
-            hello.push(("SELECT", redis::cmd("SELECT").arg(redis.db()).to_owned()));
-        }
-        if let Some(name) = &self.client_name {
-            hello.push(("CLIENT", redis::cmd("CLIENT").arg("SETNAME").arg(name).to_owned()));
-        }
-        hello.push(("INFO", redis::cmd("INFO").arg("server").to_owned()));
-        for script in scripts.all() {
-            hello.push(("SCRIPT", redis::cmd("SCRIPT").arg("LOAD").arg(script.text).to_owned()));
-        }
-
-        let mut out = Vec::new();
-        for (_, cmd) in &hello {
-            out.extend_from_slice(&cmd.get_packed_command());
-        }
-        stream.write_all(&out).await.map_err(broken)?;
-        let mut buffer = Vec::new();
-        for (what, _) in &hello {
-            match (*what, reply(stream, &mut buffer).await?) {
-                (what, Value::Error(text)) => {
-                    return Err(Trouble::Passing(format!("{what} was refused: {text}")));
-                }
-                ("INFO", Value::Text(info)) => {
-                    let info = String::from_utf8_lossy(&info);
-                    let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-                    self.roster.enter(self.target.label(), run_id.unwrap_or_default().trim())?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
 }
 
 fn describe(e: &std::io::Error) -> String {
@@ -203,35 +165,13 @@ fn describe(e: &std::io::Error) -> String {
     }
 }
 
-fn broken(e: std::io::Error) -> Trouble {
-    Trouble::Passing(format!("connection broke: {e}"))
-}
-
-async fn reply(stream: &mut Box<dyn Stream>, buffer: &mut Vec<u8>) -> Result<Value, Trouble> {
-    loop {
-        match resp::decode(buffer) {
-            Ok(Some((value, len))) => {
-                buffer.drain(..len);
-                return Ok(value);
-            }
-            Ok(None) => {}
-            Err(malformed) => {
-                return Err(Trouble::Passing(format!("speaks no RESP: {}", malformed.0)));
-            }
-        }
-        if stream.read_buf(buffer).await.map_err(broken)? == 0 {
-            return Err(Trouble::Passing("closed the connection at once".into()));
-        }
-    }
-}
-
 /// Which server answers at which address, for the nodes of one locker: two addresses of one server
-/// would count one memory twice (safety.md H19).
+/// would count one memory twice (SAFETY.md H19).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roster(Arc<Mutex<Vec<(String, String)>>>);
 
 impl Roster {
-    fn enter(&self, label: &str, run_id: &str) -> Result<(), Trouble> {
+    pub(super) fn enter(&self, label: &str, run_id: &str) -> Result<(), Trouble> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if run_id.is_empty() {
             return Ok(());

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use futures::task::AtomicWaker;
 use quorumlock_watchdog::Instant;
-use quorumlock_watchdog::clock::wall_micros;
 use tokio::runtime::Handle;
 
 use super::dial::{Dialer, Trouble};
+use super::greet::Greeted;
 use super::pump::Pump;
 use super::request::{Dialect, Request};
-use crate::{ConfigError, ReplyTo, Silence};
+use crate::{ConfigError, NodeReport, ReplyTo, Silence};
 
 /// One connection: dialled at the first request, re-dialled when it breaks, closed on drop.
 #[derive(Debug)]
@@ -34,7 +34,9 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct State {
     phase: Phase,
-    /// What is queued, as bytes and as requests.
+    /// Of the present connection, or of the last one.
+    pub(super) greeted: Option<Greeted>,
+    /// What is queued, as bytes (once connected) and as requests.
     pub(super) out: Vec<u8>,
     pub(super) queued: VecDeque<Pending>,
     pub(super) closed: bool,
@@ -64,8 +66,13 @@ const MOST_QUEUED: usize = 65_536;
 
 impl Line {
     pub(super) fn new(dialer: Arc<Dialer>, dialect: Arc<Dialect>, stall: Duration) -> Self {
-        let state =
-            State { phase: Phase::Idle, out: Vec::new(), queued: VecDeque::new(), closed: false };
+        let state = State {
+            phase: Phase::Idle,
+            greeted: None,
+            out: Vec::new(),
+            queued: VecDeque::new(),
+            closed: false,
+        };
         Self(Arc::new(Shared {
             dialer,
             dialect,
@@ -82,6 +89,13 @@ impl Line {
         let asked = shared.dialect.clock.now();
         let mut state = shared.state();
         match &state.phase {
+            Phase::Up if request.votes() && state.unproven().is_some() => {
+                let why = state.unproven().cloned();
+                drop(state);
+                if let Some(why) = why {
+                    shared.dialect.unproven(request, &why);
+                }
+            }
             Phase::Up | Phase::Dialing if state.queued.len() < MOST_QUEUED => {
                 state.push_debts(&shared.dialect, asked);
                 state.push(&shared.dialect, Pending { request, asked, again: false });
@@ -113,6 +127,11 @@ impl Line {
             },
         }
     }
+
+    /// Whether the node's memory is proven, as far as this line knows.
+    pub(super) fn proven(&self) -> bool {
+        self.0.state().unproven().is_none()
+    }
 }
 
 impl Drop for Line {
@@ -131,9 +150,16 @@ impl State {
         }
     }
 
+    /// Encoded only once connected: the scripts may be bound to the connection's server.
     pub(super) fn push(&mut self, dialect: &Dialect, pending: Pending) {
-        dialect.encode(&pending.request, wall_micros, &mut self.out);
+        if let (Phase::Up, Some(greeted)) = (&self.phase, &self.greeted) {
+            dialect.encode(&pending.request, &greeted.scripts, &mut self.out);
+        }
         self.queued.push_back(pending);
+    }
+
+    fn unproven(&self) -> Option<&NodeReport> {
+        self.greeted.as_ref()?.unproven.as_ref()
     }
 }
 
@@ -151,6 +177,35 @@ impl Shared {
         drop(state);
         for pending in queued {
             self.dialect.refuse(pending.request, trouble);
+        }
+    }
+
+    /// Whether scripts are bound to the life of the server.
+    pub(super) fn bound(&self) -> bool {
+        self.dialer.charter.is_some()
+    }
+
+    /// The connection is ready: what waited for it goes out, as its scripts want it.
+    fn publish(&self, greeted: Greeted) {
+        let unproven = greeted.unproven.clone();
+        let mut state = self.state();
+        state.phase = Phase::Up;
+        state.greeted = Some(greeted);
+        state.out.clear();
+        let mut refused = Vec::new();
+        for pending in std::mem::take(&mut state.queued) {
+            match pending.request {
+                Request::Load => {}
+                request if request.votes() && unproven.is_some() => refused.push(request),
+                request => state.push(&self.dialect, Pending { request, ..pending }),
+            }
+        }
+        state.push_debts(&self.dialect, self.dialect.clock.now());
+        drop(state);
+        for request in refused {
+            if let Some(why) = &unproven {
+                self.dialect.unproven(request, why);
+            }
         }
     }
 
@@ -188,13 +243,9 @@ async fn drive(driver: Driver) {
     let shared = &driver.0;
     let mut backoff = FIRST_BACKOFF;
     loop {
-        match shared.dialer.open(&shared.dialect.scripts).await {
-            Ok(stream) => {
-                {
-                    let mut state = shared.state();
-                    state.push_debts(&shared.dialect, shared.dialect.clock.now());
-                    state.phase = Phase::Up;
-                }
+        match shared.dialer.open().await {
+            Ok((stream, greeted)) => {
+                shared.publish(greeted);
                 let ended = Pump::new(shared, stream).await;
                 if shared.closed() {
                     return;

@@ -2,7 +2,7 @@
 //!
 //! Advice only, never safety: messages get lost, so a waiter also sleeps no longer than the
 //! remaining lease; and after each (re)subscription it looks again, since a release may have come
-//! in between (safety.md 2e).
+//! in between (SAFETY.md, Waiting).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -201,7 +201,7 @@ async fn subscribe(
     if !subscribed.contains_key(&channel) {
         sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
     }
-    // A release may have come before the subscription: everybody looks again (safety.md e3).
+    // A release may have come before the subscription: everybody looks again (SAFETY.md e3).
     shared.tell(&channel);
     subscribed.insert(channel, newest);
     Ok(())

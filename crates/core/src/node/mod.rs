@@ -2,8 +2,10 @@
 
 mod debts;
 mod dial;
+mod greet;
 mod line;
 mod listen;
+mod office;
 mod pump;
 mod request;
 mod resp;
@@ -21,10 +23,11 @@ use self::listen::Ears;
 use self::request::{Dialect, Request};
 use self::scripts::Scripts;
 use self::tls::Tls;
+use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
-    Answer, Collect, ConfigError, Fence, Freed, Holder, Lane, Listening, Name, Node, ReplyTo,
-    Settings, Term, Vote, Wire,
+    Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, Lane, Listening, Name, Node,
+    ReplyTo, Settings, Term, Vote, Wire,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -32,6 +35,7 @@ use crate::{
 #[derive(Debug)]
 pub struct RedisNode {
     dialect: Arc<Dialect>,
+    dialer: Arc<Dialer>,
     work: Line,
     keep: Line,
     ears: Ears,
@@ -44,6 +48,7 @@ pub struct RedisNode {
 pub fn redis_nodes(
     urls: &[impl AsRef<str>],
     wire: Wire,
+    charter: Option<&Charter>,
     settings: &Settings,
     clock: &Clock,
 ) -> Result<Vec<RedisNode>, ConfigError> {
@@ -61,9 +66,13 @@ pub fn redis_nodes(
     }
     let roster = Roster::default();
     let client_id = next_id();
+    let charter = charter.cloned().map(Arc::new);
     targets
         .into_iter()
-        .map(|target| RedisNode::new(target, wire, settings, clock, roster.clone(), client_id))
+        .map(|target| {
+            let roster = roster.clone();
+            RedisNode::new(target, wire, charter.clone(), settings, clock, roster, client_id)
+        })
         .collect()
 }
 
@@ -71,6 +80,7 @@ impl RedisNode {
     fn new(
         target: Target,
         wire: Wire,
+        charter: Option<Arc<Charter>>,
         settings: &Settings,
         clock: &Clock,
         roster: Roster,
@@ -83,7 +93,6 @@ impl RedisNode {
         let dialect = Arc::new(Dialect {
             label: target.label().to_owned(),
             wire,
-            scripts: Scripts::of(wire),
             rho: settings.rho,
             fence_ttl: settings.fence_ttl,
             debts: Debts::default(),
@@ -97,11 +106,15 @@ impl RedisNode {
             connect_timeout: settings.connect_timeout,
             user_timeout: settings.answer_timeout * 2,
             roster,
+            wire,
+            charter,
+            unbound: Arc::new(Scripts::unbound(wire)),
         });
         // Twice the time after which nobody waits for an answer any more.
         let stall = settings.answer_timeout * 2;
         let line = || Line::new(dialer.clone(), dialect.clone(), stall);
-        Ok(Self { work: line(), keep: line(), ears: Ears::new(dialer.clone()), dialect })
+        let (work, keep, ears) = (line(), line(), Ears::new(dialer.clone()));
+        Ok(Self { dialect, dialer, work, keep, ears })
     }
 
     fn line(&self, lane: Lane) -> &Line {
@@ -117,8 +130,8 @@ impl Node for RedisNode {
         &self.dialect.label
     }
 
-    fn acquire(&self, term: &Term, floor: Fence, to: ReplyTo<Answer<Vote>>) {
-        self.work.post(Request::Acquire { term: term.clone(), floor, to });
+    fn acquire(&self, term: &Term, counter: Counter, to: ReplyTo<Answer<Vote>>) {
+        self.work.post(Request::Acquire { term: term.clone(), counter, to });
     }
 
     fn raise(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<()>>) {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::ReadBuf;
 use tokio::time::Sleep;
@@ -31,6 +32,10 @@ pub(super) struct Pump<'a> {
     inflight: VecDeque<Pending>,
     inbox: Inbox,
     stall: Pin<Box<Sleep>>,
+    /// While the node's memory is not proven: when to look again.
+    recheck: Option<Pin<Box<Sleep>>>,
+    /// The server is not the one that was verified.
+    reverify: bool,
     /// Since the stall timer last fired.
     heard: bool,
     useful: bool,
@@ -38,6 +43,7 @@ pub(super) struct Pump<'a> {
 
 impl<'a> Pump<'a> {
     pub(super) fn new(shared: &'a Shared, stream: Box<dyn Stream>) -> Self {
+        let unproven = shared.state().greeted.as_ref().is_some_and(|g| g.unproven.is_some());
         Self {
             shared,
             stream,
@@ -46,6 +52,8 @@ impl<'a> Pump<'a> {
             inflight: VecDeque::new(),
             inbox: Inbox::default(),
             stall: Box::pin(tokio::time::sleep(shared.stall)),
+            recheck: unproven.then(|| Box::pin(tokio::time::sleep(RECHECK))),
+            reverify: false,
             heard: true,
             useful: false,
         }
@@ -66,6 +74,17 @@ impl Future for Pump<'_> {
             };
             if progress {
                 continue;
+            }
+            if this.reverify {
+                this.useful = true;
+                break "its memory must be verified again".to_owned();
+            }
+            if this.inflight.is_empty()
+                && let Some(recheck) = &mut this.recheck
+                && recheck.as_mut().poll(cx).is_ready()
+            {
+                this.useful = true;
+                break "its memory is looked at again".to_owned();
             }
             if this.stalled(cx) {
                 break format!("gave no answer for {:?}", this.shared.stall);
@@ -129,15 +148,23 @@ impl Pump<'_> {
         Ok(true)
     }
 
-    fn settle(&self, pending: Pending, reply: Value) {
+    fn settle(&mut self, pending: Pending, reply: Value) {
         let shared = self.shared;
         match reply {
+            // Another life of the server, or another stamp. Nothing has happened yet, and nothing
+            // is known: verify, on a new connection, before anything else is asked.
+            Value::Error(text) if shared.must_verify(&text) => {
+                self.reverify = true;
+                shared.dialect.stale(pending.request);
+            }
             // The server's script cache was emptied (SCRIPT FLUSH). Nothing has happened yet.
             Value::Error(text) if text.starts_with("NOSCRIPT") && !pending.again => {
                 let mut state = shared.state();
-                if let Some(script) = shared.dialect.script(&pending.request) {
+                let greeted = state.greeted.clone();
+                let scripts = greeted.as_ref().map(|greeted| &*greeted.scripts);
+                if let Some(script) = scripts.and_then(|all| pending.request.script(all)) {
                     let mut load = redis::cmd("SCRIPT");
-                    load.arg("LOAD").arg(script.text);
+                    load.arg("LOAD").arg(&script.text);
                     state.out.extend_from_slice(&load.get_packed_command());
                     let request = Request::Load;
                     state.queued.push_back(Pending { request, asked: pending.asked, again: true });
@@ -171,6 +198,16 @@ impl Drop for Pump<'_> {
         }
     }
 }
+
+impl Shared {
+    /// With admission a script that is unknown, or bound to another stamp, tells of a loss.
+    fn must_verify(&self, error: &str) -> bool {
+        self.bound() && (error.starts_with("NOSCRIPT") || error.starts_with("UNPROVEN"))
+    }
+}
+
+/// How often an unproven node is looked at again.
+const RECHECK: Duration = Duration::from_millis(250);
 
 fn broke(e: &io::Error) -> String {
     format!("the connection broke: {e}")

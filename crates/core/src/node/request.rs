@@ -9,8 +9,8 @@ use super::debts::Debts;
 use super::resp::{Value, bulk, command, number};
 use super::scripts::{Script, Scripts};
 use crate::{
-    Answer, ConfigError, Denial, Fence, Freed, Holder, Name, NodeReport, ReplyTo, Silence, Term,
-    Vote, Wire,
+    Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, Name, NodeReport, ReplyTo, Silence,
+    Term, Vote, Wire,
 };
 
 /// One request and where its answer goes.
@@ -18,7 +18,7 @@ use crate::{
 pub(super) enum Request {
     Acquire {
         term: Term,
-        floor: Fence,
+        counter: Counter,
         to: ReplyTo<Answer<Vote>>,
     },
     Raise {
@@ -42,8 +42,33 @@ pub(super) enum Request {
         name: Name,
         to: ReplyTo<Answer<bool>>,
     },
+    /// One of admission's scripts, sent as text.
+    Office {
+        command: redis::Cmd,
+        to: ReplyTo<Answer<Value>>,
+    },
     /// `SCRIPT LOAD` after a NOSCRIPT: its reply interests nobody.
     Load,
+}
+
+impl Request {
+    /// Whether it asks the node to vouch for something: only a node whose memory is proven may.
+    pub(super) fn votes(&self) -> bool {
+        matches!(self, Self::Acquire { .. } | Self::Raise { .. } | Self::Renew { .. })
+    }
+
+    /// The script that it runs.
+    pub(super) fn script<'a>(&self, scripts: &'a Scripts) -> Option<&'a Script> {
+        Some(match self {
+            Self::Acquire { .. } => &scripts.acquire,
+            Self::Raise { .. } => &scripts.raise,
+            Self::Renew { .. } => &scripts.renew,
+            Self::Release { .. } => &scripts.release,
+            Self::Inspect { .. } => &scripts.inspect,
+            Self::ForceRelease { .. } => &scripts.force_release,
+            Self::Office { .. } | Self::Load => return None,
+        })
+    }
 }
 
 /// What encoding and decoding must know of the node.
@@ -51,7 +76,6 @@ pub(super) enum Request {
 pub(super) struct Dialect {
     pub(super) label: String,
     pub(super) wire: Wire,
-    pub(super) scripts: Scripts,
     /// The bound on the node's clock rate against ours.
     pub(super) rho: f64,
     /// How long idle fencing counters are kept.
@@ -63,27 +87,27 @@ pub(super) struct Dialect {
 }
 
 impl Dialect {
-    /// Appends the request as a command. `seed` is the wall clock in microseconds.
-    pub(super) fn encode(&self, request: &Request, seed: impl Fn() -> u64, out: &mut Vec<u8>) {
+    /// Appends the request as a command.
+    pub(super) fn encode(&self, request: &Request, scripts: &Scripts, out: &mut Vec<u8>) {
         let keep = millis(self.fence_ttl);
         match request {
-            Request::Acquire { term, floor, .. } => {
-                eval(out, &self.scripts.acquire, 2, 6);
+            Request::Acquire { term, counter, .. } => {
+                eval(out, &scripts.acquire, 2, 6);
                 self.name_and_token(&term.name, out);
                 self.held_by(term, out);
-                number(out, floor.get());
-                number(out, seed());
+                number(out, counter.least.get());
+                number(out, counter.seed);
                 number(out, keep);
             }
             Request::Raise { term, fence, .. } => {
-                eval(out, &self.scripts.raise, 2, 3);
+                eval(out, &scripts.raise, 2, 3);
                 self.name_and_token(&term.name, out);
                 self.nonce(term, out);
                 number(out, fence.get());
                 number(out, keep);
             }
             Request::Renew { terms, .. } => {
-                eval(out, &self.scripts.renew, terms.len(), 3 * terms.len());
+                eval(out, &scripts.renew, terms.len(), 3 * terms.len());
                 for term in terms {
                     bulk(out, term.name.as_str().as_bytes());
                 }
@@ -92,19 +116,22 @@ impl Dialect {
                 }
             }
             Request::Release { term, .. } => {
-                eval(out, &self.scripts.release, 2, 1);
+                eval(out, &scripts.release, 2, 1);
                 bulk(out, term.name.as_str().as_bytes());
                 bulk(out, term.name.channel().as_bytes());
                 self.nonce(term, out);
             }
             Request::Inspect { name, .. } => {
-                eval(out, &self.scripts.inspect, 1, 0);
+                eval(out, &scripts.inspect, 1, 0);
                 bulk(out, name.as_str().as_bytes());
             }
             Request::ForceRelease { name, .. } => {
-                eval(out, &self.scripts.force_release, 3, 0);
+                eval(out, &scripts.force_release, 3, 0);
                 self.name_and_token(name, out);
                 bulk(out, name.channel().as_bytes());
+            }
+            Request::Office { command, .. } => {
+                out.extend_from_slice(&command.get_packed_command());
             }
             Request::Load => {}
         }
@@ -132,7 +159,8 @@ impl Dialect {
                     .zip(items)
                     .map(|(term, item)| match item {
                         Value::Int(1) => Answer::Yes(expiry(asked, term.ttl, self.rho)),
-                        _ => Answer::No(Denial::Gone),
+                        Value::Int(0) => Answer::No(Denial::Gone),
+                        other => self.odd(&term.name, other),
                     })
                     .collect(),
                 other => terms.iter().map(|term| self.odd(&term.name, other.clone())).collect(),
@@ -154,6 +182,12 @@ impl Dialect {
                 Value::Int(held) => Answer::Yes(held == 1),
                 other => self.odd(&name, other),
             }),
+            Request::Office { to, .. } => to.send(match reply {
+                Value::Error(text) => {
+                    Answer::No(Denial::Refused(self.report(format!("refused: {text}"))))
+                }
+                reply => Answer::Yes(reply),
+            }),
             Request::Load => {}
         }
     }
@@ -172,7 +206,32 @@ impl Dialect {
             }
             Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Inspect { to, .. } => to.send(Answer::Silent(silence.clone())),
+            Request::Office { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Load => {}
+        }
+    }
+
+    /// Tells whoever asked that it was asked under a stamp that is no longer the node's.
+    pub(super) fn stale(&self, request: Request) {
+        let report = self.report("its memory must be verified again");
+        self.deny(request, &Denial::Stale(report.clone()), report);
+    }
+
+    /// Tells whoever asked for a vote that the node counts for nothing now.
+    pub(super) fn unproven(&self, request: Request, why: &NodeReport) {
+        self.deny(request, &Denial::NotAdmitted(why.clone()), why.clone());
+    }
+
+    /// A definite no to whoever asked for a vote; others hear that they were not asked.
+    fn deny(&self, request: Request, denial: &Denial, report: NodeReport) {
+        let no = || denial.clone();
+        match request {
+            Request::Acquire { to, .. } => to.send(Answer::No(no())),
+            Request::Raise { to, .. } => to.send(Answer::No(no())),
+            Request::Renew { terms, to } => {
+                to.send(terms.iter().map(|_| Answer::No(no())).collect());
+            }
+            other => self.silent(other, &Silence::Never(report)),
         }
     }
 
@@ -193,21 +252,9 @@ impl Dialect {
             }
             Request::ForceRelease { to, .. } => to.send(Answer::No(no())),
             Request::Inspect { to, .. } => to.send(Answer::No(no())),
+            Request::Office { to, .. } => to.send(Answer::No(no())),
             Request::Load => {}
         }
-    }
-
-    /// The script that a request runs.
-    pub(super) fn script(&self, request: &Request) -> Option<&Script> {
-        Some(match request {
-            Request::Acquire { .. } => &self.scripts.acquire,
-            Request::Raise { .. } => &self.scripts.raise,
-            Request::Renew { .. } => &self.scripts.renew,
-            Request::Release { .. } => &self.scripts.release,
-            Request::Inspect { .. } => &self.scripts.inspect,
-            Request::ForceRelease { .. } => &self.scripts.force_release,
-            Request::Load => return None,
-        })
     }
 
     pub(super) fn report(&self, what: impl Into<String>) -> NodeReport {

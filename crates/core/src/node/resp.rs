@@ -13,6 +13,16 @@ pub(super) enum Value {
     Array(Vec<Self>),
 }
 
+impl Value {
+    /// Text as text, anything else as nothing.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
 /// The stream is no RESP2: nothing that follows can be trusted.
 #[derive(Debug, PartialEq)]
 pub(super) struct Malformed(pub(super) &'static str);

@@ -1,4 +1,5 @@
 use crate::Wire;
+use crate::admission::Charter;
 
 /// The Lua of one wire, and the digests by which servers know it.
 #[derive(Debug)]
@@ -13,40 +14,62 @@ pub(super) struct Scripts {
 
 #[derive(Debug)]
 pub(super) struct Script {
-    pub(super) text: &'static str,
+    pub(super) text: String,
     pub(super) digest: String,
 }
 
+/// Scripts of admission: seldom run, so sent as text.
+pub(super) mod office {
+    pub(in crate::node) const SHEET: &str = include_str!("../lua/sheet.lua");
+    pub(in crate::node) const MARK: &str =
+        concat!(include_str!("../lua/life.lua"), include_str!("../lua/mark.lua"));
+    pub(in crate::node) const BARRIER: &str =
+        concat!(include_str!("../lua/life.lua"), include_str!("../lua/barrier.lua"));
+    pub(in crate::node) const ADMIT: &str =
+        concat!(include_str!("../lua/life.lua"), include_str!("../lua/admit.lua"));
+    pub(in crate::node) const PROVISION: &str =
+        concat!(include_str!("../lua/life.lua"), include_str!("../lua/provision.lua"));
+}
+
 impl Scripts {
-    pub(super) fn of(wire: Wire) -> Self {
+    /// Scripts that any run of a server carries out.
+    pub(super) fn unbound(wire: Wire) -> Self {
+        Self::of(wire, include_str!("../lua/unbound.lua"))
+    }
+
+    /// Scripts that only the admitted life of one server carries out.
+    pub(super) fn bound(wire: Wire, charter: &Charter, stamp: &str) -> Self {
+        let prologue = include_str!("../lua/bound.lua")
+            .replace("@RECORD@", &charter.record_key())
+            .replace("@STAMP@", stamp)
+            .replace("@LONGEST@", &charter.longest_ms().to_string());
+        Self::of(wire, &prologue)
+    }
+
+    fn of(wire: Wire, prologue: &str) -> Self {
+        let token = include_str!("../lua/token.lua");
         let [acquire, raise, renew, release] = match wire {
             Wire::Redisson => [
-                concat!(
-                    include_str!("../lua/token.lua"),
-                    include_str!("../lua/redisson/acquire.lua")
-                ),
+                include_str!("../lua/redisson/acquire.lua"),
                 include_str!("../lua/redisson/raise.lua"),
                 include_str!("../lua/redisson/renew.lua"),
                 include_str!("../lua/redisson/release.lua"),
             ],
             Wire::Redlock => [
-                concat!(
-                    include_str!("../lua/token.lua"),
-                    include_str!("../lua/redlock/acquire.lua")
-                ),
+                include_str!("../lua/redlock/acquire.lua"),
                 include_str!("../lua/redlock/raise.lua"),
                 include_str!("../lua/redlock/renew.lua"),
                 include_str!("../lua/redlock/release.lua"),
             ],
-        }
-        .map(Script::new);
+        };
+        // Giving back and looking need no proof of memory.
         Self {
-            acquire,
-            raise,
-            renew,
-            release,
-            inspect: Script::new(include_str!("../lua/inspect.lua")),
-            force_release: Script::new(include_str!("../lua/force_release.lua")),
+            acquire: Script::new([prologue, token, acquire].concat()),
+            raise: Script::new([prologue, raise].concat()),
+            renew: Script::new([prologue, renew].concat()),
+            release: Script::new(release.to_owned()),
+            inspect: Script::new(include_str!("../lua/inspect.lua").to_owned()),
+            force_release: Script::new(include_str!("../lua/force_release.lua").to_owned()),
         }
     }
 
@@ -56,7 +79,8 @@ impl Scripts {
 }
 
 impl Script {
-    fn new(text: &'static str) -> Self {
-        Self { text, digest: redis::Script::new(text).get_hash().to_owned() }
+    fn new(text: String) -> Self {
+        let digest = redis::Script::new(&text).get_hash().to_owned();
+        Self { text, digest }
     }
 }

@@ -118,16 +118,19 @@ enum Does {
     Grants(u64),
     Denies,
     Dies,
+    /// Must be verified first.
+    Stale,
     /// Never answers.
     Hangs,
 }
 
 /// Every combination of what up to five nodes do (grants with two counter values, denial, death,
-/// silence), in every rotation of the order of answers, with raises answered yes, gone or never:
+/// stale scripts, silence), in every rotation of the order of answers, with raises answered yes, gone or never:
 /// the invariants hold in each.
 #[test]
 fn enumerated_completely_for_up_to_five_nodes() {
-    let acts = [Does::Grants(5), Does::Grants(8), Does::Denies, Does::Dies, Does::Hangs];
+    let acts =
+        [Does::Grants(5), Does::Grants(8), Does::Denies, Does::Dies, Does::Stale, Does::Hangs];
     let mut outcomes = BTreeSet::new();
     let mut cases = 0u32;
     for n in 1..=5 {
@@ -142,9 +145,9 @@ fn enumerated_completely_for_up_to_five_nodes() {
             }
         }
     }
-    assert_eq!(cases, 3 * (5 + 2 * 25 + 3 * 125 + 4 * 625 + 5 * 3_125));
+    assert_eq!(cases, 3 * (6 + 2 * 36 + 3 * 216 + 4 * 1_296 + 5 * 7_776));
     // The generator is not blind: every kind of ending was seen.
-    for seen in ["won in one round", "won by a raise", "busy", "unreachable"] {
+    for seen in ["won in one round", "won by a raise", "busy", "unreachable", "again"] {
         assert!(outcomes.contains(seen), "{seen} never happened");
     }
 }
@@ -165,6 +168,10 @@ fn play(nodes: &[Does], first: usize, raise: Option<bool>) -> &'static str {
             Does::Grants(fence) => round.heard(node, vote(now, fence), now),
             Does::Denies => round.heard(node, busy(3), now),
             Does::Dies => round.heard(node, dead(), now),
+            Does::Stale => {
+                let report = NodeReport::new("n", "stale");
+                round.heard(node, Answer::No(Denial::Stale(report)), now)
+            }
             Does::Hangs => continue,
         };
         while let Step::Raise(token, wanted) = step.clone() {
@@ -209,6 +216,7 @@ fn play(nodes: &[Does], first: usize, raise: Option<bool>) -> &'static str {
             }
             match round.failure() {
                 Ok(Acquired::Busy(_)) => "busy",
+                Ok(Acquired::Again) => "again",
                 Ok(Acquired::Yes(_)) => panic!("a failure that grants"),
                 Err(Error::Unreachable(why)) => {
                     assert!(!why.nodes.is_empty());

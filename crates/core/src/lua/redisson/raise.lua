@@ -2,7 +2,7 @@
 -- KEYS: 1 name, 2 fencing counter
 -- ARGV: 1 field, 2 token, 3 keep counter for ms
 -- Replies: 1 (raised, or high enough), 0 (not held by this field: does not count)
--- Rule: only while held (safety.md 2a, flaws a1 and a2).
+-- Rule: only while held (SAFETY.md, Tokens, a1 and a2).
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return 0
 end

@@ -1,21 +1,24 @@
 -- Lengthen many leases, and set their hold counts.
 -- KEYS: the names
 -- ARGV: for each name: field, ttl_ms, hold count
--- Replies: for each name: 1 (held, lengthened), 0 (not held by this field)
--- Rules: never shortens; needs no memory, so that a full server loses no lock (safety.md H15):
+-- Replies: for each name: 1 (held, lengthened), 0 (not held by this field), or the server's error
+-- Rules: never shortens; needs no memory, so that a full server loses no lock (SAFETY.md H15):
 -- the count is written only when it changed, and its refusal does not stop the renewal.
 local out = {}
 for i, key in ipairs(KEYS) do
   local at = 3 * i - 2
   local count = redis.pcall('hget', key, ARGV[at])
-  if type(count) ~= 'string' then
+  if type(count) == 'table' and not string.find(count.err, 'WRONGTYPE') then
+    out[i] = count
+  elseif type(count) ~= 'string' then
     out[i] = 0
   else
     if count ~= ARGV[at + 2] then
       redis.pcall('hset', key, ARGV[at], ARGV[at + 2])
     end
-    if redis.call('pttl', key) < tonumber(ARGV[at + 1]) then
-      redis.call('pexpire', key, ARGV[at + 1])
+    local ttl = math.min(tonumber(ARGV[at + 1]), LONGEST or math.huge)
+    if redis.call('pttl', key) < ttl then
+      redis.call('pexpire', key, ttl)
     end
     out[i] = 1
   end

@@ -1,15 +1,17 @@
 -- Take a free name for one acquisition (the canonical Redlock layout: a string, the nonce).
 -- KEYS: 1 name, 2 fencing counter
 -- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms
--- Replies: the token (granted), {pttl} (held by another)
+-- Replies: the token (granted), {pttl} (held by another), error TOOLONG
 -- Rule: idempotent per nonce.
-local taken = redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])
-local token
-if not taken then
-  if redis.call('get', KEYS[1]) ~= ARGV[1] then
-    return {redis.call('pttl', KEYS[1])}
-  end
-  redis.call('pexpire', KEYS[1], ARGV[2])
-  token = tonumber(redis.call('get', KEYS[2]))
+if LONGEST and tonumber(ARGV[2]) > LONGEST then
+  return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
 end
-return token or next_token(KEYS[2], ARGV[4], ARGV[5], ARGV[6])
+local held = redis.call('get', KEYS[1])
+if held and held ~= ARGV[1] then
+  return {redis.call('pttl', KEYS[1])}
+end
+-- The token first: should it fail, nothing is held.
+local token = held and tonumber(redis.call('get', KEYS[2]))
+  or next_token(KEYS[2], ARGV[4], ARGV[5], ARGV[6])
+redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
+return token

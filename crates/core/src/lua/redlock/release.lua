@@ -2,7 +2,7 @@
 -- KEYS: 1 name, 2 channel
 -- ARGV: 1 nonce
 -- Replies: 0 (was not held), else 1 + how many connections wait for it
--- Rules: matches this acquisition, never its owner; needs no memory (safety.md H15, H16).
+-- Rules: matches this acquisition, never its owner; needs no memory (SAFETY.md H15, H16).
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
   return 0
 end

@@ -1,0 +1,278 @@
+//! Pure: which nodes may vote (SAFETY.md A3, A4).
+//!
+//! A quorum is only as good as its nodes' memory. Each node carries a [`Record`]; it may vote only
+//! while the run that was admitted still runs. A node that restarted, was flushed, resynchronised
+//! or replaced by its replica counts for **nothing** (grant, renewal, token) until some client has
+//! watched it for the longest lease on its own clock. Uptime is no witness: it is a wall clock, and
+//! a promoted replica has been up for days.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::{Asked, ConfigError, Instant, Node, NodeReport};
+
+/// What all clients of a quorum must agree on; kept on every node, checked in every script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charter {
+    /// Where the record lives: `{prefix}:node`.
+    pub prefix: String,
+    /// Names the cluster.
+    pub cluster: String,
+    /// Raised by one at each change of membership.
+    pub epoch: u64,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// L: no script grants a longer lease.
+    pub longest: Duration,
+}
+
+impl Charter {
+    /// The key of the record.
+    pub fn record_key(&self) -> String {
+        format!("{}:node", self.prefix)
+    }
+
+    /// L in whole milliseconds.
+    pub fn longest_ms(&self) -> u64 {
+        u64::try_from(self.longest.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a node keeps about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The cluster's name, epoch, size and L.
+    pub cluster: String,
+    /// See [`Charter::epoch`].
+    pub epoch: u64,
+    /// See [`Charter::nodes`].
+    pub nodes: usize,
+    /// See [`Charter::longest_ms`].
+    pub longest_ms: u64,
+    /// Fresh at each admission and at each barrier: scripts are bound to it.
+    pub stamp: String,
+    /// The admitted life of the server: its run id and replication id.
+    pub life: String,
+    /// Set while a new life is being watched: that life and a fresh id.
+    pub pending: String,
+}
+
+/// What a server says of itself, read together with its record in one script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sheet {
+    /// Its record, if it has one.
+    pub record: Option<Record>,
+    /// Its run id and replication id.
+    pub life: String,
+    /// `master` or `slave`.
+    pub role: String,
+    /// How many replicas are attached.
+    pub replicas: u64,
+    /// What it does when memory is full.
+    pub policy: String,
+    /// How long it has been up, by its wall clock.
+    pub uptime: Duration,
+    /// Major version of the protocol family (7 for Redis 7 and all Valkeys).
+    pub major: u32,
+}
+
+/// Whether a node may vote.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// Yes; scripts are bound to this stamp.
+    Admitted(String),
+    /// Its memory is not proven; the mark under which it is being watched, if there is one.
+    Unproven(Option<String>),
+    /// It has no record at all.
+    Blank,
+    /// It can never vote as it is set up.
+    Misfit(ConfigError),
+}
+
+/// Judges one node.
+pub fn judge(node: &str, sheet: &Sheet, charter: &Charter) -> Standing {
+    if let Some(error) = misfit(node, sheet, charter) {
+        return Standing::Misfit(error);
+    }
+    let Some(record) = &sheet.record else { return Standing::Blank };
+    if record.life == sheet.life && !record.stamp.is_empty() {
+        return Standing::Admitted(record.stamp.clone());
+    }
+    let watched = record.pending.starts_with(&sheet.life) && !record.pending.is_empty();
+    Standing::Unproven(watched.then(|| record.pending.clone()))
+}
+
+fn misfit(node: &str, sheet: &Sheet, charter: &Charter) -> Option<ConfigError> {
+    let unfit = |what: &'static str, found: String, expected: String| {
+        Some(ConfigError::UnfitNode { node: node.to_owned(), what, found, expected })
+    };
+    if sheet.major < 7 {
+        // Before 7.0 scripts were saved and replicated, so they would outlive a run.
+        return unfit("version", sheet.major.to_string(), "7 or later".into());
+    }
+    if sheet.role != "master" {
+        return unfit("role", sheet.role.clone(), "master".into());
+    }
+    if sheet.replicas > 0 {
+        // A replica may be promoted with a stale copy of everything, the record included.
+        return unfit("connected replicas", sheet.replicas.to_string(), "0".into());
+    }
+    if sheet.policy != "noeviction" {
+        return unfit("maxmemory-policy", sheet.policy.clone(), "noeviction".into());
+    }
+    let record = sheet.record.as_ref()?;
+    if record.cluster != charter.cluster {
+        return unfit("cluster", record.cluster.clone(), charter.cluster.clone());
+    }
+    if record.epoch != charter.epoch {
+        return unfit("epoch", record.epoch.to_string(), charter.epoch.to_string());
+    }
+    if record.nodes != charter.nodes {
+        return unfit("number of nodes", record.nodes.to_string(), charter.nodes.to_string());
+    }
+    if record.longest_ms != charter.longest_ms() {
+        let ms = |ms: u64| format!("{ms} ms");
+        return unfit("longest lease", ms(record.longest_ms), ms(charter.longest_ms()));
+    }
+    None
+}
+
+/// A node that can be examined and admitted. Every future ends when the node answers or its
+/// connection does.
+pub trait Voter: Node {
+    /// Whether its memory is proven, as far as its connections know; true before the first one.
+    fn proven(&self) -> bool;
+    /// What it says of itself.
+    fn examine(&self) -> Asked<Result<Sheet, NodeReport>>;
+    /// Marks its present life as being watched, unless it is already.
+    fn mark(&self, id: &str) -> Asked<Result<(), NodeReport>>;
+    /// Ends the rounds under way on it, and gives the largest counter ever issued there.
+    fn barrier(&self, stamp: &str) -> Asked<Result<u64, NodeReport>>;
+    /// Admits the life under `mark`; false if that is no longer the one that is watched.
+    fn admit(&self, mark: &str, stamp: &str, floor: u64) -> Asked<Result<bool, NodeReport>>;
+    /// Admits its present life at once; false if it has a record and is not to `replace` it.
+    fn provision(&self, stamp: &str, replace: bool) -> Asked<Result<bool, NodeReport>>;
+}
+
+/// What the warden of a quorum does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Write a mark under which the node's present life is watched.
+    Mark(usize),
+    /// The mark was there for L: raise its counters' floor from a majority, then admit it.
+    Admit {
+        /// Which node.
+        node: usize,
+        /// The mark that must still stand.
+        mark: String,
+        /// Whom to ask for the largest counter, in barrier form.
+        helpers: Vec<usize>,
+        /// How many of them must answer.
+        needed: usize,
+    },
+    /// No node has a record and all have been up for L: first provisioning.
+    Provision,
+}
+
+/// Watches unproven nodes on our own clock. Pure: sheets and `now` come in, acts go out.
+#[derive(Debug)]
+pub struct Warden {
+    charter: Charter,
+    rho: f64,
+    quorum: usize,
+    /// Mark -> since when we have seen it.
+    vigils: HashMap<String, Instant>,
+}
+
+impl Warden {
+    /// A warden that has seen nothing yet. `rho` bounds how much faster our clock may run than the
+    /// clocks by which leases were granted.
+    pub fn new(charter: Charter, rho: f64) -> Self {
+        let quorum = quorumlock_watchdog::quorum_of(charter.nodes);
+        Self { charter, rho, quorum, vigils: HashMap::new() }
+    }
+
+    /// How long a node is watched: L on any clock that leases were counted by, and a margin.
+    pub fn quarantine(&self) -> Duration {
+        self.charter.longest.mul_f64(1.0 + 2.0 * self.rho) + Duration::from_millis(10)
+    }
+
+    /// What to do, given what each node said; `None` for one that did not answer. `now` is read
+    /// after the answers came.
+    pub fn step(&mut self, standings: &[Option<(Standing, Duration)>], now: Instant) -> Vec<Act> {
+        let all = standings.len();
+        let of = |i: usize| standings.get(i).and_then(|s| s.as_ref()).map(|(standing, _)| standing);
+        let blank = (0..all).filter(|i| of(*i) == Some(&Standing::Blank)).count();
+        if blank == all {
+            // Nobody has ever used these nodes with admission, unless all lost everything: then
+            // uptime, a wall clock, must say that no lease can be left.
+            let old = |s: &Option<(Standing, Duration)>| {
+                s.as_ref().is_some_and(|(_, uptime)| *uptime > self.quarantine() + UPTIME_ERROR)
+            };
+            if standings.iter().all(old) {
+                return vec![Act::Provision];
+            }
+        }
+        let mut acts = Vec::new();
+        let mut seen = HashMap::new();
+        for node in 0..all {
+            match of(node) {
+                Some(Standing::Blank | Standing::Unproven(None)) => acts.push(Act::Mark(node)),
+                Some(Standing::Unproven(Some(mark))) => {
+                    let since = self.vigils.get(mark).copied().unwrap_or(now);
+                    seen.insert(mark.clone(), since);
+                    if now.since(since) >= self.quarantine()
+                        && let Some((helpers, needed)) = self.helpers(node, standings, &seen, now)
+                    {
+                        acts.push(Act::Admit { node, mark: mark.clone(), helpers, needed });
+                    }
+                }
+                _ => {}
+            }
+        }
+        // A node that is silent for a moment keeps its vigil: the mark proves its life.
+        for (mark, since) in seen {
+            self.vigils.insert(mark, since);
+        }
+        acts
+    }
+
+    /// A majority of admitted nodes other than `node`; with fewer left (site power loss), nodes
+    /// that have themselves been watched long enough stand in: all old leases have ended, and the
+    /// order of tokens then rests on the clock seed.
+    fn helpers(
+        &self,
+        node: usize,
+        standings: &[Option<(Standing, Duration)>],
+        seen: &HashMap<String, Instant>,
+        now: Instant,
+    ) -> Option<(Vec<usize>, usize)> {
+        let others = || standings.iter().enumerate().filter(move |(i, _)| *i != node);
+        let admitted: Vec<usize> = others()
+            .filter(|(_, s)| matches!(s, Some((Standing::Admitted(_), _))))
+            .map(|(i, _)| i)
+            .collect();
+        if admitted.len() >= self.quorum {
+            return Some((admitted, self.quorum));
+        }
+        let ripe = |standing: &Standing| match standing {
+            Standing::Admitted(_) => true,
+            Standing::Unproven(Some(mark)) => {
+                let since = seen.get(mark).or_else(|| self.vigils.get(mark));
+                since.is_some_and(|since| now.since(*since) >= self.quarantine())
+            }
+            _ => false,
+        };
+        let ripe: Vec<usize> = others()
+            .filter(|(_, s)| s.as_ref().is_some_and(|(standing, _)| ripe(standing)))
+            .map(|(i, _)| i)
+            .collect();
+        (ripe.len() + 1 >= self.quorum).then_some((ripe, self.quorum - 1))
+    }
+}
+
+/// Uptime is truncated at both ends: it may exceed the true age by nearly a second (SAFETY.md b5).
+const UPTIME_ERROR: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use super::*;
+use quorumlock_watchdog::Clock;
+
+const L: Duration = Duration::from_secs(10);
+
+fn charter(nodes: usize) -> Charter {
+    Charter { prefix: "quorumlock".into(), cluster: "main".into(), epoch: 1, nodes, longest: L }
+}
+
+fn sheet() -> Sheet {
+    let record = Record {
+        cluster: "main".into(),
+        epoch: 1,
+        nodes: 3,
+        longest_ms: 10_000,
+        stamp: "s1".into(),
+        life: "run1/repl1".into(),
+        pending: String::new(),
+    };
+    Sheet {
+        record: Some(record),
+        life: "run1/repl1".into(),
+        role: "master".into(),
+        replicas: 0,
+        policy: "noeviction".into(),
+        uptime: Duration::ZERO,
+        major: 7,
+    }
+}
+
+fn with(change: impl Fn(&mut Sheet)) -> Standing {
+    let mut sheet = sheet();
+    change(&mut sheet);
+    judge("n1", &sheet, &charter(3))
+}
+
+#[test]
+fn only_the_admitted_life_may_vote() {
+    assert_eq!(with(|_| {}), Standing::Admitted("s1".into()));
+    for change in ["run2/repl1", "run1/repl2"] {
+        assert_eq!(with(|s| s.life = change.into()), Standing::Unproven(None), "{change}");
+    }
+    assert_eq!(with(|s| s.record = None), Standing::Blank);
+    let watched = with(|s| {
+        s.life = "run2/repl2".into();
+        s.record.as_mut().unwrap().pending = "run2/repl2/abc".into();
+    });
+    assert_eq!(watched, Standing::Unproven(Some("run2/repl2/abc".into())));
+    // A mark of an earlier life is no vigil of this one.
+    let stale = with(|s| {
+        s.life = "run3/repl3".into();
+        s.record.as_mut().unwrap().pending = "run2/repl2/abc".into();
+    });
+    assert_eq!(stale, Standing::Unproven(None));
+    // Marked as pending, never admitted: no stamp, so no vote, even if the life is the same.
+    let fresh = with(|s| s.record.as_mut().unwrap().stamp.clear());
+    assert_eq!(fresh, Standing::Unproven(None));
+}
+
+#[test]
+fn misfits_name_node_found_and_expected() {
+    type Change = fn(&mut Sheet);
+    let cases: [(Change, &str); 8] = [
+        (|s| s.role = "slave".into(), "role"),
+        (|s| s.replicas = 1, "connected replicas"),
+        (|s| s.policy = "allkeys-lru".into(), "maxmemory-policy"),
+        (|s| s.major = 6, "version"),
+        (|s| s.record.as_mut().unwrap().cluster = "other".into(), "cluster"),
+        (|s| s.record.as_mut().unwrap().epoch = 2, "epoch"),
+        (|s| s.record.as_mut().unwrap().nodes = 5, "number of nodes"),
+        (|s| s.record.as_mut().unwrap().longest_ms = 9, "longest lease"),
+    ];
+    for (change, what) in cases {
+        let Standing::Misfit(error) = with(change) else { panic!("{what} was admitted") };
+        let text = error.to_string();
+        assert!(text.contains("n1") && text.contains(what), "{text}");
+    }
+}
+
+type Told = Option<(Standing, Duration)>;
+
+fn admitted() -> Told {
+    Some((Standing::Admitted("s".into()), Duration::ZERO))
+}
+
+fn unproven(mark: Option<&str>) -> Told {
+    Some((Standing::Unproven(mark.map(Into::into)), Duration::ZERO))
+}
+
+fn blank(uptime: u64) -> Told {
+    Some((Standing::Blank, Duration::from_secs(uptime)))
+}
+
+#[test]
+fn a_restarted_node_is_watched_for_the_longest_lease_by_our_own_clock() {
+    let clock = Clock::manual();
+    let mut warden = Warden::new(charter(3), 0.01);
+    let told = [admitted(), admitted(), unproven(None)];
+    assert_eq!(warden.step(&told, clock.now()), [Act::Mark(2)]);
+    let told = [admitted(), admitted(), unproven(Some("m"))];
+    assert_eq!(warden.step(&told, clock.now()), []);
+    clock.advance(L);
+    assert_eq!(warden.step(&told, clock.now()), [], "rho and a margin are missing");
+    clock.advance(warden.quarantine() - L);
+    let admit = Act::Admit { node: 2, mark: "m".into(), helpers: vec![0, 1], needed: 2 };
+    assert_eq!(warden.step(&told, clock.now()), [admit]);
+}
+
+#[test]
+fn another_restart_begins_the_vigil_anew_and_a_silence_does_not() {
+    let clock = Clock::manual();
+    let mut warden = Warden::new(charter(3), 0.01);
+    let told = |mark: &str| [admitted(), admitted(), unproven(Some(mark))];
+    warden.step(&told("m"), clock.now());
+    clock.advance(L);
+    warden.step(&[admitted(), admitted(), None], clock.now());
+    clock.advance(L);
+    assert_eq!(warden.step(&told("n"), clock.now()), [], "another life");
+    assert_eq!(warden.step(&told("m"), clock.now()).len(), 1, "the mark proves the first one");
+}
+
+#[test]
+fn without_a_majority_of_admitted_helpers_nodes_watched_long_enough_stand_in() {
+    let clock = Clock::manual();
+    let mut warden = Warden::new(charter(3), 0.01);
+    let told = [unproven(Some("a")), unproven(Some("b")), None];
+    warden.step(&told, clock.now());
+    clock.advance(warden.quarantine());
+    let acts = warden.step(&told, clock.now());
+    assert_eq!(acts.len(), 2);
+    // One node alone is no majority, however long it was watched.
+    let mut warden = Warden::new(charter(3), 0.01);
+    let told = [unproven(Some("a")), None, None];
+    warden.step(&told, clock.now());
+    clock.advance(warden.quarantine() * 3);
+    assert_eq!(warden.step(&told, clock.now()), []);
+}
+
+#[test]
+fn uptime_shortens_only_the_very_first_provisioning() {
+    let clock = Clock::manual();
+    let mut warden = Warden::new(charter(3), 0.01);
+    let now = clock.now();
+    assert_eq!(warden.step(&[blank(60), blank(60), blank(60)], now), [Act::Provision]);
+    let marks = [Act::Mark(0), Act::Mark(1), Act::Mark(2)];
+    assert_eq!(warden.step(&[blank(60), blank(11), blank(60)], now), marks, "one is too young");
+    // One node has a record: the others lost theirs.
+    let acts = warden.step(&[admitted(), blank(9_999), blank(9_999)], now);
+    assert_eq!(acts, [Act::Mark(1), Act::Mark(2)]);
+    assert_eq!(warden.step(&[blank(60), blank(60), None], now), marks[..2], "one is silent");
+}

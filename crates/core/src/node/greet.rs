@@ -1,0 +1,188 @@
+//! The first words on a new connection: who we are, who the server is, the scripts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::dial::{Dialer, Stream, Trouble};
+use super::resp::{self, Value};
+use super::scripts::{Scripts, office};
+use crate::NodeReport;
+use crate::admission::{Charter, Record, Sheet, Standing, judge};
+
+/// What a connection is good for.
+#[derive(Clone, Debug)]
+pub(super) struct Greeted {
+    pub(super) scripts: Arc<Scripts>,
+    /// Why the node counts for nothing on it, if it does.
+    pub(super) unproven: Option<NodeReport>,
+}
+
+impl Dialer {
+    pub(super) async fn greet(&self, stream: &mut Box<dyn Stream>) -> Result<Greeted, Trouble> {
+        let mut talk = Talk { stream, buffer: Vec::new() };
+        let mut hello = self.introduction();
+        match &self.charter {
+            None => hello.push(("INFO", redis::cmd("INFO").arg("server").to_owned())),
+            Some(charter) => hello.push(("EVAL", sheet_command(charter))),
+        }
+        let told = talk.say(&hello).await?.pop().unwrap_or(Value::Nil);
+        let greeted = match &self.charter {
+            None => {
+                let info = told.text();
+                self.roster.enter(self.target.label(), field(&info, "run_id"))?;
+                Greeted { scripts: self.unbound.clone(), unproven: None }
+            }
+            Some(charter) => {
+                let sheet = read_sheet(&told).ok_or_else(|| {
+                    Trouble::Passing("INFO in a script gave no answer that we know".into())
+                })?;
+                let run_id = sheet.life.split('/').next().unwrap_or_default();
+                self.roster.enter(self.target.label(), run_id)?;
+                self.admit(&sheet, charter)?
+            }
+        };
+        let load = |text: &str| redis::cmd("SCRIPT").arg("LOAD").arg(text).to_owned();
+        let scripts = greeted.scripts.all();
+        talk.say(&scripts.map(|script| ("SCRIPT", load(&script.text)))).await?;
+        Ok(greeted)
+    }
+
+    fn introduction(&self) -> Vec<(&'static str, redis::Cmd)> {
+        let redis = self.target.redis();
+        let mut words = Vec::new();
+        if let Some(password) = redis.password() {
+            let mut auth = redis::cmd("AUTH");
+            if let Some(user) = redis.username() {
+                auth.arg(user);
+            }
+            words.push(("AUTH", auth.arg(password).to_owned()));
+        }
+        if redis.db() != 0 {
+            words.push(("SELECT", redis::cmd("SELECT").arg(redis.db()).to_owned()));
+        }
+        if let Some(name) = &self.client_name {
+            words.push(("CLIENT", redis::cmd("CLIENT").arg("SETNAME").arg(name).to_owned()));
+        }
+        words
+    }
+
+    fn admit(&self, sheet: &Sheet, charter: &Charter) -> Result<Greeted, Trouble> {
+        let label = self.target.label();
+        let why = match judge(label, sheet, charter) {
+            Standing::Admitted(stamp) => {
+                let scripts = Arc::new(Scripts::bound(self.wire, charter, &stamp));
+                return Ok(Greeted { scripts, unproven: None });
+            }
+            Standing::Misfit(error) => return Err(Trouble::Config(error)),
+            Standing::Unproven(_) => {
+                "has restarted or lost its memory: it counts for nothing until it has been watched \
+                 for the longest lease (or `quorumlock init` vouches for it)"
+            }
+            Standing::Blank => {
+                "has no admission record yet: run `quorumlock init`, or wait for the longest lease"
+            }
+        };
+        let unproven = Some(NodeReport::new(label, why));
+        Ok(Greeted { scripts: self.unbound.clone(), unproven })
+    }
+}
+
+/// The command that asks a server for its [`Sheet`].
+pub(super) fn sheet_command(charter: &Charter) -> redis::Cmd {
+    redis::cmd("EVAL").arg(office::SHEET).arg(1).arg(charter.record_key()).to_owned()
+}
+
+/// The reply to [`sheet_command`].
+pub(super) fn read_sheet(told: &Value) -> Option<Sheet> {
+    let Value::Array(parts) = told else { return None };
+    let [Value::Array(record), server, replication, memory] = parts.as_slice() else {
+        return None;
+    };
+    let (server, replication, memory) = (server.text(), replication.text(), memory.text());
+    let life = format!("{}/{}", field(&server, "run_id"), field(&replication, "master_replid"));
+    let number = |text: &str| text.parse().unwrap_or(0);
+    Some(Sheet {
+        record: read_record(record),
+        life,
+        role: field(&replication, "role").to_owned(),
+        replicas: number(field(&replication, "connected_slaves")),
+        policy: field(&memory, "maxmemory_policy").to_owned(),
+        uptime: Duration::from_secs(number(field(&server, "uptime_in_seconds"))),
+        major: u32::try_from(number(field(&server, "redis_version").split('.').next()?)).ok()?,
+    })
+}
+
+fn read_record(flat: &[Value]) -> Option<Record> {
+    if flat.is_empty() {
+        return None;
+    }
+    let get = |name: &str| {
+        let mut pairs = flat.chunks_exact(2);
+        pairs.find(|pair| pair[0].text() == name).map(|pair| pair[1].text()).unwrap_or_default()
+    };
+    Some(Record {
+        cluster: get("cluster"),
+        epoch: get("epoch").parse().unwrap_or(0),
+        nodes: get("nodes").parse().unwrap_or(0),
+        longest_ms: get("longest_ms").parse().unwrap_or(0),
+        stamp: get("stamp"),
+        life: get("life"),
+        pending: get("pending"),
+    })
+}
+
+fn field<'a>(info: &'a str, name: &str) -> &'a str {
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.unwrap_or_default().trim()
+}
+
+/// Strictly question and answer, before the connection is published.
+struct Talk<'a> {
+    stream: &'a mut Box<dyn Stream>,
+    buffer: Vec<u8>,
+}
+
+impl Talk<'_> {
+    async fn say(&mut self, words: &[(&str, redis::Cmd)]) -> Result<Vec<Value>, Trouble> {
+        let mut out = Vec::new();
+        for (_, cmd) in words {
+            out.extend_from_slice(&cmd.get_packed_command());
+        }
+        self.stream.write_all(&out).await.map_err(broken)?;
+        self.stream.flush().await.map_err(broken)?;
+        let mut replies = Vec::new();
+        for (what, _) in words {
+            match self.hear().await? {
+                Value::Error(text) => {
+                    return Err(Trouble::Passing(format!("{what} was refused: {text}")));
+                }
+                reply => replies.push(reply),
+            }
+        }
+        Ok(replies)
+    }
+
+    async fn hear(&mut self) -> Result<Value, Trouble> {
+        loop {
+            match resp::decode(&self.buffer) {
+                Ok(Some((value, len))) => {
+                    self.buffer.drain(..len);
+                    return Ok(value);
+                }
+                Ok(None) => {}
+                Err(malformed) => {
+                    return Err(Trouble::Passing(format!("speaks no RESP: {}", malformed.0)));
+                }
+            }
+            if self.stream.read_buf(&mut self.buffer).await.map_err(broken)? == 0 {
+                return Err(Trouble::Passing("closed the connection at once".into()));
+            }
+        }
+    }
+}
+
+fn broken(e: std::io::Error) -> Trouble {
+    Trouble::Passing(format!("connection broke: {e}"))
+}

@@ -1,0 +1,89 @@
+//! Admission's own requests, on the watchdog's connection.
+
+use redis::Cmd;
+
+use super::RedisNode;
+use super::greet::{read_sheet, sheet_command};
+use super::request::Request;
+use super::resp::Value;
+use super::scripts::office;
+use crate::admission::{Charter, Sheet, Voter};
+use crate::{Answer, Asked, NodeReport, Slot};
+
+impl RedisNode {
+    /// Runs one of admission's scripts.
+    fn run(&self, command: impl FnOnce(&Charter) -> Cmd) -> Asked<Result<Value, NodeReport>> {
+        let Some(charter) = &self.dialer.charter else {
+            let report = self.dialect.report("has no charter: admission is off");
+            return Box::pin(std::future::ready(Err(report)));
+        };
+        let (slot, to) = Slot::new();
+        self.keep.post(Request::Office { command: command(charter), to });
+        let label = self.dialect.label.clone();
+        Box::pin(async move {
+            match slot.await {
+                Answer::Yes(value) => Ok(value),
+                Answer::No(denial) => Err(NodeReport::new(label, format!("{denial:?}"))),
+                Answer::Silent(silence) => Err(silence.report().clone()),
+            }
+        })
+    }
+}
+
+impl Voter for RedisNode {
+    fn proven(&self) -> bool {
+        self.work.proven() && self.keep.proven()
+    }
+
+    fn examine(&self) -> Asked<Result<Sheet, NodeReport>> {
+        let told = self.run(sheet_command);
+        let label = self.dialect.label.clone();
+        Box::pin(async move {
+            let told = told.await?;
+            read_sheet(&told).ok_or_else(|| NodeReport::new(label, "gave an unreadable sheet"))
+        })
+    }
+
+    fn mark(&self, id: &str) -> Asked<Result<(), NodeReport>> {
+        let told = self.run(|charter| {
+            let mut eval = script(office::MARK, charter);
+            charter_args(eval.arg(id), charter).to_owned()
+        });
+        Box::pin(async move { told.await.map(|_| ()) })
+    }
+
+    fn barrier(&self, stamp: &str) -> Asked<Result<u64, NodeReport>> {
+        let told = self.run(|charter| script(office::BARRIER, charter).arg(stamp).to_owned());
+        Box::pin(async move { told.await.map(number) })
+    }
+
+    fn admit(&self, mark: &str, stamp: &str, floor: u64) -> Asked<Result<bool, NodeReport>> {
+        let told = self.run(|charter| {
+            script(office::ADMIT, charter).arg(mark).arg(stamp).arg(floor).to_owned()
+        });
+        Box::pin(async move { told.await.map(|told| number(told) == 1) })
+    }
+
+    fn provision(&self, stamp: &str, replace: bool) -> Asked<Result<bool, NodeReport>> {
+        let told = self.run(|charter| {
+            let mut eval = script(office::PROVISION, charter);
+            charter_args(eval.arg(stamp), charter).arg(u8::from(replace)).to_owned()
+        });
+        Box::pin(async move { told.await.map(|told| number(told) == 1) })
+    }
+}
+
+fn script(text: &str, charter: &Charter) -> Cmd {
+    redis::cmd("EVAL").arg(text).arg(1).arg(charter.record_key()).to_owned()
+}
+
+fn charter_args<'a>(eval: &'a mut Cmd, charter: &Charter) -> &'a mut Cmd {
+    eval.arg(&charter.cluster).arg(charter.epoch).arg(charter.nodes).arg(charter.longest_ms())
+}
+
+fn number(told: Value) -> u64 {
+    match told {
+        Value::Int(n) => u64::try_from(n).unwrap_or(0),
+        _ => 0,
+    }
+}

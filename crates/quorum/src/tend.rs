@@ -1,0 +1,128 @@
+//! Watching over nodes whose memory is not proven, for as long as a locker lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock_core::admission::{Act, Charter, Standing, Voter, Warden, judge};
+use quorumlock_core::{Chance, Clock, Error, NodeReport, Unreachable};
+
+/// Carries out what a [`Warden`] decides.
+pub(crate) struct Tending<N: Voter> {
+    pub(crate) nodes: Arc<[N]>,
+    pub(crate) charter: Charter,
+    pub(crate) clock: Clock,
+    pub(crate) chance: Chance,
+    pub(crate) rho: f64,
+    pub(crate) answer_timeout: Duration,
+}
+
+/// Added to the largest counter found: covers what was issued after it was read on nodes that lost
+/// the last second or two of their data (SAFETY.md, Tokens).
+const GAP: u64 = 1 << 20;
+
+impl<N: Voter> Tending<N> {
+    /// Never ends.
+    pub(crate) async fn tend(self: Arc<Self>) {
+        let mut warden = Warden::new(self.charter.clone(), self.rho);
+        let pause = (self.charter.longest / 40)
+            .clamp(Duration::from_millis(20), Duration::from_millis(500));
+        loop {
+            tokio::time::sleep(pause).await;
+            if self.nodes.iter().all(Voter::proven) {
+                continue;
+            }
+            let standings = self.standings().await;
+            // Read after the answers: a vigil never begins before it was seen.
+            let now = self.clock.now();
+            for act in warden.step(&standings, now) {
+                if let Err(report) = self.act(&act).await {
+                    tracing::debug!(?act, %report, "admission: not done");
+                }
+            }
+        }
+    }
+
+    /// Admits all nodes at once, and waits until their connections know.
+    pub(crate) async fn provision(self: Arc<Self>) -> Result<(), Error> {
+        let mut failed = Vec::new();
+        for node in self.nodes.iter() {
+            let done = match self.fresh() {
+                Ok(stamp) => self.in_time(node.provision(&stamp, true)).await,
+                Err(report) => Err(report),
+            };
+            if let Err(report) = done {
+                failed.push(NodeReport::new(node.label(), report.what));
+            }
+        }
+        if !failed.is_empty() {
+            return Err(Unreachable::new(self.nodes.len(), failed).into());
+        }
+        let proven = async {
+            while !self.nodes.iter().all(Voter::proven) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        // Longer than an unproven connection waits before it looks again; late costs one failure.
+        let _ = tokio::time::timeout(Duration::from_secs(1), proven).await;
+        Ok(())
+    }
+
+    async fn standings(&self) -> Vec<Option<(Standing, Duration)>> {
+        let mut standings = Vec::new();
+        let asked: Vec<_> = self.nodes.iter().map(Voter::examine).collect();
+        for (node, sheet) in self.nodes.iter().zip(asked) {
+            let sheet = tokio::time::timeout(self.answer_timeout, sheet).await;
+            standings.push(match sheet {
+                Ok(Ok(sheet)) => Some((judge(node.label(), &sheet, &self.charter), sheet.uptime)),
+                Ok(Err(_)) | Err(_) => None,
+            });
+        }
+        standings
+    }
+
+    async fn act(&self, act: &Act) -> Result<(), NodeReport> {
+        match act {
+            Act::Mark(node) => self.in_time(self.nodes[*node].mark(&self.fresh()?)).await,
+            Act::Provision => {
+                for node in self.nodes.iter() {
+                    self.in_time(node.provision(&self.fresh()?, false)).await?;
+                }
+                Ok(())
+            }
+            Act::Admit { node, mark, helpers, needed } => {
+                let mut largest = 0;
+                let mut heard = 0;
+                for helper in helpers {
+                    if let Ok(counter) =
+                        self.in_time(self.nodes[*helper].barrier(&self.fresh()?)).await
+                    {
+                        largest = largest.max(counter);
+                        heard += 1;
+                    }
+                }
+                // Fewer helpers than were chosen: another time.
+                if heard < *needed {
+                    let what = "too few helpers to raise its floor";
+                    return Err(NodeReport::new(self.nodes[*node].label(), what));
+                }
+                let floor = if largest == 0 { 0 } else { largest + GAP };
+                self.in_time(self.nodes[*node].admit(mark, &self.fresh()?, floor)).await?;
+                tracing::info!(node = self.nodes[*node].label(), "admitted after its vigil");
+                Ok(())
+            }
+        }
+    }
+
+    fn fresh(&self) -> Result<String, NodeReport> {
+        let nonce = self.chance.nonce();
+        nonce.map(|n| n.to_string()).map_err(|e| NodeReport::new("this process", e.to_string()))
+    }
+
+    async fn in_time<T>(
+        &self,
+        asked: impl Future<Output = Result<T, NodeReport>>,
+    ) -> Result<T, NodeReport> {
+        let late = || NodeReport::new("a node", "did not answer in time");
+        tokio::time::timeout(self.answer_timeout, asked).await.unwrap_or_else(|_| Err(late()))
+    }
+}
