@@ -1,6 +1,8 @@
 //! The shortest use: one server, one lock. Run it twice at the same time.
 //!
-//! `cargo run --example minimal -- redis://127.0.0.1`
+//! `cargo run -p quorumlock --example minimal -- redis://127.0.0.1`
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 use quorumlock::{Error, Locker};
 

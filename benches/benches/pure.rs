@@ -1,0 +1,68 @@
+//! The pure parts: one round of acquisition, the window, the watchdog's schedule.
+
+#![allow(missing_docs, reason = "criterion's macros make undocumented items")]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use quorumlock_core::{Answer, Clock, Fence, Vote, Window};
+use quorumlock_quorum::round::Round;
+use quorumlock_watchdog::schedule::{Schedule, Terms};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+fn round(c: &mut Criterion) {
+    let now = Clock::manual().now();
+    for nodes in [1, 3, 5, 7] {
+        c.bench_function(&format!("round/{nodes} nodes, all grant"), |b| {
+            b.iter(|| {
+                let mut round = Round::new(nodes);
+                for node in 0..nodes {
+                    let vote = Vote { until: now + LEASE, fence: Fence::new(7) };
+                    black_box(round.heard(node, Answer::Yes(vote), now));
+                }
+            });
+        });
+    }
+}
+
+fn window(c: &mut Criterion) {
+    let now = Clock::manual().now();
+    let mut window = Window::shut(5);
+    for node in 0..5 {
+        window.holds(node, now + LEASE);
+    }
+    c.bench_function("window/until of 5", |b| b.iter(|| black_box(&window).until()));
+}
+
+fn schedule(c: &mut Criterion) {
+    let clock = Clock::manual();
+    let now = clock.now();
+    let terms = Terms { lease: LEASE, until: now + LEASE, hold_until: None };
+    let mut kept = Schedule::default();
+    for id in 0..10_000 {
+        kept.add(id, terms, now);
+    }
+    c.bench_function("schedule/add and remove beside 10,000", |b| {
+        b.iter(|| {
+            kept.add(10_000, terms, now);
+            kept.remove(10_000)
+        });
+    });
+    c.bench_function("schedule/10,000 due in batches of 100", |b| {
+        let full = || {
+            let mut schedule = Schedule::default();
+            (0..10_000).for_each(|id| schedule.add(id, terms, now));
+            schedule
+        };
+        b.iter_batched(
+            full,
+            |mut schedule| while !schedule.due(now + LEASE / 3, 100).is_empty() {},
+            BatchSize::LargeInput,
+        );
+    });
+}
+
+criterion_group!(benches, round, window, schedule);
+criterion_main!(benches);

@@ -1,0 +1,1 @@
+//! Benches of quorumlock: `cargo bench -p quorumlock-benches`.

@@ -1,0 +1,59 @@
+//! A store that refuses stale tokens: what a lease alone cannot do. A holder falls asleep, loses the
+//! lock, wakes up, and writes; its write is refused.
+//!
+//! `cargo run -p quorumlock --example fenced_store -- redis://127.0.0.1`
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use quorumlock::{Error, Fence, Locker};
+
+/// A balance, and the largest token that it has seen. Check and change are one step, here by a
+/// mutex; in SQL: `UPDATE account SET fence = $token WHERE id = 7 AND fence <= $token`.
+#[derive(Default)]
+struct Account(Mutex<(Fence, i64)>);
+
+impl Account {
+    /// Claims, **then** reads. If a holder only read first, an older one could still write between
+    /// that read and our write, with the largest token seen so far: a lost update.
+    fn claim(&self, token: Fence) -> Result<i64, String> {
+        self.change(token, |balance| *balance)
+    }
+
+    fn write(&self, token: Fence, value: i64) -> Result<(), String> {
+        self.change(token, |balance| *balance = value)
+    }
+
+    fn change<T>(&self, token: Fence, act: impl FnOnce(&mut i64) -> T) -> Result<T, String> {
+        let mut state = self.0.lock().map_err(|e| e.to_string())?;
+        if token < state.0 {
+            return Err(format!("token {token} is stale: {} has claimed", state.0));
+        }
+        state.0 = token;
+        Ok(act(&mut state.1))
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1".into());
+    let locker = Locker::single(url)?;
+    let account = Account::default();
+    let lock = || locker.lock("example/account");
+
+    let slow = lock().hold_at_most(Duration::from_millis(500)).await?;
+    let seen = account.claim(slow.fence());
+    println!("token {} reads {seen:?}, and falls asleep with its lock", slow.fence());
+
+    // Gets in when the first lock has ended, while its holder knows nothing of that.
+    let quick = lock().await?;
+    let balance = account.claim(quick.fence()).unwrap_or_default();
+    println!("token {} adds 100: {:?}", quick.fence(), account.write(quick.fence(), balance + 100));
+    quick.unlock().await?;
+
+    println!("token {} adds 1: {:?}", slow.fence(), account.write(slow.fence(), 1));
+    println!("balance: {}", account.0.lock().map_or(0, |state| state.1));
+    Ok(())
+}

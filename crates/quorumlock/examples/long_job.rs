@@ -1,0 +1,48 @@
+//! A job that takes longer than the lease: the watchdog renews it, and the work is dropped if the
+//! lock is lost.
+//!
+//! `cargo run -p quorumlock --example long_job -- redis://127.0.0.1`
+//!
+//! While it runs, take the lock away: `quorumlock unlock --force example/long_job`, or
+//! `redis-cli del example/long_job`. The job hears of it at the next renewal.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+use std::time::Duration;
+
+use quorumlock::{Error, Locker, Lost, Watch};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1".into());
+    let locker = Locker::single(url)?;
+
+    // Three seconds without news from us and the lock is free; renewed every second.
+    let guard = locker.lock("example/long_job").lease(Duration::from_secs(3)).await?;
+
+    // Somebody else may want to know as well: a view is cloneable and holds nothing.
+    let watch = guard.watch();
+    tokio::spawn(async move { println!("the lock is no longer ours: {}", watch.lost().await.why) });
+
+    // Dropped at its next await when the lock is lost, and before the lease ends.
+    match guard.run(job(guard.watch())).await {
+        Ok(Ok(steps)) => println!("all {steps} steps done"),
+        Ok(Err(lost)) | Err(lost) => {
+            println!("stopped: {lost}");
+            return Ok(());
+        }
+    }
+    guard.unlock().await
+}
+
+/// Eight seconds of work in steps.
+async fn job(lock: Watch) -> Result<u32, Lost> {
+    let steps = 8;
+    for step in 1..=steps {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // Blocking work cannot be dropped, so it looks for itself before each step that matters.
+        lock.check()?;
+        println!("step {step}, valid for {:?}", lock.valid_for());
+    }
+    Ok(steps)
+}
