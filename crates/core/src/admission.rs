@@ -85,12 +85,17 @@ pub enum Standing {
     Unproven(Option<String>),
     /// It has no record at all.
     Blank,
-    /// It can never vote as it is set up.
+    /// It cannot vote as it is set up; others may.
+    Unfit(ConfigError),
+    /// It and this client disagree on the charter.
     Misfit(ConfigError),
 }
 
 /// Judges one node.
 pub fn judge(node: &str, sheet: &Sheet, charter: &Charter) -> Standing {
+    if let Some(error) = unfit(node, sheet) {
+        return Standing::Unfit(error);
+    }
     if let Some(error) = misfit(node, sheet, charter) {
         return Standing::Misfit(error);
     }
@@ -102,39 +107,46 @@ pub fn judge(node: &str, sheet: &Sheet, charter: &Charter) -> Standing {
     Standing::Unproven(watched.then(|| record.pending.clone()))
 }
 
-fn misfit(node: &str, sheet: &Sheet, charter: &Charter) -> Option<ConfigError> {
-    let unfit = |what: &'static str, found: String, expected: String| {
-        Some(ConfigError::UnfitNode { node: node.to_owned(), what, found, expected })
-    };
+fn unfit(node: &str, sheet: &Sheet) -> Option<ConfigError> {
     if sheet.major < 7 {
         // Before 7.0 scripts were saved and replicated, so they would outlive a run.
-        return unfit("version", sheet.major.to_string(), "7 or later".into());
+        return odd(node, "version", sheet.major.to_string(), "7 or later");
     }
     if sheet.role != "master" {
-        return unfit("role", sheet.role.clone(), "master".into());
+        return odd(node, "role", sheet.role.clone(), "master");
     }
     if sheet.replicas > 0 {
         // A replica may be promoted with a stale copy of everything, the record included.
-        return unfit("connected replicas", sheet.replicas.to_string(), "0".into());
+        return odd(node, "connected replicas", sheet.replicas.to_string(), "0");
     }
     if sheet.policy != "noeviction" {
-        return unfit("maxmemory-policy", sheet.policy.clone(), "noeviction".into());
-    }
-    let record = sheet.record.as_ref()?;
-    if record.cluster != charter.cluster {
-        return unfit("cluster", record.cluster.clone(), charter.cluster.clone());
-    }
-    if record.epoch != charter.epoch {
-        return unfit("epoch", record.epoch.to_string(), charter.epoch.to_string());
-    }
-    if record.nodes != charter.nodes {
-        return unfit("number of nodes", record.nodes.to_string(), charter.nodes.to_string());
-    }
-    if record.longest_ms != charter.longest_ms() {
-        let ms = |ms: u64| format!("{ms} ms");
-        return unfit("longest lease", ms(record.longest_ms), ms(charter.longest_ms()));
+        return odd(node, "maxmemory-policy", sheet.policy.clone(), "noeviction");
     }
     None
+}
+
+fn misfit(node: &str, sheet: &Sheet, charter: &Charter) -> Option<ConfigError> {
+    let record = sheet.record.as_ref()?;
+    if record.cluster != charter.cluster {
+        return odd(node, "cluster", record.cluster.clone(), &charter.cluster);
+    }
+    if record.epoch != charter.epoch {
+        return odd(node, "epoch", record.epoch.to_string(), &charter.epoch.to_string());
+    }
+    if record.nodes != charter.nodes {
+        let (found, expected) = (record.nodes.to_string(), charter.nodes.to_string());
+        return odd(node, "number of nodes", found, &expected);
+    }
+    if record.longest_ms != charter.longest_ms() {
+        let expected = format!("{} ms", charter.longest_ms());
+        return odd(node, "longest lease", format!("{} ms", record.longest_ms), &expected);
+    }
+    None
+}
+
+fn odd(node: &str, what: &'static str, found: String, expected: &str) -> Option<ConfigError> {
+    let (node, expected) = (node.to_owned(), expected.to_owned());
+    Some(ConfigError::UnfitNode { node, what, found, expected })
 }
 
 /// A node that can be examined and admitted. Every future ends when the node answers or its

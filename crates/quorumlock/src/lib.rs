@@ -20,6 +20,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! It needs a tokio runtime with I/O and time enabled; `quorumlock::blocking` needs none.
+//!
 //! A lock here is a **lease**: granted until an instant on our own clock, renewed by a watchdog,
 //! and it can be lost, which is a normal outcome with its own signal ([`Guard::lost`],
 //! [`Guard::run`]). A lease alone cannot protect data from a paused holder, so every lock carries a
@@ -30,8 +32,9 @@ mod locker;
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
+pub mod fencing;
 
-pub use builder::Builder;
+pub use builder::{Admission, Builder};
 pub use locker::Locker;
 pub use quorumlock_core::{
     Busy, ConfigError, Error, Fence, Guard, Holder, Lock, Loss, Lost, NodeReport, Owner, TryLock,

@@ -71,7 +71,9 @@ fn misfits_name_node_found_and_expected() {
         (|s| s.record.as_mut().unwrap().longest_ms = 9, "longest lease"),
     ];
     for (change, what) in cases {
-        let Standing::Misfit(error) = with(change) else { panic!("{what} was admitted") };
+        let (Standing::Misfit(error) | Standing::Unfit(error)) = with(change) else {
+            panic!("{what} was admitted")
+        };
         let text = error.to_string();
         assert!(text.contains("n1") && text.contains(what), "{text}");
     }

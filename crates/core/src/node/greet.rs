@@ -76,18 +76,17 @@ impl Dialer {
                 return Ok(Greeted { scripts, unproven: None });
             }
             Standing::Misfit(error) => return Err(Trouble::Config(error)),
-            Standing::Unproven(_) => {
-                "has restarted or lost its memory: it counts for nothing until it has been watched \
-                 for the longest lease (or `quorumlock init` vouches for it)"
-            }
-            Standing::Blank => {
-                "has no admission record yet: run `quorumlock init`, or wait for the longest lease"
-            }
+            Standing::Unfit(error) => error.to_string(),
+            Standing::Unproven(_) => format!("has restarted or lost its memory: {UNPROVEN}"),
+            Standing::Blank => format!("is new, or has lost its memory: {UNPROVEN}"),
         };
         let unproven = Some(NodeReport::new(label, why));
         Ok(Greeted { scripts: self.unbound.clone(), unproven })
     }
 }
+
+const UNPROVEN: &str = "it counts for nothing until it has been watched for the longest lease, or \
+                        `quorumlock init` vouches for it";
 
 /// The command that asks a server for its [`Sheet`].
 pub(super) fn sheet_command(charter: &Charter) -> redis::Cmd {

@@ -1,0 +1,223 @@
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Stale;
+use crate::Fence;
+
+/// A value that only holders of tokens reach, and of these only the one with the largest token.
+///
+/// [`claim`](Self::claim) is the only way in, so nobody can read before its claim. The gate keeps
+/// the order among the tasks of one process; it says nothing about what other processes do to the
+/// same resource. Put what acts on the resource (a file, a device handle) behind it, or `()` to
+/// guard something that has no value in memory.
+///
+/// Blocks only as long as somebody's closure runs; may be used from async code.
+#[derive(Debug)]
+pub struct FenceGate<T> {
+    inner: Mutex<Inner<T>>,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    seen: Fence,
+    value: T,
+}
+
+impl<T> FenceGate<T> {
+    /// Lets every token in until the first claim.
+    pub const fn new(value: T) -> Self {
+        Self::with_seen(value, Fence::NONE)
+    }
+
+    /// For a value that was there before this process: `seen` is the largest token it was written
+    /// with, stored beside it. With less, a holder of that time would be let in again.
+    pub const fn with_seen(value: T, seen: Fence) -> Self {
+        Self { inner: Mutex::new(Inner { seen, value }) }
+    }
+
+    /// Shuts out all smaller tokens from now on. The same token may claim again: it is the same
+    /// holder's (guards of one [`Owner`](crate::Owner) share one), and the gate does not put the
+    /// tasks of one holder in order.
+    ///
+    /// # Errors
+    /// [`Stale`] if a larger token has claimed: stop the work, the lock is lost.
+    pub fn claim(&self, fence: Fence) -> Result<Claimed<'_, T>, Stale> {
+        let mut inner = self.inner();
+        if fence < inner.seen {
+            return Err(Stale::new(inner.seen, fence));
+        }
+        inner.seen = fence;
+        Ok(Claimed { gate: self, fence })
+    }
+
+    /// A closure that panicked has left its value as it is, which is not the gate's to judge; the
+    /// token was recorded whole.
+    fn inner(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The right to use the value of a [`FenceGate`] until a larger token claims it.
+#[derive(Debug)]
+#[must_use = "read and write through `with`"]
+pub struct Claimed<'gate, T> {
+    gate: &'gate FenceGate<T>,
+    fence: Fence,
+}
+
+impl<T> Claimed<'_, T> {
+    /// Reads or writes the value, or both, if this claim is still the largest: one step, which no
+    /// other claim can divide. Between two calls one may, and then the second is refused.
+    ///
+    /// `act` holds the gate's mutex: keep it short, and do not use the same gate in it, which would
+    /// deadlock or panic.
+    ///
+    /// # Errors
+    /// [`Stale`] if a larger token has claimed; `act` was not called then.
+    pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, Stale> {
+        let mut inner = self.gate.inner();
+        if self.fence < inner.seen {
+            return Err(Stale::new(inner.seen, self.fence));
+        }
+        Ok(act(&mut inner.value))
+    }
+
+    /// The token of this claim; inside [`with`](Self::with), the largest that the gate has seen.
+    pub const fn fence(&self) -> Fence {
+        self.fence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Claim(u64),
+        Read(u64),
+        Write(u64),
+    }
+
+    const TOKENS: u64 = 3;
+    const STEPS: u32 = 6;
+
+    /// Only the order of tokens matters and a refusal needs two of them, so three tokens and six
+    /// steps (every interleaving of them: 9^6) show what any number would.
+    #[test]
+    fn every_short_history_obeys_the_rule_and_loses_no_update() {
+        let steps: Vec<Step> = (1..=TOKENS)
+            .flat_map(|token| [Step::Claim(token), Step::Read(token), Step::Write(token)])
+            .collect();
+        for history in 0..steps.len().pow(STEPS) {
+            let choice = |at: u32| steps[history / steps.len().pow(at) % steps.len()];
+            replay((0..STEPS).map(choice).collect());
+        }
+    }
+
+    /// Each holder writes one more than it last read, as the lost update would have it.
+    fn replay(history: Vec<Step>) {
+        let gate = FenceGate::new(0_u32);
+        let mut claims = BTreeMap::new();
+        let mut readings = BTreeMap::new();
+        let (mut largest, mut value, mut writers) = (0, 0, Vec::new());
+        for step in &history {
+            match *step {
+                Step::Claim(token) => {
+                    let claim = gate.claim(Fence::new(token));
+                    assert_eq!(claim.is_ok(), token >= largest, "{step:?} of {history:?}");
+                    largest = largest.max(token);
+                    match claim {
+                        Ok(claim) => drop(claims.insert(token, claim)),
+                        Err(stale) => assert_eq!(stale, refusal(largest, token)),
+                    }
+                }
+                // Without a claim there is nothing to call: the type system refuses.
+                Step::Read(token) => {
+                    let Some(claim) = claims.get(&token) else { continue };
+                    let read = claim.with(|value| *value);
+                    let expected = (token == largest).then_some(value);
+                    let refused = refusal(largest, token);
+                    assert_eq!(read, expected.ok_or(refused), "{history:?}");
+                    readings.extend(read.map(|value| (token, (value, by_others(&writers, token)))));
+                }
+                Step::Write(token) => {
+                    let Some(claim) = claims.get(&token) else { continue };
+                    let Some(&(read, others)) = readings.get(&token) else { continue };
+                    let written = claim.with(|value| std::mem::replace(value, read + 1));
+                    let expected = (token == largest).then_some(value);
+                    let refused = refusal(largest, token);
+                    assert_eq!(written, expected.ok_or(refused), "{history:?}");
+                    if written.is_ok() {
+                        let lost = by_others(&writers, token) - others;
+                        assert_eq!(lost, 0, "updates were lost at {step:?} of {history:?}");
+                        writers.push(token);
+                        value = read + 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn by_others(writers: &[u64], token: u64) -> usize {
+        writers.iter().filter(|writer| **writer != token).count()
+    }
+
+    fn refusal(seen: u64, given: u64) -> Stale {
+        Stale::new(Fence::new(seen), Fence::new(given))
+    }
+
+    #[test]
+    fn many_threads_lose_no_update() {
+        let gate = FenceGate::new(0_u64);
+        let (next, written) = (AtomicU64::new(1), AtomicU64::new(0));
+        let add_one = || {
+            let claim = gate.claim(Fence::new(next.fetch_add(1, Ordering::SeqCst)))?;
+            let read = claim.with(|value| *value)?;
+            thread::yield_now();
+            claim.with(|value| *value = read + 1)
+        };
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        written.fetch_add(add_one().is_ok().into(), Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        let value = gate.claim(Fence::new(u64::MAX)).and_then(|claim| claim.with(|value| *value));
+        assert_eq!(value, Ok(written.into_inner()));
+        assert_ne!(value, Ok(0), "nobody got through");
+    }
+
+    #[test]
+    fn a_value_that_was_there_before_keeps_its_order() {
+        let gate = FenceGate::with_seen("from disk", Fence::new(34));
+        assert_eq!(gate.claim(Fence::new(33)).err(), Some(refusal(34, 33)));
+        let again = gate.claim(Fence::new(34)).expect("the same holder");
+        assert_eq!(again.fence(), Fence::new(34));
+        assert_eq!(again.with(|value| *value), Ok("from disk"));
+    }
+
+    #[test]
+    fn a_panic_inside_does_not_shut_the_gate() {
+        let gate = FenceGate::new(1);
+        let claim = gate.claim(Fence::new(5)).expect("first");
+        let panic = thread::scope(|scope| {
+            scope.spawn(|| claim.with(|_| panic!("on purpose"))).join().is_err()
+        });
+        assert!(panic);
+        assert_eq!(claim.with(|value| *value), Ok(1));
+        assert_eq!(gate.claim(Fence::new(4)).err(), Some(refusal(5, 4)));
+    }
+
+    #[test]
+    fn a_refusal_says_who_must_stop() {
+        let text = refusal(34, 33).to_string();
+        assert_eq!(text, "fencing token 33 is stale: 34 has claimed; stop, the lock is lost");
+    }
+}

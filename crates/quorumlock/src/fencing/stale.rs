@@ -1,0 +1,31 @@
+use std::fmt;
+
+use crate::Fence;
+
+/// The resource refused a token, because it has seen a larger one. Whoever presented it must act:
+/// a later holder exists, so its lock is gone. Stop the work; trying again cannot help, only a new
+/// lock can, with its new token and a new reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Stale {
+    /// The largest token that the resource has seen.
+    pub seen: Fence,
+    /// The token that was refused.
+    pub given: Fence,
+}
+
+impl Stale {
+    /// For resources of your own that check tokens.
+    pub const fn new(seen: Fence, given: Fence) -> Self {
+        Self { seen, given }
+    }
+}
+
+impl std::error::Error for Stale {}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seen, given } = self;
+        write!(f, "fencing token {given} is stale: {seen} has claimed; stop, the lock is lost")
+    }
+}
