@@ -186,6 +186,8 @@ pub trait Lessor: Send + Sync + 'static {
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>>;
     /// Frees the name, whoever holds it.
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>>;
+    /// Waits until every node has answered what was posted on `lane`, or for the answer timeout.
+    fn settle(&self, lane: Lane) -> Asked<()>;
     /// Vouches for the memory of all nodes as they are now: nothing that counts can have been
     /// forgotten. On the operator's word.
     fn provision(&self) -> Asked<Result<(), Error>> {

@@ -109,6 +109,12 @@ impl<N: Node> Lessor for Single<N> {
         Box::pin(async move { definite(asked.await?) })
     }
 
+    fn settle(&self, lane: Lane) -> Asked<()> {
+        // Requests of a lane are answered in order: an empty renewal is answered last.
+        let renewed = self.renew(Vec::new(), lane);
+        Box::pin(async move { drop(renewed.await) })
+    }
+
     fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {
         self.node.listen(name, to, 0)
     }

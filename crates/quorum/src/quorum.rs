@@ -170,12 +170,19 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
-        let quorum = self.quorum();
-        let asked = self.ask_all(
-            move |answers| definite(answers) >= quorum,
-            |node, to| node.force_release(&name, to),
-        );
+        // All nodes, within the answer timeout: whoever asks for this wants nothing left behind.
+        let asked = self.ask_all(|_| false, |node, to| node.force_release(&name, to));
         Box::pin(async move { Ok(asked.await.decide()?.contains(&true)) })
+    }
+
+    fn settle(&self, lane: Lane) -> Asked<()> {
+        // Requests of a lane are answered in order: an empty renewal is answered last.
+        let census = Census::new(self.nodes.len(), |_| false, |_, _: &Vec<Answer<Instant>>| {});
+        for (i, node) in self.nodes.iter().enumerate() {
+            node.renew(&[], lane, census.reply_to(i));
+        }
+        let answers = census.answers(self.answer_timeout);
+        Box::pin(async move { drop(answers.await) })
     }
 
     fn provision(&self) -> Asked<Result<(), Error>> {

@@ -43,6 +43,13 @@ pub trait Renewer: Send + Sync + 'static {
         batch: Vec<(Arc<Self::Lease>, Duration)>,
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>>;
 
+    /// Waits until every node has answered what was asked of it, within a bound: a release is done
+    /// when most nodes have confirmed it, and the others may still lie in a queue. Nothing by
+    /// default.
+    fn settle(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// What else is to be done while the keeper lives. Nothing by default.
     fn tend(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::pending())
@@ -73,6 +80,8 @@ struct State<L> {
     releases: Vec<Arc<L>>,
     /// Releases under way.
     releasing: usize,
+    /// Whether anything was released since the nodes last settled.
+    unsettled: bool,
     flushes: Vec<oneshot::Sender<()>>,
     /// When the thread wakes by itself; later additions need not wake it.
     planned: Option<Instant>,
@@ -197,19 +206,24 @@ const BATCH: usize = 100;
 impl<R: Renewer> Shared<R> {
     async fn run(self: Arc<Self>) {
         loop {
-            let (acts, releases, sleep) = {
+            let (acts, releases, flushes, wake) = {
                 let now = self.clock.now();
                 let mut state = self.state();
                 let acts = state.schedule.due(now, BATCH);
                 let releases = std::mem::take(&mut state.releases);
                 state.releasing += releases.len();
-                state.settle_flushes();
-                if state.closed && acts.is_empty() && state.releasing == 0 {
-                    return;
-                }
+                state.unsettled |= !releases.is_empty();
+                let ended = state.closed && acts.is_empty() && state.releasing == 0;
                 state.planned = state.schedule.next();
-                (acts, releases, state.planned.map(|at| at.since(now)))
+                let wake = (!ended).then_some(state.planned.map(|at| at.since(now)));
+                (acts, releases, state.flushable(), wake)
             };
+            let Some(sleep) = wake else {
+                return self.finish(flushes).await;
+            };
+            if !flushes.is_empty() {
+                tokio::spawn(self.clone().finish(flushes));
+            }
             let more = acts.len() == BATCH;
             self.act(acts);
             for lease in releases {
@@ -236,6 +250,15 @@ impl<R: Renewer> Shared<R> {
                 () = self.wake.notified() => {}
                 () = sleep => {}
             }
+        }
+    }
+
+    async fn finish(self: Arc<Self>, flushes: Vec<oneshot::Sender<()>>) {
+        if std::mem::take(&mut self.state().unsettled) {
+            self.renewer.settle().await;
+        }
+        for done in flushes {
+            let _ = done.send(());
         }
     }
 
@@ -305,11 +328,11 @@ impl<L: Leased> State<L> {
         self.schedule.remove(id)
     }
 
-    fn settle_flushes(&mut self) {
-        if self.releasing == 0 && self.releases.is_empty() {
-            for done in self.flushes.drain(..) {
-                let _ = done.send(());
-            }
+    /// Who waits for releases, if none is left.
+    fn flushable(&mut self) -> Vec<oneshot::Sender<()>> {
+        match self.releasing == 0 && self.releases.is_empty() {
+            true => std::mem::take(&mut self.flushes),
+            false => Vec::new(),
         }
     }
 }
@@ -321,6 +344,7 @@ impl<L> Default for State<L> {
             leases: HashMap::new(),
             releases: Vec::new(),
             releasing: 0,
+            unsettled: false,
             flushes: Vec::new(),
             planned: None,
             closed: false,

@@ -8,7 +8,7 @@ use quorumlock_watchdog::schedule::Terms;
 use quorumlock_watchdog::{Instant, Renewal, Standing, quorum_of};
 
 use super::guard::Guard;
-use super::lease::{Lease, Seat};
+use super::lease::Lease;
 use super::locker::{Inner, Locker};
 use super::owners::Place;
 use super::turns::Turn;
@@ -286,7 +286,8 @@ impl Quest {
             standing: Standing::new(inner.clock.clone(), terms),
             terms,
             holds: AtomicU32::new(1),
-            seat: Mutex::new(Some(Seat { turn, _place: place })),
+            turn: Mutex::new(Some(turn)),
+            _place: place,
         });
         inner.keeper.keep(&lease);
         lease

@@ -22,13 +22,8 @@ pub(super) struct Lease {
     /// How many guards share it. At zero it is being given back.
     pub(super) holds: AtomicU32,
     /// Let go when the name may be asked for again by others in this process.
-    pub(super) seat: Mutex<Option<Seat>>,
-}
-
-/// What this process keeps for itself while it holds a name.
-#[derive(Debug)]
-pub(super) struct Seat {
-    pub(super) turn: Turn,
+    pub(super) turn: Mutex<Option<Turn>>,
+    /// Kept beyond a loss, so that its owner is told of it and never enters anew by mistake.
     pub(super) _place: Option<Place>,
 }
 
@@ -70,13 +65,13 @@ impl Lease {
 
     /// Lets the next in this process take its turn.
     pub(super) fn rise(&self) {
-        self.seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Other processes wait for the name.
     fn wanted(&self) {
-        if let Some(seat) = &*self.seat.lock().unwrap_or_else(PoisonError::into_inner) {
-            seat.turn.wanted();
+        if let Some(turn) = &*self.turn.lock().unwrap_or_else(PoisonError::into_inner) {
+            turn.wanted();
         }
     }
 }
@@ -107,6 +102,10 @@ impl Renewer for Keep {
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
         let terms = batch.iter().map(|(lease, ttl)| lease.term(*ttl)).collect();
         self.0.renew(terms, Lane::Keep)
+    }
+
+    fn settle(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.0.settle(Lane::Keep)
     }
 
     fn tend(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {

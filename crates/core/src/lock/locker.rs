@@ -11,7 +11,7 @@ use super::guard::Watch;
 use super::lease::{Keep, Lease};
 use super::owners::Owners;
 use super::turns::Turns;
-use crate::{Chance, ConfigError, Error, Holder, Lessor, Name, Owner, Settings, Wire};
+use crate::{Chance, ConfigError, Error, Holder, Lane, Lessor, Name, Owner, Settings, Wire};
 
 /// Takes locks on one node or on a quorum: the same API and the same promises.
 ///
@@ -224,13 +224,16 @@ impl Locker {
     }
 
     /// Takes no new locks and answers no questions from now on, and waits until the releases of
-    /// dropped guards are done. Guards that live stay valid. For the end of a program.
+    /// dropped guards are done on every node that answers. Guards that live stay valid. For the end of a program.
     ///
     /// # Cancel safety
     /// Cancel safe: the locker stays closed, the releases go on.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::SeqCst);
         self.inner.keeper.flush().await;
+        if Handle::try_current().is_ok() {
+            self.inner.lessor.settle(Lane::Work).await;
+        }
     }
 }
 

@@ -8,15 +8,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::dial::{Dialer, Stream, Trouble};
 use super::resp::{self, Value};
 use super::scripts::{Scripts, office};
-use crate::NodeReport;
 use crate::admission::{Charter, Record, Sheet, Standing, judge};
+use crate::{Denial, NodeReport};
 
 /// What a connection is good for.
 #[derive(Clone, Debug)]
 pub(super) struct Greeted {
     pub(super) scripts: Arc<Scripts>,
-    /// Why the node counts for nothing on it, if it does.
-    pub(super) unproven: Option<NodeReport>,
+    /// What whoever asks for a vote is told, if the node counts for nothing.
+    pub(super) unproven: Option<Denial>,
 }
 
 impl Dialer {
@@ -40,7 +40,7 @@ impl Dialer {
                 })?;
                 let run_id = sheet.life.split('/').next().unwrap_or_default();
                 self.roster.enter(self.target.label(), run_id)?;
-                self.admit(&sheet, charter)?
+                self.admit(&sheet, charter)
             }
         };
         let load = |text: &str| redis::cmd("SCRIPT").arg("LOAD").arg(text).to_owned();
@@ -68,20 +68,23 @@ impl Dialer {
         words
     }
 
-    fn admit(&self, sheet: &Sheet, charter: &Charter) -> Result<Greeted, Trouble> {
+    fn admit(&self, sheet: &Sheet, charter: &Charter) -> Greeted {
         let label = self.target.label();
+        let not_admitted = |why: String| Denial::NotAdmitted(NodeReport::new(label, why));
         let why = match judge(label, sheet, charter) {
             Standing::Admitted(stamp) => {
                 let scripts = Arc::new(Scripts::bound(self.wire, charter, &stamp));
-                return Ok(Greeted { scripts, unproven: None });
+                return Greeted { scripts, unproven: None };
             }
-            Standing::Misfit(error) => return Err(Trouble::Config(error)),
-            Standing::Unfit(error) => error.to_string(),
-            Standing::Unproven(_) => format!("has restarted or lost its memory: {UNPROVEN}"),
-            Standing::Blank => format!("is new, or has lost its memory: {UNPROVEN}"),
+            // The connection still serves those who look, give back, or vouch for the node anew.
+            Standing::Misfit(error) => Denial::Config(error),
+            Standing::Unfit(error) => not_admitted(error.to_string()),
+            Standing::Unproven(_) => {
+                not_admitted(format!("has restarted or lost its memory: {UNPROVEN}"))
+            }
+            Standing::Blank => not_admitted(format!("is new, or has lost its memory: {UNPROVEN}")),
         };
-        let unproven = Some(NodeReport::new(label, why));
-        Ok(Greeted { scripts: self.unbound.clone(), unproven })
+        Greeted { scripts: self.unbound.clone(), unproven: Some(why) }
     }
 }
 

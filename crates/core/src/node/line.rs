@@ -16,7 +16,7 @@ use super::dial::{Dialer, Trouble};
 use super::greet::Greeted;
 use super::pump::Pump;
 use super::request::{Dialect, Request};
-use crate::{ConfigError, NodeReport, ReplyTo, Silence};
+use crate::{ConfigError, Denial, ReplyTo, Silence};
 
 /// One connection: dialled at the first request, re-dialled when it breaks, closed on drop.
 #[derive(Debug)]
@@ -158,7 +158,7 @@ impl State {
         self.queued.push_back(pending);
     }
 
-    fn unproven(&self) -> Option<&NodeReport> {
+    fn unproven(&self) -> Option<&Denial> {
         self.greeted.as_ref()?.unproven.as_ref()
     }
 }

@@ -36,6 +36,10 @@ pub(super) struct Pump<'a> {
     recheck: Option<Pin<Box<Sleep>>>,
     /// The server is not the one that was verified.
     reverify: bool,
+    /// How many replies the last read brought: so many tasks are about to ask again.
+    crowd: usize,
+    /// Whether others had their chance to ask since the last write.
+    waited: bool,
     /// Since the stall timer last fired.
     heard: bool,
     useful: bool,
@@ -54,6 +58,8 @@ impl<'a> Pump<'a> {
             stall: Box::pin(tokio::time::sleep(shared.stall)),
             recheck: unproven.then(|| Box::pin(tokio::time::sleep(RECHECK))),
             reverify: false,
+            crowd: 0,
+            waited: false,
             heard: true,
             useful: false,
         }
@@ -66,6 +72,14 @@ impl Future for Pump<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
         let this = &mut *self;
         this.shared.wake.register(cx.waker());
+        // The first of several tasks that were just answered wakes us before the others have run:
+        // let them ask too, and write all of it in one go.
+        let asked = !this.shared.state().out.is_empty();
+        if this.crowd > 1 && asked && !std::mem::replace(&mut this.waited, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        this.waited = false;
         let why = loop {
             let Some(taken) = this.take() else { break "closed".to_owned() };
             let progress = match (this.poll_write(cx), this.poll_read(cx)) {
@@ -137,12 +151,14 @@ impl Pump<'_> {
             Poll::Ready(Err(e)) => return Err(broke(&e)),
             Poll::Ready(Ok(())) => {}
         }
+        self.crowd = 0;
         while let Some(reply) = self.inbox.next().map_err(|e| format!("speaks no RESP: {e}"))? {
             let Some(pending) = self.inflight.pop_front() else {
                 return Err("sent a reply to nothing".into());
             };
             self.heard = true;
             self.useful = true;
+            self.crowd += 1;
             self.settle(pending, reply);
         }
         Ok(true)

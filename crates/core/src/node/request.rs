@@ -218,8 +218,8 @@ impl Dialect {
     }
 
     /// Tells whoever asked for a vote that the node counts for nothing now.
-    pub(super) fn unproven(&self, request: Request, why: &NodeReport) {
-        self.deny(request, &Denial::NotAdmitted(why.clone()), why.clone());
+    pub(super) fn unproven(&self, request: Request, why: &Denial) {
+        self.deny(request, why, self.report("was not asked: its memory is not proven"));
     }
 
     /// A definite no to whoever asked for a vote; others hear that they were not asked.
