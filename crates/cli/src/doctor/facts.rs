@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// What a node says about itself.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct NodeFacts {
+    /// Its address, without password.
+    pub(super) node: String,
+    #[serde(flatten)]
+    pub(super) answer: Answer,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub(super) enum Answer {
+    Silent { error: String },
+    Given(Box<Facts>),
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Facts {
+    #[serde(rename = "round_trip_us", serialize_with = "micros")]
+    pub(super) round_trip: Duration,
+    /// The node's clock minus a reference that is the same for all nodes, in microseconds, known
+    /// to half the round trip. `None`: it would not tell.
+    #[serde(rename = "clock_ahead_us")]
+    pub(super) clock: Option<i64>,
+    pub(super) info: Info,
+}
+
+/// From `INFO` and `CONFIG GET`. `None`: it would not tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Info {
+    /// `redis`, `valkey` or what else it calls itself.
+    pub(super) server: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) run_id: Option<String>,
+    /// `standalone`, `sentinel` or `cluster`.
+    pub(super) mode: Option<String>,
+    /// `master` or `slave`.
+    pub(super) role: Option<String>,
+    pub(super) replicas: Option<u32>,
+    pub(super) loading: Option<bool>,
+    /// In bytes; 0 is no limit.
+    pub(super) maxmemory: Option<u64>,
+    pub(super) maxmemory_policy: Option<String>,
+    pub(super) aof: Option<bool>,
+    pub(super) appendfsync: Option<String>,
+    /// When snapshots are written; empty is never.
+    pub(super) save: Option<String>,
+}
+
+impl NodeFacts {
+    pub(super) fn facts(&self) -> Option<&Facts> {
+        match &self.answer {
+            Answer::Given(facts) => Some(facts),
+            Answer::Silent { .. } => None,
+        }
+    }
+}
+
+impl Info {
+    /// Reads the answer to `INFO`.
+    pub(super) fn parse(text: &str) -> Self {
+        let field = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.map(|value| value.trim().to_owned())
+        };
+        let flag = |name| field(name).map(|value| value == "1");
+        let run_id = field("run_id");
+        // Valkey says `redis_version:7.2.4` for the sake of old clients; its own name and version
+        // stand in fields of their own.
+        let server = field("server_name").or_else(|| run_id.is_some().then(|| "redis".to_owned()));
+        let version = server
+            .as_deref()
+            .and_then(|server| field(&format!("{server}_version")))
+            .or_else(|| field("redis_version"));
+        Self {
+            server,
+            version,
+            run_id,
+            mode: field("redis_mode").or_else(|| field("server_mode")),
+            role: field("role"),
+            replicas: field("connected_slaves").and_then(|number| number.parse().ok()),
+            loading: flag("loading"),
+            maxmemory: field("maxmemory").and_then(|number| number.parse().ok()),
+            maxmemory_policy: field("maxmemory_policy"),
+            aof: flag("aof_enabled"),
+            appendfsync: None,
+            save: None,
+        }
+    }
+}
+
+fn micros<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u128(time.as_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn valkey_is_not_taken_for_an_old_redis() {
+        let info =
+            Info::parse("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n");
+        assert_eq!(info.server.as_deref(), Some("valkey"));
+        assert_eq!(info.version.as_deref(), Some("9.1.2"));
+        let info = Info::parse("# Server\r\nredis_version:7.0.15\r\nrun_id:ab\r\n");
+        assert_eq!(info.server.as_deref(), Some("redis"));
+        assert_eq!(info.version.as_deref(), Some("7.0.15"));
+    }
+
+    #[test]
+    fn what_a_node_does_not_tell_is_unknown() {
+        assert_eq!(Info::parse(""), Info::default());
+    }
+}

@@ -1,0 +1,258 @@
+//! What the facts mean for locks. No I/O here.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::facts::{Answer, Info, NodeFacts};
+
+/// One result of one check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) severity: Severity,
+    pub(super) check: &'static str,
+    /// The nodes concerned; none if it concerns all.
+    pub(super) nodes: Vec<String>,
+    pub(super) what: String,
+    /// What to do about it.
+    #[serde(rename = "do")]
+    pub(super) remedy: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Severity {
+    Ok,
+    Warn,
+    Problem,
+}
+
+/// Judges the nodes together. A check in which nothing is wrong gives one `Ok`.
+pub(super) fn judge(nodes: &[NodeFacts]) -> Vec<Finding> {
+    let told = |node: &NodeFacts| node.facts().is_some_and(|facts| facts.info.run_id.is_some());
+    let all_told = nodes.iter().all(told);
+    let mut findings = Vec::new();
+    for check in CHECKS {
+        let mut found = (check.look)(nodes);
+        // A check that could not see every node has not passed: "reach" and "info" say why.
+        if found.is_empty() && all_told {
+            found.push(Finding::fleet(Severity::Ok, check.passed.into(), None));
+        }
+        findings.extend(found.into_iter().map(|found| Finding { check: check.name, ..found }));
+    }
+    findings
+}
+
+/// How many nodes must grant a lock.
+pub(super) fn majority(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+/// NTP keeps clocks of one site within a few milliseconds, and of the world within some tens.
+const CLOCKS_WITHIN: Duration = Duration::from_millis(100);
+
+struct Check {
+    name: &'static str,
+    passed: &'static str,
+    look: fn(&[NodeFacts]) -> Vec<Finding>,
+}
+
+const CHECKS: &[Check] = &[
+    Check { name: "reach", passed: "every node answers", look: reach },
+    Check { name: "info", passed: "every node tells about itself", look: info },
+    Check { name: "number", passed: "one node, or an odd number of them", look: number },
+    Check { name: "distinct", passed: "every address is a server of its own", look: distinct },
+    Check { name: "role", passed: "masters without replicas", look: role },
+    Check { name: "loading", passed: "no node is loading its data", look: loading },
+    Check { name: "eviction", passed: "no lock is evicted for want of memory", look: eviction },
+    Check { name: "persistence", passed: "no grant is forgotten in a restart", look: persistence },
+    Check { name: "clocks", passed: "the nodes' clocks agree", look: clocks },
+];
+
+fn reach(nodes: &[NodeFacts]) -> Vec<Finding> {
+    let silent = |node: &NodeFacts| match &node.answer {
+        Answer::Silent { error } => Some(Finding::node(
+            node,
+            Severity::Problem,
+            format!("no answer: {error}"),
+            "start it, or mend its address, password or network",
+        )),
+        Answer::Given(_) => None,
+    };
+    nodes.iter().filter_map(silent).collect()
+}
+
+fn info(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each(nodes, |info| {
+        let hidden = info.run_id.is_none();
+        hidden.then(|| {
+            (
+                Severity::Warn,
+                "INFO is refused: what it is and how it is set up cannot be examined".into(),
+                "allow the command: ACL SETUSER <user> +info +config|get +time",
+            )
+        })
+    })
+}
+
+fn number(nodes: &[NodeFacts]) -> Vec<Finding> {
+    if nodes.len() % 2 == 1 {
+        return Vec::new();
+    }
+    let count = nodes.len();
+    let failures = count - majority(count);
+    vec![Finding::fleet(
+        Severity::Warn,
+        format!("{count} nodes survive as many failures ({failures}) as {} would", count - 1),
+        Some("use an odd number of nodes"),
+    )]
+}
+
+fn distinct(nodes: &[NodeFacts]) -> Vec<Finding> {
+    let run_id = |node: &NodeFacts| node.facts()?.info.run_id.clone();
+    let mut found = Vec::new();
+    for (index, one) in nodes.iter().enumerate() {
+        let same = |other: &&NodeFacts| run_id(one).is_some() && run_id(one) == run_id(other);
+        if let Some(other) = nodes[index + 1..].iter().find(same) {
+            found.push(Finding {
+                nodes: vec![one.node.clone(), other.node.clone()],
+                ..Finding::fleet(
+                    Severity::Problem,
+                    "one and the same server: its failure would count twice".into(),
+                    Some("list every server once, and no two databases of one server"),
+                )
+            });
+        }
+    }
+    found
+}
+
+fn role(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each(nodes, |info| match (info.mode.as_deref(), info.role.as_deref(), info.replicas) {
+        (Some(mode @ ("sentinel" | "cluster")), _, _) => Some((
+            Severity::Problem,
+            format!("runs as {mode}, and locks need independent servers"),
+            "list standalone masters",
+        )),
+        (_, Some("slave"), _) => Some((
+            Severity::Problem,
+            "a replica: it takes no locks, and knows its master's too late".into(),
+            "list its master instead",
+        )),
+        (_, _, Some(replicas @ 1..)) => Some((
+            Severity::Warn,
+            format!("has replicas ({replicas}): one that is promoted lacks the latest locks"),
+            "do not fail over to a replica while locks are held, or use a quorum without replicas",
+        )),
+        _ => None,
+    })
+}
+
+fn loading(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each(nodes, |info| {
+        (info.loading == Some(true))
+            .then(|| (Severity::Problem, "still loading its data, takes no locks".into(), "wait"))
+    })
+}
+
+fn eviction(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each(nodes, |info| match (info.maxmemory, info.maxmemory_policy.as_deref()) {
+        (_, Some("noeviction") | None) => None,
+        (Some(0) | None, Some(policy)) => Some((
+            Severity::Warn,
+            format!("maxmemory-policy is {policy}: with a memory limit it would delete locks"),
+            "CONFIG SET maxmemory-policy noeviction",
+        )),
+        (Some(_), Some(policy)) => Some((
+            Severity::Problem,
+            format!("maxmemory-policy is {policy}: held locks are deleted when memory is full"),
+            "CONFIG SET maxmemory-policy noeviction, or keep locks on servers of their own",
+        )),
+    })
+}
+
+fn persistence(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each(nodes, |info| match (info.aof?, info.appendfsync.as_deref()) {
+        (true, Some("always")) => None,
+        (true, fsync) => Some((
+            Severity::Warn,
+            format!(
+                "appendfsync is {}: a crash forgets the last grants",
+                fsync.unwrap_or("hidden")
+            ),
+            "CONFIG SET appendfsync always, or keep it down for a whole lease after a crash",
+        )),
+        (false, _) => Some((
+            Severity::Warn,
+            "no append-only file: a restart forgets locks that are held".into(),
+            "appendonly yes with appendfsync always, or keep it down for a whole lease",
+        )),
+    })
+}
+
+fn clocks(nodes: &[NodeFacts]) -> Vec<Finding> {
+    let clock = |node| Some((node, NodeFacts::facts(node)?.clock?));
+    let known = nodes.iter().filter_map(clock).collect::<Vec<_>>();
+    let first = known.iter().min_by_key(|(_, clock)| *clock);
+    let last = known.iter().max_by_key(|(_, clock)| *clock);
+    let (Some((slow, behind)), Some((fast, ahead))) = (first, last) else { return Vec::new() };
+    let half_trip = |node: &NodeFacts| node.facts().map_or(Duration::ZERO, |f| f.round_trip / 2);
+    let spread = Duration::from_micros(ahead.abs_diff(*behind));
+    if spread.saturating_sub(half_trip(slow) + half_trip(fast)) <= CLOCKS_WITHIN {
+        return Vec::new();
+    }
+    vec![Finding {
+        nodes: vec![fast.node.clone(), slow.node.clone()],
+        ..Finding::fleet(
+            Severity::Warn,
+            format!(
+                "clocks differ by {spread:.1?}: when one is set, leases there end early or late"
+            ),
+            Some("run NTP or chrony on every server"),
+        )
+    }]
+}
+
+impl Finding {
+    fn node(node: &NodeFacts, severity: Severity, what: String, remedy: &'static str) -> Self {
+        Self { nodes: vec![node.node.clone()], ..Self::fleet(severity, what, Some(remedy)) }
+    }
+
+    /// `judge` names the check.
+    fn fleet(severity: Severity, what: String, remedy: Option<&'static str>) -> Self {
+        Self { severity, check: "", nodes: Vec::new(), what, remedy }
+    }
+}
+
+/// Looks at each node that answered; what is true of several is said once.
+fn each(
+    nodes: &[NodeFacts],
+    look: impl Fn(&Info) -> Option<(Severity, String, &'static str)>,
+) -> Vec<Finding> {
+    let mut findings = Vec::<Finding>::new();
+    for node in nodes {
+        let Some((severity, what, remedy)) = node.facts().and_then(|facts| look(&facts.info))
+        else {
+            continue;
+        };
+        match findings.iter_mut().find(|finding| finding.what == what) {
+            Some(finding) => finding.nodes.push(node.node.clone()),
+            None => findings.push(Finding::node(node, severity, what, remedy)),
+        }
+    }
+    findings
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Problem => "problem",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use super::super::facts::Facts;
+use super::*;
+
+/// A node in which nothing is wrong.
+fn good(name: &str) -> (String, Facts) {
+    let info = Info {
+        server: Some("redis".into()),
+        version: Some("8.0.0".into()),
+        run_id: Some(format!("run of {name}")),
+        mode: Some("standalone".into()),
+        role: Some("master".into()),
+        replicas: Some(0),
+        loading: Some(false),
+        maxmemory: Some(0),
+        maxmemory_policy: Some("noeviction".into()),
+        aof: Some(true),
+        appendfsync: Some("always".into()),
+        save: Some(String::new()),
+    };
+    (name.to_owned(), Facts { round_trip: Duration::from_millis(1), clock: Some(0), info })
+}
+
+/// Three nodes, of which the first is spoilt.
+fn three(spoil: impl FnOnce(&mut Facts)) -> Vec<NodeFacts> {
+    let mut nodes = ["a", "b", "c"].map(good);
+    spoil(&mut nodes[0].1);
+    nodes.into_iter().map(|(node, facts)| given(node, facts)).collect()
+}
+
+fn given(node: String, facts: Facts) -> NodeFacts {
+    NodeFacts { node, answer: Answer::Given(Box::new(facts)) }
+}
+
+/// The findings that are not `Ok`: severity, check, nodes.
+fn wrong(nodes: &[NodeFacts]) -> Vec<(Severity, &'static str, String)> {
+    let findings = judge(nodes).into_iter().filter(|finding| finding.severity != Severity::Ok);
+    findings
+        .inspect(|finding| assert!(finding.remedy.is_some(), "{finding:?} says what to do"))
+        .map(|finding| (finding.severity, finding.check, finding.nodes.join(" ")))
+        .collect()
+}
+
+fn only(
+    severity: Severity,
+    check: &'static str,
+    nodes: &str,
+) -> Vec<(Severity, &'static str, String)> {
+    vec![(severity, check, nodes.to_owned())]
+}
+
+#[test]
+fn good_nodes_pass_every_check() {
+    let findings = judge(&three(|_| ()));
+    assert_eq!(findings.len(), CHECKS.len());
+    assert!(findings.iter().all(|finding| finding.severity == Severity::Ok), "{findings:?}");
+}
+
+#[test]
+fn a_silent_node_is_a_problem_and_no_check_passes_unseen() {
+    let mut nodes = three(|_| ());
+    nodes[1].answer = Answer::Silent { error: "connection refused".into() };
+    assert_eq!(wrong(&nodes), only(Severity::Problem, "reach", "b"));
+    assert_eq!(judge(&nodes).len(), 1);
+}
+
+#[test]
+fn a_node_that_refuses_info_is_a_warning() {
+    let nodes = three(|facts| facts.info = Info::default());
+    assert_eq!(wrong(&nodes), only(Severity::Warn, "info", "a"));
+}
+
+#[test]
+fn an_even_number_is_a_warning() {
+    let mut nodes = three(|_| ());
+    nodes.pop();
+    assert_eq!(wrong(&nodes), only(Severity::Warn, "number", ""));
+    nodes.pop();
+    assert_eq!(wrong(&nodes), []);
+}
+
+#[test]
+fn a_server_that_is_listed_twice_is_a_problem() {
+    let nodes = three(|facts| facts.info.run_id = Some("run of c".into()));
+    assert_eq!(wrong(&nodes), only(Severity::Problem, "distinct", "a c"));
+}
+
+#[test]
+fn replicas_sentinels_and_cluster_nodes_are_problems() {
+    let replica = three(|facts| facts.info.role = Some("slave".into()));
+    assert_eq!(wrong(&replica), only(Severity::Problem, "role", "a"));
+    for mode in ["sentinel", "cluster"] {
+        let nodes = three(|facts| facts.info.mode = Some(mode.into()));
+        assert_eq!(wrong(&nodes), only(Severity::Problem, "role", "a"));
+    }
+    let master = three(|facts| facts.info.replicas = Some(2));
+    assert_eq!(wrong(&master), only(Severity::Warn, "role", "a"));
+}
+
+#[test]
+fn a_loading_node_is_a_problem() {
+    let nodes = three(|facts| facts.info.loading = Some(true));
+    assert_eq!(wrong(&nodes), only(Severity::Problem, "loading", "a"));
+}
+
+#[test]
+fn eviction_is_a_problem_once_there_is_a_limit() {
+    let evicting = |limit| {
+        three(move |facts| {
+            facts.info.maxmemory = Some(limit);
+            facts.info.maxmemory_policy = Some("allkeys-lru".into());
+        })
+    };
+    assert_eq!(wrong(&evicting(0)), only(Severity::Warn, "eviction", "a"));
+    assert_eq!(wrong(&evicting(1 << 30)), only(Severity::Problem, "eviction", "a"));
+    assert_eq!(wrong(&three(|facts| facts.info.maxmemory = Some(1 << 30))), []);
+}
+
+#[test]
+fn a_memory_of_its_own_needs_every_write_on_disk() {
+    let nodes = three(|facts| facts.info.aof = Some(false));
+    assert_eq!(wrong(&nodes), only(Severity::Warn, "persistence", "a"));
+    for fsync in [None, Some("everysec".to_owned())] {
+        let nodes = three(|facts| facts.info.appendfsync = fsync);
+        assert_eq!(wrong(&nodes), only(Severity::Warn, "persistence", "a"));
+    }
+}
+
+#[test]
+fn what_is_true_of_several_nodes_is_said_once() {
+    let nodes = ["a", "b", "c"].map(|name| {
+        let (node, mut facts) = good(name);
+        facts.info.aof = Some(false);
+        given(node, facts)
+    });
+    assert_eq!(wrong(&nodes), only(Severity::Warn, "persistence", "a b c"));
+}
+
+#[test]
+fn clocks_apart_are_a_warning_if_the_round_trips_cannot_explain_it() {
+    let apart = |spread: Duration, round_trip| {
+        three(move |facts| {
+            facts.clock = Some(i64::try_from(spread.as_micros()).unwrap());
+            facts.round_trip = round_trip;
+        })
+    };
+    let ms = Duration::from_millis;
+    assert_eq!(wrong(&apart(ms(100), ms(1))), []);
+    assert_eq!(wrong(&apart(ms(102), ms(1))), only(Severity::Warn, "clocks", "a b"));
+    assert_eq!(wrong(&apart(ms(200), ms(300))), []);
+    assert_eq!(wrong(&three(|facts| facts.clock = None)), []);
+}

@@ -1,0 +1,104 @@
+//! Asks one node. What a node refuses to tell (by its ACL) stays unknown, and is no error.
+
+use std::time::Duration;
+
+use quorumlock_watchdog::{Clock, Instant};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates, cmd};
+
+use super::facts::{Answer, Facts, Info, NodeFacts};
+use crate::exit::Failure;
+
+#[derive(Debug)]
+pub(super) struct Probe {
+    client: Client,
+    node: String,
+    timeout: Duration,
+}
+
+impl Probe {
+    pub(super) fn new(
+        url: &str,
+        tls_ca: Option<&[u8]>,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        // The redis crate panics at the first rediss:// without one. An error says that there is
+        // one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = match tls_ca {
+            Some(pem) => Client::build_with_tls(
+                url,
+                TlsCertificates { client_tls: None, root_cert: Some(pem.to_owned()) },
+            ),
+            None => Client::open(url),
+        };
+        // Not the URL, which may hold a password.
+        let client =
+            client.map_err(|error| Failure::usage(format!("a --node is wrong: {error}")))?;
+        let node = client.get_connection_info().addr().to_string();
+        Ok(Self { client, node, timeout })
+    }
+
+    /// Never fails and ends within the timeout. `start` is the same for all nodes.
+    pub(super) async fn examine(&self, clock: &Clock, start: Instant) -> NodeFacts {
+        let answer = match tokio::time::timeout(self.timeout, self.ask(clock, start)).await {
+            Ok(Ok(facts)) => Answer::Given(Box::new(facts)),
+            Ok(Err(error)) => Answer::Silent { error: error.to_string() },
+            Err(_) => Answer::Silent { error: format!("no answer within {:?}", self.timeout) },
+        };
+        NodeFacts { node: self.node.clone(), answer }
+    }
+
+    async fn ask(&self, clock: &Clock, start: Instant) -> RedisResult<Facts> {
+        // The one timeout around all this is ours.
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let mut node = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let (round_trip, clock) = read_clock(&mut node, clock, start).await?;
+        let text = answered(cmd("INFO").query_async::<String>(&mut node).await)?;
+        let mut info = Info::parse(&text.unwrap_or_default());
+        info.appendfsync = setting(&mut node, "appendfsync").await?;
+        info.save = setting(&mut node, "save").await?;
+        Ok(Facts { round_trip, clock, info })
+    }
+}
+
+/// The shortest of some round trips, and how far the node's clock was ahead of ours in it.
+async fn read_clock(
+    node: &mut MultiplexedConnection,
+    clock: &Clock,
+    start: Instant,
+) -> RedisResult<(Duration, Option<i64>)> {
+    /// One may be delayed by anything; the shortest of a few is near the truth.
+    const SAMPLES: usize = 5;
+
+    let mut best = (Duration::MAX, None);
+    for _ in 0..SAMPLES {
+        let sent = clock.now();
+        let time = answered(cmd("TIME").query_async::<(i64, i64)>(node).await)?;
+        let round_trip = clock.now().since(sent);
+        if round_trip < best.0 {
+            let middle = micros(sent.since(start) + round_trip / 2);
+            best = (round_trip, time.map(|(secs, micros)| secs * 1_000_000 + micros - middle));
+        }
+    }
+    Ok(best)
+}
+
+async fn setting(node: &mut MultiplexedConnection, name: &str) -> RedisResult<Option<String>> {
+    let pair = cmd("CONFIG").arg("GET").arg(name).query_async::<Vec<String>>(node).await;
+    Ok(answered(pair)?.and_then(|pair| pair.into_iter().nth(1)))
+}
+
+/// `None` if the server is there and refuses.
+fn answered<T>(answer: RedisResult<T>) -> Result<Option<T>, RedisError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_io_error() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+fn micros(time: Duration) -> i64 {
+    time.as_micros().try_into().unwrap_or(i64::MAX)
+}

@@ -1,0 +1,35 @@
+//! The one place that writes: results to stdout, messages for people to stderr.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write as _};
+
+use serde::Serialize;
+
+use crate::exit::{self, Failure};
+
+/// Prints a result, as text for people or as one JSON document.
+pub(crate) fn print(json: bool, result: &(impl Display + Serialize)) -> Result<(), Failure> {
+    let written = if json {
+        serde_json::to_string_pretty(result).map_err(io::Error::from).and_then(write_line)
+    } else {
+        write_line(result)
+    };
+    match written {
+        // The reader has seen enough, as in `quorumlock doctor | head`.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::new(exit::OUTPUT, format!("cannot write the result: {error}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Tells people something on stderr. Not `eprintln!`, which panics when stderr is closed, and a
+/// command that runs under a lock must not end because of that.
+pub(crate) fn say(message: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "quorumlock: {message}");
+}
+
+fn write_line(text: impl Display) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}

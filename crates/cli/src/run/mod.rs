@@ -1,0 +1,214 @@
+//! `quorumlock run`: hold a lock while a command runs.
+
+mod job;
+mod plan;
+mod signals;
+
+use std::ffi::OsString;
+use std::io;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use quorumlock::{Error, Guard, Locker, Watch};
+use rustix::process::Signal;
+use tokio::time::sleep;
+
+use self::job::Job;
+use self::plan::Plan;
+use self::signals::Signals;
+use crate::exit::{self, Failure, Outcome};
+use crate::nodes::LockNodes;
+use crate::output::say;
+
+/// Hold a lock while a command runs.
+///
+/// The command finds the lock's name in QUORUMLOCK_NAME and its fencing token, a number that grows
+/// with every grant, in QUORUMLOCK_FENCE. The exit code is the command's own, or 128 plus the
+/// number of the signal that ended it.
+///
+/// The lock is renewed until the command ends. If that fails, SIGTERM goes to the command and all
+/// its descendants early enough that they have the grace time, and SIGKILL follows before anybody
+/// else can get the lock; the exit code is 79 then. A lock that turns out to be gone (taken away by
+/// force, or forgotten by a server) leaves no time: SIGKILL follows at once. That is found out at
+/// the next renewal, after a third of the lease.
+///
+/// The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed
+/// on to that group; Ctrl-Z is refused, since a stopped quorumlock could not renew. The command
+/// cannot read from the terminal (it would be stopped): give it its input by < or by a pipe.
+/// Descendants that are still there when the command has ended, or that left the group, run on
+/// without the lock.
+///
+/// If quorumlock itself is killed by SIGKILL or stopped by SIGSTOP, it can neither renew nor stop
+/// the command: the lock ends with its lease while the command goes on. Hand the fencing token to
+/// whatever the command writes to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    nodes: LockNodes,
+
+    /// The lock's name.
+    #[arg(long)]
+    name: String,
+
+    /// Give up after this time if somebody else holds the lock [default: wait for ever].
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    wait: Option<Duration>,
+
+    /// What the servers keep of the lock without news from us; renewed every third of it.
+    #[arg(
+        long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30s"
+    )]
+    lease: Duration,
+
+    /// End the hold, and with it the command, after this time at the latest; SIGTERM comes earlier
+    /// by the grace time.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    hold_at_most: Option<Duration>,
+
+    /// Time between SIGTERM and SIGKILL when the lock is lost [default: a third of the lease].
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    grace: Option<Duration>,
+
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) async fn run(args: Args) -> Outcome {
+    let plan = Plan::new(args.lease, args.hold_at_most, args.grace)?;
+    let locker = args.nodes.locker()?;
+    // Before the first request: a signal from now on leaves nothing behind on the servers.
+    let mut signals = Signals::listen()
+        .map_err(|error| Failure::new(exit::SOFTWARE, format!("cannot handle signals: {error}")))?;
+    let outcome = lock_and_run(&args, plan, &locker, &mut signals).await;
+    tokio::select! {
+        () = locker.close() => {}
+        _ = signals.next() => {} // enough: what was not released ends with its lease
+    }
+    outcome
+}
+
+async fn lock_and_run(args: &Args, plan: Plan, locker: &Locker, signals: &mut Signals) -> Outcome {
+    let guard = tokio::select! {
+        guard = acquire(args, locker) => guard?,
+        signal = signals.next() => return Ok(job::code_of_signal(signal.as_raw())),
+    };
+    let mut job = match Job::start(&args.command, &guard) {
+        Ok(job) => job,
+        Err(error) => {
+            release(guard).await?;
+            let code = match error.kind() {
+                io::ErrorKind::NotFound => exit::NOT_FOUND,
+                _ => exit::CANNOT_EXECUTE,
+            };
+            let command = args.command[0].display();
+            return Err(Failure::new(code, format!("cannot execute {command}: {error}")));
+        }
+    };
+    match supervise(&mut job, &guard.watch(), signals, plan).await {
+        Ok(End::Itself(status)) => {
+            release(guard).await?;
+            Ok(job::code_of(status))
+        }
+        Ok(End::Stopped { why }) => {
+            // Not ours any more, or not for long: whatever the nodes say changes nothing.
+            let _ = guard.unlock().await;
+            Err(Failure::new(exit::LOST, format!("{why}; the command was stopped")))
+        }
+        Err(error) => {
+            Err(Failure::new(exit::SOFTWARE, format!("cannot wait for the command: {error}")))
+        }
+    }
+}
+
+async fn acquire(args: &Args, locker: &Locker) -> Result<Guard, Error> {
+    /// A wait that is shorter is not worth a word.
+    const SILENT_FOR: Duration = Duration::from_secs(1);
+
+    let mut lock = locker.lock(&args.name).lease(args.lease);
+    if let Some(wait) = args.wait {
+        lock = lock.wait(wait);
+    }
+    if let Some(limit) = args.hold_at_most {
+        lock = lock.hold_at_most(limit);
+    }
+    let mut granted = pin!(lock.into_future());
+    tokio::select! {
+        guard = &mut granted => return guard,
+        () = sleep(SILENT_FOR) => say(format_args!("waiting for the lock {}", args.name)),
+    }
+    granted.await
+}
+
+/// Fails only if the lock was not ours any more, so that the command's work may have overlapped
+/// with somebody else's.
+async fn release(guard: Guard) -> Result<(), Failure> {
+    match guard.unlock().await {
+        Ok(()) => Ok(()),
+        Err(lost @ Error::Lost(_)) => Err(Failure::new(
+            exit::LOST,
+            format!("{lost}. The command has ended, but somebody else may have had the lock too"),
+        )),
+        Err(error) => {
+            say(format_args!("the lock could not be released and ends with its lease: {error}"));
+            Ok(())
+        }
+    }
+}
+
+/// How a command ended.
+enum End {
+    Itself(ExitStatus),
+    /// We stopped it, since the lock could not be kept.
+    Stopped {
+        why: String,
+    },
+}
+
+/// Passes signals on until the command ends, or stops it before the lock's window shuts.
+async fn supervise(
+    job: &mut Job,
+    watch: &Watch,
+    signals: &mut Signals,
+    plan: Plan,
+) -> io::Result<End> {
+    loop {
+        tokio::select! {
+            status = job.ended() => return Ok(End::Itself(status?)),
+            signal = signals.next() => job.signal(signal),
+            () = window_falls_to(watch, plan.terminate_at()) => break,
+        }
+    }
+    let why = match watch.check() {
+        Err(lost) => lost.to_string(),
+        Ok(()) => format!("{}: {}", watch.name(), plan.reason()),
+    };
+    say(format_args!("{why}: stopping the command"));
+    job.signal(Signal::TERM);
+    let mut grace = pin!(sleep(plan.grace));
+    loop {
+        tokio::select! {
+            gone = job.all_ended() => return gone.map(|()| End::Stopped { why }),
+            signal = signals.next() => job.signal(signal),
+            () = &mut grace => break,
+            () = window_falls_to(watch, plan.kill_at()) => break,
+        }
+    }
+    job.signal(Signal::KILL);
+    job.ended().await?;
+    Ok(End::Stopped { why })
+}
+
+/// Returns when the lock is good for no more than `left`, or lost.
+async fn window_falls_to(watch: &Watch, left: Duration) {
+    /// Timers do not count suspend, and a node's refusal shortens the window: look often.
+    const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+    while let Some(time) = watch.valid_for().checked_sub(left).filter(|time| !time.is_zero()) {
+        tokio::select! {
+            () = sleep(time.min(LOOK_EVERY)) => {}
+            _ = watch.lost() => return,
+        }
+    }
+}

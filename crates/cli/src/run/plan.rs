@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use humantime::format_duration;
+
+use crate::exit::Failure;
+
+/// When a command whose lock cannot be kept is told to stop, and when it is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// From SIGTERM to SIGKILL.
+    pub(super) grace: Duration,
+    /// From SIGKILL to the end of the window: time for us to be scheduled, and for it to act.
+    margin: Duration,
+    hold_at_most: Option<Duration>,
+}
+
+impl Plan {
+    /// The window is what is left of the lease, or of the longest hold if that is shorter. In good
+    /// times it varies between the whole lease and, before each renewal, two thirds of it. The
+    /// grace time must fit in there, or a healthy lock would be given up; half of it leaves the
+    /// rest for a slow renewal.
+    pub(super) fn new(
+        lease: Duration,
+        hold_at_most: Option<Duration>,
+        grace: Option<Duration>,
+    ) -> Result<Self, Failure> {
+        let (what, window) = match hold_at_most {
+            Some(limit) if limit < lease => ("--hold-at-most", limit),
+            _ => ("--lease", lease),
+        };
+        let longest = window / 2;
+        let grace = grace.unwrap_or(window / 3);
+        if grace > longest {
+            return Err(Failure::usage(format!(
+                "--grace {} does not fit into {what} {}: the command must be dead before somebody \
+                 else can get the lock. Use a grace time of {} at most, or a longer {what}",
+                format_duration(grace),
+                format_duration(window),
+                format_duration(longest),
+            )));
+        }
+        Ok(Self { grace, margin: (window / 20).min(Duration::from_secs(1)), hold_at_most })
+    }
+
+    /// Why the command is stopped, if the lock is not lost yet.
+    pub(super) fn reason(&self) -> String {
+        match self.hold_at_most {
+            Some(limit) => {
+                let limit = format_duration(limit);
+                format!("--hold-at-most {limit} is over soon, or the lock could not be renewed")
+            }
+            None => "the lock could not be renewed (see quorumlock doctor)".to_owned(),
+        }
+    }
+
+    /// SIGTERM when no more than this is left of the window.
+    pub(super) fn terminate_at(&self) -> Duration {
+        self.grace + self.margin
+    }
+
+    /// SIGKILL when no more than this is left of the window.
+    pub(super) fn kill_at(&self) -> Duration {
+        self.margin
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_healthy_lease_never_falls_to_the_first_threshold() {
+        for lease in [ms(100), ms(1_000), ms(30_000), ms(3_600_000)] {
+            let plan = Plan::new(lease, None, Some(lease / 2)).unwrap();
+            let before_renewal = lease * 2 / 3 - lease / 100 - ms(2);
+            assert!(plan.terminate_at() < before_renewal, "{lease:?}");
+            assert!(plan.kill_at() > Duration::ZERO, "{lease:?}");
+        }
+    }
+
+    #[test]
+    fn the_grace_time_is_a_third_unless_given() {
+        assert_eq!(Plan::new(ms(30_000), None, None).unwrap().grace, ms(10_000));
+        assert_eq!(Plan::new(ms(30_000), Some(ms(3_000)), None).unwrap().grace, ms(1_000));
+        assert_eq!(Plan::new(ms(30_000), Some(ms(60_000)), None).unwrap().grace, ms(10_000));
+        assert_eq!(Plan::new(ms(30_000), None, Some(ms(0))).unwrap().grace, ms(0));
+    }
+
+    #[test]
+    fn a_grace_time_that_does_not_fit_is_refused_by_name() {
+        let refused = |hold, grace| Plan::new(ms(30_000), hold, Some(grace)).unwrap_err();
+        let failure = refused(None, ms(30_000));
+        assert_eq!(failure.code, crate::exit::USAGE);
+        assert!(failure.message.contains("--lease 30s"), "{}", failure.message);
+        let failure = refused(Some(ms(10_000)), ms(6_000));
+        assert!(failure.message.contains("--hold-at-most 10s"), "{}", failure.message);
+    }
+}

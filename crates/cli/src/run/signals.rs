@@ -1,0 +1,59 @@
+use std::io;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::output::say;
+
+/// The signals that are passed on to the command.
+#[derive(Debug)]
+pub(super) struct Signals {
+    received: mpsc::UnboundedReceiver<Signal>,
+}
+
+/// Those that people and supervisors send to end a program, or to tell it something.
+const PASSED_ON: [Signal; 6] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+
+impl Signals {
+    /// From now on these signals do not end us. Those that our caller told us to ignore (`nohup`,
+    /// or a script's `&`) stay ignored, for the command too.
+    pub(super) fn listen() -> io::Result<Self> {
+        let ignored = ignored();
+        let (sender, received) = mpsc::unbounded_channel();
+        for number in PASSED_ON.into_iter().chain([Signal::TSTP]) {
+            if ignored >> (number.as_raw() - 1) & 1 == 1 {
+                continue;
+            }
+            let mut arrivals = signal(SignalKind::from_raw(number.as_raw()))?;
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while arrivals.recv().await.is_some() {
+                    if number == Signal::TSTP {
+                        say("not stopped: a lock must be renewed. Ctrl-C ends the command");
+                    } else if sender.send(number).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Self { received })
+    }
+
+    /// The next one to be passed on. Cancel safe.
+    pub(super) async fn next(&mut self) -> Signal {
+        match self.received.recv().await {
+            Some(signal) => signal,
+            None => std::future::pending().await, // all are ignored
+        }
+    }
+}
+
+/// The signals that were ignored when we were started: bit `n - 1` for signal `n`. Only Linux tells
+/// without unsafe code; elsewhere none.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,129 @@
+//! `quorumlock compare` against real servers: the shape of its JSON, and exit codes.
+
+#![allow(clippy::unwrap_used, reason = "a test may, and so may its helpers")]
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Finished, finish, quorumlock, servers};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn compare(arguments: &[&str]) -> Command {
+    let mut command = quorumlock(&[]);
+    command.env_remove("QUORUMLOCK_NODES").arg("compare").args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Finished {
+    finish(compare(arguments))
+}
+
+/// The same value with all that was measured taken out: what is left are the keys.
+fn keys(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key, keys(value))).collect(),
+        _ => Value::Null,
+    }
+}
+
+#[track_caller]
+fn count(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("{key} is no number in {value}"))
+}
+
+#[test]
+fn both_modes_are_measured_the_same_way() {
+    let Some(servers) = servers(4) else { return };
+    let killable = servers[0].pid().is_some();
+    drop(servers);
+    let report = run(&["--seconds", "1", "--nodes", "3", "--seed", "11", "--json"]).expect(0);
+    let report = report.json();
+    assert_eq!(keys(&report["single"]), keys(&report["quorum"]));
+    let environment = &report["environment"];
+    assert_eq!((count(environment, "nodes"), count(environment, "seed")), (3, 11));
+    for mode in ["single", "quorum"] {
+        let mode = &report[mode];
+        let (alone, parallel, contended) = (&mode["alone"], &mode["parallel"], &mode["contended"]);
+        assert!(count(alone, "pairs") > 0, "{alone}");
+        assert!(count(alone, "p50_us") <= count(alone, "p99_us"), "{alone}");
+        assert!(count(parallel, "pairs") > 0, "{parallel}");
+        assert!(count(parallel, "pairs_per_second") > 0, "{parallel}");
+
+        let handovers = count(contended, "to_another_task") + count(contended, "to_another_locker");
+        assert!(handovers > 0, "{contended}");
+        assert!(count(contended, "handover_p50_us") <= count(contended, "handover_p99_us"));
+        for unit in ["task", "locker"] {
+            let share = |which| count(contended, &format!("grants_per_{unit}_{which}"));
+            assert!(share("min") <= share("max"), "{contended}");
+        }
+        assert_eq!(count(contended, "overlaps"), 0, "without a fault: {contended}");
+        assert_eq!(contended["tokens_unique"], true, "{contended}");
+        assert_eq!(contended["tokens_increasing"], true, "{contended}");
+
+        let killed = &mode["server_killed"];
+        assert_eq!(killed.is_object(), killable, "{killed}");
+        if killable {
+            assert!(count(killed, "grants") > 0, "{killed}");
+            assert!(count(killed, "down_ms") >= 300, "{killed}");
+            assert!(count(killed, "overlaps") > 0 || count(killed, "overlap_longest_ms") == 0);
+        }
+    }
+    if killable {
+        let failed = |mode: &str| count(&report[mode]["server_killed"], "failed_attempts");
+        assert!(failed("single") > 0, "its only server was dead");
+    }
+}
+
+#[test]
+fn people_read_both_modes_and_a_verdict() {
+    let Some(_servers) = servers(2) else { return };
+    let text = run(&["--seconds", "1", "--nodes", "1", "--tasks", "8"]).expect(0).stdout;
+    for part in ["quorum of 1", "99 of 100 within", "Single: ", "Quorum: with 1 it cannot"] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+}
+
+#[test]
+fn numbers_out_of_bounds_are_bad_usage() {
+    run(&["--nodes", "0"]).expect(64).says(&["nodes of 0", "1 to 25"]);
+    run(&["--seconds", "0"]).expect(64).says(&["measuring time"]);
+    run(&["--tasks", "1"]).expect(64).says(&["tasks of 1"]);
+    run(&["--seconds", "soon"]).expect(64).says(&["--seconds"]);
+}
+
+#[test]
+fn without_a_server_program_it_says_how_to_get_one() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let mut command = compare(&["--seconds", "1"]);
+    for variable in ["QUORUMLOCK_REDIS_URLS", "QUORUMLOCK_SERVER_BIN", "XDG_CACHE_HOME"] {
+        command.env_remove(variable);
+    }
+    command.env("PATH", nowhere.path()).env("HOME", nowhere.path());
+    finish(command).expect(69).says(&["get-server", "QUORUMLOCK_SERVER_BIN"]);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    let Some(servers) = servers(1) else { return };
+    if servers[0].pid().is_none() {
+        return; // given by URL: nothing is started
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let left = || std::fs::read_dir(temporary.path()).unwrap().count();
+    let mut child = compare(&["--seconds", "60", "--nodes", "3"])
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while left() < 4 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before its servers had started");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    // A directory goes after its server.
+    assert_eq!(left(), 0);
+}
