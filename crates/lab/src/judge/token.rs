@@ -1,0 +1,112 @@
+use std::collections::HashSet;
+
+use quorumlock_core::Instant;
+
+use super::Hold;
+use super::hold::by_name;
+
+/// Whether the fencing tokens of each name were what they promise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Holds whose token another hold of the same name had, too.
+    pub repeated: usize,
+    /// Holds whose token was not larger than that of a hold before them.
+    pub out_of_order: usize,
+}
+
+impl Tokens {
+    /// No two holds of a name had the same token.
+    #[must_use]
+    pub fn unique(&self) -> bool {
+        self.repeated == 0
+    }
+
+    /// Whoever came later had the larger token.
+    #[must_use]
+    pub fn increasing(&self) -> bool {
+        self.out_of_order == 0
+    }
+}
+
+/// Judges the tokens. A hold is *before* another of the same name if it had ended before the other
+/// was granted, or had been granted before the other was asked for. Two that overlap otherwise have
+/// no order.
+#[must_use]
+pub fn tokens(holds: &[Hold]) -> Tokens {
+    let mut found = Tokens::default();
+    for holds in by_name(holds) {
+        let mut seen = HashSet::new();
+        found.repeated += holds.iter().filter(|hold| !seen.insert(hold.token)).count();
+        // Not before its own grant: a hold does not come before itself.
+        let ended = Highest::by(&holds, |hold| hold.believed_until().max(hold.granted));
+        let granted = Highest::by(&holds, |hold| hold.granted.max(hold.asked));
+        let highest = |hold: &Hold| ended.before(hold.granted).max(granted.before(hold.asked));
+        let stale = |hold: &&&Hold| highest(hold).is_some_and(|token| token >= hold.token);
+        found.out_of_order += holds.iter().filter(stale).count();
+    }
+    found
+}
+
+/// The highest token among the holds that reached some point before an instant.
+struct Highest(Vec<(Instant, u64)>);
+
+impl Highest {
+    fn by(holds: &[&Hold], point: impl Fn(&Hold) -> Instant) -> Self {
+        let mut points: Vec<_> = holds.iter().map(|hold| (point(hold), hold.token)).collect();
+        points.sort_unstable();
+        let mut highest = 0;
+        for (_, token) in &mut points {
+            highest = highest.max(*token);
+            *token = highest;
+        }
+        Self(points)
+    }
+
+    fn before(&self, instant: Instant) -> Option<u64> {
+        let earlier = self.0.partition_point(|(at, _)| *at < instant);
+        Some(self.0[..earlier].last()?.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::{at, held, of_y};
+    use super::*;
+
+    #[test]
+    fn tokens_in_order_are_fine() {
+        let found = tokens(&[held(1, 20, 30), held(2, 0, 10), of_y(held(1, 5, 6))]);
+        assert!(found.unique() && found.increasing(), "{found:?}");
+        assert_eq!(tokens(&[]), Tokens::default());
+    }
+
+    #[test]
+    fn a_planted_repetition_is_found() {
+        let again = Hold { token: 1, ..held(2, 20, 30) };
+        let found = tokens(&[held(1, 1, 10), again.clone(), of_y(held(1, 1, 10))]);
+        assert_eq!(found, Tokens { repeated: 1, out_of_order: 1 });
+        assert!(!found.unique());
+    }
+
+    #[test]
+    fn a_planted_step_back_is_found() {
+        let low = Hold { token: 3, ..held(3, 40, 50) };
+        let found = tokens(&[held(1, 5, 10), held(2, 20, 30), low]);
+        assert_eq!(found, Tokens { repeated: 0, out_of_order: 1 });
+        assert!(!found.increasing());
+    }
+
+    #[test]
+    fn holds_that_overlap_have_an_order_only_if_one_was_asked_for_after_the_other_was_granted() {
+        let (long, short) = (held(1, 10, 100), Hold { token: 5, ..held(2, 20, 30) });
+        let asked_before = Hold { asked: at(9), ..short.clone() };
+        assert!(tokens(&[long.clone(), asked_before]).increasing());
+        assert!(!tokens(&[long, short]).increasing());
+    }
+
+    #[test]
+    fn a_hold_that_never_stood_is_not_before_itself() {
+        let dead = Hold { valid_until: at(0), ..held(1, 10, 20) };
+        assert!(tokens(&[dead]).increasing());
+    }
+}
