@@ -1,0 +1,220 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use quorumlock::{Admission, Builder, Locker, Wire};
+use quorumlock_lab::servers::{self, ServerOptions, Servers};
+
+use crate::worker::{Holder, Target};
+use crate::{Plain, eventually};
+
+/// Which nodes there are, and which of them do not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// One node.
+    Single,
+    /// Three independent nodes.
+    QuorumOf3,
+    /// Five independent nodes.
+    QuorumOf5,
+    /// Three independent nodes which must prove their memory before they vote.
+    StrictQuorumOf3,
+    /// Five independent nodes, of which one is dead (refuses connections) and one is hung (takes
+    /// them and never answers).
+    QuorumOf5TwoDown,
+}
+
+impl Topology {
+    /// How many nodes lockers are told of.
+    #[must_use]
+    pub fn nodes(self) -> usize {
+        match self {
+            Self::Single => 1,
+            Self::QuorumOf3 | Self::StrictQuorumOf3 => 3,
+            Self::QuorumOf5 | Self::QuorumOf5TwoDown => 5,
+        }
+    }
+
+    fn is_down(self, node: usize) -> bool {
+        self == Self::QuorumOf5TwoDown && (node == DEAD || node == HUNG)
+    }
+}
+
+const DEAD: usize = 1;
+const HUNG: usize = 3;
+
+/// A locker that a loaded machine cannot make believe that its nodes are gone. Whoever waits for a
+/// dead or hung node shows it all the more.
+pub(crate) fn builder(wire: Wire, strict: bool) -> Builder {
+    let timeout = Duration::from_secs(5);
+    let admission = if strict { Admission::Strict } else { Admission::Redlock };
+    let builder = Locker::builder().wire(wire).admission(admission);
+    builder.answer_timeout(timeout).connect_timeout(timeout)
+}
+
+/// Real servers under one promise. They die with it.
+#[derive(Debug)]
+pub struct Bed {
+    topology: Topology,
+    wire: Wire,
+    worker: PathBuf,
+    servers: Servers,
+}
+
+impl Bed {
+    /// Starts the servers; `None` if this machine has none, which stderr says then.
+    ///
+    /// # Panics
+    /// If there is no server program and `QUORUMLOCK_REQUIRE_SERVER=1`; if one does not start.
+    #[must_use]
+    pub fn start(topology: Topology, wire: Wire, worker: impl Into<PathBuf>) -> Option<Self> {
+        let servers = servers::for_test(topology.nodes(), &ServerOptions::default())?;
+        let bed = Self { topology, wire, worker: worker.into(), servers };
+        if topology == Topology::StrictQuorumOf3 {
+            bed.vouch();
+        }
+        if topology == Topology::QuorumOf5TwoDown {
+            bed.servers[DEAD].kill().expect("ours");
+            bed.servers[HUNG].pause().expect("ours");
+        }
+        Some(bed)
+    }
+
+    /// Admits the new servers, as an operator does.
+    fn vouch(&self) {
+        let locker = self.locker();
+        // On a thread of its own: the caller's may be in a runtime already.
+        let vouching = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async { locker.provision().await })
+        });
+        vouching.join().expect("no panic").expect("all nodes are up");
+    }
+
+    /// What lockers are built from here.
+    pub fn builder(&self) -> Builder {
+        builder(self.wire, self.topology == Topology::StrictQuorumOf3)
+    }
+
+    /// A fresh locker: what another process would have.
+    #[must_use]
+    pub fn locker(&self) -> Locker {
+        self.build(self.builder())
+    }
+
+    /// A fresh locker with settings of its own.
+    ///
+    /// # Panics
+    /// If the settings are wrong.
+    #[must_use]
+    pub fn build(&self, builder: Builder) -> Locker {
+        let urls = self.servers.urls();
+        let locker = match self.topology {
+            Topology::Single => builder.single(&urls[0]),
+            _ => builder.quorum(&urls),
+        };
+        locker.expect("a good configuration")
+    }
+
+    /// A fresh blocking locker.
+    ///
+    /// # Panics
+    /// If the settings are wrong.
+    #[must_use]
+    pub fn blocking(&self) -> quorumlock::blocking::Locker {
+        quorumlock::blocking::Locker::new(self.locker()).expect("a thread")
+    }
+
+    /// The wire that lockers here speak.
+    #[must_use]
+    pub fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    /// A plain client of node `i`.
+    pub async fn plain(&self, i: usize) -> Plain {
+        Plain::to(self.servers[i].url()).await
+    }
+
+    /// Plain clients of all nodes that answer.
+    pub async fn live(&self) -> Vec<Plain> {
+        let mut nodes = Vec::new();
+        for node in self.live_nodes() {
+            nodes.push(self.plain(node).await);
+        }
+        nodes
+    }
+
+    /// No node that answers any longer has this key.
+    pub async fn awaits_no_key(&self, key: &str) {
+        for node in self.live().await {
+            eventually(&format!("{key} is gone from {node:?}"), async || {
+                (!node.exists(key).await).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// Somebody waits for this lock on every node that answers.
+    pub async fn awaits_listeners(&self, name: &str) {
+        self.awaits_audience(name, "somebody listens", |listeners| listeners > 0).await;
+    }
+
+    /// Nobody waits for this lock any more.
+    pub async fn awaits_no_listener(&self, name: &str) {
+        self.awaits_audience(name, "nobody listens", |listeners| listeners == 0).await;
+    }
+
+    async fn awaits_audience(&self, name: &str, what: &str, enough: impl Fn(usize) -> bool) {
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        for node in self.live().await {
+            eventually(&format!("{what} to {channel} on {node:?}"), async || {
+                let (_, listeners) =
+                    node.ask::<(String, usize)>(&["PUBSUB", "NUMSUB", &channel]).await;
+                enough(listeners).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// All nodes that answer fall silent: they keep connections and time, and say nothing.
+    ///
+    /// # Panics
+    /// If a server cannot be stopped.
+    pub fn silence(&self) {
+        for node in self.live_nodes() {
+            self.servers[node].pause().expect("ours");
+        }
+    }
+
+    /// They answer again, first of all what they were asked meanwhile.
+    ///
+    /// # Panics
+    /// If a server is gone.
+    pub fn hear(&self) {
+        for node in self.live_nodes() {
+            self.servers[node].resume().expect("ours");
+        }
+    }
+
+    /// Another process that takes the lock and keeps it until told otherwise.
+    pub async fn holder(&self, name: &str, lease: Duration) -> Holder {
+        Holder::start(&self.worker, &self.target(name, lease)).await
+    }
+
+    /// What another process needs to know.
+    #[must_use]
+    pub fn target(&self, name: &str, lease: Duration) -> Target {
+        let strict = self.topology == Topology::StrictQuorumOf3;
+        Target { wire: self.wire, strict, name: name.to_owned(), lease, urls: self.servers.urls() }
+    }
+
+    /// The program of other processes.
+    #[must_use]
+    pub fn worker(&self) -> &Path {
+        &self.worker
+    }
+
+    fn live_nodes(&self) -> impl Iterator<Item = usize> {
+        (0..self.topology.nodes()).filter(|&node| !self.topology.is_down(node))
+    }
+}

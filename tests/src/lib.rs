@@ -1,0 +1,19 @@
+//! What the library promises, checked against real servers.
+//!
+//! - [`promises`]: each promise is one function, run for every [`Topology`] and both wires.
+//! - [`Bed`]: the servers under one promise; [`Plain`]: a client that knows nothing of locks.
+//! - [`worker`]: other processes that count or hold; [`Polls`]: futures dropped at a chosen await.
+//!
+//! The tests themselves stand in `tests/`: `promises`, `wire`, `config`, `containers`, `house`.
+
+mod bed;
+mod patience;
+mod plain;
+mod polls;
+pub mod promises;
+pub mod worker;
+
+pub use self::bed::{Bed, Topology};
+pub use self::patience::{PATIENCE, Stopwatch, eventually, skipped, within};
+pub use self::plain::{Channel, Plain};
+pub use self::polls::{Drops, Polls};

@@ -1,0 +1,99 @@
+use std::fmt;
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt as _};
+use redis::{AsyncConnectionConfig, FromRedisValue, Msg, RedisResult};
+
+use crate::patience::{PATIENCE, within};
+
+/// A client of one node that knows nothing of locks: for looking, and for playing a stranger.
+#[derive(Clone)]
+pub struct Plain {
+    url: String,
+    connection: redis::aio::MultiplexedConnection,
+}
+
+impl Plain {
+    /// Connects.
+    ///
+    /// # Panics
+    /// If the node cannot be reached.
+    pub async fn to(url: &str) -> Self {
+        let client = redis::Client::open(url).expect("a good URL");
+        let patient = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        let connection = client.get_multiplexed_async_connection_with_config(&patient).await;
+        Self { url: url.to_owned(), connection: connection.expect("the node answers") }
+    }
+
+    /// Sends one command; an error answer is an error.
+    ///
+    /// # Errors
+    /// What the node said, or that it said nothing.
+    pub async fn send<T: FromRedisValue>(&self, command: &[&str]) -> RedisResult<T> {
+        let (verb, arguments) = command.split_first().expect("a command");
+        let mut connection = self.connection.clone();
+        redis::cmd(verb).arg(arguments).query_async(&mut connection).await
+    }
+
+    /// Sends one command.
+    ///
+    /// # Panics
+    /// If the answer is an error, or not a `T`.
+    pub async fn ask<T: FromRedisValue>(&self, command: &[&str]) -> T {
+        match self.send(command).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{command:?}: {error}"),
+        }
+    }
+
+    /// Whether a key exists.
+    pub async fn exists(&self, key: &str) -> bool {
+        self.ask(&["EXISTS", key]).await
+    }
+
+    /// Remaining milliseconds; -1 without expiry, -2 without key.
+    pub async fn pttl(&self, key: &str) -> i64 {
+        self.ask(&["PTTL", key]).await
+    }
+
+    /// Listens to a channel from now on, on a connection of its own.
+    ///
+    /// # Panics
+    /// If the node cannot be reached.
+    pub async fn listen(&self, channel: &str) -> Channel {
+        let client = redis::Client::open(self.url.as_str()).expect("a good URL");
+        let mut connection = client.get_async_pubsub().await.expect("the node answers");
+        connection.subscribe(channel).await.expect("subscribed");
+        Channel { messages: connection.into_on_message().boxed() }
+    }
+}
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plain").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// What is said on one channel.
+pub struct Channel {
+    messages: Pin<Box<dyn Stream<Item = Msg> + Send>>,
+}
+
+impl Channel {
+    /// The next message, byte for byte.
+    ///
+    /// # Panics
+    /// If there is none within [`PATIENCE`].
+    pub async fn next(&mut self) -> String {
+        let message = within("a message", self.messages.next()).await.expect("still connected");
+        message.get_payload().expect("text")
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! Who releases, and what can be asked about a lock.
+
+use std::time::Duration;
+
+use quorumlock::{Error, Loss, Owner};
+
+use super::{LONG, NAME, SHORT};
+use crate::{Bed, within};
+
+/// A guard whose lease is over, unlocked or dropped, does nothing to the next holder.
+pub async fn only_the_holder_releases(bed: &Bed) {
+    let (former, next) = (bed.locker(), bed.locker());
+    let brief = Duration::from_millis(300);
+    let unlocked = former.lock(NAME).hold_at_most(brief).await.expect("free");
+    let holder = within("its end", next.lock(NAME).lease(LONG)).await.expect("free");
+    let answer = unlocked.unlock().await;
+    assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
+
+    let elsewhere = former.lock("invoice/8").hold_at_most(brief).await.expect("free");
+    let second = within("its end", next.lock("invoice/8").lease(LONG)).await.expect("free");
+    drop(elsewhere);
+    // Posted releases are done when it returns.
+    former.close().await;
+
+    for (guard, name) in [(&holder, NAME), (&second, "invoice/8")] {
+        assert!(guard.check().is_ok());
+        assert!(next.is_locked(name).await.expect("an answer"), "{name} was taken from its holder");
+    }
+}
+
+/// Dropping a guard gives the lock back, without waiting for the end of its lease.
+pub async fn a_dropped_guard_is_released(bed: &Bed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let guard = ours.lock(NAME).lease(LONG).await.expect("free");
+    let fence = guard.fence();
+    drop(guard);
+    let next = within("the dropped lock", other.lock(NAME)).await.expect("free");
+    assert!(next.fence() > fence);
+}
+
+/// Even if the locker goes at the same moment, and then on every node, not just on a majority.
+pub async fn a_guard_dropped_with_its_locker_is_released(bed: &Bed) {
+    for _ in 0..20 {
+        let ours = bed.locker();
+        let guard = ours.lock(NAME).lease(LONG).await.expect("free");
+        drop(ours);
+        assert!(guard.check().is_ok(), "the guard lives without its locker");
+        drop(guard);
+        bed.awaits_no_key(NAME).await;
+    }
+}
+
+/// `force_unlock` frees at once; the former holder is told at its next renewal.
+pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Bed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let guard = ours.lock(NAME).lease(SHORT * 2).await.expect("free");
+    assert!(other.force_unlock(NAME).await.expect("an answer"), "it was held");
+    let next = within("the freed lock", other.lock(NAME).lease(LONG)).await.expect("free");
+    assert!(next.fence() > guard.fence());
+    let lost = within("the bad news", guard.lost()).await;
+    assert_eq!((lost.name.to_string().as_str(), lost.why), (NAME, Loss::Gone));
+    assert!(guard.check().is_err());
+    assert!(guard.valid_for().is_zero());
+    drop(guard);
+    ours.close().await;
+    assert!(next.check().is_ok());
+    assert!(other.is_locked(NAME).await.expect("an answer"));
+    next.unlock().await.expect("unlocked");
+    assert!(!other.force_unlock(NAME).await.expect("an answer"), "it was free");
+}
+
+/// In the holder's own process its place is free when it hears of it, or gives it back.
+pub async fn a_forced_unlock_frees_the_holders_own_process_when_it_gives_back(bed: &Bed) {
+    let locker = bed.locker();
+    let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+    let fence = guard.fence();
+    assert!(locker.force_unlock(NAME).await.expect("an answer"), "it was held");
+    let answer = guard.unlock().await;
+    assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
+    let next = within("the freed lock", locker.lock(NAME).lease(LONG)).await.expect("free");
+    assert!(next.fence() > fence);
+}
+
+/// What anybody can ask, before, during and after a hold.
+pub async fn questions_are_answered(bed: &Bed) {
+    let (locker, other, owner) = (bed.locker(), bed.locker(), Owner::new());
+    assert!(!other.is_locked(NAME).await.expect("an answer"));
+    assert_eq!(other.holder(NAME).await.expect("an answer"), None);
+    assert!(!locker.is_held_by(NAME, &owner).await.expect("an answer"));
+
+    let lease = Duration::from_secs(60);
+    let guard = locker.lock(NAME).lease(lease).owner(&owner).await.expect("free");
+    assert_eq!(guard.name(), NAME);
+    assert!(guard.valid_for() <= lease);
+    assert!(guard.valid_for() > lease / 2, "{:?}", guard.valid_for());
+    assert!(other.is_locked(NAME).await.expect("an answer"));
+    assert!(locker.is_held_by(NAME, &owner).await.expect("an answer"));
+    assert!(!locker.is_held_by(NAME, &Owner::new()).await.expect("an answer"));
+    let holder = other.holder(NAME).await.expect("an answer").expect("held");
+    let remaining = holder.remaining.expect("a lease ends");
+    assert!(remaining <= lease, "{remaining:?}");
+    assert!(remaining > lease / 2, "{remaining:?}");
+    assert_eq!(holder.holds, 1);
+    let again = locker.holder(NAME).await.expect("an answer").expect("held");
+    assert_eq!(again.id, holder.id);
+
+    guard.unlock().await.expect("unlocked");
+    assert!(!locker.is_locked(NAME).await.expect("an answer"));
+    assert!(!locker.is_held_by(NAME, &owner).await.expect("an answer"));
+}
+
+/// A closed locker has released everything it was told to, and takes no lock any more.
+pub async fn close_waits_for_posted_releases(bed: &Bed) {
+    let locker = bed.locker();
+    let names = (0..20).map(|i| format!("job/{i}")).collect::<Vec<_>>();
+    let mut guards = Vec::new();
+    for name in &names {
+        guards.push(locker.lock(name).lease(LONG).await.expect("free"));
+    }
+    let nodes = bed.live().await;
+    bed.silence();
+    drop(guards);
+    let early = tokio::time::timeout(Duration::from_millis(200), locker.close()).await;
+    assert!(early.is_err(), "no node can have heard of the releases yet");
+    bed.hear();
+    within("all releases", locker.close()).await;
+    for node in nodes {
+        for name in &names {
+            assert!(!node.exists(name).await, "{name} is still on {node:?}");
+        }
+    }
+    let late = locker.lock(NAME).await;
+    assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+}

@@ -1,0 +1,51 @@
+//! Lockers live longer than the runtimes in which they are used: in a `static`, between tests.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::{LONG, NAME};
+use crate::Bed;
+
+/// Used in one runtime, which ends, and then in another.
+pub fn a_locker_outlives_its_runtime(bed: &Bed) {
+    let locker = bed.locker();
+    let mut last = None;
+    for _ in 0..3 {
+        in_a_runtime(async {
+            let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+            assert!(last < Some(guard.fence()));
+            last = Some(guard.fence());
+            guard.unlock().await.expect("unlocked");
+        });
+    }
+}
+
+/// The runtime ends while a lock is held: the watchdog keeps it, another runtime unlocks it.
+pub fn a_guard_outlives_its_runtime(bed: &Bed) {
+    let lease = Duration::from_millis(600);
+    let (locker, other) = (bed.locker(), bed.locker());
+    let guard = in_a_runtime(async { locker.lock(NAME).lease(lease).await.expect("free") });
+    std::thread::sleep(lease * 3);
+    guard.check().expect("kept");
+    in_a_runtime(async {
+        assert!(other.try_lock(NAME).await.expect("an answer").is_none());
+        guard.unlock().await.expect("unlocked");
+        assert!(other.try_lock(NAME).await.expect("an answer").is_some());
+    });
+}
+
+/// A program whose last act is to unlock leaves its key on no node, not just on no majority.
+pub fn an_unlock_before_the_end_of_the_runtime_reaches_every_node(bed: &Bed) {
+    for _ in 0..20 {
+        in_a_runtime(async {
+            let guard = bed.locker().lock(NAME).lease(LONG).await.expect("free");
+            guard.unlock().await.expect("unlocked");
+        });
+        in_a_runtime(bed.awaits_no_key(NAME));
+    }
+}
+
+fn in_a_runtime<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(work)
+}

@@ -1,0 +1,55 @@
+use std::time::Duration;
+
+use quorumlock::{Locker, Wire};
+
+use crate::bed;
+
+/// Which lock a worker is to take, and where.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// What the locker speaks.
+    pub wire: Wire,
+    /// Whether nodes must prove their memory before they vote.
+    pub strict: bool,
+    /// The lock's name.
+    pub name: String,
+    /// Its lease.
+    pub lease: Duration,
+    /// The nodes: one is single mode, several are a quorum.
+    pub urls: Vec<String>,
+}
+
+impl Target {
+    /// As command-line arguments.
+    pub(super) fn arguments(&self) -> [String; 5] {
+        let wire = match self.wire {
+            Wire::Redisson => "redisson",
+            _ => "redlock",
+        };
+        let lease = self.lease.as_millis().to_string();
+        [wire.to_owned(), self.strict.to_string(), self.name.clone(), lease, self.urls.join(",")]
+    }
+
+    /// From command-line arguments, and the rest of them.
+    pub(super) fn parse(arguments: &[String]) -> (Self, &[String]) {
+        let ([wire, strict, name, lease, urls], rest) =
+            arguments.split_first_chunk::<5>().expect("all that `arguments` gives");
+        let target = Self {
+            wire: if wire == "redisson" { Wire::Redisson } else { Wire::Redlock },
+            strict: strict == "true",
+            name: name.clone(),
+            lease: Duration::from_millis(lease.parse().expect("milliseconds")),
+            urls: urls.split(',').map(str::to_owned).collect(),
+        };
+        (target, rest)
+    }
+
+    pub(super) fn locker(&self) -> Locker {
+        let builder = bed::builder(self.wire, self.strict);
+        let locker = match self.urls.as_slice() {
+            [url] => builder.single(url),
+            urls => builder.quorum(urls),
+        };
+        locker.expect("a good configuration")
+    }
+}

@@ -1,0 +1,149 @@
+//! Which nodes may vote: a node that forgot counts for nothing (docs/SAFETY.md A3).
+//!
+//! Plain Redlock is the negative control: what strict admission forbids must be seen without it.
+
+use std::time::Duration;
+
+use quorumlock::{Admission, Builder, Error, Locker};
+use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
+use quorumlock_tests::{Plain, Stopwatch, eventually};
+
+/// L, so short that a quarantine can be waited for.
+const LONGEST: Duration = Duration::from_millis(2_500);
+const LEASE: Duration = Duration::from_millis(2_000);
+
+fn builder(admission: Admission) -> Builder {
+    let builder = Locker::builder().admission(admission);
+    match admission {
+        Admission::Strict => builder.max_lease(LONGEST).lease(LEASE),
+        // Long enough that no renewal comes in between.
+        _ => builder,
+    }
+}
+
+fn locker(servers: &Servers, admission: Admission) -> Locker {
+    builder(admission).quorum(servers.urls()).expect("a good configuration")
+}
+
+/// Two nodes of three, so that the holder has a bare majority.
+async fn bare_majority(admission: Admission) -> Option<(Servers, Locker, quorumlock::Guard)> {
+    let servers = for_test(3, &ServerOptions::default())?;
+    let holder = locker(&servers, admission);
+    if admission == Admission::Strict {
+        holder.provision().await.expect("all nodes answer");
+    }
+    servers[2].kill().expect("ours");
+    let guard = holder.lock("x").await.expect("two of three");
+    Some((servers, holder, guard))
+}
+
+#[tokio::test]
+async fn without_admission_a_node_that_restarts_empty_gives_the_lock_to_a_second_holder() {
+    let Some((servers, _holder, guard)) = bare_majority(Admission::Redlock).await else { return };
+    servers[2].restart_empty().expect("ours");
+    servers[1].restart_empty().expect("ours");
+    // Not renewed before a third of its 30 s: until then the first holder believes.
+    let second = locker(&servers, Admission::Redlock);
+    let other = second.try_lock("x").await.expect("all answer").expect("granted a second time");
+    assert_eq!(guard.check(), Ok(()), "both believe: the classic violation of plain Redlock");
+    drop(other);
+}
+
+#[tokio::test]
+async fn with_admission_nodes_that_restart_empty_count_for_nothing_until_the_longest_lease_has_passed()
+ {
+    let Some((servers, _holder, guard)) = bare_majority(Admission::Strict).await else { return };
+    let since = Stopwatch::start();
+    servers[2].restart_empty().expect("ours");
+    servers[1].restart_empty().expect("ours");
+    let second = locker(&servers, Admission::Strict);
+    let refused = second.try_lock("x").await;
+    let Err(Error::Unreachable(why)) = refused else { panic!("not refused: {refused:?}") };
+    assert!(why.to_string().contains("counts for nothing"), "{why}");
+
+    let first = guard.fence();
+    let next = eventually("the nodes are admitted again", async || {
+        second.try_lock("x").await.ok().flatten()
+    })
+    .await;
+    assert!(since.elapsed() >= LONGEST, "admitted after {:?}", since.elapsed());
+    assert!(guard.check().is_err(), "the first holder knows that it has lost");
+    assert!(next.fence() > first, "{} after {first}: the floor was raised", next.fence());
+}
+
+#[tokio::test]
+async fn a_flush_on_a_live_connection_is_noticed_by_the_very_next_request() {
+    let Some((servers, holder, guard)) = bare_majority(Admission::Strict).await else { return };
+    servers[2].restart().expect("ours");
+    for node in 0..2 {
+        let plain = Plain::to(servers[node].url()).await;
+        let _: String = plain.ask(&["FLUSHALL"]).await;
+    }
+    // The same locker: its connections live on, run id and all.
+    let again = holder.try_lock("y").await;
+    assert!(matches!(again, Err(Error::Unreachable(_))), "{again:?}");
+    let second = locker(&servers, Admission::Strict);
+    let other = second.try_lock("x").await;
+    assert!(matches!(other, Err(Error::Unreachable(_))), "{other:?}");
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_minority_may_restart_again_and_again_and_nothing_stops() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let locker = locker(&servers, Admission::Strict);
+    locker.provision().await.expect("all nodes answer");
+    let guard = locker.lock("held").await.expect("free");
+    let mut last = guard.fence();
+    for _ in 0..3 {
+        servers[0].restart_empty().expect("ours");
+        let other = locker.lock("other").await.expect("two of three are admitted");
+        assert!(other.fence() > last || last == guard.fence());
+        last = other.fence();
+        other.unlock().await.expect("held");
+    }
+    assert_eq!(guard.check(), Ok(()));
+    guard.unlock().await.expect("still held by a majority");
+}
+
+#[tokio::test]
+async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let locker = locker(&servers, Admission::Strict);
+    let fresh = locker.try_lock("x").await;
+    let Err(Error::Unreachable(why)) = fresh else { panic!("granted on new nodes: {fresh:?}") };
+    assert!(why.to_string().contains("quorumlock init"), "{why}");
+    // Without a word they are watched, and admitted in the end.
+    let guard =
+        eventually("admitted after a vigil", async || locker.try_lock("x").await.ok().flatten())
+            .await;
+    drop(guard);
+}
+
+#[tokio::test]
+async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    locker(&servers, Admission::Strict).provision().await.expect("all nodes answer");
+    let urls = servers.urls();
+    let strict = || builder(Admission::Strict);
+    let cases = [
+        (strict().cluster("other", 1).quorum(&urls), "cluster"),
+        (strict().cluster("quorumlock", 2).quorum(&urls), "epoch"),
+        (strict().max_lease(LONGEST * 2).quorum(&urls), "longest lease"),
+        (strict().quorum(&urls[..2]), "number of nodes"),
+    ];
+    for (locker, what) in cases {
+        let refused = locker.expect("well-formed").try_lock("x").await;
+        let Err(Error::Config(why)) = refused else { panic!("{what}: {refused:?}") };
+        let text = why.to_string();
+        assert!(text.contains(what) && text.contains("expected"), "{text}");
+    }
+
+    for node in 0..2 {
+        let plain = Plain::to(servers[node].url()).await;
+        let _: String = plain.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
+    }
+    let refused = locker(&servers, Admission::Strict).try_lock("x").await;
+    let Err(Error::Unreachable(why)) = refused else { panic!("evicting nodes: {refused:?}") };
+    assert!(why.to_string().contains("maxmemory-policy"), "{why}");
+}

@@ -1,0 +1,238 @@
+//! Five nodes in containers: paused, killed, restarted empty, cut off the network.
+//!
+//! The nodes are reached by their own addresses, where a disconnected one is a real partition:
+//! connections stay open and hang.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use quorumlock::{Error, Guard, Locker};
+use quorumlock_lab::containers::{self, Container, Containers};
+use quorumlock_tests::{Stopwatch, eventually, within};
+
+/// What happens to one node of five.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Paused,
+    Killed,
+    RestartedEmpty,
+    Disconnected,
+}
+
+impl Fault {
+    async fn strike(self, node: &Container) {
+        let struck = match self {
+            Self::Paused => node.pause().await,
+            Self::Killed => node.kill().await,
+            Self::RestartedEmpty => {
+                node.kill().await.expect("killed");
+                node.start_again().await
+            }
+            Self::Disconnected => node.disconnect().await,
+        };
+        struck.expect("the engine does it");
+    }
+
+    async fn heal(self, node: &Container) {
+        let healed = match self {
+            Self::Paused => node.unpause().await,
+            Self::Killed => node.start_again().await,
+            Self::RestartedEmpty => Ok(()),
+            Self::Disconnected => node.reconnect().await,
+        };
+        healed.expect("the engine does it");
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Which node is struck, for the choice must not matter: the name's own or another.
+const VICTIM: usize = 2;
+
+fn locker(nodes: &Containers) -> Locker {
+    Locker::quorum(nodes.ip_urls()).expect("good URLs")
+}
+
+/// The lock is renewed and nobody else gets it, while the node is struck and afterwards.
+async fn a_held_lock_survives(fault: Fault) {
+    let Some(nodes) = containers::for_test(5).await else { return };
+    let (ours, other) = (locker(&nodes), locker(&nodes));
+    let lease = Duration::from_secs(2);
+    let guard = within("a free lock", ours.lock("x").lease(lease)).await.expect("free");
+    fault.strike(&nodes[VICTIM]).await;
+    stays_held(&guard, &other, lease * 2).await;
+    fault.heal(&nodes[VICTIM]).await;
+    stays_held(&guard, &other, lease).await;
+
+    let fence = guard.fence();
+    guard.unlock().await.expect("unlocked");
+    let next = within("a free lock", other.lock("x").lease(lease)).await.expect("free");
+    assert!(next.fence() > fence);
+}
+
+async fn stays_held(guard: &Guard, other: &Locker, time: Duration) {
+    let watch = Stopwatch::start();
+    while watch.elapsed() < time {
+        let taken = within("an answer", other.try_lock("x")).await.expect("four nodes answer");
+        assert!(taken.is_none(), "two holders: {guard:?} and {taken:?}");
+        guard.check().expect("renewed by four nodes");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Lockers that contend go on, at any moment of an acquisition; and who waits is woken.
+async fn acquiring_goes_on(fault: Fault) {
+    let Some(nodes) = containers::for_test(5).await else { return };
+    let guard = locker(&nodes).lock("waited for").lease(LONG).await.expect("free");
+    let waiting = locker(&nodes);
+    let waiter = tokio::spawn(async move { waiting.lock("waited for").lease(LONG).await });
+
+    let contest = Contest::start(&nodes, 3);
+    contest.awaits_rounds(20).await;
+    fault.strike(&nodes[VICTIM]).await;
+    contest.awaits_rounds(20).await;
+    assert!(!waiter.is_finished(), "two holders");
+    guard.unlock().await.expect("unlocked");
+    let guard = within("woken", waiter).await.expect("no panic").expect("free");
+    fault.heal(&nodes[VICTIM]).await;
+    contest.awaits_rounds(20).await;
+    contest.end().await;
+    guard.unlock().await.expect("unlocked");
+}
+
+/// Lockers that take the same lock in turns until told to end.
+struct Contest {
+    rounds: Arc<AtomicUsize>,
+    over: Arc<AtomicBool>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Contest {
+    fn start(nodes: &Containers, lockers: usize) -> Self {
+        let inside = Arc::new(AtomicBool::new(false));
+        let (rounds, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let tasks = (0..lockers).map(|_| {
+            let (inside, rounds, over) = (inside.clone(), rounds.clone(), over.clone());
+            let locker = locker(nodes);
+            tokio::spawn(async move {
+                while !over.load(Ordering::SeqCst) {
+                    let guard = within("its turn", locker.lock("x").lease(LONG)).await;
+                    let guard = guard.expect("four nodes answer");
+                    assert!(!inside.swap(true, Ordering::SeqCst), "two holders");
+                    tokio::task::yield_now().await;
+                    inside.store(false, Ordering::SeqCst);
+                    guard.unlock().await.expect("unlocked");
+                    rounds.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        });
+        let tasks = tasks.collect();
+        Self { rounds, over, tasks }
+    }
+
+    /// So many more turns, from now on.
+    async fn awaits_rounds(&self, more: usize) {
+        let enough = self.rounds.load(Ordering::SeqCst) + more;
+        eventually("more turns", async || {
+            assert!(!self.tasks.iter().any(|task| task.is_finished()), "a locker failed");
+            (self.rounds.load(Ordering::SeqCst) >= enough).then_some(())
+        })
+        .await;
+    }
+
+    async fn end(self) {
+        self.over.store(true, Ordering::SeqCst);
+        for task in self.tasks {
+            within("the end", task).await.expect("no overlap");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_lock_survives_a_paused_node() {
+    a_held_lock_survives(Fault::Paused).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_lock_survives_a_killed_node() {
+    a_held_lock_survives(Fault::Killed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_lock_survives_a_node_that_restarts_empty() {
+    a_held_lock_survives(Fault::RestartedEmpty).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_lock_survives_a_partitioned_node() {
+    a_held_lock_survives(Fault::Disconnected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acquiring_goes_on_when_a_node_is_paused() {
+    acquiring_goes_on(Fault::Paused).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acquiring_goes_on_when_a_node_is_killed() {
+    acquiring_goes_on(Fault::Killed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acquiring_goes_on_when_a_node_restarts_empty() {
+    acquiring_goes_on(Fault::RestartedEmpty).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acquiring_goes_on_when_a_node_is_partitioned() {
+    acquiring_goes_on(Fault::Disconnected).await;
+}
+
+/// No majority: nobody can lock, which is said at once and with names; who holds is told in time;
+/// and it all goes on when the majority is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_of_five_gone_is_reported_by_name_and_heals() {
+    let Some(nodes) = containers::for_test(5).await else { return };
+    let (ours, other) = (locker(&nodes), locker(&nodes));
+    let lease = Duration::from_secs(2);
+    let held = within("a free lock", ours.lock("x").lease(lease)).await.expect("free");
+    let faults = [(1, Fault::Paused), (2, Fault::Killed), (4, Fault::Disconnected)];
+    for (node, fault) in faults {
+        fault.strike(&nodes[node]).await;
+    }
+
+    for locker in [&ours, &other, &locker(&nodes)] {
+        for name in ["y", "z"] {
+            let watch = Stopwatch::start();
+            let error = within("an answer", locker.lock(name)).await.expect_err("two of five");
+            // Dialling (1 s) and answering (500 ms) once each, and room for a loaded machine.
+            assert!(watch.elapsed() < Duration::from_secs(5), "{:?}", watch.elapsed());
+            assert_names(&error, faults.map(|(node, _)| nodes[node].ip_url()));
+        }
+    }
+    let lost = within("the end of its window", held.lost()).await;
+    assert_eq!(lost.why, quorumlock::Loss::WindowShut);
+
+    for (node, fault) in faults {
+        fault.heal(&nodes[node]).await;
+    }
+    for locker in [&ours, &other] {
+        let next = eventually("locking resumes", async || locker.lock("x").await.ok()).await;
+        assert!(next.fence() > held.fence());
+        next.unlock().await.expect("unlocked");
+    }
+}
+
+/// Each of `urls` is named, and nobody else but who had no time to answer.
+fn assert_names(error: &Error, urls: [String; 3]) {
+    let Error::Unreachable(unreachable) = error else { panic!("{error:?}") };
+    assert_eq!(unreachable.needed, 3);
+    for url in &urls {
+        assert!(unreachable.nodes.iter().any(|node| node.node == *url), "{error}");
+        assert!(error.to_string().contains(url), "{error}");
+    }
+    for other in unreachable.nodes.iter().filter(|node| !urls.contains(&node.node)) {
+        assert!(other.what.contains("had not answered"), "{error}");
+    }
+}

@@ -1,0 +1,148 @@
+//! The SQL of docs/FENCING.md, run on a real database: taken from the page itself.
+
+use std::path::PathBuf;
+
+use quorumlock::Fence;
+use quorumlock::fencing::Stale;
+use quorumlock_tests::PATIENCE;
+use rusqlite::{Row, Transaction};
+use tempfile::TempDir;
+
+use crate::page;
+
+const ID: &str = "account/7";
+
+fn schema() -> &'static str {
+    page::block("sql", 0)
+}
+
+/// Three statements: the row, the claim, the reading.
+fn claim() -> [&'static str; 3] {
+    let statements = page::block("sql", 1).trim().trim_end_matches(';').split(';');
+    statements.collect::<Vec<_>>().try_into().expect("three statements")
+}
+
+pub(crate) fn write() -> &'static str {
+    page::block("sql", 2)
+}
+
+/// A database in a file, for several connections.
+pub(crate) struct Database {
+    file: PathBuf,
+    _dir: TempDir,
+}
+
+impl Database {
+    pub(crate) fn empty() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let database = Self { file: dir.path().join("accounts"), _dir: dir };
+        database.connect().0.execute(schema(), []).expect("the schema");
+        database
+    }
+
+    pub(crate) fn with(balance: i64) -> Self {
+        let database = Self::empty();
+        let row = "INSERT INTO account (id, balance) VALUES (?1, ?2)";
+        database.connect().0.execute(row, (ID, balance)).expect("a row");
+        database
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        let connection = rusqlite::Connection::open(&self.file).expect("a database");
+        connection.busy_timeout(PATIENCE).expect("set");
+        // Nobody pulls the plug here; waiting for the disk would only make the tests slow.
+        connection.pragma_update(None, "synchronous", "off").expect("set");
+        Connection(connection)
+    }
+}
+
+/// What one holder does: each call is one transaction.
+pub(crate) struct Connection(rusqlite::Connection);
+
+impl Connection {
+    pub(crate) fn claim(&mut self, token: Fence) -> Result<i64, Stale> {
+        let transaction = self.0.transaction().expect("begun");
+        let [row, claim, read] = claim();
+        change(&transaction, row, token, 0);
+        if change(&transaction, claim, token, 0) == 0 {
+            return Err(stale(&transaction, token)); // rolls back
+        }
+        let balance = transaction.query_row(read, &[(":id", ID)], |row| row.get(0)).expect("a row");
+        transaction.commit().expect("committed");
+        Ok(balance)
+    }
+
+    pub(crate) fn write(&mut self, write: &str, token: Fence, new: i64) -> Result<(), Stale> {
+        let transaction = self.0.transaction().expect("begun");
+        if change(&transaction, write, token, new) == 0 {
+            return Err(stale(&transaction, token)); // rolls back
+        }
+        transaction.commit().expect("committed");
+        Ok(())
+    }
+
+    pub(crate) fn peek(&self) -> i64 {
+        let read = "SELECT balance FROM account WHERE id = ?1";
+        self.0.query_row(read, [ID], |row| row.get(0)).expect("a row")
+    }
+}
+
+/// How many rows a statement changed; it takes what it names of `:id`, `:token` and `:balance`.
+fn change(transaction: &Transaction<'_>, statement: &str, token: Fence, balance: i64) -> usize {
+    let mut statement = transaction.prepare(statement).expect("good SQL");
+    let id = rusqlite::types::Value::from(ID.to_owned());
+    for (name, value) in
+        [(":id", id), (":token", number(token).into()), (":balance", balance.into())]
+    {
+        if let Some(at) = statement.parameter_index(name).expect("no zero byte") {
+            statement.raw_bind_parameter(at, value).expect("bound");
+        }
+    }
+    statement.raw_execute().expect("run")
+}
+
+fn stale(transaction: &Transaction<'_>, given: Fence) -> Stale {
+    let fence = |row: &Row<'_>| row.get::<_, i64>(0);
+    let seen = transaction.query_row("SELECT fence FROM account WHERE id = ?1", [ID], fence);
+    let seen = seen.expect("a row").try_into().expect("a token");
+    Stale::new(Fence::new(seen), given)
+}
+
+fn number(token: Fence) -> i64 {
+    token.get().try_into().expect("microseconds since 1970 fit into 63 bits")
+}
+
+#[test]
+fn a_claim_of_a_missing_row_makes_it() {
+    let database = Database::empty();
+    let (mut slow, mut quick) = (database.connect(), database.connect());
+    assert_eq!(quick.claim(Fence::new(34)), Ok(0));
+    let stale = Stale::new(Fence::new(34), Fence::new(33));
+    assert_eq!(slow.claim(Fence::new(33)), Err(stale), "although it had seen no row");
+    assert_eq!(quick.claim(Fence::new(34)), Ok(0), "the same holder again");
+}
+
+#[test]
+fn a_write_without_a_claim_is_refused() {
+    let database = Database::with(100);
+    let mut holder = database.connect();
+    let unclaimed = Stale::new(Fence::NONE, Fence::new(34));
+    assert_eq!(holder.write(write(), Fence::new(34), 150), Err(unclaimed));
+    assert_eq!(holder.claim(Fence::new(34)), Ok(100));
+    assert_eq!(holder.write(write(), Fence::new(34), 150), Ok(()));
+    assert_eq!(holder.peek(), 150);
+}
+
+#[test]
+fn a_refused_claim_and_an_unfinished_one_change_nothing() {
+    let database = Database::with(100);
+    let (mut one, mut other) = (database.connect(), database.connect());
+    assert_eq!(one.claim(Fence::new(34)), Ok(100));
+    assert!(other.claim(Fence::new(33)).is_err());
+    assert_eq!(one.write(write(), Fence::new(34), 150), Ok(()));
+
+    let unfinished = other.0.transaction().expect("begun");
+    assert_eq!(change(&unfinished, claim()[1], Fence::new(35), 0), 1);
+    drop(unfinished); // rolls back
+    assert_eq!(one.write(write(), Fence::new(34), 151), Ok(()), "35 has not claimed");
+}

@@ -1,0 +1,104 @@
+//! Every promise on every topology, with both wires. The promises stand in `src/promises/`.
+
+use quorumlock::Wire;
+use quorumlock_tests::{Bed, Topology};
+
+fn bed(topology: Topology, wire: Wire) -> Option<Bed> {
+    Bed::start(topology, wire, env!("CARGO_BIN_EXE_quorumlock-tests-worker"))
+}
+
+/// One list for all beds: whatever is added to it holds everywhere.
+macro_rules! all_promises {
+    ($topology:ident, $wire:ident) => {
+        all_promises! { $topology, $wire, asynchronous:
+            cancel::a_dropped_wait_for_loss_leaves_the_guard_alone,
+            cancel::a_lock_future_dropped_anywhere_leaves_nothing_behind,
+            cancel::a_re_entry_dropped_anywhere_leaves_the_outer_hold,
+            cancel::a_run_future_dropped_anywhere_releases,
+            cancel::a_waiter_dropped_anywhere_leaves_nothing_behind,
+            cancel::an_unlock_future_dropped_anywhere_still_releases,
+            exclusion::a_number_counted_by_four_processes_is_exact,
+            exclusion::run_locks_works_and_releases,
+            exclusion::two_locks_exclude_each_other,
+            fencing::tokens_rise_over_a_thousand_handovers,
+            fencing::tokens_rise_whatever_ends_a_hold,
+            keeping::a_blocked_runtime_loses_no_lock,
+            keeping::a_hold_limit_ends_the_lease_without_renewal,
+            keeping::a_long_hold_is_renewed_up_to_its_limit,
+            loss::a_deleted_key_is_missed_at_the_next_renewal,
+            loss::a_holder_is_told_before_another_may_win,
+            loss::a_paused_holder_is_told_when_it_wakes,
+            loss::work_is_dropped_by_the_end_of_the_window,
+            loss::work_that_ends_in_time_gives_its_result,
+            reentry::a_dropped_inner_guard_leaves_the_outer_one_its_lock,
+            reentry::an_owner_enters_again_and_its_last_guard_releases,
+            reentry::an_owner_whose_lock_was_lost_is_told_so_and_enters_no_new_one,
+            reentry::tasks_of_one_owner_share_its_lease,
+            reentry::without_its_owner_nobody_enters_again,
+            release::a_dropped_guard_is_released,
+            release::a_forced_unlock_frees_the_holders_own_process_when_it_gives_back,
+            release::a_forced_unlock_frees_and_its_holder_learns_of_it,
+            release::a_guard_dropped_with_its_locker_is_released,
+            release::close_waits_for_posted_releases,
+            release::only_the_holder_releases,
+            release::questions_are_answered,
+            waiting::a_release_wakes_a_waiter_of_another_process,
+            waiting::a_release_wakes_a_waiter_of_the_same_process,
+            waiting::a_wait_ends_at_its_bound_and_not_before,
+            waiting::a_wait_of_nothing_still_takes_a_free_lock,
+            waiting::a_waiter_gets_in_when_the_holder_dies,
+            waiting::every_waiter_gets_its_turn,
+        }
+        all_promises! { $topology, $wire, threads:
+            blocking::a_blocking_hold_is_renewed_between_calls,
+            blocking::a_blocking_lock_excludes_an_async_one,
+            blocking::a_blocking_owner_enters_again_and_a_limit_ends_its_hold,
+            blocking::a_blocking_wait_ends_at_its_bound_or_by_a_release,
+            blocking::blocking_calls_work_inside_a_runtime,
+            blocking::blocking_locks_exclude_each_other,
+            runtimes::a_guard_outlives_its_runtime,
+            runtimes::a_locker_outlives_its_runtime,
+            runtimes::an_unlock_before_the_end_of_the_runtime_reaches_every_node,
+        }
+    };
+    ($topology:ident, $wire:ident, asynchronous: $($room:ident::$promise:ident,)*) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $promise() {
+            if let Some(bed) = super::bed(Topology::$topology, Wire::$wire) {
+                quorumlock_tests::promises::$room::$promise(&bed).await;
+            }
+        }
+    )* };
+    ($topology:ident, $wire:ident, threads: $($room:ident::$promise:ident,)*) => { $(
+        #[test]
+        fn $promise() {
+            if let Some(bed) = super::bed(Topology::$topology, Wire::$wire) {
+                quorumlock_tests::promises::$room::$promise(&bed);
+            }
+        }
+    )* };
+}
+
+macro_rules! beds {
+    ($($bed:ident: $topology:ident, $wire:ident;)*) => { $(
+        mod $bed {
+            use quorumlock::Wire;
+            use quorumlock_tests::Topology;
+
+            all_promises!($topology, $wire);
+        }
+    )* };
+}
+
+beds! {
+    single_redisson: Single, Redisson;
+    single_redlock: Single, Redlock;
+    quorum_of_3_redisson: QuorumOf3, Redisson;
+    quorum_of_3_redlock: QuorumOf3, Redlock;
+    quorum_of_5_redisson: QuorumOf5, Redisson;
+    quorum_of_5_redlock: QuorumOf5, Redlock;
+    quorum_of_5_two_down_redisson: QuorumOf5TwoDown, Redisson;
+    quorum_of_5_two_down_redlock: QuorumOf5TwoDown, Redlock;
+    strict_quorum_of_3_redisson: StrictQuorumOf3, Redisson;
+    strict_quorum_of_3_redlock: StrictQuorumOf3, Redlock;
+}

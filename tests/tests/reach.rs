@@ -1,0 +1,237 @@
+//! How nodes are reached, and what is said when they are not.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use quorumlock::{Error, Locker, NodeReport, Wire};
+use quorumlock_lab::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
+use quorumlock_tests::{Plain, Stopwatch, skipped, within};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Locks, looks, and unlocks, as `url` says.
+async fn works(locker: &Locker) {
+    let guard = within("a free lock", locker.lock("x").lease(LONG)).await.expect("free");
+    assert!(locker.is_locked("x").await.expect("an answer"));
+    guard.unlock().await.expect("unlocked");
+    assert!(!locker.is_locked("x").await.expect("an answer"));
+}
+
+fn what_each_did(error: &Error) -> &[NodeReport] {
+    let Error::Unreachable(unreachable) = error else { panic!("{error:?}") };
+    &unreachable.nodes
+}
+
+#[tokio::test]
+async fn a_password_with_odd_characters_opens_the_door() {
+    let options = ServerOptions { password: Some("p@ss/w:rd%".into()), ..Default::default() };
+    let Some(servers) = servers::for_test(1, &options) else { return };
+    works(&Locker::single(servers[0].url()).expect("a good URL")).await;
+
+    let address = servers[0].addr().expect("ours");
+    for stranger in [format!("redis://{address}"), format!("redis://:wrong@{address}")] {
+        let locker = Locker::single(&stranger).expect("a good URL");
+        let error = within("an answer", locker.lock("x")).await.expect_err("not let in");
+        let said = &what_each_did(&error)[0];
+        assert_eq!(said.node, format!("redis://{address}"));
+        let reason = ["NOAUTH", "WRONGPASS"].iter().any(|word| said.what.contains(word));
+        assert!(reason, "the server's own reason: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let plain = Plain::to(servers[0].url()).await;
+    // Round the scripts, and inside them.
+    let outside = "+info +client|setname +script|load +evalsha +subscribe +unsubscribe";
+    let inside = "+del +exists +get +hexists +hget +hgetall +hset +incr +pexpire +pttl +publish \
+                  +set +time +type";
+    let user = ["ACL", "SETUSER", "locker", "reset", "on", ">secret", "~*", "&*", "-@all"];
+    let rights = outside.split(' ').chain(inside.split(' '));
+    let rights = user.into_iter().chain(rights).collect::<Vec<_>>();
+    plain.ask::<String>(&rights).await;
+    let address = servers[0].addr().expect("ours");
+    for wire in [Wire::Redisson, Wire::Redlock] {
+        let url = format!("redis://locker:secret@{address}");
+        let locker = Locker::builder().wire(wire).single(&url).expect("a good URL");
+        works(&locker).await;
+        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        let other = Locker::builder().wire(wire).single(servers[0].url()).expect("a good URL");
+        let waiter = tokio::spawn(async move { other.lock("x").await });
+        drop(guard);
+        let guard = within("woken", waiter).await.expect("no panic").expect("free");
+        guard.unlock().await.expect("unlocked");
+    }
+}
+
+#[tokio::test]
+async fn a_user_without_rights_is_told_which_command_was_refused() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let plain = Plain::to(servers[0].url()).await;
+    let rights =
+        ["ACL", "SETUSER", "reader", "reset", "on", ">secret", "~*", "&*", "+@all", "-evalsha"];
+    plain.ask::<String>(&rights).await;
+    let url = format!("redis://reader:secret@{}", servers[0].addr().expect("ours"));
+    let locker = Locker::single(&url).expect("a good URL");
+    let error = within("an answer", locker.lock("x")).await.expect_err("not allowed");
+    let said = &what_each_did(&error)[0].what;
+    assert!(said.contains("NOPERM") && said.contains("evalsha"), "{error}");
+}
+
+#[tokio::test]
+async fn the_database_of_the_url_has_the_keys() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let url = format!("{}/3", servers[0].url());
+    let locker = Locker::single(&url).expect("a good URL");
+    let guard = locker.lock("x").lease(LONG).await.expect("free");
+    assert!(Plain::to(&url).await.exists("x").await);
+    assert!(!Plain::to(servers[0].url()).await.exists("x").await);
+    let elsewhere = Locker::single(servers[0].url()).expect("a good URL");
+    assert!(elsewhere.try_lock("x").await.expect("an answer").is_some(), "another database");
+    guard.unlock().await.expect("unlocked");
+    works(&locker).await;
+}
+
+#[tokio::test]
+async fn a_unix_socket_works_as_well() {
+    let options = ServerOptions { unix_socket: true, ..Default::default() };
+    let Some(servers) = servers::for_test(1, &options) else { return };
+    let socket = servers[0].socket().expect("asked for");
+    let locker = Locker::single(format!("unix://{}", socket.display())).expect("a good URL");
+    works(&locker).await;
+    let guard = locker.lock("x").lease(LONG).await.expect("free");
+    let other = Locker::single(servers[0].url()).expect("a good URL");
+    assert!(other.try_lock("x").await.expect("an answer").is_none(), "the same server");
+    drop(guard);
+    drop(within("a free lock", other.lock("x")).await.expect("free"));
+}
+
+#[tokio::test]
+async fn tls_is_spoken_and_the_server_is_verified() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(tls) = certificates(dir.path()) else { return };
+    // Says so if there is no server at all.
+    let Some(_) = servers::for_test(0, &ServerOptions::default()) else { return };
+    let source = Source::discover().expect("just now");
+    let ca = std::fs::read(&tls.ca).expect("read");
+    let options = ServerOptions { tls: Some(tls), ..Default::default() };
+    let servers = match Servers::start_with(&source, 1, &options) {
+        Ok(servers) => servers,
+        // It does not know the options, or says what it lacks.
+        Err(StartError::NotReady { log, .. }) if log.to_lowercase().contains("tls") => {
+            return skipped("this server program was built without TLS");
+        }
+        Err(StartError::OptionsForUrls) => return skipped("servers given by URL have no TLS"),
+        Err(error) => panic!("{error}"),
+    };
+    let url = servers[0].url();
+    assert!(url.starts_with("rediss://"), "{url}");
+    works(&Locker::builder().tls_ca(&ca).single(url).expect("a good URL")).await;
+
+    // Without our authority the server is a stranger.
+    let distrustful = Locker::single(url).expect("a good URL");
+    let error = within("an answer", distrustful.lock("x")).await.expect_err("not verified");
+    let said = &what_each_did(&error)[0];
+    assert_eq!(said.node, url);
+    assert!(said.what.contains("certificate"), "{error}");
+}
+
+/// An authority and a server certificate that it signed.
+fn certificates(dir: &Path) -> Option<TlsFiles> {
+    let openssl = |line: &str| {
+        let output = Command::new("openssl").current_dir(dir).args(line.split(' ')).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    let authority = format!("req -x509 {key} -subj /CN=authority -keyout ca.key -out ca.pem");
+    let server = format!(
+        "req -x509 {key} -subj /CN=server -addext basicConstraints=critical,CA:FALSE \
+         -addext subjectAltName=IP:127.0.0.1,DNS:localhost -CA ca.pem -CAkey ca.key \
+         -keyout server.key -out server.pem"
+    );
+    if !openssl(&authority) || !openssl(&server) {
+        skipped("no openssl (3.0 or later) to make certificates with");
+        return None;
+    }
+    let at = |file| dir.join(file);
+    Some(TlsFiles { ca: at("ca.pem"), cert: at("server.pem"), key: at("server.key") })
+}
+
+/// Addresses at which connections are refused.
+fn dead(nodes: usize) -> Vec<String> {
+    let ports = (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    // All at once, so that they differ; closed again when this returns.
+    let ports = ports.collect::<Vec<_>>();
+    ports.iter().map(|port| format!("redis://{}", port.local_addr().expect("bound"))).collect()
+}
+
+#[tokio::test]
+async fn dead_nodes_are_reported_each_by_name() {
+    for nodes in [1, 3, 5] {
+        let urls = dead(nodes);
+        let locker = match urls.as_slice() {
+            [url] => Locker::single(url),
+            urls => Locker::quorum(urls),
+        };
+        let locker = locker.expect("good URLs");
+        let watch = Stopwatch::start();
+        let error = within("an answer", locker.lock("x")).await.expect_err("nobody there");
+        // Refused connections need no timeout at all; this leaves time for a loaded machine.
+        assert!(watch.elapsed() < Duration::from_secs(5), "{:?}", watch.elapsed());
+        assert_reports(&error, &urls, nodes / 2 + 1);
+        assert!(what_each_did(&error).iter().all(|node| node.what.contains("refused")), "{error}");
+        let tried = within("an answer", locker.try_lock("x")).await.expect_err("nobody there");
+        assert_reports(&tried, &urls, nodes / 2 + 1);
+        let asked = within("an answer", locker.is_locked("x")).await.expect_err("nobody there");
+        assert_reports(&asked, &urls, nodes / 2 + 1);
+    }
+}
+
+/// Connections are taken, and nothing is ever said.
+#[tokio::test]
+async fn silent_nodes_are_reported_within_the_timeouts() {
+    let ports = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let urls =
+        ports.each_ref().map(|port| format!("redis://{}", port.local_addr().expect("bound")));
+    let timeout = Duration::from_millis(200);
+    let builder = || Locker::builder().answer_timeout(timeout).connect_timeout(timeout);
+    for (locker, nodes) in [(builder().single(&urls[0]), 1), (builder().quorum(&urls), 3)] {
+        let locker = locker.expect("good URLs");
+        let watch = Stopwatch::start();
+        let error = within("an answer", locker.lock("x")).await.expect_err("silence");
+        assert!(watch.elapsed() < Duration::from_secs(5), "{:?}", watch.elapsed());
+        assert_reports(&error, &urls[..nodes], nodes / 2 + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_minority_of_dead_nodes_is_no_obstacle_and_a_majority_is_named() {
+    let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
+    let mut urls = servers.urls();
+    urls.extend(dead(2));
+    works(&Locker::quorum(&urls).expect("good URLs")).await;
+
+    servers[0].kill().expect("ours");
+    let error = Locker::quorum(&urls).expect("good URLs").lock("x").await.expect_err("two of five");
+    let gone = [urls[0].clone(), urls[3].clone(), urls[4].clone()];
+    assert_reports(&error, &gone, 3);
+    for url in &gone {
+        assert!(error.to_string().contains(url.as_str()), "{error}");
+    }
+    servers[0].restart_empty().expect("ours");
+    works(&Locker::quorum(&urls).expect("good URLs")).await;
+}
+
+/// Each of `urls` is named, and nobody else but who had no time to answer.
+fn assert_reports(error: &Error, urls: &[String], needed: usize) {
+    let Error::Unreachable(unreachable) = error else { panic!("{error:?}") };
+    assert_eq!(unreachable.needed, needed, "{error}");
+    let named = |url: &String| unreachable.nodes.iter().filter(|node| node.node == *url).count();
+    assert!(urls.iter().all(|url| named(url) == 1), "{error}");
+    for other in unreachable.nodes.iter().filter(|node| !urls.contains(&node.node)) {
+        assert!(other.what.contains("had not answered"), "{error}");
+    }
+}

@@ -1,0 +1,149 @@
+//! A Redisson process against ours, and keys that are no locks of this wire at all.
+
+use std::time::Duration;
+
+use quorumlock::{ConfigError, Error, Locker, Wire};
+use quorumlock_tests::{eventually, within};
+
+use crate::stranger::Stranger;
+use crate::{LONG, Node, Quorum};
+
+const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
+
+#[tokio::test]
+async fn a_redisson_holder_excludes_us_and_its_release_wakes_us() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    let stranger = Stranger::new(&plain, 1);
+    assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
+    assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None, "twice");
+    assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
+    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    assert_eq!((holder.id.as_str(), holder.holds), (stranger.id.as_str(), 2));
+    let answer = locker.lock("invoice/7").wait(Duration::from_millis(100)).await;
+    let Err(Error::Busy(busy)) = answer else { panic!("{answer:?}") };
+    let remaining = busy.remaining.expect("the node said so");
+    assert!((60_000..=120_000).contains(&remaining.as_millis()), "{remaining:?}");
+
+    let waiter = tokio::spawn(async move { locker.lock("invoice/7").await });
+    awaits_listener(&plain).await;
+    assert_eq!(stranger.unlock("invoice/7").await, Some(false), "one hold is left");
+    assert_eq!(stranger.unlock("invoice/7").await, Some(true));
+    let guard = within("woken", waiter).await.expect("no panic").expect("free");
+    guard.unlock().await.expect("unlocked");
+}
+
+async fn awaits_listener(plain: &quorumlock_tests::Plain) {
+    eventually("our waiter listens", async || {
+        let (_, listeners) = plain.ask::<(String, usize)>(&["PUBSUB", "NUMSUB", CHANNEL]).await;
+        (listeners > 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn we_exclude_a_redisson_process_and_our_release_wakes_it() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    let stranger = Stranger::new(&plain, 1);
+    let guard = locker.lock("invoice/7").lease(LONG).await.expect("free");
+    let mut messages = plain.listen(CHANNEL).await;
+    let left = stranger.try_lock("invoice/7", 30_000).await.expect("refused");
+    assert!((30_000..=60_000).contains(&left), "it waits for our lease: {left}");
+    assert_eq!(stranger.unlock("invoice/7").await, None, "not its lock");
+    guard.check().expect("still held");
+
+    guard.unlock().await.expect("unlocked");
+    assert_eq!(messages.next().await, "0");
+    assert_eq!(stranger.try_lock("invoice/7", 30_000).await, None);
+}
+
+/// Deleted by force, or by hand: nobody counts down, but the channel says that it is free.
+#[tokio::test]
+async fn a_foreign_delete_with_its_message_wakes_us() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    plain.ask::<i64>(&["HSET", "invoice/7", "8743c9c0-0795-4907-87fd-6c719a6b4586:44", "1"]).await;
+    plain.ask::<i64>(&["PEXPIRE", "invoice/7", "120000"]).await;
+    let waiter = tokio::spawn(async move { locker.lock("invoice/7").await });
+    awaits_listener(&plain).await;
+    assert!(!waiter.is_finished());
+    plain.ask::<i64>(&["DEL", "invoice/7"]).await;
+    plain.ask::<i64>(&["PUBLISH", CHANNEL, "0"]).await;
+    drop(within("woken", waiter).await.expect("no panic").expect("free"));
+}
+
+/// A message is advice: one that is not true, or that makes no sense, gives the lock to nobody.
+#[tokio::test]
+async fn a_message_alone_frees_nothing() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    let stranger = Stranger::new(&plain, 1);
+    assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
+    let waiting = locker.lock("invoice/7").wait(Duration::from_millis(300));
+    let waiter = tokio::spawn(waiting.into_future());
+    awaits_listener(&plain).await;
+    for nonsense in ["0", "1", "", "free!"] {
+        plain.ask::<i64>(&["PUBLISH", CHANNEL, nonsense]).await;
+    }
+    let answer = within("its bound", waiter).await.expect("no panic");
+    assert!(matches!(answer, Err(Error::Busy(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_name_in_the_other_format_is_an_error_and_not_a_wait() {
+    for (ours, theirs) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
+        let Some(node) = Node::start(ours).await else { return };
+        let locker = node.locker.clone();
+        let other =
+            Locker::builder().wire(theirs).single(node.server[0].url()).expect("a good URL");
+        let guard = other.lock("invoice/7").lease(LONG).await.expect("free");
+        assert_other_wire(
+            within("an answer", locker.lock("invoice/7")).await,
+            node.server[0].url(),
+        );
+        let tried = within("an answer", locker.try_lock("invoice/7")).await;
+        assert_other_wire(tried, node.server[0].url());
+        guard.check().expect("still held");
+        guard.unlock().await.expect("it did not touch the lock");
+        drop(within("free again", locker.lock("invoice/7")).await.expect("free"));
+    }
+}
+
+#[tokio::test]
+async fn a_quorum_says_so_too_and_leaves_nothing_behind() {
+    for (ours, theirs) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
+        let Some(quorum) = Quorum::start(3, ours).await else { return };
+        let (locker, plain) = quorum.clients();
+        let other =
+            Locker::builder().wire(theirs).quorum(quorum.servers.urls()).expect("good URLs");
+        let guard = other.lock("invoice/7").lease(LONG).await.expect("free");
+        let answer = within("an answer", locker.lock("invoice/7")).await;
+        assert!(matches!(answer, Err(Error::Config(ConfigError::OtherWire { .. }))), "{answer:?}");
+        guard.unlock().await.expect("unlocked");
+        for node in plain {
+            eventually("free", async || (!node.exists("invoice/7").await).then_some(())).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_lock_at_all_is_an_error() {
+    for wire in [Wire::Redisson, Wire::Redlock] {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        plain.ask::<i64>(&["SADD", "invoice/7", "a member"]).await;
+        assert_other_wire(
+            within("an answer", locker.lock("invoice/7")).await,
+            node.server[0].url(),
+        );
+        assert_eq!(plain.ask::<Vec<String>>(&["SMEMBERS", "invoice/7"]).await, ["a member"]);
+    }
+}
+
+fn assert_other_wire<T: std::fmt::Debug>(answer: Result<T, Error>, url: &str) {
+    let Err(Error::Config(ConfigError::OtherWire { name, node })) = answer else {
+        panic!("{answer:?}")
+    };
+    assert_eq!((name.as_str(), node.as_str()), ("invoice/7", url));
+}

@@ -1,0 +1,151 @@
+//! What both wires share: the fencing counter, the channel, the rule for braces, all nodes alike.
+
+use quorumlock::{Locker, Wire};
+use quorumlock_tests::{Plain, within};
+
+use crate::{LONG, Node, Quorum};
+
+/// A name that contains a brace anywhere gets none around it.
+const NAMES: [(&str, &str); 5] = [
+    ("invoice/7", "{invoice/7}"),
+    ("{invoice}/7", "{invoice}/7"),
+    ("invoice/{7}", "invoice/{7}"),
+    ("invoice{7", "invoice{7"),
+    ("invoice}7", "{invoice}7}"),
+];
+
+#[tokio::test]
+async fn the_fencing_counter_of_a_redisson_lock_has_redissons_key() {
+    counters(Wire::Redisson).await;
+}
+
+#[tokio::test]
+async fn the_fencing_counter_of_a_redlock_lock_has_redissons_key() {
+    counters(Wire::Redlock).await;
+}
+
+/// So that the old holder's token is behind even before the next one has its own.
+#[tokio::test]
+async fn a_forced_unlock_raises_the_counter() {
+    for wire in [Wire::Redisson, Wire::Redlock] {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        assert!(locker.force_unlock("x").await.expect("an answer"));
+        let stored = plain.ask::<u64>(&["GET", "redisson_lock_token:{x}"]).await;
+        assert!(stored > guard.fence().get(), "{stored} after {}", guard.fence());
+    }
+}
+
+async fn counters(wire: Wire) {
+    let Some(node) = Node::start(wire).await else { return };
+    let (locker, plain) = node.clients();
+    for (name, tagged) in NAMES {
+        let counter = format!("redisson_lock_token:{tagged}");
+        assert!(!plain.exists(&counter).await);
+        let guard = locker.lock(name).lease(LONG).await.expect("free");
+        let stored = plain.ask::<String>(&["GET", &counter]).await;
+        assert_eq!(stored, guard.fence().to_string(), "plain decimal, for {name}");
+        guard.unlock().await.expect("unlocked");
+        assert!(plain.exists(&counter).await, "the counter outlives the lock");
+        assert!(plain.pttl(&counter).await > 0, "but not for ever");
+        let next = locker.lock(name).lease(LONG).await.expect("free");
+        let stored = plain.ask::<u64>(&["GET", &counter]).await;
+        assert_eq!(stored, next.fence().get());
+        next.unlock().await.expect("unlocked");
+    }
+    let keys = plain.ask::<usize>(&["DBSIZE"]).await;
+    assert_eq!(keys, NAMES.len(), "a counter per name and nothing else, the locks are released");
+}
+
+#[tokio::test]
+async fn the_release_of_a_redisson_lock_is_published_once_as_0() {
+    releases(Wire::Redisson).await;
+}
+
+#[tokio::test]
+async fn the_release_of_a_redlock_lock_is_published_once_as_0() {
+    releases(Wire::Redlock).await;
+}
+
+async fn releases(wire: Wire) {
+    let Some(node) = Node::start(wire).await else { return };
+    let (locker, plain) = node.clients();
+    for (name, tagged) in NAMES {
+        let channel = format!("redisson_lock__channel:{tagged}");
+        let mut messages = plain.listen(&channel).await;
+        locker.lock(name).lease(LONG).await.expect("free").unlock().await.expect("unlocked");
+        assert_eq!(messages.next().await, "0", "on {channel}");
+
+        let forced = locker.lock(name).lease(LONG).await.expect("free");
+        assert!(locker.force_unlock(name).await.expect("an answer"));
+        assert_eq!(messages.next().await, "0", "forced, on {channel}");
+        // Neither acquisitions nor releases of what is lost say anything.
+        drop(forced);
+        drop(locker.lock(name).lease(LONG).await.expect("free"));
+        assert_eq!(messages.next().await, "0", "dropped, on {channel}");
+        plain.ask::<i64>(&["PUBLISH", &channel, "the end"]).await;
+        assert_eq!(messages.next().await, "the end");
+    }
+}
+
+#[tokio::test]
+async fn renewal_and_expiry_publish_nothing() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    let channel = "redisson_lock__channel:{invoice/7}";
+    let mut messages = plain.listen(channel).await;
+    let limit = std::time::Duration::from_millis(600);
+    let guard = locker.lock("invoice/7").lease(limit / 3).hold_at_most(limit).await.expect("free");
+    within("its end", guard.lost()).await;
+    quorumlock_tests::eventually("expired", async || {
+        (!plain.exists("invoice/7").await).then_some(())
+    })
+    .await;
+    plain.ask::<i64>(&["PUBLISH", channel, "the end"]).await;
+    // The clean-up of an expired lease may say that it is free: true, if late.
+    let said = messages.next().await;
+    assert!(said == "the end" || said == "0", "{said}");
+}
+
+#[tokio::test]
+async fn a_quorum_writes_the_same_to_every_node() {
+    for wire in [Wire::Redisson, Wire::Redlock] {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        let guard = locker.lock("invoice/7").lease(LONG).await.expect("free");
+        let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+        for node in &plain {
+            // The slowest node's grant was not waited for.
+            let id = quorumlock_tests::eventually("granted", async || id_on(node).await).await;
+            assert_eq!(id, holder.id);
+            let token = node.ask::<u64>(&["GET", "redisson_lock_token:{invoice/7}"]).await;
+            assert_eq!(token, guard.fence().get(), "on {node:?}");
+        }
+        guard.unlock().await.expect("unlocked");
+    }
+}
+
+async fn id_on(node: &Plain) -> Option<String> {
+    match node.ask::<String>(&["TYPE", "invoice/7"]).await.as_str() {
+        "hash" => node.ask::<Vec<String>>(&["HKEYS", "invoice/7"]).await.into_iter().next(),
+        "string" => node.ask(&["GET", "invoice/7"]).await,
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn single_mode_speaks_redisson_and_quorum_mode_redlock_unless_told_otherwise() {
+    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let (_, plain) = quorum.clients();
+    let single = Locker::single(quorum.servers[0].url()).expect("a good URL");
+    let _one = single.lock("one").lease(LONG).await.expect("free");
+    assert_eq!(plain[0].ask::<String>(&["TYPE", "one"]).await, "hash");
+    let quorum = Locker::quorum(quorum.servers.urls()).expect("good URLs");
+    let _many = quorum.lock("many").lease(LONG).await.expect("free");
+    for node in &plain {
+        let string =
+            async || (node.ask::<String>(&["TYPE", "many"]).await == "string").then_some(());
+        quorumlock_tests::eventually("granted", string).await;
+    }
+}

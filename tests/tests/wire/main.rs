@@ -1,0 +1,66 @@
+//! The wire formats, byte for byte, read and written by a plain client: docs/decisions/ says why
+//! these, and other libraries depend on them.
+
+mod foreign;
+mod keys;
+mod redisson;
+mod redlock;
+mod stranger;
+
+use std::time::Duration;
+
+use quorumlock::{Locker, Wire};
+use quorumlock_lab::servers::{self, ServerOptions, Servers};
+use quorumlock_tests::Plain;
+
+/// Nothing that is tested takes so long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// One server with a locker and a plain client.
+struct Node {
+    server: Servers,
+    locker: Locker,
+    plain: Plain,
+}
+
+impl Node {
+    /// `None` if there is no server here.
+    async fn start(wire: Wire) -> Option<Self> {
+        let server = servers::for_test(1, &ServerOptions::default())?;
+        let locker = Locker::builder().wire(wire).single(server[0].url()).expect("a good URL");
+        let plain = Plain::to(server[0].url()).await;
+        Some(Self { server, locker, plain })
+    }
+
+    fn clients(&self) -> (Locker, Plain) {
+        (self.locker.clone(), self.plain.clone())
+    }
+}
+
+/// The nodes of a quorum with a locker, and a plain client of each.
+struct Quorum {
+    servers: Servers,
+    locker: Locker,
+    plain: Vec<Plain>,
+}
+
+impl Quorum {
+    /// `None` if there is no server here.
+    async fn start(nodes: usize, wire: Wire) -> Option<Self> {
+        let servers = servers::for_test(nodes, &ServerOptions::default())?;
+        let locker = Locker::builder().wire(wire).quorum(servers.urls()).expect("good URLs");
+        let mut plain = Vec::new();
+        for url in servers.urls() {
+            plain.push(Plain::to(&url).await);
+        }
+        Some(Self { servers, locker, plain })
+    }
+
+    fn clients(&self) -> (Locker, Vec<Plain>) {
+        (self.locker.clone(), self.plain.clone())
+    }
+}
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
