@@ -1,8 +1,10 @@
-.PHONY: help demo test check fix
+.PHONY: help demo test check fix sim model
 
 help:
 	@echo "make demo    run both modes on servers of this machine and print the comparison (ARGS=...)"
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
+	@echo "make sim     20,000 seeds of the simulation (SEEDS=n), or one with its trace (SEED=n)"
+	@echo "make model   the full search of the models"
 	@echo "make check   format, lints, documentation, licences"
 	@echo "make fix     format, and apply what the lints suggest"
 
@@ -14,6 +16,12 @@ test: .cargo-is-there
 	scripts/get-server
 	scripts/build-test-image
 	cargo test --workspace --all-features
+
+sim: .cargo-is-there
+	cargo run --release --package quorumlock-lab --features sim --bin sim
+
+model: .cargo-is-there
+	cargo run --release --package quorumlock-model --bin model
 
 check: .cargo-is-there
 	cargo fmt --all --check

@@ -1,0 +1,127 @@
+//! Runs many seeds of the simulation, or one with its trace; or looks for the planted bugs.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use quorumlock_lab::sim::{Bug, Outcome, Tally, hunt, run, run_all};
+
+/// Whole fleets under simulated time, every fault decided by one seed.
+#[derive(Debug, Parser)]
+struct Args {
+    /// How many seeds to run.
+    #[arg(long, env = "SEEDS", default_value_t = 20_000)]
+    seeds: u64,
+    /// Replays one seed and prints the end of its trace.
+    #[arg(long, env = "SEED")]
+    seed: Option<u64>,
+    /// Where to begin.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Threads.
+    #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
+    jobs: usize,
+    /// Looks for each planted bug, in as many seeds as it takes, and prints the table.
+    #[arg(long)]
+    mutants: bool,
+    /// Plants this bug (by its name in the table); with --mutants: looks for this one only.
+    #[arg(long, value_parser = bug)]
+    bug: Option<Bug>,
+    /// With --seed: how many lines of the trace to print.
+    #[arg(long, default_value_t = 200)]
+    lines: usize,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match args.seed {
+        Some(seed) => replay(seed, &args),
+        None => all(&args),
+    }
+}
+
+fn replay(seed: u64, args: &Args) -> ExitCode {
+    let outcome = run(seed, args.bug, args.lines);
+    let mut text = format!("{}\n", outcome.plan);
+    for line in &outcome.trace {
+        text += line;
+        text.push('\n');
+    }
+    eprint!("{text}");
+    say(&format!("{outcome}; trace {:016x}", outcome.hash));
+    exit(outcome.violation.is_none())
+}
+
+fn all(args: &Args) -> ExitCode {
+    let tally = run_all(args.first, args.seeds, args.jobs);
+    for outcome in tally.violations.iter().take(20) {
+        say(&format!("{outcome}\n  replay: {}", command(outcome)));
+    }
+    for what in tally.never_seen() {
+        say(&format!("never seen: {}", what.what()));
+    }
+    for invariant in tally.unseen_breaks() {
+        say(&format!("blind: {invariant:?} never fell, though what it needs was broken"));
+    }
+    let caught = args.mutants.then(|| mutants(args));
+    let whole = caught.is_none_or(|(caught, planted)| caught == planted);
+    say(&summary(&tally, caught));
+    exit(tally.violations.is_empty() && tally.never_seen().is_empty() && whole)
+}
+
+/// How many were caught, of how many.
+fn mutants(args: &Args) -> (usize, usize) {
+    say("planted bug | caught by | seed | events | seeds tried");
+    let bugs = args.bug.map_or_else(|| Bug::ALL.to_vec(), |bug| vec![bug]);
+    let mut caught = 0;
+    for bug in bugs.iter().copied() {
+        match hunt(bug, args.first, args.seeds, args.jobs) {
+            Some(catch) => {
+                caught += 1;
+                let by = catch.outcome.violation.as_ref().map(|violation| violation.invariant());
+                let by = by.map(|by| format!("{by:?}")).unwrap_or_default();
+                let (seed, events) = (catch.outcome.seed, catch.outcome.events);
+                let what = bug.what();
+                say(&format!("{bug:?}: {what} | {by} | {seed} | {events} | {}", catch.tried));
+            }
+            None => say(&format!("{bug:?}: {} | SURVIVED | | | {}", bug.what(), args.seeds)),
+        }
+    }
+    (caught, bugs.len())
+}
+
+fn bug(name: &str) -> Result<Bug, String> {
+    let named = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name);
+    named.ok_or_else(|| format!("none of {:?}", Bug::ALL))
+}
+
+fn summary(tally: &Tally, caught: Option<(usize, usize)>) -> String {
+    let expected = tally.expected.iter().map(|(which, seeds)| format!("{which:?} {seeds}"));
+    let expected = expected.collect::<Vec<_>>().join(", ");
+    let caught = caught.map_or_else(
+        || "not looked for".to_owned(),
+        |(caught, planted)| format!("{caught} of {planted} caught"),
+    );
+    format!(
+        "sim: {} seeds, {} events, {} violations; with broken assumptions fell: {expected}; \
+         mutants: {caught}; sometimes not seen: {}",
+        tally.seeds,
+        tally.events,
+        tally.violations.len(),
+        tally.never_seen().len(),
+    )
+}
+
+fn command(outcome: &Outcome) -> String {
+    let seed = outcome.seed;
+    format!("cargo run --release -p quorumlock-lab --bin sim -- --seed {seed}")
+}
+
+// The one place that prints: this is a command.
+#[allow(clippy::print_stdout)]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+fn exit(well: bool) -> ExitCode {
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,188 @@
+//! What happens to a request at its node, and to what the node sends.
+
+use std::sync::Arc;
+
+use quorumlock_core::Name;
+
+use super::ask::{Ask, Reply};
+use super::invariants::leak;
+use super::mutants::Bug;
+use super::server::Did;
+use super::sometimes::Sometimes;
+use super::time::MS;
+use super::trace::Who;
+use super::world::{Arrival, Delivery, Event, State};
+
+impl State {
+    /// A request reaches its node.
+    pub(super) fn arrive(&mut self, arrival: Arrival) {
+        let node = arrival.link.node;
+        let (current, same_run) = self.leads_to(&arrival);
+        let server = &mut self.servers[node];
+        if server.run.down {
+            self.vanishes(&arrival);
+        } else if server.run.stopped {
+            server.run.backlog.push(arrival);
+        } else if !same_run {
+            // A new process answers data for an old connection by closing it.
+            self.vanishes(&arrival);
+            if current {
+                let link = arrival.link;
+                let delay = self.latency(link);
+                self.after(delay, Event::Broken(link, arrival.connection));
+            }
+        } else if !current && self.dice.chance(0.5) {
+            self.vanishes(&arrival);
+        } else {
+            self.execute(arrival, current);
+        }
+    }
+
+    fn execute(&mut self, arrival: Arrival, current: bool) {
+        let Arrival { link, connection, id, ask, copy } = arrival;
+        let (now, wire) = (self.now, self.plan.wire);
+        for term in ask.terms() {
+            if let Some(number) = self.ledger.of(term) {
+                let view = &mut self.ledger.attempts[number].nodes[link.node];
+                let late = view.last == "release" && matches!(&*ask, Ask::Acquire(..));
+                view.travelling -= 1;
+                view.last = ask.verb();
+                if late {
+                    self.see(Sometimes::ExecutedAfterRelease);
+                }
+            }
+        }
+        let Did { reply, freed } = self.servers[link.node].execute(&ask, link.client, wire, now);
+        self.said(link.node, &ask, &reply);
+        self.note_ask("done", link, &ask);
+        if let Some(name) = freed {
+            self.publish(link.node, &name);
+        }
+        for term in ask.terms() {
+            if let Some(number) = self.ledger.of(term) {
+                leak::check(self, link.node, number);
+            }
+        }
+        if copy || !current {
+            return;
+        }
+        if !self.healed && self.dice.chance(self.plan.odds.drop_reply) {
+            self.taint(&ask, link.node);
+            self.note_ask("lost reply", link, &ask);
+            return;
+        }
+        let at = self.answer_at(link);
+        self.at(at, Event::Answer(link, connection, id, reply));
+    }
+
+    /// Notes definite noes of the node itself, whatever becomes of its answer.
+    fn said(&mut self, node: usize, ask: &Ask, reply: &Reply) {
+        let no = |at: usize| match reply {
+            Reply::Renewed(held) => held.get(at) == Some(&false),
+            Reply::Raised(held) => !held,
+            _ => false,
+        };
+        for (at, term) in ask.terms().iter().enumerate() {
+            if no(at)
+                && let Some(number) = self.ledger.of(term)
+            {
+                self.ledger.attempts[number].nodes[node].said_no = true;
+            }
+        }
+    }
+
+    fn vanishes(&mut self, arrival: &Arrival) {
+        let node = arrival.link.node;
+        for term in arrival.ask.terms() {
+            if let Some(number) = self.ledger.of(term) {
+                let view = &mut self.ledger.attempts[number].nodes[node];
+                view.travelling -= 1;
+                view.tainted = true;
+            }
+        }
+    }
+
+    pub(super) fn travels(&mut self, ask: &Ask, node: usize) {
+        for term in ask.terms() {
+            if let Some(number) = self.ledger.of(term) {
+                self.ledger.attempts[number].nodes[node].travelling += 1;
+            }
+        }
+    }
+
+    pub(super) fn taint(&mut self, ask: &Ask, node: usize) {
+        for term in ask.terms() {
+            if let Some(number) = self.ledger.of(term) {
+                self.ledger.attempts[number].nodes[node].tainted = true;
+            }
+        }
+    }
+
+    /// Tells everybody who subscribes, at some time; a message may get lost.
+    pub(super) fn publish(&mut self, node: usize, name: &Name) {
+        let to: Vec<_> = self.servers[node]
+            .subscribed
+            .iter()
+            .filter(|(channel, _)| channel == name)
+            .map(|(_, client)| *client)
+            .collect();
+        for client in to {
+            if !self.healed && self.dice.chance(self.plan.odds.lost_message) {
+                continue;
+            }
+            let delay = self.ear_latency(client, node);
+            self.after(delay, Event::Message(client, node, name.clone()));
+        }
+    }
+
+    pub(super) fn message(&mut self, client: usize, node: usize, name: &Name) {
+        self.processes[client].told.0 = true;
+        self.note("message", Who::both(client, node), 0);
+        self.tell_ears(client, node, name);
+    }
+
+    /// A subscription reaches its node, or finds no way and is tried again.
+    pub(super) fn subscribe(&mut self, client: usize, node: usize, name: Name) {
+        if self.processes[client].dead || !self.processes[client].waits_for(node, &name) {
+            return;
+        }
+        if !self.servers[node].answers() || self.is_cut(client, node) {
+            let wait = self.dice.within(20 * MS, 200 * MS);
+            self.after(wait, Event::Subscribe(client, node, name));
+            return;
+        }
+        self.servers[node].subscribed.insert((name.clone(), client));
+        let delay = self.ear_latency(client, node);
+        self.after(delay, Event::Subscribed(client, node, name));
+    }
+
+    /// A release may have come before the subscription: everybody looks again.
+    pub(super) fn subscribed(&mut self, client: usize, node: usize, name: &Name) {
+        if self.bug == Some(Bug::NoLookAfterSubscribe) {
+            return;
+        }
+        self.processes[client].told.1 = true;
+        self.tell_ears(client, node, name);
+    }
+
+    /// The connection of a client's subscriptions breaks: it subscribes anew.
+    pub(super) fn deafen(&mut self, client: usize, node: usize) {
+        let lost: Vec<_> = self.servers[node]
+            .subscribed
+            .iter()
+            .filter(|(_, subscriber)| *subscriber == client)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in lost {
+            self.servers[node].subscribed.remove(&(name.clone(), client));
+            let wait = self.dice.within(20 * MS, 500 * MS);
+            self.after(wait, Event::Subscribe(client, node, name));
+        }
+    }
+
+    fn tell_ears(&mut self, client: usize, node: usize, name: &Name) {
+        let ears = self.processes[client].ears(node, name);
+        let tell = ears.iter().map(|ear| Delivery::Tell(Arc::clone(&ear.to), ear.from));
+        self.out.extend(tell);
+    }
+}

@@ -1,0 +1,188 @@
+//! Requests, what nodes reply, and what the client's code is told: as the real line translates.
+
+use std::time::Duration;
+
+use quorumlock_core::{
+    Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, Instant, Name, NodeReport, ReplyTo,
+    Silence, Term, Vote, Wire,
+};
+use quorumlock_watchdog::expiry;
+
+use super::store::{Held, Taken};
+use super::time::micros;
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    Acquire(Term, Counter),
+    Raise(Term, Fence),
+    Renew(Vec<Term>),
+    Release(Term),
+    Inspect(Name),
+    ForceRelease(Name),
+}
+
+/// Where the answer goes.
+#[derive(Debug)]
+pub(super) enum To {
+    Vote(ReplyTo<Answer<Vote>>),
+    Done(ReplyTo<Answer<()>>),
+    Until(ReplyTo<Vec<Answer<Instant>>>),
+    Freed(ReplyTo<Answer<Freed>>),
+    Holder(ReplyTo<Answer<Option<Holder>>>),
+    Forced(ReplyTo<Answer<bool>>),
+}
+
+/// What the script returned.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Taken(Taken),
+    /// A planted bug: the counter of a node that another holds.
+    CounterOnly(u64),
+    Raised(bool),
+    Renewed(Vec<bool>),
+    Freed(Freed),
+    Holder(Option<(Held, u64)>),
+    Forced(bool),
+    WrongType,
+}
+
+/// An answer, ready to be delivered.
+#[derive(Debug)]
+pub(super) enum Told {
+    Vote(ReplyTo<Answer<Vote>>, Answer<Vote>),
+    Done(ReplyTo<Answer<()>>, Answer<()>),
+    Until(ReplyTo<Vec<Answer<Instant>>>, Vec<Answer<Instant>>),
+    Freed(ReplyTo<Answer<Freed>>, Answer<Freed>),
+    Holder(ReplyTo<Answer<Option<Holder>>>, Answer<Option<Holder>>),
+    Forced(ReplyTo<Answer<bool>>, Answer<bool>),
+}
+
+/// What translating needs beside the reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<'a> {
+    /// When the request was posted, on the client's clock.
+    pub(super) asked: Instant,
+    pub(super) rho: f64,
+    pub(super) label: &'a str,
+}
+
+impl Ask {
+    pub(super) fn terms(&self) -> &[Term] {
+        match self {
+            Self::Acquire(term, _) | Self::Raise(term, _) | Self::Release(term) => {
+                std::slice::from_ref(term)
+            }
+            Self::Renew(terms) => terms,
+            Self::Inspect(_) | Self::ForceRelease(_) => &[],
+        }
+    }
+
+    pub(super) fn verb(&self) -> &'static str {
+        match self {
+            Self::Acquire(..) => "acquire",
+            Self::Raise(..) => "raise",
+            Self::Renew(_) => "renew",
+            Self::Release(_) => "release",
+            Self::Inspect(_) => "inspect",
+            Self::ForceRelease(_) => "force_release",
+        }
+    }
+}
+
+impl To {
+    /// There is no answer.
+    pub(super) fn silent(self, ask: &Ask, silence: Silence) -> Told {
+        match self {
+            Self::Vote(to) => Told::Vote(to, Answer::Silent(silence)),
+            Self::Done(to) => Told::Done(to, Answer::Silent(silence)),
+            Self::Until(to) => {
+                let each = |_| Answer::Silent(silence.clone());
+                Told::Until(to, ask.terms().iter().map(each).collect())
+            }
+            Self::Freed(to) => Told::Freed(to, Answer::Silent(silence)),
+            Self::Holder(to) => Told::Holder(to, Answer::Silent(silence)),
+            Self::Forced(to) => Told::Forced(to, Answer::Silent(silence)),
+        }
+    }
+
+    pub(super) fn told(self, ask: &Ask, reply: Reply, with: Context<'_>) -> Told {
+        let until = |term: &Term| expiry(with.asked, term.ttl, with.rho);
+        match (self, ask, reply) {
+            (Self::Vote(to), Ask::Acquire(term, _), Reply::Taken(taken)) => {
+                let answer = match taken {
+                    Taken::Token(token) => {
+                        Answer::Yes(Vote { until: until(term), fence: Fence::new(token) })
+                    }
+                    Taken::Busy(ms) => Answer::No(Denial::Busy(Some(Duration::from_millis(ms)))),
+                };
+                Told::Vote(to, answer)
+            }
+            (Self::Vote(to), _, Reply::CounterOnly(token)) => {
+                let fence = Fence::new(token);
+                Told::Vote(to, Answer::Yes(Vote { until: Instant::NEVER, fence }))
+            }
+            (Self::Done(to), _, Reply::Raised(held)) => Told::Done(to, held_or_gone((), held)),
+            (Self::Until(to), Ask::Renew(terms), Reply::Renewed(held)) => {
+                let each = |(term, held)| held_or_gone(until(term), held);
+                Told::Until(to, terms.iter().zip(held).map(each).collect())
+            }
+            (Self::Freed(to), _, Reply::Freed(freed)) => Told::Freed(to, Answer::Yes(freed)),
+            // A key of another type is not our hold.
+            (Self::Freed(to), _, Reply::WrongType) => {
+                Told::Freed(to, Answer::Yes(Freed { held: false, wanted: false }))
+            }
+            (Self::Holder(to), _, Reply::Holder(held)) => {
+                Told::Holder(to, Answer::Yes(held.map(|(held, ms)| holder(&held, ms))))
+            }
+            (Self::Forced(to), _, Reply::Forced(held)) => Told::Forced(to, Answer::Yes(held)),
+            (Self::Vote(to), Ask::Acquire(term, _), Reply::WrongType) => {
+                Told::Vote(to, other_wire(&term.name, with.label))
+            }
+            (Self::Done(to), Ask::Raise(term, _), Reply::WrongType) => {
+                Told::Done(to, other_wire(&term.name, with.label))
+            }
+            // No node gives an answer that fits no question.
+            (to, ask, _) => {
+                to.silent(ask, Silence::Maybe(NodeReport::new(with.label, "is confused")))
+            }
+        }
+    }
+}
+
+impl Told {
+    pub(super) fn deliver(self) {
+        match self {
+            Self::Vote(to, answer) => to.send(answer),
+            Self::Done(to, answer) => to.send(answer),
+            Self::Until(to, answer) => to.send(answer),
+            Self::Freed(to, answer) => to.send(answer),
+            Self::Holder(to, answer) => to.send(answer),
+            Self::Forced(to, answer) => to.send(answer),
+        }
+    }
+}
+
+fn held_or_gone<T>(yes: T, held: bool) -> Answer<T> {
+    if held { Answer::Yes(yes) } else { Answer::No(Denial::Gone) }
+}
+
+fn other_wire<T>(name: &Name, label: &str) -> Answer<T> {
+    let node = label.to_owned();
+    Answer::No(Denial::Config(ConfigError::OtherWire { name: name.clone(), node }))
+}
+
+fn holder(held: &Held, ms: u64) -> Holder {
+    let (nonce, client) = (held.by.nonce, held.by.client);
+    let (id, holds) = match held.wire {
+        Wire::Redisson => (format!("{}:{client}", nonce.hyphenated()), held.holds),
+        _ => (nonce.to_string(), 1),
+    };
+    Holder::new(id, Some(Duration::from_millis(ms)), holds)
+}
+
+/// Whole milliseconds, rounded up, as on the wire.
+pub(super) fn millis(d: Duration) -> u64 {
+    let nanos = u128::from(!d.subsec_nanos().is_multiple_of(1_000));
+    (micros(d) + nanos as u64).div_ceil(1_000)
+}

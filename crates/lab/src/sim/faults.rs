@@ -1,0 +1,103 @@
+//! What goes wrong, and which of docs/SAFETY.md's assumptions that breaks.
+
+/// What a guarantee rests on (docs/SAFETY.md, A1 to A8). The others cannot be broken here: nonces
+/// are distinct, scripts atomic, and all clients configured alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Assumption {
+    /// A node's clock gains at most rho on the client's and makes no forward step.
+    Rates,
+    /// The lease clock counts all time in which the process does not run.
+    ClientClock,
+    /// A node forgets and deletes no lock that it acknowledged.
+    Continuity,
+    /// A node forgets no counter.
+    Counters,
+}
+
+/// A kind of fault; each is on for half of all seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // each says what it is; `breaks` says what it does
+pub enum Fault {
+    // Single messages.
+    Delay,
+    DropRequest,
+    DropReply,
+    Duplicate,
+    Reorder,
+    LostMessage,
+    // Connections.
+    Break,
+    Cut,
+    HalfOpen,
+    // Nodes.
+    CrashKeepingData,
+    NodePause,
+    ClockBack,
+    ClockSlew,
+    NodeFreeze,
+    // Clients.
+    ClientPause,
+    ClientKill,
+    // Faults that break an assumption.
+    CrashLosingTail,
+    CrashLosingAll,
+    StalePromotion,
+    Flush,
+    EvictLock,
+    EvictCounter,
+    ForceUnlock,
+    ClockForward,
+    ClockRace,
+    ClientFreeze,
+}
+
+impl Fault {
+    /// Those that break no assumption: every guarantee must stand.
+    pub const SOUND: [Self; 16] = [
+        Self::Delay,
+        Self::DropRequest,
+        Self::DropReply,
+        Self::Duplicate,
+        Self::Reorder,
+        Self::LostMessage,
+        Self::Break,
+        Self::Cut,
+        Self::HalfOpen,
+        Self::CrashKeepingData,
+        Self::NodePause,
+        Self::ClockBack,
+        Self::ClockSlew,
+        Self::NodeFreeze,
+        Self::ClientPause,
+        Self::ClientKill,
+    ];
+
+    /// Those that break one: the guarantees that rest on it fall, and the lab must see it.
+    pub const BREAKING: [Self; 10] = [
+        Self::CrashLosingTail,
+        Self::CrashLosingAll,
+        Self::StalePromotion,
+        Self::Flush,
+        Self::EvictLock,
+        Self::EvictCounter,
+        Self::ForceUnlock,
+        Self::ClockForward,
+        Self::ClockRace,
+        Self::ClientFreeze,
+    ];
+
+    /// The assumptions that no longer hold once it has happened.
+    pub fn breaks(self) -> &'static [Assumption] {
+        use Assumption::{ClientClock, Continuity, Counters, Rates};
+        match self {
+            Self::CrashLosingTail | Self::CrashLosingAll | Self::StalePromotion | Self::Flush => {
+                &[Continuity, Counters]
+            }
+            Self::EvictLock | Self::ForceUnlock => &[Continuity],
+            Self::EvictCounter => &[Counters],
+            Self::ClockForward | Self::ClockRace => &[Rates],
+            Self::ClientFreeze => &[ClientClock],
+            _ => &[],
+        }
+    }
+}

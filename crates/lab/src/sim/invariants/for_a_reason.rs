@@ -1,0 +1,32 @@
+//! No false loss (G5): a lease ends because its window shut on the holder's clock, because too many
+//! nodes themselves said no, or at its limit. An answer that is missing ends nothing.
+
+use std::time::Duration;
+
+use quorumlock_core::{Loss, quorum_of};
+
+use super::Violation;
+use crate::sim::time::MS;
+use crate::sim::world::State;
+
+/// Work is dropped so long before the window shuts, and a tick.
+const EARLY: Duration = Duration::from_millis(4);
+
+pub(in crate::sim) fn check(state: &mut State, number: usize, loss: Loss) {
+    let attempt = &state.ledger.attempts[number];
+    let stands = |view: &&crate::sim::ledger::View| view.granted && !view.said_no;
+    let held = attempt.nodes.iter().filter(stands).count();
+    let left = attempt.window().since(state.processes[attempt.client].now());
+    let (ended, waited) = (attempt.ended_at.min(state.now), state.plan.answer_timeout + 3 * MS);
+    let why = match loss {
+        Loss::Gone if held >= quorum_of(attempt.nodes.len()) => {
+            format!("{held} nodes granted it and never said no")
+        }
+        // What comes in while an earlier answer is still waited for is only looked at after that.
+        Loss::WindowShut if left > EARLY && ended > attempt.grown_at + waited => {
+            format!("its window is open for {left:?}")
+        }
+        _ => return,
+    };
+    state.violate(Violation::NoReason { attempt: number, why });
+}

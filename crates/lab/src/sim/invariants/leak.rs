@@ -1,0 +1,43 @@
+//! Clean-up (H16, H17, DESIGN.md 9): an attempt that its client gave up keeps no key on a node once
+//! nothing of it is on its way; where a message was lost, no longer than its lease.
+
+use super::Violation;
+use crate::sim::mutants::Bug;
+use crate::sim::world::State;
+
+pub(in crate::sim) fn check(state: &mut State, node: usize, number: usize) {
+    let Some(attempt) = state.ledger.attempts.get(number) else { return };
+    let view = &attempt.nodes[node];
+    if !attempt.over || view.open > 0 || view.travelling > 0 || state.closed {
+        return;
+    }
+    let process = &state.processes[attempt.client];
+    if process.dead || process.stopped || state.bug == Some(Bug::OwnerNotNonce) {
+        return;
+    }
+    let server = &state.servers[node];
+    let time = server.clock.micros(state.now);
+    let held = server.store.held(&attempt.name, time);
+    if held.is_none_or(|held| held.by.nonce != attempt.nonce) {
+        return;
+    }
+    let owed = process.debts[node].iter().any(|debt| debt.term.nonce == attempt.nonce);
+    let why = match view.last {
+        "release" => "it executed the release",
+        _ if !view.tainted && !owed => "nobody releases it",
+        _ => return,
+    };
+    state.violate(Violation::Leaked { node, attempt: number, why });
+}
+
+/// All was released a while ago and nothing is on its way.
+pub(in crate::sim) fn check_all(state: &mut State) {
+    let left = state.servers.iter().enumerate().find_map(|(node, server)| {
+        let time = server.clock.micros(state.now);
+        let (name, _) = server.store.all_held(time).next()?;
+        Some((node, name.to_string()))
+    });
+    if let Some((node, name)) = left {
+        state.violate(Violation::LeftBehind { node, name });
+    }
+}

@@ -1,0 +1,256 @@
+//! What every attempt may believe, kept from outside: from what is posted and delivered at the
+//! boundary between the client's code and the simulated nodes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use quorumlock_core::{Answer, Denial, Instant, Name, Nonce, Term, Watch, quorum_of};
+
+use super::ask::{Ask, Told};
+use super::invariants::Tokens;
+use super::sometimes::{Seen, Sometimes};
+use super::time::Micros;
+
+/// All attempts of a run, and who holds what now.
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub(super) attempts: Vec<Attempt>,
+    /// Only looked up, never walked: its order differs from run to run.
+    numbers: HashMap<Nonce, usize>,
+    /// The last attempt of a client at a name.
+    latest: BTreeMap<(usize, Name), usize>,
+    /// Who may believe in which node.
+    pub(super) believers: BTreeMap<(usize, Name), Vec<usize>>,
+    /// The last attempt at a name that held a minority when it failed.
+    split: BTreeMap<Name, (usize, Micros)>,
+    pub(super) holders: Vec<Holding>,
+    pub(super) tokens: BTreeMap<Name, Tokens>,
+    pub(super) seen: Seen,
+}
+
+/// One acquisition, from its first request.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) client: usize,
+    pub(super) name: Name,
+    pub(super) nonce: Nonce,
+    began: Micros,
+    /// The largest token that somebody had before it began.
+    pub(super) after: u64,
+    pub(super) nodes: Vec<View>,
+    /// Its holder has the guard.
+    pub(super) granted: bool,
+    /// Its client gave it up: a release was posted.
+    pub(super) over: bool,
+    /// When a node last said definitely no.
+    pub(super) refused_at: Micros,
+    /// Its window before that.
+    pub(super) before: Instant,
+    /// Its window when it was given up.
+    pub(super) at_end: Instant,
+    /// When its window last grew.
+    pub(super) grown_at: Micros,
+    /// When it was given up.
+    pub(super) ended_at: Micros,
+}
+
+/// One node, as an attempt sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// Until when the client may believe that the node holds its nonce: e_n of the lemma.
+    pub(super) until: Instant,
+    /// The node said yes to the acquisition.
+    pub(super) granted: bool,
+    /// It had said so when the attempt was given up.
+    pub(super) counted: bool,
+    /// The node itself said definitely no, whatever the client was told.
+    pub(super) said_no: bool,
+    /// Requests of which the client awaits the answer.
+    pub(super) open: i64,
+    /// Requests that may still be executed.
+    pub(super) travelling: u32,
+    /// A message about it was lost or its order: its key may stay until it expires.
+    pub(super) tainted: bool,
+    /// What the node executed last for it.
+    pub(super) last: &'static str,
+}
+
+/// A guard that somebody holds.
+#[derive(Debug)]
+pub(super) struct Holding {
+    pub(super) client: usize,
+    pub(super) attempt: usize,
+    pub(super) watch: Watch,
+}
+
+impl Ledger {
+    pub(super) fn number(&self, nonce: Nonce) -> Option<usize> {
+        self.numbers.get(&nonce).copied()
+    }
+
+    pub(super) fn of(&self, term: &Term) -> Option<usize> {
+        self.number(term.nonce)
+    }
+
+    pub(super) fn latest(&self, client: usize, name: &Name) -> Option<usize> {
+        self.latest.get(&(client, name.clone())).copied()
+    }
+
+    /// A client hands a request to its connection.
+    pub(super) fn posted(
+        &mut self,
+        client: usize,
+        node: usize,
+        ask: &Ask,
+        size: usize,
+        now: Micros,
+    ) {
+        match ask {
+            Ask::Acquire(term, _) if self.of(term).is_none() => {
+                self.begin(client, term, size, now);
+            }
+            Ask::Raise(..) => self.seen.see(Sometimes::SecondRound),
+            Ask::Release(term) => {
+                if let Some(number) = self.of(term) {
+                    self.give_up(number, now);
+                    self.attempts[number].nodes[node].until = Instant::NEVER;
+                }
+            }
+            _ => {}
+        }
+        self.each(ask, |ledger, number, _| ledger.attempts[number].nodes[node].open += 1);
+    }
+
+    /// What a client is about to be told.
+    pub(super) fn told(&mut self, node: usize, ask: &Ask, told: &Told, now: Micros) {
+        self.each(ask, |ledger, number, _| ledger.attempts[number].nodes[node].open -= 1);
+        match told {
+            Told::Vote(_, Answer::Yes(vote)) => {
+                if let Some(number) = ask.terms().first().and_then(|term| self.of(term)) {
+                    let attempt = &mut self.attempts[number];
+                    attempt.nodes[node].granted = true;
+                    let (over, granted) = (attempt.over, attempt.granted);
+                    self.believe(number, node, vote.until, now);
+                    if over {
+                        self.seen.see(Sometimes::LateGrantReleased);
+                    } else if granted {
+                        self.seen.see(Sometimes::LateGrantKept);
+                    }
+                }
+            }
+            Told::Done(_, Answer::No(Denial::Gone)) => {
+                self.seen.see(Sometimes::RaiseRefused);
+            }
+            Told::Until(_, answers) => self.each(ask, |ledger, number, at| match answers.get(at) {
+                Some(Answer::Yes(until)) => ledger.believe(number, node, *until, now),
+                Some(Answer::No(Denial::Gone)) => ledger.disbelieve(number, node, now),
+                _ if ledger.attempts[number].granted => {
+                    ledger.seen.see(Sometimes::PartialRenewal);
+                }
+                _ => {}
+            }),
+            _ => {}
+        }
+    }
+
+    fn each(&mut self, ask: &Ask, mut act: impl FnMut(&mut Self, usize, usize)) {
+        for (at, term) in ask.terms().iter().enumerate() {
+            if let Some(number) = self.of(term) {
+                act(self, number, at);
+            }
+        }
+    }
+
+    fn begin(&mut self, client: usize, term: &Term, size: usize, now: Micros) {
+        let number = self.attempts.len();
+        self.numbers.insert(term.nonce, number);
+        self.latest.insert((client, term.name.clone()), number);
+        self.attempts.push(Attempt {
+            client,
+            name: term.name.clone(),
+            nonce: term.nonce,
+            began: now,
+            after: self.tokens.get(&term.name).map_or(0, Tokens::largest),
+            nodes: vec![View::NEW; size],
+            granted: false,
+            over: false,
+            refused_at: 0,
+            before: Instant::NEVER,
+            at_end: Instant::NEVER,
+            grown_at: 0,
+            ended_at: Micros::MAX,
+        });
+    }
+
+    fn give_up(&mut self, number: usize, now: Micros) {
+        let attempt = &mut self.attempts[number];
+        if attempt.over {
+            return;
+        }
+        attempt.over = true;
+        attempt.ended_at = now;
+        attempt.at_end = attempt.until();
+        attempt.nodes.iter_mut().for_each(|view| view.counted = view.granted);
+        let votes = attempt.nodes.iter().filter(|view| view.granted).count();
+        if !attempt.granted && votes > 0 && votes < quorum_of(attempt.nodes.len()) {
+            let (client, began) = (attempt.client, attempt.began);
+            let last = self.split.insert(attempt.name.clone(), (client, now));
+            if last.is_some_and(|(other, ended)| other != client && ended >= began) {
+                self.seen.see(Sometimes::SplitVote);
+            }
+        }
+    }
+
+    fn believe(&mut self, number: usize, node: usize, until: Instant, now: Micros) {
+        let attempt = &mut self.attempts[number];
+        if attempt.over {
+            // The client's code no longer listens: it releases what comes.
+            return;
+        }
+        let before = attempt.until();
+        let view = &mut attempt.nodes[node];
+        view.until = view.until.max(until);
+        if attempt.until() > before {
+            attempt.grown_at = now;
+        }
+        let believers = self.believers.entry((node, attempt.name.clone())).or_default();
+        if !believers.contains(&number) {
+            believers.push(number);
+        }
+    }
+
+    fn disbelieve(&mut self, number: usize, node: usize, now: Micros) {
+        let attempt = &mut self.attempts[number];
+        let before = attempt.until();
+        attempt.nodes[node].until = Instant::NEVER;
+        if attempt.until() < before {
+            (attempt.before, attempt.refused_at) = (before, now);
+        }
+    }
+}
+
+impl Attempt {
+    /// Its window now, or when it was given up.
+    pub(super) fn window(&self) -> Instant {
+        if self.over { self.at_end } else { self.until() }
+    }
+
+    /// The q-th largest e_n.
+    pub(super) fn until(&self) -> Instant {
+        let mut all: Vec<_> = self.nodes.iter().map(|view| view.until).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        all[quorum_of(all.len()) - 1]
+    }
+}
+
+impl View {
+    const NEW: Self = Self {
+        until: Instant::NEVER,
+        granted: false,
+        counted: false,
+        said_no: false,
+        open: 0,
+        travelling: 0,
+        tainted: false,
+        last: "",
+    };
+}

@@ -1,0 +1,393 @@
+//! One connection of a client to a node, as the real line keeps it: dialled at the first request,
+//! dialled again when it breaks, given up when it stays silent.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quorumlock_core::{Instant, Lane, NodeReport, ReplyTo, Silence, Term};
+
+use super::ask::{Ask, Context, Reply, To, Told};
+use super::mutants;
+use super::nemesis::Moment;
+use super::process::LANES;
+use super::sometimes::Sometimes;
+use super::time::{MS, Micros, SECOND};
+use super::trace::Who;
+use super::world::{Arrival, Delivery, Event, State};
+
+/// Which connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkId {
+    /// The process: a restarted client is a new one.
+    pub(super) client: usize,
+    pub(super) node: usize,
+    pub(super) lane: Lane,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    phase: Phase,
+    /// Counts connections: what belongs to an older one is not heard any more.
+    connection: u64,
+    /// The life of the server to which it leads.
+    run: u64,
+    next_id: u64,
+    waiting: VecDeque<Pending>,
+    /// When the last request arrives and the last answer: later ones come no sooner.
+    last_out: Micros,
+    last_in: Micros,
+    /// Since the last look, and ever on this connection.
+    heard: bool,
+    useful: bool,
+    /// A stall timer runs.
+    watched: bool,
+    backoff: Micros,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Phase {
+    #[default]
+    Idle,
+    Dialing,
+    Up,
+    /// Dialled on in the background; requests fail at once.
+    Down,
+}
+
+/// A request without an answer.
+#[derive(Debug)]
+pub(super) struct Pending {
+    id: u64,
+    pub(super) ask: Arc<Ask>,
+    pub(super) to: To,
+    /// The lease counts from before the command enters our own queue.
+    pub(super) asked: Instant,
+    sent: Micros,
+}
+
+/// A release that may not have arrived: asked again, until its lease has ended.
+#[derive(Debug)]
+pub(super) struct Debt {
+    pub(super) term: Term,
+    until: Instant,
+}
+
+const FIRST_BACKOFF: Micros = 20 * MS;
+
+impl State {
+    /// A client's code posts a request.
+    pub(super) fn post(&mut self, link: LinkId, ask: Ask, to: To) {
+        if self.closed || self.processes[link.client].dead {
+            self.out.push(Delivery::Drop(Box::new(to)));
+            return;
+        }
+        self.waiter_asks(link, &ask);
+        let size = self.plan.nodes;
+        self.ledger.posted(link.client, link.node, &ask, size, self.now);
+        self.note_ask("post", link, &ask);
+        if mutants::swallows(self, link, &ask) {
+            self.out.push(Delivery::Drop(Box::new(to)));
+            return;
+        }
+        let process = &mut self.processes[link.client];
+        if process.stopped {
+            // Its timers are the runtime's: what they make it do waits until it goes on.
+            process.outbox.push((link, ask, to));
+            return;
+        }
+        let asked = process.clock.running();
+        self.queue_request(link, ask, to, asked);
+    }
+
+    pub(super) fn queue_request(&mut self, at: LinkId, ask: Ask, to: To, asked: Instant) {
+        let ask = Arc::new(ask);
+        let phase = self.link(at).phase;
+        if phase == Phase::Up || phase == Phase::Dialing {
+            self.pay_debts(at);
+        }
+        let now = self.now;
+        let link = self.link(at);
+        link.next_id += 1;
+        let pending = Pending { id: link.next_id, ask, to, asked, sent: now };
+        match phase {
+            Phase::Up => self.send(at, pending),
+            Phase::Dialing => link.waiting.push_back(pending),
+            Phase::Idle => {
+                link.waiting.push_back(pending);
+                self.dial(at);
+            }
+            Phase::Down => {
+                self.see(Sometimes::NeverSent);
+                self.silence(at, pending, false);
+            }
+        }
+    }
+
+    fn send(&mut self, at: LinkId, pending: Pending) {
+        let odds = self.plan.odds;
+        let lost = !self.healed && self.dice.chance(odds.drop_request);
+        let reordered = !self.healed && self.dice.chance(odds.reorder);
+        let copied = !self.healed && self.dice.chance(odds.duplicate);
+        let mut arrives = self.now + self.latency(at);
+        let (cut, _) = self.cuts[self.processes[at.client].slot][at.node];
+        if cut > self.now {
+            // TCP sends it again and again, and gets through when the cut is over.
+            arrives += cut - self.now;
+        }
+        let connection = self.link(at).connection;
+        let (id, ask) = (pending.id, pending.ask.clone());
+        let link = self.link(at);
+        if !reordered {
+            arrives = arrives.max(link.last_out);
+            link.last_out = arrives;
+        }
+        link.waiting.push_back(pending);
+        let arrival = Arrival { link: at, connection, id, ask: ask.clone(), copy: false };
+        if reordered || copied || lost {
+            self.taint(&ask, at.node);
+        }
+        if copied {
+            self.travels(&ask, at.node);
+            let later = arrives + self.dice.spread(MS, SECOND);
+            self.at(later, Event::Arrive(Arrival { copy: true, ..arrival.clone() }));
+        }
+        if lost {
+            self.note_ask("lost request", at, &ask);
+        } else {
+            self.travels(&ask, at.node);
+            self.at(arrives, Event::Arrive(arrival));
+        }
+        if !self.healed && self.dice.chance(odds.stop) {
+            self.after(0, Event::Fault(Some(Moment::Sent(at.client))));
+        }
+        if !self.healed && matches!(*ask, Ask::Raise(..)) && self.dice.chance(odds.evict) {
+            self.after(0, Event::Fault(Some(Moment::Raising(at.node, ask))));
+        }
+        let stall = self.plan.stall();
+        let link = self.link(at);
+        if !std::mem::replace(&mut link.watched, true) {
+            link.heard = true;
+            self.after(stall, Event::Stall(at, connection));
+        }
+    }
+
+    /// An answer gets to the client.
+    pub(super) fn answer(&mut self, at: LinkId, connection: u64, id: u64, reply: Reply) {
+        let link = self.link(at);
+        if link.connection != connection {
+            return;
+        }
+        let Some(place) = link.waiting.iter().position(|pending| pending.id == id) else { return };
+        let Some(pending) = link.waiting.remove(place) else { return };
+        (link.heard, link.useful) = (true, true);
+        let server = &self.servers[at.node];
+        let with = Context {
+            asked: mutants::asked(self, at.client, &pending),
+            rho: mutants::rho(self),
+            label: &server.label,
+        };
+        let told = pending.to.told(&pending.ask, reply, with);
+        self.tell(at, &pending.ask, told);
+    }
+
+    /// The client learns that there is no answer.
+    fn silence(&mut self, at: LinkId, pending: Pending, maybe: bool) {
+        if let Ask::Release(term) = &*pending.ask {
+            let now = self.processes[at.client].clock.running();
+            let debt = Debt { term: term.clone(), until: now + term.ttl };
+            self.processes[at.client].debts[at.node].push(debt);
+        }
+        let report = NodeReport::new(self.servers[at.node].label.clone(), "gave no answer");
+        let silence = if maybe { Silence::Maybe(report) } else { Silence::Never(report) };
+        if maybe {
+            self.taint(&pending.ask, at.node);
+            self.see(Sometimes::MaybeSent);
+        }
+        self.note_ask(if maybe { "maybe" } else { "never" }, at, &pending.ask);
+        let told = pending.to.silent(&pending.ask, silence);
+        self.tell(at, &pending.ask, told);
+    }
+
+    fn tell(&mut self, at: LinkId, ask: &Ask, told: Told) {
+        for told in mutants::bend(self, at, ask, told) {
+            self.ledger.told(at.node, ask, &told, self.now);
+            self.note_ask("told", at, ask);
+            self.out.push(Delivery::Told(told));
+        }
+        let attempts = ask.terms().iter().filter_map(|term| self.ledger.of(term)).collect();
+        self.out.push(Delivery::Check { node: at.node, attempts });
+    }
+
+    fn dial(&mut self, at: LinkId) {
+        self.link(at).phase = Phase::Dialing;
+        let connection = self.link(at).connection;
+        // A handshake and a greeting.
+        let delay = 2 * self.latency(at);
+        self.after(delay, Event::Dialed(at, connection, false));
+    }
+
+    pub(super) fn dialed(&mut self, at: LinkId, connection: u64, last: bool) {
+        if self.link(at).connection != connection {
+            return;
+        }
+        let cut = self.is_cut(at.client, at.node);
+        let server = &self.servers[at.node];
+        let (up, run) = (server.answers() && !cut, server.run.number);
+        if !up && !last && !server.run.down {
+            // Nobody says no: the dialer waits as long as it may.
+            let patience = self.plan.connect_timeout;
+            self.after(patience, Event::Dialed(at, connection, true));
+            return;
+        }
+        let link = self.link(at);
+        let queued = std::mem::take(&mut link.waiting);
+        if up {
+            (link.phase, link.run, link.useful) = (Phase::Up, run, false);
+            (link.watched, link.heard) = (false, true);
+            self.pay_debts(at);
+            for pending in queued {
+                self.send(at, pending);
+            }
+        } else {
+            link.phase = Phase::Down;
+            link.backoff = (link.backoff * 2).clamp(FIRST_BACKOFF, SECOND);
+            let backoff = link.backoff;
+            let wait = self.dice.within(backoff / 2, backoff);
+            self.after(wait, Event::Dialed(at, connection, false));
+            for pending in queued {
+                self.see(Sometimes::NeverSent);
+                self.silence(at, pending, false);
+            }
+        }
+    }
+
+    /// Requests are out: has anything been heard since the last look?
+    pub(super) fn stall(&mut self, at: LinkId, connection: u64) {
+        let (now, stall) = (self.now, self.plan.stall());
+        let link = self.link(at);
+        if link.connection != connection {
+            return;
+        }
+        if link.waiting.is_empty() {
+            link.watched = false;
+            return;
+        }
+        if !std::mem::take(&mut link.heard) {
+            self.broken(at);
+            return;
+        }
+        // A single message was lost, which TCP would not do: no answer will come.
+        while let Some(oldest) = self.link(at).waiting.front()
+            && oldest.sent + stall <= now
+            && let Some(oldest) = self.link(at).waiting.pop_front()
+        {
+            self.silence(at, oldest, true);
+        }
+        self.after(stall, Event::Stall(at, connection));
+    }
+
+    pub(super) fn broken_from_outside(&mut self, at: LinkId, connection: u64) {
+        if self.link(at).connection == connection && self.link(at).phase == Phase::Up {
+            self.broken(at);
+        }
+    }
+
+    /// What was sent and not answered may have happened.
+    fn broken(&mut self, at: LinkId) {
+        self.note("connection broke", Who::both(at.client, at.node), at.lane as u64);
+        let link = self.link(at);
+        link.connection += 1;
+        let out = std::mem::take(&mut link.waiting);
+        if link.useful {
+            link.backoff = 0;
+            self.dial(at);
+        } else {
+            link.phase = Phase::Down;
+            link.backoff = (link.backoff * 2).clamp(FIRST_BACKOFF, SECOND);
+            let (backoff, connection) = (link.backoff, link.connection);
+            self.after(backoff, Event::Dialed(at, connection, false));
+        }
+        for pending in out {
+            self.silence(at, pending, true);
+        }
+    }
+
+    fn pay_debts(&mut self, at: LinkId) {
+        let process = &mut self.processes[at.client];
+        let now = process.clock.running();
+        let debts = std::mem::take(&mut process.debts[at.node]);
+        for debt in debts {
+            if debt.until > now {
+                self.see(Sometimes::DebtPaid);
+                let term = Term { ttl: debt.until.since(now), ..debt.term };
+                let link = self.link(at);
+                link.next_id += 1;
+                let (id, sent) = (link.next_id, self.now);
+                let ask = Arc::new(Ask::Release(term));
+                self.ledger.posted(at.client, at.node, &ask, self.plan.nodes, sent);
+                let to = To::Freed(ReplyTo::nobody());
+                let pending = Pending { id, ask, to, asked: now, sent };
+                match self.link(at).phase {
+                    Phase::Up => self.send(at, pending),
+                    _ => self.link(at).waiting.push_back(pending),
+                }
+            }
+        }
+    }
+
+    pub(super) fn link(&mut self, at: LinkId) -> &mut Link {
+        &mut self.processes[at.client].links[at.node][at.lane as usize]
+    }
+
+    /// When the next answer on this connection gets through, at the earliest.
+    pub(super) fn answer_at(&mut self, at: LinkId) -> Micros {
+        let mut arrives = self.now + self.latency(at);
+        let (_, cut) = self.cuts[self.processes[at.client].slot][at.node];
+        if cut > self.now {
+            arrives += cut - self.now;
+        }
+        let reordered = !self.healed && self.dice.chance(self.plan.odds.reorder);
+        let link = self.link(at);
+        if !reordered {
+            arrives = arrives.max(link.last_in);
+            link.last_in = arrives;
+        }
+        arrives
+    }
+
+    pub(super) fn leads_to(&mut self, arrival: &Arrival) -> (bool, bool) {
+        let run = self.servers[arrival.link.node].run.number;
+        let link = self.link(arrival.link);
+        (link.connection == arrival.connection, link.run == run)
+    }
+
+    /// Connections to a former life of a node are found out, as keepalive would.
+    pub(super) fn drop_stale(&mut self, client: usize) {
+        for node in 0..self.plan.nodes {
+            let run = self.servers[node].run.number;
+            for lane in LANES {
+                let at = LinkId { client, node, lane };
+                let link = self.link(at);
+                if link.phase == Phase::Up && link.run != run {
+                    let connection = link.connection;
+                    self.after(MS, Event::Broken(at, connection));
+                }
+            }
+        }
+    }
+
+    /// What the process had on its connections when it was killed.
+    pub(super) fn hang_up(&mut self, client: usize) {
+        for links in &mut self.processes[client].links {
+            for link in links {
+                link.connection += 1;
+                let waiting = std::mem::take(&mut link.waiting);
+                self.out.push(Delivery::Drop(Box::new(waiting)));
+            }
+        }
+    }
+
+    pub(super) fn connection(&mut self, at: LinkId) -> u64 {
+        self.link(at).connection
+    }
+}

@@ -1,0 +1,190 @@
+//! Bugs planted on purpose: each must be found, or the lab proves nothing.
+//!
+//! All are planted at the boundary, so that the library's own code stays as it is.
+
+use std::collections::HashMap;
+
+use quorumlock_core::{Answer, Denial, Fence, Instant, Nonce, ReplyTo, Silence, Vote, quorum_of};
+use quorumlock_watchdog::expiry;
+
+use super::ask::{Ask, Told};
+use super::invariants::Invariant;
+use super::link::{LinkId, Pending};
+use super::world::State;
+
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // `Bug::what` says it
+pub enum Bug {
+    RaiseNotHeld,
+    CountsNotHeld,
+    MedianToken,
+    OwnerNotNonce,
+    ReleasesAnybodys,
+    RenewsAnybodys,
+    RenewalRecreates,
+    StartAfterReply,
+    NoDriftAllowance,
+    ReleasesOnlyGranted,
+    NoLookAfterSubscribe,
+    SilenceIsGrant,
+    QuorumOfReachable,
+    SilenceIsLoss,
+    ClockStopsInSuspend,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::RaiseNotHeld,
+        Self::CountsNotHeld,
+        Self::MedianToken,
+        Self::OwnerNotNonce,
+        Self::ReleasesAnybodys,
+        Self::RenewsAnybodys,
+        Self::RenewalRecreates,
+        Self::StartAfterReply,
+        Self::NoDriftAllowance,
+        Self::ReleasesOnlyGranted,
+        Self::NoLookAfterSubscribe,
+        Self::SilenceIsGrant,
+        Self::QuorumOfReachable,
+        Self::SilenceIsLoss,
+        Self::ClockStopsInSuspend,
+    ];
+
+    /// By what it must be caught: anything else would be luck.
+    pub fn caught_by(self) -> &'static [Invariant] {
+        match self {
+            Self::RaiseNotHeld | Self::CountsNotHeld | Self::MedianToken => {
+                &[Invariant::Tokens, Invariant::Register]
+            }
+            Self::ReleasesOnlyGranted | Self::RenewalRecreates => &[Invariant::Leak],
+            Self::NoLookAfterSubscribe => &[Invariant::Wake],
+            Self::SilenceIsLoss => &[Invariant::ForAReason],
+            _ => &[Invariant::Lemma, Invariant::Exclusion],
+        }
+    }
+
+    /// In words.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::RaiseNotHeld => "the counter is raised, and counts, without a hold check",
+            Self::CountsNotHeld => "a node that another holds confirms the token",
+            Self::MedianToken => "the token is the median of the replies, without a raise",
+            Self::OwnerNotNonce => "nodes match the owner instead of the nonce",
+            Self::ReleasesAnybodys => "a release does not check the nonce",
+            Self::RenewsAnybodys => "a renewal does not check the nonce",
+            Self::RenewalRecreates => "a renewal creates a missing key, and counts",
+            Self::StartAfterReply => "the lease counts from the reply",
+            Self::NoDriftAllowance => "rho is 0 while clocks are slewed",
+            Self::ReleasesOnlyGranted => "only nodes that granted are released",
+            Self::NoLookAfterSubscribe => "no second look after the subscription",
+            Self::SilenceIsGrant => "no answer counts as granted",
+            Self::QuorumOfReachable => "the quorum is that of the reachable nodes",
+            Self::SilenceIsLoss => "an unanswered renewal counts as lost",
+            Self::ClockStopsInSuspend => "the lease clock stops while the process does",
+        }
+    }
+}
+
+/// Votes that [`Bug::MedianToken`] holds back until there is a majority.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    votes: HashMap<Nonce, Vec<Withheld>>,
+}
+
+type Withheld = (ReplyTo<Answer<Vote>>, Vote);
+
+/// Whether the client's code does not send this at all.
+pub(super) fn swallows(state: &State, at: LinkId, ask: &Ask) -> bool {
+    match ask {
+        Ask::Release(term) if state.bug == Some(Bug::ReleasesOnlyGranted) => {
+            let number = state.ledger.of(term);
+            number.is_some_and(|number| !state.ledger.attempts[number].nodes[at.node].counted)
+        }
+        _ => false,
+    }
+}
+
+/// From when the lease counts.
+pub(super) fn asked(state: &State, client: usize, pending: &Pending) -> Instant {
+    match state.bug {
+        Some(Bug::StartAfterReply) => state.processes[client].now(),
+        _ => pending.asked,
+    }
+}
+
+pub(super) fn rho(state: &State) -> f64 {
+    if state.bug == Some(Bug::NoDriftAllowance) { 0.0 } else { state.plan.rho }
+}
+
+/// What the client's code makes of an answer.
+pub(super) fn bend(state: &mut State, at: LinkId, ask: &Ask, told: Told) -> Vec<Told> {
+    let Some(bug) = state.bug else { return vec![told] };
+    match (bug, told) {
+        (Bug::MedianToken, Told::Vote(to, Answer::Yes(vote))) => median(state, ask, to, vote),
+        (Bug::SilenceIsGrant | Bug::QuorumOfReachable, told) if is_silent(bug, &told) => {
+            vec![granted(state, at, ask, told)]
+        }
+        (Bug::SilenceIsLoss, Told::Until(to, answers)) => {
+            let lost = |answer| match answer {
+                Answer::Silent(_) => Answer::No(Denial::Gone),
+                other => other,
+            };
+            vec![Told::Until(to, answers.into_iter().map(lost).collect())]
+        }
+        (_, told) => vec![told],
+    }
+}
+
+fn is_silent(bug: Bug, told: &Told) -> bool {
+    let counts = |silence: &Silence| match silence {
+        Silence::Never(_) => true,
+        Silence::Maybe(_) => bug == Bug::SilenceIsGrant,
+    };
+    match told {
+        Told::Vote(_, Answer::Silent(silence)) | Told::Done(_, Answer::Silent(silence)) => {
+            counts(silence)
+        }
+        Told::Until(_, answers) => {
+            matches!(answers.first(), Some(Answer::Silent(silence)) if counts(silence))
+        }
+        _ => false,
+    }
+}
+
+fn granted(state: &State, at: LinkId, ask: &Ask, told: Told) -> Told {
+    let now = state.processes[at.client].now();
+    let until = |at: usize| {
+        let ttl = ask.terms().get(at).map_or_else(Default::default, |term| term.ttl);
+        expiry(now, ttl, state.plan.rho)
+    };
+    match told {
+        // Below every token: it is raised, which is not answered either.
+        Told::Vote(to, _) => {
+            Told::Vote(to, Answer::Yes(Vote { until: until(0), fence: Fence::NONE }))
+        }
+        Told::Done(to, _) => Told::Done(to, Answer::Yes(())),
+        Told::Until(to, answers) => {
+            let all = (0..answers.len()).map(|at| Answer::Yes(until(at)));
+            Told::Until(to, all.collect())
+        }
+        other => other,
+    }
+}
+
+fn median(state: &mut State, ask: &Ask, to: ReplyTo<Answer<Vote>>, vote: Vote) -> Vec<Told> {
+    let Some(term) = ask.terms().first() else { return Vec::new() };
+    let votes = state.desk.votes.entry(term.nonce).or_default();
+    votes.push((to, vote));
+    if votes.len() < quorum_of(state.plan.nodes) {
+        return Vec::new();
+    }
+    let votes = std::mem::take(votes);
+    let mut tokens: Vec<_> = votes.iter().map(|(_, vote)| vote.fence).collect();
+    tokens.sort_unstable();
+    let fence = tokens[(tokens.len() - 1) / 2];
+    let same = |(to, vote): (_, Vote)| Told::Vote(to, Answer::Yes(Vote { fence, ..vote }));
+    votes.into_iter().map(same).collect()
+}

@@ -1,0 +1,417 @@
+//! Breaks nodes, connections and clients, and mends them again.
+
+use std::sync::Arc;
+
+use quorumlock_core::Lane;
+
+use super::ask::Ask;
+use super::faults::Fault;
+use super::link::LinkId;
+use super::mutants::Bug;
+use super::process::{LANES, Process};
+use super::sometimes::Sometimes;
+use super::store::Store;
+use super::time::{MS, Micros, SECOND};
+use super::trace::Who;
+use super::world::{Delivery, Event, State};
+
+/// A moment at which a fault hurts most: seldom met by chance.
+#[derive(Clone, Debug)]
+pub(super) enum Moment {
+    /// A client has sent a request.
+    Sent(usize),
+    /// A node's counter is about to be raised.
+    Raising(usize, Arc<Ask>),
+}
+
+/// The end of a fault that lasts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ending {
+    Restart(usize),
+    GoOn(usize),
+    Thaw(usize),
+    Slew(usize),
+    /// Of a process; whether its clock counted the time.
+    Wake(usize, bool),
+    /// A new process in the place of a dead one.
+    Spawn(usize),
+    Heal,
+}
+
+impl State {
+    /// Starts the clients and the faults.
+    pub(super) fn begin(&mut self) {
+        for slot in 0..self.plan.clients {
+            self.busy += self.plan.hands;
+            self.spawn(slot);
+        }
+        self.next_fault();
+        self.at(self.plan.heals, Event::End(Ending::Heal));
+    }
+
+    pub(super) fn fault(&mut self, moment: Option<Moment>) {
+        if self.healed {
+            return;
+        }
+        if let Some(moment) = moment {
+            return self.fault_at(&moment);
+        }
+        self.next_fault();
+        let faults: Vec<_> =
+            self.plan.faults.iter().copied().filter(|fault| *fault > Fault::LostMessage).collect();
+        if faults.is_empty() {
+            return;
+        }
+        let fault = *self.dice.pick(&faults);
+        let node = self.dice.index(self.plan.nodes);
+        let lasts = self.dice.spread(MS, 3 * self.plan.lease);
+        self.note(fault_name(fault), Who::node(node), lasts);
+        let happened = match fault {
+            Fault::Break | Fault::Cut | Fault::HalfOpen => self.break_path(fault, node, lasts),
+            Fault::ClientPause | Fault::ClientKill | Fault::ClientFreeze => {
+                self.break_client(fault, lasts)
+            }
+            Fault::CrashKeepingData | Fault::CrashLosingTail | Fault::CrashLosingAll => {
+                self.crash(fault, node, lasts)
+            }
+            Fault::StalePromotion | Fault::Flush | Fault::EvictLock | Fault::EvictCounter => {
+                self.forget(fault, node)
+            }
+            Fault::ForceUnlock => self.force_unlock(),
+            _ => self.break_clock(fault, node, lasts),
+        };
+        if happened {
+            self.broken.extend(fault.breaks().iter().copied());
+        }
+    }
+
+    fn fault_at(&mut self, moment: &Moment) {
+        match moment {
+            Moment::Sent(client) => {
+                let process = &self.processes[*client];
+                if !process.dead && !process.stopped {
+                    let lasts = self.dice.spread(MS, 3 * self.plan.lease);
+                    self.stop(*client, lasts, Fault::ClientPause);
+                }
+            }
+            Moment::Raising(node, ask) => {
+                for term in ask.terms() {
+                    self.note(fault_name(Fault::EvictLock), Who::node(*node), 0);
+                    if self.servers[*node].store.drop_lock(&term.name) {
+                        self.broken.extend(Fault::EvictLock.breaks().iter().copied());
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, ending: Ending) {
+        match ending {
+            Ending::Restart(node) => self.servers[node].run.down = false,
+            Ending::GoOn(node) => self.go_on(node),
+            Ending::Thaw(node) => self.servers[node].clock.freeze(self.now, false),
+            Ending::Slew(node) => {
+                let drift = self.plan.node_drift(&mut self.dice);
+                self.servers[node].clock.set_drift(self.now, drift);
+            }
+            Ending::Wake(client, counted) => self.wake(client, counted),
+            Ending::Spawn(slot) => {
+                if !self.processes.iter().any(|process| process.slot == slot && !process.dead) {
+                    self.spawn(slot);
+                }
+            }
+            Ending::Heal => self.heal(),
+        }
+    }
+
+    fn heal(&mut self) {
+        self.note("healed", Who::default(), 0);
+        self.healed = true;
+        for node in 0..self.plan.nodes {
+            self.end(Ending::Restart(node));
+            self.end(Ending::GoOn(node));
+            self.end(Ending::Thaw(node));
+            self.end(Ending::Slew(node));
+        }
+        for cuts in &mut self.cuts {
+            cuts.fill((0, 0));
+        }
+        for client in 0..self.processes.len() {
+            self.wake(client, true);
+            self.drop_stale(client);
+        }
+        for slot in 0..self.plan.clients {
+            self.end(Ending::Spawn(slot));
+        }
+    }
+
+    fn next_fault(&mut self) {
+        let wait = -(1.0 - self.dice.fraction()).ln() * self.plan.pace as f64;
+        self.after(wait as Micros + MS, Event::Fault(None));
+    }
+
+    fn spawn(&mut self, slot: usize) {
+        let client = self.processes.len();
+        let process = Process::new(self, slot);
+        self.processes.push(process);
+        self.note("starts", Who::client(client), slot as u64);
+        self.out.push(Delivery::Start(client));
+    }
+
+    fn break_path(&mut self, fault: Fault, node: usize, lasts: Micros) -> bool {
+        let Some(client) = self.living() else { return false };
+        let slot = self.processes[client].slot;
+        let until = self.now + lasts;
+        match fault {
+            Fault::Break => {
+                for lane in LANES {
+                    self.break_link(LinkId { client, node, lane });
+                }
+            }
+            Fault::Cut => self.cuts[slot][node] = (until, until),
+            _ if self.dice.chance(0.5) => self.cuts[slot][node].0 = until,
+            _ => self.cuts[slot][node].1 = until,
+        }
+        if fault == Fault::Break || self.dice.chance(0.5) {
+            self.deafen(client, node);
+        }
+        true
+    }
+
+    fn break_link(&mut self, link: LinkId) {
+        let connection = self.connection(link);
+        let delay = self.latency(link);
+        self.after(delay, Event::Broken(link, connection));
+    }
+
+    fn break_client(&mut self, fault: Fault, lasts: Micros) -> bool {
+        let Some(client) = self.living() else { return false };
+        let holds = self.ledger.holders.iter().any(|holder| holder.client == client);
+        if fault == Fault::ClientKill {
+            if holds {
+                self.see(Sometimes::KilledHolding);
+            }
+            self.kill(client);
+            return true;
+        }
+        self.stop(client, lasts, fault);
+        true
+    }
+
+    fn stop(&mut self, client: usize, lasts: Micros, fault: Fault) {
+        let process = &mut self.processes[client];
+        process.stopped = true;
+        process.clock.stop();
+        process.gate.shut();
+        self.note("stops", Who::client(client), lasts);
+        let counted = fault != Fault::ClientFreeze && self.bug != Some(Bug::ClockStopsInSuspend);
+        self.after(lasts, Event::End(Ending::Wake(client, counted)));
+    }
+
+    fn wake(&mut self, client: usize, counted: bool) {
+        let process = &mut self.processes[client];
+        if process.dead || !process.stopped {
+            return;
+        }
+        process.stopped = false;
+        process.clock.go_on(counted);
+        process.went_on = self.now;
+        process.gate.open();
+        let (now, asked) = (process.now(), process.now());
+        let (inbox, outbox) =
+            (std::mem::take(&mut process.inbox), std::mem::take(&mut process.outbox));
+        self.note("goes on", Who::client(client), inbox.len() as u64);
+        if inbox.iter().any(|event| matches!(event, Event::Answer(..))) {
+            self.see(Sometimes::AnswerAfterStop);
+        }
+        let ledger = &self.ledger;
+        let past = |attempt: usize| ledger.attempts[attempt].until() < now;
+        if ledger.holders.iter().any(|held| held.client == client && past(held.attempt)) {
+            self.see(Sometimes::StoppedPastWindow);
+        }
+        // Whether the kernel or the scheduler is first is anybody's guess.
+        let delay = if self.dice.chance(0.5) { 0 } else { self.dice.within(0, 3 * MS) };
+        for event in inbox {
+            self.after(delay, event);
+        }
+        for (link, ask, to) in outbox {
+            self.queue_request(link, ask, to, asked);
+        }
+    }
+
+    fn kill(&mut self, client: usize) {
+        self.note("killed", Who::client(client), 0);
+        let process = &mut self.processes[client];
+        process.dead = true;
+        process.gate.kill();
+        let slot = process.slot;
+        let (inbox, outbox) =
+            (std::mem::take(&mut process.inbox), std::mem::take(&mut process.outbox));
+        self.out.push(Delivery::Drop(Box::new((inbox, outbox))));
+        self.hang_up(client);
+        let (gone, stay) =
+            self.ledger.holders.drain(..).partition::<Vec<_>, _>(|held| held.client == client);
+        self.ledger.holders = stay;
+        self.out.push(Delivery::Drop(Box::new(gone)));
+        let servers = &mut self.servers;
+        servers.iter_mut().for_each(|server| server.subscribed.retain(|(_, who)| *who != client));
+        let wait = self.dice.spread(50 * MS, 2 * SECOND);
+        self.after(wait, Event::End(Ending::Spawn(slot)));
+    }
+
+    fn crash(&mut self, fault: Fault, node: usize, lasts: Micros) -> bool {
+        let time = self.servers[node].clock.micros(self.now);
+        if self.servers[node].run.down {
+            return false;
+        }
+        if self.servers[node].store.all_held(time).next().is_some() {
+            self.see(Sometimes::CrashedHolding);
+        }
+        self.go_on_silently(node);
+        let run = &mut self.servers[node].run;
+        (run.number, run.down) = (run.number + 1, true);
+        self.after(lasts, Event::End(Ending::Restart(node)));
+        for client in 0..self.processes.len() {
+            if self.processes[client].dead {
+                continue;
+            }
+            self.deafen(client, node);
+            for lane in LANES {
+                // The kernel says so, or nobody does (power loss).
+                if self.dice.chance(0.7) {
+                    self.break_link(LinkId { client, node, lane });
+                }
+            }
+        }
+        self.lose(fault, node)
+    }
+
+    fn forget(&mut self, fault: Fault, node: usize) -> bool {
+        let names: Vec<_> = self.bench.names().cloned().collect();
+        let Some(name) = (!names.is_empty()).then(|| self.dice.pick(&names).clone()) else {
+            return false;
+        };
+        match fault {
+            Fault::EvictLock => self.servers[node].store.drop_lock(&name),
+            Fault::EvictCounter => self.servers[node].store.drop_counter(&name),
+            _ => self.lose(fault, node),
+        }
+    }
+
+    fn lose(&mut self, fault: Fault, node: usize) -> bool {
+        let since = self.now.saturating_sub(self.dice.spread(MS, 2 * SECOND));
+        let store = &mut self.servers[node].store;
+        match fault {
+            Fault::CrashLosingTail | Fault::StalePromotion => store.lose_tail(since),
+            Fault::CrashLosingAll | Fault::Flush => {
+                *store = Store::default();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn force_unlock(&mut self) -> bool {
+        let names: Vec<_> = self.bench.names().cloned().collect();
+        for name in &names {
+            for node in 0..self.plan.nodes {
+                let server = &mut self.servers[node];
+                let time = server.clock.micros(self.now);
+                if server.store.force_release(name, time) {
+                    self.publish(node, name);
+                }
+            }
+        }
+        !names.is_empty()
+    }
+
+    fn break_clock(&mut self, fault: Fault, node: usize, lasts: Micros) -> bool {
+        let now = self.now;
+        let left = self.servers[node].back;
+        let back = lasts.min(left);
+        let slew = self.plan.node_drift(&mut self.dice);
+        let most = (self.plan.rho * 600_000.0) as i64;
+        let server = &mut self.servers[node];
+        match fault {
+            Fault::NodePause => {
+                server.run.stopped = true;
+                self.after(lasts, Event::End(Ending::GoOn(node)));
+            }
+            Fault::ClockBack => {
+                server.back -= back;
+                server.clock.step(now, -(back as i64));
+            }
+            Fault::ClockForward => server.clock.step(now, lasts as i64),
+            Fault::NodeFreeze => {
+                server.clock.freeze(now, true);
+                server.back -= back;
+                self.after(back, Event::End(Ending::Thaw(node)));
+            }
+            Fault::ClockRace => {
+                server.clock.set_drift(now, most * 3 + 100_000);
+                self.after(lasts, Event::End(Ending::Slew(node)));
+            }
+            // As fast as A1 allows, or anything slower.
+            _ if self.dice.chance(0.5) => server.clock.set_drift(now, most),
+            _ => server.clock.set_drift(now, slew),
+        }
+        true
+    }
+
+    fn go_on(&mut self, node: usize) {
+        let run = &mut self.servers[node].run;
+        if !run.stopped {
+            return;
+        }
+        let backlog = self.go_on_silently(node);
+        if !backlog.is_empty() {
+            self.see(Sometimes::BacklogExecuted);
+        }
+        for arrival in backlog {
+            self.arrive(arrival);
+        }
+    }
+
+    /// What had come meanwhile is given back: a crash loses it.
+    fn go_on_silently(&mut self, node: usize) -> Vec<super::world::Arrival> {
+        let run = &mut self.servers[node].run;
+        run.stopped = false;
+        std::mem::take(&mut run.backlog)
+    }
+
+    fn living(&mut self) -> Option<usize> {
+        let living = |at: &usize| !self.processes[*at].dead && !self.processes[*at].stopped;
+        let living: Vec<_> = (0..self.processes.len()).filter(living).collect();
+        (!living.is_empty()).then(|| *self.dice.pick(&living))
+    }
+
+    pub(super) fn ear_latency(&mut self, client: usize, node: usize) -> Micros {
+        self.latency(LinkId { client, node, lane: Lane::Work })
+    }
+}
+
+fn fault_name(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Break => "FAULT break",
+        Fault::Cut => "FAULT cut",
+        Fault::HalfOpen => "FAULT half-open",
+        Fault::CrashKeepingData => "FAULT crash keeping data",
+        Fault::NodePause => "FAULT node stops",
+        Fault::ClockBack => "FAULT node clock steps back",
+        Fault::ClockSlew => "FAULT node clock slews",
+        Fault::NodeFreeze => "FAULT node clock freezes",
+        Fault::ClientPause => "FAULT client stops",
+        Fault::ClientKill => "FAULT client is killed",
+        Fault::CrashLosingTail => "FAULT crash losing the tail",
+        Fault::CrashLosingAll => "FAULT crash losing all",
+        Fault::StalePromotion => "FAULT promotion of a stale replica",
+        Fault::Flush => "FAULT flush",
+        Fault::EvictLock => "FAULT a lock is evicted",
+        Fault::EvictCounter => "FAULT a counter is evicted",
+        Fault::ForceUnlock => "FAULT force unlock",
+        Fault::ClockForward => "FAULT node clock steps forward",
+        Fault::ClockRace => "FAULT node clock races",
+        Fault::ClientFreeze => "FAULT client is frozen",
+        _ => "FAULT of messages",
+    }
+}

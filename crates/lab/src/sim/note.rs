@@ -1,0 +1,40 @@
+//! What is noted of the requests that clients send.
+
+use super::ask::Ask;
+use super::link::LinkId;
+use super::sometimes::Sometimes;
+use super::trace::Who;
+use super::world::State;
+
+impl State {
+    pub(super) fn waiter_asks(&mut self, at: LinkId, ask: &Ask) {
+        if let Ask::Acquire(term, ..) = ask
+            && self.ledger.of(term).is_none()
+            && self.processes[at.client].waits_for(at.node, &term.name)
+        {
+            let told = std::mem::take(&mut self.processes[at.client].told);
+            let (message, subscribed) = told;
+            if message {
+                self.see(Sometimes::WokenByMessage);
+            } else if !subscribed {
+                self.see(Sometimes::WokenByTimer);
+            }
+        }
+    }
+
+    pub(super) fn note_ask(&mut self, what: &'static str, at: LinkId, ask: &Ask) {
+        let attempt = ask.terms().first().and_then(|term| self.ledger.of(term));
+        self.note(what, Who::both(at.client, at.node).on(attempt), verb_number(ask));
+    }
+}
+
+fn verb_number(ask: &Ask) -> u64 {
+    match ask {
+        Ask::Acquire(..) => 1,
+        Ask::Raise(..) => 2,
+        Ask::Renew(_) => 3,
+        Ask::Release(_) => 4,
+        Ask::Inspect(_) => 5,
+        Ask::ForceRelease(_) => 6,
+    }
+}

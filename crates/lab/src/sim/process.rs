@@ -1,0 +1,203 @@
+//! A client process: the real locker, its connections, and how it is stopped and killed.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use quorumlock_core::{
+    Chance, Collect, Instant, Lane, Lessor, Locker, Name, Single, World as Given,
+};
+use quorumlock_quorum::Quorum;
+
+use super::ask::{Ask, To};
+use super::dice::Dice;
+use super::link::{Debt, Link, LinkId};
+use super::node::SimNode;
+use super::time::{ClientClock, Micros};
+use super::work;
+use super::world::{Event, State, World};
+
+/// One life of a client.
+pub(super) struct Process {
+    /// Its place among the clients; a restarted one takes the place of the dead.
+    pub(super) slot: usize,
+    pub(super) clock: Arc<ClientClock>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) dead: bool,
+    pub(super) stopped: bool,
+    /// When it last went on after a stop.
+    pub(super) went_on: Micros,
+    /// What came in and what its timers set off while it was stopped.
+    pub(super) inbox: Vec<Event>,
+    pub(super) outbox: Vec<(LinkId, Ask, To)>,
+    /// Per node: requests of callers, requests of the watchdog.
+    pub(super) links: Vec<[Link; 2]>,
+    pub(super) debts: Vec<Vec<Debt>>,
+    ears: Vec<BTreeMap<Name, Vec<Ear>>>,
+    next_ear: u64,
+    /// Since the last attempt of a waiter: a message came, a subscription began.
+    pub(super) told: (bool, bool),
+}
+
+/// Somebody who waits for a name.
+pub(super) struct Ear {
+    id: u64,
+    pub(super) to: Arc<dyn Collect<()>>,
+    pub(super) from: usize,
+}
+
+impl Process {
+    pub(super) fn new(state: &mut State, slot: usize) -> Self {
+        let nodes = state.plan.nodes;
+        let drift = state.plan.client_drift(&mut state.dice);
+        Self {
+            slot,
+            clock: ClientClock::new(state.start, drift),
+            gate: Arc::default(),
+            dead: false,
+            stopped: false,
+            went_on: 0,
+            inbox: Vec::new(),
+            outbox: Vec::new(),
+            links: (0..nodes).map(|_| Default::default()).collect(),
+            debts: (0..nodes).map(|_| Vec::new()).collect(),
+            ears: (0..nodes).map(|_| BTreeMap::new()).collect(),
+            next_ear: 0,
+            told: (false, false),
+        }
+    }
+
+    pub(super) fn waits_for(&self, node: usize, name: &Name) -> bool {
+        self.ears[node].contains_key(name)
+    }
+
+    pub(super) fn ears(&self, node: usize, name: &Name) -> &[Ear] {
+        self.ears[node].get(name).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn listen(
+        &mut self,
+        node: usize,
+        name: &Name,
+        (to, from): (Arc<dyn Collect<()>>, usize),
+    ) -> u64 {
+        let id = self.next_ear;
+        self.next_ear += 1;
+        self.ears[node].entry(name.clone()).or_default().push(Ear { id, to, from });
+        id
+    }
+
+    /// True if nobody is left who waits for the name.
+    pub(super) fn unlisten(&mut self, node: usize, name: &Name, id: u64) -> (bool, Option<Ear>) {
+        let Some(ears) = self.ears[node].get_mut(name) else { return (false, None) };
+        let gone = ears.iter().position(|ear| ear.id == id).map(|place| ears.remove(place));
+        let last = ears.is_empty();
+        if last {
+            self.ears[node].remove(name);
+        }
+        (last, gone)
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.running()
+    }
+}
+
+/// Starts the tasks of a process, on the runtime of the world.
+pub(super) fn start(world: &World, client: usize) {
+    let (plan, clock, gate) = world.with(|state| {
+        let process = &state.processes[client];
+        (state.plan.clone(), process.clock.clone(), process.gate.clone())
+    });
+    let nodes: Vec<_> =
+        (0..plan.nodes).map(|node| SimNode::new(world.clone(), client, node)).collect();
+    let settings = plan.settings();
+    let within = settings.answer_timeout;
+    let dice = Mutex::new(Dice::new(plan.seed, 1_000 + client as u64));
+    let chance = Chance::given(move || dice.lock().unwrap_or_else(PoisonError::into_inner).next());
+    let single = nodes.len() == 1 && plan.seed % 2 == 0;
+    let lessor: Arc<dyn Lessor> = match single {
+        true => {
+            let node = SimNode::new(world.clone(), client, 0);
+            Arc::new(Single::new(node, clock.clock(), within))
+        }
+        false => match Quorum::new(nodes, clock.clock(), within) {
+            Ok(quorum) => Arc::new(quorum),
+            Err(error) => return world.with(|state| state.unexpected(client, &error)),
+        },
+    };
+    let given = Given { clock: clock.clock(), chance, keeper_on_this_runtime: true };
+    match Locker::over(lessor, settings, given) {
+        Ok(locker) => {
+            for hand in 0..plan.hands {
+                let work = work::hand(world.clone(), client, hand, locker.clone());
+                tokio::spawn(Gated { gate: gate.clone(), work: Box::pin(work) });
+            }
+        }
+        Err(error) => world.with(|state| state.unexpected(client, &error)),
+    }
+}
+
+/// Stops and ends the tasks that go through it.
+#[derive(Debug, Default)]
+pub(super) struct Gate(Mutex<GateState>);
+
+#[derive(Debug, Default)]
+struct GateState {
+    shut: bool,
+    dead: bool,
+    waiting: Vec<Waker>,
+}
+
+impl Gate {
+    pub(super) fn shut(&self) {
+        self.with(|gate| gate.shut = true);
+    }
+
+    pub(super) fn open(&self) {
+        self.with(|gate| gate.shut = false);
+    }
+
+    /// Every task is dropped where it stands.
+    pub(super) fn kill(&self) {
+        self.with(|gate| gate.dead = true);
+    }
+
+    fn with(&self, change: impl FnOnce(&mut GateState)) {
+        let mut gate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut gate);
+        for waker in gate.waiting.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+struct Gated<F> {
+    gate: Arc<Gate>,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future<Output = ()>> Future for Gated<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        {
+            let mut gate = self.gate.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if gate.dead {
+                return Poll::Ready(());
+            }
+            // Also woken by the gate: a killed task may wait for nothing else.
+            if !gate.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                gate.waiting.push(cx.waker().clone());
+            }
+            if gate.shut {
+                return Poll::Pending;
+            }
+        }
+        self.work.as_mut().poll(cx)
+    }
+}
+
+pub(super) const LANES: [Lane; 2] = [Lane::Work, Lane::Keep];

@@ -1,0 +1,116 @@
+/// What must happen in some run, or the faults and the workload reach too little (TigerBeetle's
+/// lesson: a fuzzer is blind where nobody looks whether it has been).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // `Sometimes::what` says it
+#[repr(u8)]
+pub enum Sometimes {
+    SecondRound,
+    RaiseRefused,
+    PartialRenewal,
+    Lapsed,
+    LostByNo,
+    HoldLimit,
+    LateGrantKept,
+    LateGrantReleased,
+    SplitVote,
+    WokenByMessage,
+    WokenByTimer,
+    DebtPaid,
+    ExecutedAfterRelease,
+    NeverSent,
+    MaybeSent,
+    ReEntered,
+    Cancelled,
+    QueuedInProcess,
+    StoppedPastWindow,
+    KilledHolding,
+    BacklogExecuted,
+    CrashedHolding,
+    StaleWriteRefused,
+    AnswerAfterStop,
+}
+
+impl Sometimes {
+    /// All of them.
+    pub const ALL: [Self; 24] = [
+        Self::SecondRound,
+        Self::RaiseRefused,
+        Self::PartialRenewal,
+        Self::Lapsed,
+        Self::LostByNo,
+        Self::HoldLimit,
+        Self::LateGrantKept,
+        Self::LateGrantReleased,
+        Self::SplitVote,
+        Self::WokenByMessage,
+        Self::WokenByTimer,
+        Self::DebtPaid,
+        Self::ExecutedAfterRelease,
+        Self::NeverSent,
+        Self::MaybeSent,
+        Self::ReEntered,
+        Self::Cancelled,
+        Self::QueuedInProcess,
+        Self::StoppedPastWindow,
+        Self::KilledHolding,
+        Self::BacklogExecuted,
+        Self::CrashedHolding,
+        Self::StaleWriteRefused,
+        Self::AnswerAfterStop,
+    ];
+
+    /// In words.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::SecondRound => "a counter was raised to the token: the second round",
+            Self::RaiseRefused => "a raise came when the nonce was no longer held",
+            Self::PartialRenewal => "a renewal reached some nodes only, and the lease stood",
+            Self::Lapsed => "a lease ended because no renewal was confirmed",
+            Self::LostByNo => "a lease ended because nodes said definitely no",
+            Self::HoldLimit => "a hold reached its limit",
+            Self::LateGrantKept => "a grant after the decision was kept as a vote",
+            Self::LateGrantReleased => "a grant after the decision was released",
+            Self::SplitVote => "two attempts held nodes and neither a majority",
+            Self::WokenByMessage => "a waiter tried again after a message",
+            Self::WokenByTimer => "a waiter tried again after its timer",
+            Self::DebtPaid => "a release that may not have arrived was sent again",
+            Self::ExecutedAfterRelease => "a node executed an acquisition after its release",
+            Self::NeverSent => "a request failed before it was sent",
+            Self::MaybeSent => "a request got no answer",
+            Self::ReEntered => "an owner entered again",
+            Self::Cancelled => "a call was dropped while it waited",
+            Self::QueuedInProcess => "a task waited for its turn in its own process",
+            Self::StoppedPastWindow => "a holder was stopped until after its window",
+            Self::KilledHolding => "a holder was killed",
+            Self::BacklogExecuted => "a stopped node executed what had come meanwhile",
+            Self::CrashedHolding => "a node crashed while it held a lock",
+            Self::StaleWriteRefused => "the resource refused a stale token",
+            Self::AnswerAfterStop => "an answer lay waiting while the client was stopped",
+        }
+    }
+}
+
+/// Which of them have been seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen(u32);
+
+impl Seen {
+    pub(super) fn see(&mut self, what: Sometimes) {
+        self.0 |= 1 << what as u8;
+    }
+
+    /// Whether `what` was seen.
+    pub fn has(self, what: Sometimes) -> bool {
+        self.0 & (1 << what as u8) != 0
+    }
+
+    /// Everything that either has seen.
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What was not seen.
+    pub fn missing(self) -> Vec<Sometimes> {
+        Sometimes::ALL.into_iter().filter(|what| !self.has(*what)).collect()
+    }
+}

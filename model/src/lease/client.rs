@@ -1,0 +1,190 @@
+use std::mem;
+use std::time::Duration;
+
+use quorumlock_core::{Answer, Denial, Fence, Instant, NodeReport, Vote, Window};
+use quorumlock_quorum::round::{Round, Step};
+use quorumlock_watchdog::expiry;
+
+use super::server::{Said, Server};
+use super::{LeaseModel, N, SECOND, TTL, at};
+use crate::kept::Kept;
+
+/// One acquisition, and the lease that it may become.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Client {
+    pub(super) phase: Phase,
+    /// The acquisition, then the renewals.
+    calls: [Call; 3],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    Idle,
+    Asking(Kept<Round>),
+    Holding(Kept<Window>),
+    Over,
+}
+
+/// One request to all nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Call {
+    begun: bool,
+    asked: u8,
+    wires: [Wire; N],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Wire {
+    #[default]
+    Nothing,
+    Asked,
+    Answered(Said),
+}
+
+/// Tokens are another model's matter.
+const FENCE: Fence = Fence::new(1);
+
+impl Call {
+    fn begin(now: u8) -> Self {
+        Self { begun: true, asked: now, wires: [Wire::Asked; N] }
+    }
+
+    /// Until when a yes counts, as the library reckons it; clocks are exact here.
+    fn until(&self) -> Instant {
+        expiry(at(self.asked), SECOND * u32::from(TTL), 0.0)
+    }
+}
+
+impl Client {
+    pub(super) fn new() -> Self {
+        Self { phase: Phase::Idle, calls: Default::default() }
+    }
+
+    pub(super) fn start(&mut self, now: u8) {
+        self.phase = Phase::Asking(Kept::new(Round::new(N)));
+        self.calls[0] = Call::begin(now);
+    }
+
+    pub(super) fn renewals_begun(&self) -> usize {
+        self.calls[1..].iter().filter(|call| call.begun).count()
+    }
+
+    pub(super) fn renew(&mut self, now: u8) {
+        self.calls[self.renewals_begun() + 1] = Call::begin(now);
+    }
+
+    pub(super) fn wires(&self, mut each: impl FnMut(usize, usize, Wire)) {
+        for (k, call) in self.calls.iter().enumerate() {
+            for (n, wire) in call.wires.iter().enumerate() {
+                each(k, n, *wire);
+            }
+        }
+    }
+
+    pub(super) fn serve<const C: usize>(
+        &mut self,
+        me: usize,
+        node: &mut Server,
+        n: usize,
+        k: usize,
+        now: u8,
+        model: &LeaseModel<C>,
+    ) {
+        let said = match k {
+            0 => node.acquire(me, now, model.quarantine),
+            _ => node.renew(me, now, model.quarantine, model.recreates),
+        };
+        let over = self.phase == Phase::Over;
+        self.calls[k].wires[n] = if over { Wire::Nothing } else { Wire::Answered(said) };
+    }
+
+    pub(super) fn hear(&mut self, n: usize, k: usize, now: u8) {
+        let call = &mut self.calls[k];
+        let until = call.until();
+        let Wire::Answered(said) = mem::take(&mut call.wires[n]) else { return };
+        match &self.phase {
+            Phase::Asking(round) => {
+                let mut round = Round::clone(round);
+                let step = round.heard(n, answer(said, until), at(now));
+                self.phase = match step {
+                    Step::Won(_) => Phase::Holding(Kept::new(round.window())),
+                    Step::Failed => Phase::Over,
+                    _ => Phase::Asking(Kept::new(round)),
+                };
+            }
+            // As the library's roll notes it.
+            Phase::Holding(window) => {
+                let mut window = Window::clone(window);
+                match said {
+                    Said::Yes => window.holds(n, until),
+                    Said::No if k > 0 => window.holds_not(n),
+                    // An old vote is better than none: worse than the library, which drops it.
+                    Said::No | Said::Uncounted => {}
+                }
+                self.phase = Phase::Holding(Kept::new(window));
+            }
+            Phase::Idle | Phase::Over => {}
+        }
+        self.pass(now);
+    }
+
+    /// Loss is final.
+    pub(super) fn pass(&mut self, now: u8) {
+        let lost = match &self.phase {
+            Phase::Asking(_) => self.calls[0].until() <= at(now),
+            Phase::Holding(window) => window.until() <= at(now),
+            Phase::Idle | Phase::Over => false,
+        };
+        if lost {
+            self.end();
+        }
+    }
+
+    /// Its requests may be carried out all the same.
+    pub(super) fn end(&mut self) {
+        self.phase = Phase::Over;
+        for call in &mut self.calls {
+            let asked =
+                |wire: &Wire| if *wire == Wire::Asked { Wire::Asked } else { Wire::Nothing };
+            *call = Call { asked: 0, begun: false, wires: call.wires.each_ref().map(asked) };
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        *self = Self { phase: Phase::Over, ..Self::new() };
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        matches!(self.phase, Phase::Holding(_))
+    }
+
+    pub(super) fn believes(&self, now: u8) -> bool {
+        matches!(&self.phase, Phase::Holding(window) if window.until() > at(now))
+    }
+
+    pub(super) fn was_renewed(&self, now: u8) -> bool {
+        self.believes(now) && self.calls[0].until() <= at(now)
+    }
+
+    /// e_n: until when this node surely holds the lock for us, for all we know.
+    pub(super) fn held_until(&self, n: usize) -> Instant {
+        let mut window = match &self.phase {
+            Phase::Asking(round) => round.window(),
+            Phase::Holding(window) => Window::clone(window),
+            Phase::Idle | Phase::Over => return Instant::NEVER,
+        };
+        // A window tells its q-th largest end only: make that the one of this node.
+        let others = [(n + 1) % N, (n + 2) % N];
+        window.holds(others[0], Instant::NEVER + Duration::MAX);
+        window.holds_not(others[1]);
+        window.until()
+    }
+}
+
+fn answer(said: Said, until: Instant) -> Answer<Vote> {
+    match said {
+        Said::Yes => Answer::Yes(Vote { until, fence: FENCE }),
+        Said::No => Answer::No(Denial::Busy(None)),
+        Said::Uncounted => Answer::No(Denial::NotAdmitted(NodeReport::new("", ""))),
+    }
+}

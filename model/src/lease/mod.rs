@@ -1,0 +1,263 @@
+//! Leases, on an exact clock (safety.md, per-node lemma).
+//!
+//! Three nodes, clients that make one acquisition each, ticks instead of time. Messages may be
+//! late or lost; nodes may lose all their data. The question: do two clients ever believe that they
+//! hold the lock at the same tick?
+
+mod client;
+mod server;
+
+use std::time::Duration;
+
+use quorumlock_core::Instant;
+use stateright::{Model, Property};
+
+use crate::admission::Quarantine;
+use crate::search::Once;
+use client::{Client, Phase, Wire};
+use server::Server;
+
+/// How many nodes.
+pub const N: usize = 3;
+
+/// How long a lease is, in ticks; also L, the longest one.
+pub const TTL: u8 = 3;
+
+/// What is searched; `C` clients.
+#[derive(Debug)]
+pub struct LeaseModel<const C: usize> {
+    /// The last tick.
+    pub horizon: u8,
+    /// How often a holder renews.
+    pub renewals: usize,
+    /// How often a node loses its data.
+    pub crashes: u8,
+    /// Whether a renewal writes a missing key again.
+    pub recreates: bool,
+    /// What counts after that.
+    pub quarantine: Quarantine,
+    /// Leaves out what cannot matter; see [`LeaseModel::frugal`].
+    pub frugal: bool,
+    /// Each property speaks once.
+    pub once: Once,
+}
+
+impl<const C: usize> LeaseModel<C> {
+    /// Leaves out what cannot matter.
+    ///
+    /// - A *no* is not heard: it only takes belief away. (In full it is, and drops the vote.)
+    /// - A yes is heard at once: what is heard later is believed for a shorter time.
+    /// - Acquisitions and renewals begin when a node first serves them: an end that is counted from
+    ///   an earlier tick comes earlier.
+    /// - A client that has ended leaves nothing behind: its keys and requests could only make nodes
+    ///   say no.
+    pub fn frugal(horizon: u8, renewals: usize, crashes: u8, quarantine: Quarantine) -> Self {
+        let (recreates, once) = (true, Once::default());
+        Self { horizon, renewals, crashes, recreates, quarantine, frugal: true, once }
+    }
+
+    /// Leaves out nothing.
+    pub fn in_full(self) -> Self {
+        Self { frugal: false, ..self }
+    }
+
+    /// A renewal only lengthens.
+    pub fn never_recreating(self) -> Self {
+        Self { recreates: false, ..self }
+    }
+}
+
+/// Everything there is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State<const C: usize> {
+    now: u8,
+    nodes: [Server; N],
+    clients: [Client; C],
+    crashes: u8,
+}
+
+/// One step of the world: a client, a node, and which of the client's requests (0 is the
+/// acquisition, then its renewals).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A client asks all nodes for the lock.
+    Start(usize),
+    /// A holder asks all nodes to lengthen its lease.
+    Renew(usize),
+    /// A node carries out a request.
+    Serve(usize, usize, usize),
+    /// The client hears the answer.
+    Hear(usize, usize, usize),
+    /// The holder gives back, or the client gives up.
+    End(usize),
+    /// A node carries out the release of a client that has ended.
+    Free(usize, usize),
+    /// A node loses its data.
+    Crash(usize),
+    /// Time goes on.
+    Tick,
+}
+
+/// The instant of a tick. None of them is [`Instant::NEVER`].
+fn at(tick: u8) -> Instant {
+    Instant::NEVER + SECOND * (u32::from(tick) + 1)
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl<const C: usize> Model for LeaseModel<C> {
+    type State = State<C>;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<Self::State> {
+        vec![State {
+            now: 0,
+            nodes: Default::default(),
+            clients: std::array::from_fn(|_| Client::new()),
+            crashes: 0,
+        }]
+    }
+
+    fn actions(&self, state: &Self::State, actions: &mut Vec<Action>) {
+        for (c, client) in state.clients.iter().enumerate() {
+            // In order of their numbers: clients are alike.
+            let starts = client.phase == Phase::Idle
+                && (c == 0 || state.clients[c - 1].phase != Phase::Idle);
+            let renews = client.renewals_begun() < self.renewals && client.holds();
+            let serves = |k: usize| (0..N).map(move |n| Action::Serve(c, n, k));
+            if self.frugal && starts {
+                actions.extend(serves(0).filter(|a| self.may_say_yes(state, *a)));
+            } else if starts {
+                actions.push(Action::Start(c));
+            }
+            if self.frugal && renews {
+                let next = serves(client.renewals_begun() + 1);
+                actions.extend(next.filter(|a| self.may_say_yes(state, *a)));
+            } else if renews {
+                actions.push(Action::Renew(c));
+            }
+            client.wires(|k, n, wire| {
+                let serve = Action::Serve(c, n, k);
+                match wire {
+                    Wire::Asked if !self.frugal || self.may_say_yes(state, serve) => {
+                        actions.push(serve);
+                    }
+                    Wire::Answered(_) => actions.push(Action::Hear(c, n, k)),
+                    _ => {}
+                }
+            });
+            if self.frugal {
+                continue;
+            }
+            match client.phase {
+                Phase::Idle => {}
+                Phase::Over => {
+                    let held = (0..N).filter(|n| state.nodes[*n].is_held_by(c));
+                    actions.extend(held.map(|n| Action::Free(c, n)));
+                }
+                _ => actions.push(Action::End(c)),
+            }
+        }
+        // Nodes are alike: the first to crash may as well be node 0, the next that or node 1.
+        if state.crashes < self.crashes {
+            actions.extend((0..=usize::from(state.crashes).min(N - 1)).map(Action::Crash));
+        }
+        if state.now < self.horizon {
+            actions.push(Action::Tick);
+        }
+    }
+
+    fn next_state(&self, state: &Self::State, action: Action) -> Option<Self::State> {
+        let mut next = state.clone();
+        let State { now, nodes, clients, crashes } = &mut next;
+        match action {
+            Action::Start(c) => clients[c].start(*now),
+            Action::Renew(c) => clients[c].renew(*now),
+            Action::Serve(c, n, k) => {
+                let client = &mut clients[c];
+                if self.frugal && k == 0 && client.phase == Phase::Idle {
+                    client.start(*now);
+                }
+                if self.frugal && k > client.renewals_begun() {
+                    client.renew(*now);
+                }
+                client.serve(c, &mut nodes[n], n, k, *now, self);
+                if self.frugal {
+                    client.hear(n, k, *now);
+                }
+            }
+            Action::Hear(c, n, k) => clients[c].hear(n, k, *now),
+            Action::End(c) => clients[c].end(),
+            Action::Free(c, n) => nodes[n].free(c),
+            Action::Crash(n) => {
+                *crashes += 1;
+                nodes[n].crash(*now, self.quarantine);
+            }
+            Action::Tick => {
+                *now += 1;
+                nodes.iter_mut().for_each(|node| node.pass(*now));
+                clients.iter_mut().for_each(|client| client.pass(*now));
+            }
+        }
+        if self.frugal {
+            for (c, client) in clients.iter_mut().enumerate() {
+                if client.phase == Phase::Over {
+                    client.forget();
+                    nodes.iter_mut().for_each(|node| node.free(c));
+                }
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always("at most one client believes", |model: &Self, state: &State<C>| {
+                !model.once.first(0, state.believers() > 1)
+            }),
+            Property::sometimes("one holder after the other", |model: &Self, state: &State<C>| {
+                let over = state.clients[0].phase == Phase::Over;
+                model.once.first(3, over && state.believers() > 0)
+            }),
+        ];
+        if self.renewals > 0 {
+            properties.push(Property::sometimes(
+                "a lease outlives its first end",
+                |model: &Self, state: &State<C>| {
+                    model.once.first(2, state.clients.iter().any(|c| c.was_renewed(state.now)))
+                },
+            ));
+        }
+        // The planted bugs break this one first, and the other is what they are known for.
+        if self.crashes == 0 || self.quarantine == Quarantine::Strict {
+            properties.push(Property::always(
+                "a node is believed in by one client",
+                |model: &Self, state: &State<C>| !model.once.first(1, state.has_shared_node()),
+            ));
+        }
+        properties
+    }
+}
+
+impl<const C: usize> LeaseModel<C> {
+    /// Whether the node would say yes now, or do anything.
+    fn may_say_yes(&self, state: &State<C>, serve: Action) -> bool {
+        let Action::Serve(c, n, k) = serve else { return false };
+        let (held, free) = (state.nodes[n].is_held_by(c), state.nodes[n].is_free());
+        if k == 0 { free } else { held || free && self.recreates }
+    }
+}
+
+impl<const C: usize> State<C> {
+    fn believers(&self) -> usize {
+        self.clients.iter().filter(|client| client.believes(self.now)).count()
+    }
+
+    fn has_shared_node(&self) -> bool {
+        let counted = |n: usize| {
+            let believe = |client: &&Client| client.held_until(n) > at(self.now);
+            self.clients.iter().filter(believe).count()
+        };
+        (0..N).any(|n| counted(n) > 1)
+    }
+}
