@@ -122,7 +122,7 @@ fn repairs() -> Vec<Case> {
         case("M8c", "barrier: answers tell of new lives", Holds, Full, repaired(Form::Lives)),
         case("M8d", "barrier: requests bound to stamps", Holds, Full, repaired(Form::Stamps)),
         case("M8d", "the same, one counter ahead", Holds, Full, ahead(Form::Stamps)),
-        case("M8d", "the same, 3 acquisitions", Holds, Deep, three),
+        case("M8d+", "the same, 3 acquisitions", Holds, Deep, three),
         case("M8e", "a raise bound when it is sent", Caught, Full, ahead(Form::StampsWhenSent)),
         case("M8f", "repair that knows no raises", Caught, Full, ahead(Form::StampsOfGrants)),
     ]
@@ -156,7 +156,7 @@ fn leases() -> Vec<Case> {
         case("M10", "1 crash, nothing counts, 2 renewals", Holds, Full, lease(7, 2, 1, Strict)),
         case("M10", "the same, never re-creating", Holds, Full, fixed),
         case("M10", "1 crash, 3 clients, 1 renewal", Holds, Full, three),
-        case("M10", "1 crash, 3 clients, 2 renewals", Holds, Deep, deep),
+        case("M10+", "1 crash, 3 clients, 2 renewals", Holds, Deep, deep),
         case("M10b", "2 crashes, 2 renewals", Holds, Full, lease(7, 2, 2, Strict)),
     ]
 }

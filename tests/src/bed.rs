@@ -2,10 +2,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorumlock::{Admission, Builder, Locker, Wire};
-use quorumlock_lab::servers::{self, ServerOptions, Servers};
+use quorumlock_lab::servers::{self, Server, ServerOptions, Servers};
 
 use crate::worker::{Holder, Target};
-use crate::{Plain, eventually};
+use crate::{DeadNode, Plain, eventually};
 
 /// Which nodes there are, and which of them do not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,23 +24,20 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// How many nodes lockers are told of.
-    #[must_use]
-    pub fn nodes(self) -> usize {
+    fn servers(self) -> usize {
         match self {
             Self::Single => 1,
             Self::QuorumOf3 | Self::StrictQuorumOf3 => 3,
-            Self::QuorumOf5 | Self::QuorumOf5TwoDown => 5,
+            // The dead node is none.
+            Self::QuorumOf5TwoDown => 4,
+            Self::QuorumOf5 => 5,
         }
-    }
-
-    fn is_down(self, node: usize) -> bool {
-        self == Self::QuorumOf5TwoDown && (node == DEAD || node == HUNG)
     }
 }
 
+/// Which server is hung, and before which one the dead node stands in the list.
+const HUNG: usize = 2;
 const DEAD: usize = 1;
-const HUNG: usize = 3;
 
 /// A locker that a loaded machine cannot make believe that its nodes are gone. Whoever waits for a
 /// dead or hung node shows it all the more.
@@ -58,6 +55,7 @@ pub struct Bed {
     wire: Wire,
     worker: PathBuf,
     servers: Servers,
+    dead: Option<DeadNode>,
 }
 
 impl Bed {
@@ -67,13 +65,13 @@ impl Bed {
     /// If there is no server program and `QUORUMLOCK_REQUIRE_SERVER=1`; if one does not start.
     #[must_use]
     pub fn start(topology: Topology, wire: Wire, worker: impl Into<PathBuf>) -> Option<Self> {
-        let servers = servers::for_test(topology.nodes(), &ServerOptions::default())?;
-        let bed = Self { topology, wire, worker: worker.into(), servers };
+        let servers = servers::for_test(topology.servers(), &ServerOptions::default())?;
+        let dead = (topology == Topology::QuorumOf5TwoDown).then(DeadNode::new);
+        let bed = Self { topology, wire, worker: worker.into(), servers, dead };
         if topology == Topology::StrictQuorumOf3 {
             bed.vouch();
         }
         if topology == Topology::QuorumOf5TwoDown {
-            bed.servers[DEAD].kill().expect("ours");
             bed.servers[HUNG].pause().expect("ours");
         }
         Some(bed)
@@ -107,7 +105,7 @@ impl Bed {
     /// If the settings are wrong.
     #[must_use]
     pub fn build(&self, builder: Builder) -> Locker {
-        let urls = self.servers.urls();
+        let urls = self.urls();
         let locker = match self.topology {
             Topology::Single => builder.single(&urls[0]),
             _ => builder.quorum(&urls),
@@ -130,7 +128,7 @@ impl Bed {
         self.wire
     }
 
-    /// A plain client of node `i`.
+    /// A plain client of server `i`.
     pub async fn plain(&self, i: usize) -> Plain {
         Plain::to(self.servers[i].url()).await
     }
@@ -138,8 +136,8 @@ impl Bed {
     /// Plain clients of all nodes that answer.
     pub async fn live(&self) -> Vec<Plain> {
         let mut nodes = Vec::new();
-        for node in self.live_nodes() {
-            nodes.push(self.plain(node).await);
+        for server in self.live_servers() {
+            nodes.push(Plain::to(server.url()).await);
         }
         nodes
     }
@@ -181,8 +179,8 @@ impl Bed {
     /// # Panics
     /// If a server cannot be stopped.
     pub fn silence(&self) {
-        for node in self.live_nodes() {
-            self.servers[node].pause().expect("ours");
+        for server in self.live_servers() {
+            server.pause().expect("ours");
         }
     }
 
@@ -191,8 +189,8 @@ impl Bed {
     /// # Panics
     /// If a server is gone.
     pub fn hear(&self) {
-        for node in self.live_nodes() {
-            self.servers[node].resume().expect("ours");
+        for server in self.live_servers() {
+            server.resume().expect("ours");
         }
     }
 
@@ -205,7 +203,7 @@ impl Bed {
     #[must_use]
     pub fn target(&self, name: &str, lease: Duration) -> Target {
         let strict = self.topology == Topology::StrictQuorumOf3;
-        Target { wire: self.wire, strict, name: name.to_owned(), lease, urls: self.servers.urls() }
+        Target { wire: self.wire, strict, name: name.to_owned(), lease, urls: self.urls() }
     }
 
     /// The program of other processes.
@@ -214,7 +212,18 @@ impl Bed {
         &self.worker
     }
 
-    fn live_nodes(&self) -> impl Iterator<Item = usize> {
-        (0..self.topology.nodes()).filter(|&node| !self.topology.is_down(node))
+    /// Of all nodes that lockers are told of.
+    fn urls(&self) -> Vec<String> {
+        let mut urls = self.servers.urls();
+        if let Some(dead) = &self.dead {
+            urls.insert(DEAD, dead.url());
+        }
+        urls
+    }
+
+    fn live_servers(&self) -> impl Iterator<Item = &Server> {
+        let hung = (self.topology == Topology::QuorumOf5TwoDown).then_some(HUNG);
+        let servers = self.servers.iter().enumerate();
+        servers.filter(move |(server, _)| Some(*server) != hung).map(|(_, server)| server)
     }
 }

@@ -7,6 +7,7 @@
 //! The tests themselves stand in `tests/`: `promises`, `wire`, `config`, `containers`, `house`.
 
 mod bed;
+mod dead;
 mod patience;
 mod plain;
 mod polls;
@@ -14,6 +15,7 @@ pub mod promises;
 pub mod worker;
 
 pub use self::bed::{Bed, Topology};
+pub use self::dead::DeadNode;
 pub use self::patience::{PATIENCE, Stopwatch, eventually, skipped, within};
 pub use self::plain::{Channel, Plain};
 pub use self::polls::{Drops, Polls};

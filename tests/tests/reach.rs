@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorumlock::{Error, Locker, NodeReport, Wire};
 use quorumlock_lab::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
-use quorumlock_tests::{Plain, Stopwatch, skipped, within};
+use quorumlock_tests::{DeadNode, Plain, Stopwatch, skipped, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -160,18 +160,16 @@ fn certificates(dir: &Path) -> Option<TlsFiles> {
     Some(TlsFiles { ca: at("ca.pem"), cert: at("server.pem"), key: at("server.key") })
 }
 
-/// Addresses at which connections are refused.
-fn dead(nodes: usize) -> Vec<String> {
-    let ports = (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    // All at once, so that they differ; closed again when this returns.
-    let ports = ports.collect::<Vec<_>>();
-    ports.iter().map(|port| format!("redis://{}", port.local_addr().expect("bound"))).collect()
+fn dead<const N: usize>() -> [DeadNode; N] {
+    [(); N].map(|()| DeadNode::new())
 }
 
 #[tokio::test]
 async fn dead_nodes_are_reported_each_by_name() {
+    let dead = dead::<5>();
+    let dead = dead.each_ref().map(DeadNode::url);
     for nodes in [1, 3, 5] {
-        let urls = dead(nodes);
+        let urls = dead[..nodes].to_vec();
         let locker = match urls.as_slice() {
             [url] => Locker::single(url),
             urls => Locker::quorum(urls),
@@ -211,7 +209,8 @@ async fn silent_nodes_are_reported_within_the_timeouts() {
 async fn a_minority_of_dead_nodes_is_no_obstacle_and_a_majority_is_named() {
     let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
     let mut urls = servers.urls();
-    urls.extend(dead(2));
+    let dead = dead::<2>();
+    urls.extend(dead.iter().map(DeadNode::url));
     works(&Locker::quorum(&urls).expect("good URLs")).await;
 
     servers[0].kill().expect("ours");

@@ -2,16 +2,16 @@
 //!
 //! | invariant | rule | rests on |
 //! |---|---|---|
-//! | [`lemma`] | per-node lemma | A1, A2, A3 |
-//! | [`exclusion`] | G1, G2 | A1, A2, A3 |
-//! | [`tokens`] | G3, theorem F | A7 |
-//! | [`register`] | G4 | A7 |
-//! | [`told_in_time`] | G5 | A2 |
-//! | [`for_a_reason`] | G5 | A2 |
-//! | [`re_entry`] | G8 | - |
-//! | [`leak`] | clean-up (H16, H17) | A3 |
-//! | [`liveness`] | G6 | - |
-//! | [`wake`] | waiting (e1 to e5) | - |
+//! | `lemma` | per-node lemma | A1, A2, A3 |
+//! | `exclusion` | G1, G2 | A1, A2, A3 |
+//! | `tokens` | G3, theorem F | A7 |
+//! | `register` | G4 | A7 |
+//! | `told_in_time` | G5 | A2 |
+//! | `for_a_reason` | G5 | A2 |
+//! | `re_entry` | G8 | - |
+//! | `leak` | clean-up (H16, H17) | A3 |
+//! | `liveness` | G6 | - |
+//! | `wake` | waiting (e1 to e5) | - |
 
 mod exclusion;
 mod for_a_reason;
