@@ -101,3 +101,30 @@ impl Fault {
         }
     }
 }
+
+/// As the trace says it.
+pub(super) fn fault_name(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Break => "FAULT break",
+        Fault::Cut => "FAULT cut",
+        Fault::HalfOpen => "FAULT half-open",
+        Fault::CrashKeepingData => "FAULT crash keeping data",
+        Fault::NodePause => "FAULT node stops",
+        Fault::ClockBack => "FAULT node clock steps back",
+        Fault::ClockSlew => "FAULT node clock slews",
+        Fault::NodeFreeze => "FAULT node clock freezes",
+        Fault::ClientPause => "FAULT client stops",
+        Fault::ClientKill => "FAULT client is killed",
+        Fault::CrashLosingTail => "FAULT crash losing the tail",
+        Fault::CrashLosingAll => "FAULT crash losing all",
+        Fault::StalePromotion => "FAULT promotion of a stale replica",
+        Fault::Flush => "FAULT flush",
+        Fault::EvictLock => "FAULT a lock is evicted",
+        Fault::EvictCounter => "FAULT a counter is evicted",
+        Fault::ForceUnlock => "FAULT force unlock",
+        Fault::ClockForward => "FAULT node clock steps forward",
+        Fault::ClockRace => "FAULT node clock races",
+        Fault::ClientFreeze => "FAULT client is frozen",
+        _ => "FAULT of messages",
+    }
+}

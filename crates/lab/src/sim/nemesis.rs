@@ -65,7 +65,7 @@ impl State {
         let fault = *self.dice.pick(&faults);
         let node = self.dice.index(self.plan.nodes);
         let lasts = self.dice.spread(MS, 3 * self.plan.lease);
-        self.note(fault_name(fault), Who::node(node), lasts);
+        self.note(super::faults::fault_name(fault), Who::node(node), lasts);
         let happened = match fault {
             Fault::Break | Fault::Cut | Fault::HalfOpen => self.break_path(fault, node, lasts),
             Fault::ClientPause | Fault::ClientKill | Fault::ClientFreeze => {
@@ -96,7 +96,7 @@ impl State {
             }
             Moment::Raising(node, ask) => {
                 for term in ask.terms() {
-                    self.note(fault_name(Fault::EvictLock), Who::node(*node), 0);
+                    self.note(super::faults::fault_name(Fault::EvictLock), Who::node(*node), 0);
                     if self.servers[*node].store.drop_lock(&term.name) {
                         self.broken.extend(Fault::EvictLock.breaks().iter().copied());
                     }
@@ -387,31 +387,5 @@ impl State {
 
     pub(super) fn ear_latency(&mut self, client: usize, node: usize) -> Micros {
         self.latency(LinkId { client, node, lane: Lane::Work })
-    }
-}
-
-fn fault_name(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Break => "FAULT break",
-        Fault::Cut => "FAULT cut",
-        Fault::HalfOpen => "FAULT half-open",
-        Fault::CrashKeepingData => "FAULT crash keeping data",
-        Fault::NodePause => "FAULT node stops",
-        Fault::ClockBack => "FAULT node clock steps back",
-        Fault::ClockSlew => "FAULT node clock slews",
-        Fault::NodeFreeze => "FAULT node clock freezes",
-        Fault::ClientPause => "FAULT client stops",
-        Fault::ClientKill => "FAULT client is killed",
-        Fault::CrashLosingTail => "FAULT crash losing the tail",
-        Fault::CrashLosingAll => "FAULT crash losing all",
-        Fault::StalePromotion => "FAULT promotion of a stale replica",
-        Fault::Flush => "FAULT flush",
-        Fault::EvictLock => "FAULT a lock is evicted",
-        Fault::EvictCounter => "FAULT a counter is evicted",
-        Fault::ForceUnlock => "FAULT force unlock",
-        Fault::ClockForward => "FAULT node clock steps forward",
-        Fault::ClockRace => "FAULT node clock races",
-        Fault::ClientFreeze => "FAULT client is frozen",
-        _ => "FAULT of messages",
     }
 }
