@@ -17,7 +17,7 @@ fn round(c: &mut Criterion) {
     for nodes in [1, 3, 5, 7] {
         c.bench_function(&format!("round/{nodes} nodes, all grant"), |b| {
             b.iter(|| {
-                let mut round = Round::new(nodes);
+                let mut round = Round::new(nodes, 0);
                 for node in 0..nodes {
                     let vote = Vote { until: now + LEASE, fence: Fence::new(7) };
                     black_box(round.heard(node, Answer::Yes(vote), now));

@@ -107,6 +107,35 @@ async fn a_minority_may_restart_again_and_again_and_nothing_stops() {
 }
 
 #[tokio::test]
+async fn a_node_that_is_admitted_again_holds_the_lease_too_and_the_next_failure_does_not_end_it() {
+    let Some((servers, _holder, guard)) = bare_majority(Admission::Strict).await else { return };
+    servers[2].restart_empty().expect("ours");
+    let plain = Plain::to(servers[2].url()).await;
+    eventually("the lease is on the third node", async || {
+        (plain.ask::<u64>(&["EXISTS", "x"]).await == 1).then_some(())
+    })
+    .await;
+    servers[0].kill().expect("ours");
+    let lost = tokio::time::timeout(LEASE * 3 / 2, guard.lost()).await;
+    assert!(lost.is_err(), "a majority holds it all the time: {lost:?}");
+    guard.unlock().await.expect("still held");
+    eventually("nothing is left behind", async || {
+        (plain.ask::<u64>(&["EXISTS", "x"]).await == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_forced_unlock_is_not_undone_by_a_top_up() {
+    let Some((servers, holder, guard)) = bare_majority(Admission::Strict).await else { return };
+    servers[2].restart().expect("ours");
+    assert!(holder.force_unlock("x").await.expect("all answer"));
+    guard.lost().await;
+    let next = eventually("free again", async || holder.try_lock("x").await.ok().flatten()).await;
+    assert!(next.fence() > guard.fence());
+}
+
+#[tokio::test]
 async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
     let locker = locker(&servers, Admission::Strict);

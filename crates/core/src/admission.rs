@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::{Asked, ConfigError, Instant, Node, NodeReport};
+use crate::{Asked, ConfigError, Instant, Node, NodeReport, Stamp};
 
 /// What all clients of a quorum must agree on; kept on every node, checked in every script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Sheet {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
     /// Yes; scripts are bound to this stamp.
-    Admitted(String),
+    Admitted(Stamp),
     /// Its memory is not proven; the mark under which it is being watched, if there is one.
     Unproven(Option<String>),
     /// It has no record at all.
@@ -100,8 +100,10 @@ pub fn judge(node: &str, sheet: &Sheet, charter: &Charter) -> Standing {
         return Standing::Misfit(error);
     }
     let Some(record) = &sheet.record else { return Standing::Blank };
-    if record.life == sheet.life && !record.stamp.is_empty() {
-        return Standing::Admitted(record.stamp.clone());
+    if record.life == sheet.life
+        && let Some(stamp) = Stamp::parse(&record.stamp)
+    {
+        return Standing::Admitted(stamp);
     }
     let watched = record.pending.starts_with(&sheet.life) && !record.pending.is_empty();
     Standing::Unproven(watched.then(|| record.pending.clone()))

@@ -25,7 +25,8 @@ struct State {
 impl<N: Node> Attempt<N> {
     pub(crate) fn post(node: Arc<N>, term: Term, counter: Counter) -> Self {
         let shared = Arc::new(Shared { node, term, state: Mutex::default() });
-        shared.node.acquire(&shared.term, counter, ReplyTo::new(shared.clone(), 0));
+        let (node, stamp) = (&shared.node, shared.node.stamp());
+        node.acquire(&shared.term, counter, stamp, ReplyTo::new(shared.clone(), 0));
         Self(shared)
     }
 

@@ -181,6 +181,14 @@ pub enum ConfigError {
         /// The value given.
         value: f64,
     },
+    /// More lost counters to survive than a majority of the nodes can vouch for.
+    #[error("tokens cannot survive {losses} lost counters with these nodes: 0 to {most}")]
+    TooManyLosses {
+        /// The number given.
+        losses: usize,
+        /// The most.
+        most: usize,
+    },
     /// A client name that Redis does not take.
     #[error(
         "client name {0:?} has characters that Redis does not take (spaces, control characters)"

@@ -50,6 +50,28 @@ impl fmt::Debug for Nonce {
     }
 }
 
+/// Under what a client has verified a node's memory: fresh at each admission of the node and at each
+/// barrier (docs/SAFETY.md, Admission).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stamp(u128);
+
+/// As in a node's record.
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Stamp {
+    /// Of a node that was not verified yet, or needs no proof.
+    pub const NONE: Self = Self(0);
+
+    /// A given one; `None` unless it is 32 hexadecimal digits, as a [`Nonce`] is written.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
+    }
+}
+
 /// A fencing token: the later of two holders of one name has the larger one.
 ///
 /// Send it with every write; the resource must refuse a token that is smaller than one it has

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use quorumlock_watchdog::{Instant, Renewal};
 
-use crate::{ConfigError, Error, Fence, Holder, Name, NodeReport, Nonce, ReplyTo};
+use crate::{ConfigError, Error, Fence, Holder, Name, NodeReport, Nonce, ReplyTo, Stamp};
 
 /// What is asked of a node: to hold `nonce` at `name` for `ttl`.
 #[derive(Clone, Debug)]
@@ -91,13 +91,16 @@ impl Silence {
 pub struct Vote {
     /// Until when the node surely holds the nonce, on our clock.
     pub until: Instant,
-    /// The value of its fencing counter after this grant.
+    /// The value of its fencing counter after this grant: the last of the tokens asked for.
     pub fence: Fence,
 }
 
 /// How a node's fencing counter moves at a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
+    /// By so many tokens, of which the last is replied: a block, from which one process numbers
+    /// several holds in a row.
+    pub tokens: u64,
     /// To this value at least.
     pub least: Fence,
     /// Where a missing counter starts: wall-clock microseconds, read once per acquisition, so that
@@ -121,10 +124,20 @@ pub struct Freed {
 pub trait Node: Send + Sync + 'static {
     /// Its URL without user and password, for people.
     fn label(&self) -> &str;
+    /// Under what its memory was verified, as far as the [`Lane::Work`] connection knows now.
+    fn stamp(&self) -> Stamp;
     /// Take the name if it is free, or say who holds it.
-    fn acquire(&self, term: &Term, counter: Counter, to: ReplyTo<Answer<Vote>>);
+    ///
+    /// [`Denial::Stale`] if the node is verified under another stamp by the time this is sent: all
+    /// that one round asks must rest on what was known when it began, or a repair in between could
+    /// miss its token (model M8e).
+    fn acquire(&self, term: &Term, counter: Counter, stamp: Stamp, to: ReplyTo<Answer<Vote>>);
     /// Raise the fencing counter to at least `fence`, only while the nonce is still held.
-    fn raise(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<()>>);
+    /// [`Denial::Stale`] as for [`Node::acquire`].
+    fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>);
+    /// Hold the name again for an acquisition whose window is open, at its token; a definite no if
+    /// another holds it. On the [`Lane::Keep`] connection. Only for nodes whose memory is proven.
+    fn recreate(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<Instant>>);
     /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
     /// Give back.
@@ -147,12 +160,22 @@ pub type Listening = Box<dyn Any + Send + Sync>;
 /// A future of a [`Lessor`].
 pub type Asked<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
+/// How an acquisition is gone about: advice, never safety.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Approach {
+    /// How many tokens are reserved: one, or a block for several holds in a row in this process.
+    pub tokens: u64,
+    /// Whether the name's gate node is asked first, and the others only once it has granted: what
+    /// keeps many contenders from splitting the votes.
+    pub gate_first: bool,
+}
+
 /// What a lessor granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Until when the lease stands: the q-th largest of the nodes' instants.
     pub until: Instant,
-    /// The fencing token.
+    /// The fencing token: the last of those reserved.
     pub fence: Fence,
 }
 
@@ -176,7 +199,7 @@ pub trait Lessor: Send + Sync + 'static {
     /// How many nodes there are: their indices in [`Lessor::listen`].
     fn nodes(&self) -> usize;
     /// One attempt, with a fresh nonce.
-    fn acquire(&self, term: Term) -> Asked<Result<Acquired, Error>>;
+    fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>>;
     /// Lengthens at most [`MOST_PER_CALL`] leases; one answer per term.
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>>;
     /// Gives back. The requests are queued before this returns; the future only waits for the

@@ -23,10 +23,10 @@ mod wire;
 pub use attempt::might_be_granted;
 pub use chance::Chance;
 pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
-pub use ids::{Fence, Holder, Nonce, Owner};
+pub use ids::{Fence, Holder, Nonce, Owner, Stamp};
 pub use lessor::{
-    Acquired, Answer, Asked, Counter, Denial, Freed, Grant, Lane, Lessor, Listening, MOST_PER_CALL,
-    Node, Silence, Term, Vote,
+    Acquired, Answer, Approach, Asked, Counter, Denial, Freed, Grant, Lane, Lessor, Listening,
+    MOST_PER_CALL, Node, Silence, Term, Vote,
 };
 pub use lock::{Guard, Lock, Locker, TryLock, Watch, World};
 pub use name::Name;

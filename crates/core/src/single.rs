@@ -5,8 +5,9 @@ use quorumlock_watchdog::{Clock, Instant, Renewal};
 
 use crate::attempt::Attempt;
 use crate::{
-    Acquired, Answer, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant, Holder, Lane,
-    Lessor, Listening, Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable, Vote,
+    Acquired, Answer, Approach, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant,
+    Holder, Lane, Lessor, Listening, Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable,
+    Vote,
 };
 
 /// One node as a lessor.
@@ -51,8 +52,9 @@ impl<N: Node> Lessor for Single<N> {
         1
     }
 
-    fn acquire(&self, term: Term) -> Asked<Result<Acquired, Error>> {
-        let counter = Counter { least: Fence::NONE, seed: self.clock.wall_micros() };
+    fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
+        let seed = self.clock.wall_micros();
+        let counter = Counter { tokens: approach.tokens, least: Fence::NONE, seed };
         let attempt = Attempt::post(self.node.clone(), term, counter);
         let late = self.unanswered();
         let label = self.node.label().to_owned();

@@ -4,8 +4,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, Clock, Collect, Counter, Error, Fence, Lane, Node, NodeReport, ReplyTo, Term,
-    Vote, might_be_granted,
+    Acquired, Answer, Clock, Collect, Counter, Error, Fence, Lane, Node, NodeReport, ReplyTo,
+    Stamp, Term, Vote, might_be_granted,
 };
 
 use crate::roll::Roll;
@@ -19,6 +19,8 @@ pub(crate) struct Ballot<N: Node>(Arc<Shared<N>>);
 struct Shared<N: Node> {
     nodes: Arc<[N]>,
     term: Term,
+    /// Of each node when the round began: all that it asks rests on these (model M8e).
+    stamps: Vec<Stamp>,
     clock: Clock,
     roll: Roll,
     state: Mutex<State>,
@@ -41,19 +43,28 @@ enum Phase {
 }
 
 impl<N: Node> Ballot<N> {
-    pub(crate) fn open(nodes: &Arc<[N]>, term: Term, clock: &Clock, roll: &Roll) -> Self {
-        let state = State { round: Round::new(nodes.len()), phase: Phase::Open, waker: None };
+    pub(crate) fn open(
+        nodes: &Arc<[N]>,
+        term: Term,
+        (tokens, losses): (u64, usize),
+        clock: &Clock,
+        roll: &Roll,
+    ) -> Self {
+        let round = Round::new(nodes.len(), losses);
+        let state = State { round, phase: Phase::Open, waker: None };
         let shared = Arc::new_cyclic(|me| Shared {
             nodes: nodes.clone(),
             term,
+            stamps: nodes.iter().map(Node::stamp).collect(),
             clock: clock.clone(),
             roll: roll.clone(),
             state: Mutex::new(state),
             me: me.clone(),
         });
-        let counter = Counter { least: Fence::NONE, seed: clock.wall_micros() };
+        let counter = Counter { tokens, least: Fence::NONE, seed: clock.wall_micros() };
         for (i, node) in nodes.iter().enumerate() {
-            node.acquire(&shared.term, counter, ReplyTo::new(shared.clone(), i));
+            let to = ReplyTo::new(shared.clone(), i);
+            node.acquire(&shared.term, counter, shared.stamps[i], to);
         }
         Self(shared)
     }
@@ -81,7 +92,7 @@ impl<N: Node> Ballot<N> {
         });
         match step {
             Step::Won(grant) => {
-                self.0.roll.enter(self.0.term.nonce, state.round.window());
+                self.0.roll.enter(self.0.term.nonce, state.round.window(), grant.fence);
                 state.phase = Phase::Kept;
                 Ok(Acquired::Yes(grant))
             }
@@ -118,7 +129,8 @@ impl<N: Node> Shared<N> {
                 drop(state);
                 let Some(me) = self.me.upgrade() else { return };
                 for node in nodes {
-                    self.nodes[node].raise(&self.term, token, ReplyTo::new(me.clone(), node));
+                    let to = ReplyTo::new(me.clone(), node);
+                    self.nodes[node].raise(&self.term, token, self.stamps[node], to);
                 }
             }
             Step::Won(_) | Step::Failed => {
@@ -155,7 +167,7 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
                 let stands = kept
                     && match &answer {
                         Answer::Yes(vote) => {
-                            self.roll.note(self.term.nonce, node, &Answer::Yes(vote.until))
+                            self.roll.note_straggler(self.term.nonce, node, vote.until)
                         }
                         _ => true,
                     };

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Voter};
 use quorumlock_core::{
-    Acquired, Answer, Asked, Chance, Clock, Collect, ConfigError, Denial, Error, Freed, Holder,
-    Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo, Term, Unreachable,
-    quorum_of,
+    Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Denial, Error, Freed,
+    Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo, Term,
+    Unreachable, might_be_granted, quorum_of,
 };
 
 use crate::ballot::Ballot;
@@ -19,6 +19,8 @@ pub struct Quorum<N: Node> {
     nodes: Arc<[N]>,
     clock: Clock,
     answer_timeout: Duration,
+    /// Lost counters that a token's uniqueness survives.
+    losses: usize,
     roll: Roll,
     /// With admission.
     office: Option<Office>,
@@ -34,7 +36,22 @@ impl<N: Node> Quorum<N> {
             return Err(ConfigError::NoNodes);
         }
         let (nodes, roll) = (nodes.into(), Roll::default());
-        Ok(Self { nodes, clock, answer_timeout, roll, office: None })
+        Ok(Self { nodes, clock, answer_timeout, losses: 0, roll, office: None })
+    }
+
+    /// Waits for so many more nodes to confirm each fencing token that it stays unique, and in
+    /// order, while `losses` counters are lost before they are repaired (SAFETY.md A7). Each costs
+    /// the availability of one node. Default 0.
+    ///
+    /// # Errors
+    /// [`ConfigError::TooManyLosses`] if there are not so many nodes.
+    pub fn survive(mut self, losses: usize) -> Result<Self, ConfigError> {
+        let most = quorum_of(self.nodes.len()) - 1;
+        if losses > most {
+            return Err(ConfigError::TooManyLosses { losses, most });
+        }
+        self.losses = losses;
+        Ok(self)
     }
 
     /// As [`Quorum::new`], but only nodes whose memory is proven count (SAFETY.md A3): `charter` is
@@ -70,6 +87,22 @@ impl<N: Node> Quorum<N> {
         quorum_of(self.nodes.len())
     }
 
+    /// Asks nodes that lack a lease to hold it too, so that the next failure does not end it. Only
+    /// where memories are proven, and inside an open window: it counts as a fresh grant
+    /// (SAFETY.md, Admission).
+    fn top_up(&self, terms: &[Term]) {
+        let now = self.clock.now();
+        for term in terms {
+            let Some((fence, lacking)) = self.roll.lacking(term.nonce, now) else { continue };
+            let nodes = self.nodes.clone();
+            let top_up = Arc::new(TopUp { nodes, roll: self.roll.clone(), term: term.clone() });
+            for node in lacking {
+                let to = ReplyTo::new(top_up.clone(), node);
+                self.nodes[node].recreate(term, fence, to);
+            }
+        }
+    }
+
     /// Asks all nodes the same, and waits until `enough` of the answers are in.
     fn ask_all<T: Send + 'static>(
         &self,
@@ -97,8 +130,14 @@ impl<N: Node> Lessor for Quorum<N> {
         self.nodes.len()
     }
 
-    fn acquire(&self, term: Term) -> Asked<Result<Acquired, Error>> {
-        let ballot = Ballot::open(&self.nodes, term, &self.clock, &self.roll);
+    fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
+        let ballot = Ballot::open(
+            &self.nodes,
+            term,
+            (approach.tokens, self.losses),
+            &self.clock,
+            &self.roll,
+        );
         Box::pin(ballot.decision(self.answer_timeout))
     }
 
@@ -116,6 +155,9 @@ impl<N: Node> Lessor for Quorum<N> {
         );
         for (i, node) in self.nodes.iter().enumerate() {
             node.renew(&terms, lane, census.reply_to(i));
+        }
+        if lane == Lane::Keep && self.office.is_some() {
+            self.top_up(&terms);
         }
         let (roll, within) = (self.roll.clone(), self.answer_timeout);
         Box::pin(async move {
@@ -209,6 +251,22 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nodes: Vec<_> = self.nodes.iter().map(Node::label).collect();
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
+    }
+}
+
+/// Takes the answers of nodes that are to hold a lease too.
+struct TopUp<N> {
+    nodes: Arc<[N]>,
+    roll: Roll,
+    term: Term,
+}
+
+impl<N: Node> Collect<Answer<Instant>> for TopUp<N> {
+    fn collect(&self, node: usize, answer: Answer<Instant>) {
+        // The lease may have been given back meanwhile; on the same connection, as ever (H17).
+        if !self.roll.note(self.term.nonce, node, &answer) && might_be_granted(&answer) {
+            self.nodes[node].release(&self.term, Lane::Keep, ReplyTo::nobody());
+        }
     }
 }
 

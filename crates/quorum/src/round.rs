@@ -2,11 +2,11 @@
 //!
 //! No socket, task, clock or random source: answers and `now` come in, a [`Step`] goes out.
 //!
-//! The fencing rule (SAFETY.md, Tokens): let H be the nodes that granted this nonce. If a majority of
-//! all nodes replied the same value, that is the token (equal-set rule: one round trip in the
-//! steady state). Else the token is the largest reply, and the other nodes of H are raised to it,
-//! **only while they still hold this nonce**. Won when a majority *that hold our nonce* stand at
-//! the token, inside the window. Nodes that we do not hold never count, whatever they say.
+//! The fencing rule (SAFETY.md, Tokens): let H be the first nodes that granted this nonce, as many as
+//! must confirm. The token is the largest reply (if all are equal, one round trip is enough: the
+//! steady state), and the others of H are raised to it, **only while they still hold this nonce**.
+//! Won when enough nodes *that hold our nonce* stand at the token, inside the window. Nodes that we
+//! do not hold never count, whatever they say.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use quorumlock_core::{
 /// One acquisition attempt.
 #[derive(Clone, Debug)]
 pub struct Round {
-    quorum: usize,
+    /// How many must hold our nonce at the token: a majority, or more to survive lost counters.
+    confirm: usize,
     nodes: Vec<Ballot>,
     token: Option<Fence>,
     misconfigured: Option<ConfigError>,
@@ -49,6 +50,8 @@ enum Stand {
     Confirmed,
     /// It did not answer the raise.
     Unconfirmed,
+    /// It was verified anew before the raise.
+    Stale,
 }
 
 /// What to do now.
@@ -65,10 +68,12 @@ pub enum Step {
 }
 
 impl Round {
-    /// All `nodes` were asked.
-    pub fn new(nodes: usize) -> Self {
+    /// All `nodes` were asked. The token is to stay unique while `losses` counters are lost: with
+    /// `N - q + 1 + losses` confirmations some counter is met by every later majority.
+    pub fn new(nodes: usize, losses: usize) -> Self {
+        let quorum = quorum_of(nodes);
         Self {
-            quorum: quorum_of(nodes),
+            confirm: quorum.max(nodes - quorum + 1 + losses).min(nodes),
             nodes: vec![Ballot::Asked; nodes],
             token: None,
             misconfigured: None,
@@ -104,6 +109,7 @@ impl Round {
                 Answer::No(Denial::Gone | Denial::Busy(_) | Denial::NotAdmitted(_)) => {
                     self.nodes[node] = Ballot::Dropped
                 }
+                Answer::No(Denial::Stale(_)) => *token = Stand::Stale,
                 _ => *token = Stand::Unconfirmed,
             }
         }
@@ -149,10 +155,11 @@ impl Round {
         if let Some(error) = &self.misconfigured {
             return Err(error.clone().into());
         }
-        if self.blocked_by_others() || self.reached() >= self.quorum && self.held() < self.quorum {
+        if self.blocked_by_others() || self.reached() >= self.confirm && self.held() < self.confirm
+        {
             return Ok(Acquired::Busy(self.free_in()));
         }
-        if self.count(|b| matches!(b, Ballot::Stale(_))) > 0 {
+        if self.count(|b| matches!(b, Ballot::Stale(_)) || stands(b, Stand::Stale)) > 0 {
             return Ok(Acquired::Again);
         }
         let silent = |ballot: &Ballot| match ballot {
@@ -167,19 +174,19 @@ impl Round {
         if nodes.is_empty() {
             nodes.push(NodeReport::new("all nodes", "answered after the lease had ended"));
         }
-        Err(Unreachable::new(self.quorum, nodes).into())
+        Err(Unreachable::new(self.confirm, nodes).into())
     }
 
     fn decide(&mut self, now: Instant) -> Step {
         if self.misconfigured.is_some() {
             return Step::Failed;
         }
-        if self.held() >= self.quorum {
+        if self.held() >= self.confirm {
             self.choose_token();
         }
         if let Some(token) = self.token {
             let raise = self.mark_raises(token);
-            if self.count(|b| stands(b, Stand::Confirmed)) >= self.quorum {
+            if self.confirmed() {
                 // Checked after the last needed answer: a pause while acquiring is caught (H3).
                 let until = self.window().until();
                 return match until > now {
@@ -194,23 +201,16 @@ impl Round {
         if self.may_win() { Step::Wait } else { self.settled() }
     }
 
-    /// Once a majority holds our nonce.
+    /// Once enough nodes hold our nonce.
     fn choose_token(&mut self) {
         if self.token.is_some() {
             return;
         }
-        let mut replies: Vec<Fence> = self
-            .nodes
-            .iter()
-            .filter_map(|ballot| match ballot {
-                Ballot::Granted { vote, .. } => Some(vote.fence),
-                _ => None,
-            })
-            .collect();
-        replies.sort_unstable();
-        let equal = replies.chunk_by(|a, b| a == b).find(|set| set.len() >= self.quorum);
-        let token = equal.and_then(<[_]>::first).or_else(|| replies.last()).copied();
-        self.token = token;
+        let reply = |ballot: &Ballot| match ballot {
+            Ballot::Granted { vote, .. } => Some(vote.fence),
+            _ => None,
+        };
+        self.token = self.nodes.iter().filter_map(reply).max();
         for node in 0..self.nodes.len() {
             if let Ballot::Granted { vote, .. } = self.nodes[node] {
                 let token = self.stand(vote.fence);
@@ -226,7 +226,7 @@ impl Round {
     /// The nodes that hold our nonce below the token, marked as being raised. The *read* set must
     /// lie within the *confirmed* set, so one that replied more stays apart (flaw a4).
     fn mark_raises(&mut self, token: Fence) -> Vec<usize> {
-        if self.count(|b| stands(b, Stand::Confirmed)) >= self.quorum {
+        if self.confirmed() {
             return Vec::new();
         }
         let mut raise = Vec::new();
@@ -250,7 +250,7 @@ impl Round {
             },
             _ => false,
         });
-        open >= self.quorum
+        open >= self.confirm
     }
 
     /// A round that cannot win ends at once, unless another answer can still tell whether
@@ -258,13 +258,17 @@ impl Round {
     fn settled(&self) -> Step {
         let asked = self.count(|b| *b == Ballot::Asked);
         let known = self.blocked_by_others()
-            || self.reached() >= self.quorum
-            || self.reached() + asked < self.quorum;
+            || self.reached() >= self.confirm
+            || self.reached() + asked < self.confirm;
         if known { Step::Failed } else { Step::Wait }
     }
 
     fn blocked_by_others(&self) -> bool {
-        self.count(|b| matches!(b, Ballot::Busy(_))) > self.nodes.len() - self.quorum
+        self.count(|b| matches!(b, Ballot::Busy(_))) > self.nodes.len() - self.confirm
+    }
+
+    fn confirmed(&self) -> bool {
+        self.count(|b| stands(b, Stand::Confirmed)) >= self.confirm
     }
 
     fn held(&self) -> usize {
@@ -275,7 +279,7 @@ impl Round {
         self.count(|b| matches!(b, Ballot::Granted { .. } | Ballot::Busy(_) | Ballot::Dropped))
     }
 
-    /// When a majority may be free: the q-th smallest remaining lease.
+    /// When enough nodes may be free: the q-th smallest remaining lease.
     fn free_in(&self) -> Option<Duration> {
         let mut left: Vec<Duration> = self
             .nodes
@@ -287,7 +291,7 @@ impl Round {
             })
             .collect();
         left.sort_unstable();
-        left.get(self.quorum - 1).copied()
+        left.get(self.confirm - 1).copied()
     }
 
     fn count(&self, which: impl Fn(&Ballot) -> bool) -> usize {

@@ -15,6 +15,7 @@ pub struct Builder {
     wire: Option<Wire>,
     admission: Admission,
     cluster: Cluster,
+    counter_losses: usize,
     settings: Settings,
 }
 
@@ -105,6 +106,14 @@ impl Builder {
         self
     }
 
+    /// How many fencing counters of a quorum may be lost, before they are repaired, without a token
+    /// being given twice: 0 to a minority of the nodes. Default 0. Each one costs the availability
+    /// of a node: with 5 nodes, 4 must grant for 1. (docs/SAFETY.md A7)
+    pub fn counter_losses(mut self, losses: usize) -> Self {
+        self.counter_losses = losses;
+        self
+    }
+
     /// What `CLIENT LIST` shows for our connections; no spaces. Default `quorumlock`.
     pub fn client_name(mut self, name: &str) -> Self {
         self.settings.client_name = Some(name.to_owned());
@@ -152,6 +161,7 @@ impl Builder {
         } else {
             Quorum::new(nodes, clock, timeout)?
         };
+        let quorum = quorum.survive(self.counter_losses)?;
         let locker = quorumlock_core::Locker::over(Arc::new(quorum), self.settings, world)?;
         Ok(Locker::new(locker))
     }

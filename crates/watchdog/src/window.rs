@@ -42,6 +42,11 @@ impl Window {
         self.held_until[node] = Instant::NEVER;
     }
 
+    /// The nodes that do not surely hold our nonce at `now`.
+    pub fn lacking(&self, now: Instant) -> impl Iterator<Item = usize> {
+        self.held_until.iter().enumerate().filter(move |(_, until)| **until <= now).map(|(n, _)| n)
+    }
+
     /// Until when the lease is valid: the q-th largest per-node instant.
     pub fn until(&self) -> Instant {
         let mut sorted = self.held_until.clone();

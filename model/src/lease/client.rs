@@ -61,7 +61,7 @@ impl Client {
     }
 
     pub(super) fn start(&mut self, now: u8) {
-        self.phase = Phase::Asking(Kept::new(Round::new(N)));
+        self.phase = Phase::Asking(Kept::new(Round::new(N, 0)));
         self.calls[0] = Call::begin(now);
     }
 

@@ -22,7 +22,7 @@ impl Decision {
     pub(super) fn new(rule: Rule) -> Self {
         match rule {
             Rule::Library | Rule::RefusalConfirms | Rule::RaiseUnheld => {
-                Self::Library(Kept::new(Round::new(N)))
+                Self::Library(Kept::new(Round::new(N, 0)))
             }
             Rule::LargestHeld | Rule::DenierConfirms | Rule::MedianReply => {
                 Self::Copy(Tally::new(rule))

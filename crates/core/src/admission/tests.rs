@@ -3,6 +3,10 @@ use quorumlock_watchdog::Clock;
 
 const L: Duration = Duration::from_secs(10);
 
+fn stamp(bits: u128) -> Stamp {
+    Stamp::parse(&format!("{bits:032x}")).expect("32 digits")
+}
+
 fn charter(nodes: usize) -> Charter {
     Charter { prefix: "quorumlock".into(), cluster: "main".into(), epoch: 1, nodes, longest: L }
 }
@@ -13,7 +17,7 @@ fn sheet() -> Sheet {
         epoch: 1,
         nodes: 3,
         longest_ms: 10_000,
-        stamp: "s1".into(),
+        stamp: stamp(1).to_string(),
         life: "run1/repl1".into(),
         pending: String::new(),
     };
@@ -36,11 +40,13 @@ fn with(change: impl Fn(&mut Sheet)) -> Standing {
 
 #[test]
 fn only_the_admitted_life_may_vote() {
-    assert_eq!(with(|_| {}), Standing::Admitted("s1".into()));
+    assert_eq!(with(|_| {}), Standing::Admitted(stamp(1)));
     for change in ["run2/repl1", "run1/repl2"] {
         assert_eq!(with(|s| s.life = change.into()), Standing::Unproven(None), "{change}");
     }
     assert_eq!(with(|s| s.record = None), Standing::Blank);
+    let damaged = with(|s| s.record.as_mut().unwrap().stamp = "s1".into());
+    assert_eq!(damaged, Standing::Unproven(None));
     let watched = with(|s| {
         s.life = "run2/repl2".into();
         s.record.as_mut().unwrap().pending = "run2/repl2/abc".into();
@@ -82,7 +88,7 @@ fn misfits_name_node_found_and_expected() {
 type Told = Option<(Standing, Duration)>;
 
 fn admitted() -> Told {
-    Some((Standing::Admitted("s".into()), Duration::ZERO))
+    Some((Standing::Admitted(stamp(1)), Duration::ZERO))
 }
 
 fn unproven(mark: Option<&str>) -> Told {

@@ -16,8 +16,8 @@ use super::wake::Wake;
 use crate::ids::next_id;
 use crate::settings::{check_hold, check_wait};
 use crate::{
-    Acquired, Busy, ConfigError, Error, Grant, Lane, Listening, Loss, Name, NodeReport, Nonce,
-    Owner, Term, Unreachable,
+    Acquired, Approach, Busy, ConfigError, Error, Grant, Lane, Listening, Loss, Name, NodeReport,
+    Nonce, Owner, Term, Unreachable,
 };
 
 /// A lock that is about to be waited for: give it options, then await it.
@@ -225,8 +225,9 @@ impl Quest {
                 holds: 1,
             };
             let nonce = term.nonce;
+            let approach = Approach { tokens: 1, gate_first: false };
             let asked = self.inner.clock.now();
-            let remaining = match self.inner.lessor.acquire(term).await? {
+            let remaining = match self.inner.lessor.acquire(term, approach).await? {
                 Acquired::Yes(grant) => return Ok(self.granted(asked, nonce, grant, turn, place)),
                 Acquired::Busy(remaining) => remaining,
                 // After a barrier, or a restart: the next round meets verified nodes.

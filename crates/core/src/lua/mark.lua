@@ -5,7 +5,7 @@
 -- Rule: admission is timed by whoever sees the mark, never by the server's own clock.
 local now = life()
 local record = redis.call('hmget', KEYS[1], 'life', 'stamp', 'pending')
-if record[1] == now and record[2] then
+if record[1] == now and record[2] and #record[2] == 32 then
   return ''
 end
 if record[3] and string.sub(record[3], 1, #now + 1) == now .. '/' then

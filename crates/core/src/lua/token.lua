@@ -1,20 +1,35 @@
--- The next fencing token of a name (prepended to both acquire.lua).
+-- Fencing counters (prepended to the scripts that move them).
+--
+-- The largest counter ever issued here, in steps, so that it is seldom written: what the repair of
+-- another node asks for.
+local function remember(token)
+  if STAMP and token > (tonumber(record[3]) or 0) then
+    redis.call('hset', RECORD, 'fmax', string.format('%.0f', token + 1024))
+  end
+end
+
+-- The next tokens of a name: so many in a row, of which the last is returned.
 -- A missing counter starts at the client's wall clock in microseconds, the same for all nodes, so
 -- that a fresh name costs a quorum one round; clamped to this node's own clock +- 1 hour, so that
 -- one wrong client clock cannot spoil the counter. Never below the node's floor, which stands for
 -- counters that were lost. (SAFETY.md, tokens)
-local function next_token(key, least, seed, keep_ms)
+local function next_token(key, least, seed, keep_ms, tokens)
   local last = tonumber(redis.call('get', key))
   if not last then
     local time = redis.call('time')
     local now, hour = time[1] * 1e6 + time[2], 3.6e9
     last = math.min(math.max(tonumber(seed), now - hour), now + hour)
   end
-  local token = math.max(last + 1, tonumber(least), (tonumber(record[2]) or 0) + 1)
+  local token = math.max(math.max(last, tonumber(record[2]) or 0) + tokens, tonumber(least))
   redis.call('set', key, string.format('%.0f', token), 'px', keep_ms)
-  -- The largest counter ever issued here, in steps, so that it is seldom written.
-  if STAMP and token > (tonumber(record[3]) or 0) then
-    redis.call('hset', RECORD, 'fmax', string.format('%.0f', token + 1024))
-  end
+  remember(token)
   return token
+end
+
+-- To a token that a quorum agreed on. A repair must know of raised counters too (model M8f).
+local function raise_token(key, token, keep_ms)
+  if (tonumber(redis.call('get', key)) or 0) < tonumber(token) then
+    redis.call('set', key, token, 'px', keep_ms)
+  end
+  remember(tonumber(token))
 end

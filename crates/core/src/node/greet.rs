@@ -9,12 +9,14 @@ use super::dial::{Dialer, Stream, Trouble};
 use super::resp::{self, Value};
 use super::scripts::{Scripts, office};
 use crate::admission::{Charter, Record, Sheet, Standing, judge};
-use crate::{Denial, NodeReport};
+use crate::{Denial, NodeReport, Stamp};
 
 /// What a connection is good for.
 #[derive(Clone, Debug)]
 pub(super) struct Greeted {
     pub(super) scripts: Arc<Scripts>,
+    /// Under what the node's memory was verified.
+    pub(super) stamp: Stamp,
     /// What whoever asks for a vote is told, if the node counts for nothing.
     pub(super) unproven: Option<Denial>,
 }
@@ -32,7 +34,7 @@ impl Dialer {
             None => {
                 let info = told.text();
                 self.roster.enter(self.target.label(), field(&info, "run_id"))?;
-                Greeted { scripts: self.unbound.clone(), unproven: None }
+                Greeted { scripts: self.unbound.clone(), stamp: Stamp::NONE, unproven: None }
             }
             Some(charter) => {
                 let sheet = read_sheet(&told).ok_or_else(|| {
@@ -73,8 +75,8 @@ impl Dialer {
         let not_admitted = |why: String| Denial::NotAdmitted(NodeReport::new(label, why));
         let why = match judge(label, sheet, charter) {
             Standing::Admitted(stamp) => {
-                let scripts = Arc::new(Scripts::bound(self.wire, charter, &stamp));
-                return Greeted { scripts, unproven: None };
+                let scripts = Arc::new(Scripts::bound(self.wire, charter, stamp));
+                return Greeted { scripts, stamp, unproven: None };
             }
             // The connection still serves those who look, give back, or vouch for the node anew.
             Standing::Misfit(error) => Denial::Config(error),
@@ -84,7 +86,7 @@ impl Dialer {
             }
             Standing::Blank => not_admitted(format!("is new, or has lost its memory: {UNPROVEN}")),
         };
-        Greeted { scripts: self.unbound.clone(), unproven: Some(why) }
+        Greeted { scripts: self.unbound.clone(), stamp: Stamp::NONE, unproven: Some(why) }
     }
 }
 

@@ -16,7 +16,7 @@ use super::dial::{Dialer, Trouble};
 use super::greet::Greeted;
 use super::pump::Pump;
 use super::request::{Dialect, Request};
-use crate::{ConfigError, Denial, ReplyTo, Silence};
+use crate::{ConfigError, Denial, ReplyTo, Silence, Stamp};
 
 /// One connection: dialled at the first request, re-dialled when it breaks, closed on drop.
 #[derive(Debug)]
@@ -89,12 +89,10 @@ impl Line {
         let asked = shared.dialect.clock.now();
         let mut state = shared.state();
         match &state.phase {
-            Phase::Up if request.votes() && state.unproven().is_some() => {
-                let why = state.unproven().cloned();
+            Phase::Up if state.objection(&request).is_some() => {
+                let objection = state.objection(&request);
                 drop(state);
-                if let Some(why) = why {
-                    shared.dialect.unproven(request, &why);
-                }
+                shared.dialect.object(request, objection);
             }
             Phase::Up | Phase::Dialing if state.queued.len() < MOST_QUEUED => {
                 state.push_debts(&shared.dialect, asked);
@@ -132,6 +130,11 @@ impl Line {
     pub(super) fn proven(&self) -> bool {
         self.0.state().unproven().is_none()
     }
+
+    /// Under what the node's memory was verified, as far as this line knows.
+    pub(super) fn stamp(&self) -> Stamp {
+        self.0.state().stamp()
+    }
 }
 
 impl Drop for Line {
@@ -161,6 +164,21 @@ impl State {
     fn unproven(&self) -> Option<&Denial> {
         self.greeted.as_ref()?.unproven.as_ref()
     }
+
+    fn stamp(&self) -> Stamp {
+        self.greeted.as_ref().map_or(Stamp::NONE, |greeted| greeted.stamp)
+    }
+
+    /// Why the connected node may not be asked this.
+    fn objection(&self, request: &Request) -> Option<Objection> {
+        if !request.votes() {
+            return None;
+        }
+        match self.unproven() {
+            Some(why) => Some(Objection::Unproven(why.clone())),
+            None => request.stamp().filter(|s| *s != self.stamp()).map(|_| Objection::Stale),
+        }
+    }
 }
 
 impl Shared {
@@ -187,7 +205,6 @@ impl Shared {
 
     /// The connection is ready: what waited for it goes out, as its scripts want it.
     fn publish(&self, greeted: Greeted) {
-        let unproven = greeted.unproven.clone();
         let mut state = self.state();
         state.phase = Phase::Up;
         state.greeted = Some(greeted);
@@ -196,16 +213,16 @@ impl Shared {
         for pending in std::mem::take(&mut state.queued) {
             match pending.request {
                 Request::Load => {}
-                request if request.votes() && unproven.is_some() => refused.push(request),
-                request => state.push(&self.dialect, Pending { request, ..pending }),
+                request => match state.objection(&request) {
+                    None => state.push(&self.dialect, Pending { request, ..pending }),
+                    objection => refused.push((request, objection)),
+                },
             }
         }
         state.push_debts(&self.dialect, self.dialect.clock.now());
         drop(state);
-        for request in refused {
-            if let Some(why) = &unproven {
-                self.dialect.unproven(request, why);
-            }
+        for (request, objection) in refused {
+            self.dialect.object(request, objection);
         }
     }
 
@@ -214,7 +231,22 @@ impl Shared {
     }
 }
 
+/// Why a request is not sent although the node is connected.
+enum Objection {
+    /// It counts for nothing.
+    Unproven(Denial),
+    /// The request rests on another stamp (SAFETY.md, Admission).
+    Stale,
+}
+
 impl Dialect {
+    fn object(&self, request: Request, objection: Option<Objection>) {
+        match objection {
+            Some(Objection::Unproven(why)) => self.unproven(request, &why),
+            Some(Objection::Stale) | None => self.stale(request),
+        }
+    }
+
     /// Answers a request that was never sent.
     fn refuse(&self, request: Request, trouble: &Trouble) {
         match trouble {

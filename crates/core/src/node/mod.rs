@@ -27,7 +27,7 @@ use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
     Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, Lane, Listening, Name, Node,
-    ReplyTo, Settings, Term, Vote, Wire,
+    ReplyTo, Settings, Stamp, Term, Vote, Wire,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -130,12 +130,20 @@ impl Node for RedisNode {
         &self.dialect.label
     }
 
-    fn acquire(&self, term: &Term, counter: Counter, to: ReplyTo<Answer<Vote>>) {
-        self.work.post(Request::Acquire { term: term.clone(), counter, to });
+    fn stamp(&self) -> Stamp {
+        self.work.stamp()
     }
 
-    fn raise(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<()>>) {
-        self.work.post(Request::Raise { term: term.clone(), fence, to });
+    fn acquire(&self, term: &Term, counter: Counter, stamp: Stamp, to: ReplyTo<Answer<Vote>>) {
+        self.work.post(Request::Acquire { term: term.clone(), counter, stamp, to });
+    }
+
+    fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>) {
+        self.work.post(Request::Raise { term: term.clone(), fence, stamp, to });
+    }
+
+    fn recreate(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<Instant>>) {
+        self.keep.post(Request::Recreate { term: term.clone(), fence, to });
     }
 
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>) {

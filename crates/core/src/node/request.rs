@@ -10,7 +10,7 @@ use super::resp::{Value, bulk, command, number};
 use super::scripts::{Script, Scripts};
 use crate::{
     Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, Name, NodeReport, ReplyTo, Silence,
-    Term, Vote, Wire,
+    Stamp, Term, Vote, Wire,
 };
 
 /// One request and where its answer goes.
@@ -19,12 +19,19 @@ pub(super) enum Request {
     Acquire {
         term: Term,
         counter: Counter,
+        stamp: Stamp,
         to: ReplyTo<Answer<Vote>>,
     },
     Raise {
         term: Term,
         fence: Fence,
+        stamp: Stamp,
         to: ReplyTo<Answer<()>>,
+    },
+    Recreate {
+        term: Term,
+        fence: Fence,
+        to: ReplyTo<Answer<Instant>>,
     },
     Renew {
         terms: Vec<Term>,
@@ -54,7 +61,25 @@ pub(super) enum Request {
 impl Request {
     /// Whether it asks the node to vouch for something: only a node whose memory is proven may.
     pub(super) fn votes(&self) -> bool {
-        matches!(self, Self::Acquire { .. } | Self::Raise { .. } | Self::Renew { .. })
+        match self {
+            Self::Acquire { .. }
+            | Self::Raise { .. }
+            | Self::Renew { .. }
+            | Self::Recreate { .. } => true,
+            Self::Release { .. }
+            | Self::Inspect { .. }
+            | Self::ForceRelease { .. }
+            | Self::Office { .. }
+            | Self::Load => false,
+        }
+    }
+
+    /// Under what the node's memory must be verified when it is sent.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        match self {
+            Self::Acquire { stamp, .. } | Self::Raise { stamp, .. } => Some(*stamp),
+            _ => None,
+        }
     }
 
     /// The script that it runs.
@@ -63,6 +88,7 @@ impl Request {
             Self::Acquire { .. } => &scripts.acquire,
             Self::Raise { .. } => &scripts.raise,
             Self::Renew { .. } => &scripts.renew,
+            Self::Recreate { .. } => &scripts.recreate,
             Self::Release { .. } => &scripts.release,
             Self::Inspect { .. } => &scripts.inspect,
             Self::ForceRelease { .. } => &scripts.force_release,
@@ -92,11 +118,19 @@ impl Dialect {
         let keep = millis(self.fence_ttl);
         match request {
             Request::Acquire { term, counter, .. } => {
-                eval(out, &scripts.acquire, 2, 6);
+                eval(out, &scripts.acquire, 2, 7);
                 self.name_and_token(&term.name, out);
                 self.held_by(term, out);
                 number(out, counter.least.get());
                 number(out, counter.seed);
+                number(out, keep);
+                number(out, counter.tokens);
+            }
+            Request::Recreate { term, fence, .. } => {
+                eval(out, &scripts.recreate, 2, 5);
+                self.name_and_token(&term.name, out);
+                self.held_by(term, out);
+                number(out, fence.get());
                 number(out, keep);
             }
             Request::Raise { term, fence, .. } => {
@@ -153,6 +187,11 @@ impl Dialect {
                 Value::Int(_) => Answer::No(Denial::Gone),
                 other => self.odd(&term.name, other),
             }),
+            Request::Recreate { term, to, .. } => to.send(match reply {
+                Value::Int(1) => Answer::Yes(expiry(asked, term.ttl, self.rho)),
+                Value::Array(denied) => Answer::No(Denial::Busy(remaining(denied.first()))),
+                other => self.odd(&term.name, other),
+            }),
             Request::Renew { terms, to } => to.send(match reply {
                 Value::Array(items) if items.len() == terms.len() => terms
                     .iter()
@@ -197,6 +236,7 @@ impl Dialect {
         match request {
             Request::Acquire { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Raise { to, .. } => to.send(Answer::Silent(silence.clone())),
+            Request::Recreate { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Renew { terms, to } => {
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
@@ -228,6 +268,7 @@ impl Dialect {
         match request {
             Request::Acquire { to, .. } => to.send(Answer::No(no())),
             Request::Raise { to, .. } => to.send(Answer::No(no())),
+            Request::Recreate { to, .. } => to.send(Answer::No(no())),
             Request::Renew { terms, to } => {
                 to.send(terms.iter().map(|_| Answer::No(no())).collect());
             }
@@ -241,6 +282,7 @@ impl Dialect {
         match request {
             Request::Acquire { to, .. } => to.send(Answer::No(no())),
             Request::Raise { to, .. } => to.send(Answer::No(no())),
+            Request::Recreate { to, .. } => to.send(Answer::No(no())),
             Request::Renew { terms, to } => {
                 // Says nothing about leases that stand: their window decides.
                 let silence = Silence::Never(self.report(error.to_string()));

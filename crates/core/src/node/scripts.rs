@@ -1,5 +1,5 @@
-use crate::Wire;
 use crate::admission::Charter;
+use crate::{Stamp, Wire};
 
 /// The Lua of one wire, and the digests by which servers know it.
 #[derive(Debug)]
@@ -7,6 +7,7 @@ pub(super) struct Scripts {
     pub(super) acquire: Script,
     pub(super) raise: Script,
     pub(super) renew: Script,
+    pub(super) recreate: Script,
     pub(super) release: Script,
     pub(super) inspect: Script,
     pub(super) force_release: Script,
@@ -38,43 +39,47 @@ impl Scripts {
     }
 
     /// Scripts that only the admitted life of one server carries out.
-    pub(super) fn bound(wire: Wire, charter: &Charter, stamp: &str) -> Self {
+    pub(super) fn bound(wire: Wire, charter: &Charter, stamp: Stamp) -> Self {
         let prologue = include_str!("../lua/bound.lua")
             .replace("@RECORD@", &charter.record_key())
-            .replace("@STAMP@", stamp)
+            .replace("@STAMP@", &stamp.to_string())
             .replace("@LONGEST@", &charter.longest_ms().to_string());
         Self::of(wire, &prologue)
     }
 
     fn of(wire: Wire, prologue: &str) -> Self {
         let token = include_str!("../lua/token.lua");
-        let [acquire, raise, renew, release] = match wire {
+        let [acquire, raise, renew, recreate, release] = match wire {
             Wire::Redisson => [
                 include_str!("../lua/redisson/acquire.lua"),
                 include_str!("../lua/redisson/raise.lua"),
                 include_str!("../lua/redisson/renew.lua"),
+                include_str!("../lua/redisson/recreate.lua"),
                 include_str!("../lua/redisson/release.lua"),
             ],
             Wire::Redlock => [
                 include_str!("../lua/redlock/acquire.lua"),
                 include_str!("../lua/redlock/raise.lua"),
                 include_str!("../lua/redlock/renew.lua"),
+                include_str!("../lua/redlock/recreate.lua"),
                 include_str!("../lua/redlock/release.lua"),
             ],
         };
         // Giving back and looking need no proof of memory.
         Self {
             acquire: Script::new([prologue, token, acquire].concat()),
-            raise: Script::new([prologue, raise].concat()),
+            raise: Script::new([prologue, token, raise].concat()),
             renew: Script::new([prologue, renew].concat()),
+            recreate: Script::new([prologue, token, recreate].concat()),
             release: Script::new(release.to_owned()),
             inspect: Script::new(include_str!("../lua/inspect.lua").to_owned()),
             force_release: Script::new(include_str!("../lua/force_release.lua").to_owned()),
         }
     }
 
-    pub(super) fn all(&self) -> [&Script; 6] {
-        [&self.acquire, &self.raise, &self.renew, &self.release, &self.inspect, &self.force_release]
+    pub(super) fn all(&self) -> [&Script; 7] {
+        let Self { acquire, raise, renew, recreate, release, inspect, force_release } = self;
+        [acquire, raise, renew, recreate, release, inspect, force_release]
     }
 }
 

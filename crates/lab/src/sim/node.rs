@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use quorumlock_core::{
     Answer, Collect, Counter, Fence, Freed, Holder, Instant, Lane, Listening, Name, Node, ReplyTo,
-    Term, Vote,
+    Stamp, Term, Vote,
 };
 
 use super::ask::{Ask, To};
@@ -35,13 +35,20 @@ impl Node for SimNode {
         &self.label
     }
 
-    fn acquire(&self, term: &Term, counter: Counter, to: ReplyTo<Answer<Vote>>) {
+    fn stamp(&self) -> Stamp {
+        Stamp::NONE
+    }
+
+    fn acquire(&self, term: &Term, counter: Counter, _: Stamp, to: ReplyTo<Answer<Vote>>) {
         self.post(Lane::Work, Ask::Acquire(term.clone(), counter), To::Vote(to));
     }
 
-    fn raise(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<()>>) {
+    fn raise(&self, term: &Term, fence: Fence, _: Stamp, to: ReplyTo<Answer<()>>) {
         self.post(Lane::Work, Ask::Raise(term.clone(), fence), To::Done(to));
     }
+
+    /// Only with admission, which is not simulated yet.
+    fn recreate(&self, _: &Term, _: Fence, _: ReplyTo<Answer<Instant>>) {}
 
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>) {
         self.post(lane, Ask::Renew(terms.to_vec()), To::Until(to));

@@ -120,7 +120,7 @@ impl Server {
         let ttl = millis(term.ttl);
         match (self.bug, self.store.held(&term.name, time)) {
             (Some(Bug::RenewalRecreates), None) => {
-                let counter = Counter { least: Fence::NONE, seed: time };
+                let counter = Counter { tokens: 1, least: Fence::NONE, seed: time };
                 let take = take(term, by, counter, self.keep_ms);
                 self.store.acquire(&term.name, &take, time).is_ok()
             }

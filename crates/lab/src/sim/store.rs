@@ -217,7 +217,7 @@ impl Store {
         const HOUR: Micros = 3_600 * SECOND;
         let last = self.counter(name, now);
         let last = last.unwrap_or_else(|| take.counter.seed.clamp(now - HOUR, now + HOUR));
-        let value = take.counter.least.get().max(last + 1);
+        let value = take.counter.least.get().max(last + take.counter.tokens);
         let counter = Counter { value, until: now / MS + take.keep_ms };
         self.counters.insert(name.clone(), counter);
         value

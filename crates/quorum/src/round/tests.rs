@@ -30,19 +30,19 @@ fn won(step: &Step) -> Option<u64> {
 
 #[test]
 fn one_node_is_a_quorum_of_one() {
-    let mut round = Round::new(1);
+    let mut round = Round::new(1, 0);
     assert_eq!(won(&round.heard(0, vote(now(), 7), now())), Some(7));
 }
 
 #[test]
 fn equal_replies_of_a_majority_need_one_round_and_ignore_outliers() {
-    let mut round = Round::new(5);
+    let mut round = Round::new(5, 0);
     assert_eq!(round.heard(4, vote(now(), 9), now()), Step::Wait);
     assert_eq!(round.heard(0, vote(now(), 7), now()), Step::Wait);
     // Three hold us, but not at one value: the largest so far, and raises for those below.
     assert_eq!(round.heard(1, vote(now(), 7), now()), Step::Raise(Fence::new(9), vec![0, 1]));
 
-    let mut round = Round::new(5);
+    let mut round = Round::new(5, 0);
     round.heard(0, vote(now(), 7), now());
     round.heard(1, vote(now(), 7), now());
     assert_eq!(won(&round.heard(2, vote(now(), 7), now())), Some(7));
@@ -50,7 +50,7 @@ fn equal_replies_of_a_majority_need_one_round_and_ignore_outliers() {
 
 #[test]
 fn a_raise_counts_only_while_held_and_a_straggler_may_stand_in() {
-    let mut round = Round::new(5);
+    let mut round = Round::new(5, 0);
     round.heard(0, vote(now(), 3), now());
     round.heard(1, vote(now(), 5), now());
     assert_eq!(round.heard(2, vote(now(), 5), now()), Step::Raise(Fence::new(5), vec![0]));
@@ -61,7 +61,7 @@ fn a_raise_counts_only_while_held_and_a_straggler_may_stand_in() {
 
 #[test]
 fn a_late_larger_reply_cannot_confirm_a_smaller_token() {
-    let mut round = Round::new(3);
+    let mut round = Round::new(3, 0);
     round.heard(0, vote(now(), 4), now());
     assert_eq!(round.heard(1, vote(now(), 5), now()), Step::Raise(Fence::new(5), vec![0]));
     assert_eq!(round.raised(0, &Answer::No(Denial::Gone), now()), Step::Wait);
@@ -71,7 +71,7 @@ fn a_late_larger_reply_cannot_confirm_a_smaller_token() {
 
 #[test]
 fn a_dead_minority_is_not_waited_for() {
-    let mut round = Round::new(5);
+    let mut round = Round::new(5, 0);
     round.heard(0, dead(), now());
     round.heard(1, dead(), now());
     round.heard(2, vote(now(), 1), now());
@@ -81,13 +81,13 @@ fn a_dead_minority_is_not_waited_for() {
 
 #[test]
 fn a_round_that_cannot_win_ends_at_once_and_says_why() {
-    let mut round = Round::new(5);
+    let mut round = Round::new(5, 0);
     round.heard(0, busy(9), now());
     round.heard(1, busy(4), now());
     assert_eq!(round.heard(2, busy(6), now()), Step::Failed);
     assert_eq!(round.failure().unwrap(), Acquired::Busy(Some(Duration::from_secs(9))));
 
-    let mut round = Round::new(5);
+    let mut round = Round::new(5, 0);
     round.heard(0, dead(), now());
     round.heard(1, dead(), now());
     // Two down and one busy cannot win, but whether a majority is there is not yet known.
@@ -96,7 +96,7 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     assert_eq!(round.heard(4, busy(5), now()), Step::Failed);
     assert!(matches!(round.failure(), Ok(Acquired::Busy(_))));
 
-    let mut round = Round::new(3);
+    let mut round = Round::new(3, 0);
     round.heard(0, dead(), now());
     assert_eq!(round.heard(1, dead(), now()), Step::Failed);
     let Err(Error::Unreachable(why)) = round.failure() else { panic!("reachable?") };
@@ -106,7 +106,7 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
 #[test]
 fn an_answer_after_the_lease_has_ended_wins_nothing() {
     let asked = now();
-    let mut round = Round::new(3);
+    let mut round = Round::new(3, 0);
     round.heard(0, vote(asked, 1), asked);
     assert_eq!(round.heard(1, vote(asked, 1), asked + LEASE), Step::Failed);
     assert!(matches!(round.failure(), Err(Error::Unreachable(_))));
@@ -125,8 +125,8 @@ enum Does {
 }
 
 /// Every combination of what up to five nodes do (grants with two counter values, denial, death,
-/// stale scripts, silence), in every rotation of the order of answers, with raises answered yes, gone or never:
-/// the invariants hold in each.
+/// stale scripts, silence), in every rotation of the order of answers, with raises answered yes, gone,
+/// stale or never, and any number of lost counters to survive: the invariants hold in each.
 #[test]
 fn enumerated_completely_for_up_to_five_nodes() {
     let acts =
@@ -138,24 +138,35 @@ fn enumerated_completely_for_up_to_five_nodes() {
             let nodes: Vec<Does> =
                 (0..n).map(|i| acts[code / acts.len().pow(i) % acts.len()]).collect();
             for first in 0..nodes.len() {
-                for raise in [Some(true), Some(false), None] {
-                    outcomes.insert(play(&nodes, first, raise));
-                    cases += 1;
+                for raise in [Raised::Yes, Raised::Gone, Raised::Stale, Raised::Never] {
+                    for losses in 0..quorum_of(nodes.len()) {
+                        outcomes.insert(play(&nodes, first, raise, losses));
+                        cases += 1;
+                    }
                 }
             }
         }
     }
-    assert_eq!(cases, 3 * (6 + 2 * 36 + 3 * 216 + 4 * 1_296 + 5 * 7_776));
+    assert_eq!(cases, 4 * (6 + 2 * 2 * 36 + 2 * 3 * 216 + 3 * 4 * 1_296 + 3 * 5 * 7_776));
     // The generator is not blind: every kind of ending was seen.
     for seen in ["won in one round", "won by a raise", "busy", "unreachable", "again"] {
         assert!(outcomes.contains(seen), "{seen} never happened");
     }
 }
 
-fn play(nodes: &[Does], first: usize, raise: Option<bool>) -> &'static str {
+/// How raises are answered.
+#[derive(Clone, Copy, Debug)]
+enum Raised {
+    Yes,
+    Gone,
+    Stale,
+    Never,
+}
+
+fn play(nodes: &[Does], first: usize, raise: Raised, losses: usize) -> &'static str {
     let now = now();
     let quorum = quorum_of(nodes.len());
-    let mut round = Round::new(nodes.len());
+    let mut round = Round::new(nodes.len(), losses);
     let mut step = Step::Wait;
     let mut raised = BTreeSet::new();
     let mut gone = BTreeSet::new();
@@ -180,15 +191,19 @@ fn play(nodes: &[Does], first: usize, raise: Option<bool>) -> &'static str {
                 let Does::Grants(reply) = nodes[node] else { panic!("raised a node not held") };
                 assert!(reply < token.get(), "raised a node that stands high enough");
                 step = match raise {
-                    Some(true) => {
+                    Raised::Yes => {
                         raised.insert(node);
                         round.raised(node, &Answer::Yes(()), now)
                     }
-                    Some(false) => {
+                    Raised::Gone => {
                         gone.insert(node);
                         round.raised(node, &Answer::No(Denial::Gone), now)
                     }
-                    None => Step::Wait,
+                    Raised::Stale => {
+                        let report = NodeReport::new("n", "stale");
+                        round.raised(node, &Answer::No(Denial::Stale(report)), now)
+                    }
+                    Raised::Never => Step::Wait,
                 };
             }
         }
@@ -204,7 +219,10 @@ fn play(nodes: &[Does], first: usize, raise: Option<bool>) -> &'static str {
                 holds(node)
                     && (nodes[*node] == Does::Grants(grant.fence.get()) || raised.contains(node))
             });
-            assert!(confirmed.count() >= quorum, "{nodes:?} {first} {raise:?}");
+            let confirmed = confirmed.count();
+            assert!(confirmed >= quorum, "{nodes:?} {first} {raise:?}");
+            // Whichever `losses` of them forget, every majority still meets one that has not.
+            assert!(confirmed - losses + quorum > nodes.len(), "{nodes:?} {first} {raise:?}");
             assert_eq!(grant.until, now + LEASE);
             if raised.is_empty() { "won in one round" } else { "won by a raise" }
         }

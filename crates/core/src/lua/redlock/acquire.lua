@@ -1,7 +1,7 @@
 -- Take a free name for one acquisition (the canonical Redlock layout: a string, the nonce).
 -- KEYS: 1 name, 2 fencing counter
--- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms
--- Replies: the token (granted), {pttl} (held by another), error TOOLONG
+-- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens
+-- Replies: the last of the tokens (granted), {pttl} (held by another), error TOOLONG
 -- Rule: idempotent per nonce.
 if LONGEST and tonumber(ARGV[2]) > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
@@ -12,6 +12,6 @@ if held and held ~= ARGV[1] then
 end
 -- The token first: should it fail, nothing is held.
 local token = held and tonumber(redis.call('get', KEYS[2]))
-  or next_token(KEYS[2], ARGV[4], ARGV[5], ARGV[6])
+  or next_token(KEYS[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
 redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
 return token

@@ -6,11 +6,5 @@
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-if (tonumber(redis.call('get', KEYS[2])) or 0) < tonumber(ARGV[2]) then
-  redis.call('set', KEYS[2], ARGV[2], 'px', ARGV[3])
-end
--- A repair must know of raised counters too (model M8f).
-if STAMP and tonumber(ARGV[2]) > (tonumber(record[3]) or 0) then
-  redis.call('hset', RECORD, 'fmax', string.format('%.0f', ARGV[2] + 1024))
-end
+raise_token(KEYS[2], ARGV[2], ARGV[3])
 return 1
