@@ -50,13 +50,20 @@ const LONG: Duration = Duration::from_secs(60);
 /// Which node is struck, for the choice must not matter: the name's own or another.
 const VICTIM: usize = 2;
 
+/// Five, vouched for; `None` without an engine.
+async fn nodes() -> Option<Containers> {
+    let nodes = containers::for_test(5).await?;
+    locker(&nodes).provision().await.expect("all nodes answer");
+    Some(nodes)
+}
+
 fn locker(nodes: &Containers) -> Locker {
     Locker::quorum(nodes.ip_urls()).expect("good URLs")
 }
 
 /// The lock is renewed and nobody else gets it, while the node is struck and afterwards.
 async fn a_held_lock_survives(fault: Fault) {
-    let Some(nodes) = containers::for_test(5).await else { return };
+    let Some(nodes) = nodes().await else { return };
     let (ours, other) = (locker(&nodes), locker(&nodes));
     let lease = Duration::from_secs(2);
     let guard = within("a free lock", ours.lock("x").lease(lease)).await.expect("free");
@@ -83,7 +90,7 @@ async fn stays_held(guard: &Guard, other: &Locker, time: Duration) {
 
 /// Lockers that contend go on, at any moment of an acquisition; and who waits is woken.
 async fn acquiring_goes_on(fault: Fault) {
-    let Some(nodes) = containers::for_test(5).await else { return };
+    let Some(nodes) = nodes().await else { return };
     let guard = locker(&nodes).lock("waited for").lease(LONG).await.expect("free");
     let waiting = locker(&nodes);
     let waiter = tokio::spawn(async move { waiting.lock("waited for").lease(LONG).await });
@@ -193,7 +200,7 @@ async fn acquiring_goes_on_when_a_node_is_partitioned() {
 /// and it all goes on when the majority is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_of_five_gone_is_reported_by_name_and_heals() {
-    let Some(nodes) = containers::for_test(5).await else { return };
+    let Some(nodes) = nodes().await else { return };
     let (ours, other) = (locker(&nodes), locker(&nodes));
     let lease = Duration::from_secs(2);
     let held = within("a free lock", ours.lock("x").lease(lease)).await.expect("free");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use quorumlock::{Error, Locker, NodeReport, Wire};
+use quorumlock::{Admission, Error, Locker, NodeReport, Wire};
 use quorumlock_lab::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
 use quorumlock_tests::{DeadNode, Plain, Stopwatch, skipped, within};
 
@@ -211,17 +211,18 @@ async fn a_minority_of_dead_nodes_is_no_obstacle_and_a_majority_is_named() {
     let mut urls = servers.urls();
     let dead = dead::<2>();
     urls.extend(dead.iter().map(DeadNode::url));
-    works(&Locker::quorum(&urls).expect("good URLs")).await;
+    let plain = || Locker::builder().admission(Admission::Redlock).quorum(&urls);
+    works(&plain().expect("good URLs")).await;
 
     servers[0].kill().expect("ours");
-    let error = Locker::quorum(&urls).expect("good URLs").lock("x").await.expect_err("two of five");
+    let error = plain().expect("good URLs").lock("x").await.expect_err("two of five");
     let gone = [urls[0].clone(), urls[3].clone(), urls[4].clone()];
     assert_reports(&error, &gone, 3);
     for url in &gone {
         assert!(error.to_string().contains(url.as_str()), "{error}");
     }
     servers[0].restart_empty().expect("ours");
-    works(&Locker::quorum(&urls).expect("good URLs")).await;
+    works(&plain().expect("good URLs")).await;
 }
 
 /// Each of `urls` is named, and nobody else but who had no time to answer.

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use std::time::Duration;
+
 use clap::ValueEnum;
-use quorumlock::{Locker, Wire};
+use quorumlock::{Admission, Builder, Locker, Wire};
 
 use crate::exit::Failure;
 
@@ -39,6 +41,37 @@ pub(crate) struct LockNodes {
     /// Without it: redisson on a single node, redlock on a quorum.
     #[arg(long)]
     wire: Option<WireArg>,
+
+    /// Which nodes of a quorum may vote. All programs that share a lock must agree.
+    #[arg(long, env = "QUORUMLOCK_ADMISSION", default_value = "strict")]
+    admission: AdmissionArg,
+
+    #[command(flatten)]
+    charter: CharterArgs,
+}
+
+/// What all programs must agree on that lock on a quorum.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CharterArgs {
+    /// The longest lease that any lock on a quorum may have; all programs must agree.
+    #[arg(long, value_name = "DURATION", env = "QUORUMLOCK_MAX_LEASE", default_value = "60s", value_parser = humantime::parse_duration)]
+    pub(crate) max_lease: Duration,
+
+    /// The quorum's name; all programs must agree.
+    #[arg(long, env = "QUORUMLOCK_CLUSTER", default_value = "quorumlock")]
+    pub(crate) cluster: String,
+
+    /// Raised at each change of membership; all programs must agree.
+    #[arg(long, env = "QUORUMLOCK_EPOCH", default_value_t = 1)]
+    pub(crate) epoch: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AdmissionArg {
+    /// Those whose memory is proven.
+    Strict,
+    /// All that answer: plain Redlock.
+    Redlock,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -62,10 +95,22 @@ impl Nodes {
     }
 }
 
+impl CharterArgs {
+    pub(crate) fn builder(&self) -> Builder {
+        Locker::builder()
+            .cluster(&self.cluster, self.epoch)
+            .lease(self.max_lease.min(Duration::from_secs(30)))
+            .max_lease(self.max_lease)
+    }
+}
+
 impl LockNodes {
     /// Connects to nothing yet.
     pub(crate) fn locker(&self) -> Result<Locker, Failure> {
-        let mut builder = Locker::builder();
+        let mut builder = self.charter.builder().admission(match self.admission {
+            AdmissionArg::Strict => Admission::Strict,
+            AdmissionArg::Redlock => Admission::Redlock,
+        });
         if let Some(wire) = self.wire {
             builder = builder.wire(match wire {
                 WireArg::Redisson => Wire::Redisson,

@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{Finished, finish, quorumlock, servers};
-use quorumlock::{Admission, Locker};
+use common::{Finished, blank_servers, finish, quorumlock};
+use quorumlock::Locker;
 use serde_json::json;
 
 fn init(urls: &[String], options: &[&str]) -> Finished {
@@ -16,12 +16,9 @@ fn init(urls: &[String], options: &[&str]) -> Finished {
 
 #[tokio::test]
 async fn init_admits_new_nodes_at_once_and_changes_the_charter() {
-    let Some(servers) = servers(3) else { return };
+    let Some(servers) = blank_servers(3) else { return };
     let urls = servers.urls();
-    let strict = |epoch| {
-        let builder = Locker::builder().admission(Admission::Strict);
-        builder.cluster("quorumlock", epoch).quorum(&urls).unwrap()
-    };
+    let strict = |epoch| Locker::builder().cluster("quorumlock", epoch).quorum(&urls).unwrap();
     assert!(strict(1).try_lock("x").await.is_err(), "nobody vouched for the nodes");
     let admitted = init(&urls, &["--json"]).expect(0).json();
     let expected =
@@ -37,7 +34,7 @@ async fn init_admits_new_nodes_at_once_and_changes_the_charter() {
 
 #[test]
 fn init_needs_a_quorum_and_all_of_its_nodes() {
-    let Some(servers) = servers(3) else { return };
+    let Some(servers) = blank_servers(3) else { return };
     let urls = servers.urls();
     init(&urls[..1], &[]).expect(64);
     servers[1].kill().unwrap();

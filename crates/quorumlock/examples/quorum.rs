@@ -1,7 +1,8 @@
 //! The same lock on a quorum: a majority of independent servers grants it. Only the line that makes
 //! the locker differs from a single server.
 //!
-//! Start three servers that share nothing (`redis-server --port 7001`, 7002, 7003), then
+//! Start three servers that share nothing (`redis-server --port 7001`, 7002, 7003), vouch for them
+//! (`quorumlock --node redis://127.0.0.1:7001 ... init`; else they vote after a minute), then
 //! `cargo run -p quorumlock --example quorum -- redis://127.0.0.1:7001 redis://127.0.0.1:7002 ...`
 //! Kill one of them and run it again.
 

@@ -2,7 +2,7 @@
 //!
 //! Run `cargo run -p quorumlock --example singleton -- redis://127.0.0.1` in two terminals; end the
 //! first by Ctrl-C (the other takes over at once), or by `kill -9` (when the lease has ended).
-//! Several URLs make a quorum.
+//! Several URLs make a quorum (see `quorumlock init`).
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

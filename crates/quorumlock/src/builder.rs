@@ -26,9 +26,12 @@ pub enum Admission {
     /// Only nodes that have proven their memory: one that restarted, was flushed or replaced counts
     /// for nothing until a client has watched it for `max_lease`. Exclusion then survives any
     /// number of restarts; only availability needs a majority of admitted nodes.
+    ///
+    /// New nodes are admitted by `quorumlock init` or [`Locker::provision`](crate::Locker), or by
+    /// themselves once all have been up for `max_lease`.
+    #[default]
     Strict,
     /// Every node that answers: plain Redlock. A node that restarts empty can break exclusion.
-    #[default]
     Redlock,
 }
 
@@ -59,14 +62,14 @@ impl Builder {
         self
     }
 
-    /// The longest lease that a lock may ask for. Default 60 s. With [`Admission::Strict`] a node
-    /// that lost its memory counts for nothing for so long; all clients must agree on it.
+    /// The longest lease that a lock may ask for. Default 60 s. A node of a
+    /// quorum that lost its memory counts for nothing for so long; all clients must agree on it.
     pub fn max_lease(mut self, max_lease: Duration) -> Self {
         self.settings.max_lease = max_lease;
         self
     }
 
-    /// Which nodes of a quorum may vote. Default [`Admission::Redlock`].
+    /// Which nodes of a quorum may vote. Default [`Admission::Strict`]; a single node always may.
     pub fn admission(mut self, admission: Admission) -> Self {
         self.admission = admission;
         self

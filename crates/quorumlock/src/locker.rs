@@ -24,6 +24,9 @@ impl Locker {
     /// Locks on a majority of the independent servers at `urls`, in the Redlock format. No I/O yet.
     ///
     /// Give all clients the same list; 3 or 5 servers that fail independently, without replicas.
+    /// New servers vote once somebody has vouched for them (`quorumlock init`, or
+    /// [`provision`](quorumlock_core::Locker::provision)), or once they have been up for the
+    /// longest lease: see [`Admission`](crate::Admission).
     ///
     /// # Errors
     /// [`Error::Config`] for a bad URL, an empty list, or one server listed twice.

@@ -6,7 +6,7 @@ use quorumlock::{ConfigError, Error, Locker, Wire};
 use quorumlock_tests::{eventually, within};
 
 use crate::stranger::Stranger;
-use crate::{LONG, Node, Quorum};
+use crate::{LONG, Node, Quorum, plain_quorum};
 
 const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
 
@@ -115,8 +115,7 @@ async fn a_quorum_says_so_too_and_leaves_nothing_behind() {
     for (ours, theirs) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
         let Some(quorum) = Quorum::start(3, ours).await else { return };
         let (locker, plain) = quorum.clients();
-        let other =
-            Locker::builder().wire(theirs).quorum(quorum.servers.urls()).expect("good URLs");
+        let other = plain_quorum(theirs, &quorum.servers);
         let guard = other.lock("invoice/7").lease(LONG).await.expect("free");
         let answer = within("an answer", locker.lock("invoice/7")).await;
         assert!(matches!(answer, Err(Error::Config(ConfigError::OtherWire { .. }))), "{answer:?}");

@@ -142,6 +142,7 @@ async fn single_mode_speaks_redisson_and_quorum_mode_redlock_unless_told_otherwi
     let _one = single.lock("one").lease(LONG).await.expect("free");
     assert_eq!(plain[0].ask::<String>(&["TYPE", "one"]).await, "hash");
     let quorum = Locker::quorum(quorum.servers.urls()).expect("good URLs");
+    quorum.provision().await.expect("all answer");
     let _many = quorum.lock("many").lease(LONG).await.expect("free");
     for node in &plain {
         let string =

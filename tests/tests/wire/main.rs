@@ -9,7 +9,7 @@ mod stranger;
 
 use std::time::Duration;
 
-use quorumlock::{Locker, Wire};
+use quorumlock::{Admission, Locker, Wire};
 use quorumlock_lab::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::Plain;
 
@@ -48,7 +48,7 @@ impl Quorum {
     /// `None` if there is no server here.
     async fn start(nodes: usize, wire: Wire) -> Option<Self> {
         let servers = servers::for_test(nodes, &ServerOptions::default())?;
-        let locker = Locker::builder().wire(wire).quorum(servers.urls()).expect("good URLs");
+        let locker = plain_quorum(wire, &servers);
         let mut plain = Vec::new();
         for url in servers.urls() {
             plain.push(Plain::to(&url).await);
@@ -59,6 +59,12 @@ impl Quorum {
     fn clients(&self) -> (Locker, Vec<Plain>) {
         (self.locker.clone(), self.plain.clone())
     }
+}
+
+/// As other libraries lock, which know of no admission.
+fn plain_quorum(wire: Wire, servers: &Servers) -> Locker {
+    let builder = Locker::builder().wire(wire).admission(Admission::Redlock);
+    builder.quorum(servers.urls()).expect("good URLs")
 }
 
 fn is_lower_hex(text: &str) -> bool {

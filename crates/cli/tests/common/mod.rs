@@ -10,15 +10,30 @@ use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Servers of our own, or `None` on a machine without a server program.
+/// Servers of our own, or `None` on a machine without a server program. Those of a quorum are
+/// vouched for.
 pub(crate) fn servers(count: usize) -> Option<Servers> {
+    let servers = blank_servers(count)?;
+    if count > 1 {
+        let mut init = quorumlock(&servers.urls());
+        init.arg("init");
+        finish(init).expect(0);
+    }
+    Some(servers)
+}
+
+/// As [`servers`], but nobody has vouched for them.
+pub(crate) fn blank_servers(count: usize) -> Option<Servers> {
     for_test(count, &ServerOptions::default())
 }
 
 /// `quorumlock`, on these nodes and with nothing else from our environment that it heeds.
 pub(crate) fn quorumlock(urls: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorumlock"));
-    command.env("QUORUMLOCK_NODES", urls.join(",")).env_remove("QUORUMLOCK_TLS_CA");
+    command.env("QUORUMLOCK_NODES", urls.join(","));
+    for heeded in ["TLS_CA", "ADMISSION", "MAX_LEASE", "CLUSTER", "EPOCH"] {
+        command.env_remove(format!("QUORUMLOCK_{heeded}"));
+    }
     command
 }
 

@@ -56,6 +56,10 @@ impl Side {
             Mode::Quorum => Locker::quorum(&urls[1..]),
         };
         let lockers = (0..LOCKERS).map(|_| locker()).collect::<Result<Vec<_>, _>>()?;
+        if mode == Mode::Quorum {
+            // Started a moment ago, and by nobody else: nothing can have been forgotten.
+            lockers[0].provision().await?;
+        }
         let mut side = Self { plan, mode, servers, lockers, names: 0, raw: Raw::default() };
         let name = side.name();
         for locker in &side.lockers {
