@@ -113,8 +113,8 @@ pub struct Counter {
 pub struct Freed {
     /// Whether the nonce was still held.
     pub held: bool,
-    /// Whether other processes wait for the name. Advice: it lets them have their turn.
-    pub wanted: bool,
+    /// How many other processes wait for the name. Advice: it lets them have their turn.
+    pub waiting: u64,
 }
 
 /// One voter: a Redis server, or a simulated one.
@@ -193,7 +193,8 @@ pub enum Acquired {
 /// Whoever grants leases. Everything above it (guards, waiting, watchdog, blocking API) is the
 /// same for one node and for a quorum.
 ///
-/// Every future ends within the answer timeout, whatever the nodes do. Dropping one leaves nothing
+/// Every future ends within the answer timeout, whatever the nodes do; renewals on [`Lane::Keep`] within
+/// four, for a late yes is still one. Dropping one leaves nothing
 /// behind: what might have been granted is released.
 pub trait Lessor: Send + Sync + 'static {
     /// How many nodes there are: their indices in [`Lessor::listen`].
@@ -209,6 +210,8 @@ pub trait Lessor: Send + Sync + 'static {
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>>;
     /// Frees the name, whoever holds it.
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>>;
+    /// The node that waiters for `name` ask first, so that one of them alone goes on to the others.
+    fn gate(&self, name: &Name) -> Option<usize>;
     /// Waits until every node has answered what was posted on `lane`, or for the answer timeout.
     fn settle(&self, lane: Lane) -> Asked<()>;
     /// Vouches for the memory of all nodes as they are now: nothing that counts can have been

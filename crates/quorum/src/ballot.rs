@@ -8,6 +8,7 @@ use quorumlock_core::{
     Stamp, Term, Vote, might_be_granted,
 };
 
+use crate::gate::Pace;
 use crate::roll::Roll;
 use crate::round::{Round, Step};
 
@@ -21,6 +22,8 @@ struct Shared<N: Node> {
     term: Term,
     /// Of each node when the round began: all that it asks rests on these (model M8e).
     stamps: Vec<Stamp>,
+    counter: Counter,
+    pace: Pace,
     clock: Clock,
     roll: Roll,
     state: Mutex<State>,
@@ -46,26 +49,26 @@ impl<N: Node> Ballot<N> {
     pub(crate) fn open(
         nodes: &Arc<[N]>,
         term: Term,
-        (tokens, losses): (u64, usize),
+        round: Round,
+        counter: Counter,
+        pace: &Pace,
         clock: &Clock,
         roll: &Roll,
     ) -> Self {
-        let round = Round::new(nodes.len(), losses);
+        let asked = round.asked();
         let state = State { round, phase: Phase::Open, waker: None };
         let shared = Arc::new_cyclic(|me| Shared {
             nodes: nodes.clone(),
             term,
             stamps: nodes.iter().map(Node::stamp).collect(),
+            counter,
+            pace: pace.clone(),
             clock: clock.clone(),
             roll: roll.clone(),
             state: Mutex::new(state),
             me: me.clone(),
         });
-        let counter = Counter { tokens, least: Fence::NONE, seed: clock.wall_micros() };
-        for (i, node) in nodes.iter().enumerate() {
-            let to = ReplyTo::new(shared.clone(), i);
-            node.acquire(&shared.term, counter, shared.stamps[i], to);
-        }
+        shared.ask(asked, counter);
         Self(shared)
     }
 
@@ -79,7 +82,13 @@ impl<N: Node> Ballot<N> {
             state.waker = Some(cx.waker().clone());
             Poll::Pending
         });
-        let in_time = tokio::time::timeout(within, decided).await.is_ok();
+        let in_time = tokio::time::timeout(within, async {
+            if self.0.state().round.is_gated() {
+                self.pass_gate().await;
+            }
+            decided.await;
+        });
+        let in_time = in_time.await.is_ok();
         let now = self.0.clock.now();
         let mut state = self.0.state();
         // Judged once more, now: the answer may have lain here while we were paused (H3).
@@ -98,6 +107,25 @@ impl<N: Node> Ballot<N> {
             }
             _ => state.round.failure(),
         }
+    }
+}
+
+impl<N: Node> Ballot<N> {
+    /// Until the gate has answered, or has had its time: a dead one keeps nobody out.
+    async fn pass_gate(&self) {
+        let begun = self.0.clock.now();
+        let passed = poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.phase == Phase::Decided || !state.round.is_gated() {
+                return Poll::Ready(());
+            }
+            state.waker = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        if tokio::time::timeout(self.0.pace.patience(), passed).await.is_err() {
+            self.0.fan_out(Fence::NONE);
+        }
+        self.0.pace.note(self.0.clock.now().since(begun));
     }
 }
 
@@ -122,9 +150,36 @@ impl<N: Node> Shared<N> {
         self.nodes[node].release(&self.term, Lane::Work, ReplyTo::nobody());
     }
 
+    fn ask(self: &Arc<Self>, nodes: Vec<usize>, counter: Counter) {
+        for node in nodes {
+            let to = ReplyTo::new(self.clone(), node);
+            self.nodes[node].acquire(&self.term, counter, self.stamps[node], to);
+        }
+    }
+
+    fn fan_out(self: &Arc<Self>, least: Fence) {
+        let mut state = self.state();
+        if state.phase != Phase::Open {
+            return;
+        }
+        let nodes = state.round.fan_out();
+        let waker = state.waker.take();
+        drop(state);
+        self.ask(nodes, Counter { least, ..self.counter });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
     fn act(&self, mut state: MutexGuard<'_, State>, step: Step) {
         match step {
             Step::Wait => {}
+            Step::FanOut(least) => {
+                drop(state);
+                if let Some(me) = self.me.upgrade() {
+                    me.fan_out(least);
+                }
+            }
             Step::Raise(token, nodes) => {
                 drop(state);
                 let Some(me) = self.me.upgrade() else { return };

@@ -5,6 +5,7 @@
 
 mod ballot;
 mod census;
+mod gate;
 mod quorum;
 mod roll;
 pub mod round;

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Voter};
 use quorumlock_core::{
-    Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Denial, Error, Freed,
-    Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo, Term,
-    Unreachable, might_be_granted, quorum_of,
+    Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Denial, Error,
+    Fence, Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal,
+    ReplyTo, Term, Unreachable, might_be_granted, quorum_of,
 };
 
 use crate::ballot::Ballot;
 use crate::census::Census;
+use crate::gate::{self, Pace};
 use crate::roll::Roll;
+use crate::round::Round;
 use crate::tend::Tending;
 
 /// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing.
@@ -21,6 +23,7 @@ pub struct Quorum<N: Node> {
     answer_timeout: Duration,
     /// Lost counters that a token's uniqueness survives.
     losses: usize,
+    pace: Pace,
     roll: Roll,
     /// With admission.
     office: Option<Office>,
@@ -36,7 +39,15 @@ impl<N: Node> Quorum<N> {
             return Err(ConfigError::NoNodes);
         }
         let (nodes, roll) = (nodes.into(), Roll::default());
-        Ok(Self { nodes, clock, answer_timeout, losses: 0, roll, office: None })
+        Ok(Self {
+            nodes,
+            clock,
+            answer_timeout,
+            losses: 0,
+            pace: Pace::default(),
+            roll,
+            office: None,
+        })
     }
 
     /// Waits for so many more nodes to confirm each fencing token that it stays unique, and in
@@ -131,13 +142,15 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
-        let ballot = Ballot::open(
-            &self.nodes,
-            term,
-            (approach.tokens, self.losses),
-            &self.clock,
-            &self.roll,
-        );
+        let (nodes, seed) = (self.nodes.len(), self.clock.wall_micros());
+        let gate = approach.gate_first.then(|| self.gate(&term.name)).flatten();
+        let round = match gate {
+            Some(gate) if nodes > 1 => Round::gated(nodes, self.losses, gate),
+            _ => Round::new(nodes, self.losses),
+        };
+        let counter = Counter { tokens: approach.tokens, least: Fence::NONE, seed };
+        let ballot =
+            Ballot::open(&self.nodes, term, round, counter, &self.pace, &self.clock, &self.roll);
         Box::pin(ballot.decision(self.answer_timeout))
     }
 
@@ -159,7 +172,12 @@ impl<N: Node> Lessor for Quorum<N> {
         if lane == Lane::Keep && self.office.is_some() {
             self.top_up(&terms);
         }
-        let (roll, within) = (self.roll.clone(), self.answer_timeout);
+        let roll = self.roll.clone();
+        let within = match lane {
+            Lane::Work => self.answer_timeout,
+            // A late yes is as good as any, while the window is open: a gray node loses no lock.
+            Lane::Keep => self.answer_timeout * PATIENT,
+        };
         Box::pin(async move {
             census.answers(within).await;
             let renewed = |term: &Term| match roll.until(term.nonce) {
@@ -184,7 +202,7 @@ impl<N: Node> Lessor for Quorum<N> {
             let said = asked.await.decide()?;
             Ok(Freed {
                 held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
-                wanted: said.iter().any(|freed| freed.wanted),
+                waiting: said.iter().map(|freed| freed.waiting).max().unwrap_or(0),
             })
         })
     }
@@ -215,6 +233,10 @@ impl<N: Node> Lessor for Quorum<N> {
         // All nodes, within the answer timeout: whoever asks for this wants nothing left behind.
         let asked = self.ask_all(|_| false, |node, to| node.force_release(&name, to));
         Box::pin(async move { Ok(asked.await.decide()?.contains(&true)) })
+    }
+
+    fn gate(&self, name: &Name) -> Option<usize> {
+        gate::gate(&self.nodes, name)
     }
 
     fn settle(&self, lane: Lane) -> Asked<()> {
@@ -253,6 +275,9 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
     }
 }
+
+/// Longer than a connection waits for any answer.
+const PATIENT: u32 = 4;
 
 /// Takes the answers of nodes that are to hold a lease too.
 struct TopUp<N> {

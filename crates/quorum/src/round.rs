@@ -23,11 +23,15 @@ pub struct Round {
     nodes: Vec<Ballot>,
     token: Option<Fence>,
     misconfigured: Option<ConfigError>,
+    /// The only node asked so far: the others are asked once it has granted, or does not answer.
+    gate: Option<usize>,
 }
 
 /// What one node has said so far.
 #[derive(Clone, Debug, PartialEq)]
 enum Ballot {
+    /// Not asked before the gate has answered.
+    Unasked,
     Asked,
     Granted {
         vote: Vote,
@@ -59,6 +63,8 @@ enum Stand {
 pub enum Step {
     /// Wait for more answers.
     Wait,
+    /// Ask the nodes other than the gate, with this as the least token.
+    FanOut(Fence),
     /// Raise the counters of these nodes to the token.
     Raise(Fence, Vec<usize>),
     /// Won.
@@ -77,7 +83,43 @@ impl Round {
             nodes: vec![Ballot::Asked; nodes],
             token: None,
             misconfigured: None,
+            gate: None,
         }
+    }
+
+    /// Only `gate` was asked: of many contenders one gets past it, and does not split the votes with
+    /// the others. Advice: [`Round::fan_out`] at any time makes it an ordinary round.
+    pub fn gated(nodes: usize, losses: usize, gate: usize) -> Self {
+        let mut round = Self { gate: Some(gate), ..Self::new(nodes, losses) };
+        for (node, ballot) in round.nodes.iter_mut().enumerate() {
+            if node != gate {
+                *ballot = Ballot::Unasked;
+            }
+        }
+        round
+    }
+
+    /// The nodes asked so far.
+    pub fn asked(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|node| self.nodes[*node] != Ballot::Unasked).collect()
+    }
+
+    /// Whether only the gate was asked so far.
+    pub fn is_gated(&self) -> bool {
+        self.gate.is_some()
+    }
+
+    /// From now on all nodes are asked; those that were not yet.
+    pub fn fan_out(&mut self) -> Vec<usize> {
+        self.gate = None;
+        let mut asked = Vec::new();
+        for (node, ballot) in self.nodes.iter_mut().enumerate() {
+            if *ballot == Ballot::Unasked {
+                *ballot = Ballot::Asked;
+                asked.push(node);
+            }
+        }
+        asked
     }
 
     /// A node answered the acquire request.
@@ -135,7 +177,7 @@ impl Round {
         match &self.nodes[node] {
             Ballot::Asked | Ballot::Granted { .. } | Ballot::Refused(_) => true,
             Ballot::Silent(silence) => matches!(silence, Silence::Maybe(_)),
-            Ballot::Dropped | Ballot::Busy(_) | Ballot::Stale(_) => false,
+            Ballot::Unasked | Ballot::Dropped | Ballot::Busy(_) | Ballot::Stale(_) => false,
         }
     }
 
@@ -154,6 +196,9 @@ impl Round {
     pub fn failure(&self) -> Result<Acquired, Error> {
         if let Some(error) = &self.misconfigured {
             return Err(error.clone().into());
+        }
+        if let Some(Ballot::Busy(remaining)) = self.gate.map(|gate| &self.nodes[gate]) {
+            return Ok(Acquired::Busy(*remaining));
         }
         if self.blocked_by_others() || self.reached() >= self.confirm && self.held() < self.confirm
         {
@@ -180,6 +225,16 @@ impl Round {
     fn decide(&mut self, now: Instant) -> Step {
         if self.misconfigured.is_some() {
             return Step::Failed;
+        }
+        if let Some(gate) = self.gate {
+            // Its counter as floor, so that the others answer the same: else one round more (d4).
+            return match &self.nodes[gate] {
+                Ballot::Asked => Step::Wait,
+                Ballot::Busy(_) => Step::Failed,
+                Ballot::Granted { vote, .. } => Step::FanOut(vote.fence),
+                // A gate that does not vote keeps nobody out (d1).
+                _ => Step::FanOut(Fence::NONE),
+            };
         }
         if self.held() >= self.confirm {
             self.choose_token();

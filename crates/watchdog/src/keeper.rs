@@ -148,6 +148,27 @@ impl<R: Renewer> Keeper<R> {
         self.shared.state().renewed(lease, until, now)
     }
 
+    /// Hands `old` on to a successor with the same id, made of the instant until which it stands:
+    /// from now on that one is kept, and `old` is released. `None` if `old` stands no more.
+    pub fn pass(
+        &self,
+        old: &R::Lease,
+        successor: impl FnOnce(Instant) -> Arc<R::Lease>,
+    ) -> Option<Arc<R::Lease>> {
+        let now = self.shared.clock.now();
+        let mut state = self.shared.state();
+        // Under the lock that answers take: a renewal reaches the one or the other.
+        if !state.leases.contains_key(&old.id()) || old.standing().check().is_err() {
+            return None;
+        }
+        let new = successor(old.standing().until());
+        debug_assert_eq!(new.id(), old.id());
+        state.schedule.add(new.id(), new.terms(), now);
+        state.leases.insert(new.id(), new.clone());
+        old.standing().end(Loss::Released);
+        Some(new)
+    }
+
     /// Renews it no more: its holder releases it himself. False if it was given up already; then
     /// it is being released.
     pub fn forget(&self, lease: &R::Lease) -> bool {
@@ -288,11 +309,14 @@ impl<R: Renewer> Shared<R> {
     }
 
     async fn renew(self: Arc<Self>, batch: Vec<(Arc<R::Lease>, Duration)>) {
-        let leases: Vec<_> = batch.iter().map(|(lease, _)| lease.clone()).collect();
+        let ids: Vec<_> = batch.iter().map(|(lease, _)| lease.id()).collect();
         let answers = self.renewer.renew(batch).await;
         let now = self.clock.now();
         let mut state = self.state();
-        for (lease, answer) in leases.into_iter().zip(answers) {
+        for (id, answer) in ids.into_iter().zip(answers) {
+            // Released in the meantime? Then somebody else cleans up. Handed on? Then it is its
+            // successor's.
+            let Some(lease) = state.leases.get(&id).cloned() else { continue };
             let loss = match answer {
                 Renewal::Unknown => continue,
                 Renewal::Until(until) => match state.renewed(&*lease, until, now) {
@@ -302,10 +326,8 @@ impl<R: Renewer> Shared<R> {
                 Renewal::Gone => Loss::Gone,
             };
             lease.standing().end(loss);
-            // Released in the meantime? Then somebody else cleans up.
-            if state.forget(lease.id()) {
-                state.releases.push(lease);
-            }
+            state.forget(id);
+            state.releases.push(lease);
         }
         drop(state);
         self.wake.notify_one();

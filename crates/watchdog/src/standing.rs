@@ -63,6 +63,11 @@ impl Standing {
         }
     }
 
+    /// Until when it stands, or stood, if nobody renews it.
+    pub fn until(&self) -> Instant {
+        self.state().terms.until
+    }
+
     /// Does it stand at this instant?
     ///
     /// # Errors

@@ -1,23 +1,24 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use quorumlock_watchdog::schedule::Terms;
-use quorumlock_watchdog::{Instant, Renewal, Standing, quorum_of};
+use quorumlock_watchdog::{Instant, Renewal, Standing};
 
 use super::guard::Guard;
+use super::handover::{self, Series};
 use super::lease::Lease;
 use super::locker::{Inner, Locker};
 use super::owners::Place;
-use super::turns::Turn;
+use super::turns::{Next, Turn, Wants};
 use super::wake::Wake;
 use crate::ids::next_id;
 use crate::settings::{check_hold, check_wait};
 use crate::{
-    Acquired, Approach, Busy, ConfigError, Error, Grant, Lane, Listening, Loss, Name, NodeReport,
-    Nonce, Owner, Term, Unreachable,
+    Acquired, Approach, Busy, ConfigError, Error, Fence, Grant, Lane, Listening, Loss, Name,
+    NodeReport, Owner, Term, Unreachable,
 };
 
 /// A lock that is about to be waited for: give it options, then await it.
@@ -156,7 +157,7 @@ impl Order {
         let place = self.owner.map(|owner| inner.owners.place(&owner, &wanted.name));
         let quest = Quest { inner, wanted, deadline, once };
         match place {
-            None => Ok(Guard::new(quest.inner.clone(), quest.seek(None).await?)),
+            None => quest.seek(None).await,
             Some(place) => {
                 // One task of an owner acquires at a time; the others then share what it got.
                 let held = place.held();
@@ -166,9 +167,9 @@ impl Order {
                 {
                     return Ok(guard);
                 }
-                let lease = quest.seek(Some(place)).await?;
-                *held = Arc::downgrade(&lease);
-                Ok(Guard::new(quest.inner, lease))
+                let guard = quest.seek(Some(place)).await?;
+                *held = Arc::downgrade(guard.lease());
+                Ok(guard)
             }
         }
     }
@@ -200,20 +201,37 @@ impl Quest {
         Ok(Some(guard))
     }
 
-    /// Takes its turn in this process, then asks the nodes until they grant or time is up.
-    async fn seek(&self, place: Option<Place>) -> Result<Arc<Lease>, Error> {
+    /// Takes its turn in this process, then asks the nodes until they grant or time is up; or takes
+    /// over from a holder in this process.
+    async fn seek(&self, place: Option<Place>) -> Result<Guard, Error> {
         let turns = &self.inner.turns;
-        let turn = match turns.take(&self.wanted.name) {
-            Some(turn) => turn,
+        let next = match turns.take(&self.wanted.name) {
+            Some(turn) => Next::Turn(turn),
             None if self.once => return Err(self.busy(None)),
-            None => self.in_time(turns.wait(&self.wanted.name)).await?,
+            None => self.in_time(turns.wait(&self.wanted.name, self.wanted.wants())).await?,
         };
-        if turn.must_yield() {
-            // Other processes were told of the release: they take it meanwhile.
-            self.in_time(tokio::time::sleep(YIELD)).await?;
-        }
-        let wake = Arc::new(Wake::new(quorum_of(self.inner.lessor.nodes())));
+        let turn = match next {
+            Next::Turn(turn) => turn,
+            Next::Guard(guard) => {
+                if guard.check().is_ok() {
+                    guard.lease().settle(place);
+                    return Ok(guard);
+                }
+                match guard.lease().take_turn() {
+                    Some(turn) => turn,
+                    None => return Err(guard.lease().lost(Loss::WindowShut).into()),
+                }
+            }
+        };
+        let lessor = &self.inner.lessor;
+        let wake = Arc::new(Wake::new(lessor.nodes(), lessor.gate(&self.wanted.name)));
         let mut listening: Option<Listening> = None;
+        let others = if self.once { 0 } else { turn.others_first(self.inner.clock.now()) };
+        if others > 0 {
+            listening = Some(lessor.listen(&self.wanted.name, wake.clone()));
+            self.in_time(wake.others_had_it(others)).await?;
+        }
+        let mut gate_first = others > 0;
         let (mut attempts, mut verified) = (0, 0);
         loop {
             wake.forget();
@@ -224,11 +242,13 @@ impl Quest {
                 ttl: self.wanted.ttl(),
                 holds: 1,
             };
-            let nonce = term.nonce;
-            let approach = Approach { tokens: 1, gate_first: false };
+            let tokens = handover::tokens(turn.waiting());
+            let approach = Approach { tokens, gate_first };
             let asked = self.inner.clock.now();
-            let remaining = match self.inner.lessor.acquire(term, approach).await? {
-                Acquired::Yes(grant) => return Ok(self.granted(asked, nonce, grant, turn, place)),
+            let remaining = match lessor.acquire(term.clone(), approach).await? {
+                Acquired::Yes(grant) => {
+                    return Ok(self.granted(asked, &term, (grant, tokens), turn, place));
+                }
                 Acquired::Busy(remaining) => remaining,
                 // After a barrier, or a restart: the next round meets verified nodes.
                 Acquired::Again if verified < MOST_VERIFICATIONS => {
@@ -237,42 +257,54 @@ impl Quest {
                 }
                 Acquired::Again => return Err(unverified()),
             };
-            turn.was_elsewhere();
             if self.once || self.left().is_some_and(|left| left.is_zero()) {
                 return Err(self.busy(remaining));
             }
             // Subscribing wakes us once more, so that a release in between is not missed.
-            listening
-                .get_or_insert_with(|| self.inner.lessor.listen(&self.wanted.name, wake.clone()));
+            listening.get_or_insert_with(|| lessor.listen(&self.wanted.name, wake.clone()));
             attempts += 1;
-            self.pause(&wake, remaining, attempts).await;
+            gate_first = self.pause(&wake, remaining, gate_first, attempts).await;
         }
     }
 
-    /// Until somebody says that the lock may be free, or its lease has ended, or time is up.
-    async fn pause(&self, wake: &Wake, remaining: Option<Duration>, attempts: u32) {
+    /// Until somebody says that the lock may be free, or its lease has ended, or time is up. Whether
+    /// the gate is to be asked first.
+    async fn pause(
+        &self,
+        wake: &Wake,
+        remaining: Option<Duration>,
+        at_gate: bool,
+        attempts: u32,
+    ) -> bool {
         // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
-        let expires = remaining.unwrap_or(self.wanted.lease).min(self.wanted.lease);
-        let longest = expires + Duration::from_millis(1);
-        let longest = self.left().map_or(longest, |left| left.min(longest));
-        if tokio::time::timeout(longest, wake.woken()).await.is_ok()
-            && self.inner.lessor.nodes() > 1
-        {
-            // On several nodes equals split the votes again and again unless they spread.
-            let spread = SPREAD * attempts.min(16);
+        let mut longest = remaining.unwrap_or(self.wanted.lease).min(self.wanted.lease);
+        if at_gate && self.inner.lessor.nodes() > 1 {
+            // Whoever has the gate may have died before it had the others: ask all of them, soon, and
+            // not all of us at once (SAFETY.md d1).
+            let probe = LONGEST_PROBE.min(self.wanted.lease / 8);
+            longest = longest.min(probe.mul_f64(0.5 + 0.5 * self.inner.chance.fraction()));
+        }
+        longest += Duration::from_millis(1);
+        longest = self.left().map_or(longest, |left| left.min(longest));
+        let woken = tokio::time::timeout(longest, wake.woken()).await.is_ok();
+        if woken && attempts > FEW && self.inner.lessor.nodes() > 1 {
+            // A gate that keeps nobody apart: equals split the votes again and again unless they
+            // spread.
+            let spread = SPREAD * (attempts - FEW).min(16);
             let spread = self.left().map_or(spread, |left| left.min(spread));
             tokio::time::sleep(spread.mul_f64(self.inner.chance.fraction())).await;
         }
+        woken
     }
 
     fn granted(
         &self,
         asked: Instant,
-        nonce: Nonce,
-        grant: Grant,
+        term: &Term,
+        (grant, tokens): (Grant, u64),
         turn: Turn,
         place: Option<Place>,
-    ) -> Arc<Lease> {
+    ) -> Guard {
         let inner = &self.inner;
         let terms = Terms {
             lease: self.wanted.ttl(),
@@ -282,16 +314,18 @@ impl Quest {
         let lease = Arc::new(Lease {
             id: next_id(),
             name: self.wanted.name.clone(),
-            nonce,
-            fence: grant.fence,
+            nonce: term.nonce,
+            fence: Fence::new(grant.fence.get().saturating_sub(tokens - 1)),
+            series: Series { since: asked, handed: 0, last: grant.fence },
             standing: Standing::new(inner.clock.clone(), terms),
             terms,
             holds: AtomicU32::new(1),
             turn: Mutex::new(Some(turn)),
-            _place: place,
+            place: OnceLock::new(),
         });
+        lease.settle(place);
         inner.keeper.keep(&lease);
-        lease
+        Guard::new(inner.clone(), lease)
     }
 
     fn left(&self) -> Option<Duration> {
@@ -318,6 +352,10 @@ impl Quest {
 }
 
 impl Wanted {
+    fn wants(&self) -> Wants {
+        Wants { ttl: self.ttl(), hold_at_most: self.hold_at_most }
+    }
+
     fn ttl(&self) -> Duration {
         self.hold_at_most.map_or(self.lease, |limit| limit.min(self.lease))
     }
@@ -330,10 +368,11 @@ fn unverified() -> Error {
 
 /// Each takes one failed round; more in a row than nodes can be repaired at once is no chance.
 const MOST_VERIFICATIONS: u32 = 8;
-/// A few round trips in one data centre.
-const YIELD: Duration = Duration::from_millis(1);
-/// The step by which retries on several nodes spread.
+/// How long a waiter believes, at most, that whoever has the gate will have the others too.
+const LONGEST_PROBE: Duration = Duration::from_millis(250);
+/// The step by which retries on several nodes spread, after a few that did not.
 const SPREAD: Duration = Duration::from_millis(1);
+const FEW: u32 = 3;
 
 impl Guard {
     /// Tells the nodes how many guards share the lease: an absolute count.

@@ -129,7 +129,8 @@ impl Guard {
         self.lease.holds.load(Ordering::SeqCst)
     }
 
-    /// Releases the lock, or one hold of it if other guards share it.
+    /// Releases the lock, or one hold of it if other guards share it. A lock that another task of
+    /// this process waits for may go to it without a word to the nodes.
     ///
     /// # Errors
     /// [`Error::Lost`] if it was no longer held; [`Error::Unreachable`] if too few nodes confirmed:
@@ -149,6 +150,9 @@ impl Guard {
             still?;
             return self.publish_holds().await;
         }
+        if self.inner.hand_over(&self.lease) {
+            return Ok(());
+        }
         let kept = self.inner.keeper.forget(&self.lease);
         let why = self.lease.standing.end(Loss::Released);
         if !kept {
@@ -157,16 +161,22 @@ impl Guard {
         }
         let term = self.lease.term(self.lease.terms.lease);
         let released = self.inner.lessor.release(term, Lane::Work);
-        // Whoever comes next in this process queues behind our release on the same connection.
-        self.lease.rise();
-        let freed = released.await?;
-        if freed.wanted {
-            self.inner.turns.wanted(&self.lease.name);
+        let mut turn = self.lease.take_turn();
+        if self.lease.series.handed == 0 {
+            // Whoever comes next in this process queues behind our release on the same connection.
+            // After a series of its own this process first hears whether others wait.
+            turn = None;
         }
+        let freed = released.await;
+        if let Ok(freed) = &freed {
+            self.inner.turns.released(&self.lease.name, freed.waiting, self.inner.clock.now());
+        }
+        drop(turn);
+        let freed = freed?;
         if freed.held { Ok(still?) } else { Err(self.lease.lost(Loss::Gone).into()) }
     }
 
-    pub(super) fn lease(&self) -> &Lease {
+    pub(super) fn lease(&self) -> &Arc<Lease> {
         &self.lease
     }
 
@@ -180,7 +190,7 @@ impl Drop for Guard {
         if self.unlocked {
             return;
         }
-        if self.lease.leave() == 0 {
+        if self.lease.leave() == 0 && !self.inner.hand_over(&self.lease) {
             self.lease.standing.end(Loss::Released);
             self.inner.keeper.release(self.lease.clone());
         }

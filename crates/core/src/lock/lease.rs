@@ -1,13 +1,14 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use quorumlock_watchdog::schedule::Terms;
-use quorumlock_watchdog::{Instant, Leased, Loss, Renewal, Renewer, Standing};
+use quorumlock_watchdog::{Clock, Instant, Leased, Loss, Renewal, Renewer, Standing};
 
+use super::handover::Series;
 use super::owners::Place;
-use super::turns::Turn;
+use super::turns::{Turn, Turns};
 use crate::{Fence, Lane, Lessor, Lost, Name, Nonce, Term};
 
 /// One granted lease, shared by the guards of its owner.
@@ -17,6 +18,7 @@ pub(super) struct Lease {
     pub(super) name: Name,
     pub(super) nonce: Nonce,
     pub(super) fence: Fence,
+    pub(super) series: Series,
     pub(super) standing: Standing,
     pub(super) terms: Terms,
     /// How many guards share it. At zero it is being given back.
@@ -24,7 +26,7 @@ pub(super) struct Lease {
     /// Let go when the name may be asked for again by others in this process.
     pub(super) turn: Mutex<Option<Turn>>,
     /// Kept beyond a loss, so that its owner is told of it and never enters anew by mistake.
-    pub(super) _place: Option<Place>,
+    pub(super) place: OnceLock<Place>,
 }
 
 impl Lease {
@@ -55,6 +57,14 @@ impl Lease {
         self.terms.lease.min(limit)
     }
 
+    /// For whom it is held, so that this owner finds it again.
+    pub(super) fn settle(&self, place: Option<Place>) {
+        if let Some(place) = place {
+            // The first and only one: a lease has one owner.
+            let _ = self.place.set(place);
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), Lost> {
         self.standing.check().map_err(|why| self.lost(why))
     }
@@ -65,14 +75,15 @@ impl Lease {
 
     /// Lets the next in this process take its turn.
     pub(super) fn rise(&self) {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.take_turn());
     }
 
-    /// Other processes wait for the name.
-    fn wanted(&self) {
-        if let Some(turn) = &*self.turn.lock().unwrap_or_else(PoisonError::into_inner) {
-            turn.wanted();
-        }
+    pub(super) fn take_turn(&self) -> Option<Turn> {
+        self.turn().take()
+    }
+
+    pub(super) fn turn(&self) -> MutexGuard<'_, Option<Turn>> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -91,7 +102,11 @@ impl Leased for Lease {
 }
 
 /// Renews and releases leases for the watchdog, on its own connections.
-pub(super) struct Keep(pub(super) Arc<dyn Lessor>);
+pub(super) struct Keep {
+    pub(super) lessor: Arc<dyn Lessor>,
+    pub(super) turns: Turns,
+    pub(super) clock: Clock,
+}
 
 impl Renewer for Keep {
     type Lease = Lease;
@@ -101,23 +116,23 @@ impl Renewer for Keep {
         batch: Vec<(Arc<Lease>, Duration)>,
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
         let terms = batch.iter().map(|(lease, ttl)| lease.term(*ttl)).collect();
-        self.0.renew(terms, Lane::Keep)
+        self.lessor.renew(terms, Lane::Keep)
     }
 
     fn settle(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.0.settle(Lane::Keep)
+        self.lessor.settle(Lane::Keep)
     }
 
     fn tend(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.0.tend()
+        self.lessor.tend()
     }
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let released = self.0.release(lease.term(lease.terms.lease), Lane::Keep);
+        let (turns, clock) = (self.turns.clone(), self.clock.clone());
+        let released = self.lessor.release(lease.term(lease.terms.lease), Lane::Keep);
         Box::pin(async move {
             match released.await {
-                Ok(freed) if freed.wanted => lease.wanted(),
-                Ok(_) => {}
+                Ok(freed) => turns.released(&lease.name, freed.waiting, clock.now()),
                 Err(error) => {
                     tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
                 }

@@ -63,7 +63,8 @@ impl Locker {
     ) -> Result<Self, ConfigError> {
         settings.check()?;
         let World { clock, chance, keeper_on_this_runtime } = world;
-        let renewer = Keep(lessor.clone());
+        let turns = Turns::default();
+        let renewer = Keep { lessor: lessor.clone(), turns: turns.clone(), clock: clock.clone() };
         let keeper = if keeper_on_this_runtime {
             let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
             let (keeper, work) = Keeper::new(clock.clone(), renewer);
@@ -81,7 +82,7 @@ impl Locker {
             clock,
             chance,
             keeper,
-            turns: Turns::default(),
+            turns,
             owners: Owners::default(),
             closed: AtomicBool::new(false),
         };

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod guard;
+mod handover;
 mod lease;
 mod locker;
 mod owners;

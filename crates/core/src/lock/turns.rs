@@ -1,115 +1,199 @@
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use quorumlock_watchdog::Instant;
+use tokio::sync::oneshot;
 
+use super::guard::Guard;
 use crate::Name;
 
 /// Who in this process may be on the wire for a name: one at a time, first come first served.
 ///
 /// The turn belongs to the lease from the first request to the end of the release, so that waiters
-/// of one process never contend with each other on the nodes. The next request follows the release
-/// on the same connection, ahead of every other process; so runs are bounded.
+/// of one process never contend with each other on the nodes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turns(Arc<Mutex<HashMap<Name, Arc<Queue>>>>);
+pub(super) struct Turns(Arc<Mutex<Queues>>);
 
-#[derive(Debug)]
-struct Queue {
-    turn: Arc<Semaphore>,
-    /// How often in a row this process took the name.
-    run: AtomicU32,
-    /// Whether other processes waited for it at a release.
-    wanted: AtomicBool,
+#[derive(Debug, Default)]
+struct Queues {
+    /// An entry for every name that is somebody's turn.
+    waiting: HashMap<Name, VecDeque<Waiter>>,
+    tickets: u64,
+    /// How many other processes waited for a name when we released it, and when that was.
+    wanted: HashMap<Name, (u64, Instant)>,
 }
 
-/// The right to be on the wire for a name, or a place in the queue for it.
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    wants: Wants,
+    next: oneshot::Sender<Next>,
+}
+
+/// What a waiter would take over from a holder in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wants {
+    /// What the nodes are to keep without news.
+    pub(super) ttl: Duration,
+    pub(super) hold_at_most: Option<Duration>,
+}
+
+/// What comes to a waiter.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// To ask the nodes.
+    Turn(Turn),
+    /// The lock itself, handed over by the holder before.
+    Guard(Guard),
+}
+
+/// The right to be on the wire for a name. Dropped, it goes to the next in the queue.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Turns,
     name: Name,
-    queue: Option<Arc<Queue>>,
-    permit: Option<OwnedSemaphorePermit>,
 }
 
-/// After so many in a row others get their turn, if they wait.
-const LONGEST_RUN: u32 = 16;
+/// A place in the queue; dropped, it is given up.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    turns: Turns,
+    name: Name,
+    ticket: u64,
+    next: oneshot::Receiver<Next>,
+}
+
+/// Asked again within so long after a release, this process lets those go first who waited then.
+const COURTESY: Duration = Duration::from_millis(20);
 
 impl Turns {
-    /// Waits for the turn. Dropping the future gives up the place.
-    pub(super) async fn wait(&self, name: &Name) -> Turn {
-        let (mut turn, semaphore) = self.queue(name);
-        // Never closed, so never an error.
-        turn.permit = semaphore.acquire_owned().await.ok();
-        turn
-    }
-
     /// The turn, if nobody has it.
     pub(super) fn take(&self, name: &Name) -> Option<Turn> {
-        let (mut turn, semaphore) = self.queue(name);
-        turn.permit = semaphore.try_acquire_owned().ok();
-        turn.permit.is_some().then_some(turn)
-    }
-
-    /// Other processes wait for `name`.
-    pub(super) fn wanted(&self, name: &Name) {
-        let queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(queue) = queues.get(name) {
-            queue.wanted.store(true, Ordering::Relaxed);
+        let mut queues = self.queues();
+        if queues.waiting.contains_key(name) {
+            return None;
         }
+        queues.waiting.insert(name.clone(), VecDeque::new());
+        Some(Turn { turns: self.clone(), name: name.clone() })
     }
 
-    fn queue(&self, name: &Name) -> (Turn, Arc<Semaphore>) {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = queues.entry(name.clone()).or_insert_with(|| {
-            Arc::new(Queue {
-                turn: Arc::new(Semaphore::new(1)),
-                run: AtomicU32::new(0),
-                wanted: AtomicBool::new(false),
-            })
-        });
-        let turn = queue.turn.clone();
-        let queue = Some(queue.clone());
-        (Turn { turns: self.clone(), name: name.clone(), queue, permit: None }, turn)
+    /// A place in the queue for the turn.
+    pub(super) fn wait(&self, name: &Name, wants: Wants) -> Waiting {
+        let (tell, next) = oneshot::channel();
+        let mut queues = self.queues();
+        queues.tickets += 1;
+        let ticket = queues.tickets;
+        let waiting = Waiting { turns: self.clone(), name: name.clone(), ticket, next };
+        match queues.waiting.get_mut(name) {
+            Some(queue) => queue.push_back(Waiter { ticket, wants, next: tell }),
+            None => {
+                // Free meanwhile.
+                queues.waiting.insert(name.clone(), VecDeque::new());
+                drop(queues);
+                let turn = Turn { turns: self.clone(), name: name.clone() };
+                drop(tell.send(Next::Turn(turn)));
+            }
+        }
+        waiting
+    }
+
+    /// So many other processes waited for `name` when we released it at `now`.
+    pub(super) fn released(&self, name: &Name, waiting: u64, now: Instant) {
+        const MANY: usize = 1_024;
+        if waiting == 0 {
+            return;
+        }
+        let mut queues = self.queues();
+        if queues.wanted.len() >= MANY {
+            queues.wanted.retain(|_, (_, at)| now.since(*at) < COURTESY);
+        }
+        queues.wanted.insert(name.clone(), (waiting, now));
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Turn {
-    /// Whether this process has had the name often enough while others wait.
-    pub(super) fn must_yield(&self) -> bool {
-        self.queue.as_ref().is_some_and(|queue| {
-            let run = queue.run.fetch_add(1, Ordering::Relaxed);
-            let must = run >= LONGEST_RUN && queue.wanted.swap(false, Ordering::Relaxed);
-            if must {
-                queue.run.store(0, Ordering::Relaxed);
-            }
-            must
-        })
-    }
-
-    /// Another process had the name: the run ended by itself.
-    pub(super) fn was_elsewhere(&self) {
-        if let Some(queue) = &self.queue {
-            queue.run.store(0, Ordering::Relaxed);
+    /// How many other processes waited for the name when we released it, just before `now`: they
+    /// have their turn first. With that the lock goes round, though no node keeps a queue.
+    pub(super) fn others_first(&self, now: Instant) -> u64 {
+        match self.turns.queues().wanted.remove(&self.name) {
+            Some((waiting, at)) if now.since(at) < COURTESY => waiting,
+            _ => 0,
         }
     }
 
-    /// Other processes wait for the name.
-    pub(super) fn wanted(&self) {
-        if let Some(queue) = &self.queue {
-            queue.wanted.store(true, Ordering::Relaxed);
-        }
+    /// How many wait for it.
+    pub(super) fn waiting(&self) -> usize {
+        self.turns.queues().waiting.get(&self.name).map_or(0, VecDeque::len)
+    }
+
+    /// The next in the queue, taken out of it, if it can take over a lease of `ttl`.
+    pub(super) fn heir(&self, ttl: Duration) -> Option<Heir> {
+        let mut queues = self.turns.queues();
+        let queue = queues.waiting.get_mut(&self.name)?;
+        queue.front().filter(|waiter| waiter.wants.ttl == ttl)?;
+        queue.pop_front().map(Heir)
+    }
+}
+
+/// A waiter that left the queue, and must be given something.
+#[derive(Debug)]
+pub(super) struct Heir(Waiter);
+
+impl Heir {
+    pub(super) fn hold_at_most(&self) -> Option<Duration> {
+        self.0.wants.hold_at_most
+    }
+
+    /// If it has given up meanwhile, `next` is dropped, and goes to the one after.
+    pub(super) fn give(self, next: Next) {
+        drop(self.0.next.send(next));
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut queues = self.turns.0.lock().unwrap_or_else(PoisonError::into_inner);
-        self.permit = None;
-        self.queue = None;
-        // Waiters and holders each own a reference: the last one leaves nothing behind.
-        if queues.get(&self.name).is_some_and(|queue| Arc::strong_count(queue) == 1) {
-            queues.remove(&self.name);
+        let next = {
+            let mut queues = self.turns.queues();
+            let Some(queue) = queues.waiting.get_mut(&self.name) else { return };
+            let next = queue.pop_front();
+            if next.is_none() {
+                queues.waiting.remove(&self.name);
+            }
+            next
+        };
+        if let Some(waiter) = next {
+            let turn = Self { turns: self.turns.clone(), name: self.name.clone() };
+            Heir(waiter).give(Next::Turn(turn));
+        }
+    }
+}
+
+impl Future for Waiting {
+    type Output = Next;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
+        match Pin::new(&mut self.next).poll(cx) {
+            Poll::Ready(Ok(next)) => Poll::Ready(next),
+            // Never: whoever leaves the queue is given something.
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut queues = self.turns.queues();
+        if let Some(queue) = queues.waiting.get_mut(&self.name)
+            && let Ok(at) = queue.binary_search_by_key(&self.ticket, |waiter| waiter.ticket)
+        {
+            queue.remove(at);
         }
     }
 }
@@ -118,6 +202,16 @@ impl Drop for Turn {
 mod tests {
     use super::*;
     use futures::FutureExt;
+    use quorumlock_watchdog::Clock;
+
+    const WANTS: Wants = Wants { ttl: Duration::from_secs(30), hold_at_most: None };
+
+    fn turn(next: Next) -> Turn {
+        match next {
+            Next::Turn(turn) => turn,
+            Next::Guard(_) => panic!("nobody had a guard"),
+        }
+    }
 
     #[tokio::test]
     async fn first_come_first_served_and_nothing_is_left_behind() {
@@ -125,28 +219,30 @@ mod tests {
         let name = Name::new("x").unwrap();
         let first = turns.take(&name).expect("free");
         assert!(turns.take(&name).is_none());
-        let mut second = Box::pin(turns.wait(&name));
-        let mut third = Box::pin(turns.wait(&name));
-        assert!(second.as_mut().now_or_never().is_none());
-        assert!(third.as_mut().now_or_never().is_none());
+        let mut second = turns.wait(&name, WANTS);
+        let mut third = turns.wait(&name, WANTS);
+        assert_eq!(first.waiting(), 2);
+        assert!((&mut second).now_or_never().is_none());
         drop(first);
-        assert!(third.as_mut().now_or_never().is_none(), "not before the second");
-        drop(second.await);
-        drop(third.await);
-        assert!(turns.0.lock().unwrap().is_empty());
+        assert!((&mut third).now_or_never().is_none(), "not before the second");
+        drop(turn(second.await));
+        drop(turn(third.await));
+        assert!(turns.queues().waiting.is_empty());
     }
 
     #[test]
-    fn a_run_is_bounded_only_while_others_wait() {
-        let turns = Turns::default();
+    fn after_a_release_that_others_waited_for_they_go_first_once() {
+        let (turns, clock) = (Turns::default(), Clock::manual());
         let name = Name::new("x").unwrap();
         let turn = turns.take(&name).expect("free");
-        assert!((0..100).all(|_| !turn.must_yield()), "nobody else waits");
-        turn.wanted();
-        assert!(turn.must_yield());
-        turns.wanted(&name);
-        assert!((0..LONGEST_RUN).all(|_| !turn.must_yield()), "a new run");
-        assert!(turn.must_yield());
+        turns.released(&name, 0, clock.now());
+        assert_eq!(turn.others_first(clock.now()), 0, "nobody else waits");
+        turns.released(&name, 3, clock.now());
+        assert_eq!(turn.others_first(clock.now()), 3);
+        assert_eq!(turn.others_first(clock.now()), 0, "once");
+        turns.released(&name, 3, clock.now());
+        clock.advance(COURTESY);
+        assert_eq!(turn.others_first(clock.now()), 0, "they had their time");
     }
 
     #[tokio::test]
@@ -154,10 +250,24 @@ mod tests {
         let turns = Turns::default();
         let name = Name::new("x").unwrap();
         let first = turns.take(&name).expect("free");
-        let mut second = Box::pin(turns.wait(&name));
-        assert!(second.as_mut().now_or_never().is_none());
+        let (second, third) = (turns.wait(&name, WANTS), turns.wait(&name, WANTS));
+        drop(third);
+        assert_eq!(first.waiting(), 1);
+        // It has been given the turn, and never looked.
         drop(first);
         drop(second);
-        assert!(turns.0.lock().unwrap().is_empty());
+        assert!(turns.queues().waiting.is_empty());
+    }
+
+    #[test]
+    fn only_a_waiter_with_the_same_lease_can_take_it_over() {
+        let turns = Turns::default();
+        let name = Name::new("x").unwrap();
+        let turn = turns.take(&name).expect("free");
+        let _waiting = turns.wait(&name, WANTS);
+        assert!(turn.heir(Duration::from_secs(1)).is_none());
+        assert_eq!(turn.waiting(), 1, "it keeps its place");
+        assert!(turn.heir(WANTS.ttl).is_some());
+        assert_eq!(turn.waiting(), 0);
     }
 }

@@ -3,15 +3,18 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::Collect;
+use crate::{Collect, quorum_of};
 
 /// Collects the nodes' "may be free now".
 ///
-/// Wakes when `quorum` nodes have said so, or a grace after the first: with one node unreachable or
-/// one message lost the count would never be reached (SAFETY.md e4).
+/// Wakes when the gate has said so, or `quorum` nodes, or a grace after the first: with one node
+/// unreachable or one message lost the count would never be reached (SAFETY.md e4).
 #[derive(Debug)]
 pub(super) struct Wake {
     quorum: u32,
+    gate: u64,
+    /// How often each node spoke.
+    spoke: Box<[AtomicU64]>,
     /// One bit per node that spoke; nodes beyond 64 share the last one.
     heard: AtomicU64,
     spoken: Notify,
@@ -19,16 +22,36 @@ pub(super) struct Wake {
 
 /// About one round trip in one data centre.
 const GRACE: Duration = Duration::from_millis(1);
+/// Longer than a process hands a lock over inside, if its holders are quick.
+const SILENCE: Duration = Duration::from_millis(75);
 
 impl Wake {
-    pub(super) fn new(quorum: usize) -> Self {
-        let quorum = u32::try_from(quorum).unwrap_or(u32::MAX);
-        Self { quorum, heard: AtomicU64::new(0), spoken: Notify::new() }
+    pub(super) fn new(nodes: usize, gate: Option<usize>) -> Self {
+        let quorum = u32::try_from(quorum_of(nodes)).unwrap_or(u32::MAX);
+        let gate = gate.map_or(0, bit);
+        let spoke = (0..nodes).map(|_| AtomicU64::new(0)).collect();
+        Self { quorum, gate, spoke, heard: AtomicU64::new(0), spoken: Notify::new() }
     }
 
     /// Forgets what was heard: call it before an attempt, so that what comes during it is kept.
     pub(super) fn forget(&self) {
         self.heard.store(0, Ordering::SeqCst);
+    }
+
+    /// Resolves when `others` have had the lock and given it back, or nothing is heard of them.
+    pub(super) async fn others_had_it(&self, others: u64) {
+        // The subscription itself speaks once.
+        let enough = others + 1;
+        loop {
+            let spoken = self.spoken.notified();
+            tokio::pin!(spoken);
+            spoken.as_mut().enable();
+            let heard = self.spoke.iter().map(|node| node.load(Ordering::SeqCst)).max();
+            let silent = async { tokio::time::timeout(SILENCE, spoken).await.is_err() };
+            if heard >= Some(enough) || silent.await {
+                return;
+            }
+        }
     }
 
     /// Resolves when it is worth trying again.
@@ -37,9 +60,10 @@ impl Wake {
             let spoken = self.spoken.notified();
             tokio::pin!(spoken);
             spoken.as_mut().enable();
-            match self.heard.load(Ordering::SeqCst).count_ones() {
+            let heard = self.heard.load(Ordering::SeqCst);
+            match heard.count_ones() {
                 0 => spoken.await,
-                count if count >= self.quorum => return,
+                count if count >= self.quorum || heard & self.gate != 0 => return,
                 _ => {
                     if tokio::time::timeout(GRACE, spoken).await.is_err() {
                         return;
@@ -52,9 +76,16 @@ impl Wake {
 
 impl Collect<()> for Wake {
     fn collect(&self, from: usize, (): ()) {
-        self.heard.fetch_or(1 << from.min(63), Ordering::SeqCst);
+        self.heard.fetch_or(bit(from), Ordering::SeqCst);
+        if let Some(spoke) = self.spoke.get(from) {
+            spoke.fetch_add(1, Ordering::SeqCst);
+        }
         self.spoken.notify_waiters();
     }
+}
+
+fn bit(node: usize) -> u64 {
+    1 << node.min(63)
 }
 
 #[cfg(test)]
@@ -64,14 +95,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn wakes_at_the_quorum_or_a_grace_after_the_first() {
-        let wake = Wake::new(2);
+        let wake = Wake::new(3, Some(1));
         assert!(wake.woken().now_or_never().is_none());
-        wake.collect(3, ());
+        wake.collect(2, ());
         assert!(wake.woken().now_or_never().is_none(), "one of two: a grace for the others");
         wake.woken().await;
         wake.collect(0, ());
         assert!(wake.woken().now_or_never().is_some());
         wake.forget();
         assert!(wake.woken().now_or_never().is_none());
+        wake.collect(1, ());
+        assert!(wake.woken().now_or_never().is_some(), "the gate is enough");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_have_had_it_when_one_node_has_spoken_often_enough_or_none_speaks() {
+        let wake = Wake::new(3, Some(1));
+        let mut waiting = Box::pin(wake.others_had_it(2));
+        for node in [0, 2, 0, 2] {
+            wake.collect(node, ());
+        }
+        assert!((&mut waiting).now_or_never().is_none(), "the subscription and one release");
+        wake.collect(2, ());
+        assert!((&mut waiting).now_or_never().is_some());
+        tokio::time::timeout(SILENCE * 2, wake.others_had_it(9)).await.expect("silence ends it");
     }
 }

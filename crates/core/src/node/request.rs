@@ -205,10 +205,12 @@ impl Dialect {
                 other => terms.iter().map(|term| self.odd(&term.name, other.clone())).collect(),
             }),
             Request::Release { term, to } => to.send(match reply {
-                Value::Int(n) => Answer::Yes(Freed { held: n > 0, wanted: n > 1 }),
+                Value::Int(n) => {
+                    Answer::Yes(Freed { held: n > 0, waiting: u64::try_from(n - 1).unwrap_or(0) })
+                }
                 // A key of another type is not our hold.
                 Value::Error(text) if text.contains(WRONG_TYPE) => {
-                    Answer::Yes(Freed { held: false, wanted: false })
+                    Answer::Yes(Freed { held: false, waiting: 0 })
                 }
                 other => self.odd(&term.name, other),
             }),

@@ -130,7 +130,7 @@ impl To {
             (Self::Freed(to), _, Reply::Freed(freed)) => Told::Freed(to, Answer::Yes(freed)),
             // A key of another type is not our hold.
             (Self::Freed(to), _, Reply::WrongType) => {
-                Told::Freed(to, Answer::Yes(Freed { held: false, wanted: false }))
+                Told::Freed(to, Answer::Yes(Freed { held: false, waiting: 0 }))
             }
             (Self::Holder(to), _, Reply::Holder(held)) => {
                 Told::Holder(to, Answer::Yes(held.map(|(held, ms)| holder(&held, ms))))

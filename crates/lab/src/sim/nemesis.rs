@@ -161,7 +161,8 @@ impl State {
     fn break_path(&mut self, fault: Fault, node: usize, lasts: Micros) -> bool {
         let Some(client) = self.living() else { return false };
         let slot = self.processes[client].slot;
-        let until = self.now + lasts;
+        // What travels arrives when it is over: not after all is healed.
+        let until = (self.now + lasts).min(self.plan.heals.max(self.now));
         match fault {
             Fault::Break => {
                 for lane in LANES {

@@ -91,8 +91,8 @@ impl Server {
             Ask::Release(term) => match self.release(term, by(term), time) {
                 Ok(held) => {
                     freed = held.then(|| term.name.clone());
-                    let wanted = held && self.wants(&term.name);
-                    Reply::Freed(Freed { held, wanted })
+                    let waiting = if held { self.waiting(&term.name) } else { 0 };
+                    Reply::Freed(Freed { held, waiting })
                 }
                 Err(WrongType) => Reply::WrongType,
             },
@@ -141,8 +141,9 @@ impl Server {
         }
     }
 
-    fn wants(&self, name: &Name) -> bool {
-        self.subscribed.range((name.clone(), 0)..).next().is_some_and(|(first, _)| first == name)
+    fn waiting(&self, name: &Name) -> u64 {
+        let from = self.subscribed.range((name.clone(), 0)..);
+        from.take_while(|(waited_for, _)| waited_for == name).count() as u64
     }
 }
 

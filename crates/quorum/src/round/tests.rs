@@ -140,16 +140,18 @@ fn enumerated_completely_for_up_to_five_nodes() {
             for first in 0..nodes.len() {
                 for raise in [Raised::Yes, Raised::Gone, Raised::Stale, Raised::Never] {
                     for losses in 0..quorum_of(nodes.len()) {
-                        outcomes.insert(play(&nodes, first, raise, losses));
-                        cases += 1;
+                        for gate in [None, Some(first)] {
+                            outcomes.insert(play(&nodes, first, raise, losses, gate));
+                            cases += 1;
+                        }
                     }
                 }
             }
         }
     }
-    assert_eq!(cases, 4 * (6 + 2 * 2 * 36 + 2 * 3 * 216 + 3 * 4 * 1_296 + 3 * 5 * 7_776));
+    assert_eq!(cases, 8 * (6 + 2 * 2 * 36 + 2 * 3 * 216 + 3 * 4 * 1_296 + 3 * 5 * 7_776));
     // The generator is not blind: every kind of ending was seen.
-    for seen in ["won in one round", "won by a raise", "busy", "unreachable", "again"] {
+    for seen in ["won in one round", "won by a raise", "busy", "kept out", "unreachable", "again"] {
         assert!(outcomes.contains(seen), "{seen} never happened");
     }
 }
@@ -163,10 +165,19 @@ enum Raised {
     Never,
 }
 
-fn play(nodes: &[Does], first: usize, raise: Raised, losses: usize) -> &'static str {
+fn play(
+    nodes: &[Does],
+    first: usize,
+    raise: Raised,
+    losses: usize,
+    gate: Option<usize>,
+) -> &'static str {
     let now = now();
     let quorum = quorum_of(nodes.len());
-    let mut round = Round::new(nodes.len(), losses);
+    let mut round = match gate {
+        Some(gate) => Round::gated(nodes.len(), losses, gate),
+        None => Round::new(nodes.len(), losses),
+    };
     let mut step = Step::Wait;
     let mut raised = BTreeSet::new();
     let mut gone = BTreeSet::new();
@@ -183,8 +194,20 @@ fn play(nodes: &[Does], first: usize, raise: Raised, losses: usize) -> &'static 
                 let report = NodeReport::new("n", "stale");
                 round.heard(node, Answer::No(Denial::Stale(report)), now)
             }
-            Does::Hangs => continue,
+            Does::Hangs => {
+                round.fan_out();
+                continue;
+            }
         };
+        if let Step::FanOut(_) = step {
+            assert_eq!(round.asked(), [node]);
+            assert_eq!(round.fan_out().len(), nodes.len() - 1);
+            // Alone it wins by itself.
+            step = match nodes.len() {
+                1 => round.close(now, |_| NodeReport::new("n", "late")),
+                _ => Step::Wait,
+            };
+        }
         while let Step::Raise(token, wanted) = step.clone() {
             step = Step::Wait;
             for node in wanted {
@@ -229,10 +252,12 @@ fn play(nodes: &[Does], first: usize, raise: Raised, losses: usize) -> &'static 
         Step::Failed => {
             for node in 0..nodes.len() {
                 // Everything that might have been granted gets released.
-                assert!(!holds(&node) || round.may_hold(node), "{nodes:?} leaks {node}");
-                assert!(nodes[node] != Does::Hangs || round.may_hold(node));
+                let asked = round.asked().contains(&node);
+                assert!(!asked || !holds(&node) || round.may_hold(node), "{nodes:?} leaks {node}");
+                assert!(!asked || nodes[node] != Does::Hangs || round.may_hold(node));
             }
             match round.failure() {
+                Ok(Acquired::Busy(_)) if round.is_gated() => "kept out",
                 Ok(Acquired::Busy(_)) => "busy",
                 Ok(Acquired::Again) => "again",
                 Ok(Acquired::Yes(_)) => panic!("a failure that grants"),
@@ -243,6 +268,8 @@ fn play(nodes: &[Does], first: usize, raise: Raised, losses: usize) -> &'static 
                 Err(other) => panic!("{other}"),
             }
         }
-        Step::Wait | Step::Raise(..) => panic!("undecided at the end: {nodes:?} {step:?}"),
+        Step::Wait | Step::Raise(..) | Step::FanOut(_) => {
+            panic!("undecided at the end: {nodes:?} {step:?}")
+        }
     }
 }
