@@ -9,6 +9,7 @@ pub mod blocking;
 pub mod cancel;
 pub mod exclusion;
 pub mod fencing;
+pub mod handover;
 pub mod keeping;
 pub mod loss;
 pub mod reentry;

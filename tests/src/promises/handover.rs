@@ -1,0 +1,118 @@
+//! A lock goes from task to task inside a process: a new hold with a token of its own, though the
+//! nodes see one acquisition.
+
+use std::future::IntoFuture as _;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use quorumlock::{Error, Guard, Locker, Loss};
+
+use super::{LONG, NAME, SHORT};
+use crate::{Bed, eventually, within};
+
+/// Served in order, each with a larger token, and what the one before could believe has ended.
+pub async fn tasks_of_one_process_take_over_in_order_with_tokens_of_their_own(bed: &Bed) {
+    let locker = bed.locker();
+    // A stall of this machine is a reason not to hand over: sooner or later there is none.
+    eventually("a lock that was handed over", async || {
+        let mut guard = locker.lock(NAME).lease(LONG).await.expect("free");
+        let mut waiting: Vec<_> = (0..6).map(|_| queued(&locker, LONG)).collect();
+        let mut handed = 0;
+        for next in &mut waiting {
+            let (fence, watch, before) = (guard.fence(), guard.watch(), id(&locker).await);
+            guard.unlock().await.expect("held");
+            let why = watch.check().expect_err("its hold has ended").why;
+            assert_eq!(why, Loss::Released);
+            guard = within("its turn", next).await.expect("free");
+            guard.check().expect("held");
+            assert!(guard.fence() > fence, "{} after {fence}", guard.fence());
+            handed += u32::from(id(&locker).await == before);
+        }
+        let fence = guard.fence();
+        guard.unlock().await.expect("held");
+        let other = within("free", bed.locker().lock(NAME)).await.expect("free");
+        assert!(other.fence() > fence, "{} after {fence}: no token is given twice", other.fence());
+        other.unlock().await.expect("held");
+        (handed > 0).then_some(())
+    })
+    .await;
+    bed.awaits_no_key(NAME).await;
+}
+
+/// Whoever gives up with the lock already in its hands passes it on; nothing is left behind.
+pub async fn a_waiter_that_gives_up_with_the_lock_in_its_hands_passes_it_on(bed: &Bed) {
+    let locker = bed.locker();
+    let first = locker.lock(NAME).lease(LONG).await.expect("free");
+    let (mut a, b) = (queued(&locker, LONG), queued(&locker, LONG));
+    let (mut c, d) = (queued(&locker, LONG), queued(&locker, LONG));
+    drop(first);
+    let guard = within("its turn", &mut a).await.expect("free");
+    // Others wait, so it has tokens for them: from here on it is handed over.
+    guard.unlock().await.expect("held");
+    drop(b);
+    let guard = within("its turn", &mut c).await.expect("free");
+    guard.check().expect("held");
+    guard.unlock().await.expect("held");
+    drop(d);
+    bed.awaits_no_key(NAME).await;
+    drop(within("free", bed.locker().lock(NAME)).await.expect("free"));
+}
+
+/// What was lost is not handed over: whoever waits acquires anew.
+pub async fn a_lost_lock_is_not_handed_over(bed: &Bed) {
+    let locker = bed.locker();
+    let guard = locker.lock(NAME).lease(SHORT).await.expect("free");
+    let mut next = queued(&locker, SHORT);
+    for node in bed.live().await {
+        let _: i64 = node.ask(&["DEL", NAME]).await;
+    }
+    within("told", guard.lost()).await;
+    let answer = guard.unlock().await;
+    assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
+    let next = within("its turn", &mut next).await.expect("free");
+    next.check().expect("held");
+    assert!(id(&locker).await.is_some(), "on the nodes, too");
+}
+
+/// A lease of another length is asked of the nodes.
+pub async fn a_lease_of_another_length_is_not_taken_over(bed: &Bed) {
+    let locker = bed.locker();
+    let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+    let before = id(&locker).await;
+    let mut next = queued(&locker, LONG / 2);
+    guard.unlock().await.expect("held");
+    let _next = within("its turn", &mut next).await.expect("free");
+    assert_ne!(id(&locker).await, before);
+    for node in bed.live().await {
+        let longest = i64::try_from((LONG / 2).as_millis()).expect("fits");
+        assert!(node.pttl(NAME).await <= longest);
+    }
+}
+
+/// A limit of the heir's own counts from the handover.
+pub async fn a_hold_limit_holds_after_a_handover_too(bed: &Bed) {
+    let locker = bed.locker();
+    let guard = locker.lock(NAME).lease(SHORT).await.expect("free");
+    let limit = SHORT * 2;
+    let mut next = Box::pin(locker.lock(NAME).lease(SHORT).hold_at_most(limit).into_future());
+    assert!((&mut next).now_or_never().is_none(), "held");
+    guard.unlock().await.expect("held");
+    let next = within("its turn", &mut next).await.expect("free");
+    let lost = within("its limit", next.lost()).await;
+    assert_eq!(lost.why, Loss::HoldLimit);
+}
+
+type Queued = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
+
+/// In the queue of its process when this returns.
+fn queued(locker: &Locker, lease: Duration) -> Queued {
+    let mut waiting = locker.lock(NAME).lease(lease).into_future();
+    assert!((&mut waiting).now_or_never().is_none(), "it is held");
+    waiting
+}
+
+/// Whom the nodes name.
+async fn id(locker: &Locker) -> Option<String> {
+    locker.holder(NAME).await.expect("an answer").map(|holder| holder.id)
+}
