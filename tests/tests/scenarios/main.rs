@@ -1,0 +1,11 @@
+//! What befalls real nodes, one file per scenario, each in plain Redlock and under strict admission.
+//!
+//! Plain Redlock is the negative control: where it is unsafe, two guards of one name must be *seen*
+//! to be valid at one instant, or the scenario proves nothing. Under strict admission the same
+//! fault must not do that; what suffers instead is asserted, too. The ids (`L10`, ...) are used
+//! wherever the project speaks of these scenarios.
+
+mod ground;
+mod l10_restart_empty;
+mod l12_power_loss;
+mod l14_majority_restarts;
