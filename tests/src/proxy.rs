@@ -95,7 +95,7 @@ impl Proxy {
             state.fates = [Fate::Pass; 2];
             for link in &mut state.links {
                 link.frozen = false;
-                if link.spoiled {
+                if link.spoiled != [false; 2] {
                     link.close();
                 }
             }
@@ -121,9 +121,16 @@ impl Proxy {
         self.awaits("something is lost", |state| state.dropped > 0).await;
     }
 
-    /// The connections that were held have ended: their clients have gone away, and the server has
-    /// carried out all that they had asked for.
-    pub async fn awaits_end_of_old_connections(&self) {
+    /// What was held on old connections reaches the server, and these connections end. Returns
+    /// when the server has carried out all of it.
+    pub async fn deliver_late(&self) {
+        self.change(|state| {
+            for link in state.links.iter().filter(|link| link.old) {
+                // What has arrived is still read, and then comes the end.
+                let _ = link.client.shutdown(Shutdown::Read);
+            }
+        });
+        self.heal();
         let over = |state: &State| !state.links.iter().any(|link| link.old);
         self.awaits("old connections end", over).await;
     }
@@ -187,8 +194,8 @@ struct Link {
     /// Was there when [`Proxy::hold_old_connections`] was called.
     old: bool,
     frozen: bool,
-    /// Something of it was dropped: what follows would be taken for an answer to something else.
-    spoiled: bool,
+    /// Something was dropped that way: what follows would be taken for something else.
+    spoiled: [bool; 2],
 }
 
 impl Link {
@@ -221,7 +228,14 @@ impl Shared {
             (Way::Requests, copy(&client), copy(&server)),
             (Way::Replies, copy(&server), copy(&client)),
         ];
-        state.links.push(Link { id, client, server, old: false, frozen: false, spoiled: false });
+        state.links.push(Link {
+            id,
+            client,
+            server,
+            old: false,
+            frozen: false,
+            spoiled: [false; 2],
+        });
         drop(state);
         for (way, from, to) in ends {
             let shared = self.clone();
@@ -261,8 +275,9 @@ impl Shared {
             let Some(link) = state.links.iter_mut().find(|link| link.id == id) else {
                 return Fate::Drop;
             };
-            if link.spoiled || fate == Fate::Drop {
-                link.spoiled = true;
+            let spoiled = &mut link.spoiled[way as usize];
+            if *spoiled || fate == Fate::Drop {
+                *spoiled = true;
                 state.dropped += 1;
                 return Fate::Drop;
             }
