@@ -32,6 +32,11 @@ pub(crate) fn builder(mode: Admission) -> Builder {
     }
 }
 
+/// Where both modes do the same. At once: most of the time is spent waiting.
+pub(crate) async fn in_both(scenario: impl AsyncFn(Admission)) {
+    futures::join!(scenario(Redlock), scenario(Strict));
+}
+
 /// Servers that may vote; `None` if this machine has none.
 pub(crate) async fn voters(mode: Admission, n: usize, options: &ServerOptions) -> Option<Servers> {
     let servers = for_test(n, options)?;
@@ -100,6 +105,24 @@ impl Ground {
         Held { ground: self, holder, guard }
     }
 
+    /// The rival's connections have found out what happened, and every node votes for it.
+    async fn awaits_rival_everywhere(&self) {
+        let mut nodes = Vec::new();
+        for gate in &self.gates {
+            nodes.push(Plain::to(&gate.url()).await);
+        }
+        eventually("the rival is heard everywhere", async || {
+            let _held = self.rival.try_lock("another").await.ok()??;
+            for node in &nodes {
+                if !node.exists("another").await {
+                    return None;
+                }
+            }
+            Some(())
+        })
+        .await;
+    }
+
     pub(crate) async fn plain(&self, i: usize) -> Plain {
         Plain::to(self.servers[i].url()).await
     }
@@ -115,7 +138,9 @@ pub(crate) struct Held {
 impl Held {
     /// What plain Redlock does: the rival gets the lock as well. Returns its guard.
     pub(crate) async fn is_violated(&self) -> Guard {
-        let second = granted(&self.ground.rival).await;
+        self.ground.awaits_rival_everywhere().await;
+        let second = within("an answer", self.ground.rival.try_lock(NAME)).await;
+        let second = second.expect("all answer").expect("granted a second time");
         assert_both_hold(&self.guard, &second);
         second
     }
@@ -146,7 +171,7 @@ pub(crate) async fn succession(first: &Guard, rival: &Locker) -> Guard {
     next
 }
 
-async fn granted(rival: &Locker) -> Guard {
+pub(crate) async fn granted(rival: &Locker) -> Guard {
     eventually("the rival gets the lock", async || match rival.try_lock(NAME).await {
         Ok(guard) => guard,
         // Its connections, too, have to find out what happened.
