@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorumlock::{Error, Locker, NodeReport, Wire};
 use quorumlock_lab::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
-use quorumlock_tests::{DeadNode, Plain, Stopwatch, skipped, within};
+use quorumlock_tests::{DeadNode, Plain, Stopwatch, eventually, skipped, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -79,6 +79,41 @@ async fn a_user_without_rights_is_told_which_command_was_refused() {
     let error = within("an answer", locker.lock("x")).await.expect_err("not allowed");
     let said = &what_each_did(&error)[0].what;
     assert!(said.contains("NOPERM") && said.contains("evalsha"), "{error}");
+}
+
+/// A release that nobody could tell the waiter of: before it could subscribe, and while its
+/// subscription was cut (SAFETY.md e3, H22). The lease is far longer than anybody waits here.
+#[tokio::test]
+async fn a_release_that_is_not_heard_is_not_missed() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let plain = Plain::to(servers[0].url()).await;
+    let locker = || Locker::single(servers[0].url()).expect("a good URL");
+    let (holder, other) = (locker(), locker());
+    let wait = || tokio::spawn(other.lock("x").lease(LONG).into_future());
+
+    let guard = holder.lock("x").lease(LONG).await.expect("free");
+    plain.ask::<String>(&["ACL", "SETUSER", "default", "-subscribe"]).await;
+    let waiter = wait();
+    eventually("it may not listen", async || {
+        let stats: String = plain.ask(&["INFO", "stats"]).await;
+        (!stats.contains("acl_access_denied_cmd:0")).then_some(())
+    })
+    .await;
+    guard.unlock().await.expect("held");
+    plain.ask::<String>(&["ACL", "SETUSER", "default", "+subscribe"]).await;
+    let guard = within("it looks again", waiter).await.expect("no panic").expect("free");
+
+    let waiter = tokio::spawn(holder.lock("x").into_future());
+    eventually("it listens", async || {
+        let clients: String = plain.ask(&["CLIENT", "LIST", "TYPE", "pubsub"]).await;
+        (!clients.is_empty()).then_some(())
+    })
+    .await;
+    plain.ask::<String>(&["ACL", "SETUSER", "default", "-subscribe"]).await;
+    plain.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    guard.unlock().await.expect("held");
+    plain.ask::<String>(&["ACL", "SETUSER", "default", "+subscribe"]).await;
+    drop(within("it looks again", waiter).await.expect("no panic").expect("free"));
 }
 
 #[tokio::test]
