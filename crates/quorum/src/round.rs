@@ -194,7 +194,7 @@ impl Round {
         if self.may_win() { Step::Wait } else { self.settled() }
     }
 
-    /// Once a majority holds our nonce.
+    /// Once a majority holds our nonce: what they all reply, or the largest (SAFETY.md G3).
     fn choose_token(&mut self) {
         if self.token.is_some() {
             return;

@@ -1,4 +1,5 @@
-//! L10: one node of the holder's bare majority is killed and starts again, empty, at once.
+//! L10: one node of the holder's bare majority is killed and starts again, empty, at once
+//! (`SAFETY.md` H9).
 //!
 //! Plain Redlock: the node votes again, the rival finds a majority, both hold. Strict admission: it
 //! counts for nothing; the holder loses its lock, since a bare majority is none any more.

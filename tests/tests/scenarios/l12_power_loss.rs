@@ -1,7 +1,8 @@
-//! L12: the power fails, and a node comes back with its append-only file but for the last moments.
+//! L12: the power fails, and a node comes back with its append-only file but for the last moments
+//! (`SAFETY.md` H10).
 //!
 //! Plain Redlock: both hold, and both have the *same* fencing token, for the lost tail had the
-//! grant and its counter (`SAFETY.md` A7). Strict admission: the record is older than the tail and
+//! grant and its counter (A7). Strict admission: the record is older than the tail and
 //! survives, but it names another run, and the node counts for nothing.
 
 use std::fs::OpenOptions;

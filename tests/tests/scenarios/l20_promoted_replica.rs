@@ -1,7 +1,7 @@
 //! L20: a node is replaced, at its address, by a replica that has been up for long and lacks the
-//! last writes.
+//! last writes (`SAFETY.md` H11).
 //!
-//! Plain Redlock: both hold, with the *same* fencing token (`SAFETY.md` A7). Strict admission: the
+//! Plain Redlock: both hold, with the *same* fencing token (A7). Strict admission: the
 //! replica has the record and any uptime, but not the run that the record names; it counts for
 //! nothing. A locker that connects while a replica is attached refuses the node by name: here the
 //! replica comes after the lockers have connected, which they cannot see.

@@ -1,5 +1,5 @@
 //! L21: a node's data is gone or exchanged while it lives, and so do its connections: `FLUSHALL`,
-//! `SWAPDB`, and a moment as the replica of another node of the same quorum.
+//! `SWAPDB`, and a moment as the replica of another node of the same quorum (`SAFETY.md` H13).
 //!
 //! Plain Redlock: both hold. Strict admission: each vote is checked together with the record, so
 //! that the very next request is refused; a check at connect would see nothing.

@@ -1,7 +1,9 @@
-//! L33: memory is full, and the node evicts the lock's key, which has a time to live.
+//! L33: memory is full, and the node evicts the lock's key, which has a time to live
+//! (`SAFETY.md` H14).
 //!
 //! Plain Redlock: both hold. Strict admission: nodes with an evicting policy are refused when a
-//! locker connects, by the name of the setting.
+//! locker connects, by the name of the setting. (A policy that is changed later is seen by new
+//! connections only.)
 
 use quorumlock::Error;
 use quorumlock_lab::servers::{ServerOptions, for_test};

@@ -1,4 +1,5 @@
-//! L34: memory is full on all nodes, and nothing may be evicted, while a lock is held.
+//! L34: memory is full on all nodes, and nothing may be evicted, while a lock is held
+//! (`SAFETY.md` H15).
 //!
 //! In both modes: renewals and the release need no memory and go on; who asks for a new lock is
 //! refused in the servers' own words.

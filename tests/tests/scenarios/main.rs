@@ -1,4 +1,5 @@
-//! What befalls real nodes, one file per scenario, each in plain Redlock and under strict admission.
+//! What befalls real nodes, one file per scenario, each in plain Redlock and under strict
+//! admission.
 //!
 //! Plain Redlock is the negative control: where it is unsafe, two guards of one name must be *seen*
 //! to be valid at one instant, or the scenario proves nothing. Under strict admission the same

@@ -54,8 +54,9 @@ macro_rules! options {
                 self
             }
 
-            /// Ends the hold after so long, whatever happens. A hold that is shorter than the
-            /// lease is never renewed: Redisson's explicit `leaseTime`. Default: no limit.
+            /// Ends the hold after so long, whatever happens to its worker (SAFETY.md H21). A hold
+            /// that is shorter than the lease is never renewed: Redisson's explicit `leaseTime`.
+            /// Default: no limit.
             pub fn hold_at_most(mut self, limit: Duration) -> Self {
                 self.order.hold_at_most = Some(limit);
                 self
@@ -200,7 +201,8 @@ impl Quest {
         Ok(Some(guard))
     }
 
-    /// Takes its turn in this process, then asks the nodes until they grant or time is up.
+    /// Takes its turn in this process, then asks the nodes until they grant or time is up; too few
+    /// answers end it (SAFETY.md G6).
     async fn seek(&self, place: Option<Place>) -> Result<Arc<Lease>, Error> {
         let turns = &self.inner.turns;
         let turn = match turns.take(&self.wanted.name) {
@@ -248,7 +250,8 @@ impl Quest {
         }
     }
 
-    /// Until somebody says that the lock may be free, or its lease has ended, or time is up.
+    /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
+    /// message is relied upon (SAFETY.md H22).
     async fn pause(&self, wake: &Wake, remaining: Option<Duration>, attempts: u32) {
         // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
         let expires = remaining.unwrap_or(self.wanted.lease).min(self.wanted.lease);
