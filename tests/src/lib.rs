@@ -15,6 +15,7 @@ mod plain;
 mod polls;
 pub mod promises;
 mod proxy;
+mod second;
 pub mod worker;
 
 pub use self::bed::{Bed, Topology};
@@ -23,3 +24,4 @@ pub use self::patience::{PATIENCE, Stopwatch, eventually, skipped, within};
 pub use self::plain::{Channel, Plain};
 pub use self::polls::{Drops, Polls};
 pub use self::proxy::{Proxy, Way};
+pub use self::second::second_server;
