@@ -1,8 +1,9 @@
-.PHONY: help demo test check fix sim model
+.PHONY: help demo test test-redis check fix sim model
 
 help:
 	@echo "make demo    run both modes on servers of this machine and print the comparison (ARGS=...)"
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
+	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make sim     20,000 seeds of the simulation (SEEDS=n), or one with its trace (SEED=n)"
 	@echo "make model   the full search of the models"
 	@echo "make check   format, lints, documentation, licences"
@@ -12,10 +13,16 @@ demo: .cargo-is-there
 	scripts/get-server
 	cargo run --release --package quorumlock-cli -- compare $(ARGS)
 
+# Without that Redis only the test of TLS is skipped.
 test: .cargo-is-there
 	scripts/get-server
+	-scripts/get-redis
 	scripts/build-test-image
 	cargo test --workspace --all-features
+
+test-redis: .cargo-is-there
+	server=$$(scripts/get-redis) && \
+		QUORUMLOCK_SERVER_BIN=$$server cargo test --package quorumlock-tests --all-features
 
 sim: .cargo-is-there
 	cargo run --release --package quorumlock-lab --features sim --bin sim

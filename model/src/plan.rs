@@ -99,6 +99,7 @@ fn planted_tokens() -> Vec<Case> {
     let median = || TokenModel::<2>::new(Rule::MedianReply, Loss::Never).starting_at([1, 0, 0]);
     let median3 = || TokenModel::<3>::new(Rule::MedianReply, Loss::Never);
     vec![
+        // Each of the page's short cuts: SAFETY.md a1 (M2), a2 (M2b, M3), a3 (M4), a4 (M5).
         case("M2", "a node that denied us confirms", Caught, Quick, planted(Rule::DenierConfirms)),
         case("M2b", "a refused raise confirms", Caught, Quick, planted(Rule::RefusalConfirms)),
         case("M3", "a raise though the key is gone", Caught, Quick, planted(Rule::RaiseUnheld)),
@@ -117,6 +118,7 @@ fn repairs() -> Vec<Case> {
     let three = || TokenModel::<3>::new(Rule::Library, Loss::Repaired(Form::Stamps));
     let ahead = |form| move || repaired(form)().starting_at([1, 0, 0]);
     vec![
+        // SAFETY.md, Tokens: form b, and what it is not.
         case("M8", "repair without a barrier", Caught, Quick, repaired(Form::Naive)),
         case("M8", "the same, leaving out nothing", Caught, Full, whole),
         case("M8c", "barrier: answers tell of new lives", Holds, Full, repaired(Form::Lives)),

@@ -3,8 +3,10 @@
 //! - [`promises`]: each promise is one function, run for every [`Topology`] and both wires.
 //! - [`Bed`]: the servers under one promise; [`Plain`]: a client that knows nothing of locks.
 //! - [`worker`]: other processes that count or hold; [`Polls`]: futures dropped at a chosen await.
+//! - [`Proxy`]: a way to a server that can be cut, made one-way or led elsewhere.
 //!
-//! The tests themselves stand in `tests/`: `promises`, `wire`, `config`, `containers`, `house`.
+//! The tests themselves stand in `tests/`: `promises`, `scenarios`, `wire`, `config`,
+//! `containers`, `house`.
 
 mod bed;
 mod dead;
@@ -12,6 +14,8 @@ mod patience;
 mod plain;
 mod polls;
 pub mod promises;
+mod proxy;
+mod second;
 pub mod worker;
 
 pub use self::bed::{Bed, Topology};
@@ -19,3 +23,5 @@ pub use self::dead::DeadNode;
 pub use self::patience::{PATIENCE, Stopwatch, eventually, skipped, within};
 pub use self::plain::{Channel, Plain};
 pub use self::polls::{Drops, Polls};
+pub use self::proxy::{Proxy, Way};
+pub use self::second::second_server;

@@ -149,6 +149,7 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     drop(guard);
 }
 
+/// SAFETY.md A4, H19.
 #[tokio::test]
 async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };

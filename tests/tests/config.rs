@@ -67,6 +67,7 @@ fn the_same_address_twice_is_refused_and_both_are_named() {
 }
 
 /// Two addresses of one server show only when it is asked who it is.
+/// SAFETY.md A6, H19.
 #[tokio::test]
 async fn one_server_at_two_addresses_is_refused_at_the_first_lock() {
     let Some(servers) = servers::for_test(2, &ServerOptions::default()) else { return };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorumlock::{Admission, Error, Locker, NodeReport, Wire};
 use quorumlock_lab::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
-use quorumlock_tests::{DeadNode, Plain, Stopwatch, skipped, within};
+use quorumlock_tests::{DeadNode, Plain, Stopwatch, eventually, second_server, skipped, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -81,6 +81,41 @@ async fn a_user_without_rights_is_told_which_command_was_refused() {
     assert!(said.contains("NOPERM") && said.contains("evalsha"), "{error}");
 }
 
+/// A release that nobody could tell the waiter of: before it could subscribe, and while its
+/// subscription was cut (SAFETY.md e3, H22). The lease is far longer than anybody waits here.
+#[tokio::test]
+async fn a_release_that_is_not_heard_is_not_missed() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let plain = Plain::to(servers[0].url()).await;
+    let locker = || Locker::single(servers[0].url()).expect("a good URL");
+    let (holder, other) = (locker(), locker());
+    let wait = || tokio::spawn(other.lock("x").lease(LONG).into_future());
+
+    let guard = holder.lock("x").lease(LONG).await.expect("free");
+    plain.ask::<String>(&["ACL", "SETUSER", "default", "-subscribe"]).await;
+    let waiter = wait();
+    eventually("it may not listen", async || {
+        let stats: String = plain.ask(&["INFO", "stats"]).await;
+        (!stats.contains("acl_access_denied_cmd:0")).then_some(())
+    })
+    .await;
+    guard.unlock().await.expect("held");
+    plain.ask::<String>(&["ACL", "SETUSER", "default", "+subscribe"]).await;
+    let guard = within("it looks again", waiter).await.expect("no panic").expect("free");
+
+    let waiter = tokio::spawn(holder.lock("x").into_future());
+    eventually("it listens", async || {
+        let clients: String = plain.ask(&["CLIENT", "LIST", "TYPE", "pubsub"]).await;
+        (!clients.is_empty()).then_some(())
+    })
+    .await;
+    plain.ask::<String>(&["ACL", "SETUSER", "default", "-subscribe"]).await;
+    plain.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    guard.unlock().await.expect("held");
+    plain.ask::<String>(&["ACL", "SETUSER", "default", "+subscribe"]).await;
+    drop(within("it looks again", waiter).await.expect("no panic").expect("free"));
+}
+
 #[tokio::test]
 async fn the_database_of_the_url_has_the_keys() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
@@ -115,18 +150,9 @@ async fn tls_is_spoken_and_the_server_is_verified() {
     let Some(tls) = certificates(dir.path()) else { return };
     // Says so if there is no server at all.
     let Some(_) = servers::for_test(0, &ServerOptions::default()) else { return };
-    let source = Source::discover().expect("just now");
     let ca = std::fs::read(&tls.ca).expect("read");
     let options = ServerOptions { tls: Some(tls), ..Default::default() };
-    let servers = match Servers::start_with(&source, 1, &options) {
-        Ok(servers) => servers,
-        // It does not know the options, or says what it lacks.
-        Err(StartError::NotReady { log, .. }) if log.to_lowercase().contains("tls") => {
-            return skipped("this server program was built without TLS");
-        }
-        Err(StartError::OptionsForUrls) => return skipped("servers given by URL have no TLS"),
-        Err(error) => panic!("{error}"),
-    };
+    let Some(servers) = with_tls(&options) else { return };
     let url = servers[0].url();
     assert!(url.starts_with("rediss://"), "{url}");
     works(&Locker::builder().tls_ca(&ca).single(url).expect("a good URL")).await;
@@ -137,6 +163,23 @@ async fn tls_is_spoken_and_the_server_is_verified() {
     let said = &what_each_did(&error)[0];
     assert_eq!(said.node, url);
     assert!(said.what.contains("certificate"), "{error}");
+}
+
+/// On the server program that all tests use, or on the second one if that was built without TLS.
+fn with_tls(options: &ServerOptions) -> Option<Servers> {
+    let sources = [Source::discover().ok(), second_server()];
+    for source in sources.into_iter().flatten() {
+        match Servers::start_with(&source, 1, options) {
+            Ok(servers) => return Some(servers),
+            // It does not know the options, or says what it lacks.
+            Err(StartError::NotReady { log, .. }) if log.to_lowercase().contains("tls") => {}
+            // Servers that somebody else started.
+            Err(StartError::OptionsForUrls) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    skipped("no server program with TLS here; scripts/get-redis fetches one");
+    None
 }
 
 /// An authority and a server certificate that it signed.

@@ -122,6 +122,7 @@ fn unfit(node: &str, sheet: &Sheet) -> Option<ConfigError> {
         return odd(node, "connected replicas", sheet.replicas.to_string(), "0");
     }
     if sheet.policy != "noeviction" {
+        // It may drop the keys of locks that are held (SAFETY.md H14).
         return odd(node, "maxmemory-policy", sheet.policy.clone(), "noeviction");
     }
     None
@@ -173,7 +174,8 @@ pub trait Voter: Node {
 pub enum Act {
     /// Write a mark under which the node's present life is watched.
     Mark(usize),
-    /// The mark was there for L: raise its counters' floor from a majority, then admit it.
+    /// The mark was there for L: raise its counters' floor from a majority, then admit it. Tokens
+    /// that only a bare majority confirms survive no loss of a counter (SAFETY.md a3).
     Admit {
         /// Which node.
         node: usize,

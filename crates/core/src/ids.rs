@@ -9,7 +9,7 @@ use rand::rngs::SysRng;
 use crate::ConfigError;
 
 /// 128 fresh random bits for each acquisition, from the operating system: not from a generator in
-/// this process, which a cloned machine would share with its twin (SAFETY.md H20).
+/// this process, which a cloned machine would share with its twin (SAFETY.md A5, H20).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce(u128);
 

@@ -10,7 +10,7 @@ use crate::{
     Vote,
 };
 
-/// One node as a lessor.
+/// One node as a lessor: whoever holds its one vote holds the lock (SAFETY.md G1).
 #[derive(Debug)]
 pub struct Single<N> {
     node: Arc<N>,

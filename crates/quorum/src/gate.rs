@@ -1,4 +1,5 @@
-//! Which node contenders ask first, and for how long they wait for it. Advice, never safety.
+//! Which node contenders ask first, and for how long they wait for it. Advice, never safety
+//! (SAFETY.md d1, d2).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -16,7 +16,8 @@ use crate::roll::Roll;
 use crate::round::Round;
 use crate::tend::Tending;
 
-/// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing.
+/// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing
+/// (SAFETY.md G2).
 pub struct Quorum<N: Node> {
     nodes: Arc<[N]>,
     clock: Clock,

@@ -256,7 +256,7 @@ impl Round {
         if self.may_win() { Step::Wait } else { self.settled() }
     }
 
-    /// Once enough nodes hold our nonce.
+    /// Once enough nodes hold our nonce: the largest that they replied (SAFETY.md G3).
     fn choose_token(&mut self) {
         if self.token.is_some() {
             return;

@@ -24,7 +24,7 @@ enum Source {
 }
 
 impl Clock {
-    /// The operating system's clock that counts suspend (`CLOCK_BOOTTIME` on Linux).
+    /// The operating system's clock that counts suspend (`CLOCK_BOOTTIME` on Linux; SAFETY.md H4).
     pub const fn system() -> Self {
         Self(Source::System)
     }

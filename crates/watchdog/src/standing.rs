@@ -34,7 +34,8 @@ impl fmt::Display for Loss {
 
 /// Whether one lease stands, until when, and a signal for the moment it does not.
 ///
-/// Answers are always computed from the clock at the time of the call; the signal is a convenience.
+/// Answers are always computed from the clock at the time of the call; the signal is a convenience
+/// (SAFETY.md G5).
 #[derive(Debug)]
 pub struct Standing {
     clock: Clock,
@@ -182,6 +183,7 @@ mod tests {
 
     #[test]
     fn it_ends_exactly_when_the_window_shuts() {
+        // The clock moves and no timer fires, as after a suspend (SAFETY.md A2, G5, H4).
         let clock = Clock::manual();
         let lease = standing(&clock);
         clock.advance(SECOND - Duration::from_nanos(1));

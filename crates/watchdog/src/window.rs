@@ -10,8 +10,8 @@ pub const fn quorum_of(n: usize) -> usize {
 /// The instant until which a node surely holds what was asked of it at `asked` for `ttl`.
 ///
 /// `asked` is the instant **before the command entered our own queue**, never that of the reply.
-/// `rho` bounds how much faster the node's clock may run than ours; 2 ms more are for the
-/// granularity of Redis's expiry (redis.io, "Distributed Locks": clock drift).
+/// `rho` bounds how much faster the node's clock may run than ours (SAFETY.md A1, H8); 2 ms more
+/// are for the granularity of Redis's expiry (redis.io, "Distributed Locks": clock drift).
 pub fn expiry(asked: Instant, ttl: Duration, rho: f64) -> Instant {
     const GRANULARITY: Duration = Duration::from_millis(2);
     asked + ttl.mul_f64((1.0 - rho).clamp(0.0, 1.0)) - GRANULARITY
@@ -91,6 +91,7 @@ mod tests {
 
     #[test]
     fn expiry_counts_from_the_ask_and_subtracts_drift() {
+        // SAFETY.md A1, H8.
         let asked = Clock::manual().now();
         let until = expiry(asked, Duration::from_secs(10), 0.01);
         assert_eq!(until.since(asked), Duration::from_millis(9_898));

@@ -1,4 +1,5 @@
-//! A future may be dropped at any await, and nothing is left behind: no key, no listener.
+//! A future may be dropped at any await, and nothing is left behind: no key, no listener
+//! (SAFETY.md G7).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! At most one holder at any time.
+//! At most one holder at any time (SAFETY.md G1, G2).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The later of two holders has the larger token.
+//! The later of two holders has the larger token (SAFETY.md G3).
 
 use quorumlock::Fence;
 

@@ -9,7 +9,8 @@ use quorumlock::Loss;
 use super::NAME;
 use crate::{Bed, Stopwatch, within};
 
-/// `hold_at_most` ends a hold without renewal: the holder is told, the next one gets in.
+/// `hold_at_most` ends a hold without renewal: the holder is told, the next one gets in. So a
+/// worker that is stuck does not keep its lock for ever (SAFETY.md H21).
 pub async fn a_hold_limit_ends_the_lease_without_renewal(bed: &Bed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let limit = Duration::from_millis(600);

@@ -1,4 +1,4 @@
-//! A lock can be lost, and its holder is told before another may win.
+//! A lock can be lost, and its holder is told before another may win (SAFETY.md G5).
 
 use std::time::Duration;
 

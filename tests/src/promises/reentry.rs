@@ -1,4 +1,4 @@
-//! Re-entry happens through the same owner only.
+//! Re-entry happens through the same owner only (SAFETY.md G8).
 
 use quorumlock::{Error, Owner};
 

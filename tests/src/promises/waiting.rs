@@ -1,4 +1,4 @@
-//! Waiting ends by a release, by the end of a lease, or at its bound.
+//! Waiting ends by a release, by the end of a lease, or at its bound (SAFETY.md G6).
 
 use std::time::Duration;
 

@@ -57,8 +57,8 @@ demonstrations! { a_paused_holders_late_write_is_refused:
     sql_refuses_a_paused_holders_late_write, sql;
 }
 
-/// A lease alone would let it through: the holder does not look at its lock again before it writes,
-/// and if it did, it could be paused after that.
+/// SAFETY.md G4. A lease alone would let it through: the holder does not look at its lock again
+/// before it writes, and if it did, it could be paused after that.
 async fn a_paused_holders_late_write_is_refused(
     bed: &Bed,
     mut of_slow: impl Account,
@@ -87,7 +87,7 @@ demonstrations! { with_the_claim_no_update_is_lost:
     sql_loses_no_update_with_the_claim, sql;
 }
 
-/// The same steps as in `without_the_claim_an_update_is_lost`, but for the claim.
+/// The same steps as in `without_the_claim_an_update_is_lost`, but for the claim (SAFETY.md A8).
 async fn with_the_claim_no_update_is_lost(
     bed: &Bed,
     mut of_slow: impl Account,

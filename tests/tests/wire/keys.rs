@@ -37,6 +37,45 @@ async fn a_forced_unlock_raises_the_counter() {
     }
 }
 
+/// Whatever the network, a proxy or a driver sends again (SAFETY.md H18).
+#[tokio::test]
+async fn a_command_that_arrives_twice_does_nothing_more() {
+    for wire in [Wire::Redisson, Wire::Redlock] {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        let acquire = commands(&plain).await.pop().expect("an acquisition");
+        let kept: String = plain.ask(&["GET", "redisson_lock_token:{x}"]).await;
+        let holder = locker.holder("x").await.expect("an answer").expect("held");
+        assert_eq!(send::<u64>(&plain, &acquire).await, guard.fence().get(), "the same token");
+        let again = locker.holder("x").await.expect("an answer").expect("held");
+        assert_eq!((again.id, again.holds), (holder.id, 1));
+        assert_eq!(plain.ask::<String>(&["GET", "redisson_lock_token:{x}"]).await, kept);
+
+        plain.ask::<String>(&["SLOWLOG", "RESET"]).await;
+        guard.unlock().await.expect("held once, released once");
+        let release = commands(&plain).await.pop().expect("a release");
+        assert!(!plain.exists("x").await);
+        let next = locker.lock("x").lease(LONG).await.expect("free");
+        assert_eq!(send::<u64>(&plain, &release).await, 0, "the hold of another nonce");
+        assert_eq!(send::<Vec<i64>>(&plain, &acquire).await.len(), 1, "busy");
+        next.unlock().await.expect("still held");
+    }
+}
+
+/// The scripts that were run so far, as they were sent, the last one last.
+async fn commands(node: &Plain) -> Vec<Vec<String>> {
+    type Entry = (i64, i64, i64, Vec<String>, String, String);
+    let log: Vec<Entry> = node.ask(&["SLOWLOG", "GET", "128"]).await;
+    let sent = log.into_iter().rev().map(|(_, _, _, command, _, _)| command);
+    sent.filter(|command| command[0].eq_ignore_ascii_case("EVALSHA")).collect()
+}
+
+async fn send<T: redis::FromRedisValue>(node: &Plain, command: &[String]) -> T {
+    node.ask(&command.iter().map(String::as_str).collect::<Vec<_>>()).await
+}
+
 async fn counters(wire: Wire) {
     let Some(node) = Node::start(wire).await else { return };
     let (locker, plain) = node.clients();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use quorumlock::{Owner, Wire};
+use quorumlock_tests::{eventually, within};
 
 use crate::{LONG, Node, Quorum, is_lower_hex};
 
@@ -25,6 +26,7 @@ async fn a_lock_is_a_string_of_32_hexadecimal_digits() {
     assert!(!plain.exists("invoice/7").await);
 }
 
+/// SAFETY.md A5.
 #[tokio::test]
 async fn each_acquisition_has_a_nonce_of_its_own() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
@@ -55,7 +57,7 @@ async fn a_foreign_set_nx_excludes_us_until_it_expires() {
     let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
     assert_eq!(holder.id, "somebody else's");
     // They tell nobody of releases, so what wakes us is the end of the lease.
-    let guard = quorumlock_tests::within("its end", locker.lock("invoice/7")).await.expect("free");
+    let guard = within("its end", locker.lock("invoice/7")).await.expect("free");
     assert_ne!(plain.ask::<String>(&["GET", "invoice/7"]).await, "somebody else's");
     drop(guard);
 }
@@ -73,6 +75,25 @@ async fn we_exclude_a_foreign_set_nx_and_its_compare_and_delete() {
     guard.check().expect("still held");
     guard.unlock().await.expect("unlocked");
     assert_eq!(plain.ask::<Option<String>>(&set).await.as_deref(), Some("OK"));
+}
+
+/// As a dead holder's looks on a node whose clock was set back. Nobody will tell of its end either,
+/// so only looking again after a lease of one's own finds it free (SAFETY.md H7).
+#[tokio::test]
+async fn a_key_that_claims_to_live_for_long_is_not_believed() {
+    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let (locker, plain) = node.clients();
+    plain.ask::<String>(&["SET", "invoice/7", "a dead one's", "PX", "3600000"]).await;
+    let lock = locker.lock("invoice/7").lease(Duration::from_millis(500));
+    let waiter = tokio::spawn(lock.into_future());
+    eventually("it waits", async || {
+        let asked: (String, usize) =
+            plain.ask(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{invoice/7}"]).await;
+        (asked.1 > 0).then_some(())
+    })
+    .await;
+    plain.ask::<i64>(&["DEL", "invoice/7"]).await;
+    drop(within("a lease of its own", waiter).await.expect("no panic").expect("free"));
 }
 
 /// A lock without expiry, as some hand-written code leaves it, is held for ever.
@@ -99,10 +120,7 @@ async fn a_foreign_majority_excludes_us_and_a_foreign_minority_does_not() {
     }
     assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
     // A refused attempt leaves nothing on the third node, where it may have been granted.
-    quorumlock_tests::eventually("cleaned up", async || {
-        (!plain[2].exists("invoice/7").await).then_some(())
-    })
-    .await;
+    eventually("cleaned up", async || (!plain[2].exists("invoice/7").await).then_some(())).await;
 
     plain[0].ask::<i64>(&["DEL", "invoice/7"]).await;
     let guard =

@@ -151,6 +151,7 @@ fn uptime_shortens_only_the_very_first_provisioning() {
     let now = clock.now();
     assert_eq!(warden.step(&[blank(60), blank(60), blank(60)], now), [Act::Provision]);
     let marks = [Act::Mark(0), Act::Mark(1), Act::Mark(2)];
+    // More than the longest lease, but uptime may exceed the true age (SAFETY.md b5).
     assert_eq!(warden.step(&[blank(60), blank(11), blank(60)], now), marks, "one is too young");
     // One node has a record: the others lost theirs.
     let acts = warden.step(&[admitted(), blank(9_999), blank(9_999)], now);

@@ -55,8 +55,9 @@ macro_rules! options {
                 self
             }
 
-            /// Ends the hold after so long, whatever happens. A hold that is shorter than the
-            /// lease is never renewed: Redisson's explicit `leaseTime`. Default: no limit.
+            /// Ends the hold after so long, whatever happens to its worker (SAFETY.md H21). A hold
+            /// that is shorter than the lease is never renewed: Redisson's explicit `leaseTime`.
+            /// Default: no limit.
             pub fn hold_at_most(mut self, limit: Duration) -> Self {
                 self.order.hold_at_most = Some(limit);
                 self
@@ -201,8 +202,8 @@ impl Quest {
         Ok(Some(guard))
     }
 
-    /// Takes its turn in this process, then asks the nodes until they grant or time is up; or takes
-    /// over from a holder in this process.
+    /// Takes its turn in this process, then asks the nodes until they grant or time is up (too
+    /// few answers end it: SAFETY.md G6); or takes over from a holder in this process.
     async fn seek(&self, place: Option<Place>) -> Result<Guard, Error> {
         let turns = &self.inner.turns;
         let next = match turns.take(&self.wanted.name) {
@@ -267,8 +268,8 @@ impl Quest {
         }
     }
 
-    /// Until somebody says that the lock may be free, or its lease has ended, or time is up. Whether
-    /// the gate is to be asked first.
+    /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
+    /// message is relied upon (SAFETY.md H22). Whether the gate is to be asked first.
     async fn pause(
         &self,
         wake: &Wake,

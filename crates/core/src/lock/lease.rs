@@ -11,7 +11,7 @@ use super::owners::Place;
 use super::turns::{Turn, Turns};
 use crate::{Fence, Lane, Lessor, Lost, Name, Nonce, Term};
 
-/// One granted lease, shared by the guards of its owner.
+/// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) id: u64,

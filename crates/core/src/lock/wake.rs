@@ -95,6 +95,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn wakes_at_the_quorum_or_a_grace_after_the_first() {
+        // SAFETY.md e4.
         let wake = Wake::new(3, Some(1));
         assert!(wake.woken().now_or_never().is_none());
         wake.collect(2, ());

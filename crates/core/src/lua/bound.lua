@@ -1,7 +1,7 @@
 -- With admission (prepended to the voting scripts, its three values filled in by a client that has
 -- verified this life of the server): one read proves that the memory is still the one verified,
--- after a flush, a resynchronisation or a barrier as well. The script cache does not outlive the
--- server, so a restart answers NOSCRIPT. (SAFETY.md A3)
+-- after a flush, a resynchronisation or a barrier as well (H13). The script cache does not outlive
+-- the server, so a restart answers NOSCRIPT (H9, H10). (SAFETY.md A3)
 local RECORD, STAMP, LONGEST = '@RECORD@', '@STAMP@', @LONGEST@
 local record = redis.call('hmget', RECORD, 'stamp', 'floor', 'fmax')
 if record[1] ~= STAMP then

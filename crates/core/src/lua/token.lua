@@ -12,7 +12,7 @@ end
 -- A missing counter starts at the client's wall clock in microseconds, the same for all nodes, so
 -- that a fresh name costs a quorum one round; clamped to this node's own clock +- 1 hour, so that
 -- one wrong client clock cannot spoil the counter. Never below the node's floor, which stands for
--- counters that were lost. (SAFETY.md, tokens)
+-- counters that were lost (A7). (SAFETY.md, tokens)
 local function next_token(key, least, seed, keep_ms, tokens)
   local last = tonumber(redis.call('get', key))
   if not last then

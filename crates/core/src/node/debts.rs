@@ -6,7 +6,7 @@ use quorumlock_watchdog::Instant;
 use crate::Term;
 
 /// Releases that may not have arrived: asked again on the next connection, until the lease that
-/// they would give back has ended by itself.
+/// they would give back has ended by itself (SAFETY.md G7).
 #[derive(Debug, Default)]
 pub(super) struct Debts {
     owed: Mutex<Vec<Debt>>,

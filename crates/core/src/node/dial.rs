@@ -166,7 +166,7 @@ fn describe(e: &std::io::Error) -> String {
 }
 
 /// Which server answers at which address, for the nodes of one locker: two addresses of one server
-/// would count one memory twice (SAFETY.md H19).
+/// would count one memory twice (SAFETY.md A6, H19).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roster(Arc<Mutex<Vec<(String, String)>>>);
 

@@ -54,7 +54,7 @@ fn a_raise_counts_only_while_held_and_a_straggler_may_stand_in() {
     round.heard(0, vote(now(), 3), now());
     round.heard(1, vote(now(), 5), now());
     assert_eq!(round.heard(2, vote(now(), 5), now()), Step::Raise(Fence::new(5), vec![0]));
-    // Node 0 held us no more: a majority is no longer confirmed.
+    // Node 0 held us no more: a majority is no longer confirmed (SAFETY.md a2).
     assert_eq!(round.raised(0, &Answer::No(Denial::Gone), now()), Step::Wait);
     assert_eq!(won(&round.heard(3, vote(now(), 5), now())), Some(5));
 }
@@ -103,6 +103,7 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     assert_eq!((why.needed, why.nodes.len()), (2, 2));
 }
 
+/// Whether the delay was the network's or ours (SAFETY.md H3).
 #[test]
 fn an_answer_after_the_lease_has_ended_wins_nothing() {
     let asked = now();

@@ -3,7 +3,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Stale;
 use crate::Fence;
 
-/// A value that only holders of tokens reach, and of these only the one with the largest token.
+/// A value that only holders of tokens reach, and of these only the one with the largest token: a
+/// resource as docs/SAFETY.md wants it (A8), with effects in the order of tokens (G4).
 ///
 /// [`claim`](Self::claim) is the only way in, so nobody can read before its claim. The gate keeps
 /// the order among the tasks of one process; it says nothing about what other processes do to the

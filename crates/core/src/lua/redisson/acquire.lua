@@ -2,7 +2,8 @@
 -- KEYS: 1 name, 2 fencing counter
 -- ARGV: 1 field, 2 ttl_ms, 3 hold count, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens
 -- Replies: the last of the tokens (granted), {pttl} (held by another), error TOOLONG
--- Rule: idempotent per field; the count is absolute, so a repeated request cannot inflate it.
+-- Rule: idempotent per field; the count is absolute, so a repeated request cannot inflate it
+-- (SAFETY.md H18).
 if LONGEST and tonumber(ARGV[2]) > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
 end

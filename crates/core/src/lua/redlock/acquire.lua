@@ -2,7 +2,7 @@
 -- KEYS: 1 name, 2 fencing counter
 -- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens
 -- Replies: the last of the tokens (granted), {pttl} (held by another), error TOOLONG
--- Rule: idempotent per nonce.
+-- Rule: idempotent per nonce (SAFETY.md H18).
 if LONGEST and tonumber(ARGV[2]) > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
 end
