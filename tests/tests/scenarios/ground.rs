@@ -150,6 +150,11 @@ impl Held {
     /// What strict admission does: the node that forgot counts for nothing, and the rival gets the
     /// lock only when the holder knows that it has lost it. Returns the rival's guard.
     pub(crate) async fn is_safe(&self) -> Guard {
+        // The rival tries from the beginning, while the holder still believes.
+        futures::join!(succession(&self.guard, &self.ground.rival), self.awaits_disregard()).0
+    }
+
+    async fn awaits_disregard(&self) {
         let name = self.ground.gates[STRUCK].url();
         eventually("the node that forgot counts for nothing", async || {
             // It and the first node are all that the holder reaches: nothing can be locked.
@@ -160,7 +165,6 @@ impl Held {
             why.nodes.iter().any(|node| node.node == name && nothing(&node.what)).then_some(())
         })
         .await;
-        succession(&self.guard, &self.ground.rival).await
     }
 }
 

@@ -1,11 +1,11 @@
 //! L15: all nodes are restarted, empty, one after the other.
 //!
-//! Plain Redlock: after the second node both hold, whatever the pause, unless a renewal happens to
-//! come in between. Strict admission: without a pause nothing can be locked for the longest lease;
-//! with a pause of more than that nobody but the holder notices anything. Its lock is lost with its
-//! second node, for a node that forgot it does not get its vote back.
+//! Plain Redlock: after the second node both hold until the holder's next renewal, with a pause
+//! between the restarts or without. Strict admission: without a pause nothing can be locked for the
+//! longest lease; with a pause of more than that nobody but the holder notices anything. Its lock
+//! is lost with its second node, for a node that forgot a lease does not get its vote back.
 
-use quorumlock::{Admission, Locker};
+use quorumlock::{Admission, Guard, Locker};
 use quorumlock_lab::servers::{ServerOptions, Servers};
 use quorumlock_tests::{Plain, Stopwatch, eventually, within};
 
@@ -27,13 +27,11 @@ async fn in_plain_redlock_both_hold_when_the_restarts_follow_each_other() {
 #[tokio::test]
 async fn in_plain_redlock_both_hold_when_a_renewal_comes_between_the_restarts() {
     let Some((servers, locker)) = start(Redlock).await else { return };
-    // A short lease that is renewed soon, and a long one that tells for how long we may look.
+    // The holder learns of the second restart a third of this lease after the renewal.
     let guard = within("a free lock", locker.lock(NAME).lease(LEASE * 4)).await.expect("free");
     restart(&servers, 0);
     renewed(&guard).await;
     restart(&servers, 1);
-    // The struck nodes are the majority that the rival needs; the holder hears of it in a third of
-    // its lease.
     let second = granted(&another(Redlock, &servers)).await;
     assert_both_hold(&guard, &second);
 }
@@ -97,7 +95,7 @@ fn restart(servers: &Servers, node: usize) {
 }
 
 /// Waits for the guard's next renewal.
-async fn renewed(guard: &quorumlock::Guard) {
+async fn renewed(guard: &Guard) {
     let mut left = guard.valid_for();
     eventually("a renewal", async || {
         let before = std::mem::replace(&mut left, guard.valid_for());
