@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Locker};
+use quorumlock::{Admission, Builder, ConfigError, Error, Locker};
 use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Stopwatch, eventually};
 
@@ -173,6 +173,9 @@ async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
         let plain = Plain::to(servers[node].url()).await;
         let _: String = plain.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
     }
+    // Vouching for them does not make them fit.
+    let vouched = locker(&servers, Admission::Strict).provision().await;
+    assert!(matches!(vouched, Err(Error::Config(ConfigError::UnfitNode { .. }))), "{vouched:?}");
     let refused = locker(&servers, Admission::Strict).try_lock("x").await;
     let Err(Error::Unreachable(why)) = refused else { panic!("evicting nodes: {refused:?}") };
     assert!(why.to_string().contains("maxmemory-policy"), "{why}");

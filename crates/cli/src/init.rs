@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use quorumlock::Admission;
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
@@ -31,7 +30,10 @@ pub(crate) async fn init(args: Args) -> Outcome {
     if urls.len() < 2 {
         return Err(Failure::usage("admission is for quorums: give all nodes, each with --node"));
     }
-    let mut builder = args.charter.builder().admission(Admission::Strict);
+    if !args.charter.strict() {
+        return Err(Failure::usage("with --admission redlock there is nothing to vouch for"));
+    }
+    let mut builder = args.charter.builder();
     if let Some(pem) = args.nodes.tls_ca()? {
         builder = builder.tls_ca(pem);
     }

@@ -42,10 +42,6 @@ pub(crate) struct LockNodes {
     #[arg(long)]
     wire: Option<WireArg>,
 
-    /// Which nodes of a quorum may vote. All programs that share a lock must agree.
-    #[arg(long, env = "QUORUMLOCK_ADMISSION", default_value = "strict")]
-    admission: AdmissionArg,
-
     #[command(flatten)]
     charter: CharterArgs,
 }
@@ -53,6 +49,10 @@ pub(crate) struct LockNodes {
 /// What all programs must agree on that lock on a quorum.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CharterArgs {
+    /// Which nodes of a quorum may vote. All programs that share a lock must agree.
+    #[arg(long, env = "QUORUMLOCK_ADMISSION", default_value = "strict")]
+    admission: AdmissionArg,
+
     /// The longest lease that any lock on a quorum may have; all programs must agree.
     #[arg(long, value_name = "DURATION", env = "QUORUMLOCK_MAX_LEASE", default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) max_lease: Duration,
@@ -96,8 +96,16 @@ impl Nodes {
 }
 
 impl CharterArgs {
+    pub(crate) fn strict(&self) -> bool {
+        matches!(self.admission, AdmissionArg::Strict)
+    }
+
     pub(crate) fn builder(&self) -> Builder {
         Locker::builder()
+            .admission(match self.admission {
+                AdmissionArg::Strict => Admission::Strict,
+                AdmissionArg::Redlock => Admission::Redlock,
+            })
             .cluster(&self.cluster, self.epoch)
             .lease(self.max_lease.min(Duration::from_secs(30)))
             .max_lease(self.max_lease)
@@ -107,10 +115,7 @@ impl CharterArgs {
 impl LockNodes {
     /// Connects to nothing yet.
     pub(crate) fn locker(&self) -> Result<Locker, Failure> {
-        let mut builder = self.charter.builder().admission(match self.admission {
-            AdmissionArg::Strict => Admission::Strict,
-            AdmissionArg::Redlock => Admission::Redlock,
-        });
+        let mut builder = self.charter.builder();
         if let Some(wire) = self.wire {
             builder = builder.wire(match wire {
                 WireArg::Redisson => Wire::Redisson,

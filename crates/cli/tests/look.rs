@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Finished, finish, quorumlock, run, servers, start};
+use common::{Finished, blank_servers, finish, quorumlock, run, servers, start};
 use quorumlock_lab::servers::{ServerOptions, for_test};
 use serde_json::{Value, json};
 
@@ -90,6 +90,7 @@ fn only(severity: &str, nodes: &[&str]) -> Vec<(String, Vec<String>)> {
 fn doctor_describes_good_nodes() {
     let options = ServerOptions { appendonly: true, ..ServerOptions::default() };
     let Some(servers) = for_test(3, &options) else { return };
+    ask(&servers.urls(), &["init"]).expect(0);
     let report = ask(&servers.urls(), &["doctor", "--json"]).expect(0).json();
     assert_eq!((&report["reachable"], &report["needed"]), (&json!(3), &json!(2)));
     for (server, node) in servers.iter().zip(report["nodes"].as_array().unwrap()) {
@@ -121,6 +122,26 @@ fn doctor_counts_those_who_do_not_answer() {
     let report = ask(&servers.urls(), &["doctor", "--json", "--timeout", "300ms"]).expect(69);
     let silent = findings(&report.json(), "reach");
     assert_eq!(silent, [only("problem", &[&gone[0]]), only("problem", &[&gone[1]])].concat());
+}
+
+#[test]
+fn doctor_says_which_nodes_may_vote_and_whether_the_next_may_be_restarted() {
+    let Some(servers) = blank_servers(3) else { return };
+    let doctor = |code| ask(&servers.urls(), &["doctor", "--json"]).expect(code).json();
+    let last = |report: &Value| report["findings"].as_array().unwrap().last().unwrap().clone();
+    let fresh = doctor(78);
+    assert_eq!(findings(&fresh, "admission").len(), 4, "each node, and what follows: {fresh}");
+    ask(&servers.urls(), &["init"]).expect(0);
+    let good = last(&doctor(0));
+    assert_eq!(good["severity"], "ok");
+    assert!(good["what"].as_str().unwrap().contains("may be restarted"), "{good}");
+    servers[1].restart_empty().unwrap();
+    let warned = doctor(0);
+    assert_eq!(last(&warned)["severity"], "warn");
+    assert!(last(&warned)["what"].as_str().unwrap().contains("restart none"), "{warned}");
+    // With plain Redlock nobody asks.
+    let plain = ask(&servers.urls(), &["doctor", "--json", "--admission", "redlock"]).expect(0);
+    assert!(findings(&plain.json(), "admission").is_empty());
 }
 
 #[test]

@@ -91,6 +91,15 @@ pub enum Standing {
     Misfit(ConfigError),
 }
 
+/// What one node of a quorum is worth now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Examined {
+    /// Its URL, without user and password.
+    pub node: String,
+    /// Whether it may vote; `None` if it did not answer.
+    pub standing: Option<Standing>,
+}
+
 /// Judges one node.
 pub fn judge(node: &str, sheet: &Sheet, charter: &Charter) -> Standing {
     if let Some(error) = unfit(node, sheet) {

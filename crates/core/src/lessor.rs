@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use quorumlock_watchdog::{Instant, Renewal};
 
+use crate::admission::Examined;
 use crate::{ConfigError, Error, Fence, Holder, Name, NodeReport, Nonce, ReplyTo, Stamp};
 
 /// What is asked of a node: to hold `nonce` at `name` for `ttl`.
@@ -217,6 +218,10 @@ pub trait Lessor: Send + Sync + 'static {
     /// Vouches for the memory of all nodes as they are now: nothing that counts can have been
     /// forgotten. On the operator's word.
     fn provision(&self) -> Asked<Result<(), Error>> {
+        Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into())))
+    }
+    /// Which nodes may vote now, in the order in which they were given.
+    fn examine(&self) -> Asked<Result<Vec<Examined>, Error>> {
         Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into())))
     }
     /// What it has to do on its own while a locker lives, on the watchdog's runtime: watching nodes

@@ -3,6 +3,7 @@
 //! A [`Quorum`] is a [`Lessor`](quorumlock_core::Lessor) made of [`Node`](quorumlock_core::Node)s.
 //! What is decided lies in [`round`], pure; everything else only carries it out.
 
+mod answers;
 mod ballot;
 mod census;
 mod gate;

@@ -1,14 +1,14 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::admission::{Charter, Voter};
+use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
-    Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Denial, Error,
-    Fence, Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal,
-    ReplyTo, Term, Unreachable, might_be_granted, quorum_of,
+    Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
+    Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo,
+    Term, might_be_granted, quorum_of,
 };
 
+use crate::answers::{Answers, all_settled, definite, held_by, majority};
 use crate::ballot::Ballot;
 use crate::census::Census;
 use crate::gate::{self, Pace};
@@ -257,6 +257,13 @@ impl<N: Node> Lessor for Quorum<N> {
         }
     }
 
+    fn examine(&self) -> Asked<Result<Vec<Examined>, Error>> {
+        match &self.office {
+            Some(office) => (office.examine)(),
+            None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
+        }
+    }
+
     fn tend(&self) -> Asked<()> {
         match &self.office {
             Some(office) => (office.tend)(),
@@ -300,94 +307,16 @@ impl<N: Node> Collect<Answer<Instant>> for TopUp<N> {
 struct Office {
     tend: Box<dyn Fn() -> Asked<()> + Send + Sync>,
     provision: Box<dyn Fn() -> Asked<Result<(), Error>> + Send + Sync>,
+    examine: Box<dyn Fn() -> Asked<Result<Vec<Examined>, Error>> + Send + Sync>,
 }
 
 impl Office {
     fn new<N: Voter>(tending: Arc<Tending<N>>) -> Self {
-        let twin = tending.clone();
+        let (twin, third) = (tending.clone(), tending.clone());
         Self {
             tend: Box::new(move || Box::pin(tending.clone().tend())),
             provision: Box::new(move || Box::pin(twin.clone().provision())),
+            examine: Box::new(move || Box::pin(third.clone().examine())),
         }
     }
-}
-
-/// The answers of all nodes, sorted by what they are worth.
-struct Answers<T> {
-    quorum: usize,
-    yes: Vec<T>,
-    silent: Vec<NodeReport>,
-    misconfigured: Option<ConfigError>,
-}
-
-impl<T> Answers<T> {
-    fn sort(
-        quorum: usize,
-        answers: Vec<Option<Answer<T>>>,
-        late: impl Fn(usize) -> NodeReport,
-    ) -> Self {
-        let mut sorted = Self { quorum, yes: Vec::new(), silent: Vec::new(), misconfigured: None };
-        for (i, answer) in answers.into_iter().enumerate() {
-            match answer {
-                Some(Answer::Yes(value)) => sorted.yes.push(value),
-                Some(Answer::No(Denial::Config(error))) => {
-                    sorted.misconfigured.get_or_insert(error);
-                }
-                Some(Answer::No(
-                    Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
-                )) => {
-                    sorted.silent.push(report);
-                }
-                Some(Answer::Silent(silence)) => sorted.silent.push(silence.report().clone()),
-                Some(Answer::No(Denial::Busy(_) | Denial::Gone)) => {}
-                None => sorted.silent.push(late(i)),
-            }
-        }
-        sorted
-    }
-
-    /// What a majority or more said.
-    fn decide(self) -> Result<Vec<T>, Error> {
-        match self.misconfigured {
-            Some(error) => Err(error.into()),
-            None if self.yes.len() < self.quorum => {
-                Err(Unreachable::new(self.quorum, self.silent).into())
-            }
-            None => Ok(self.yes),
-        }
-    }
-}
-
-fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
-    answers.iter().flatten().filter(|answer| matches!(answer, Answer::Yes(_))).count()
-}
-
-/// Whether waiting on can still change something for any lease: each is renewed by a majority, or
-/// cannot be any more. One lost lease must not make the others of its batch wait for a hung node.
-fn all_settled(answers: &[Option<Vec<Answer<Instant>>>], terms: usize, quorum: usize) -> bool {
-    let open = answers.iter().filter(|said| said.is_none()).count();
-    (0..terms).all(|term| {
-        let yes = |said: &&Vec<Answer<Instant>>| matches!(said.get(term), Some(Answer::Yes(_)));
-        let yes = answers.iter().flatten().filter(yes).count();
-        yes >= quorum || yes + open < quorum
-    })
-}
-
-fn held_by(answer: &Answer<Option<Holder>>) -> Option<&Holder> {
-    match answer {
-        Answer::Yes(holder) => holder.as_ref(),
-        _ => None,
-    }
-}
-
-/// The largest group of holders with one id, if it has at least `least` members.
-fn majority<'a>(
-    holders: impl Iterator<Item = &'a Holder>,
-    least: usize,
-) -> Option<Vec<&'a Holder>> {
-    let mut by_id: HashMap<&str, Vec<&Holder>> = HashMap::new();
-    for holder in holders {
-        by_id.entry(&holder.id).or_default().push(holder);
-    }
-    by_id.into_values().max_by_key(Vec::len).filter(|same| same.len() >= least)
 }

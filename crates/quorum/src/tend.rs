@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::admission::{Act, Charter, Standing, Voter, Warden, judge};
+use quorumlock_core::admission::{Act, Charter, Examined, Standing, Voter, Warden, judge};
 use quorumlock_core::{Chance, Clock, Error, NodeReport, Unreachable};
 
 /// Carries out what a [`Warden`] decides.
@@ -64,7 +64,25 @@ impl<N: Voter> Tending<N> {
         };
         // Longer than an unproven connection waits before it looks again; late costs one failure.
         let _ = tokio::time::timeout(Duration::from_secs(1), proven).await;
-        Ok(())
+        // Vouched for, and still no voter: told now, not at the first lock.
+        let unfit = |(standing, _)| match standing {
+            Standing::Unfit(error) | Standing::Misfit(error) => Some(error),
+            _ => None,
+        };
+        match self.standings().await.into_iter().flatten().find_map(unfit) {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Which nodes may vote now.
+    pub(crate) async fn examine(self: Arc<Self>) -> Result<Vec<Examined>, Error> {
+        let standings = self.standings().await;
+        let examined = |(node, standing): (&N, Option<(Standing, Duration)>)| Examined {
+            node: node.label().to_owned(),
+            standing: standing.map(|(standing, _)| standing),
+        };
+        Ok(self.nodes.iter().zip(standings).map(examined).collect())
     }
 
     async fn standings(&self) -> Vec<Option<(Standing, Duration)>> {

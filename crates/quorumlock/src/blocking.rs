@@ -129,6 +129,15 @@ impl Locker {
         self.driver.wait(async move { inner.close().await })
     }
 
+    /// As [`quorumlock_core::Locker::examine`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn examine(&self) -> Result<Vec<crate::admission::Examined>, Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.examine().await })?
+    }
+
     /// As [`quorumlock_core::Locker::provision`].
     ///
     /// # Errors

@@ -35,6 +35,10 @@ pub mod blocking;
 pub mod fencing;
 
 pub use builder::{Admission, Builder};
+/// Which nodes may vote: [`Locker::examine`](quorumlock_core::Locker::examine).
+pub mod admission {
+    pub use quorumlock_core::admission::{Examined, Standing};
+}
 pub use locker::Locker;
 pub use quorumlock_core::{
     Busy, ConfigError, Error, Fence, Guard, Holder, Lock, Loss, Lost, NodeReport, Owner, TryLock,

@@ -11,6 +11,7 @@ use super::guard::Watch;
 use super::lease::{Keep, Lease};
 use super::owners::Owners;
 use super::turns::Turns;
+use crate::admission::Examined;
 use crate::{Chance, ConfigError, Error, Holder, Lane, Lessor, Name, Owner, Settings, Wire};
 
 /// Takes locks on one node or on a quorum: the same API and the same promises.
@@ -215,6 +216,7 @@ impl Locker {
     ///
     /// # Errors
     /// [`Error::Unreachable`] if a node did not answer: then it waits for the longest lease;
+    /// [`ConfigError::UnfitNode`] if one cannot vote as it is set up;
     /// [`ConfigError::NoAdmission`] on a single node or with admission off.
     ///
     /// # Cancel safety
@@ -222,6 +224,19 @@ impl Locker {
     pub async fn provision(&self) -> Result<(), Error> {
         self.inner.open()?;
         self.inner.lessor.provision().await
+    }
+
+    /// Which nodes of a quorum may vote now: those whose memory is proven. Restart a node only while
+    /// all of them may.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoAdmission`] on a single node or with admission off; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn examine(&self) -> Result<Vec<Examined>, Error> {
+        self.inner.open()?;
+        self.inner.lessor.examine().await
     }
 
     /// Takes no new locks and answers no questions from now on, and waits until the releases of

@@ -1,0 +1,113 @@
+//! Which nodes of a quorum may vote, and whether the next one may be restarted.
+
+use quorumlock::Builder;
+use quorumlock::admission::{Examined, Standing};
+
+use super::judge::{Finding, Severity, majority};
+
+/// Asks the nodes. What keeps them from answering is for the other checks to say.
+pub(super) async fn examine(builder: Builder, urls: &[&str]) -> Vec<Finding> {
+    let Ok(locker) = builder.quorum(urls) else { return Vec::new() };
+    match locker.examine().await {
+        Ok(nodes) => judge(&nodes),
+        Err(_) => Vec::new(),
+    }
+}
+
+fn judge(nodes: &[Examined]) -> Vec<Finding> {
+    let voters = nodes.iter().filter(|node| votes(node)).count();
+    let mut findings: Vec<_> = nodes.iter().filter_map(|node| objection(node, nodes)).collect();
+    let needed = majority(nodes.len());
+    findings.push(if voters == nodes.len() {
+        finding(Severity::Ok, "every node may vote: one of them may be restarted".into(), None)
+    } else if voters > needed {
+        finding(
+            Severity::Warn,
+            format!("{voters} nodes may vote and a lock needs {needed}: restart no other node now"),
+            Some("wait until all of them vote again: restarts are a longest lease apart"),
+        )
+    } else {
+        finding(
+            if voters < needed { Severity::Problem } else { Severity::Warn },
+            format!("{voters} nodes may vote and a lock needs {needed}: restart none of those"),
+            Some("wait for the longest lease, or vouch for the others: quorumlock init"),
+        )
+    });
+    findings
+}
+
+fn votes(node: &Examined) -> bool {
+    matches!(node.standing, Some(Standing::Admitted(_)))
+}
+
+fn objection(node: &Examined, nodes: &[Examined]) -> Option<Finding> {
+    let blank = |node: &Examined| node.standing == Some(Standing::Blank);
+    let (severity, what, remedy) = match node.standing.as_ref()? {
+        Standing::Admitted(_) => return None,
+        Standing::Blank if nodes.iter().all(blank) => (
+            Severity::Warn,
+            "new: votes when all nodes have been up for the longest lease".to_owned(),
+            "vouch for it: quorumlock init",
+        ),
+        Standing::Blank => (
+            Severity::Warn,
+            "new, or has lost its memory: votes when a program has watched it for the longest lease"
+                .to_owned(),
+            "wait, or vouch for it if no lock can have been forgotten: quorumlock init",
+        ),
+        Standing::Unproven(_) => (
+            Severity::Warn,
+            "has restarted or lost its memory: votes when a program has watched it for the longest \
+             lease"
+                .to_owned(),
+            "wait, or vouch for it if no lock can have been forgotten: quorumlock init",
+        ),
+        Standing::Unfit(error) => (Severity::Problem, error.to_string(), "set it up as expected"),
+        Standing::Misfit(error) => (
+            Severity::Problem,
+            error.to_string(),
+            "give the same cluster, epoch, nodes and longest lease everywhere",
+        ),
+    };
+    Some(Finding { nodes: vec![node.node.clone()], ..finding(severity, what, Some(remedy)) })
+}
+
+fn finding(severity: Severity, what: String, remedy: Option<&'static str>) -> Finding {
+    Finding { severity, check: "admission", nodes: Vec::new(), what, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(standings: [Option<Standing>; 3]) -> Vec<Examined> {
+        let name = |i: usize, standing| Examined { node: format!("n{i}"), standing };
+        standings.into_iter().enumerate().map(|(i, standing)| name(i, standing)).collect()
+    }
+
+    fn last(standings: [Option<Standing>; 3]) -> (Severity, String) {
+        let verdict = judge(&nodes(standings)).pop().expect("always one");
+        (verdict.severity, verdict.what)
+    }
+
+    #[test]
+    fn a_node_may_be_restarted_only_while_all_vote() {
+        let yes = || Some(Standing::Admitted(Default::default()));
+        assert_eq!(last([yes(), yes(), yes()]).0, Severity::Ok);
+        let (severity, what) = last([yes(), yes(), Some(Standing::Unproven(None))]);
+        assert_eq!(severity, Severity::Warn);
+        assert!(what.contains("restart none"), "{what}");
+        assert_eq!(last([yes(), None, Some(Standing::Blank)]).0, Severity::Problem);
+    }
+
+    #[test]
+    fn each_node_that_may_not_vote_is_named_with_what_to_do() {
+        let blank = || Some(Standing::Blank);
+        let findings = judge(&nodes([blank(), blank(), blank()]));
+        assert_eq!(findings.len(), 4);
+        for finding in &findings[..3] {
+            assert!(finding.remedy.is_some_and(|remedy| remedy.contains("init")), "{finding:?}");
+        }
+        assert_eq!(findings[0].nodes, ["n0"]);
+    }
+}
