@@ -143,6 +143,11 @@ pub trait Node: Send + Sync + 'static {
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
     /// Give back.
     fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>);
+    /// By how much, all in all, its clock was seen to be set forward: leases granted there before
+    /// end so much earlier (SAFETY.md H6).
+    fn set_forward(&self) -> Duration {
+        Duration::ZERO
+    }
     /// Who holds the name?
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>);
     /// Free the name, whoever holds it, and bump its fencing counter: true if it was held.

@@ -157,11 +157,13 @@ impl<N: Node> Lessor for Quorum<N> {
 
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
         let (quorum, len) = (self.quorum(), terms.len());
-        let (roll, noted) = (self.roll.clone(), terms.clone());
+        let (roll, noted, nodes) = (self.roll.clone(), terms.clone(), self.nodes.clone());
         let census = Census::new(
             self.nodes.len(),
             move |answers| all_settled(answers, len, quorum),
             move |node, answers: &Vec<Answer<Instant>>| {
+                // Before what was renewed after that.
+                roll.set_forward(node, nodes[node].set_forward());
                 for (term, answer) in noted.iter().zip(answers) {
                     roll.note(term.nonce, node, answer);
                 }

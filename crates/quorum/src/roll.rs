@@ -1,11 +1,19 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use quorumlock_core::{Answer, Denial, Fence, Instant, Nonce, Window};
 
 /// Of every lease that stands, which node surely holds it until when.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Roll(Arc<Mutex<HashMap<Nonce, Entry>>>);
+pub(crate) struct Roll(Arc<Mutex<Leases>>);
+
+#[derive(Debug, Default)]
+struct Leases {
+    entries: HashMap<Nonce, Entry>,
+    /// By how much each node's clock has been set forward so far.
+    forward: HashMap<usize, Duration>,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -60,6 +68,19 @@ impl Roll {
         })
     }
 
+    /// The node's clock has been set forward by so much, all in all: what it granted before ends so
+    /// much earlier (SAFETY.md H6).
+    pub(crate) fn set_forward(&self, node: usize, by: Duration) {
+        if by.is_zero() {
+            return;
+        }
+        let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = by.saturating_sub(leases.forward.insert(node, by).unwrap_or_default());
+        if !more.is_zero() {
+            leases.entries.values_mut().for_each(|entry| entry.window.retreats(node, more));
+        }
+    }
+
     /// Until when the lease is valid; `None` if it has ended.
     pub(crate) fn until(&self, nonce: Nonce) -> Option<Instant> {
         self.with(|entries| entries.get(&nonce).map(|entry| entry.window.until()))
@@ -74,6 +95,54 @@ impl Roll {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut HashMap<Nonce, Entry>) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorumlock_core::{Clock, NodeReport, Silence};
+
+    const LEASE: Duration = Duration::from_secs(9);
+
+    fn entered(roll: &Roll, now: Instant) -> Nonce {
+        let nonce = Nonce::from_u128(7);
+        let mut window = Window::shut(3);
+        for node in 0..2 {
+            window.holds(node, now + LEASE);
+        }
+        roll.enter(nonce, window, Fence::new(5));
+        nonce
+    }
+
+    #[test]
+    fn a_definite_no_outlives_a_straggling_vote_and_not_a_renewal() {
+        let (roll, now) = (Roll::default(), Clock::manual().now());
+        let nonce = entered(&roll, now);
+        assert!(roll.note(nonce, 1, &Answer::No(Denial::Gone)));
+        assert_eq!(roll.until(nonce), Some(Instant::NEVER));
+        assert!(roll.note_straggler(nonce, 1, now + LEASE), "it was granted before that");
+        assert_eq!(roll.until(nonce), Some(Instant::NEVER));
+        let silent = Answer::Silent(Silence::Maybe(NodeReport::new("n", "silent")));
+        assert!(roll.note(nonce, 0, &silent), "unknown changes nothing");
+        assert!(roll.note(nonce, 1, &Answer::Yes(now + LEASE)));
+        assert_eq!(roll.until(nonce), Some(now + LEASE));
+        assert!(roll.strike(nonce));
+        assert!(!roll.note(nonce, 1, &Answer::Yes(now + LEASE)), "to be released");
+    }
+
+    /// SAFETY.md H6.
+    #[test]
+    fn a_node_whose_clock_was_set_forward_holds_for_less_once() {
+        let (roll, now) = (Roll::default(), Clock::manual().now());
+        let nonce = entered(&roll, now);
+        let by = Duration::from_secs(4);
+        roll.set_forward(1, by);
+        roll.set_forward(1, by);
+        assert_eq!(roll.until(nonce), Some(now + LEASE - by));
+        roll.set_forward(1, by * 2);
+        assert_eq!(roll.until(nonce), Some(now + LEASE - by * 2));
+        assert_eq!(roll.lacking(nonce, now), Some((Fence::new(5), vec![2])));
     }
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 ///
 /// [`Clock::system`] counts the time in which the machine was suspended; std's `Instant` does not
 /// (on Linux it is `CLOCK_MONOTONIC`), so a laptop that slept would believe in a dead lease.
-/// A paused virtual machine may still be invisible to every clock in it.
+/// Nor does either see the pause of a virtual machine: as soon as the wall clock or the hardware
+/// counter shows that one was missed, it counts. A pause may still be invisible to every clock.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -24,7 +25,9 @@ enum Source {
 }
 
 impl Clock {
-    /// The operating system's clock that counts suspend (`CLOCK_BOOTTIME` on Linux; SAFETY.md H4).
+    /// The operating system's clock that counts suspend (`CLOCK_BOOTTIME` on Linux; SAFETY.md H4), and
+    /// whatever it missed and `CLOCK_REALTIME` or `CLOCK_MONOTONIC_RAW` saw (H5). A wall clock that is
+    /// set forward ends leases early.
     pub const fn system() -> Self {
         Self(Source::System)
     }
@@ -123,7 +126,15 @@ fn nanos_of(d: Duration) -> u64 {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn system_now() -> Instant {
-    from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Boottime))
+    use crate::skips::{Reading, Skips};
+    use rustix::time::ClockId::{Boottime, MonotonicRaw, Realtime};
+
+    static SKIPS: Skips = Skips::new();
+    let nanos = |clock| from_timespec(rustix::time::clock_gettime(clock)).0;
+    Instant(SKIPS.elapsed(|| Reading {
+        base: nanos(Boottime),
+        others: [nanos(Realtime), nanos(MonotonicRaw)],
+    }))
 }
 
 /// Elsewhere the monotonic clock; docs/SAFETY.md A2 says what that leaves open.

@@ -11,6 +11,8 @@
 pub mod clock;
 mod keeper;
 pub mod schedule;
+#[cfg(any(target_os = "linux", target_os = "android", test))]
+mod skips;
 mod standing;
 mod window;
 

@@ -42,6 +42,12 @@ impl Window {
         self.held_until[node] = Instant::NEVER;
     }
 
+    /// The node's clock was set forward: it holds our nonce for so much less.
+    pub fn retreats(&mut self, node: usize, by: Duration) {
+        let at = &mut self.held_until[node];
+        *at = *at - by;
+    }
+
     /// The nodes that do not surely hold our nonce at `now`.
     pub fn lacking(&self, now: Instant) -> impl Iterator<Item = usize> {
         self.held_until.iter().enumerate().filter(move |(_, until)| **until <= now).map(|(n, _)| n)

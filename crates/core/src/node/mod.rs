@@ -2,17 +2,21 @@
 
 mod debts;
 mod dial;
+mod encode;
 mod greet;
 mod line;
 mod listen;
 mod office;
+mod pulse;
 mod pump;
 mod request;
 mod resp;
 mod scripts;
 mod tls;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use quorumlock_watchdog::{Clock, Instant};
 
@@ -20,6 +24,7 @@ use self::debts::Debts;
 use self::dial::{Dialer, Roster, Target};
 use self::line::Line;
 use self::listen::Ears;
+use self::pulse::Pulse;
 use self::request::{Dialect, Request};
 use self::scripts::Scripts;
 use self::tls::Tls;
@@ -96,6 +101,8 @@ impl RedisNode {
             rho: settings.rho,
             fence_ttl: settings.fence_ttl,
             debts: Debts::default(),
+            pulse: Mutex::new(Pulse::new(settings.rho)),
+            set_forward: AtomicU64::new(0),
             clock: clock.clone(),
             client_id,
         });
@@ -152,6 +159,10 @@ impl Node for RedisNode {
 
     fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>) {
         self.line(lane).post(Request::Release { term: term.clone(), to });
+    }
+
+    fn set_forward(&self) -> Duration {
+        Duration::from_micros(self.dialect.set_forward.load(Ordering::Acquire))
     }
 
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>) {

@@ -1,12 +1,14 @@
-//! Requests to a server as bytes, and its replies as answers.
+//! Requests to a server, and its replies as answers.
 
-use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use quorumlock_watchdog::{Clock, Instant, expiry};
 
 use super::debts::Debts;
-use super::resp::{Value, bulk, command, number};
+use super::pulse::{Odd, Pulse};
+use super::resp::Value;
 use super::scripts::{Script, Scripts};
 use crate::{
     Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, Name, NodeReport, ReplyTo, Silence,
@@ -107,70 +109,15 @@ pub(super) struct Dialect {
     /// How long idle fencing counters are kept.
     pub(super) fence_ttl: Duration,
     pub(super) debts: Debts,
+    pub(super) pulse: Mutex<Pulse>,
+    /// By so many microseconds, all in all, was the node's clock seen to be set forward.
+    pub(super) set_forward: AtomicU64,
     pub(super) clock: Clock,
     /// The decimal id behind the colon of Redisson's field: tells people which process.
     pub(super) client_id: u64,
 }
 
 impl Dialect {
-    /// Appends the request as a command.
-    pub(super) fn encode(&self, request: &Request, scripts: &Scripts, out: &mut Vec<u8>) {
-        let keep = millis(self.fence_ttl);
-        match request {
-            Request::Acquire { term, counter, .. } => {
-                eval(out, &scripts.acquire, 2, 7);
-                self.name_and_token(&term.name, out);
-                self.held_by(term, out);
-                number(out, counter.least.get());
-                number(out, counter.seed);
-                number(out, keep);
-                number(out, counter.tokens);
-            }
-            Request::Recreate { term, fence, .. } => {
-                eval(out, &scripts.recreate, 2, 5);
-                self.name_and_token(&term.name, out);
-                self.held_by(term, out);
-                number(out, fence.get());
-                number(out, keep);
-            }
-            Request::Raise { term, fence, .. } => {
-                eval(out, &scripts.raise, 2, 3);
-                self.name_and_token(&term.name, out);
-                self.nonce(term, out);
-                number(out, fence.get());
-                number(out, keep);
-            }
-            Request::Renew { terms, .. } => {
-                eval(out, &scripts.renew, terms.len(), 3 * terms.len());
-                for term in terms {
-                    bulk(out, term.name.as_str().as_bytes());
-                }
-                for term in terms {
-                    self.held_by(term, out);
-                }
-            }
-            Request::Release { term, .. } => {
-                eval(out, &scripts.release, 2, 1);
-                bulk(out, term.name.as_str().as_bytes());
-                bulk(out, term.name.channel().as_bytes());
-                self.nonce(term, out);
-            }
-            Request::Inspect { name, .. } => {
-                eval(out, &scripts.inspect, 1, 0);
-                bulk(out, name.as_str().as_bytes());
-            }
-            Request::ForceRelease { name, .. } => {
-                eval(out, &scripts.force_release, 3, 0);
-                self.name_and_token(name, out);
-                bulk(out, name.channel().as_bytes());
-            }
-            Request::Office { command, .. } => {
-                out.extend_from_slice(&command.get_packed_command());
-            }
-            Request::Load => {}
-        }
-    }
-
     /// Tells whoever asked what the server replied. `asked` is when the request was queued.
     pub(super) fn answer(&self, request: Request, asked: Instant, reply: Value) {
         match request {
@@ -193,15 +140,18 @@ impl Dialect {
                 other => self.odd(&term.name, other),
             }),
             Request::Renew { terms, to } => to.send(match reply {
-                Value::Array(items) if items.len() == terms.len() => terms
-                    .iter()
-                    .zip(items)
-                    .map(|(term, item)| match item {
-                        Value::Int(1) => Answer::Yes(expiry(asked, term.ttl, self.rho)),
-                        Value::Int(0) => Answer::No(Denial::Gone),
-                        other => self.odd(&term.name, other),
-                    })
-                    .collect(),
+                Value::Array(mut items) if items.len() == terms.len() + 1 => {
+                    self.feel(asked, items.pop());
+                    terms
+                        .iter()
+                        .zip(items)
+                        .map(|(term, item)| match item {
+                            Value::Int(1) => Answer::Yes(expiry(asked, term.ttl, self.rho)),
+                            Value::Int(0) => Answer::No(Denial::Gone),
+                            other => self.odd(&term.name, other),
+                        })
+                        .collect()
+                }
                 other => terms.iter().map(|term| self.odd(&term.name, other.clone())).collect(),
             }),
             Request::Release { term, to } => to.send(match reply {
@@ -301,32 +251,33 @@ impl Dialect {
         }
     }
 
+    /// Looks at the time that came with an answer to what was asked at `asked`.
+    fn feel(&self, asked: Instant, time: Option<Value>) {
+        let Some(shown) = time.as_ref().and_then(micros) else { return };
+        let heard = self.clock.now();
+        let odd = {
+            let mut pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
+            pulse.beat(asked, heard, shown)
+        };
+        let node = &self.label;
+        match odd {
+            Some(Odd::Forward(by)) => {
+                let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+                self.set_forward.fetch_add(micros, Ordering::AcqRel);
+                tracing::warn!(node, ?by, "its clock was set forward: leases there end early");
+            }
+            Some(Odd::Back(by)) => {
+                tracing::warn!(node, ?by, "its clock was set back: leases there end late");
+            }
+            Some(Odd::Frozen) => {
+                tracing::warn!(node, "its clock stands still: leases there never end");
+            }
+            None => {}
+        }
+    }
+
     pub(super) fn report(&self, what: impl Into<String>) -> NodeReport {
         NodeReport::new(self.label.clone(), what)
-    }
-
-    fn name_and_token(&self, name: &Name, out: &mut Vec<u8>) {
-        bulk(out, name.as_str().as_bytes());
-        bulk(out, name.token_key().as_bytes());
-    }
-
-    fn held_by(&self, term: &Term, out: &mut Vec<u8>) {
-        self.nonce(term, out);
-        number(out, millis(term.ttl));
-        number(out, term.holds.into());
-    }
-
-    fn nonce(&self, term: &Term, out: &mut Vec<u8>) {
-        let mut text = [0; 64];
-        let mut rest = &mut text[..];
-        // Fits: 36 + 1 + 20 bytes at most.
-        let written = match self.wire {
-            Wire::Redisson => write!(rest, "{}:{}", term.nonce.hyphenated(), self.client_id),
-            Wire::Redlock => write!(rest, "{}", term.nonce),
-        };
-        debug_assert!(written.is_ok());
-        let left = rest.len();
-        bulk(out, &text[..text.len() - left]);
     }
 
     /// A reply that no rule expects: an error of the server.
@@ -346,16 +297,12 @@ impl Dialect {
 
 const WRONG_TYPE: &str = "WRONGTYPE";
 
-fn eval(out: &mut Vec<u8>, script: &Script, keys: usize, args: usize) {
-    command(out, 3 + keys + args);
-    bulk(out, b"EVALSHA");
-    bulk(out, script.digest.as_bytes());
-    number(out, keys as u64);
-}
-
-/// Whole milliseconds, rounded up: the node may hold longer than we believe, never shorter.
-fn millis(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+/// The reply to TIME, in microseconds.
+fn micros(time: &Value) -> Option<i64> {
+    let Value::Array(parts) = time else { return None };
+    let [seconds, micros] = parts.as_slice() else { return None };
+    let number = |value: &Value| value.text().parse::<i64>().ok();
+    number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)
 }
 
 fn remaining(pttl: Option<&Value>) -> Option<Duration> {

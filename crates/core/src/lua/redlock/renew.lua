@@ -1,7 +1,8 @@
 -- Lengthen many leases.
 -- KEYS: the names
 -- ARGV: for each name: nonce, ttl_ms, unused
--- Replies: for each name: 1 (held, lengthened), 0 (not held by this nonce), or the server's error
+-- Replies: for each name: 1 (held, lengthened), 0 (not held by this nonce), or the server's error;
+--   and TIME
 -- Rules: never shortens; needs no memory, so that a full server loses no lock (SAFETY.md H15).
 local out = {}
 for i, key in ipairs(KEYS) do
@@ -19,4 +20,6 @@ for i, key in ipairs(KEYS) do
     out[i] = 1
   end
 end
+-- What the server's clock shows: keys expire by it, and it may be set (SAFETY.md H6).
+out[#KEYS + 1] = redis.call('time')
 return out

@@ -1,0 +1,105 @@
+//! Requests to a server as bytes.
+
+use std::io::Write;
+use std::time::Duration;
+
+use super::request::{Dialect, Request};
+use super::resp::{bulk, command, number};
+use super::scripts::{Script, Scripts};
+use crate::{Name, Term, Wire};
+
+impl Dialect {
+    /// Appends the request as a command.
+    pub(super) fn encode(&self, request: &Request, scripts: &Scripts, out: &mut Vec<u8>) {
+        let keep = millis(self.fence_ttl);
+        match request {
+            Request::Acquire { term, counter, .. } => {
+                eval(out, &scripts.acquire, 2, 7);
+                self.name_and_token(&term.name, out);
+                self.held_by(term, out);
+                number(out, counter.least.get());
+                number(out, counter.seed);
+                number(out, keep);
+                number(out, counter.tokens);
+            }
+            Request::Recreate { term, fence, .. } => {
+                eval(out, &scripts.recreate, 2, 5);
+                self.name_and_token(&term.name, out);
+                self.held_by(term, out);
+                number(out, fence.get());
+                number(out, keep);
+            }
+            Request::Raise { term, fence, .. } => {
+                eval(out, &scripts.raise, 2, 3);
+                self.name_and_token(&term.name, out);
+                self.nonce(term, out);
+                number(out, fence.get());
+                number(out, keep);
+            }
+            Request::Renew { terms, .. } => {
+                eval(out, &scripts.renew, terms.len(), 3 * terms.len());
+                for term in terms {
+                    bulk(out, term.name.as_str().as_bytes());
+                }
+                for term in terms {
+                    self.held_by(term, out);
+                }
+            }
+            Request::Release { term, .. } => {
+                eval(out, &scripts.release, 2, 1);
+                bulk(out, term.name.as_str().as_bytes());
+                bulk(out, term.name.channel().as_bytes());
+                self.nonce(term, out);
+            }
+            Request::Inspect { name, .. } => {
+                eval(out, &scripts.inspect, 1, 0);
+                bulk(out, name.as_str().as_bytes());
+            }
+            Request::ForceRelease { name, .. } => {
+                eval(out, &scripts.force_release, 3, 0);
+                self.name_and_token(name, out);
+                bulk(out, name.channel().as_bytes());
+            }
+            Request::Office { command, .. } => {
+                out.extend_from_slice(&command.get_packed_command());
+            }
+            Request::Load => {}
+        }
+    }
+
+    fn name_and_token(&self, name: &Name, out: &mut Vec<u8>) {
+        bulk(out, name.as_str().as_bytes());
+        bulk(out, name.token_key().as_bytes());
+    }
+
+    fn held_by(&self, term: &Term, out: &mut Vec<u8>) {
+        self.nonce(term, out);
+        number(out, millis(term.ttl));
+        number(out, term.holds.into());
+    }
+
+    fn nonce(&self, term: &Term, out: &mut Vec<u8>) {
+        let mut text = [0; 64];
+        let mut rest = &mut text[..];
+        // Fits: 36 + 1 + 20 bytes at most.
+        let written = match self.wire {
+            Wire::Redisson => write!(rest, "{}:{}", term.nonce.hyphenated(), self.client_id),
+            Wire::Redlock => write!(rest, "{}", term.nonce),
+        };
+        debug_assert!(written.is_ok());
+        let left = rest.len();
+        bulk(out, &text[..text.len() - left]);
+    }
+}
+
+fn eval(out: &mut Vec<u8>, script: &Script, keys: usize, args: usize) {
+    command(out, 3 + keys + args);
+    bulk(out, b"EVALSHA");
+    bulk(out, script.digest.as_bytes());
+    number(out, keys as u64);
+}
+
+/// Whole milliseconds, rounded up: the node may hold longer than we believe, never shorter.
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
