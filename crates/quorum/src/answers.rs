@@ -56,19 +56,17 @@ pub(crate) fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
     answers.iter().flatten().filter(|answer| matches!(answer, Answer::Yes(_))).count()
 }
 
-/// Whether waiting on can still change something for any lease: each is renewed by a majority, or
-/// cannot be any more. One lost lease must not make the others of its batch wait for a hung node.
-pub(crate) fn all_settled(
+/// Whether waiting on can still change something for this lease of a batch: it is renewed by a
+/// majority, or cannot be any more.
+pub(crate) fn is_settled(
     answers: &[Option<Vec<Answer<Instant>>>],
-    terms: usize,
+    lease: usize,
     quorum: usize,
 ) -> bool {
     let open = answers.iter().filter(|said| said.is_none()).count();
-    (0..terms).all(|term| {
-        let yes = |said: &&Vec<Answer<Instant>>| matches!(said.get(term), Some(Answer::Yes(_)));
-        let yes = answers.iter().flatten().filter(yes).count();
-        yes >= quorum || yes + open < quorum
-    })
+    let yes = |said: &&Vec<Answer<Instant>>| matches!(said.get(lease), Some(Answer::Yes(_)));
+    let yes = answers.iter().flatten().filter(yes).count();
+    yes >= quorum || yes + open < quorum
 }
 
 pub(crate) fn held_by(answer: &Answer<Option<Holder>>) -> Option<&Holder> {

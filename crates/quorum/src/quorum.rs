@@ -8,7 +8,7 @@ use quorumlock_core::{
     Term, might_be_granted, quorum_of,
 };
 
-use crate::answers::{Answers, all_settled, definite, held_by, majority};
+use crate::answers::{Answers, definite, held_by, is_settled, majority};
 use crate::ballot::Ballot;
 use crate::census::Census;
 use crate::gate::{self, Pace};
@@ -156,19 +156,26 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
-        let (quorum, len) = (self.quorum(), terms.len());
+        let quorum = self.quorum();
+        let before: Vec<_> =
+            terms.iter().map(|term| (term.clone(), self.roll.until(term.nonce))).collect();
         let (roll, noted, nodes) = (self.roll.clone(), terms.clone(), self.nodes.clone());
-        let census = Census::new(
-            self.nodes.len(),
-            move |answers| all_settled(answers, len, quorum),
-            move |node, answers: &Vec<Answer<Instant>>| {
+        let looked_up = self.roll.clone();
+        // One lost lease must not make the others of its batch wait for a hung node; and answers to
+        // several renewals together may move a window that none of them moves alone.
+        let enough = move |answers: &[Option<Vec<Answer<Instant>>>]| {
+            before.iter().enumerate().all(|(i, (term, before))| {
+                is_settled(answers, i, quorum) || moved(&looked_up, term, *before)
+            })
+        };
+        let census =
+            Census::new(self.nodes.len(), enough, move |node, answers: &Vec<Answer<Instant>>| {
                 // Before what was renewed after that.
                 roll.set_forward(node, nodes[node].set_forward());
                 for (term, answer) in noted.iter().zip(answers) {
                     roll.note(term.nonce, node, answer);
                 }
-            },
-        );
+            });
         for (i, node) in self.nodes.iter().enumerate() {
             node.renew(&terms, lane, census.reply_to(i));
         }
@@ -284,6 +291,12 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
         let nodes: Vec<_> = self.nodes.iter().map(Node::label).collect();
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
     }
+}
+
+/// Whether a lease stands for noticeably longer than before, or for less.
+fn moved(roll: &Roll, term: &Term, before: Option<Instant>) -> bool {
+    let (Some(before), Some(now)) = (before, roll.until(term.nonce)) else { return true };
+    now < before || now > before + term.ttl / 10
 }
 
 /// Longer than a connection waits for any answer.
