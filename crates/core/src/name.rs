@@ -30,18 +30,29 @@ impl Name {
 
     /// The key of its fencing counter: `redisson_lock_token:{name}`.
     pub fn token_key(&self) -> String {
-        self.derived("redisson_lock_token")
+        self.token_key_parts().concat()
     }
 
     /// The channel on which its release is published: `redisson_lock__channel:{name}`.
     pub fn channel(&self) -> String {
-        self.derived("redisson_lock__channel")
+        self.channel_parts().concat()
     }
 
-    /// Redisson's rule: braces round the name, unless it **contains** one anywhere (docs/ARCHITECTURE.md, Wire formats).
-    fn derived(&self, prefix: &str) -> String {
+    /// [`Name::token_key`], not put together yet.
+    pub(crate) fn token_key_parts(&self) -> [&str; 3] {
+        self.braced(["redisson_lock_token:", "redisson_lock_token:{"])
+    }
+
+    /// [`Name::channel`], not put together yet.
+    pub(crate) fn channel_parts(&self) -> [&str; 3] {
+        self.braced(["redisson_lock__channel:", "redisson_lock__channel:{"])
+    }
+
+    /// Redisson's rule: braces round the name, unless it **contains** one anywhere
+    /// (docs/ARCHITECTURE.md, Wire formats).
+    fn braced(&self, [bare, open]: [&'static str; 2]) -> [&str; 3] {
         let name = self.as_str();
-        if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
+        if name.contains('{') { [bare, name, ""] } else { [open, name, "}"] }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::request::{Dialect, Request};
-use super::resp::{bulk, command, number};
+use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Scripts};
 use crate::{Name, Term, Wire};
 
@@ -48,7 +48,7 @@ impl Dialect {
             Request::Release { term, .. } => {
                 eval(out, &scripts.release, 2, 1);
                 bulk(out, term.name.as_str().as_bytes());
-                bulk(out, term.name.channel().as_bytes());
+                bulk_of(out, term.name.channel_parts());
                 self.nonce(term, out);
             }
             Request::Inspect { name, .. } => {
@@ -58,7 +58,7 @@ impl Dialect {
             Request::ForceRelease { name, .. } => {
                 eval(out, &scripts.force_release, 3, 0);
                 self.name_and_token(name, out);
-                bulk(out, name.channel().as_bytes());
+                bulk_of(out, name.channel_parts());
             }
             Request::Office { command, .. } => {
                 out.extend_from_slice(&command.get_packed_command());
@@ -69,7 +69,7 @@ impl Dialect {
 
     fn name_and_token(&self, name: &Name, out: &mut Vec<u8>) {
         bulk(out, name.as_str().as_bytes());
-        bulk(out, name.token_key().as_bytes());
+        bulk_of(out, name.token_key_parts());
     }
 
     fn held_by(&self, term: &Term, out: &mut Vec<u8>) {

@@ -45,6 +45,15 @@ pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends one argument that is put together here, so that nobody need allocate it.
+pub(super) fn bulk_of(out: &mut Vec<u8>, parts: [&str; 3]) {
+    header(out, b'$', parts.iter().map(|part| part.len()).sum());
+    for part in parts {
+        out.extend_from_slice(part.as_bytes());
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Appends a number as an argument.
 pub(super) fn number(out: &mut Vec<u8>, value: u64) {
     let mut digits = [0; 20];
