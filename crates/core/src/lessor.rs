@@ -137,8 +137,8 @@ pub trait Node: Send + Sync + 'static {
     /// [`Denial::Stale`] as for [`Node::acquire`].
     fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>);
     /// Hold the name again for an acquisition whose window is open, at its token; a definite no if
-    /// another holds it. On the [`Lane::Keep`] connection. Only for nodes whose memory is proven.
-    fn recreate(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<Instant>>);
+    /// another holds it. Only for nodes whose memory is proven.
+    fn recreate(&self, term: &Term, fence: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>);
     /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
     /// Give back.

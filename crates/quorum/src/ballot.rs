@@ -4,13 +4,14 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, Clock, Collect, Counter, Error, Fence, Lane, Node, NodeReport, ReplyTo,
-    Stamp, Term, Vote, might_be_granted,
+    Acquired, Answer, Clock, Collect, Counter, Denial, Error, Fence, Lane, Node, NodeReport,
+    ReplyTo, Stamp, Term, Vote, might_be_granted,
 };
 
 use crate::gate::Pace;
 use crate::roll::Roll;
 use crate::round::{Round, Step};
+use crate::top_up::top_up;
 
 /// Carries out one [`Round`]: asks all nodes at once, decides at the majority, waits for no
 /// straggler. Unless it is won, everything that might have been granted is released when it is
@@ -40,8 +41,8 @@ struct State {
 enum Phase {
     Open,
     Decided,
-    /// Won and handed on: late grants are votes of a lease that stands.
-    Kept,
+    /// Won with this token and handed on: late grants are votes of a lease that stands.
+    Kept(Fence),
     Abandoned,
 }
 
@@ -102,7 +103,10 @@ impl<N: Node> Ballot<N> {
         match step {
             Step::Won(grant) => {
                 self.0.roll.enter(self.0.term.nonce, state.round.window(), grant.fence);
-                state.phase = Phase::Kept;
+                state.phase = Phase::Kept(grant.fence);
+                let stale = state.round.stale();
+                drop(state);
+                self.0.top_up(grant.fence, stale);
                 Ok(Acquired::Yes(grant))
             }
             _ => state.round.failure(),
@@ -132,7 +136,7 @@ impl<N: Node> Ballot<N> {
 impl<N: Node> Drop for Ballot<N> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if state.phase == Phase::Kept {
+        if let Phase::Kept(_) = state.phase {
             return;
         }
         state.phase = Phase::Abandoned;
@@ -148,6 +152,14 @@ impl<N: Node> Shared<N> {
     /// On the acquire's connection, so that it cannot overtake it (H17).
     fn release(&self, node: usize) {
         self.nodes[node].release(&self.term, Lane::Work, ReplyTo::nobody());
+    }
+
+    /// Nodes that were verified meanwhile have a share in the lease at once, not only at its renewal.
+    fn top_up(&self, fence: Fence, lacking: Vec<usize>) {
+        // Not after it was given back.
+        if self.roll.lacking(self.term.nonce, self.clock.now()).is_some() {
+            top_up(&self.nodes, &self.roll, &self.term, fence, Lane::Work, lacking);
+        }
     }
 
     fn ask(self: &Arc<Self>, nodes: Vec<usize>, counter: Counter) {
@@ -216,10 +228,12 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
             Phase::Decided => {
                 state.round.heard(node, answer, self.clock.now());
             }
-            Phase::Kept | Phase::Abandoned => {
-                let kept = state.phase == Phase::Kept;
+            phase @ (Phase::Kept(_) | Phase::Abandoned) => {
                 drop(state);
-                let stands = kept
+                if let (Phase::Kept(fence), Answer::No(Denial::Stale(_))) = (phase, &answer) {
+                    return self.top_up(fence, vec![node]);
+                }
+                let stands = phase != Phase::Abandoned
                     && match &answer {
                         Answer::Yes(vote) => {
                             self.roll.note_straggler(self.term.nonce, node, vote.until)

@@ -11,5 +11,6 @@ mod quorum;
 mod roll;
 pub mod round;
 mod tend;
+mod top_up;
 
 pub use quorum::Quorum;

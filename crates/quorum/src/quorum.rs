@@ -5,7 +5,7 @@ use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
     Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
     Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo,
-    Term, might_be_granted, quorum_of,
+    Term, quorum_of,
 };
 
 use crate::answers::{Answers, definite, held_by, is_settled, majority};
@@ -15,6 +15,7 @@ use crate::gate::{self, Pace};
 use crate::roll::Roll;
 use crate::round::Round;
 use crate::tend::Tending;
+use crate::top_up::top_up;
 
 /// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing
 /// (SAFETY.md G2).
@@ -99,18 +100,12 @@ impl<N: Node> Quorum<N> {
         quorum_of(self.nodes.len())
     }
 
-    /// Asks nodes that lack a lease to hold it too, so that the next failure does not end it. Only
-    /// where memories are proven, and inside an open window: it counts as a fresh grant
-    /// (SAFETY.md, Admission).
+    /// Asks nodes that lack a lease to hold it too, so that the next failure does not end it.
     fn top_up(&self, terms: &[Term]) {
         let now = self.clock.now();
         for term in terms {
-            let Some((fence, lacking)) = self.roll.lacking(term.nonce, now) else { continue };
-            let nodes = self.nodes.clone();
-            let top_up = Arc::new(TopUp { nodes, roll: self.roll.clone(), term: term.clone() });
-            for node in lacking {
-                let to = ReplyTo::new(top_up.clone(), node);
-                self.nodes[node].recreate(term, fence, to);
+            if let Some((fence, lacking)) = self.roll.lacking(term.nonce, now) {
+                top_up(&self.nodes, &self.roll, term, fence, Lane::Keep, lacking);
             }
         }
     }
@@ -301,22 +296,6 @@ fn moved(roll: &Roll, term: &Term, before: Option<Instant>) -> bool {
 
 /// Longer than a connection waits for any answer.
 const PATIENT: u32 = 4;
-
-/// Takes the answers of nodes that are to hold a lease too.
-struct TopUp<N> {
-    nodes: Arc<[N]>,
-    roll: Roll,
-    term: Term,
-}
-
-impl<N: Node> Collect<Answer<Instant>> for TopUp<N> {
-    fn collect(&self, node: usize, answer: Answer<Instant>) {
-        // The lease may have been given back meanwhile; on the same connection, as ever (H17).
-        if !self.roll.note(self.term.nonce, node, &answer) && might_be_granted(&answer) {
-            self.nodes[node].release(&self.term, Lane::Keep, ReplyTo::nobody());
-        }
-    }
-}
 
 /// What only a quorum of [`Voter`]s can do, for one that need not know of them.
 struct Office {

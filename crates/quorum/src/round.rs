@@ -181,6 +181,12 @@ impl Round {
         }
     }
 
+    /// The nodes that were verified while the round went on: they may be asked again.
+    pub fn stale(&self) -> Vec<usize> {
+        let stale = |node: &usize| matches!(self.nodes[*node], Ballot::Stale(_));
+        (0..self.nodes.len()).filter(stale).collect()
+    }
+
     /// Until when each node surely holds our nonce.
     pub fn window(&self) -> Window {
         let mut window = Window::shut(self.nodes.len());

@@ -74,6 +74,7 @@ async fn under_strict_admission_patient_restarts_stop_nothing() {
         })
         .await;
         eventually("the lock is on this node again", async || {
+            guard.check().expect("held by the others");
             plain.exists(NAME).await.then_some(())
         })
         .await;

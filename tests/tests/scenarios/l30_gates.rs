@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorumlock::Admission;
 use quorumlock_lab::servers::ServerOptions;
-use quorumlock_tests::{Plain, within};
+use quorumlock_tests::{Plain, eventually, within};
 
 use crate::ground::{NAME, builder, in_both, voters};
 
@@ -23,6 +23,11 @@ async fn a_dead_gate_holder_keeps_nobody_out() {
         for gate in 0..NODES {
             let node = Plain::to(servers[gate].url()).await;
             let guard = within("free", holder.lock(NAME)).await.expect("free");
+            for server in &servers {
+                let plain = Plain::to(server.url()).await;
+                eventually("held everywhere", async || plain.exists(NAME).await.then_some(()))
+                    .await;
+            }
             let waiting = tokio::spawn({
                 let waiter = waiter.clone();
                 async move { waiter.lock(NAME).await }

@@ -140,6 +140,20 @@ async fn a_key_that_is_no_lock_at_all_is_an_error() {
     }
 }
 
+#[tokio::test]
+async fn without_a_counter_nothing_is_held() {
+    for wire in [Wire::Redisson, Wire::Redlock] {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let counter = "redisson_lock_token:{invoice/7}";
+        plain.ask::<i64>(&["SADD", counter, "a member"]).await;
+        within("an answer", locker.lock("invoice/7")).await.expect_err("no token, no lock");
+        assert!(!plain.exists("invoice/7").await, "{wire:?}");
+        plain.ask::<i64>(&["DEL", counter]).await;
+        drop(within("free", locker.lock("invoice/7")).await.expect("free"));
+    }
+}
+
 fn assert_other_wire<T: std::fmt::Debug>(answer: Result<T, Error>, url: &str) {
     let Err(Error::Config(ConfigError::OtherWire { name, node })) = answer else {
         panic!("{answer:?}")

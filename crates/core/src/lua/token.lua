@@ -14,14 +14,19 @@ end
 -- one wrong client clock cannot spoil the counter. Never below the node's floor, which stands for
 -- counters that were lost (A7). (SAFETY.md, tokens)
 local function next_token(key, least, seed, keep_ms, tokens)
-  local last = tonumber(redis.call('get', key))
-  if not last then
+  local risen = redis.call('incrby', key, tokens)
+  local last = risen - tokens
+  if last == 0 then
     local time = redis.call('time')
     local now, hour = time[1] * 1e6 + time[2], 3.6e9
     last = math.min(math.max(tonumber(seed), now - hour), now + hour)
   end
   local token = math.max(math.max(last, tonumber(record[2]) or 0) + tokens, tonumber(least))
-  redis.call('set', key, string.format('%.0f', token), 'px', keep_ms)
+  if token == risen then
+    redis.call('pexpire', key, keep_ms)
+  else
+    redis.call('set', key, string.format('%.0f', token), 'px', keep_ms)
+  end
   remember(token)
   return token
 end

@@ -149,8 +149,8 @@ impl Node for RedisNode {
         self.work.post(Request::Raise { term: term.clone(), fence, stamp, to });
     }
 
-    fn recreate(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<Instant>>) {
-        self.keep.post(Request::Recreate { term: term.clone(), fence, to });
+    fn recreate(&self, term: &Term, fence: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>) {
+        self.line(lane).post(Request::Recreate { term: term.clone(), fence, to });
     }
 
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>) {

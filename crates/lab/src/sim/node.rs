@@ -48,7 +48,7 @@ impl Node for SimNode {
     }
 
     /// Only with admission, which is not simulated yet.
-    fn recreate(&self, _: &Term, _: Fence, _: ReplyTo<Answer<Instant>>) {}
+    fn recreate(&self, _: &Term, _: Fence, _: Lane, _: ReplyTo<Answer<Instant>>) {}
 
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>) {
         self.post(lane, Ask::Renew(terms.to_vec()), To::Until(to));

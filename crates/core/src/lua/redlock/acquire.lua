@@ -6,12 +6,25 @@
 if LONGEST and tonumber(ARGV[2]) > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
 end
-local held = redis.call('get', KEYS[1])
-if held and held ~= ARGV[1] then
-  return {redis.call('pttl', KEYS[1])}
+local set = redis.pcall('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])
+if not set or set.err then
+  local held = redis.call('get', KEYS[1])
+  if not held then
+    return set
+  elseif held ~= ARGV[1] then
+    -- Also when the server is too full to take anything.
+    return {redis.call('pttl', KEYS[1])}
+  end
+  redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
+  local token = tonumber(redis.call('get', KEYS[2]))
+  if token then
+    return token
+  end
 end
--- The token first: should it fail, nothing is held.
-local token = held and tonumber(redis.call('get', KEYS[2]))
-  or next_token(KEYS[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
-redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
+local ok, token = pcall(next_token, KEYS[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
+if not ok then
+  -- Without a token nothing is held.
+  redis.call('del', KEYS[1])
+  return type(token) == 'table' and token or redis.error_reply(token)
+end
 return token
