@@ -39,7 +39,7 @@ impl State {
     }
 
     fn execute(&mut self, arrival: Arrival, current: bool) {
-        let Arrival { link, connection, id, ask, copy } = arrival;
+        let Arrival { link, connection, id, ask, bound, copy } = arrival;
         let (now, wire) = (self.now, self.plan.wire);
         for term in ask.terms() {
             if let Some(number) = self.ledger.of(term) {
@@ -52,7 +52,11 @@ impl State {
                 }
             }
         }
-        let Did { reply, freed } = self.servers[link.node].execute(&ask, link.client, wire, now);
+        let as_whom = (link.client, wire);
+        let was = matches!(*ask, Ask::Office(_)) && self.servers[link.node].admitted();
+        let Did { reply, freed } = self.servers[link.node].execute(&ask, bound, as_whom, now);
+        self.office_done(link, &ask, &reply, was);
+        self.spring_ambush(link, &ask, &reply);
         self.said(link.node, &ask, &reply);
         self.note_ask("done", link, &ask);
         if let Some(name) = freed {
@@ -80,14 +84,15 @@ impl State {
         let no = |at: usize| match reply {
             Reply::Renewed(held) => held.get(at) == Some(&false),
             Reply::Raised(held) => !held,
+            Reply::Recreated(other) => other.is_some(),
             _ => false,
         };
         for (at, term) in ask.terms().iter().enumerate() {
-            if no(at)
-                && let Some(number) = self.ledger.of(term)
-            {
-                self.ledger.attempts[number].nodes[node].said_no = true;
-            }
+            let Some(number) = self.ledger.of(term) else { continue };
+            let view = &mut self.ledger.attempts[number].nodes[node];
+            view.said_no |= no(at);
+            // Held again, or for the first time.
+            view.said_no &= !matches!(reply, Reply::Recreated(None));
         }
     }
 

@@ -1,7 +1,7 @@
 //! What every attempt may believe, kept from outside: from what is posted and delivered at the
 //! boundary between the client's code and the simulated nodes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quorumlock_core::{Answer, Denial, Instant, Name, Nonce, Term, Watch, quorum_of};
 
@@ -22,6 +22,8 @@ pub(super) struct Ledger {
     pub(super) believers: BTreeMap<(usize, Name), Vec<usize>>,
     /// The last attempt at a name that held a minority when it failed.
     split: BTreeMap<Name, (usize, Micros)>,
+    /// Whose last attempt at a name became stale.
+    stale: BTreeSet<(usize, Name)>,
     pub(super) holders: Vec<Holding>,
     pub(super) tokens: BTreeMap<Name, Tokens>,
     pub(super) seen: Seen,
@@ -105,7 +107,7 @@ impl Ledger {
         now: Micros,
     ) {
         match ask {
-            Ask::Acquire(term, _) if self.of(term).is_none() => {
+            Ask::Acquire(term, ..) if self.of(term).is_none() => {
                 self.begin(client, term, size, now);
             }
             Ask::Raise(..) => self.seen.see(Sometimes::SecondRound),
@@ -137,12 +139,30 @@ impl Ledger {
                     }
                 }
             }
+            Told::Vote(_, Answer::No(Denial::Stale(_)))
+            | Told::Done(_, Answer::No(Denial::Stale(_))) => self.each(ask, |ledger, number, _| {
+                let attempt = &ledger.attempts[number];
+                ledger.stale.insert((attempt.client, attempt.name.clone()));
+            }),
             Told::Done(_, Answer::No(Denial::Gone)) => {
                 self.seen.see(Sometimes::RaiseRefused);
             }
+            Told::One(_, answer) => self.each(ask, |ledger, number, _| match answer {
+                Answer::Yes(until) => {
+                    ledger.attempts[number].nodes[node].granted = true;
+                    ledger.seen.see(Sometimes::ToppedUp);
+                    ledger.believe(number, node, *until, now);
+                }
+                Answer::No(Denial::Busy(_) | Denial::NotAdmitted(_)) => {
+                    ledger.disbelieve(number, node, now);
+                }
+                _ => {}
+            }),
             Told::Until(_, answers) => self.each(ask, |ledger, number, at| match answers.get(at) {
                 Some(Answer::Yes(until)) => ledger.believe(number, node, *until, now),
-                Some(Answer::No(Denial::Gone)) => ledger.disbelieve(number, node, now),
+                Some(Answer::No(Denial::Gone | Denial::NotAdmitted(_))) => {
+                    ledger.disbelieve(number, node, now);
+                }
                 _ if ledger.attempts[number].granted => {
                     ledger.seen.see(Sometimes::PartialRenewal);
                 }
@@ -162,6 +182,9 @@ impl Ledger {
 
     fn begin(&mut self, client: usize, term: &Term, size: usize, now: Micros) {
         let number = self.attempts.len();
+        if self.stale.remove(&(client, term.name.clone())) {
+            self.seen.see(Sometimes::BegunAgain);
+        }
         self.numbers.insert(term.nonce, number);
         self.latest.insert((client, term.name.clone()), number);
         self.attempts.push(Attempt {

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
+use quorumlock_core::admission::{Sheet, Voter};
 use quorumlock_core::{
-    Answer, Collect, Counter, Fence, Freed, Holder, Instant, Lane, Listening, Name, Node, ReplyTo,
-    Stamp, Term, Vote,
+    Answer, Asked, Collect, Counter, Fence, Freed, Holder, Instant, Lane, Listening, Name, Node,
+    NodeReport, ReplyTo, Slot, Stamp, Term, Vote,
 };
 
-use super::ask::{Ask, To};
+use super::ask::{Ask, Filed, Office, To};
 use super::link::LinkId;
 use super::world::{Event, World};
 
@@ -36,19 +37,20 @@ impl Node for SimNode {
     }
 
     fn stamp(&self) -> Stamp {
-        Stamp::NONE
+        self.world.with(|state| state.known_stamp(self.client, self.node))
     }
 
-    fn acquire(&self, term: &Term, counter: Counter, _: Stamp, to: ReplyTo<Answer<Vote>>) {
-        self.post(Lane::Work, Ask::Acquire(term.clone(), counter), To::Vote(to));
+    fn acquire(&self, term: &Term, counter: Counter, stamp: Stamp, to: ReplyTo<Answer<Vote>>) {
+        self.post(Lane::Work, Ask::Acquire(term.clone(), counter, stamp), To::Vote(to));
     }
 
-    fn raise(&self, term: &Term, fence: Fence, _: Stamp, to: ReplyTo<Answer<()>>) {
-        self.post(Lane::Work, Ask::Raise(term.clone(), fence), To::Done(to));
+    fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>) {
+        self.post(Lane::Work, Ask::Raise(term.clone(), fence, stamp), To::Done(to));
     }
 
-    /// Only with admission, which is not simulated yet.
-    fn recreate(&self, _: &Term, _: Fence, _: ReplyTo<Answer<Instant>>) {}
+    fn recreate(&self, term: &Term, fence: Fence, to: ReplyTo<Answer<Instant>>) {
+        self.post(Lane::Keep, Ask::Recreate(term.clone(), fence), To::One(to));
+    }
 
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>) {
         self.post(lane, Ask::Renew(terms.to_vec()), To::Until(to));
@@ -84,6 +86,68 @@ impl Node for SimNode {
             id
         });
         Box::new(Hearing { world: self.world.clone(), client, node, name: name.clone(), id })
+    }
+}
+
+impl SimNode {
+    fn office(&self, office: Office) -> Asked<Result<Filed, NodeReport>> {
+        let (slot, to) = Slot::new();
+        self.post(Lane::Keep, Ask::Office(office), To::Filed(to));
+        let label = self.label.clone();
+        Box::pin(async move {
+            match slot.await {
+                Answer::Yes(filed) => Ok(filed),
+                Answer::No(denial) => Err(NodeReport::new(label, format!("{denial:?}"))),
+                Answer::Silent(silence) => Err(silence.report().clone()),
+            }
+        })
+    }
+
+    fn number(&self, office: Office) -> Asked<Result<u64, NodeReport>> {
+        let told = self.office(office);
+        Box::pin(async move {
+            told.await.map(|filed| match filed {
+                Filed::Number(number) => number,
+                Filed::Sheet(_) => 0,
+            })
+        })
+    }
+}
+
+impl Voter for SimNode {
+    fn proven(&self) -> bool {
+        self.world.with(|state| state.known_proven(self.client, self.node))
+    }
+
+    fn examine(&self) -> Asked<Result<Sheet, NodeReport>> {
+        let told = self.office(Office::Examine);
+        let label = self.label.clone();
+        Box::pin(async move {
+            match told.await? {
+                Filed::Sheet(sheet) => Ok(*sheet),
+                Filed::Number(_) => Err(NodeReport::new(label, "gave an unreadable sheet")),
+            }
+        })
+    }
+
+    fn mark(&self, id: &str) -> Asked<Result<(), NodeReport>> {
+        let told = self.number(Office::Mark(id.to_owned()));
+        Box::pin(async move { told.await.map(|_| ()) })
+    }
+
+    fn barrier(&self, stamp: &str) -> Asked<Result<u64, NodeReport>> {
+        self.number(Office::Barrier(stamp.to_owned()))
+    }
+
+    fn admit(&self, mark: &str, stamp: &str, floor: u64) -> Asked<Result<bool, NodeReport>> {
+        let (mark, stamp) = (mark.to_owned(), stamp.to_owned());
+        let told = self.number(Office::Admit { mark, stamp, floor });
+        Box::pin(async move { told.await.map(|done| done == 1) })
+    }
+
+    fn provision(&self, stamp: &str, replace: bool) -> Asked<Result<bool, NodeReport>> {
+        let told = self.number(Office::Provision { stamp: stamp.to_owned(), replace });
+        Box::pin(async move { told.await.map(|done| done == 1) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is noted of the requests that clients send.
 
-use super::ask::Ask;
+use super::ask::{Ask, Office};
 use super::link::LinkId;
 use super::sometimes::Sometimes;
 use super::trace::Who;
@@ -36,5 +36,11 @@ fn verb_number(ask: &Ask) -> u64 {
         Ask::Release(_) => 4,
         Ask::Inspect(_) => 5,
         Ask::ForceRelease(_) => 6,
+        Ask::Recreate(..) => 7,
+        Ask::Office(Office::Examine) => 8,
+        Ask::Office(Office::Mark(_)) => 9,
+        Ask::Office(Office::Barrier(_)) => 10,
+        Ask::Office(Office::Admit { .. }) => 11,
+        Ask::Office(Office::Provision { .. }) => 12,
     }
 }

@@ -265,7 +265,11 @@ impl Hand {
     }
 
     fn name(&mut self) -> String {
-        format!("job/{}", self.dice.index(self.names))
+        let number = self.dice.index(self.names);
+        match self.world.with(|state| state.now.checked_div(state.plan.renames)) {
+            Some(term) => format!("job/{number}/{term}"),
+            None => format!("job/{number}"),
+        }
     }
 }
 

@@ -1,0 +1,77 @@
+//! A holder is caught in mid-round: its machine freezes, clock and all, right after one node granted
+//! its nonce and before the others were asked; that node forgets, is repaired, and others acquire
+//! meanwhile. Tokens must survive it without any help of time (SAFETY.md, Tokens, form b).
+
+use quorumlock_core::Nonce;
+
+use super::ask::{Ask, Reply};
+use super::faults::Fault;
+use super::link::{LinkId, Phase};
+use super::store::Taken;
+use super::time::{MS, Micros, SECOND};
+use super::world::State;
+
+/// Somebody waits for this round to reach that node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ambush {
+    nonce: Nonce,
+    victim: usize,
+    /// The other nodes are asked over connections that are cut, or dialled anew.
+    dials: bool,
+    lasts: Micros,
+    sprung: bool,
+}
+
+impl State {
+    /// A client is about to send an acquisition to a node.
+    pub(super) fn lay_ambush(&mut self, at: LinkId, ask: &Ask) {
+        let Ask::Acquire(term, ..) = ask else { return };
+        if !self.plan.siege || self.healed || self.processes[at.client].stopped {
+            return;
+        }
+        let fresh = !self.ledger.tokens.contains_key(&term.name);
+        if self.ambush.is_none_or(|ambush| ambush.sprung) && at.node == 0 && fresh {
+            let ready = self.link(at).phase == Phase::Up;
+            if ready && self.dice.chance(0.5) {
+                let (victim, dials) = (self.dice.index(self.plan.nodes), self.dice.chance(0.5));
+                let quarantine = self.plan.quarantine() * 11 / 10;
+                let lasts = quarantine + self.dice.spread(500 * MS, 3 * SECOND);
+                let nonce = term.nonce;
+                self.ambush = Some(Ambush { nonce, victim, dials, lasts, sprung: false });
+            }
+        }
+        let Some(ambush) = self.ambush.filter(|a| a.nonce == term.nonce && !a.sprung) else {
+            return;
+        };
+        if at.node == ambush.victim {
+            return;
+        }
+        if ambush.dials && self.link(at).phase == Phase::Up {
+            self.link(at).useful = true;
+            self.broken(at);
+        } else {
+            let slot = self.processes[at.client].slot;
+            // What is on its way gets through when the cut is over.
+            self.cuts[slot][at.node].0 = self.now + ambush.lasts;
+        }
+    }
+
+    /// A node has executed an acquisition.
+    pub(super) fn spring_ambush(&mut self, at: LinkId, ask: &Ask, reply: &Reply) {
+        let Ask::Acquire(term, ..) = ask else { return };
+        let Some(ambush) = &mut self.ambush else { return };
+        let ours = ambush.nonce == term.nonce && ambush.victim == at.node && !ambush.sprung;
+        if !ours {
+            return;
+        }
+        ambush.sprung = true;
+        let lasts = ambush.lasts;
+        let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
+        if granted && !self.healed && !self.processes[at.client].stopped {
+            self.stop(at.client, lasts, Fault::ClientFreeze);
+            self.breaks(Fault::ClientFreeze);
+            let fault = *self.dice.pick(&[Fault::Flush, Fault::Resync]);
+            self.ambushed(fault, at.node);
+        }
+    }
+}
