@@ -90,9 +90,11 @@ impl State {
         for (at, term) in ask.terms().iter().enumerate() {
             let Some(number) = self.ledger.of(term) else { continue };
             let view = &mut self.ledger.attempts[number].nodes[node];
-            view.said_no |= no(at);
-            // Held again, or for the first time.
-            view.said_no &= !matches!(reply, Reply::Recreated(None));
+            match reply {
+                Reply::Recreated(None) => view.recreated = true,
+                _ if no(at) => (view.said_no, view.recreated) = (true, false),
+                _ => {}
+            }
         }
     }
 

@@ -51,6 +51,8 @@ pub(super) struct Attempt {
     pub(super) at_end: Instant,
     /// When its window last grew.
     pub(super) grown_at: Micros,
+    /// When a renewal was last answered after the answer timeout.
+    pub(super) late_at: Micros,
     /// When it was given up.
     pub(super) ended_at: Micros,
 }
@@ -66,6 +68,8 @@ pub(super) struct View {
     pub(super) counted: bool,
     /// The node itself said definitely no, whatever the client was told.
     pub(super) said_no: bool,
+    /// It took its share of a lease that stood, and has not said no since.
+    pub(super) recreated: bool,
     /// Requests of which the client awaits the answer.
     pub(super) open: i64,
     /// Requests that may still be executed.
@@ -149,7 +153,10 @@ impl Ledger {
             }
             Told::One(_, answer) => self.each(ask, |ledger, number, _| match answer {
                 Answer::Yes(until) => {
-                    ledger.attempts[number].nodes[node].granted = true;
+                    let attempt = &mut ledger.attempts[number];
+                    let (over, view) = (attempt.over, &mut attempt.nodes[node]);
+                    view.granted = true;
+                    view.said_no &= over || !view.recreated;
                     ledger.seen.see(Sometimes::ToppedUp);
                     ledger.believe(number, node, *until, now);
                 }
@@ -200,6 +207,7 @@ impl Ledger {
             before: Instant::NEVER,
             at_end: Instant::NEVER,
             grown_at: 0,
+            late_at: 0,
             ended_at: Micros::MAX,
         });
     }
@@ -271,6 +279,7 @@ impl View {
         granted: false,
         counted: false,
         said_no: false,
+        recreated: false,
         open: 0,
         travelling: 0,
         tainted: false,

@@ -63,7 +63,7 @@ pub(super) struct Pending {
     pub(super) to: To,
     /// The lease counts from before the command enters our own queue.
     pub(super) asked: Instant,
-    sent: Micros,
+    pub(super) sent: Micros,
 }
 
 /// A release that may not have arrived: asked again, until its lease has ended.
@@ -189,6 +189,7 @@ impl State {
         let Some(place) = link.waiting.iter().position(|pending| pending.id == id) else { return };
         let Some(pending) = link.waiting.remove(place) else { return };
         (link.heard, link.useful) = (true, true);
+        self.note_late(&pending);
         let server = &self.servers[at.node];
         let with = Context {
             asked: mutants::asked(self, at.client, &pending),

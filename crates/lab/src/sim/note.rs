@@ -1,7 +1,7 @@
 //! What is noted of the requests that clients send.
 
 use super::ask::{Ask, Office};
-use super::link::LinkId;
+use super::link::{LinkId, Pending};
 use super::sometimes::Sometimes;
 use super::trace::Who;
 use super::world::State;
@@ -25,6 +25,20 @@ impl State {
     pub(super) fn note_ask(&mut self, what: &'static str, at: LinkId, ask: &Ask) {
         let attempt = ask.terms().first().and_then(|term| self.ledger.of(term));
         self.note(what, Who::both(at.client, at.node).on(attempt), verb_number(ask));
+    }
+}
+
+impl State {
+    /// A single node's lessor listens no longer than the answer timeout.
+    pub(super) fn note_late(&mut self, pending: &Pending) {
+        let late = self.now > pending.sent + self.plan.answer_timeout;
+        if late && let Ask::Renew(terms) = &*pending.ask {
+            for term in terms {
+                if let Some(number) = self.ledger.of(term) {
+                    self.ledger.attempts[number].late_at = self.now;
+                }
+            }
+        }
     }
 }
 

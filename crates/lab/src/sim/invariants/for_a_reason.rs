@@ -17,13 +17,19 @@ pub(in crate::sim) fn check(state: &mut State, number: usize, loss: Loss) {
     let stands = |view: &&crate::sim::ledger::View| view.granted && !view.said_no;
     let held = attempt.nodes.iter().filter(stands).count();
     let left = attempt.window().since(state.processes[attempt.client].now());
-    let (ended, waited) = (attempt.ended_at.min(state.now), state.plan.answer_timeout + 3 * MS);
+    let (ended, mut waited) = (attempt.ended_at.min(state.now), state.plan.answer_timeout + 3 * MS);
+    if state.plan.charter.is_some() {
+        // The answer to a top-up comes between two rounds, and the next one will tell.
+        waited += state.plan.answer_timeout + state.plan.lease / 15;
+    }
+    // A single node's lessor has stopped listening by then.
+    let unheard = attempt.nodes.len() == 1 && attempt.late_at >= attempt.grown_at;
     let why = match loss {
         Loss::Gone if held >= quorum_of(attempt.nodes.len()) => {
             format!("{held} nodes granted it and never said no")
         }
         // What comes in while an earlier answer is still waited for is only looked at after that.
-        Loss::WindowShut if left > EARLY && ended > attempt.grown_at + waited => {
+        Loss::WindowShut if left > EARLY && !unheard && ended > attempt.grown_at + waited => {
             format!("its window is open for {left:?}")
         }
         _ => return,
