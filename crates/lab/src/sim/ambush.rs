@@ -2,11 +2,12 @@
 //! its nonce and before the others were asked; that node forgets, is repaired, and others acquire
 //! meanwhile. Tokens must survive it without any help of time (SAFETY.md, Tokens, form b).
 
-use quorumlock_core::Nonce;
+use quorumlock_core::{Nonce, quorum_of};
 
 use super::ask::{Ask, Reply};
 use super::faults::Fault;
 use super::link::{LinkId, Phase};
+use super::server::Server;
 use super::store::Taken;
 use super::time::{MS, Micros, SECOND};
 use super::world::State;
@@ -19,6 +20,8 @@ pub(super) struct Ambush {
     /// The other nodes are asked over connections that are cut, or dialled anew.
     dials: bool,
     lasts: Micros,
+    /// Until then nobody else is ambushed.
+    over: Micros,
     sprung: bool,
 }
 
@@ -30,27 +33,34 @@ impl State {
             return;
         }
         let fresh = !self.ledger.tokens.contains_key(&term.name);
-        if self.ambush.is_none_or(|ambush| ambush.sprung) && at.node == 0 && fresh {
+        if self.ambush.is_none_or(|last| last.over < self.now) && at.node == 0 && fresh {
+            let whole = self.servers.iter().all(Server::admitted);
             let ready = self.link(at).phase == Phase::Up;
-            if ready && self.dice.chance(0.5) {
+            if ready && whole && self.dice.chance(0.5) {
                 let (victim, dials) = (self.dice.index(self.plan.nodes), self.dice.chance(0.5));
                 let quarantine = self.plan.quarantine() * 11 / 10;
                 let lasts = quarantine + self.dice.spread(500 * MS, 3 * SECOND);
                 let nonce = term.nonce;
-                self.ambush = Some(Ambush { nonce, victim, dials, lasts, sprung: false });
+                let over = self.now + 2 * lasts;
+                self.ambush = Some(Ambush { nonce, victim, dials, lasts, over, sprung: false });
             }
         }
         let Some(ambush) = self.ambush.filter(|a| a.nonce == term.nonce && !a.sprung) else {
             return;
         };
-        if at.node == ambush.victim {
+        let size = self.plan.nodes;
+        let rank = (at.node + size - ambush.victim) % size;
+        let slot = self.processes[at.client].slot;
+        if rank == 0 {
             return;
         }
-        if ambush.dials && self.link(at).phase == Phase::Up {
+        if rank >= quorum_of(size) {
+            // Not needed for a majority, and with the victim one for the others.
+            self.cuts[slot][at.node].0 = self.now + ambush.lasts + 3 * SECOND;
+        } else if ambush.dials && self.link(at).phase == Phase::Up {
             self.link(at).useful = true;
             self.broken(at);
         } else {
-            let slot = self.processes[at.client].slot;
             // What is on its way gets through when the cut is over.
             self.cuts[slot][at.node].0 = self.now + ambush.lasts;
         }

@@ -168,6 +168,9 @@ impl Ledger {
             Told::Until(_, answers) => self.each(ask, |ledger, number, at| match answers.get(at) {
                 Some(Answer::Yes(until)) => ledger.believe(number, node, *until, now),
                 Some(Answer::No(Denial::Gone | Denial::NotAdmitted(_))) => {
+                    // Also where it overtook the answer to the top-up that came after it.
+                    let view = &mut ledger.attempts[number].nodes[node];
+                    view.said_no |= view.recreated;
                     ledger.disbelieve(number, node, now);
                 }
                 _ if ledger.attempts[number].granted => {

@@ -129,9 +129,11 @@ impl Plan {
         self.lease = dice.spread(200 * MS, 500 * MS);
         self.answer_timeout = dice.within(4, 8) * SECOND;
         self.clients = dice.within(3, 5) as usize;
-        (self.hands, self.names, self.renames) = (1, 1, 6 * SECOND);
-        (self.think, self.skew) = (dice.spread(50 * MS, 500 * MS), 1_800 * SECOND);
-        self.faults.retain(|fault| !Fault::FORGETFUL.contains(fault));
+        (self.hands, self.names, self.renames) = (1, 1, 8 * SECOND);
+        (self.think, self.skew) = (dice.spread(50 * MS, 500 * MS), dice.spread(5, 20) * SECOND);
+        (self.heals, self.blank) = (dice.within(40, 60) * SECOND, false);
+        // Nothing else is to stand in the way.
+        self.faults.retain(|fault| [Fault::ClockBack, Fault::ClockSlew].contains(fault));
         self.odds = Odds { delay: self.odds.delay, reorder: self.odds.reorder, ..Odds::default() };
     }
 
