@@ -23,6 +23,9 @@ struct Args {
     /// Looks for each planted bug, in as many seeds as it takes, and prints the table.
     #[arg(long)]
     mutants: bool,
+    /// With --mutants: nothing else is run.
+    #[arg(long)]
+    only: bool,
     /// Plants this bug (by its name in the table); with --mutants: looks for this one only.
     #[arg(long, value_parser = bug)]
     bug: Option<Bug>,
@@ -52,6 +55,10 @@ fn replay(seed: u64, args: &Args) -> ExitCode {
 }
 
 fn all(args: &Args) -> ExitCode {
+    if args.mutants && args.only {
+        let (caught, planted) = mutants(args);
+        return exit(caught == planted);
+    }
     let tally = run_all(args.first, args.seeds, args.jobs);
     for outcome in tally.violations.iter().take(20) {
         say(&format!("{outcome}\n  replay: {}", command(outcome)));

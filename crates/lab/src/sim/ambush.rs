@@ -1,14 +1,15 @@
-//! A holder is caught in mid-round: its machine freezes, clock and all, right after one node granted
-//! its nonce and before the others were asked; that node forgets, is repaired, and others acquire
-//! meanwhile. Tokens must survive it without any help of time (SAFETY.md, Tokens, form b).
+//! A client is caught in mid-round, when one node has granted its nonce and the others have not been
+//! asked; that node forgets, is repaired, and others acquire meanwhile. Either its machine freezes
+//! before it hears of the grant, clock and all: tokens must survive that without any help of time
+//! (SAFETY.md, Tokens, form b). Or it is stopped when it has heard of it: until that lease is over
+//! nobody else may believe in that node.
 
 use quorumlock_core::{Nonce, quorum_of};
 
-use super::ask::{Ask, Reply};
+use super::ask::Ask;
 use super::faults::Fault;
 use super::link::{LinkId, Phase};
 use super::server::Server;
-use super::store::Taken;
 use super::time::{MS, Micros, SECOND};
 use super::world::State;
 
@@ -19,6 +20,8 @@ pub(super) struct Ambush {
     victim: usize,
     /// The other nodes are asked over connections that are cut, or dialled anew.
     dials: bool,
+    /// It hears of the grant first.
+    told: bool,
     lasts: Micros,
     /// Until then nobody else is ambushed.
     over: Micros,
@@ -38,11 +41,13 @@ impl State {
             let ready = self.link(at).phase == Phase::Up;
             if ready && whole && self.dice.chance(0.5) {
                 let (victim, dials) = (self.dice.index(self.plan.nodes), self.dice.chance(0.5));
+                let told = self.dice.chance(0.3);
                 let quarantine = self.plan.quarantine() * 11 / 10;
                 let lasts = quarantine + self.dice.spread(500 * MS, 3 * SECOND);
                 let nonce = term.nonce;
                 let over = self.now + 2 * lasts;
-                self.ambush = Some(Ambush { nonce, victim, dials, lasts, over, sprung: false });
+                self.ambush =
+                    Some(Ambush { nonce, victim, dials, told, lasts, over, sprung: false });
             }
         }
         let Some(ambush) = self.ambush.filter(|a| a.nonce == term.nonce && !a.sprung) else {
@@ -66,20 +71,20 @@ impl State {
         }
     }
 
-    /// A node has executed an acquisition.
-    pub(super) fn spring_ambush(&mut self, at: LinkId, ask: &Ask, reply: &Reply) {
+    /// A node has executed an acquisition, or its client has been told.
+    pub(super) fn spring_ambush(&mut self, at: LinkId, ask: &Ask, granted: bool, told: bool) {
         let Ask::Acquire(term, ..) = ask else { return };
         let Some(ambush) = &mut self.ambush else { return };
         let ours = ambush.nonce == term.nonce && ambush.victim == at.node && !ambush.sprung;
-        if !ours {
+        if !ours || ambush.told != told {
             return;
         }
         ambush.sprung = true;
         let lasts = ambush.lasts;
-        let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
         if granted && !self.healed && !self.processes[at.client].stopped {
-            self.stop(at.client, lasts, Fault::ClientFreeze);
-            self.breaks(Fault::ClientFreeze);
+            let stop = if told { Fault::ClientPause } else { Fault::ClientFreeze };
+            self.stop(at.client, lasts, stop);
+            self.breaks(stop);
             let fault = *self.dice.pick(&[Fault::Flush, Fault::Resync]);
             self.ambushed(fault, at.node);
         }

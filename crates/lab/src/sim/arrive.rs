@@ -9,6 +9,7 @@ use super::invariants::leak;
 use super::mutants::Bug;
 use super::server::Did;
 use super::sometimes::Sometimes;
+use super::store::Taken;
 use super::time::MS;
 use super::trace::Who;
 use super::world::{Arrival, Delivery, Event, State};
@@ -56,7 +57,8 @@ impl State {
         let was = matches!(*ask, Ask::Office(_)) && self.servers[link.node].admitted();
         let Did { reply, freed } = self.servers[link.node].execute(&ask, bound, as_whom, now);
         self.office_done(link, &ask, &reply, was);
-        self.spring_ambush(link, &ask, &reply);
+        let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
+        self.spring_ambush(link, &ask, granted, false);
         self.said(link.node, &ask, &reply);
         self.note_ask("done", link, &ask);
         if let Some(name) = freed {

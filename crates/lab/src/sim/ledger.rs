@@ -51,6 +51,8 @@ pub(super) struct Attempt {
     pub(super) at_end: Instant,
     /// When its window last grew.
     pub(super) grown_at: Micros,
+    /// When a node last took its share of it.
+    pub(super) topped_at: Micros,
     /// When a renewal was last answered after the answer timeout.
     pub(super) late_at: Micros,
     /// When it was given up.
@@ -155,7 +157,7 @@ impl Ledger {
                 Answer::Yes(until) => {
                     let attempt = &mut ledger.attempts[number];
                     let (over, view) = (attempt.over, &mut attempt.nodes[node]);
-                    view.granted = true;
+                    (view.granted, attempt.topped_at) = (true, now);
                     view.said_no &= over || !view.recreated;
                     ledger.seen.see(Sometimes::ToppedUp);
                     ledger.believe(number, node, *until, now);
@@ -210,6 +212,7 @@ impl Ledger {
             before: Instant::NEVER,
             at_end: Instant::NEVER,
             grown_at: 0,
+            topped_at: 0,
             late_at: 0,
             ended_at: Micros::MAX,
         });

@@ -11,6 +11,7 @@ use super::dial::Greeted;
 use super::mutants;
 use super::nemesis::Moment;
 use super::sometimes::Sometimes;
+use super::store::Taken;
 use super::time::{MS, Micros, SECOND};
 use super::world::{Arrival, Delivery, Event, State};
 
@@ -197,8 +198,10 @@ impl State {
             label: &server.label,
         };
         let verify = matches!(reply, Reply::Unproven);
+        let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
         let told = pending.to.told(&pending.ask, reply, with);
         self.tell(at, &pending.ask, told);
+        self.spring_ambush(at, &pending.ask, granted, true);
         if verify {
             self.see(Sometimes::UnprovenScript);
             self.broken(at);

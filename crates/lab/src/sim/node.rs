@@ -8,6 +8,7 @@ use quorumlock_core::{
 
 use super::ask::{Ask, Filed, Office, To};
 use super::link::LinkId;
+use super::store::Store;
 use super::world::{Event, World};
 
 /// A simulated node, as one client sees it: the same trait as the real one.
@@ -23,6 +24,24 @@ impl SimNode {
     pub(super) fn new(world: World, client: usize, node: usize) -> Self {
         let label = world.with(|state| state.servers[node].label.clone());
         Self { world, client, node, label }
+    }
+
+    /// Deletes a lock by hand, as an operator would; whether it was there.
+    pub fn delete(&self, name: &Name) -> bool {
+        self.world.with(|state| state.servers[self.node].store.drop_lock(name))
+    }
+
+    /// Deletes everything by hand: the server goes on as it is.
+    pub fn flush(&self) {
+        self.world.with(|state| state.servers[self.node].store = Store::default());
+    }
+
+    /// The fencing counter of a name.
+    pub fn counter(&self, name: &Name) -> Option<u64> {
+        self.world.with(|state| {
+            let server = &state.servers[self.node];
+            server.store.counter(name, server.clock.micros(state.now))
+        })
     }
 
     fn post(&self, lane: Lane, ask: Ask, to: To) {

@@ -1,5 +1,5 @@
 use quorumlock_core::admission::Charter;
-use quorumlock_core::{Settings, Wire};
+use quorumlock_core::{Clock, Settings, Wire};
 
 use super::dice::Dice;
 use super::faults::Fault;
@@ -112,7 +112,7 @@ impl Plan {
             instant: false,
         };
         if strict {
-            if dice.chance(0.1) {
+            if dice.chance(0.12) {
                 plan.besiege(dice);
             }
             plan.charter = Some(plan.agreed());
@@ -159,6 +159,8 @@ impl Plan {
         Self {
             charter: charter.cloned(),
             blank: true,
+            // As real nodes, with which they are compared.
+            epoch: Clock::system().wall_micros(),
             skew: 0,
             siege: false,
             nodes,

@@ -86,7 +86,7 @@ async fn live(world: &World) {
     world.with(leak::check_all);
 }
 
-/// Simulated nodes in a world where nothing goes wrong, on the caller's runtime and its clock: to
+/// Simulated nodes, blank where there is a charter, in a world where nothing goes wrong, on the caller's runtime and its clock: to
 /// be held against real ones. As one client sees them, and that client's lease clock.
 #[must_use]
 pub fn nodes(count: usize, wire: Wire, charter: Option<&Charter>) -> (Vec<SimNode>, Clock) {

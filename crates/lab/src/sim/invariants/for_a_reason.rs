@@ -24,8 +24,10 @@ pub(in crate::sim) fn check(state: &mut State, number: usize, loss: Loss) {
     }
     // A single node's lessor has stopped listening by then.
     let unheard = attempt.nodes.len() == 1 && attempt.late_at >= attempt.grown_at;
+    // Decided before the answer to a top-up came, told after it.
+    let topped = ended <= attempt.topped_at + state.plan.answer_timeout + 3 * MS;
     let why = match loss {
-        Loss::Gone if held >= quorum_of(attempt.nodes.len()) => {
+        Loss::Gone if held >= quorum_of(attempt.nodes.len()) && !topped => {
             format!("{held} nodes granted it and never said no")
         }
         // What comes in while an earlier answer is still waited for is only looked at after that.
