@@ -35,6 +35,10 @@ impl State {
         } else if !current && self.dice.chance(0.5) {
             self.vanishes(&arrival);
         } else {
+            if !current {
+                // Held up by a cut, on a connection that its client has given up.
+                self.taint(&arrival.ask, node);
+            }
             self.execute(arrival, current);
         }
     }

@@ -83,6 +83,33 @@ impl Bug {
         }
     }
 
+    /// The first seed in which it shows (docs/SIMULATION.md).
+    pub fn first_seed(self) -> u64 {
+        match self {
+            Self::RaiseNotHeld => 80,
+            Self::CountsNotHeld => 5,
+            Self::MedianToken => 0,
+            Self::OwnerNotNonce => 0,
+            Self::ReleasesAnybodys => 0,
+            Self::RenewsAnybodys => 0,
+            Self::RenewalRecreates => 5,
+            Self::StartAfterReply => 42,
+            Self::NoDriftAllowance => 0,
+            Self::ReleasesOnlyGranted => 43,
+            Self::NoLookAfterSubscribe => 52,
+            Self::SilenceIsGrant => 0,
+            Self::QuorumOfReachable => 0,
+            Self::SilenceIsLoss => 0,
+            Self::ClockStopsInSuspend => 2,
+            Self::UptimeWitness => 0,
+            Self::RenewsUnproven => 73,
+            Self::RecreatesUnproven => 73,
+            Self::NoBarrier => 689,
+            Self::BoundWhenSent => 3867,
+            Self::RecordAtConnect => 0,
+        }
+    }
+
     /// In words.
     pub fn what(self) -> &'static str {
         match self {

@@ -38,6 +38,7 @@ const LEASES: [Duration; 3] =
 const LONG: Duration = Duration::from_millis(700);
 /// A connection has been dialled again.
 const REDIAL: Duration = Duration::from_millis(25);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Either answer may be late by so much.
 const SLACK: u64 = 150;
 
@@ -117,7 +118,10 @@ async fn run(
             }
             _ => {}
         }
-        let (a, b) = (real.step(op, seed, fresh).await, model.step(op, seed, fresh).await);
+        let late = |side: &str| format!("step {step}, {op:?}: the {side} gave no answer");
+        let (a, b) = (real.step(op, seed, fresh), model.step(op, seed, fresh));
+        let a = tokio::time::timeout(PATIENCE, a).await.map_err(|_| late("server"))?;
+        let b = tokio::time::timeout(PATIENCE, b).await.map_err(|_| late("model"))?;
         let unlike = |what: &str, a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug| {
             Err(format!("step {step}, {op:?}: {what}: the server {a:?}, the model {b:?}"))
         };
@@ -308,6 +312,7 @@ fn near(a: Option<u64>, b: Option<u64>, slack: u64) -> bool {
 /// One inline command on a connection of its own; its answer without the frame.
 fn by_hand(address: SocketAddr, command: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
     let mut buffer = [0; 256];
     let length = stream.read(&mut buffer).unwrap();
