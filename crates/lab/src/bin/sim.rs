@@ -23,6 +23,9 @@ struct Args {
     /// Looks for each planted bug, in as many seeds as it takes, and prints the table.
     #[arg(long)]
     mutants: bool,
+    /// With --mutants: nothing else is run.
+    #[arg(long)]
+    only: bool,
     /// Plants this bug (by its name in the table); with --mutants: looks for this one only.
     #[arg(long, value_parser = bug)]
     bug: Option<Bug>,
@@ -52,6 +55,10 @@ fn replay(seed: u64, args: &Args) -> ExitCode {
 }
 
 fn all(args: &Args) -> ExitCode {
+    if args.mutants && args.only {
+        let (caught, planted) = mutants(args);
+        return exit(caught == planted);
+    }
     let tally = run_all(args.first, args.seeds, args.jobs);
     for outcome in tally.violations.iter().take(20) {
         say(&format!("{outcome}\n  replay: {}", command(outcome)));
@@ -62,15 +69,28 @@ fn all(args: &Args) -> ExitCode {
     for invariant in tally.unseen_breaks() {
         say(&format!("blind: {invariant:?} never fell, though what it needs was broken"));
     }
-    let caught = args.mutants.then(|| mutants(args));
-    let whole = caught.is_none_or(|(caught, planted)| caught == planted);
+    let caught = if args.mutants { mutants(args) } else { known_mutants() };
+    let whole = caught.0 == caught.1;
     say(&summary(&tally, caught));
     exit(tally.violations.is_empty() && tally.never_seen().is_empty() && whole)
 }
 
+/// Each in the seed that is known to show it.
+fn known_mutants() -> (usize, usize) {
+    let caught = Bug::ALL.into_iter().filter(|bug| {
+        let by = run(bug.first_seed(), Some(*bug), 0).violation.map(|v| v.invariant());
+        let caught = by.is_some_and(|by| bug.caught_by().contains(&by));
+        if !caught {
+            say(&format!("{bug:?} survived seed {}: {}", bug.first_seed(), bug.what()));
+        }
+        caught
+    });
+    (caught.count(), Bug::ALL.len())
+}
+
 /// How many were caught, of how many.
 fn mutants(args: &Args) -> (usize, usize) {
-    say("planted bug | caught by | seed | events | seeds tried");
+    say("| planted bug | what it does | caught by | seed | steps |\n|---|---|---|---|---|");
     let bugs = args.bug.map_or_else(|| Bug::ALL.to_vec(), |bug| vec![bug]);
     let mut caught = 0;
     for bug in bugs.iter().copied() {
@@ -81,9 +101,9 @@ fn mutants(args: &Args) -> (usize, usize) {
                 let by = by.map(|by| format!("{by:?}")).unwrap_or_default();
                 let (seed, events) = (catch.outcome.seed, catch.outcome.events);
                 let what = bug.what();
-                say(&format!("{bug:?}: {what} | {by} | {seed} | {events} | {}", catch.tried));
+                say(&format!("| {bug:?} | {what} | {by} | {seed} | {events} |"));
             }
-            None => say(&format!("{bug:?}: {} | SURVIVED | | | {}", bug.what(), args.seeds)),
+            None => say(&format!("| {bug:?} | {} | SURVIVED | | |", bug.what())),
         }
     }
     (caught, bugs.len())
@@ -94,16 +114,12 @@ fn bug(name: &str) -> Result<Bug, String> {
     named.ok_or_else(|| format!("none of {:?}", Bug::ALL))
 }
 
-fn summary(tally: &Tally, caught: Option<(usize, usize)>) -> String {
+fn summary(tally: &Tally, (caught, planted): (usize, usize)) -> String {
     let expected = tally.expected.iter().map(|(which, seeds)| format!("{which:?} {seeds}"));
     let expected = expected.collect::<Vec<_>>().join(", ");
-    let caught = caught.map_or_else(
-        || "not looked for".to_owned(),
-        |(caught, planted)| format!("{caught} of {planted} caught"),
-    );
     format!(
         "sim: {} seeds, {} events, {} violations; with broken assumptions fell: {expected}; \
-         mutants: {caught}; sometimes not seen: {}",
+         mutants: {caught} of {planted} caught; sometimes not seen: {}",
         tally.seeds,
         tally.events,
         tally.violations.len(),

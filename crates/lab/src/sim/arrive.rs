@@ -9,6 +9,7 @@ use super::invariants::leak;
 use super::mutants::Bug;
 use super::server::Did;
 use super::sometimes::Sometimes;
+use super::store::Taken;
 use super::time::MS;
 use super::trace::Who;
 use super::world::{Arrival, Delivery, Event, State};
@@ -34,12 +35,16 @@ impl State {
         } else if !current && self.dice.chance(0.5) {
             self.vanishes(&arrival);
         } else {
+            if !current {
+                // Held up by a cut, on a connection that its client has given up.
+                self.taint(&arrival.ask, node);
+            }
             self.execute(arrival, current);
         }
     }
 
     fn execute(&mut self, arrival: Arrival, current: bool) {
-        let Arrival { link, connection, id, ask, copy } = arrival;
+        let Arrival { link, connection, id, ask, bound, copy } = arrival;
         let (now, wire) = (self.now, self.plan.wire);
         for term in ask.terms() {
             if let Some(number) = self.ledger.of(term) {
@@ -52,7 +57,12 @@ impl State {
                 }
             }
         }
-        let Did { reply, freed } = self.servers[link.node].execute(&ask, link.client, wire, now);
+        let as_whom = (link.client, wire);
+        let was = matches!(*ask, Ask::Office(_)) && self.servers[link.node].admitted();
+        let Did { reply, freed } = self.servers[link.node].execute(&ask, bound, as_whom, now);
+        self.office_done(link, &ask, &reply, was);
+        let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
+        self.spring_ambush(link, &ask, granted, false);
         self.said(link.node, &ask, &reply);
         self.note_ask("done", link, &ask);
         if let Some(name) = freed {
@@ -80,13 +90,16 @@ impl State {
         let no = |at: usize| match reply {
             Reply::Renewed(held) => held.get(at) == Some(&false),
             Reply::Raised(held) => !held,
+            Reply::Recreated(other) => other.is_some(),
             _ => false,
         };
         for (at, term) in ask.terms().iter().enumerate() {
-            if no(at)
-                && let Some(number) = self.ledger.of(term)
-            {
-                self.ledger.attempts[number].nodes[node].said_no = true;
+            let Some(number) = self.ledger.of(term) else { continue };
+            let view = &mut self.ledger.attempts[number].nodes[node];
+            match reply {
+                Reply::Recreated(None) => view.recreated = true,
+                _ if no(at) => (view.said_no, view.recreated) = (true, false),
+                _ => {}
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use quorumlock_core::admission::Sheet;
 use quorumlock_core::{
     Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, Instant, Name, NodeReport, ReplyTo,
-    Silence, Term, Vote, Wire,
+    Silence, Stamp, Term, Vote, Wire,
 };
 use quorumlock_watchdog::expiry;
 
@@ -14,12 +15,31 @@ use super::time::micros;
 /// A request on its way.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
-    Acquire(Term, Counter),
-    Raise(Term, Fence),
+    Acquire(Term, Counter, Stamp),
+    Raise(Term, Fence, Stamp),
+    Recreate(Term, Fence),
     Renew(Vec<Term>),
     Release(Term),
     Inspect(Name),
     ForceRelease(Name),
+    Office(Office),
+}
+
+/// One of admission's own requests.
+#[derive(Clone, Debug)]
+pub(super) enum Office {
+    Examine,
+    Mark(String),
+    Barrier(String),
+    Admit { mark: String, stamp: String, floor: u64 },
+    Provision { stamp: String, replace: bool },
+}
+
+/// What one of admission's requests is answered.
+#[derive(Clone, Debug)]
+pub(super) enum Filed {
+    Sheet(Box<Sheet>),
+    Number(u64),
 }
 
 /// Where the answer goes.
@@ -27,10 +47,12 @@ pub(super) enum Ask {
 pub(super) enum To {
     Vote(ReplyTo<Answer<Vote>>),
     Done(ReplyTo<Answer<()>>),
+    One(ReplyTo<Answer<Instant>>),
     Until(ReplyTo<Vec<Answer<Instant>>>),
     Freed(ReplyTo<Answer<Freed>>),
     Holder(ReplyTo<Answer<Option<Holder>>>),
     Forced(ReplyTo<Answer<bool>>),
+    Filed(ReplyTo<Answer<Filed>>),
 }
 
 /// What the script returned.
@@ -40,11 +62,18 @@ pub(super) enum Reply {
     /// A planted bug: the counter of a node that another holds.
     CounterOnly(u64),
     Raised(bool),
+    /// The remaining milliseconds of another, if it holds the name.
+    Recreated(Option<u64>),
     Renewed(Vec<bool>),
     Freed(Freed),
     Holder(Option<(Held, u64)>),
     Forced(bool),
+    Filed(Filed),
     WrongType,
+    /// NOSCRIPT, UNPROVEN: verify again before anything else is asked.
+    Unproven,
+    /// TOOLONG: the lease is longer than L.
+    TooLong,
 }
 
 /// An answer, ready to be delivered.
@@ -52,10 +81,12 @@ pub(super) enum Reply {
 pub(super) enum Told {
     Vote(ReplyTo<Answer<Vote>>, Answer<Vote>),
     Done(ReplyTo<Answer<()>>, Answer<()>),
+    One(ReplyTo<Answer<Instant>>, Answer<Instant>),
     Until(ReplyTo<Vec<Answer<Instant>>>, Vec<Answer<Instant>>),
     Freed(ReplyTo<Answer<Freed>>, Answer<Freed>),
     Holder(ReplyTo<Answer<Option<Holder>>>, Answer<Option<Holder>>),
     Forced(ReplyTo<Answer<bool>>, Answer<bool>),
+    Filed(ReplyTo<Answer<Filed>>, Answer<Filed>),
 }
 
 /// What translating needs beside the reply.
@@ -70,11 +101,25 @@ pub(super) struct Context<'a> {
 impl Ask {
     pub(super) fn terms(&self) -> &[Term] {
         match self {
-            Self::Acquire(term, _) | Self::Raise(term, _) | Self::Release(term) => {
-                std::slice::from_ref(term)
-            }
+            Self::Acquire(term, ..)
+            | Self::Raise(term, ..)
+            | Self::Recreate(term, _)
+            | Self::Release(term) => std::slice::from_ref(term),
             Self::Renew(terms) => terms,
-            Self::Inspect(_) | Self::ForceRelease(_) => &[],
+            Self::Inspect(_) | Self::ForceRelease(_) | Self::Office(_) => &[],
+        }
+    }
+
+    /// Whether it asks the node to vouch for something: only one whose memory is proven may.
+    pub(super) fn votes(&self) -> bool {
+        matches!(self, Self::Acquire(..) | Self::Raise(..) | Self::Recreate(..) | Self::Renew(_))
+    }
+
+    /// Under what the node's memory must be verified when it is sent.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        match self {
+            Self::Acquire(.., stamp) | Self::Raise(.., stamp) => Some(*stamp),
+            _ => None,
         }
     }
 
@@ -86,6 +131,8 @@ impl Ask {
             Self::Release(_) => "release",
             Self::Inspect(_) => "inspect",
             Self::ForceRelease(_) => "force_release",
+            Self::Recreate(..) => "recreate",
+            Self::Office(_) => "office",
         }
     }
 }
@@ -96,6 +143,8 @@ impl To {
         match self {
             Self::Vote(to) => Told::Vote(to, Answer::Silent(silence)),
             Self::Done(to) => Told::Done(to, Answer::Silent(silence)),
+            Self::One(to) => Told::One(to, Answer::Silent(silence)),
+            Self::Filed(to) => Told::Filed(to, Answer::Silent(silence)),
             Self::Until(to) => {
                 let each = |_| Answer::Silent(silence.clone());
                 Told::Until(to, ask.terms().iter().map(each).collect())
@@ -106,15 +155,29 @@ impl To {
         }
     }
 
+    /// A definite no to whoever asked for a vote; others hear that they were not asked.
+    pub(super) fn denied(self, ask: &Ask, denial: &Denial, report: NodeReport) -> Told {
+        let no = || denial.clone();
+        match self {
+            Self::Vote(to) => Told::Vote(to, Answer::No(no())),
+            Self::Done(to) => Told::Done(to, Answer::No(no())),
+            Self::One(to) => Told::One(to, Answer::No(no())),
+            Self::Until(to) => {
+                Told::Until(to, ask.terms().iter().map(|_| Answer::No(no())).collect())
+            }
+            other => other.silent(ask, Silence::Never(report)),
+        }
+    }
+
     pub(super) fn told(self, ask: &Ask, reply: Reply, with: Context<'_>) -> Told {
         let until = |term: &Term| expiry(with.asked, term.ttl, with.rho);
         match (self, ask, reply) {
-            (Self::Vote(to), Ask::Acquire(term, _), Reply::Taken(taken)) => {
+            (Self::Vote(to), Ask::Acquire(term, ..), Reply::Taken(taken)) => {
                 let answer = match taken {
                     Taken::Token(token) => {
                         Answer::Yes(Vote { until: until(term), fence: Fence::new(token) })
                     }
-                    Taken::Busy(ms) => Answer::No(Denial::Busy(Some(Duration::from_millis(ms)))),
+                    Taken::Busy(ms) => Answer::No(busy(ms)),
                 };
                 Told::Vote(to, answer)
             }
@@ -123,6 +186,22 @@ impl To {
                 Told::Vote(to, Answer::Yes(Vote { until: Instant::NEVER, fence }))
             }
             (Self::Done(to), _, Reply::Raised(held)) => Told::Done(to, held_or_gone((), held)),
+            (Self::One(to), Ask::Recreate(term, _), Reply::Recreated(other)) => {
+                let yes = Answer::Yes(until(term));
+                Told::One(to, other.map_or(yes, |ms| Answer::No(busy(ms))))
+            }
+            (Self::One(to), Ask::Recreate(term, _), Reply::WrongType) => {
+                Told::One(to, other_wire(&term.name, with.label))
+            }
+            (Self::Filed(to), _, Reply::Filed(filed)) => Told::Filed(to, Answer::Yes(filed)),
+            (to, ask, Reply::Unproven) => {
+                let report = NodeReport::new(with.label, "its memory must be verified again");
+                to.denied(ask, &Denial::Stale(report.clone()), report)
+            }
+            (to, ask, Reply::TooLong) => {
+                let report = NodeReport::new(with.label, "refused: TOOLONG");
+                to.denied(ask, &Denial::Refused(report.clone()), report)
+            }
             (Self::Until(to), Ask::Renew(terms), Reply::Renewed(held)) => {
                 let each = |(term, held)| held_or_gone(until(term), held);
                 Told::Until(to, terms.iter().zip(held).map(each).collect())
@@ -136,10 +215,10 @@ impl To {
                 Told::Holder(to, Answer::Yes(held.map(|(held, ms)| holder(&held, ms))))
             }
             (Self::Forced(to), _, Reply::Forced(held)) => Told::Forced(to, Answer::Yes(held)),
-            (Self::Vote(to), Ask::Acquire(term, _), Reply::WrongType) => {
+            (Self::Vote(to), Ask::Acquire(term, ..), Reply::WrongType) => {
                 Told::Vote(to, other_wire(&term.name, with.label))
             }
-            (Self::Done(to), Ask::Raise(term, _), Reply::WrongType) => {
+            (Self::Done(to), Ask::Raise(term, ..), Reply::WrongType) => {
                 Told::Done(to, other_wire(&term.name, with.label))
             }
             // No node gives an answer that fits no question.
@@ -159,8 +238,14 @@ impl Told {
             Self::Freed(to, answer) => to.send(answer),
             Self::Holder(to, answer) => to.send(answer),
             Self::Forced(to, answer) => to.send(answer),
+            Self::One(to, answer) => to.send(answer),
+            Self::Filed(to, answer) => to.send(answer),
         }
     }
+}
+
+fn busy(ms: u64) -> Denial {
+    Denial::Busy(Some(Duration::from_millis(ms)))
 }
 
 fn held_or_gone<T>(yes: T, held: bool) -> Answer<T> {

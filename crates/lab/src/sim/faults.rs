@@ -12,6 +12,8 @@ pub enum Assumption {
     Continuity,
     /// A node forgets no counter.
     Counters,
+    /// What a node gave back or let expire does not come back.
+    Oblivion,
 }
 
 /// A kind of fault; each is on for half of all seeds.
@@ -43,6 +45,8 @@ pub enum Fault {
     CrashLosingAll,
     StalePromotion,
     Flush,
+    Resync,
+    Restore,
     EvictLock,
     EvictCounter,
     ForceUnlock,
@@ -72,12 +76,24 @@ impl Fault {
         Self::ClientKill,
     ];
 
-    /// Those that break one: the guarantees that rest on it fall, and the lab must see it.
-    pub const BREAKING: [Self; 10] = [
+    /// Those by which a node forgets: admission notices, so with it they break little.
+    pub const FORGETFUL: [Self; 6] = [
         Self::CrashLosingTail,
         Self::CrashLosingAll,
         Self::StalePromotion,
         Self::Flush,
+        Self::Resync,
+        Self::Restore,
+    ];
+
+    /// Those that break one, without admission: the guarantees that rest on it fall, and the lab must see it.
+    pub const BREAKING: [Self; 12] = [
+        Self::CrashLosingTail,
+        Self::CrashLosingAll,
+        Self::StalePromotion,
+        Self::Flush,
+        Self::Resync,
+        Self::Restore,
         Self::EvictLock,
         Self::EvictCounter,
         Self::ForceUnlock,
@@ -86,13 +102,16 @@ impl Fault {
         Self::ClientFreeze,
     ];
 
-    /// The assumptions that no longer hold once it has happened.
-    pub fn breaks(self) -> &'static [Assumption] {
-        use Assumption::{ClientClock, Continuity, Counters, Rates};
+    /// The assumptions that no longer hold once it has happened, with strict admission or without.
+    pub fn breaks(self, strict: bool) -> &'static [Assumption] {
+        use Assumption::{ClientClock, Continuity, Counters, Oblivion, Rates};
         match self {
-            Self::CrashLosingTail | Self::CrashLosingAll | Self::StalePromotion | Self::Flush => {
-                &[Continuity, Counters]
+            Self::CrashLosingTail | Self::StalePromotion | Self::Restore if strict => &[Oblivion],
+            Self::CrashLosingAll | Self::Flush | Self::Resync if strict => &[],
+            Self::CrashLosingTail | Self::StalePromotion | Self::Restore => {
+                &[Continuity, Counters, Oblivion]
             }
+            Self::CrashLosingAll | Self::Flush | Self::Resync => &[Continuity, Counters],
             Self::EvictLock | Self::ForceUnlock => &[Continuity],
             Self::EvictCounter => &[Counters],
             Self::ClockForward | Self::ClockRace => &[Rates],
@@ -119,6 +138,8 @@ pub(super) fn fault_name(fault: Fault) -> &'static str {
         Fault::CrashLosingAll => "FAULT crash losing all",
         Fault::StalePromotion => "FAULT promotion of a stale replica",
         Fault::Flush => "FAULT flush",
+        Fault::Resync => "FAULT resynchronisation from another server",
+        Fault::Restore => "FAULT an old backup is restored",
         Fault::EvictLock => "FAULT a lock is evicted",
         Fault::EvictCounter => "FAULT a counter is evicted",
         Fault::ForceUnlock => "FAULT force unlock",

@@ -1,7 +1,7 @@
 //! What every attempt may believe, kept from outside: from what is posted and delivered at the
 //! boundary between the client's code and the simulated nodes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quorumlock_core::{Answer, Denial, Instant, Name, Nonce, Term, Watch, quorum_of};
 
@@ -22,6 +22,8 @@ pub(super) struct Ledger {
     pub(super) believers: BTreeMap<(usize, Name), Vec<usize>>,
     /// The last attempt at a name that held a minority when it failed.
     split: BTreeMap<Name, (usize, Micros)>,
+    /// Whose last attempt at a name became stale.
+    stale: BTreeSet<(usize, Name)>,
     pub(super) holders: Vec<Holding>,
     pub(super) tokens: BTreeMap<Name, Tokens>,
     pub(super) seen: Seen,
@@ -49,6 +51,10 @@ pub(super) struct Attempt {
     pub(super) at_end: Instant,
     /// When its window last grew.
     pub(super) grown_at: Micros,
+    /// When a node last took its share of it.
+    pub(super) topped_at: Micros,
+    /// When a renewal was last answered after the answer timeout.
+    pub(super) late_at: Micros,
     /// When it was given up.
     pub(super) ended_at: Micros,
 }
@@ -64,6 +70,8 @@ pub(super) struct View {
     pub(super) counted: bool,
     /// The node itself said definitely no, whatever the client was told.
     pub(super) said_no: bool,
+    /// It took its share of a lease that stood, and has not said no since.
+    pub(super) recreated: bool,
     /// Requests of which the client awaits the answer.
     pub(super) open: i64,
     /// Requests that may still be executed.
@@ -105,7 +113,7 @@ impl Ledger {
         now: Micros,
     ) {
         match ask {
-            Ask::Acquire(term, _) if self.of(term).is_none() => {
+            Ask::Acquire(term, ..) if self.of(term).is_none() => {
                 self.begin(client, term, size, now);
             }
             Ask::Raise(..) => self.seen.see(Sometimes::SecondRound),
@@ -137,12 +145,36 @@ impl Ledger {
                     }
                 }
             }
+            Told::Vote(_, Answer::No(Denial::Stale(_)))
+            | Told::Done(_, Answer::No(Denial::Stale(_))) => self.each(ask, |ledger, number, _| {
+                let attempt = &ledger.attempts[number];
+                ledger.stale.insert((attempt.client, attempt.name.clone()));
+            }),
             Told::Done(_, Answer::No(Denial::Gone)) => {
                 self.seen.see(Sometimes::RaiseRefused);
             }
+            Told::One(_, answer) => self.each(ask, |ledger, number, _| match answer {
+                Answer::Yes(until) => {
+                    let attempt = &mut ledger.attempts[number];
+                    let (over, view) = (attempt.over, &mut attempt.nodes[node]);
+                    (view.granted, attempt.topped_at) = (true, now);
+                    view.said_no &= over || !view.recreated;
+                    ledger.seen.see(Sometimes::ToppedUp);
+                    ledger.believe(number, node, *until, now);
+                }
+                Answer::No(Denial::Busy(_) | Denial::NotAdmitted(_)) => {
+                    ledger.disbelieve(number, node, now);
+                }
+                _ => {}
+            }),
             Told::Until(_, answers) => self.each(ask, |ledger, number, at| match answers.get(at) {
                 Some(Answer::Yes(until)) => ledger.believe(number, node, *until, now),
-                Some(Answer::No(Denial::Gone)) => ledger.disbelieve(number, node, now),
+                Some(Answer::No(Denial::Gone | Denial::NotAdmitted(_))) => {
+                    // Also where it overtook the answer to the top-up that came after it.
+                    let view = &mut ledger.attempts[number].nodes[node];
+                    view.said_no |= view.recreated;
+                    ledger.disbelieve(number, node, now);
+                }
                 _ if ledger.attempts[number].granted => {
                     ledger.seen.see(Sometimes::PartialRenewal);
                 }
@@ -162,6 +194,9 @@ impl Ledger {
 
     fn begin(&mut self, client: usize, term: &Term, size: usize, now: Micros) {
         let number = self.attempts.len();
+        if self.stale.remove(&(client, term.name.clone())) {
+            self.seen.see(Sometimes::BegunAgain);
+        }
         self.numbers.insert(term.nonce, number);
         self.latest.insert((client, term.name.clone()), number);
         self.attempts.push(Attempt {
@@ -177,6 +212,8 @@ impl Ledger {
             before: Instant::NEVER,
             at_end: Instant::NEVER,
             grown_at: 0,
+            topped_at: 0,
+            late_at: 0,
             ended_at: Micros::MAX,
         });
     }
@@ -248,6 +285,7 @@ impl View {
         granted: false,
         counted: false,
         said_no: false,
+        recreated: false,
         open: 0,
         travelling: 0,
         tainted: false,

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use quorumlock_core::{Instant, Lane, NodeReport, ReplyTo, Silence, Term};
 
 use super::ask::{Ask, Context, Reply, To, Told};
+use super::dial::Greeted;
 use super::mutants;
 use super::nemesis::Moment;
-use super::process::LANES;
 use super::sometimes::Sometimes;
+use super::store::Taken;
 use super::time::{MS, Micros, SECOND};
-use super::trace::Who;
 use super::world::{Arrival, Delivery, Event, State};
 
 /// Which connection.
@@ -26,26 +26,28 @@ pub(super) struct LinkId {
 
 #[derive(Debug, Default)]
 pub(super) struct Link {
-    phase: Phase,
+    pub(super) phase: Phase,
     /// Counts connections: what belongs to an older one is not heard any more.
-    connection: u64,
+    pub(super) connection: u64,
     /// The life of the server to which it leads.
-    run: u64,
+    pub(super) run: u64,
+    /// What the present connection is good for, or the last one.
+    pub(super) greeted: Option<Greeted>,
     next_id: u64,
-    waiting: VecDeque<Pending>,
+    pub(super) waiting: VecDeque<Pending>,
     /// When the last request arrives and the last answer: later ones come no sooner.
     last_out: Micros,
     last_in: Micros,
     /// Since the last look, and ever on this connection.
-    heard: bool,
-    useful: bool,
+    pub(super) heard: bool,
+    pub(super) useful: bool,
     /// A stall timer runs.
-    watched: bool,
-    backoff: Micros,
+    pub(super) watched: bool,
+    pub(super) backoff: Micros,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Phase {
+pub(super) enum Phase {
     #[default]
     Idle,
     Dialing,
@@ -62,7 +64,7 @@ pub(super) struct Pending {
     pub(super) to: To,
     /// The lease counts from before the command enters our own queue.
     pub(super) asked: Instant,
-    sent: Micros,
+    pub(super) sent: Micros,
 }
 
 /// A release that may not have arrived: asked again, until its lease has ended.
@@ -71,8 +73,6 @@ pub(super) struct Debt {
     pub(super) term: Term,
     until: Instant,
 }
-
-const FIRST_BACKOFF: Micros = 20 * MS;
 
 impl State {
     /// A client's code posts a request.
@@ -85,6 +85,7 @@ impl State {
         let size = self.plan.nodes;
         self.ledger.posted(link.client, link.node, &ask, size, self.now);
         self.note_ask("post", link, &ask);
+        self.lay_ambush(link, &ask);
         if mutants::swallows(self, link, &ask) {
             self.out.push(Delivery::Drop(Box::new(to)));
             return;
@@ -110,7 +111,7 @@ impl State {
         link.next_id += 1;
         let pending = Pending { id: link.next_id, ask, to, asked, sent: now };
         match phase {
-            Phase::Up => self.send(at, pending),
+            Phase::Up => self.send_or_object(at, pending),
             Phase::Dialing => link.waiting.push_back(pending),
             Phase::Idle => {
                 link.waiting.push_back(pending);
@@ -123,7 +124,7 @@ impl State {
         }
     }
 
-    fn send(&mut self, at: LinkId, pending: Pending) {
+    pub(super) fn send(&mut self, at: LinkId, pending: Pending) {
         let odds = self.plan.odds;
         let lost = !self.healed && self.dice.chance(odds.drop_request);
         let reordered = !self.healed && self.dice.chance(odds.reorder);
@@ -134,15 +135,24 @@ impl State {
             // TCP sends it again and again, and gets through when the cut is over.
             arrives += cut - self.now;
         }
+        // The name is taken from the holder just before its counter is raised, and others come first.
+        let raises = matches!(*pending.ask, Ask::Raise(..));
+        let dawdles = raises && !self.healed && self.dice.chance(odds.evict);
+        let late = match dawdles {
+            true => self.dice.spread(MS, self.plan.answer_timeout * 3 / 4),
+            false => 0,
+        };
         let connection = self.link(at).connection;
         let (id, ask) = (pending.id, pending.ask.clone());
         let link = self.link(at);
+        let bound = link.stamp();
         if !reordered {
             arrives = arrives.max(link.last_out);
             link.last_out = arrives;
         }
+        arrives += late;
         link.waiting.push_back(pending);
-        let arrival = Arrival { link: at, connection, id, ask: ask.clone(), copy: false };
+        let arrival = Arrival { link: at, connection, id, ask: ask.clone(), bound, copy: false };
         if reordered || copied || lost {
             self.taint(&ask, at.node);
         }
@@ -160,7 +170,7 @@ impl State {
         if !self.healed && self.dice.chance(odds.stop) {
             self.after(0, Event::Fault(Some(Moment::Sent(at.client))));
         }
-        if !self.healed && matches!(*ask, Ask::Raise(..)) && self.dice.chance(odds.evict) {
+        if dawdles {
             self.after(0, Event::Fault(Some(Moment::Raising(at.node, ask))));
         }
         let stall = self.plan.stall();
@@ -180,18 +190,26 @@ impl State {
         let Some(place) = link.waiting.iter().position(|pending| pending.id == id) else { return };
         let Some(pending) = link.waiting.remove(place) else { return };
         (link.heard, link.useful) = (true, true);
+        self.note_late(&pending);
         let server = &self.servers[at.node];
         let with = Context {
             asked: mutants::asked(self, at.client, &pending),
             rho: mutants::rho(self),
             label: &server.label,
         };
+        let verify = matches!(reply, Reply::Unproven);
+        let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
         let told = pending.to.told(&pending.ask, reply, with);
         self.tell(at, &pending.ask, told);
+        self.spring_ambush(at, &pending.ask, granted, true);
+        if verify {
+            self.see(Sometimes::UnprovenScript);
+            self.broken(at);
+        }
     }
 
     /// The client learns that there is no answer.
-    fn silence(&mut self, at: LinkId, pending: Pending, maybe: bool) {
+    pub(super) fn silence(&mut self, at: LinkId, pending: Pending, maybe: bool) {
         if let Ask::Release(term) = &*pending.ask {
             let now = self.processes[at.client].clock.running();
             let debt = Debt { term: term.clone(), until: now + term.ttl };
@@ -208,7 +226,7 @@ impl State {
         self.tell(at, &pending.ask, told);
     }
 
-    fn tell(&mut self, at: LinkId, ask: &Ask, told: Told) {
+    pub(super) fn tell(&mut self, at: LinkId, ask: &Ask, told: Told) {
         for told in mutants::bend(self, at, ask, told) {
             self.ledger.told(at.node, ask, &told, self.now);
             self.note_ask("told", at, ask);
@@ -216,49 +234,6 @@ impl State {
         }
         let attempts = ask.terms().iter().filter_map(|term| self.ledger.of(term)).collect();
         self.out.push(Delivery::Check { node: at.node, attempts });
-    }
-
-    fn dial(&mut self, at: LinkId) {
-        self.link(at).phase = Phase::Dialing;
-        let connection = self.link(at).connection;
-        // A handshake and a greeting.
-        let delay = 2 * self.latency(at);
-        self.after(delay, Event::Dialed(at, connection, false));
-    }
-
-    pub(super) fn dialed(&mut self, at: LinkId, connection: u64, last: bool) {
-        if self.link(at).connection != connection {
-            return;
-        }
-        let cut = self.is_cut(at.client, at.node);
-        let server = &self.servers[at.node];
-        let (up, run) = (server.answers() && !cut, server.run.number);
-        if !up && !last && !server.run.down {
-            // Nobody says no: the dialer waits as long as it may.
-            let patience = self.plan.connect_timeout;
-            self.after(patience, Event::Dialed(at, connection, true));
-            return;
-        }
-        let link = self.link(at);
-        let queued = std::mem::take(&mut link.waiting);
-        if up {
-            (link.phase, link.run, link.useful) = (Phase::Up, run, false);
-            (link.watched, link.heard) = (false, true);
-            self.pay_debts(at);
-            for pending in queued {
-                self.send(at, pending);
-            }
-        } else {
-            link.phase = Phase::Down;
-            link.backoff = (link.backoff * 2).clamp(FIRST_BACKOFF, SECOND);
-            let backoff = link.backoff;
-            let wait = self.dice.within(backoff / 2, backoff);
-            self.after(wait, Event::Dialed(at, connection, false));
-            for pending in queued {
-                self.see(Sometimes::NeverSent);
-                self.silence(at, pending, false);
-            }
-        }
     }
 
     /// Requests are out: has anything been heard since the last look?
@@ -286,33 +261,7 @@ impl State {
         self.after(stall, Event::Stall(at, connection));
     }
 
-    pub(super) fn broken_from_outside(&mut self, at: LinkId, connection: u64) {
-        if self.link(at).connection == connection && self.link(at).phase == Phase::Up {
-            self.broken(at);
-        }
-    }
-
-    /// What was sent and not answered may have happened.
-    fn broken(&mut self, at: LinkId) {
-        self.note("connection broke", Who::both(at.client, at.node), at.lane as u64);
-        let link = self.link(at);
-        link.connection += 1;
-        let out = std::mem::take(&mut link.waiting);
-        if link.useful {
-            link.backoff = 0;
-            self.dial(at);
-        } else {
-            link.phase = Phase::Down;
-            link.backoff = (link.backoff * 2).clamp(FIRST_BACKOFF, SECOND);
-            let (backoff, connection) = (link.backoff, link.connection);
-            self.after(backoff, Event::Dialed(at, connection, false));
-        }
-        for pending in out {
-            self.silence(at, pending, true);
-        }
-    }
-
-    fn pay_debts(&mut self, at: LinkId) {
+    pub(super) fn pay_debts(&mut self, at: LinkId) {
         let process = &mut self.processes[at.client];
         let now = process.clock.running();
         let debts = std::mem::take(&mut process.debts[at.node]);
@@ -359,32 +308,6 @@ impl State {
         let run = self.servers[arrival.link.node].run.number;
         let link = self.link(arrival.link);
         (link.connection == arrival.connection, link.run == run)
-    }
-
-    /// Connections to a former life of a node are found out, as keepalive would.
-    pub(super) fn drop_stale(&mut self, client: usize) {
-        for node in 0..self.plan.nodes {
-            let run = self.servers[node].run.number;
-            for lane in LANES {
-                let at = LinkId { client, node, lane };
-                let link = self.link(at);
-                if link.phase == Phase::Up && link.run != run {
-                    let connection = link.connection;
-                    self.after(MS, Event::Broken(at, connection));
-                }
-            }
-        }
-    }
-
-    /// What the process had on its connections when it was killed.
-    pub(super) fn hang_up(&mut self, client: usize) {
-        for links in &mut self.processes[client].links {
-            for link in links {
-                link.connection += 1;
-                let waiting = std::mem::take(&mut link.waiting);
-                self.out.push(Delivery::Drop(Box::new(waiting)));
-            }
-        }
     }
 
     pub(super) fn connection(&mut self, at: LinkId) -> u64 {

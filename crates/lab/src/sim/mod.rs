@@ -12,18 +12,22 @@
 //! Not modelled: a client's timers go on while it is stopped (what they set off waits until it goes
 //! on), threads (all tasks of a client share one), and bytes (TLS, RESP, half-written requests).
 
+mod ambush;
 mod arrive;
 mod ask;
+mod dial;
 mod dice;
 mod distance;
 mod faults;
 pub mod invariants;
 mod ledger;
 mod link;
+mod memory;
 mod mutants;
 mod nemesis;
 mod node;
 mod note;
+mod page;
 mod plan;
 mod process;
 mod run;

@@ -4,12 +4,15 @@
 
 use std::collections::HashMap;
 
-use quorumlock_core::{Answer, Denial, Fence, Instant, Nonce, ReplyTo, Silence, Vote, quorum_of};
+use quorumlock_core::{
+    Answer, Denial, Fence, Instant, NodeReport, Nonce, ReplyTo, Silence, Vote, quorum_of,
+};
 use quorumlock_watchdog::expiry;
 
 use super::ask::{Ask, Told};
 use super::invariants::Invariant;
 use super::link::{LinkId, Pending};
+use super::time::micros;
 use super::world::State;
 
 /// A planted bug.
@@ -31,11 +34,17 @@ pub enum Bug {
     QuorumOfReachable,
     SilenceIsLoss,
     ClockStopsInSuspend,
+    UptimeWitness,
+    RenewsUnproven,
+    RecreatesUnproven,
+    NoBarrier,
+    BoundWhenSent,
+    RecordAtConnect,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::RaiseNotHeld,
         Self::CountsNotHeld,
         Self::MedianToken,
@@ -51,18 +60,53 @@ impl Bug {
         Self::QuorumOfReachable,
         Self::SilenceIsLoss,
         Self::ClockStopsInSuspend,
+        Self::UptimeWitness,
+        Self::RenewsUnproven,
+        Self::RecreatesUnproven,
+        Self::NoBarrier,
+        Self::BoundWhenSent,
+        Self::RecordAtConnect,
     ];
 
     /// By what it must be caught: anything else would be luck.
     pub fn caught_by(self) -> &'static [Invariant] {
         match self {
-            Self::RaiseNotHeld | Self::CountsNotHeld | Self::MedianToken => {
-                &[Invariant::Tokens, Invariant::Register]
-            }
+            Self::RaiseNotHeld
+            | Self::CountsNotHeld
+            | Self::MedianToken
+            | Self::NoBarrier
+            | Self::BoundWhenSent => &[Invariant::Tokens, Invariant::Register],
             Self::ReleasesOnlyGranted | Self::RenewalRecreates => &[Invariant::Leak],
             Self::NoLookAfterSubscribe => &[Invariant::Wake],
             Self::SilenceIsLoss => &[Invariant::ForAReason],
             _ => &[Invariant::Lemma, Invariant::Exclusion],
+        }
+    }
+
+    /// The first seed in which it shows (docs/SIMULATION.md).
+    pub fn first_seed(self) -> u64 {
+        match self {
+            Self::RaiseNotHeld => 80,
+            Self::CountsNotHeld => 5,
+            Self::MedianToken => 0,
+            Self::OwnerNotNonce => 0,
+            Self::ReleasesAnybodys => 0,
+            Self::RenewsAnybodys => 0,
+            Self::RenewalRecreates => 5,
+            Self::StartAfterReply => 42,
+            Self::NoDriftAllowance => 0,
+            Self::ReleasesOnlyGranted => 43,
+            Self::NoLookAfterSubscribe => 52,
+            Self::SilenceIsGrant => 0,
+            Self::QuorumOfReachable => 0,
+            Self::SilenceIsLoss => 0,
+            Self::ClockStopsInSuspend => 2,
+            Self::UptimeWitness => 0,
+            Self::RenewsUnproven => 73,
+            Self::RecreatesUnproven => 73,
+            Self::NoBarrier => 689,
+            Self::BoundWhenSent => 3867,
+            Self::RecordAtConnect => 0,
         }
     }
 
@@ -84,6 +128,14 @@ impl Bug {
             Self::QuorumOfReachable => "the quorum is that of the reachable nodes",
             Self::SilenceIsLoss => "an unanswered renewal counts as lost",
             Self::ClockStopsInSuspend => "the lease clock stops while the process does",
+            Self::UptimeWitness => "a node that forgot is admitted by its uptime",
+            Self::RenewsUnproven => {
+                "a node that forgot grants without counting, but renewals count"
+            }
+            Self::RecreatesUnproven => "a lease that is re-created on a node that forgot counts",
+            Self::NoBarrier => "a repair reads the counters without a barrier",
+            Self::BoundWhenSent => "a request is bound to the stamp of when it is sent",
+            Self::RecordAtConnect => "the record is checked at connect, not in the scripts",
         }
     }
 }
@@ -119,11 +171,44 @@ pub(super) fn rho(state: &State) -> f64 {
     if state.bug == Some(Bug::NoDriftAllowance) { 0.0 } else { state.plan.rho }
 }
 
+/// A client connects to a node that is not proven.
+pub(super) fn trusts_uptime(state: &mut State, node: usize) {
+    if state.bug != Some(Bug::UptimeWitness) {
+        return;
+    }
+    let (now, longest) = (state.now, state.plan.quarantine());
+    let server = &state.servers[node];
+    let old = micros(server.sheet(now).uptime) > longest;
+    let Some(charter) = server.charter.clone().filter(|_| old && !server.admitted()) else {
+        return;
+    };
+    let stamp = state.fresh_stamp();
+    let server = &mut state.servers[node];
+    let life = server.life.id();
+    server.store.provision((&stamp, true), &charter, &life, now);
+}
+
+/// Whether this is asked of a node that is not proven.
+pub(super) fn asks_unproven(bug: Option<Bug>, ask: &Ask) -> bool {
+    match bug {
+        Some(Bug::RenewsUnproven) => matches!(ask, Ask::Acquire(..) | Ask::Renew(_)),
+        Some(Bug::RecreatesUnproven) => matches!(ask, Ask::Recreate(..)),
+        _ => false,
+    }
+}
+
 /// What the client's code makes of an answer.
 pub(super) fn bend(state: &mut State, at: LinkId, ask: &Ask, told: Told) -> Vec<Told> {
     let Some(bug) = state.bug else { return vec![told] };
     match (bug, told) {
         (Bug::MedianToken, Told::Vote(to, Answer::Yes(vote))) => median(state, ask, to, vote),
+        // A grant of a node that forgot does not count; where the renewals do is the bug.
+        (Bug::RenewsUnproven, Told::Vote(to, Answer::Yes(_)))
+            if state.link(at).unproven().is_some() =>
+        {
+            let report = NodeReport::new("node", "is not proven");
+            vec![Told::Vote(to, Answer::No(Denial::NotAdmitted(report)))]
+        }
         (Bug::SilenceIsGrant | Bug::QuorumOfReachable, told) if is_silent(bug, &told) => {
             vec![granted(state, at, ask, told)]
         }

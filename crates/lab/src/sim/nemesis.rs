@@ -10,7 +10,6 @@ use super::link::LinkId;
 use super::mutants::Bug;
 use super::process::{LANES, Process};
 use super::sometimes::Sometimes;
-use super::store::Store;
 use super::time::{MS, Micros, SECOND};
 use super::trace::Who;
 use super::world::{Delivery, Event, State};
@@ -41,6 +40,7 @@ pub(super) enum Ending {
 impl State {
     /// Starts the clients and the faults.
     pub(super) fn begin(&mut self) {
+        self.provision();
         for slot in 0..self.plan.clients {
             self.busy += self.plan.hands;
             self.spawn(slot);
@@ -71,18 +71,21 @@ impl State {
             Fault::ClientPause | Fault::ClientKill | Fault::ClientFreeze => {
                 self.break_client(fault, lasts)
             }
-            Fault::CrashKeepingData | Fault::CrashLosingTail | Fault::CrashLosingAll => {
-                self.crash(fault, node, lasts)
+            _ if fault == Fault::CrashKeepingData || Fault::FORGETFUL.contains(&fault) => {
+                self.forget(fault, node, lasts)
             }
-            Fault::StalePromotion | Fault::Flush | Fault::EvictLock | Fault::EvictCounter => {
-                self.forget(fault, node)
-            }
+            Fault::EvictLock | Fault::EvictCounter => self.evict(fault, node),
             Fault::ForceUnlock => self.force_unlock(),
             _ => self.break_clock(fault, node, lasts),
         };
         if happened {
-            self.broken.extend(fault.breaks().iter().copied());
+            self.breaks(fault);
         }
+    }
+
+    pub(super) fn breaks(&mut self, fault: Fault) {
+        let strict = self.plan.charter.is_some();
+        self.broken.extend(fault.breaks(strict).iter().copied());
     }
 
     fn fault_at(&mut self, moment: &Moment) {
@@ -98,7 +101,7 @@ impl State {
                 for term in ask.terms() {
                     self.note(super::faults::fault_name(Fault::EvictLock), Who::node(*node), 0);
                     if self.servers[*node].store.drop_lock(&term.name) {
-                        self.broken.extend(Fault::EvictLock.breaks().iter().copied());
+                        self.breaks(Fault::EvictLock);
                     }
                 }
             }
@@ -107,7 +110,7 @@ impl State {
 
     pub(super) fn end(&mut self, ending: Ending) {
         match ending {
-            Ending::Restart(node) => self.servers[node].run.down = false,
+            Ending::Restart(node) => self.restart(node),
             Ending::GoOn(node) => self.go_on(node),
             Ending::Thaw(node) => self.servers[node].clock.freeze(self.now, false),
             Ending::Slew(node) => {
@@ -179,7 +182,7 @@ impl State {
         true
     }
 
-    fn break_link(&mut self, link: LinkId) {
+    pub(super) fn break_link(&mut self, link: LinkId) {
         let connection = self.connection(link);
         let delay = self.latency(link);
         self.after(delay, Event::Broken(link, connection));
@@ -199,7 +202,7 @@ impl State {
         true
     }
 
-    fn stop(&mut self, client: usize, lasts: Micros, fault: Fault) {
+    pub(super) fn stop(&mut self, client: usize, lasts: Micros, fault: Fault) {
         let process = &mut self.processes[client];
         process.stopped = true;
         process.clock.stop();
@@ -260,72 +263,6 @@ impl State {
         self.after(wait, Event::End(Ending::Spawn(slot)));
     }
 
-    fn crash(&mut self, fault: Fault, node: usize, lasts: Micros) -> bool {
-        let time = self.servers[node].clock.micros(self.now);
-        if self.servers[node].run.down {
-            return false;
-        }
-        if self.servers[node].store.all_held(time).next().is_some() {
-            self.see(Sometimes::CrashedHolding);
-        }
-        self.go_on_silently(node);
-        let run = &mut self.servers[node].run;
-        (run.number, run.down) = (run.number + 1, true);
-        self.after(lasts, Event::End(Ending::Restart(node)));
-        for client in 0..self.processes.len() {
-            if self.processes[client].dead {
-                continue;
-            }
-            self.deafen(client, node);
-            for lane in LANES {
-                // The kernel says so, or nobody does (power loss).
-                if self.dice.chance(0.7) {
-                    self.break_link(LinkId { client, node, lane });
-                }
-            }
-        }
-        self.lose(fault, node)
-    }
-
-    fn forget(&mut self, fault: Fault, node: usize) -> bool {
-        let names: Vec<_> = self.bench.names().cloned().collect();
-        let Some(name) = (!names.is_empty()).then(|| self.dice.pick(&names).clone()) else {
-            return false;
-        };
-        match fault {
-            Fault::EvictLock => self.servers[node].store.drop_lock(&name),
-            Fault::EvictCounter => self.servers[node].store.drop_counter(&name),
-            _ => self.lose(fault, node),
-        }
-    }
-
-    fn lose(&mut self, fault: Fault, node: usize) -> bool {
-        let since = self.now.saturating_sub(self.dice.spread(MS, 2 * SECOND));
-        let store = &mut self.servers[node].store;
-        match fault {
-            Fault::CrashLosingTail | Fault::StalePromotion => store.lose_tail(since),
-            Fault::CrashLosingAll | Fault::Flush => {
-                *store = Store::default();
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn force_unlock(&mut self) -> bool {
-        let names: Vec<_> = self.bench.names().cloned().collect();
-        for name in &names {
-            for node in 0..self.plan.nodes {
-                let server = &mut self.servers[node];
-                let time = server.clock.micros(self.now);
-                if server.store.force_release(name, time) {
-                    self.publish(node, name);
-                }
-            }
-        }
-        !names.is_empty()
-    }
-
     fn break_clock(&mut self, fault: Fault, node: usize, lasts: Micros) -> bool {
         let now = self.now;
         let left = self.servers[node].back;
@@ -374,7 +311,7 @@ impl State {
     }
 
     /// What had come meanwhile is given back: a crash loses it.
-    fn go_on_silently(&mut self, node: usize) -> Vec<super::world::Arrival> {
+    pub(super) fn go_on_silently(&mut self, node: usize) -> Vec<super::world::Arrival> {
         let run = &mut self.servers[node].run;
         run.stopped = false;
         std::mem::take(&mut run.backlog)

@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
+use quorumlock_core::admission::{Sheet, Voter};
 use quorumlock_core::{
-    Answer, Collect, Counter, Fence, Freed, Holder, Instant, Lane, Listening, Name, Node, ReplyTo,
-    Stamp, Term, Vote,
+    Answer, Asked, Collect, Counter, Fence, Freed, Holder, Instant, Lane, Listening, Name, Node,
+    NodeReport, ReplyTo, Slot, Stamp, Term, Vote,
 };
 
-use super::ask::{Ask, To};
+use super::ask::{Ask, Filed, Office, To};
 use super::link::LinkId;
+use super::store::Store;
 use super::world::{Event, World};
 
 /// A simulated node, as one client sees it: the same trait as the real one.
@@ -24,6 +26,24 @@ impl SimNode {
         Self { world, client, node, label }
     }
 
+    /// Deletes a lock by hand, as an operator would; whether it was there.
+    pub fn delete(&self, name: &Name) -> bool {
+        self.world.with(|state| state.servers[self.node].store.drop_lock(name))
+    }
+
+    /// Deletes everything by hand: the server goes on as it is.
+    pub fn flush(&self) {
+        self.world.with(|state| state.servers[self.node].store = Store::default());
+    }
+
+    /// The fencing counter of a name.
+    pub fn counter(&self, name: &Name) -> Option<u64> {
+        self.world.with(|state| {
+            let server = &state.servers[self.node];
+            server.store.counter(name, server.clock.micros(state.now))
+        })
+    }
+
     fn post(&self, lane: Lane, ask: Ask, to: To) {
         let link = LinkId { client: self.client, node: self.node, lane };
         self.world.with(|state| state.post(link, ask, to));
@@ -36,19 +56,20 @@ impl Node for SimNode {
     }
 
     fn stamp(&self) -> Stamp {
-        Stamp::NONE
+        self.world.with(|state| state.known_stamp(self.client, self.node))
     }
 
-    fn acquire(&self, term: &Term, counter: Counter, _: Stamp, to: ReplyTo<Answer<Vote>>) {
-        self.post(Lane::Work, Ask::Acquire(term.clone(), counter), To::Vote(to));
+    fn acquire(&self, term: &Term, counter: Counter, stamp: Stamp, to: ReplyTo<Answer<Vote>>) {
+        self.post(Lane::Work, Ask::Acquire(term.clone(), counter, stamp), To::Vote(to));
     }
 
-    fn raise(&self, term: &Term, fence: Fence, _: Stamp, to: ReplyTo<Answer<()>>) {
-        self.post(Lane::Work, Ask::Raise(term.clone(), fence), To::Done(to));
+    fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>) {
+        self.post(Lane::Work, Ask::Raise(term.clone(), fence, stamp), To::Done(to));
     }
 
-    /// Only with admission, which is not simulated yet.
-    fn recreate(&self, _: &Term, _: Fence, _: Lane, _: ReplyTo<Answer<Instant>>) {}
+    fn recreate(&self, term: &Term, fence: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>) {
+        self.post(lane, Ask::Recreate(term.clone(), fence), To::One(to));
+    }
 
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>) {
         self.post(lane, Ask::Renew(terms.to_vec()), To::Until(to));
@@ -84,6 +105,68 @@ impl Node for SimNode {
             id
         });
         Box::new(Hearing { world: self.world.clone(), client, node, name: name.clone(), id })
+    }
+}
+
+impl SimNode {
+    fn office(&self, office: Office) -> Asked<Result<Filed, NodeReport>> {
+        let (slot, to) = Slot::new();
+        self.post(Lane::Keep, Ask::Office(office), To::Filed(to));
+        let label = self.label.clone();
+        Box::pin(async move {
+            match slot.await {
+                Answer::Yes(filed) => Ok(filed),
+                Answer::No(denial) => Err(NodeReport::new(label, format!("{denial:?}"))),
+                Answer::Silent(silence) => Err(silence.report().clone()),
+            }
+        })
+    }
+
+    fn number(&self, office: Office) -> Asked<Result<u64, NodeReport>> {
+        let told = self.office(office);
+        Box::pin(async move {
+            told.await.map(|filed| match filed {
+                Filed::Number(number) => number,
+                Filed::Sheet(_) => 0,
+            })
+        })
+    }
+}
+
+impl Voter for SimNode {
+    fn proven(&self) -> bool {
+        self.world.with(|state| state.known_proven(self.client, self.node))
+    }
+
+    fn examine(&self) -> Asked<Result<Sheet, NodeReport>> {
+        let told = self.office(Office::Examine);
+        let label = self.label.clone();
+        Box::pin(async move {
+            match told.await? {
+                Filed::Sheet(sheet) => Ok(*sheet),
+                Filed::Number(_) => Err(NodeReport::new(label, "gave an unreadable sheet")),
+            }
+        })
+    }
+
+    fn mark(&self, id: &str) -> Asked<Result<(), NodeReport>> {
+        let told = self.number(Office::Mark(id.to_owned()));
+        Box::pin(async move { told.await.map(|_| ()) })
+    }
+
+    fn barrier(&self, stamp: &str) -> Asked<Result<u64, NodeReport>> {
+        self.number(Office::Barrier(stamp.to_owned()))
+    }
+
+    fn admit(&self, mark: &str, stamp: &str, floor: u64) -> Asked<Result<bool, NodeReport>> {
+        let (mark, stamp) = (mark.to_owned(), stamp.to_owned());
+        let told = self.number(Office::Admit { mark, stamp, floor });
+        Box::pin(async move { told.await.map(|done| done == 1) })
+    }
+
+    fn provision(&self, stamp: &str, replace: bool) -> Asked<Result<bool, NodeReport>> {
+        let told = self.number(Office::Provision { stamp: stamp.to_owned(), replace });
+        Box::pin(async move { told.await.map(|done| done == 1) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is noted of the requests that clients send.
 
-use super::ask::Ask;
-use super::link::LinkId;
+use super::ask::{Ask, Office};
+use super::link::{LinkId, Pending};
 use super::sometimes::Sometimes;
 use super::trace::Who;
 use super::world::State;
@@ -28,6 +28,20 @@ impl State {
     }
 }
 
+impl State {
+    /// A single node's lessor listens no longer than the answer timeout.
+    pub(super) fn note_late(&mut self, pending: &Pending) {
+        let late = self.now > pending.sent + self.plan.answer_timeout;
+        if late && let Ask::Renew(terms) = &*pending.ask {
+            for term in terms {
+                if let Some(number) = self.ledger.of(term) {
+                    self.ledger.attempts[number].late_at = self.now;
+                }
+            }
+        }
+    }
+}
+
 fn verb_number(ask: &Ask) -> u64 {
     match ask {
         Ask::Acquire(..) => 1,
@@ -36,5 +50,11 @@ fn verb_number(ask: &Ask) -> u64 {
         Ask::Release(_) => 4,
         Ask::Inspect(_) => 5,
         Ask::ForceRelease(_) => 6,
+        Ask::Recreate(..) => 7,
+        Ask::Office(Office::Examine) => 8,
+        Ask::Office(Office::Mark(_)) => 9,
+        Ask::Office(Office::Barrier(_)) => 10,
+        Ask::Office(Office::Admit { .. }) => 11,
+        Ask::Office(Office::Provision { .. }) => 12,
     }
 }

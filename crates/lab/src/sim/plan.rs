@@ -1,4 +1,5 @@
-use quorumlock_core::{Settings, Wire};
+use quorumlock_core::admission::Charter;
+use quorumlock_core::{Clock, Settings, Wire};
 
 use super::dice::Dice;
 use super::faults::Fault;
@@ -33,6 +34,20 @@ pub(super) struct Plan {
     pub(super) think: Micros,
     /// What the nodes' clocks show when the world begins.
     pub(super) epoch: Micros,
+    /// With admission: what all clients agree on.
+    pub(super) charter: Option<Charter>,
+    /// With admission: nobody has vouched for the nodes.
+    pub(super) blank: bool,
+    /// How long the nodes have been up when the world begins, by their own clocks.
+    pub(super) up_for: Micros,
+    /// With admission: how long after a node forgot until the next one may.
+    pub(super) mends: Micros,
+    /// By how much the clients' clocks differ: seeds of counters are read from them.
+    pub(super) skew: Micros,
+    /// Holders are ambushed in mid-round.
+    pub(super) siege: bool,
+    /// After which the names are new ones.
+    pub(super) renames: Micros,
     /// Nothing takes time.
     pub(super) instant: bool,
 }
@@ -57,12 +72,14 @@ impl Plan {
         let mut dice = Dice::new(seed, 0);
         let dice = &mut dice;
         let nodes = *dice.pick(&[1, 3, 3, 3, 5, 5, 7]);
+        let strict = nodes > 1 && dice.chance(0.5);
         let clients = dice.spread(2, 9).min(8) as usize;
-        let lease = dice.spread(200 * MS, 6 * SECOND);
+        // With admission a quarantine, of two leases, must fit in several times.
+        let lease = dice.spread(200 * MS, if strict { 2 * SECOND } else { 6 * SECOND });
         let answer_timeout = dice.spread(25 * MS, (lease / 2).min(500 * MS));
-        let faults = swarm(dice);
+        let faults = swarm(strict, dice);
         let odds = Odds::of(&faults, dice);
-        Self {
+        let mut plan = Self {
             seed,
             nodes,
             clients,
@@ -85,13 +102,67 @@ impl Plan {
             clock_back: dice.spread(10 * MS, 3 * SECOND),
             think: dice.spread(100 * MS, 8 * SECOND),
             epoch: DAY,
+            charter: None,
+            blank: dice.chance(0.1),
+            up_for: *dice.pick(&[0, 3_600 * SECOND]),
+            mends: lease * *dice.pick(&[0, 3, 6]),
+            skew: *dice.pick(&[0, 1_800 * SECOND]),
+            siege: false,
+            renames: 0,
             instant: false,
+        };
+        if strict {
+            if dice.chance(0.12) {
+                plan.besiege(dice);
+            }
+            plan.charter = Some(plan.agreed());
+        } else if plan.faults.contains(&Fault::EvictLock) && dice.chance(0.5) {
+            plan.crowd(dice);
+        }
+        plan
+    }
+
+    /// Rounds that take longer than a lease, of holders whose clock stands: what tokens must
+    /// survive without any help of time.
+    fn besiege(&mut self, dice: &mut Dice) {
+        self.siege = true;
+        self.lease = dice.spread(200 * MS, 500 * MS);
+        self.answer_timeout = dice.within(4, 8) * SECOND;
+        self.clients = dice.within(3, 5) as usize;
+        (self.hands, self.names, self.renames) = (1, 1, 8 * SECOND);
+        (self.think, self.skew) = (dice.spread(50 * MS, 500 * MS), dice.spread(5, 20) * SECOND);
+        (self.heals, self.blank) = (dice.within(40, 60) * SECOND, false);
+        // Nothing else is to stand in the way.
+        self.faults.retain(|fault| [Fault::ClockBack, Fault::ClockSlew].contains(fault));
+        self.odds = Odds { delay: self.odds.delay, reorder: self.odds.reorder, ..Odds::default() };
+    }
+
+    /// Many want one name all the time: somebody is there at the moment that matters.
+    fn crowd(&mut self, dice: &mut Dice) {
+        (self.clients, self.hands, self.names) = (dice.within(4, 8) as usize, 1, 1);
+        self.think = dice.spread(20 * MS, 400 * MS);
+        self.answer_timeout = self.answer_timeout.max(100 * MS).min(self.lease / 2);
+    }
+
+    fn agreed(&self) -> Charter {
+        Charter {
+            prefix: "quorumlock".into(),
+            cluster: "sim".into(),
+            epoch: 1,
+            nodes: self.nodes,
+            longest: self.settings().max_lease,
         }
     }
 
     /// A world in which nothing goes wrong and nothing takes time.
-    pub(super) fn calm(nodes: usize, wire: Wire) -> Self {
+    pub(super) fn calm(nodes: usize, wire: Wire, charter: Option<&Charter>) -> Self {
         Self {
+            charter: charter.cloned(),
+            blank: true,
+            // As real nodes, with which they are compared.
+            epoch: Clock::system().wall_micros(),
+            skew: 0,
+            siege: false,
             nodes,
             wire,
             rho: 0.01,
@@ -141,6 +212,13 @@ impl Plan {
             + 2 * self.stall()
             + self.connect_timeout
             + 3 * SECOND
+            + self.charter.as_ref().map_or(0, |_| 2 * leases + 3 * SECOND)
+    }
+
+    /// L, and what clocks may differ by: for so long a node that forgot counts for nothing.
+    pub(super) fn quarantine(&self) -> Micros {
+        let longest = micros(self.settings().max_lease);
+        (longest as f64 * (1.0 + 2.0 * self.rho)) as Micros + 10 * MS
     }
 }
 
@@ -164,8 +242,12 @@ impl Odds {
 }
 
 /// Each kind is on with even odds: a seed with few kinds sees deeper than one with all of them.
-fn swarm(dice: &mut Dice) -> Vec<Fault> {
+fn swarm(strict: bool, dice: &mut Dice) -> Vec<Fault> {
     let mut faults: Vec<_> = Fault::SOUND.into_iter().filter(|_| dice.chance(0.5)).collect();
+    if strict {
+        // Nodes that forget are what admission is for.
+        faults.extend(Fault::FORGETFUL.into_iter().filter(|_| dice.chance(0.4)));
+    }
     // Some seeds break assumptions as well, to show that the lab would see it; some only those
     // that the fencing tokens do not need, as hard as they can.
     if dice.chance(0.15) {

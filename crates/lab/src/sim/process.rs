@@ -1,13 +1,15 @@
 //! A client process: the real locker, its connections, and how it is stopped and killed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use quorumlock_core::{
-    Chance, Collect, Instant, Lane, Lessor, Locker, Name, Single, World as Given,
+    Chance, Clock, Collect, ConfigError, Instant, Lane, Lessor, Locker, Name, Single,
+    World as Given,
 };
 use quorumlock_quorum::Quorum;
 
@@ -15,6 +17,7 @@ use super::ask::{Ask, To};
 use super::dice::Dice;
 use super::link::{Debt, Link, LinkId};
 use super::node::SimNode;
+use super::plan::Plan;
 use super::time::{ClientClock, Micros};
 use super::work;
 use super::world::{Event, State, World};
@@ -39,6 +42,8 @@ pub(super) struct Process {
     next_ear: u64,
     /// Since the last attempt of a waiter: a message came, a subscription began.
     pub(super) told: (bool, bool),
+    /// Admitted nodes that gave it their largest counter since it last looked at all of them.
+    pub(super) helpers: BTreeSet<usize>,
 }
 
 /// Somebody who waits for a name.
@@ -52,9 +57,10 @@ impl Process {
     pub(super) fn new(state: &mut State, slot: usize) -> Self {
         let nodes = state.plan.nodes;
         let drift = state.plan.client_drift(&mut state.dice);
+        let ahead = state.dice.within(0, state.plan.skew);
         Self {
             slot,
-            clock: ClientClock::new(state.start, drift),
+            clock: ClientClock::new(state.start, drift, ahead),
             gate: Arc::default(),
             dead: false,
             stopped: false,
@@ -66,6 +72,7 @@ impl Process {
             ears: (0..nodes).map(|_| BTreeMap::new()).collect(),
             next_ear: 0,
             told: (false, false),
+            helpers: BTreeSet::new(),
         }
     }
 
@@ -117,18 +124,12 @@ pub(super) fn start(world: &World, client: usize) {
     let within = settings.answer_timeout;
     let dice = Mutex::new(Dice::new(plan.seed, 1_000 + client as u64));
     let chance = Chance::given(move || dice.lock().unwrap_or_else(PoisonError::into_inner).next());
-    let single = nodes.len() == 1 && plan.seed % 2 == 0;
-    let lessor: Arc<dyn Lessor> = match single {
-        true => {
-            let node = SimNode::new(world.clone(), client, 0);
-            Arc::new(Single::new(node, clock.clock(), within))
-        }
-        false => match Quorum::new(nodes, clock.clock(), within) {
-            Ok(quorum) => Arc::new(quorum),
-            Err(error) => return world.with(|state| state.unexpected(client, &error)),
-        },
+    let given =
+        Given { clock: clock.clock(), chance: chance.clone(), keeper_on_this_runtime: true };
+    let lessor = match lessor(&plan, nodes, (clock.clock(), chance), within) {
+        Ok(lessor) => lessor,
+        Err(error) => return world.with(|state| state.unexpected(client, &error)),
     };
-    let given = Given { clock: clock.clock(), chance, keeper_on_this_runtime: true };
     match Locker::over(lessor, settings, given) {
         Ok(locker) => {
             for hand in 0..plan.hands {
@@ -138,6 +139,24 @@ pub(super) fn start(world: &World, client: usize) {
         }
         Err(error) => world.with(|state| state.unexpected(client, &error)),
     }
+}
+
+fn lessor(
+    plan: &Plan,
+    mut nodes: Vec<SimNode>,
+    (clock, chance): (Clock, Chance),
+    within: Duration,
+) -> Result<Arc<dyn Lessor>, ConfigError> {
+    if nodes.len() == 1
+        && plan.seed % 2 == 0
+        && let Some(node) = nodes.pop()
+    {
+        return Ok(Arc::new(Single::new(node, clock, within)));
+    }
+    Ok(match plan.charter.clone() {
+        Some(charter) => Arc::new(Quorum::strict(nodes, clock, chance, within, plan.rho, charter)?),
+        None => Arc::new(Quorum::new(nodes, clock, within)?),
+    })
 }
 
 /// Stops and ends the tasks that go through it.

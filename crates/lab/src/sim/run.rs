@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use quorumlock_core::admission::Charter;
 use quorumlock_core::{Clock, Wire};
 
 use super::faults::Assumption;
@@ -85,11 +86,11 @@ async fn live(world: &World) {
     world.with(leak::check_all);
 }
 
-/// Simulated nodes in a world where nothing goes wrong, on the caller's runtime and its clock: to
+/// Simulated nodes, blank where there is a charter, in a world where nothing goes wrong, on the caller's runtime and its clock: to
 /// be held against real ones. As one client sees them, and that client's lease clock.
 #[must_use]
-pub fn nodes(count: usize, wire: Wire) -> (Vec<SimNode>, Clock) {
-    let world = World::new(Plan::calm(count, wire), None, 0);
+pub fn nodes(count: usize, wire: Wire, charter: Option<&Charter>) -> (Vec<SimNode>, Clock) {
+    let world = World::new(Plan::calm(count, wire, charter), None, 0);
     let clock = world.with(|state| {
         let process = Process::new(state, 0);
         let clock = process.clock.clock();

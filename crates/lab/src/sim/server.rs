@@ -1,13 +1,16 @@
 use std::collections::BTreeSet;
 
-use quorumlock_core::{Counter, Fence, Freed, Name, Nonce, Term, Wire};
+use std::time::Duration;
 
-use super::ask::{Ask, Reply, millis};
+use quorumlock_core::admission::{Charter, Sheet, Standing, judge};
+use quorumlock_core::{Counter, Fence, Freed, Name, Nonce, Stamp, Term, Wire};
+
+use super::ask::{Ask, Filed, Office, Reply, millis};
 use super::dice::Dice;
 use super::mutants::Bug;
 use super::plan::Plan;
 use super::store::{Field, Store, Take, WrongType};
-use super::time::{Micros, NodeClock};
+use super::time::{Micros, NodeClock, SECOND};
 use super::world::Arrival;
 
 /// One node: its data, its clock, and whether it runs.
@@ -19,6 +22,9 @@ pub(super) struct Server {
     /// By how much its clock may still be put back: what it holds outlives its lease by that.
     pub(super) back: Micros,
     pub(super) run: Run,
+    pub(super) life: Life,
+    /// What all clients agree on, with admission.
+    pub(super) charter: Option<Charter>,
     /// Which clients subscribe to which name's channel.
     pub(super) subscribed: BTreeSet<(Name, usize)>,
     pub(super) keep_ms: u64,
@@ -33,6 +39,20 @@ pub(super) struct Run {
     /// `SIGSTOP`: what comes meanwhile is executed when it goes on.
     pub(super) stopped: bool,
     pub(super) backlog: Vec<Arrival>,
+}
+
+/// What tells one memory from another, and does not outlive the process.
+#[derive(Debug, Default)]
+pub(super) struct Life {
+    number: u64,
+    /// The run id; a stale replica that is promoted has one of its own.
+    run: u64,
+    /// The replication id.
+    history: u64,
+    /// Stamps to which loaded scripts are bound.
+    pub(super) scripts: Vec<Stamp>,
+    /// When the process began, by its own clock.
+    pub(super) born: Micros,
 }
 
 /// What a request did.
@@ -50,6 +70,12 @@ impl Server {
             clock: NodeClock::new(plan.epoch, plan.node_drift(dice)),
             back: plan.clock_back,
             run: Run::default(),
+            life: Life {
+                number: number as u64 + 1,
+                born: plan.epoch - plan.up_for,
+                ..Life::default()
+            },
+            charter: plan.charter.clone(),
             subscribed: BTreeSet::new(),
             keep_ms: millis(plan.settings().fence_ttl),
             bug,
@@ -61,28 +87,45 @@ impl Server {
         !self.run.down && !self.run.stopped
     }
 
-    pub(super) fn execute(&mut self, ask: &Ask, client: usize, wire: Wire, now: Micros) -> Did {
+    pub(super) fn execute(
+        &mut self,
+        ask: &Ask,
+        bound: Stamp,
+        (client, wire): (usize, Wire),
+        now: Micros,
+    ) -> Did {
+        if ask.votes()
+            && let Some(refusal) = self.refuses(ask, bound)
+        {
+            return Did { reply: refusal, freed: None };
+        }
+        self.store.bound = bound != Stamp::NONE;
         let time = self.clock.micros(now);
         for term in ask.terms() {
             self.store.about_to_write(&term.name, now);
         }
         let bug = self.bug;
         let by = |term: &Term| (wire, field(bug, term, client));
+        let keep = self.keep_ms;
         let mut freed = None;
         let reply = match ask {
-            Ask::Acquire(term, counter) => {
-                let take = take(term, by(term), *counter, self.keep_ms);
+            Ask::Acquire(term, counter, _) => {
+                let take = take(term, by(term), *counter, keep);
                 self.acquire(term, &take, time)
             }
-            Ask::Raise(term, token) => {
-                let keep = self.keep_ms;
-                if self.bug == Some(Bug::RaiseNotHeld) {
-                    self.store.raise_counter(&term.name, token.get(), keep, time);
-                    Reply::Raised(true)
-                } else {
-                    let raised = self.store.raise(&term.name, by(term), token.get(), keep, time);
-                    raised.map_or(Reply::WrongType, Reply::Raised)
-                }
+            Ask::Raise(term, token, _) if bug == Some(Bug::RaiseNotHeld) => {
+                self.store.raise_counter(&term.name, token.get(), keep, time);
+                Reply::Raised(true)
+            }
+            Ask::Raise(term, token, _) => {
+                let raised = self.store.raise(&term.name, by(term), token.get(), keep, time);
+                raised.map_or(Reply::WrongType, Reply::Raised)
+            }
+            Ask::Recreate(term, token) => {
+                let mut take = take(term, by(term), NO_TOKEN, keep);
+                take.ttl_ms = self.at_most(take.ttl_ms);
+                let held = self.store.recreate(&term.name, &take, token.get(), time);
+                held.map_or(Reply::WrongType, Reply::Recreated)
             }
             Ask::Renew(terms) => {
                 let held = terms.iter().map(|term| self.renew(term, by(term), time));
@@ -103,8 +146,82 @@ impl Server {
                 freed = held.then(|| name.clone());
                 Reply::Forced(held)
             }
+            Ask::Office(office) => Reply::Filed(self.office(office, now)),
         };
         Did { reply, freed }
+    }
+
+    /// What a voting script that is bound to `stamp` answers before it does anything.
+    fn refuses(&self, ask: &Ask, stamp: Stamp) -> Option<Reply> {
+        let charter = self.charter.as_ref().filter(|_| stamp != Stamp::NONE)?;
+        // The script cache does not outlive the process: NOSCRIPT.
+        let loaded = self.life.scripts.contains(&stamp);
+        let checked = self.bug != Some(Bug::RecordAtConnect);
+        if !loaded || checked && self.stamp() != Some(stamp) {
+            return Some(Reply::Unproven);
+        }
+        let long = |term: &Term| millis(term.ttl) > charter.longest_ms();
+        matches!(ask, Ask::Acquire(term, ..) if long(term)).then_some(Reply::TooLong)
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        self.store.page.as_ref().and_then(|page| Stamp::parse(&page.record.stamp))
+    }
+
+    fn office(&mut self, office: &Office, now: Micros) -> Filed {
+        let Some(charter) = self.charter.clone() else { return Filed::Number(0) };
+        let life = self.life.id();
+        let store = &mut self.store;
+        Filed::Number(match office {
+            Office::Examine => return Filed::Sheet(Box::new(self.sheet(now))),
+            Office::Mark(id) => {
+                store.mark(id, &charter, &life, now);
+                0
+            }
+            Office::Barrier(stamp) => {
+                store.barrier(stamp, &life, self.bug != Some(Bug::NoBarrier), now)
+            }
+            Office::Admit { mark, stamp, floor } => {
+                u64::from(store.admit((mark, stamp, *floor), &life, now))
+            }
+            Office::Provision { stamp, replace } => {
+                u64::from(store.provision((stamp, *replace), &charter, &life, now))
+            }
+        })
+    }
+
+    /// `sheet.lua`.
+    pub(super) fn sheet(&self, now: Micros) -> Sheet {
+        let seconds = |micros: Micros| micros / SECOND;
+        let uptime = seconds(self.clock.micros(now)).saturating_sub(seconds(self.life.born));
+        Sheet {
+            record: self.store.page.as_ref().map(|page| page.record.clone()),
+            life: self.life.id(),
+            role: "master".into(),
+            replicas: 0,
+            policy: "noeviction".into(),
+            uptime: Duration::from_secs(uptime),
+            major: 7,
+        }
+    }
+
+    /// What a client that connects now finds.
+    pub(super) fn standing(&self, now: Micros) -> Option<Standing> {
+        let charter = self.charter.as_ref()?;
+        Some(judge(&self.label, &self.sheet(now), charter))
+    }
+
+    /// Whether it counts, by its record.
+    pub(super) fn admitted(&self) -> bool {
+        self.store.admits(&self.life.id())
+    }
+
+    /// No lease longer than L.
+    fn at_most(&self, ttl_ms: u64) -> u64 {
+        match &self.charter {
+            Some(charter) if self.store.bound => ttl_ms.min(charter.longest_ms()),
+            _ => ttl_ms,
+        }
     }
 
     fn acquire(&mut self, term: &Term, take: &Take, time: Micros) -> Reply {
@@ -117,7 +234,7 @@ impl Server {
     }
 
     fn renew(&mut self, term: &Term, by: (Wire, Field), time: Micros) -> bool {
-        let ttl = millis(term.ttl);
+        let ttl = self.at_most(millis(term.ttl));
         match (self.bug, self.store.held(&term.name, time)) {
             (Some(Bug::RenewalRecreates), None) => {
                 let counter = Counter { tokens: 1, least: Fence::NONE, seed: time };
@@ -146,6 +263,28 @@ impl Server {
         from.take_while(|(waited_for, _)| waited_for == name).count() as u64
     }
 }
+
+impl Life {
+    /// Run id and replication id, as a record keeps them.
+    pub(super) fn id(&self) -> String {
+        let Self { number, run, history, .. } = self;
+        format!("{number:020x}{run:020x}/{number:020x}{history:020x}")
+    }
+
+    /// Another process: its scripts are gone, and it has been up since `born`.
+    pub(super) fn restart(&mut self, born: Micros) {
+        (self.run, self.history) = (self.run + 1, self.history + 1);
+        self.scripts.clear();
+        self.born = born;
+    }
+
+    /// The same process with the data of another: it keeps its run id and its scripts.
+    pub(super) fn resync(&mut self) {
+        self.history += 1;
+    }
+}
+
+const NO_TOKEN: Counter = Counter { tokens: 0, least: Fence::NONE, seed: 0 };
 
 fn take(term: &Term, (wire, by): (Wire, Field), counter: Counter, keep_ms: u64) -> Take {
     Take { wire, by, ttl_ms: millis(term.ttl), holds: term.holds, counter, keep_ms }

@@ -28,11 +28,19 @@ pub enum Sometimes {
     CrashedHolding,
     StaleWriteRefused,
     AnswerAfterStop,
+    ToppedUp,
+    VoidedByQuarantine,
+    Repaired,
+    ColdStart,
+    Provisioned,
+    StaleRequest,
+    UnprovenScript,
+    BegunAgain,
 }
 
 impl Sometimes {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 32] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::PartialRenewal,
@@ -57,6 +65,14 @@ impl Sometimes {
         Self::CrashedHolding,
         Self::StaleWriteRefused,
         Self::AnswerAfterStop,
+        Self::ToppedUp,
+        Self::VoidedByQuarantine,
+        Self::Repaired,
+        Self::ColdStart,
+        Self::Provisioned,
+        Self::StaleRequest,
+        Self::UnprovenScript,
+        Self::BegunAgain,
     ];
 
     /// In words.
@@ -86,13 +102,21 @@ impl Sometimes {
             Self::CrashedHolding => "a node crashed while it held a lock",
             Self::StaleWriteRefused => "the resource refused a stale token",
             Self::AnswerAfterStop => "an answer lay waiting while the client was stopped",
+            Self::ToppedUp => "a node that lacked a lease took its share",
+            Self::VoidedByQuarantine => "a holder was told that a node counts for nothing",
+            Self::Repaired => "a node was admitted with the counters of a majority",
+            Self::ColdStart => "a node was admitted with fewer helpers than a majority",
+            Self::Provisioned => "new nodes were provisioned by their uptime",
+            Self::StaleRequest => "a request was not sent: the node had been verified anew",
+            Self::UnprovenScript => "a script found another stamp than its own, or was gone",
+            Self::BegunAgain => "a round that had become stale was begun again",
         }
     }
 }
 
 /// Which of them have been seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen(u32);
+pub struct Seen(u64);
 
 impl Seen {
     pub(super) fn see(&mut self, what: Sometimes) {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use quorumlock_core::{Counter as Seeded, Name, Nonce, Wire};
 
+use super::page::Page;
 use super::time::{MS, Micros, SECOND};
 
 /// The data of one node.
@@ -13,6 +14,11 @@ use super::time::{MS, Micros, SECOND};
 pub(super) struct Store {
     locks: BTreeMap<Name, Held>,
     counters: BTreeMap<Name, Counter>,
+    pub(super) page: Option<Page>,
+    /// The script under way is bound to a stamp: it knows floor and largest counter.
+    pub(super) bound: bool,
+    /// When the last write was, by the world's time.
+    at: Micros,
     /// What stood there before each write, the newest last: what a crash may lose.
     tail: VecDeque<Before>,
 }
@@ -43,9 +49,13 @@ struct Counter {
 #[derive(Clone, Debug)]
 struct Before {
     at: Micros,
-    name: Name,
-    lock: Option<Held>,
-    counter: Option<Counter>,
+    was: Was,
+}
+
+#[derive(Clone, Debug)]
+enum Was {
+    Name(Name, Option<Held>, Option<Counter>),
+    Page(Option<Box<Page>>),
 }
 
 /// The arguments of an acquisition.
@@ -105,6 +115,28 @@ impl Store {
         }
         self.raise_counter(name, token, keep_ms, now);
         Ok(true)
+    }
+
+    /// `recreate.lua`: the remaining milliseconds of another if it holds the name.
+    pub(super) fn recreate(
+        &mut self,
+        name: &Name,
+        take: &Take,
+        token: u64,
+        now: Micros,
+    ) -> Result<Option<u64>, WrongType> {
+        let held = self.held(name, now).copied();
+        match held {
+            Some(held) if held.wire != take.wire => return Err(WrongType),
+            Some(held) if held.by != take.by => return Ok(Some(held.until - now / MS)),
+            _ => {}
+        }
+        self.raise_counter(name, token, take.keep_ms, now);
+        let until = now / MS + take.ttl_ms;
+        let until = held.map_or(until, |held| held.until.max(until));
+        let lock = Held { wire: take.wire, by: take.by, holds: take.holds, until };
+        self.locks.insert(name.clone(), lock);
+        Ok(None)
     }
 
     /// `renew.lua`, for one name: whether it was held.
@@ -179,6 +211,7 @@ impl Store {
             let counter = Counter { value: token, until: now / MS + keep_ms };
             self.counters.insert(name.clone(), counter);
         }
+        self.remember(token);
     }
 
     pub(super) fn drop_lock(&mut self, name: &Name) -> bool {
@@ -191,13 +224,17 @@ impl Store {
 
     /// Remembers what stands at `name` before a write at `at`.
     pub(super) fn about_to_write(&mut self, name: &Name, at: Micros) {
-        const MOST: usize = 512;
+        self.at = at;
         let lock = self.locks.get(name).copied();
         let counter = self.counters.get(name).copied();
-        self.tail.push_back(Before { at, name: name.clone(), lock, counter });
-        if self.tail.len() > MOST {
-            self.tail.pop_front();
-        }
+        self.keep_tail(Before { at, was: Was::Name(name.clone(), lock, counter) });
+    }
+
+    /// The record, about to be written at `at`.
+    pub(super) fn page_to_write(&mut self, at: Micros) -> &mut Option<Page> {
+        let was = Was::Page(self.page.clone().map(Box::new));
+        self.keep_tail(Before { at, was });
+        &mut self.page
     }
 
     /// Undoes every write since `since`; whether there was one.
@@ -207,20 +244,46 @@ impl Store {
             && let Some(before) = self.tail.pop_back()
         {
             any = true;
-            put(&mut self.locks, &before.name, before.lock);
-            put(&mut self.counters, &before.name, before.counter);
+            match before.was {
+                Was::Name(name, lock, counter) => {
+                    put(&mut self.locks, &name, lock);
+                    put(&mut self.counters, &name, counter);
+                }
+                Was::Page(page) => self.page = page.map(|page| *page),
+            }
         }
         any
+    }
+
+    fn keep_tail(&mut self, before: Before) {
+        const MOST: usize = 512;
+        self.tail.push_back(before);
+        if self.tail.len() > MOST {
+            self.tail.pop_front();
+        }
     }
 
     fn next_token(&mut self, name: &Name, take: &Take, now: Micros) -> u64 {
         const HOUR: Micros = 3_600 * SECOND;
         let last = self.counter(name, now);
         let last = last.unwrap_or_else(|| take.counter.seed.clamp(now - HOUR, now + HOUR));
-        let value = take.counter.least.get().max(last + take.counter.tokens);
+        let floor = self.page.as_ref().filter(|_| self.bound).map_or(0, |page| page.floor);
+        let value = take.counter.least.get().max(last.max(floor) + take.counter.tokens);
         let counter = Counter { value, until: now / MS + take.keep_ms };
         self.counters.insert(name.clone(), counter);
+        self.remember(value);
         value
+    }
+
+    /// `token.lua`: the largest counter ever issued here, in steps.
+    fn remember(&mut self, token: u64) {
+        let known = self.page.as_ref().map_or(0, |page| page.fmax);
+        if self.bound
+            && token > known
+            && let Some(page) = self.page_to_write(self.at)
+        {
+            page.fmax = token + 1024;
+        }
     }
 
     fn holds(&self, name: &Name, wire: Wire, by: Field, now: Micros) -> Result<bool, WrongType> {

@@ -167,6 +167,13 @@ impl Hand {
 
     /// After the faults: everybody gets the lock, and soon.
     async fn calm(&mut self, recovered: Micros) {
+        let strict = self.world.with(|state| state.plan.charter.is_some());
+        // Nobody watches over nodes that nobody asks for anything.
+        while strict && self.world.with(|state| state.now) + self.lease < recovered {
+            let name = self.name();
+            drop(self.locker.try_lock(&name).await);
+            tokio::time::sleep(duration(self.dice.within(self.lease / 4, self.lease))).await;
+        }
         let now = self.world.with(|state| state.now);
         let wait = recovered.saturating_sub(now) + self.dice.within(0, 20 * MS);
         tokio::time::sleep(duration(wait)).await;
@@ -265,7 +272,11 @@ impl Hand {
     }
 
     fn name(&mut self) -> String {
-        format!("job/{}", self.dice.index(self.names))
+        let number = self.dice.index(self.names);
+        match self.world.with(|state| state.now.checked_div(state.plan.renames)) {
+            Some(term) => format!("job/{number}/{term}"),
+            None => format!("job/{number}"),
+        }
     }
 }
 

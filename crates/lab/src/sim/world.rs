@@ -6,10 +6,12 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorumlock_core::{Collect, Name};
+use quorumlock_core::{Collect, Name, Stamp};
 use tokio::sync::Notify;
 
+use super::ambush::Ambush;
 use super::ask::{Ask, Reply, Told};
+use super::dial::Greeted;
 use super::dice::Dice;
 use super::faults::Assumption;
 use super::invariants::{Invariant, Violation, lemma};
@@ -65,6 +67,9 @@ pub(super) struct State {
     /// Guarantees that fell with an assumption that they need.
     pub(super) expected: BTreeSet<Invariant>,
     pub(super) violation: Option<Violation>,
+    /// When a node last forgot something.
+    pub(super) forgot_at: Micros,
+    pub(super) ambush: Option<Ambush>,
     pub(super) closed: bool,
 }
 
@@ -75,6 +80,8 @@ pub(super) struct Arrival {
     pub(super) connection: u64,
     pub(super) id: u64,
     pub(super) ask: Arc<Ask>,
+    /// The stamp to which its script is bound.
+    pub(super) bound: Stamp,
     /// A copy: nobody waits for its reply.
     pub(super) copy: bool,
 }
@@ -84,6 +91,8 @@ pub(super) enum Event {
     Arrive(Arrival),
     Answer(LinkId, u64, u64, Reply),
     Dialed(LinkId, u64, bool),
+    Greeted(LinkId, u64, u64, Greeted),
+    Recheck(LinkId, u64),
     Stall(LinkId, u64),
     Broken(LinkId, u64),
     Subscribe(usize, usize, Name),
@@ -139,6 +148,8 @@ impl World {
             broken: BTreeSet::new(),
             expected: BTreeSet::new(),
             violation: None,
+            forgot_at: 0,
+            ambush: None,
             closed: false,
             plan,
         };
@@ -289,6 +300,10 @@ impl State {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Answer(link, connection, id, reply) => self.answer(link, connection, id, reply),
             Event::Dialed(link, connection, last) => self.dialed(link, connection, last),
+            Event::Greeted(link, connection, run, greeted) => {
+                self.greeted(link, connection, run, greeted);
+            }
+            Event::Recheck(link, connection) => self.recheck(link, connection),
             Event::Stall(link, connection) => self.stall(link, connection),
             Event::Broken(link, connection) => self.broken_from_outside(link, connection),
             Event::Subscribe(client, node, name) => self.subscribe(client, node, name),
@@ -306,6 +321,8 @@ impl Event {
         match self {
             Self::Answer(link, ..)
             | Self::Dialed(link, ..)
+            | Self::Greeted(link, ..)
+            | Self::Recheck(link, _)
             | Self::Stall(link, ..)
             | Self::Broken(link, ..) => Some(link.client),
             Self::Subscribed(client, ..) | Self::Message(client, ..) => Some(*client),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use quorumlock_core::{Loss, quorum_of};
 
 use super::Violation;
-use crate::sim::time::MS;
+use crate::sim::time::{MS, duration};
 use crate::sim::world::State;
 
 /// Work is dropped so long before the window shuts, and a tick.
@@ -14,16 +14,33 @@ const EARLY: Duration = Duration::from_millis(4);
 
 pub(in crate::sim) fn check(state: &mut State, number: usize, loss: Loss) {
     let attempt = &state.ledger.attempts[number];
-    let stands = |view: &&crate::sim::ledger::View| view.granted && !view.said_no;
+    // What came after it was given up saved nothing.
+    let over = attempt.over;
+    let stands = |view: &&crate::sim::ledger::View| {
+        !view.said_no && if over { view.counted } else { view.granted }
+    };
     let held = attempt.nodes.iter().filter(stands).count();
     let left = attempt.window().since(state.processes[attempt.client].now());
-    let (ended, waited) = (attempt.ended_at.min(state.now), state.plan.answer_timeout + 3 * MS);
+    let (ended, mut waited) = (attempt.ended_at.min(state.now), state.plan.answer_timeout + 3 * MS);
+    if state.plan.charter.is_some() {
+        // The answer to a top-up comes between two rounds, and the next one will tell.
+        waited += state.plan.answer_timeout + state.plan.lease / 15;
+    }
+    let mut early = EARLY;
+    if attempt.nodes.len() > 1 {
+        // Answers that lengthen a window by less than a tenth of the lease wait for the next round.
+        early += duration(state.plan.lease) / 5;
+    }
+    // A single node's lessor has stopped listening by then.
+    let unheard = attempt.nodes.len() == 1 && attempt.late_at >= attempt.grown_at;
+    // Decided before the answer to a top-up came, told after it.
+    let topped = ended <= attempt.topped_at + state.plan.answer_timeout + 3 * MS;
     let why = match loss {
-        Loss::Gone if held >= quorum_of(attempt.nodes.len()) => {
+        Loss::Gone if held >= quorum_of(attempt.nodes.len()) && !topped => {
             format!("{held} nodes granted it and never said no")
         }
         // What comes in while an earlier answer is still waited for is only looked at after that.
-        Loss::WindowShut if left > EARLY && ended > attempt.grown_at + waited => {
+        Loss::WindowShut if left > early && !unheard && ended > attempt.grown_at + waited => {
             format!("its window is open for {left:?}")
         }
         _ => return,

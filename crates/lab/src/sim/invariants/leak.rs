@@ -32,9 +32,15 @@ pub(in crate::sim) fn check(state: &mut State, node: usize, number: usize) {
 
 /// All was released a while ago and nothing is on its way.
 pub(in crate::sim) fn check_all(state: &mut State) {
+    // Where a message was held up or lost, the key ends with its lease.
+    let tainted = |node: usize, nonce| {
+        let number = state.ledger.number(nonce);
+        number.is_some_and(|number| state.ledger.attempts[number].nodes[node].tainted)
+    };
     let left = state.servers.iter().enumerate().find_map(|(node, server)| {
         let time = server.clock.micros(state.now);
-        let (name, _) = server.store.all_held(time).next()?;
+        let mut held = server.store.all_held(time);
+        let (name, _) = held.find(|(_, held)| !tainted(node, held.by.nonce))?;
         Some((node, name.to_string()))
     });
     if let Some((node, name)) = left {

@@ -94,12 +94,12 @@ impl Invariant {
 
     /// The assumptions without which it may fall.
     pub fn needs(self) -> &'static [Assumption] {
-        use Assumption::{ClientClock, Continuity, Counters, Rates};
+        use Assumption::{ClientClock, Continuity, Counters, Oblivion, Rates};
         match self {
             Self::Lemma | Self::Exclusion => &[Rates, ClientClock, Continuity],
             Self::Tokens | Self::Register => &[Counters],
             Self::ToldInTime | Self::ForAReason => &[ClientClock],
-            Self::Leak => &[Continuity],
+            Self::Leak => &[Continuity, Oblivion],
             Self::ReEntry | Self::Liveness | Self::Wake => &[],
         }
     }

@@ -1,5 +1,5 @@
 //! Knowledge of loss (G5, DESIGN.md 10): work is dropped no later than the window shuts, even when
-//! every node is silent; after definite noes of too many nodes, within two answer timeouts.
+//! every node is silent; after definite noes of too many nodes, by the next renewal.
 
 use super::Violation;
 use crate::sim::time::{MS, Micros, micros};
@@ -19,8 +19,8 @@ fn late(state: &State, number: usize) -> Micros {
     let mut late = micros(process.now().since(attempt.window()));
     if attempt.before > attempt.window() {
         // A node said no: the answers of the others may still be waited for, and if its own came
-        // too late for its round, the next round will tell.
-        let waited = attempt.refused_at + 2 * state.plan.answer_timeout + state.plan.lease / 15;
+        // too late for its round, the next round will tell: after a third of a lease.
+        let waited = attempt.refused_at + 2 * state.plan.answer_timeout + state.plan.lease * 2 / 3;
         late = late.min(state.now.saturating_sub(waited));
     }
     // A stopped process learns nothing before it goes on.

@@ -1,0 +1,94 @@
+//! The simulated node does what a real server does: both are asked the same, and answer the same.
+
+mod twin;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use quorumlock_core::Wire;
+use quorumlock_lab::servers::{ServerOptions, Servers, Source, for_test};
+
+use twin::{Op, compare};
+
+#[test]
+fn redlock_without_admission() {
+    on_every_server(Wire::Redlock, false);
+}
+
+#[test]
+fn redisson_without_admission() {
+    on_every_server(Wire::Redisson, false);
+}
+
+#[test]
+fn redlock_with_admission() {
+    on_every_server(Wire::Redlock, true);
+}
+
+#[test]
+fn redisson_with_admission() {
+    on_every_server(Wire::Redisson, true);
+}
+
+/// The server of all tests, and what else there is on this machine.
+fn on_every_server(wire: Wire, strict: bool) {
+    if let Some(servers) = for_test(1, &ServerOptions::default()) {
+        on(&servers, wire, strict);
+    }
+    let cache = std::env::var_os("HOME").map(|home| std::path::Path::new(&home).join(".cache"));
+    let Some(redis) = cache.map(|cache| cache.join("quorumlock/redis/redis-server")) else {
+        return;
+    };
+    if redis.is_file() {
+        let source = Source::Binary(redis);
+        on(&Servers::start_with(&source, 1, &ServerOptions::default()).unwrap(), wire, strict);
+    }
+}
+
+fn on(servers: &Servers, wire: Wire, strict: bool) {
+    // Servers that are not ours hold what is not ours: nothing is flushed there.
+    let Some(address) = servers.iter().next().and_then(|server| server.addr()) else { return };
+    let url = format!("redis://{address}");
+    let config =
+        Config { cases: 8, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    let ops = prop::collection::vec(op(strict), 1..30);
+    let run = TestRunner::new(config)
+        .run(&ops, |ops| compare(&url, address, wire, strict, &ops).map_err(TestCaseError::fail));
+    assert!(run.is_ok(), "{}", run.err().map(|e| e.to_string()).unwrap_or_default());
+}
+
+fn op(strict: bool) -> impl Strategy<Value = Op> {
+    let (who, name) = (0..3usize, 0..2usize);
+    let at = (who, name);
+    let votes = prop_oneof![
+        6 => (at.clone(), 0..3usize, 1..4u64, any::<bool>())
+            .prop_map(|(at, ttl, tokens, far)| Op::Acquire { at, ttl, tokens, far }),
+        2 => (at.clone(), -2..5i64).prop_map(|(at, by)| Op::Raise { at, by }),
+        3 => (at.clone(), 0..3usize, 1..4u32).prop_map(|(at, ttl, holds)| Op::Renew {
+            at,
+            ttl,
+            holds
+        }),
+        2 => (at.clone(), 0..3usize, 0..5i64).prop_map(|(at, ttl, by)| Op::Recreate {
+            at,
+            ttl,
+            by
+        }),
+    ];
+    let others = prop_oneof![
+        4 => at.clone().prop_map(|at| Op::Release { at }),
+        2 => (0..2usize).prop_map(|name| Op::Inspect { name }),
+        1 => (0..2usize).prop_map(|name| Op::Force { name }),
+        1 => (0..2usize).prop_map(|name| Op::Delete { name }),
+        1 => Just(Op::Wait),
+        1 => Just(Op::Flush),
+    ];
+    let office = prop_oneof![
+        2 => Just(Op::Examine),
+        1 => Just(Op::Mark),
+        1 => Just(Op::Barrier),
+        1 => any::<bool>().prop_map(|right| Op::Admit { right }),
+        2 => any::<bool>().prop_map(|replace| Op::Provision { replace }),
+    ];
+    let office_odds = if strict { 5 } else { 0 };
+    prop_oneof![14 => votes, 10 => others, office_odds => office]
+}

@@ -1,0 +1,325 @@
+//! A real node and a simulated one, asked the same.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use quorumlock_core::admission::{Charter, Sheet, Voter};
+use quorumlock_core::{
+    Answer, Clock, Counter, Denial, Fence, Holder, Lane, Name, NodeReport, Nonce, ReplyTo,
+    Settings, Slot, Stamp, Term, Wire, redis_nodes,
+};
+use quorumlock_lab::sim;
+
+/// One request, or something that happens to the node.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Acquire { at: (usize, usize), ttl: usize, tokens: u64, far: bool },
+    Raise { at: (usize, usize), by: i64 },
+    Renew { at: (usize, usize), ttl: usize, holds: u32 },
+    Recreate { at: (usize, usize), ttl: usize, by: i64 },
+    Release { at: (usize, usize) },
+    Inspect { name: usize },
+    Force { name: usize },
+    Delete { name: usize },
+    Wait,
+    Flush,
+    Examine,
+    Mark,
+    Barrier,
+    Admit { right: bool },
+    Provision { replace: bool },
+}
+
+/// Over soon, over late, longer than the charter allows.
+const LEASES: [Duration; 3] =
+    [Duration::from_millis(600), Duration::from_secs(60), Duration::from_secs(120)];
+/// All short leases are over, and nodes that were not proven have been looked at again.
+const LONG: Duration = Duration::from_millis(700);
+/// A connection has been dialled again.
+const REDIAL: Duration = Duration::from_millis(25);
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Either answer may be late by so much.
+const SLACK: u64 = 150;
+
+/// One side: the node, its clock, and what stands there.
+struct Side<N> {
+    node: N,
+    clock: Clock,
+    /// The last token of each name.
+    tokens: [u64; 2],
+    label: &'static str,
+}
+
+/// What a side said, in words that both use.
+#[derive(Clone, Debug, PartialEq)]
+struct Said {
+    what: String,
+    /// Milliseconds, and tokens: compared with a tolerance.
+    millis: Option<u64>,
+    token: Option<u64>,
+}
+
+/// Runs `ops` on both; the first difference is an error.
+pub(crate) fn compare(
+    url: &str,
+    address: SocketAddr,
+    wire: Wire,
+    strict: bool,
+    ops: &[Op],
+) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|e| e.to_string())?.block_on(run(url, address, wire, strict, ops))
+}
+
+async fn run(
+    url: &str,
+    address: SocketAddr,
+    wire: Wire,
+    strict: bool,
+    ops: &[Op],
+) -> Result<(), String> {
+    by_hand(address, "FLUSHALL");
+    let charter = Charter {
+        prefix: "twin".into(),
+        cluster: "twin".into(),
+        epoch: 3,
+        nodes: 1,
+        longest: Duration::from_secs(90),
+    };
+    let charter = strict.then_some(&charter);
+    let settings = Settings::default();
+    let clock = Clock::system();
+    let mut nodes = redis_nodes(&[url], wire, charter, &settings, &clock).unwrap();
+    let node = nodes.pop().unwrap();
+    let mut real = Side { node, clock, tokens: [0; 2], label: "real" };
+    let (mut nodes, clock) = sim::nodes(1, wire, charter);
+    let node = nodes.pop().unwrap();
+    let mut model = Side { node, clock, tokens: [0; 2], label: "simulated" };
+    let mut fresh = 1;
+    // Of names whose counter started at a clock that was too far off.
+    let mut far = [false; 2];
+    for (step, op) in ops.iter().enumerate() {
+        let seed = Clock::system().wall_micros();
+        fresh += 1;
+        match op {
+            Op::Acquire { at: (_, name), far: true, .. } => far[*name] = true,
+            Op::Delete { name } => {
+                let key = name_of(*name);
+                let there = by_hand(address, &format!("DEL {}", key.as_str())) == ":1";
+                let gone = model.node.delete(&key);
+                // One that has expired is there until somebody looks.
+                let _ = (there, gone);
+            }
+            Op::Flush => {
+                by_hand(address, "FLUSHALL");
+                model.node.flush();
+                (real.tokens, model.tokens) = ([0; 2], [0; 2]);
+            }
+            _ => {}
+        }
+        let late = |side: &str| format!("step {step}, {op:?}: the {side} gave no answer");
+        let (a, b) = (real.step(op, seed, fresh), model.step(op, seed, fresh));
+        let a = tokio::time::timeout(PATIENCE, a).await.map_err(|_| late("server"))?;
+        let b = tokio::time::timeout(PATIENCE, b).await.map_err(|_| late("model"))?;
+        let unlike = |what: &str, a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug| {
+            Err(format!("step {step}, {op:?}: {what}: the server {a:?}, the model {b:?}"))
+        };
+        let any_far = far.contains(&true);
+        if a.what != b.what
+            || !near(a.millis, b.millis, SLACK)
+            || !near(a.token, b.token, if any_far { 5_000_000 } else { 0 })
+        {
+            return unlike("answers", &a, &b);
+        }
+        if a.what.contains("Stale") {
+            tokio::time::sleep(REDIAL).await;
+        }
+        if matches!(op, Op::Wait | Op::Provision { .. } | Op::Admit { .. }) {
+            tokio::time::sleep(LONG).await;
+        }
+        for name in 0..2 {
+            let key = name_of(name);
+            let told = by_hand(address, &format!("GET {}", key.token_key()));
+            let (a, b) = (told.parse().ok(), model.node.counter(&key));
+            if !near(a, b, if far[name] || any_far { 5_000_000 } else { 0 }) {
+                return unlike("counters", &a, &b);
+            }
+        }
+        let (a, b) = (known(&real), known(&model));
+        if a != b {
+            return unlike("verified under", &a, &b);
+        }
+    }
+    Ok(())
+}
+
+fn known<N: Voter>(side: &Side<N>) -> (Stamp, bool) {
+    (side.node.stamp(), side.node.proven())
+}
+
+impl<N: Voter> Side<N> {
+    async fn step(&mut self, op: &Op, seed: u64, fresh: u128) -> Said {
+        let stamp = Nonce::from_u128(fresh).to_string();
+        let known = self.node.stamp();
+        match op {
+            Op::Acquire { at, ttl, tokens, far } => {
+                let hours = if *far { 7_200_000_000 } else { 0 };
+                let (tokens, least) = (*tokens, Fence::NONE);
+                let counter = Counter { tokens, least, seed: seed - hours };
+                let term = term(*at, LEASES[*ttl], 1);
+                let answer = ask(|to| self.node.acquire(&term, counter, known, to)).await;
+                if let Answer::Yes(vote) = &answer {
+                    self.tokens[at.1] = vote.fence.get();
+                }
+                let now = self.clock.now();
+                self.said(&answer, |vote| (ms(vote.until.since(now)), Some(vote.fence.get())))
+            }
+            Op::Raise { at, by } => {
+                let fence = Fence::new(self.tokens[at.1].saturating_add_signed(*by));
+                let term = term(*at, LEASES[1], 1);
+                self.said(&ask(|to| self.node.raise(&term, fence, known, to)).await, |()| {
+                    (None, None)
+                })
+            }
+            Op::Renew { at, ttl, holds } => {
+                let terms = [term(*at, LEASES[*ttl], *holds)];
+                let answers = ask_all(|to| self.node.renew(&terms, Lane::Work, to)).await;
+                let now = self.clock.now();
+                match answers.first() {
+                    Some(one) => self.said(one, |until| (ms(until.since(now)), None)),
+                    None => Said { what: "nothing".into(), millis: None, token: None },
+                }
+            }
+            Op::Recreate { at, ttl, by } => {
+                let fence = Fence::new(self.tokens[at.1].saturating_add_signed(*by));
+                let term = term(*at, LEASES[*ttl], 2);
+                let answer = ask(|to| self.node.recreate(&term, fence, to)).await;
+                let now = self.clock.now();
+                self.said(&answer, |until| (ms(until.since(now)), None))
+            }
+            Op::Release { at } => {
+                let term = term(*at, LEASES[1], 1);
+                let answer = ask(|to| self.node.release(&term, Lane::Work, to)).await;
+                self.said(&answer, |freed| (Some(u64::from(freed.held)), None))
+            }
+            Op::Inspect { name } => {
+                let answer = ask(|to| self.node.inspect(&name_of(*name), to)).await;
+                let mut said = self.said(&answer, |holder| {
+                    (holder.as_ref().and_then(|holder| holder.remaining).and_then(ms), None)
+                });
+                if let Answer::Yes(holder) = &answer {
+                    said.what = format!("{:?}", holder.as_ref().map(who));
+                }
+                said
+            }
+            Op::Force { name } => {
+                let answer = ask(|to| self.node.force_release(&name_of(*name), to)).await;
+                self.said(&answer, |held| (Some(u64::from(*held)), None))
+            }
+            Op::Examine => self.filed(self.node.examine().await, |sheet| sheet_in_words(&sheet)),
+            Op::Mark => self.filed(self.node.mark(&stamp).await, |()| "marked".into()),
+            Op::Barrier => {
+                let counter = self.node.barrier(&stamp).await;
+                let mut said = self.filed(counter.clone(), |_| "counter".into());
+                said.token = counter.ok();
+                said
+            }
+            Op::Admit { right } => {
+                let sheet = self.node.examine().await.ok().and_then(|sheet| sheet.record);
+                let mark = match sheet {
+                    Some(record) if *right => record.pending,
+                    _ => "another".into(),
+                };
+                let floor = self.tokens[0] + 1_000_000;
+                self.filed(self.node.admit(&mark, &stamp, floor).await, |done| done.to_string())
+            }
+            Op::Provision { replace } => {
+                let done = self.node.provision(&stamp, *replace).await;
+                self.filed(done, |done| done.to_string())
+            }
+            Op::Delete { .. } | Op::Wait | Op::Flush => self.filed(Ok(()), |()| "-".into()),
+        }
+    }
+
+    fn said<T>(&self, answer: &Answer<T>, yes: impl Fn(&T) -> (Option<u64>, Option<u64>)) -> Said {
+        let (what, (millis, token)) = match answer {
+            Answer::Yes(value) => ("yes", yes(value)),
+            Answer::No(Denial::Busy(left)) => ("Busy", (left.and_then(ms), None)),
+            Answer::No(Denial::Gone) => ("Gone", (None, None)),
+            Answer::No(Denial::Config(_)) => ("Config", (None, None)),
+            Answer::No(Denial::Stale(_)) => ("Stale", (None, None)),
+            Answer::No(Denial::NotAdmitted(_)) => ("NotAdmitted", (None, None)),
+            Answer::No(Denial::Refused(_)) => ("Refused", (None, None)),
+            Answer::Silent(_) => (self.label, (None, None)),
+        };
+        Said { what: what.into(), millis, token }
+    }
+
+    fn filed<T>(&self, told: Result<T, NodeReport>, yes: impl Fn(T) -> String) -> Said {
+        let what = told.map_or_else(|report| format!("{}: {report}", self.label), yes);
+        Said { what, millis: None, token: None }
+    }
+}
+
+fn sheet_in_words(sheet: &Sheet) -> String {
+    let record = sheet.record.as_ref().map(|record| {
+        let watched = record.pending.starts_with(&sheet.life) && !record.pending.is_empty();
+        let agreed = (&record.cluster, record.epoch, record.nodes, record.longest_ms);
+        format!("{agreed:?} {} {} {watched}", record.stamp, record.life == sheet.life)
+    });
+    let major = sheet.major >= 7;
+    format!("{record:?} {} {} {} {major}", sheet.role, sheet.replicas, sheet.policy)
+}
+
+/// Without the client's number behind the colon, which each side draws for itself.
+fn who(holder: &Holder) -> (String, u32) {
+    let id = holder.id.split(':').next().unwrap_or_default().to_owned();
+    (id, holder.holds)
+}
+
+fn term((who, name): (usize, usize), ttl: Duration, holds: u32) -> Term {
+    Term { name: name_of(name), nonce: Nonce::from_u128(77 + who as u128), ttl, holds }
+}
+
+fn name_of(name: usize) -> Name {
+    Name::new(&format!("twin/{name}")).unwrap()
+}
+
+async fn ask<T: Send + 'static>(post: impl FnOnce(ReplyTo<Answer<T>>)) -> Answer<T> {
+    let (slot, to) = Slot::new();
+    post(to);
+    slot.await
+}
+
+async fn ask_all<T: Send + 'static>(post: impl FnOnce(ReplyTo<Vec<T>>)) -> Vec<T> {
+    let (slot, to) = Slot::new();
+    post(to);
+    slot.await
+}
+
+fn ms(d: Duration) -> Option<u64> {
+    u64::try_from(d.as_millis()).ok()
+}
+
+fn near(a: Option<u64>, b: Option<u64>, slack: u64) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.abs_diff(b) <= slack,
+        (a, b) => a == b,
+    }
+}
+
+/// One inline command on a connection of its own; its answer without the frame.
+fn by_hand(address: SocketAddr, command: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+    let mut buffer = [0; 256];
+    let length = stream.read(&mut buffer).unwrap();
+    let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+    let mut lines = text.lines();
+    match lines.next() {
+        Some(head) if head.starts_with('$') => lines.next().unwrap_or_default().to_owned(),
+        head => head.unwrap_or_default().to_owned(),
+    }
+}
