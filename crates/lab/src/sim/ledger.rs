@@ -36,6 +36,8 @@ pub(super) struct Attempt {
     pub(super) name: Name,
     pub(super) nonce: Nonce,
     began: Micros,
+    /// The node that was asked first.
+    first: usize,
     /// The largest token that somebody had before it began.
     pub(super) after: u64,
     pub(super) nodes: Vec<View>,
@@ -115,6 +117,18 @@ impl Ledger {
         match ask {
             Ask::Acquire(term, ..) if self.of(term).is_none() => {
                 self.begin(client, term, size, now);
+                if let Some(number) = self.of(term) {
+                    self.attempts[number].first = node;
+                }
+            }
+            Ask::Acquire(term, ..) => {
+                if let Some(attempt) = self.of(term).map(|number| &self.attempts[number])
+                    && attempt.began < now
+                {
+                    let silent = attempt.nodes[attempt.first].open > 0;
+                    let seen = if silent { Sometimes::GateFallback } else { Sometimes::GatePassed };
+                    self.seen.see(seen);
+                }
             }
             Ask::Raise(..) => self.seen.see(Sometimes::SecondRound),
             Ask::Release(term) => {
@@ -204,6 +218,7 @@ impl Ledger {
             name: term.name.clone(),
             nonce: term.nonce,
             began: now,
+            first: 0,
             after: self.tokens.get(&term.name).map_or(0, Tokens::largest),
             nodes: vec![View::NEW; size],
             granted: false,

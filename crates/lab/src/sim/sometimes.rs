@@ -36,11 +36,14 @@ pub enum Sometimes {
     StaleRequest,
     UnprovenScript,
     BegunAgain,
+    GatePassed,
+    GateFallback,
+    HandedOver,
 }
 
 impl Sometimes {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 35] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::PartialRenewal,
@@ -73,6 +76,9 @@ impl Sometimes {
         Self::StaleRequest,
         Self::UnprovenScript,
         Self::BegunAgain,
+        Self::GatePassed,
+        Self::GateFallback,
+        Self::HandedOver,
     ];
 
     /// In words.
@@ -110,6 +116,9 @@ impl Sometimes {
             Self::StaleRequest => "a request was not sent: the node had been verified anew",
             Self::UnprovenScript => "a script found another stamp than its own, or was gone",
             Self::BegunAgain => "a round that had become stale was begun again",
+            Self::GatePassed => "the gate granted, and then the others were asked",
+            Self::GateFallback => "a gate did not answer in time, and all were asked",
+            Self::HandedOver => "a lease was handed over inside a process",
         }
     }
 }

@@ -210,7 +210,9 @@ impl Hand {
             let Some(attempt) = state.ledger.latest(client, &name) else { return 0 };
             let token = guard.fence().get();
             let after = state.ledger.attempts[attempt].after;
-            state.ledger.attempts[attempt].granted = true;
+            if std::mem::replace(&mut state.ledger.attempts[attempt].granted, true) {
+                state.see(Sometimes::HandedOver);
+            }
             state.note("granted", Who::client(client).on(Some(attempt)), token);
             let watch = guard.watch();
             state.ledger.holders.push(Holding { client, attempt, watch });
