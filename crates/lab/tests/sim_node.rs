@@ -40,7 +40,8 @@ fn on_every_server(wire: Wire, strict: bool) {
     };
     if redis.is_file() {
         let source = Source::Binary(redis);
-        on(&Servers::start_with(&source, 1, &ServerOptions::default()).unwrap(), wire, strict);
+        let servers = Servers::start_with(&source, 1, &ServerOptions::default());
+        on(&servers.expect("a server that starts"), wire, strict);
     }
 }
 

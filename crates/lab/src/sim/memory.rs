@@ -78,7 +78,7 @@ impl State {
             return false;
         }
         self.forgot_at = now;
-        let happened = match fault {
+        match fault {
             Fault::CrashKeepingData
             | Fault::CrashLosingTail
             | Fault::CrashLosingAll
@@ -99,8 +99,7 @@ impl State {
                 self.lose(fault, node)
             }
             _ => self.lose(fault, node),
-        };
-        happened
+        }
     }
 
     /// A node forgets all, at the moment that matters.

@@ -148,7 +148,7 @@ fn lessor(
     within: Duration,
 ) -> Result<Arc<dyn Lessor>, ConfigError> {
     if nodes.len() == 1
-        && plan.seed % 2 == 0
+        && plan.seed.is_multiple_of(2)
         && let Some(node) = nodes.pop()
     {
         return Ok(Arc::new(Single::new(node, clock, within)));
