@@ -3,8 +3,8 @@
 //! A quorum is only as good as its nodes' memory. Each node carries a [`Record`]; it may vote only
 //! while the run that was admitted still runs. A node that restarted, was flushed, resynchronised
 //! or replaced by its replica counts for **nothing** (grant, renewal, token) until some client has
-//! watched it for the longest lease on its own clock. Uptime is no witness: it is a wall clock, and
-//! a promoted replica has been up for days.
+//! watched it for the longest lease on its own clock. Uptime is no witness: it is a wall clock, a
+//! promoted replica has been up for days, and a flush leaves it as it is (SAFETY.md b5).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -195,8 +195,6 @@ pub enum Act {
         /// How many of them must answer.
         needed: usize,
     },
-    /// No node has a record and all have been up for L: first provisioning.
-    Provision,
 }
 
 /// Watches unproven nodes on our own clock. Pure: sheets and `now` come in, acts go out.
@@ -207,6 +205,8 @@ pub struct Warden {
     quorum: usize,
     /// Mark -> since when we have seen it.
     vigils: HashMap<String, Instant>,
+    /// When each node was last seen to be admitted.
+    admitted: HashMap<usize, Instant>,
 }
 
 impl Warden {
@@ -214,7 +214,7 @@ impl Warden {
     /// clocks by which leases were granted.
     pub fn new(charter: Charter, rho: f64) -> Self {
         let quorum = quorumlock_watchdog::quorum_of(charter.nodes);
-        Self { charter, rho, quorum, vigils: HashMap::new() }
+        Self { charter, rho, quorum, vigils: HashMap::new(), admitted: HashMap::new() }
     }
 
     /// How long a node is watched: L on any clock that leases were counted by, and a margin.
@@ -224,23 +224,18 @@ impl Warden {
 
     /// What to do, given what each node said; `None` for one that did not answer. `now` is read
     /// after the answers came.
-    pub fn step(&mut self, standings: &[Option<(Standing, Duration)>], now: Instant) -> Vec<Act> {
-        let all = standings.len();
-        let of = |i: usize| standings.get(i).and_then(|s| s.as_ref()).map(|(standing, _)| standing);
-        let blank = (0..all).filter(|i| of(*i) == Some(&Standing::Blank)).count();
-        if blank == all {
-            // Nobody has ever used these nodes with admission, unless all lost everything: then
-            // uptime, a wall clock, must say that no lease can be left.
-            let old = |s: &Option<(Standing, Duration)>| {
-                s.as_ref().is_some_and(|(_, uptime)| *uptime > self.quarantine() + UPTIME_ERROR)
+    pub fn step(&mut self, standings: &[Option<Standing>], now: Instant) -> Vec<Act> {
+        let of = |i: usize| standings.get(i).and_then(Option::as_ref);
+        for (node, standing) in standings.iter().enumerate() {
+            match standing {
+                Some(Standing::Admitted(_)) => self.admitted.insert(node, now),
+                Some(_) => self.admitted.remove(&node),
+                None => continue,
             };
-            if standings.iter().all(old) {
-                return vec![Act::Provision];
-            }
         }
         let mut acts = Vec::new();
         let mut seen = HashMap::new();
-        for node in 0..all {
+        for node in 0..standings.len() {
             match of(node) {
                 Some(Standing::Blank | Standing::Unproven(None)) => acts.push(Act::Mark(node)),
                 Some(Standing::Unproven(Some(mark))) => {
@@ -268,17 +263,22 @@ impl Warden {
     fn helpers(
         &self,
         node: usize,
-        standings: &[Option<(Standing, Duration)>],
+        standings: &[Option<Standing>],
         seen: &HashMap<String, Instant>,
         now: Instant,
     ) -> Option<(Vec<usize>, usize)> {
         let others = || standings.iter().enumerate().filter(move |(i, _)| *i != node);
         let admitted: Vec<usize> = others()
-            .filter(|(_, s)| matches!(s, Some((Standing::Admitted(_), _))))
+            .filter(|(_, s)| matches!(s, Some(Standing::Admitted(_))))
             .map(|(i, _)| i)
             .collect();
         if admitted.len() >= self.quorum {
             return Some((admitted, self.quorum));
+        }
+        // One that is silent for a moment still has its counters: wait for it.
+        let lately = |at: &&Instant| now.since(**at) < self.quarantine();
+        if self.admitted.values().filter(lately).count() >= self.quorum {
+            return None;
         }
         let ripe = |standing: &Standing| match standing {
             Standing::Admitted(_) => true,
@@ -288,16 +288,11 @@ impl Warden {
             }
             _ => false,
         };
-        let ripe: Vec<usize> = others()
-            .filter(|(_, s)| s.as_ref().is_some_and(|(standing, _)| ripe(standing)))
-            .map(|(i, _)| i)
-            .collect();
+        let ripe: Vec<usize> =
+            others().filter(|(_, s)| s.as_ref().is_some_and(ripe)).map(|(i, _)| i).collect();
         (ripe.len() + 1 >= self.quorum).then_some((ripe, self.quorum - 1))
     }
 }
-
-/// Uptime is truncated at both ends: it may exceed the true age by nearly a second (SAFETY.md b5).
-const UPTIME_ERROR: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests;

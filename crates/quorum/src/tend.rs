@@ -65,7 +65,7 @@ impl<N: Voter> Tending<N> {
         // Longer than an unproven connection waits before it looks again; late costs one failure.
         let _ = tokio::time::timeout(Duration::from_secs(1), proven).await;
         // Vouched for, and still no voter: told now, not at the first lock.
-        let unfit = |(standing, _)| match standing {
+        let unfit = |standing| match standing {
             Standing::Unfit(error) | Standing::Misfit(error) => Some(error),
             _ => None,
         };
@@ -78,20 +78,20 @@ impl<N: Voter> Tending<N> {
     /// Which nodes may vote now.
     pub(crate) async fn examine(self: Arc<Self>) -> Result<Vec<Examined>, Error> {
         let standings = self.standings().await;
-        let examined = |(node, standing): (&N, Option<(Standing, Duration)>)| Examined {
+        let examined = |(node, standing): (&N, Option<Standing>)| Examined {
             node: node.label().to_owned(),
-            standing: standing.map(|(standing, _)| standing),
+            standing,
         };
         Ok(self.nodes.iter().zip(standings).map(examined).collect())
     }
 
-    async fn standings(&self) -> Vec<Option<(Standing, Duration)>> {
+    async fn standings(&self) -> Vec<Option<Standing>> {
         let mut standings = Vec::new();
         let asked: Vec<_> = self.nodes.iter().map(Voter::examine).collect();
         for (node, sheet) in self.nodes.iter().zip(asked) {
             let sheet = tokio::time::timeout(self.answer_timeout, sheet).await;
             standings.push(match sheet {
-                Ok(Ok(sheet)) => Some((judge(node.label(), &sheet, &self.charter), sheet.uptime)),
+                Ok(Ok(sheet)) => Some(judge(node.label(), &sheet, &self.charter)),
                 Ok(Err(_)) | Err(_) => None,
             });
         }
@@ -101,12 +101,6 @@ impl<N: Voter> Tending<N> {
     async fn act(&self, act: &Act) -> Result<(), NodeReport> {
         match act {
             Act::Mark(node) => self.in_time(self.nodes[*node].mark(&self.fresh()?)).await,
-            Act::Provision => {
-                for node in self.nodes.iter() {
-                    self.in_time(node.provision(&self.fresh()?, false)).await?;
-                }
-                Ok(())
-            }
             Act::Admit { node, mark, helpers, needed } => {
                 let mut largest = 0;
                 let mut heard = 0;

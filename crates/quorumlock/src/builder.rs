@@ -27,8 +27,8 @@ pub enum Admission {
     /// for nothing until a client has watched it for `max_lease`. Exclusion then survives any
     /// number of restarts; only availability needs a majority of admitted nodes.
     ///
-    /// New nodes are admitted by `quorumlock init` or [`Locker::provision`](crate::Locker), or by
-    /// themselves once all have been up for `max_lease`.
+    /// New nodes are admitted by `quorumlock init` or [`Locker::provision`](crate::Locker), or once a
+    /// locker has watched them for `max_lease`.
     #[default]
     Strict,
     /// Every node that answers: plain Redlock. A node that restarts empty can break exclusion.

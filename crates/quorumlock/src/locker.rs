@@ -25,8 +25,8 @@ impl Locker {
     ///
     /// Give all clients the same list; 3 or 5 servers that fail independently, without replicas.
     /// New servers vote once somebody has vouched for them (`quorumlock init`, or
-    /// [`provision`](quorumlock_core::Locker::provision)), or once they have been up for the
-    /// longest lease: see [`Admission`](crate::Admission).
+    /// [`provision`](quorumlock_core::Locker::provision)), or once a locker has watched them
+    /// for the longest lease: see [`Admission`](crate::Admission).
     ///
     /// # Errors
     /// [`Error::Config`] for a bad URL, an empty list, or one server listed twice.

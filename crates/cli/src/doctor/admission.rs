@@ -46,7 +46,7 @@ fn objection(node: &Examined, nodes: &[Examined]) -> Option<Finding> {
         Standing::Admitted(_) => return None,
         Standing::Blank if nodes.iter().all(blank) => (
             Severity::Warn,
-            "new: votes when all nodes have been up for the longest lease".to_owned(),
+            "new: votes when a program has watched it for the longest lease".to_owned(),
             "vouch for it: quorumlock init",
         ),
         Standing::Blank => (

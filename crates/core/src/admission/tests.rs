@@ -85,18 +85,14 @@ fn misfits_name_node_found_and_expected() {
     }
 }
 
-type Told = Option<(Standing, Duration)>;
+type Told = Option<Standing>;
 
 fn admitted() -> Told {
-    Some((Standing::Admitted(stamp(1)), Duration::ZERO))
+    Some(Standing::Admitted(stamp(1)))
 }
 
 fn unproven(mark: Option<&str>) -> Told {
-    Some((Standing::Unproven(mark.map(Into::into)), Duration::ZERO))
-}
-
-fn blank(uptime: u64) -> Told {
-    Some((Standing::Blank, Duration::from_secs(uptime)))
+    Some(Standing::Unproven(mark.map(Into::into)))
 }
 
 #[test]
@@ -145,16 +141,26 @@ fn without_a_majority_of_admitted_helpers_nodes_watched_long_enough_stand_in() {
 }
 
 #[test]
-fn uptime_shortens_only_the_very_first_provisioning() {
+fn a_helper_that_is_silent_for_a_moment_is_waited_for() {
     let clock = Clock::manual();
     let mut warden = Warden::new(charter(3), 0.01);
-    let now = clock.now();
-    assert_eq!(warden.step(&[blank(60), blank(60), blank(60)], now), [Act::Provision]);
+    let all = [admitted(), admitted(), unproven(Some("m"))];
+    warden.step(&all, clock.now());
+    clock.advance(warden.quarantine());
+    warden.step(&[admitted(), admitted(), None], clock.now());
+    let one_silent = [admitted(), None, unproven(Some("m"))];
+    assert_eq!(warden.step(&one_silent, clock.now()), [], "its counters are not lost");
+    clock.advance(warden.quarantine());
+    assert_eq!(warden.step(&one_silent, clock.now()).len(), 1, "it has been away for long");
+}
+
+/// SAFETY.md b5: all nodes flushed look just like new ones.
+#[test]
+fn uptime_admits_nobody() {
+    let clock = Clock::manual();
+    let mut warden = Warden::new(charter(3), 0.01);
     let marks = [Act::Mark(0), Act::Mark(1), Act::Mark(2)];
-    // More than the longest lease, but uptime may exceed the true age (SAFETY.md b5).
-    assert_eq!(warden.step(&[blank(60), blank(11), blank(60)], now), marks, "one is too young");
-    // One node has a record: the others lost theirs.
-    let acts = warden.step(&[admitted(), blank(9_999), blank(9_999)], now);
-    assert_eq!(acts, [Act::Mark(1), Act::Mark(2)]);
-    assert_eq!(warden.step(&[blank(60), blank(60), None], now), marks[..2], "one is silent");
+    let blank = || Some(Standing::Blank);
+    assert_eq!(warden.step(&[blank(), blank(), blank()], clock.now()), marks);
+    assert_eq!(warden.step(&[blank(), blank(), None], clock.now()), marks[..2]);
 }

@@ -178,14 +178,6 @@ impl State {
                     self.broken.insert(Assumption::Counters);
                 }
             }
-            Office::Provision { .. } if *number == 1 => {
-                self.see(Sometimes::Provisioned);
-                if self.forgot_at > 0 {
-                    // All nodes had forgotten at once, and were taken for new ones: the weakness of
-                    // the first provisioning by uptime (docs/SIMULATION.md).
-                    self.broken.extend([Assumption::Counters, Assumption::Continuity]);
-                }
-            }
             _ => {}
         }
     }

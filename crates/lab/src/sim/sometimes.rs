@@ -32,7 +32,6 @@ pub enum Sometimes {
     VoidedByQuarantine,
     Repaired,
     ColdStart,
-    Provisioned,
     StaleRequest,
     UnprovenScript,
     BegunAgain,
@@ -43,7 +42,7 @@ pub enum Sometimes {
 
 impl Sometimes {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 34] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::PartialRenewal,
@@ -72,7 +71,6 @@ impl Sometimes {
         Self::VoidedByQuarantine,
         Self::Repaired,
         Self::ColdStart,
-        Self::Provisioned,
         Self::StaleRequest,
         Self::UnprovenScript,
         Self::BegunAgain,
@@ -112,7 +110,6 @@ impl Sometimes {
             Self::VoidedByQuarantine => "a holder was told that a node counts for nothing",
             Self::Repaired => "a node was admitted with the counters of a majority",
             Self::ColdStart => "a node was admitted with fewer helpers than a majority",
-            Self::Provisioned => "new nodes were provisioned by their uptime",
             Self::StaleRequest => "a request was not sent: the node had been verified anew",
             Self::UnprovenScript => "a script found another stamp than its own, or was gone",
             Self::BegunAgain => "a round that had become stale was begun again",

@@ -196,7 +196,7 @@ impl<N: Voter> Side<N> {
             Op::Recreate { at, ttl, by } => {
                 let fence = Fence::new(self.tokens[at.1].saturating_add_signed(*by));
                 let term = term(*at, LEASES[*ttl], 2);
-                let answer = ask(|to| self.node.recreate(&term, fence, to)).await;
+                let answer = ask(|to| self.node.recreate(&term, fence, Lane::Keep, to)).await;
                 let now = self.clock.now();
                 self.said(&answer, |until| (ms(until.since(now)), None))
             }
