@@ -11,7 +11,10 @@ use quorumlock_benches::bed::Bed;
 use quorumlock_benches::book::{Book, Row};
 use quorumlock_benches::plan::{ALL, GROWTH, Plan};
 use quorumlock_benches::report::{document, machine, svg, table};
-use quorumlock_benches::work::{self, held::Holder, processes::Worker};
+use quorumlock_benches::work::contended::HANDOVER;
+use quorumlock_benches::work::held::{CALLS, CPU, Holder};
+use quorumlock_benches::work::pairs::{P50, RATE};
+use quorumlock_benches::work::{self, processes::Worker};
 use quorumlock_benches::{cpu, target};
 
 /// quorumlock beside the bare redis crate and other lock crates, in one run, on the same servers.
@@ -103,6 +106,11 @@ fn write_document(path: &Path, plan: &Plan, record: &str, book: &Book) -> Result
     for &id in &plan.ids {
         let rows: Vec<_> = rows.iter().filter(|row| row.id == id).cloned().collect();
         let mut part = format!("{record}\n");
+        if id == GROWTH {
+            for (name, (title, ..)) in growth(&rows) {
+                part += &format!("![{title}](benchmarks/{name})\n\n");
+            }
+        }
         let verdicts: Vec<_> =
             verdicts.iter().filter(|verdict| verdict.target.key.id == id).cloned().collect();
         if !verdicts.is_empty() {
@@ -125,21 +133,34 @@ fn plot(out: &Path, id: &str, rows: &[Row]) -> Result<()> {
         let title = format!("{id}: median, with the least and the largest of all rounds");
         return Ok(fs::write(dir.join(format!("{id}.svg")), svg::bars(&title, &rows))?);
     }
-    // One plot per figure: against servers where one task asks, else against tasks.
-    let mut plots: BTreeMap<(String, String), Vec<(f64, &Row)>> = BTreeMap::new();
-    for row in rows {
-        let (over, x) = match row.tasks {
-            1 => ("nodes".to_owned(), row.nodes),
-            tasks => (format!("tasks on {} node(s)", row.nodes), tasks),
-        };
-        plots.entry((row.metric.clone(), over)).or_default().push((x as f64, row));
-    }
-    for ((metric, over), rows) in plots.into_iter().filter(|(_, rows)| rows.len() > 2) {
-        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let name: String = format!("growth-{metric}-{over}").chars().map(word).collect();
-        let unit = rows[0].1.unit.clone();
-        let title = format!("{metric} ({unit}) against {over}");
-        fs::write(dir.join(format!("{name}.svg")), svg::curves(&title, &over, &rows))?;
+    for (name, (title, over, rows)) in growth(rows) {
+        fs::write(dir.join(name), svg::curves(&title, &over, &rows))?;
     }
     Ok(())
+}
+
+/// The figures of which a curve is drawn.
+const CURVES: [&str; 5] = [P50, RATE, HANDOVER, CALLS, CPU];
+
+type Curve<'a> = (String, String, Vec<(f64, &'a Row)>);
+
+/// One plot per figure, by the name of its file: against servers where one task asks, else against
+/// tasks, waiters or locks.
+fn growth(rows: &[Row]) -> BTreeMap<String, Curve<'_>> {
+    let mut curves = BTreeMap::<_, Curve<'_>>::new();
+    for row in rows.iter().filter(|row| CURVES.contains(&row.metric.as_str())) {
+        let (over, x) = match (row.tasks, row.metric.as_str()) {
+            (1, _) => ("nodes".to_owned(), row.nodes),
+            (tasks, CALLS | CPU) => ("held locks".to_owned(), tasks),
+            (tasks, HANDOVER) => ("waiters".to_owned(), tasks),
+            (tasks, _) => (format!("tasks, nodes {}", row.nodes), tasks),
+        };
+        let words = format!("growth {} {over}", row.metric);
+        let words = words.split(|c: char| !c.is_ascii_alphanumeric());
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        let title = format!("{} ({}) against {over}", row.metric, row.unit);
+        let curve = curves.entry(words.join("-") + ".svg");
+        curve.or_insert((title, over, Vec::new())).2.push((x as f64, row));
+    }
+    curves
 }
