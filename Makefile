@@ -6,6 +6,7 @@ help:
 	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make sim     20,000 seeds of the simulation (SEEDS=n), or one with its trace (SEED=n)"
 	@echo "make model   the full search of the models"
+	@echo "make bench   beside other lock crates, into docs/BENCHMARKS.md (ONLY=P1,P5 or growth; QUICK=1)"
 	@echo "make check   format, lints, documentation, licences"
 	@echo "make fix     format, and apply what the lints suggest"
 
@@ -29,6 +30,11 @@ sim: .cargo-is-there
 
 model: .cargo-is-there
 	cargo run --release --package quorumlock-model --bin model
+
+bench: .cargo-is-there
+	scripts/get-server
+	ONLY=$(ONLY) QUICK=$(QUICK) cargo run --release --package quorumlock-benches \
+		--bin side-by-side -- --out docs $(ARGS)
 
 check: .cargo-is-there
 	cargo fmt --all --check

@@ -1,0 +1,6 @@
+//! What was measured, for people and for programs.
+
+pub mod document;
+pub mod machine;
+pub mod svg;
+pub mod table;

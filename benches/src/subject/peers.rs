@@ -1,0 +1,92 @@
+//! Other crates, each used as its documentation says; where one polls, it polls as often as the
+//! others.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, anyhow};
+use redis_027::aio::MultiplexedConnection;
+use redis_lock::LockAcrossOptions;
+use rlock::AcquireOptions;
+use tokio::sync::Mutex;
+
+use super::{Held, LEASE, RETRY, Work};
+
+/// `rslock`.
+#[derive(Clone)]
+pub struct Rslock(rslock::LockManager);
+
+impl Rslock {
+    pub(super) fn new(urls: &[String]) -> Self {
+        let mut manager = rslock::LockManager::new(urls.iter().map(String::as_str).collect());
+        manager.set_retry(1, RETRY);
+        Self(manager)
+    }
+
+    pub(super) async fn hold(&self, name: &str, work: Work) -> Result<Held> {
+        // Its own loop retries without a pause, and each of its rounds with one in between.
+        let lock = loop {
+            match self.0.lock(name, LEASE).await {
+                Ok(lock) => break lock,
+                Err(rslock::LockError::Unavailable) => {
+                    let nanos = rand::random_range(0..RETRY.as_nanos() as u64);
+                    tokio::time::sleep(std::time::Duration::from_nanos(nanos)).await;
+                }
+                Err(error) => return Err(anyhow!("{error:?}")),
+            }
+        };
+        let held = work.run().await;
+        self.0.unlock(&lock).await;
+        Ok(held)
+    }
+}
+
+/// `redis-lock`, on the older `redis` crate that it is made for.
+#[derive(Clone)]
+pub struct RedisLock(Vec<Arc<Mutex<MultiplexedConnection>>>);
+
+impl RedisLock {
+    pub(super) async fn connect(urls: &[String]) -> Result<Self> {
+        let mut nodes = Vec::new();
+        for url in urls {
+            let client = redis_027::Client::open(url.as_str())?;
+            let connection = client.get_multiplexed_async_connection().await?;
+            nodes.push(Arc::new(Mutex::new(connection)));
+        }
+        Ok(Self(nodes))
+    }
+
+    /// The same connections behind mutexes of its own: tasks would wait for each other's.
+    pub(super) fn for_task(&self) -> Self {
+        let apart = |node: &Arc<Mutex<MultiplexedConnection>>| {
+            let connection = node.try_lock().ok().map(|connection| connection.clone());
+            connection.map_or_else(|| node.clone(), |connection| Arc::new(Mutex::new(connection)))
+        };
+        Self(self.0.iter().map(apart).collect())
+    }
+
+    pub(super) async fn hold(&self, name: &str, work: Work) -> Result<Held> {
+        let options = LockAcrossOptions { ttl: LEASE, retry: RETRY / 2, duration: LEASE };
+        let held = redis_lock::lock_across(&self.0, name, work.run(), options).await;
+        held.map_err(|error| anyhow!("{error}"))
+    }
+}
+
+/// `rlock`.
+#[derive(Clone)]
+pub struct Rlock(rlock::async_lock::RLock, AcquireOptions);
+
+impl Rlock {
+    pub(super) async fn connect(urls: &[String]) -> Result<Self> {
+        let url = urls.first().context("one server")?.as_str();
+        let rlock = rlock::async_lock::RLock::new(url).await?;
+        let options = AcquireOptions::builder().ttl(LEASE).retry_interval(RETRY / 2).build()?;
+        Ok(Self(rlock, options))
+    }
+
+    pub(super) async fn hold(&self, name: &str, work: Work) -> Result<Held> {
+        let mut guard = self.0.acquire_mutex_with_options(name, self.1.clone()).await?;
+        let held = work.run().await;
+        guard.release().await?;
+        Ok(held)
+    }
+}

@@ -1,0 +1,123 @@
+//! P9: ten thousand locks, held and renewed, in a process of their own.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use futures::future::try_join_all;
+use quorumlock::Locker;
+use serde::{Deserialize, Serialize};
+use tokio::process::Command;
+
+use super::{Page, progress};
+use crate::bed::{Bed, Group};
+use crate::book::Book;
+use crate::cpu;
+use crate::plan::Plan;
+use crate::subject::Kind;
+
+/// Renewals in one interval, per server.
+pub const CALLS: &str = "calls per node and interval";
+/// Resident memory.
+pub const MEMORY: &str = "memory per held lock";
+/// Of one processor.
+pub const CPU: &str = "client CPU";
+/// How many.
+pub const LOCKS: usize = 10_000;
+
+/// The default lease is renewed every third of it.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// What the process that holds is told.
+#[derive(Debug, Clone, Args)]
+pub struct Holder {
+    /// Where.
+    #[arg(long, value_delimiter = ',')]
+    pub urls: Vec<String>,
+    /// How many.
+    #[arg(long)]
+    pub locks: usize,
+}
+
+/// What it found.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Found {
+    pub(super) calls: f64,
+    pub(super) memory: f64,
+    pub(super) cpu: f64,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`run`](super::run).
+pub async fn run(bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
+    for nodes in [1, 5] {
+        let group = bed.group(nodes).await?;
+        // Nothing is compared, and each takes 15 seconds.
+        for round in 0..plan.rounds.min(3) {
+            progress("P9", round, &format!("{nodes} node(s), {LOCKS} held locks"));
+            let found = lap(group, LOCKS).await?;
+            let kind = Kind::Default;
+            let mut page = Page { book, round, id: "P9", kind, nodes, tasks: LOCKS };
+            page.enter(CALLS, "", found.calls);
+            page.enter(MEMORY, "bytes", found.memory);
+            page.enter(CPU, "% of a core", found.cpu);
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn lap(group: &Group, locks: usize) -> Result<Found> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["holder", "--urls", &group.urls().join(","), "--locks", &locks.to_string()])
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    ensure!(output.status.success(), "the holder failed");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+impl Holder {
+    /// What the process does; the text that it prints.
+    ///
+    /// # Errors
+    /// If a lock is not granted, or lost.
+    pub async fn run(&self) -> Result<String> {
+        let locker = match &self.urls[..] {
+            [one] => Locker::single(one)?,
+            several => Locker::quorum(several)?,
+        };
+        let group = Group::of(&self.urls).await?;
+        // What the first locks need is no cost of each.
+        try_join_all((0..200).map(|i| take(&locker, format!("bench:warm:{i}")))).await?;
+        let before = cpu::resident().unwrap_or(f64::NAN);
+        let mut guards = Vec::with_capacity(self.locks);
+        for begin in (0..self.locks).step_by(500) {
+            let names = begin..self.locks.min(begin + 500);
+            let taken = names.map(|i| take(&locker, format!("bench:held:{i}")));
+            guards.append(&mut try_join_all(taken).await?);
+        }
+        let memory = (cpu::resident().unwrap_or(f64::NAN) - before) / self.locks as f64;
+        // One whole interval that begins after the acquisitions and before the first renewal.
+        tokio::time::sleep(INTERVAL / 10).await;
+        let (calls, used) = (group.tally(false).await?.commands, cpu::used_by_us());
+        tokio::time::sleep(INTERVAL).await;
+        let calls = (group.tally(false).await?.commands - calls) as f64 / self.urls.len() as f64;
+        let used =
+            used.zip(cpu::used_by_us()).map_or(f64::NAN, |(from, to)| (to - from).as_secs_f64());
+        for guard in &guards {
+            guard.check()?;
+        }
+        drop(guards);
+        locker.close().await;
+        let cpu = used / INTERVAL.as_secs_f64() * 100.0;
+        Ok(serde_json::to_string(&Found { calls, memory, cpu })?)
+    }
+}
+
+async fn take(locker: &Locker, name: String) -> Result<quorumlock::Guard> {
+    Ok(locker.lock(name).await?)
+}

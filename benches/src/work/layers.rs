@@ -1,0 +1,60 @@
+//! P10: what tokens, admission and watchdog cost together. Admission and renewal are switched off
+//! one at a time; tokens have no switch, so their share is what our scripts cost a raw client more
+//! than plain ones.
+
+use anyhow::Result;
+
+use super::pairs::{P50, sweep};
+use crate::bed::Bed;
+use crate::book::{Book, Key};
+use crate::plan::Plan;
+use crate::subject::Kind;
+
+/// What all layers cost, in percent of the pair's p50.
+pub const LAYERS: &str = "cost of all layers";
+
+/// Runs it.
+///
+/// # Errors
+/// See [`run`](super::run).
+pub async fn run(bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
+    let one = [Kind::Raw, Kind::Default, Kind::NoRenewal, Kind::RawTokens];
+    sweep("P10", bed.group(1).await?, &one, &[1], plan.lap(400), plan.rounds, book).await?;
+    let five = [Kind::Raw, Kind::Default, Kind::NoAdmission, Kind::NoRenewal];
+    sweep("P10", bed.group(5).await?, &five, &[1], plan.lap(400), plan.rounds, book).await?;
+    let ratio = |book: &Book, kind: Kind, nodes, to: Kind| {
+        book.ratios(&key(kind, nodes, P50, "us"), to.name())
+    };
+    let tokens = ratio(book, Kind::RawTokens, 1, Kind::Raw);
+    let admission = ratio(book, Kind::Default, 5, Kind::NoAdmission);
+    let watchdog = ratio(book, Kind::Default, 5, Kind::NoRenewal);
+    let layers = [
+        ("cost of tokens", &tokens),
+        ("cost of admission", &admission),
+        ("cost of the watchdog", &watchdog),
+    ];
+    for (metric, ratios) in layers {
+        for (round, ratio) in ratios.iter().enumerate() {
+            book.enter(round, key(Kind::Default, 5, metric, "%"), percent(*ratio));
+        }
+    }
+    for (round, ((t, a), w)) in tokens.iter().zip(&admission).zip(&watchdog).enumerate() {
+        book.enter(round, key(Kind::Default, 5, LAYERS, "%"), percent(t * a * w));
+    }
+    Ok(())
+}
+
+fn percent(ratio: f64) -> f64 {
+    (ratio - 1.0) * 100.0
+}
+
+fn key(kind: Kind, nodes: usize, metric: &str, unit: &str) -> Key {
+    Key {
+        id: "P10".into(),
+        subject: kind.name().into(),
+        nodes,
+        tasks: 1,
+        metric: metric.into(),
+        unit: unit.into(),
+    }
+}

@@ -1,0 +1,96 @@
+//! Tasks that take and give back locks, over and over, for some time.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use quorumlock_core::Instant;
+
+use crate::bed::now;
+use crate::subject::{Subject, Work};
+
+/// One pair of lock and unlock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) task: usize,
+    pub(super) asked: Instant,
+    pub(super) granted: Instant,
+    pub(super) released: Instant,
+    /// When the release was done.
+    pub(super) done: Instant,
+}
+
+impl Pair {
+    pub(super) fn took(&self) -> Duration {
+        self.done.since(self.asked)
+    }
+}
+
+/// Whether all tasks want the same lock.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Names<'a> {
+    /// One for all.
+    One(&'a str),
+    /// One for each.
+    Apart,
+}
+
+/// Runs `tasks` tasks of one subject until `end`.
+///
+/// # Errors
+/// The first error of a task.
+pub(super) async fn reel(
+    subject: &Subject,
+    tasks: usize,
+    names: Names<'_>,
+    work: Work,
+    end: Instant,
+) -> Result<Vec<Pair>> {
+    let name = |task: usize| match names {
+        Names::One(name) => name.to_owned(),
+        Names::Apart => format!("bench:{task}"),
+    };
+    if tasks == 1 {
+        return one(subject, 0, &name(0), work, end).await;
+    }
+    let spawned: Vec<_> = (0..tasks)
+        .map(|task| {
+            let (subject, name) = (subject.for_task(), name(task));
+            tokio::spawn(async move { one(&subject, task, &name, work, end).await })
+        })
+        .collect();
+    let mut pairs = Vec::new();
+    for task in spawned {
+        pairs.append(&mut task.await??);
+    }
+    Ok(pairs)
+}
+
+async fn one(
+    subject: &Subject,
+    task: usize,
+    name: &str,
+    work: Work,
+    end: Instant,
+) -> Result<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    loop {
+        let asked = now();
+        if asked >= end {
+            return Ok(pairs);
+        }
+        // A subject that hangs is told by the lap's own patience.
+        let Ok(held) = tokio::time::timeout(PATIENCE, subject.hold(name, work)).await else {
+            bail!("no lock within {PATIENCE:?}");
+        };
+        let held = held?;
+        pairs.push(Pair {
+            task,
+            asked,
+            granted: held.granted,
+            released: held.released,
+            done: now(),
+        });
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);
