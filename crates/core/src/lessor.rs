@@ -199,8 +199,8 @@ pub enum Acquired {
 /// Whoever grants leases. Everything above it (guards, waiting, watchdog, blocking API) is the
 /// same for one node and for a quorum.
 ///
-/// Every future ends within the answer timeout, whatever the nodes do; renewals on [`Lane::Keep`] within
-/// four, for a late yes is still one. Dropping one leaves nothing
+/// Every future ends within the answer timeout, whatever the nodes do; a renewal of a single node on
+/// [`Lane::Keep`] within four, for a late yes is still one. Dropping one leaves nothing
 /// behind: what might have been granted is released.
 pub trait Lessor: Send + Sync + 'static {
     /// How many nodes there are: their indices in [`Lessor::listen`].

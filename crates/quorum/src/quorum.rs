@@ -156,11 +156,11 @@ impl<N: Node> Lessor for Quorum<N> {
             terms.iter().map(|term| (term.clone(), self.roll.until(term.nonce))).collect();
         let (roll, noted, nodes) = (self.roll.clone(), terms.clone(), self.nodes.clone());
         let looked_up = self.roll.clone();
-        // One lost lease must not make the others of its batch wait for a hung node; and answers to
-        // several renewals together may move a window that none of them moves alone.
+        // One lost lease must not make the others of its batch wait for a hung node; and a window that
+        // a definite no has shortened is told at once.
         let enough = move |answers: &[Option<Vec<Answer<Instant>>>]| {
             before.iter().enumerate().all(|(i, (term, before))| {
-                is_settled(answers, i, quorum) || moved(&looked_up, term, *before)
+                is_settled(answers, i, quorum) || fell(&looked_up, term, *before)
             })
         };
         let census =
@@ -177,12 +177,7 @@ impl<N: Node> Lessor for Quorum<N> {
         if lane == Lane::Keep && self.office.is_some() {
             self.top_up(&terms);
         }
-        let roll = self.roll.clone();
-        let within = match lane {
-            Lane::Work => self.answer_timeout,
-            // A late yes is as good as any, while the window is open: a gray node loses no lock.
-            Lane::Keep => self.answer_timeout * PATIENT,
-        };
+        let (roll, within) = (self.roll.clone(), self.answer_timeout);
         Box::pin(async move {
             census.answers(within).await;
             let renewed = |term: &Term| match roll.until(term.nonce) {
@@ -288,14 +283,10 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
     }
 }
 
-/// Whether a lease stands for noticeably longer than before, or for less.
-fn moved(roll: &Roll, term: &Term, before: Option<Instant>) -> bool {
-    let (Some(before), Some(now)) = (before, roll.until(term.nonce)) else { return true };
-    now < before || now > before + term.ttl / 10
+/// Whether a lease stands for less than before.
+fn fell(roll: &Roll, term: &Term, before: Option<Instant>) -> bool {
+    before.is_none_or(|before| roll.until(term.nonce).is_none_or(|now| now < before))
 }
-
-/// Longer than a connection waits for any answer.
-const PATIENT: u32 = 4;
 
 /// What only a quorum of [`Voter`]s can do, for one that need not know of them.
 struct Office {

@@ -86,17 +86,17 @@ impl Bug {
     /// The first seed in which it shows (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::RaiseNotHeld => 154,
-            Self::CountsNotHeld => 23,
+            Self::RaiseNotHeld => 66,
+            Self::CountsNotHeld => 5,
             Self::MedianToken => 0,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
             Self::RenewsAnybodys => 0,
-            Self::RenewalRecreates => 2,
-            Self::StartAfterReply => 23,
+            Self::RenewalRecreates => 5,
+            Self::StartAfterReply => 61,
             Self::NoDriftAllowance => 0,
             Self::ReleasesOnlyGranted => 4,
-            Self::NoLookAfterSubscribe => 63,
+            Self::NoLookAfterSubscribe => 156,
             Self::SilenceIsGrant => 0,
             Self::QuorumOfReachable => 0,
             Self::SilenceIsLoss => 0,
@@ -105,8 +105,8 @@ impl Bug {
             Self::RenewsUnproven => 73,
             Self::RecreatesUnproven => 70,
             Self::NoBarrier => 28,
-            Self::BoundWhenSent => 1495,
-            Self::RecordAtConnect => 28,
+            Self::BoundWhenSent => 1106,
+            Self::RecordAtConnect => 8,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use quorumlock_core::{Loss, quorum_of};
 
 use super::Violation;
-use crate::sim::time::{MS, duration};
+use crate::sim::time::MS;
 use crate::sim::world::State;
 
 /// Work is dropped so long before the window shuts, and a tick.
@@ -26,11 +26,8 @@ pub(in crate::sim) fn check(state: &mut State, number: usize, loss: Loss) {
         // The answer to a top-up comes between two rounds, and the next one will tell.
         waited += state.plan.answer_timeout + state.plan.lease / 15;
     }
-    let mut early = EARLY;
-    if attempt.nodes.len() > 1 {
-        // Answers that lengthen a window by less than a tenth of the lease wait for the next round.
-        early += duration(state.plan.lease) / 5;
-    }
+    // While it is stopped it looks at nothing.
+    let grown = attempt.grown_at.max(state.processes[attempt.client].went_on);
     // A single node's lessor has stopped listening by then.
     let unheard = attempt.nodes.len() == 1 && attempt.late_at >= attempt.grown_at;
     // Decided before the answer to a top-up came, told after it.
@@ -40,7 +37,7 @@ pub(in crate::sim) fn check(state: &mut State, number: usize, loss: Loss) {
             format!("{held} nodes granted it and never said no")
         }
         // What comes in while an earlier answer is still waited for is only looked at after that.
-        Loss::WindowShut if left > early && !unheard && ended > attempt.grown_at + waited => {
+        Loss::WindowShut if left > EARLY && !unheard && ended > grown + waited => {
             format!("its window is open for {left:?}")
         }
         _ => return,
