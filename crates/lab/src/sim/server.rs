@@ -103,6 +103,7 @@ impl Server {
         let time = self.clock.micros(now);
         for term in ask.terms() {
             self.store.about_to_write(&term.name, now);
+            self.store.touch(&term.name, time);
         }
         let bug = self.bug;
         let by = |term: &Term| (wire, field(bug, term, client));

@@ -222,6 +222,16 @@ impl Store {
         self.counters.remove(name).is_some()
     }
 
+    /// A server deletes what has expired when it is touched: no clock that is set back revives it.
+    pub(super) fn touch(&mut self, name: &Name, now: Micros) {
+        if self.held(name, now).is_none() {
+            self.locks.remove(name);
+        }
+        if self.counter(name, now).is_none() {
+            self.counters.remove(name);
+        }
+    }
+
     /// Remembers what stands at `name` before a write at `at`.
     pub(super) fn about_to_write(&mut self, name: &Name, at: Micros) {
         self.at = at;

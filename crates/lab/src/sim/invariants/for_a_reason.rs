@@ -9,8 +9,8 @@ use super::Violation;
 use crate::sim::time::MS;
 use crate::sim::world::State;
 
-/// Work is dropped so long before the window shuts, and a tick.
-const EARLY: Duration = Duration::from_millis(4);
+/// Work is dropped so long before the window shuts, and a few ticks.
+const EARLY: Duration = Duration::from_millis(8);
 
 pub(in crate::sim) fn check(state: &mut State, number: usize, loss: Loss) {
     let attempt = &state.ledger.attempts[number];
@@ -21,10 +21,12 @@ pub(in crate::sim) fn check(state: &mut State, number: usize, loss: Loss) {
     };
     let held = attempt.nodes.iter().filter(stands).count();
     let left = attempt.window().since(state.processes[attempt.client].now());
-    let (ended, mut waited) = (attempt.ended_at.min(state.now), state.plan.answer_timeout + 3 * MS);
+    let ended = attempt.ended_at.min(state.now);
+    // An answer that comes between two rounds is told by the next one.
+    let mut waited = state.plan.answer_timeout + state.plan.lease / 15 + 3 * MS;
     if state.plan.charter.is_some() {
-        // The answer to a top-up comes between two rounds, and the next one will tell.
-        waited += state.plan.answer_timeout + state.plan.lease / 15;
+        // A top-up is answered after that.
+        waited += state.plan.answer_timeout;
     }
     // While it is stopped it looks at nothing.
     let grown = attempt.grown_at.max(state.processes[attempt.client].went_on);
