@@ -63,7 +63,7 @@ fn judged(lost: bool) -> Memory {
         longest_ms: charter.longest_ms(),
         ..Record::default()
     };
-    let kept = Record { life: "run/history".into(), stamp: "stamp".into(), ..record.clone() };
+    let kept = Record { life: "run/history".into(), stamp: "1".repeat(32), ..record.clone() };
     let watched = Record { pending: "run/history/mark".into(), ..record };
     // After a loss: nothing is left, or a mark that somebody has written since.
     let records = if lost { vec![None, Some(watched)] } else { vec![Some(kept)] };
