@@ -47,7 +47,7 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     let plain = Plain::to(servers[0].url()).await;
     // Round the scripts, and inside them.
     let outside = "+info +client|setname +script|load +evalsha +subscribe +unsubscribe";
-    let inside = "+del +exists +get +hexists +hget +hgetall +hset +incr +pexpire +pttl +publish \
+    let inside = "+del +exists +get +hexists +hget +hgetall +hset +incr +incrby +pexpire +pttl +publish \
                   +set +time +type";
     let user = ["ACL", "SETUSER", "locker", "reset", "on", ">secret", "~*", "&*", "-@all"];
     let rights = outside.split(' ').chain(inside.split(' '));
