@@ -6,6 +6,7 @@ mod handover;
 mod lease;
 mod locker;
 mod owners;
+mod quest;
 mod turns;
 mod wake;
 

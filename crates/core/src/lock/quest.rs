@@ -1,0 +1,253 @@
+//! One call of `lock` or `try_lock` on its way to a guard.
+
+use std::future::Future;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use quorumlock_watchdog::schedule::Terms;
+use quorumlock_watchdog::{Instant, Renewal, Standing};
+
+use super::guard::Guard;
+use super::handover::{self, Series};
+use super::lease::Lease;
+use super::locker::Inner;
+use super::owners::Place;
+use super::turns::{Next, Turn, Wants};
+use super::wake::Wake;
+use crate::ids::next_id;
+use crate::{
+    Acquired, Approach, Busy, Error, Fence, Grant, Lane, Listening, Loss, Name, NodeReport, Term,
+    Unreachable,
+};
+
+/// What is to be locked, and how.
+pub(super) struct Wanted {
+    pub(super) name: Name,
+    pub(super) lease: Duration,
+    pub(super) hold_at_most: Option<Duration>,
+}
+
+/// One call of `lock` or `try_lock` on its way.
+pub(super) struct Quest {
+    pub(super) inner: Arc<Inner>,
+    pub(super) wanted: Wanted,
+    pub(super) deadline: Option<Instant>,
+    pub(super) once: bool,
+}
+
+impl Quest {
+    pub(super) async fn re_enter(&self, lease: Arc<Lease>) -> Result<Option<Guard>, Error> {
+        if lease.join().is_none() {
+            return Ok(None);
+        }
+        let guard = Guard::new(self.inner.clone(), lease.clone());
+        // Never a silent re-acquire: the outer hold's work is already unprotected.
+        lease.check()?;
+        guard.publish_holds().await?;
+        Ok(Some(guard))
+    }
+
+    /// Takes its turn in this process, then asks the nodes until they grant or time is up (too
+    /// few answers end it: SAFETY.md G6); or takes over from a holder in this process.
+    pub(super) async fn seek(&self, place: Option<Place>) -> Result<Guard, Error> {
+        let turn = match self.turn().await? {
+            Next::Turn(turn) => turn,
+            Next::Guard(guard) => {
+                guard.lease().settle(place);
+                return Ok(guard);
+            }
+        };
+        let lessor = &self.inner.lessor;
+        let wake = Arc::new(Wake::new(lessor.nodes(), lessor.gate(&self.wanted.name)));
+        let mut listening: Option<Listening> = None;
+        let others = if self.once { 0 } else { turn.others_first(self.inner.clock.now()) };
+        if others > 0 {
+            listening = Some(lessor.listen(&self.wanted.name, wake.clone()));
+            // A courtesy, which may not cost the caller the attempt itself.
+            let _ = self.in_time(wake.others_had_it(others)).await;
+        }
+        let mut gate_first = others > 0;
+        let (mut attempts, mut verified) = (0, 0);
+        loop {
+            wake.forget();
+            let term = Term {
+                name: self.wanted.name.clone(),
+                // Fresh at every attempt: replies of two attempts never mix.
+                nonce: self.inner.chance.nonce()?,
+                ttl: self.wanted.ttl(),
+                holds: 1,
+            };
+            let tokens = handover::tokens(turn.waiting());
+            let approach = Approach { tokens, gate_first };
+            let asked = self.inner.clock.now();
+            let remaining = match lessor.acquire(term.clone(), approach).await? {
+                Acquired::Yes(grant) => {
+                    return Ok(self.granted(asked, &term, (grant, tokens), turn, place));
+                }
+                Acquired::Busy(remaining) => remaining,
+                // After a barrier, or a restart: the next round meets verified nodes.
+                Acquired::Again if verified < MOST_VERIFICATIONS => {
+                    verified += 1;
+                    continue;
+                }
+                Acquired::Again => return Err(unverified()),
+            };
+            if self.once || self.left().is_some_and(|left| left.is_zero()) {
+                return Err(self.busy(remaining));
+            }
+            // Subscribing wakes us once more, so that a release in between is not missed.
+            listening.get_or_insert_with(|| lessor.listen(&self.wanted.name, wake.clone()));
+            attempts += 1;
+            gate_first = self.pause(&wake, remaining, gate_first, attempts).await;
+        }
+    }
+
+    /// Waits for its turn in this process, or for a holder who hands over.
+    async fn turn(&self) -> Result<Next, Error> {
+        let turns = &self.inner.turns;
+        loop {
+            let next = match turns.take(&self.wanted.name) {
+                Some(turn) => Next::Turn(turn),
+                None if self.once => return Err(self.busy(None)),
+                None => self.in_time(turns.wait(&self.wanted.name, self.wanted.wants())).await?,
+            };
+            let Next::Guard(guard) = next else { return Ok(next) };
+            if guard.check().is_ok() {
+                return Ok(Next::Guard(guard));
+            }
+            // Lost on its way to us, who never held it. The turn came with it, unless the keeper
+            // has passed it on: then there is a queue to stand in again.
+            if let Some(turn) = guard.lease().take_turn() {
+                return Ok(Next::Turn(turn));
+            }
+        }
+    }
+
+    /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
+    /// message is relied upon (SAFETY.md H22). Whether the gate is to be asked first.
+    async fn pause(
+        &self,
+        wake: &Wake,
+        remaining: Option<Duration>,
+        at_gate: bool,
+        attempts: u32,
+    ) -> bool {
+        // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
+        let mut longest = remaining.unwrap_or(self.wanted.lease).min(self.wanted.lease);
+        if at_gate && self.inner.lessor.nodes() > 1 {
+            // Whoever has the gate may have died before it had the others: ask all of them, soon, and
+            // not all of us at once (SAFETY.md d1).
+            let probe = LONGEST_PROBE.min(self.wanted.lease / 8);
+            longest = longest.min(probe.mul_f64(0.5 + 0.5 * self.inner.chance.fraction()));
+        }
+        longest += Duration::from_millis(1);
+        longest = self.left().map_or(longest, |left| left.min(longest));
+        let woken = tokio::time::timeout(longest, wake.woken()).await.is_ok();
+        if woken && attempts > FEW && self.inner.lessor.nodes() > 1 {
+            // A gate that keeps nobody apart: equals split the votes again and again unless they
+            // spread.
+            let spread = SPREAD * (attempts - FEW).min(16);
+            let spread = self.left().map_or(spread, |left| left.min(spread));
+            tokio::time::sleep(spread.mul_f64(self.inner.chance.fraction())).await;
+        }
+        woken
+    }
+
+    fn granted(
+        &self,
+        asked: Instant,
+        term: &Term,
+        (grant, tokens): (Grant, u64),
+        turn: Turn,
+        place: Option<Place>,
+    ) -> Guard {
+        let inner = &self.inner;
+        let terms = Terms {
+            lease: self.wanted.ttl(),
+            until: grant.until,
+            hold_until: self.wanted.hold_at_most.map(|limit| asked + limit),
+        };
+        let lease = Arc::new(Lease {
+            id: next_id(),
+            name: self.wanted.name.clone(),
+            nonce: term.nonce,
+            fence: Fence::new(grant.fence.get().saturating_sub(tokens - 1)),
+            series: Series { since: asked, handed: 0, last: grant.fence },
+            standing: Standing::new(inner.clock.clone(), terms),
+            terms,
+            holds: AtomicU32::new(1),
+            turn: Mutex::new(Some(turn)),
+            place: OnceLock::new(),
+        });
+        lease.settle(place);
+        inner.keeper.keep(&lease);
+        Guard::new(inner.clone(), lease)
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.since(self.inner.clock.now()))
+    }
+
+    pub(super) async fn in_time<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Error> {
+        match self.left() {
+            None if self.once => {
+                tokio::select! {
+                    biased;
+                    out = waiting => Ok(out),
+                    () = std::future::ready(()) => Err(self.busy(None)),
+                }
+            }
+            None => Ok(waiting.await),
+            Some(left) => tokio::time::timeout(left, waiting).await.map_err(|_| self.busy(None)),
+        }
+    }
+
+    fn busy(&self, remaining: Option<Duration>) -> Error {
+        Busy::new(self.wanted.name.clone(), remaining).into()
+    }
+}
+
+impl Wanted {
+    fn wants(&self) -> Wants {
+        Wants { ttl: self.ttl(), hold_at_most: self.hold_at_most }
+    }
+
+    fn ttl(&self) -> Duration {
+        self.hold_at_most.map_or(self.lease, |limit| limit.min(self.lease))
+    }
+}
+
+fn unverified() -> Error {
+    let what = "had to be verified again and again";
+    Unreachable::new(1, vec![NodeReport::new("a node", what)]).into()
+}
+
+/// Each takes one failed round; more in a row than nodes can be repaired at once is no chance.
+const MOST_VERIFICATIONS: u32 = 8;
+/// How long a waiter believes, at most, that whoever has the gate will have the others too.
+const LONGEST_PROBE: Duration = Duration::from_millis(250);
+/// The step by which retries on several nodes spread, after a few that did not.
+const SPREAD: Duration = Duration::from_millis(1);
+const FEW: u32 = 3;
+
+impl Guard {
+    /// Tells the nodes how many guards share the lease: an absolute count.
+    pub(super) async fn publish_holds(&self) -> Result<(), Error> {
+        let lease = self.lease();
+        let inner = self.inner();
+        let term = lease.term(lease.ttl(inner.clock.now()));
+        match inner.lessor.renew(vec![term], Lane::Work).await.first() {
+            Some(Renewal::Until(until)) => {
+                inner.keeper.renewed(lease, *until).map_err(|why| lease.lost(why))?;
+            }
+            Some(Renewal::Gone) => {
+                let why = lease.standing.end(Loss::Gone);
+                return Err(lease.lost(why).into());
+            }
+            // Not heard: the watchdog's next renewal carries the count.
+            Some(Renewal::Unknown) | None => {}
+        }
+        Ok(())
+    }
+}
