@@ -5,11 +5,11 @@ use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
     Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
     Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo,
-    Term, quorum_of,
+    Term, Woke, quorum_of,
 };
 
 use crate::answers::{Answers, definite, held_by, is_settled, majority};
-use crate::ballot::Ballot;
+use crate::ballot::{Ballot, Wish};
 use crate::census::Census;
 use crate::gate::{self, Pace};
 use crate::roll::Roll;
@@ -145,8 +145,9 @@ impl<N: Node> Lessor for Quorum<N> {
             _ => Round::new(nodes, self.losses),
         };
         let counter = Counter { tokens: approach.tokens, least: Fence::NONE, seed };
+        let wish = Wish { counter, in_line: approach.in_line };
         let ballot =
-            Ballot::open(&self.nodes, term, round, counter, &self.pace, &self.clock, &self.roll);
+            Ballot::open(&self.nodes, term, round, wish, &self.pace, &self.clock, &self.roll);
         Box::pin(ballot.decision(self.answer_timeout))
     }
 
@@ -202,7 +203,7 @@ impl<N: Node> Lessor for Quorum<N> {
             let said = asked.await.decide()?;
             Ok(Freed {
                 held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
-                waiting: said.iter().map(|freed| freed.waiting).max().unwrap_or(0),
+                woke: said.iter().map(|freed| freed.woke).max().unwrap_or(Woke::Nobody),
             })
         })
     }
@@ -268,6 +269,10 @@ impl<N: Node> Lessor for Quorum<N> {
             Some(office) => (office.tend)(),
             None => Box::pin(std::future::pending()),
         }
+    }
+
+    fn leave(&self, name: &Name) {
+        self.nodes.iter().for_each(|node| node.leave(name));
     }
 
     fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {

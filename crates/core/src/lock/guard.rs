@@ -169,7 +169,8 @@ impl Guard {
         }
         let freed = released.await;
         if let Ok(freed) = &freed {
-            self.inner.turns.released(&self.lease.name, freed.waiting, self.inner.clock.now());
+            let others = self.lease.others(*freed);
+            self.inner.turns.released(&self.lease.name, others, self.inner.clock.now());
         }
         drop(turn);
         let freed = freed?;

@@ -8,8 +8,8 @@ use quorumlock_watchdog::{Clock, Instant, Leased, Loss, Renewal, Renewer, Standi
 
 use super::handover::Series;
 use super::owners::Place;
-use super::turns::{Turn, Turns};
-use crate::{Fence, Lane, Lessor, Lost, Name, Nonce, Term};
+use super::turns::{Others, Turn, Turns};
+use crate::{Fence, Freed, Lane, Lessor, Lost, Name, Nonce, Term};
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -73,6 +73,11 @@ impl Lease {
         Lost::new(self.name.clone(), why)
     }
 
+    /// Whom its release woke.
+    pub(super) fn others(&self, freed: Freed) -> Others {
+        Others { woke: freed.woke, behind: self.series.last }
+    }
+
     /// Lets the next in this process take its turn.
     pub(super) fn rise(&self) {
         drop(self.take_turn());
@@ -132,7 +137,7 @@ impl Renewer for Keep {
         let released = self.lessor.release(lease.term(lease.terms.lease), Lane::Keep);
         Box::pin(async move {
             match released.await {
-                Ok(freed) => turns.released(&lease.name, freed.waiting, clock.now()),
+                Ok(freed) => turns.released(&lease.name, lease.others(freed), clock.now()),
                 Err(error) => {
                     tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
                 }

@@ -8,7 +8,7 @@ use quorumlock_watchdog::Instant;
 use tokio::sync::oneshot;
 
 use super::guard::Guard;
-use crate::Name;
+use crate::{Fence, Name, Woke};
 
 /// Who in this process may be on the wire for a name: one at a time, first come first served.
 ///
@@ -22,8 +22,8 @@ struct Queues {
     /// An entry for every name that is somebody's turn.
     waiting: HashMap<Name, VecDeque<Waiter>>,
     tickets: u64,
-    /// How many other processes waited for a name when we released it, and when that was.
-    wanted: HashMap<Name, (u64, Instant)>,
+    /// Whom our release of a name woke, and when that was.
+    woken: HashMap<Name, (Others, Instant)>,
 }
 
 #[derive(Debug)]
@@ -48,6 +48,15 @@ pub(super) enum Next {
     Turn(Turn),
     /// The lock itself, handed over by the holder before.
     Guard(Guard),
+}
+
+/// Other processes, which wait for a name that we gave back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Others {
+    /// Never nobody.
+    pub(super) woke: Woke,
+    /// The last token that we had.
+    pub(super) behind: Fence,
 }
 
 /// The right to be on the wire for a name. Dropped, it goes to the next in the queue.
@@ -100,17 +109,17 @@ impl Turns {
         waiting
     }
 
-    /// So many other processes waited for `name` when we released it at `now`.
-    pub(super) fn released(&self, name: &Name, waiting: u64, now: Instant) {
+    /// Our release of `name` at `now` woke others.
+    pub(super) fn released(&self, name: &Name, others: Others, now: Instant) {
         const MANY: usize = 1_024;
-        if waiting == 0 {
+        if others.woke == Woke::Nobody {
             return;
         }
         let mut queues = self.queues();
-        if queues.wanted.len() >= MANY {
-            queues.wanted.retain(|_, (_, at)| now.since(*at) < COURTESY);
+        if queues.woken.len() >= MANY {
+            queues.woken.retain(|_, (_, at)| now.since(*at) < COURTESY);
         }
-        queues.wanted.insert(name.clone(), (waiting, now));
+        queues.woken.insert(name.clone(), (others, now));
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -119,13 +128,11 @@ impl Turns {
 }
 
 impl Turn {
-    /// How many other processes waited for the name when we released it, just before `now`: they
-    /// have their turn first. With that the lock goes round, though no node keeps a queue.
-    pub(super) fn others_first(&self, now: Instant) -> u64 {
-        match self.turns.queues().wanted.remove(&self.name) {
-            Some((waiting, at)) if now.since(at) < COURTESY => waiting,
-            _ => 0,
-        }
+    /// The other processes that were woken when we released the name, just before `now`: they have
+    /// their turn first.
+    pub(super) fn others_first(&self, now: Instant) -> Option<Others> {
+        let (others, at) = self.turns.queues().woken.remove(&self.name)?;
+        (now.since(at) < COURTESY).then_some(others)
     }
 
     /// How many wait for it.
@@ -231,18 +238,19 @@ mod tests {
     }
 
     #[test]
-    fn after_a_release_that_others_waited_for_they_go_first_once() {
+    fn after_a_release_that_woke_others_they_go_first_once() {
         let (turns, clock) = (Turns::default(), Clock::manual());
         let name = Name::new("x").unwrap();
         let turn = turns.take(&name).expect("free");
-        turns.released(&name, 0, clock.now());
-        assert_eq!(turn.others_first(clock.now()), 0, "nobody else waits");
-        turns.released(&name, 3, clock.now());
-        assert_eq!(turn.others_first(clock.now()), 3);
-        assert_eq!(turn.others_first(clock.now()), 0, "once");
-        turns.released(&name, 3, clock.now());
+        let others = |woke| Others { woke, behind: Fence::new(7) };
+        turns.released(&name, others(Woke::Nobody), clock.now());
+        assert_eq!(turn.others_first(clock.now()), None, "nobody else waits");
+        turns.released(&name, others(Woke::Waiter), clock.now());
+        assert_eq!(turn.others_first(clock.now()), Some(others(Woke::Waiter)));
+        assert_eq!(turn.others_first(clock.now()), None, "once");
+        turns.released(&name, others(Woke::Waiter), clock.now());
         clock.advance(COURTESY);
-        assert_eq!(turn.others_first(clock.now()), 0, "they had their time");
+        assert_eq!(turn.others_first(clock.now()), None, "they had their time");
     }
 
     #[tokio::test]

@@ -13,8 +13,6 @@ use crate::{Collect, quorum_of};
 pub(super) struct Wake {
     quorum: u32,
     gate: u64,
-    /// How often each node spoke.
-    spoke: Box<[AtomicU64]>,
     /// One bit per node that spoke; nodes beyond 64 share the last one.
     heard: AtomicU64,
     spoken: Notify,
@@ -22,36 +20,17 @@ pub(super) struct Wake {
 
 /// About one round trip in one data centre.
 const GRACE: Duration = Duration::from_millis(1);
-/// Longer than a process hands a lock over inside, if its holders are quick.
-const SILENCE: Duration = Duration::from_millis(75);
 
 impl Wake {
     pub(super) fn new(nodes: usize, gate: Option<usize>) -> Self {
         let quorum = u32::try_from(quorum_of(nodes)).unwrap_or(u32::MAX);
         let gate = gate.map_or(0, bit);
-        let spoke = (0..nodes).map(|_| AtomicU64::new(0)).collect();
-        Self { quorum, gate, spoke, heard: AtomicU64::new(0), spoken: Notify::new() }
+        Self { quorum, gate, heard: AtomicU64::new(0), spoken: Notify::new() }
     }
 
     /// Forgets what was heard: call it before an attempt, so that what comes during it is kept.
     pub(super) fn forget(&self) {
         self.heard.store(0, Ordering::SeqCst);
-    }
-
-    /// Resolves when `others` have had the lock and given it back, or nothing is heard of them.
-    pub(super) async fn others_had_it(&self, others: u64) {
-        // The subscription itself speaks once.
-        let enough = others + 1;
-        loop {
-            let spoken = self.spoken.notified();
-            tokio::pin!(spoken);
-            spoken.as_mut().enable();
-            let heard = self.spoke.iter().map(|node| node.load(Ordering::SeqCst)).max();
-            let silent = async { tokio::time::timeout(SILENCE, spoken).await.is_err() };
-            if heard >= Some(enough) || silent.await {
-                return;
-            }
-        }
     }
 
     /// Resolves when it is worth trying again.
@@ -77,9 +56,6 @@ impl Wake {
 impl Collect<()> for Wake {
     fn collect(&self, from: usize, (): ()) {
         self.heard.fetch_or(bit(from), Ordering::SeqCst);
-        if let Some(spoke) = self.spoke.get(from) {
-            spoke.fetch_add(1, Ordering::SeqCst);
-        }
         self.spoken.notify_waiters();
     }
 }
@@ -107,18 +83,5 @@ mod tests {
         assert!(wake.woken().now_or_never().is_none());
         wake.collect(1, ());
         assert!(wake.woken().now_or_never().is_some(), "the gate is enough");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn others_have_had_it_when_one_node_has_spoken_often_enough_or_none_speaks() {
-        let wake = Wake::new(3, Some(1));
-        let mut waiting = Box::pin(wake.others_had_it(2));
-        for node in [0, 2, 0, 2] {
-            wake.collect(node, ());
-        }
-        assert!((&mut waiting).now_or_never().is_none(), "the subscription and one release");
-        wake.collect(2, ());
-        assert!((&mut waiting).now_or_never().is_some());
-        tokio::time::timeout(SILENCE * 2, wake.others_had_it(9)).await.expect("silence ends it");
     }
 }

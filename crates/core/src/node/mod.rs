@@ -31,8 +31,8 @@ use self::tls::Tls;
 use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
-    Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, Lane, Listening, Name, Node,
-    ReplyTo, Settings, Stamp, Term, Vote, Wire,
+    Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, InLine, Lane, Listening, Name,
+    Node, Nonce, ReplyTo, Settings, Stamp, Term, Vote, Wire,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -41,7 +41,7 @@ use crate::{
 pub struct RedisNode {
     dialect: Arc<Dialect>,
     dialer: Arc<Dialer>,
-    work: Line,
+    work: Arc<Line>,
     keep: Line,
     ears: Ears,
 }
@@ -70,32 +70,15 @@ pub fn redis_nodes(
         }
     }
     let roster = Roster::default();
-    let client_id = next_id();
+    let (client_id, waiter) = (next_id(), Nonce::fresh()?);
     let charter = charter.cloned().map(Arc::new);
-    targets
-        .into_iter()
-        .map(|target| {
-            let roster = roster.clone();
-            RedisNode::new(target, wire, charter.clone(), settings, clock, roster, client_id)
-        })
-        .collect()
-}
-
-impl RedisNode {
-    fn new(
-        target: Target,
-        wire: Wire,
-        charter: Option<Arc<Charter>>,
-        settings: &Settings,
-        clock: &Clock,
-        roster: Roster,
-        client_id: u64,
-    ) -> Result<Self, ConfigError> {
+    let strangers = wire == Wire::Redisson && targets.len() == 1;
+    let node = |target: Target| {
         let tls = match target.wants_tls() {
             true => Some(Tls::new(settings.tls_ca.as_deref())?),
             false => None,
         };
-        let dialect = Arc::new(Dialect {
+        let dialect = Dialect {
             label: target.label().to_owned(),
             wire,
             rho: settings.rho,
@@ -105,23 +88,34 @@ impl RedisNode {
             set_forward: AtomicU64::new(0),
             clock: clock.clone(),
             client_id,
-        });
-        let dialer = Arc::new(Dialer {
+            waiter,
+        };
+        let dialer = Dialer {
             target,
             tls,
             client_name: settings.client_name.clone(),
             connect_timeout: settings.connect_timeout,
             user_timeout: settings.answer_timeout * 2,
-            roster,
+            roster: roster.clone(),
             wire,
-            charter,
+            charter: charter.clone(),
             unbound: Arc::new(Scripts::unbound(wire)),
-        });
+        };
         // Twice the time after which nobody waits for an answer any more.
-        let stall = settings.answer_timeout * 2;
+        Ok(RedisNode::new(dialect, dialer, settings.answer_timeout * 2, strangers))
+    };
+    targets.into_iter().map(node).collect()
+}
+
+impl RedisNode {
+    /// Silent for longer than `stall`, a connection is given up. `strangers`: whether programs that
+    /// know of no queue may hold and free the same names.
+    fn new(dialect: Dialect, dialer: Dialer, stall: Duration, strangers: bool) -> Self {
+        let (dialect, dialer) = (Arc::new(dialect), Arc::new(dialer));
         let line = || Line::new(dialer.clone(), dialect.clone(), stall);
-        let (work, keep, ears) = (line(), line(), Ears::new(dialer.clone()));
-        Ok(Self { dialect, dialer, work, keep, ears })
+        let (work, keep) = (Arc::new(line()), line());
+        let ears = Ears::new(dialer.clone(), dialect.waiter, Arc::downgrade(&work), strangers);
+        Self { dialect, dialer, work, keep, ears }
     }
 
     fn line(&self, lane: Lane) -> &Line {
@@ -141,8 +135,17 @@ impl Node for RedisNode {
         self.work.stamp()
     }
 
-    fn acquire(&self, term: &Term, counter: Counter, stamp: Stamp, to: ReplyTo<Answer<Vote>>) {
-        self.work.post(Request::Acquire { term: term.clone(), counter, stamp, to });
+    fn acquire(
+        &self,
+        term: &Term,
+        counter: Counter,
+        stamp: Stamp,
+        in_line: Option<InLine>,
+        to: ReplyTo<Answer<Vote>>,
+    ) {
+        // Whoever cannot be told of its turn keeps others from theirs.
+        let in_line = in_line.filter(|_| self.ears.hear());
+        self.work.post(Request::Acquire { term: term.clone(), counter, stamp, in_line, to });
     }
 
     fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>) {
@@ -171,6 +174,12 @@ impl Node for RedisNode {
 
     fn force_release(&self, name: &Name, to: ReplyTo<Answer<bool>>) {
         self.work.post(Request::ForceRelease { name: name.clone(), to });
+    }
+
+    fn leave(&self, name: &Name) {
+        if self.ears.hear() {
+            self.work.post(Request::Leave(name.clone()));
+        }
     }
 
     fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {

@@ -30,6 +30,7 @@ mod note;
 mod page;
 mod plan;
 mod process;
+mod queue;
 mod run;
 mod server;
 mod sometimes;
