@@ -114,8 +114,8 @@ pub struct Counter {
 pub struct Freed {
     /// Whether the nonce was still held.
     pub held: bool,
-    /// Whom that woke. Advice: it lets them have their turn.
-    pub woke: Woke,
+    /// Whom that woke; `None` if that is not known. Advice: it lets them have their turn.
+    pub woke: Option<Woke>,
 }
 
 /// Who was told that a name is free.
@@ -135,8 +135,8 @@ pub enum Woke {
 pub struct InLine {
     /// For how long it has waited: first come, first served, though it may have been woken in vain.
     pub waited: Duration,
-    /// Its own process held the name at this token and woke others with its release: they go first.
-    pub behind: Fence,
+    /// Its own process has just given the name back, and woke others with that: they go first.
+    pub others_first: bool,
 }
 
 /// One voter: a Redis server, or a simulated one.

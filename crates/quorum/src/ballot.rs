@@ -185,8 +185,8 @@ impl<N: Node> Shared<N> {
         let nodes = state.round.fan_out();
         let waker = state.waker.take();
         drop(state);
-        // Whom others go first is for the gate to say.
-        let in_line = self.wish.in_line.map(|in_line| InLine { behind: Fence::NONE, ..in_line });
+        // Whether others go first is for the gate to say.
+        let in_line = self.wish.in_line.map(|in_line| InLine { others_first: false, ..in_line });
         self.ask(nodes, Wish { counter: Counter { least, ..self.wish.counter }, in_line });
         if let Some(waker) = waker {
             waker.wake();

@@ -194,16 +194,18 @@ impl<N: Node> Lessor for Quorum<N> {
     fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
         self.roll.strike(term.nonce);
         let quorum = self.quorum();
-        let most_foreign = self.nodes.len() - quorum;
+        let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         let asked = self.ask_all(
             move |answers| definite(answers) >= quorum,
             |node, to| node.release(&term, lane, to),
         );
         Box::pin(async move {
             let said = asked.await.decide()?;
+            let woke = said.iter().filter_map(|freed| freed.woke).max();
             Ok(Freed {
                 held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
-                woke: said.iter().map(|freed| freed.woke).max().unwrap_or(Woke::Nobody),
+                // Those that were not waited for may have woken somebody.
+                woke: woke.filter(|woke| *woke == Woke::Waiter || said.len() == all),
             })
         })
     }

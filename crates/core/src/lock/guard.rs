@@ -169,8 +169,8 @@ impl Guard {
         }
         let freed = released.await;
         if let Ok(freed) = &freed {
-            let others = self.lease.others(*freed);
-            self.inner.turns.released(&self.lease.name, others, self.inner.clock.now());
+            let woke = self.lease.woke(*freed);
+            self.inner.turns.released(&self.lease.name, woke, self.inner.clock.now());
         }
         drop(turn);
         let freed = freed?;

@@ -63,23 +63,23 @@ impl Quest {
         let wake = Arc::new(Wake::new(lessor.nodes(), lessor.gate(&self.wanted.name)));
         let join = || InQueues::join(lessor, &self.wanted.name, &wake);
         // Declared after the turn, so that the queues are left before the next of this process asks.
-        let (mut queues, mut behind) = (None, Fence::NONE);
-        match turn.others_first(begun).filter(|_| !self.once) {
-            Some(others) if others.woke == Woke::Waiter => {
-                (queues, behind) = (Some(join()), others.behind);
-            }
-            Some(_) => {
+        let mut queues = None;
+        let mut others_first = false;
+        match turn.others_first(begun) {
+            _ if self.once => {}
+            Woke::Waiter => (queues, others_first) = (Some(join()), true),
+            Woke::Strangers => {
                 // A courtesy, which may not cost the caller the attempt itself.
                 let _ = self.in_time(tokio::time::sleep(HEAD_START)).await;
             }
-            None => {}
+            Woke::Nobody => {}
         }
         let mut gate_first = queues.is_some();
         let (mut attempts, mut verified) = (0, 0);
         loop {
             wake.forget();
             let waited = self.inner.clock.now().since(begun);
-            let in_line = queues.is_some().then_some(InLine { waited, behind });
+            let in_line = queues.is_some().then_some(InLine { waited, others_first });
             let term = Term {
                 name: self.wanted.name.clone(),
                 // Fresh at every attempt: replies of two attempts never mix.
@@ -93,7 +93,8 @@ impl Quest {
             let remaining = match lessor.acquire(term.clone(), approach).await? {
                 Acquired::Yes(grant) => {
                     queues.as_mut().map(InQueues::served);
-                    return Ok(self.granted(asked, &term, (grant, tokens), turn, place));
+                    let contended = queues.is_some();
+                    return Ok(self.granted(asked, &term, (grant, tokens, contended), turn, place));
                 }
                 Acquired::Busy(remaining) => remaining,
                 // After a barrier, or a restart: the next round meets verified nodes.
@@ -109,9 +110,9 @@ impl Quest {
             // Listening wakes us once more, so that a release in between is not missed.
             queues.get_or_insert_with(join);
             attempts += 1;
-            let held = Denied { remaining, at_gate: gate_first, attempts, waited, behind };
+            let held = Denied { remaining, at_gate: gate_first, attempts, waited, others_first };
             gate_first = self.pause(&wake, held).await;
-            behind = Fence::NONE;
+            others_first = false;
         }
     }
 
@@ -139,7 +140,7 @@ impl Quest {
     /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
     /// message is relied upon (SAFETY.md H22). Whether the gate is to be asked first.
     async fn pause(&self, wake: &Wake, denied: Denied) -> bool {
-        let Denied { remaining, at_gate, attempts, waited, behind } = denied;
+        let Denied { remaining, at_gate, attempts, waited, others_first } = denied;
         let lease = self.wanted.lease;
         // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
         let mut longest = remaining.unwrap_or(lease).min(lease);
@@ -150,9 +151,9 @@ impl Quest {
             // (SAFETY.md d1).
             probe = LONGEST_PROBE.min(lease / 8);
         }
-        if behind > Fence::NONE && remaining.is_none() {
+        if others_first && remaining.is_none() {
             // It is free, and others were woken: they come at once, or never.
-            probe = probe.min(HEAD_START * 4);
+            probe = probe.min(COURTESY);
         }
         longest = longest.min(probe.mul_f64(0.5 + 0.5 * self.inner.chance.fraction()));
         longest += Duration::from_millis(1);
@@ -172,7 +173,7 @@ impl Quest {
         &self,
         asked: Instant,
         term: &Term,
-        (grant, tokens): (Grant, u64),
+        (grant, tokens, contended): (Grant, u64, bool),
         turn: Turn,
         place: Option<Place>,
     ) -> Guard {
@@ -190,6 +191,7 @@ impl Quest {
             series: Series { since: asked, handed: 0, last: grant.fence },
             standing: Standing::new(inner.clock.clone(), terms),
             terms,
+            contended,
             holds: AtomicU32::new(1),
             turn: Mutex::new(Some(turn)),
             place: OnceLock::new(),
@@ -238,7 +240,7 @@ struct Denied {
     at_gate: bool,
     attempts: u32,
     waited: Duration,
-    behind: Fence,
+    others_first: bool,
 }
 
 /// In the queues of the nodes, or about to be: left when it is dropped, unless it was served.
@@ -278,6 +280,8 @@ fn unverified() -> Error {
 const MOST_VERIFICATIONS: u32 = 8;
 /// How long after our release programs that know of no queue may take the lock before we do.
 const HEAD_START: Duration = Duration::from_millis(5);
+/// How long we wait for others that our release woke.
+const COURTESY: Duration = Duration::from_millis(75);
 /// How long a waiter believes, at most, that whoever has the gate will have the others too.
 const LONGEST_PROBE: Duration = Duration::from_millis(250);
 /// The step by which retries on several nodes spread, after a few that did not.

@@ -8,7 +8,7 @@ use quorumlock_watchdog::Instant;
 use tokio::sync::oneshot;
 
 use super::guard::Guard;
-use crate::{Fence, Name, Woke};
+use crate::{Name, Woke};
 
 /// Who in this process may be on the wire for a name: one at a time, first come first served.
 ///
@@ -23,7 +23,7 @@ struct Queues {
     waiting: HashMap<Name, VecDeque<Waiter>>,
     tickets: u64,
     /// Whom our release of a name woke, and when that was.
-    woken: HashMap<Name, (Others, Instant)>,
+    woken: HashMap<Name, (Woke, Instant)>,
 }
 
 #[derive(Debug)]
@@ -48,15 +48,6 @@ pub(super) enum Next {
     Turn(Turn),
     /// The lock itself, handed over by the holder before.
     Guard(Guard),
-}
-
-/// Other processes, which wait for a name that we gave back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Others {
-    /// Never nobody.
-    pub(super) woke: Woke,
-    /// The last token that we had.
-    pub(super) behind: Fence,
 }
 
 /// The right to be on the wire for a name. Dropped, it goes to the next in the queue.
@@ -110,16 +101,16 @@ impl Turns {
     }
 
     /// Our release of `name` at `now` woke others.
-    pub(super) fn released(&self, name: &Name, others: Others, now: Instant) {
+    pub(super) fn released(&self, name: &Name, woke: Woke, now: Instant) {
         const MANY: usize = 1_024;
-        if others.woke == Woke::Nobody {
+        if woke == Woke::Nobody {
             return;
         }
         let mut queues = self.queues();
         if queues.woken.len() >= MANY {
             queues.woken.retain(|_, (_, at)| now.since(*at) < COURTESY);
         }
-        queues.woken.insert(name.clone(), (others, now));
+        queues.woken.insert(name.clone(), (woke, now));
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -128,11 +119,13 @@ impl Turns {
 }
 
 impl Turn {
-    /// The other processes that were woken when we released the name, just before `now`: they have
+    /// Which other processes were woken when we released the name, just before `now`: they have
     /// their turn first.
-    pub(super) fn others_first(&self, now: Instant) -> Option<Others> {
-        let (others, at) = self.turns.queues().woken.remove(&self.name)?;
-        (now.since(at) < COURTESY).then_some(others)
+    pub(super) fn others_first(&self, now: Instant) -> Woke {
+        match self.turns.queues().woken.remove(&self.name) {
+            Some((woke, at)) if now.since(at) < COURTESY => woke,
+            _ => Woke::Nobody,
+        }
     }
 
     /// How many wait for it.
@@ -242,15 +235,14 @@ mod tests {
         let (turns, clock) = (Turns::default(), Clock::manual());
         let name = Name::new("x").unwrap();
         let turn = turns.take(&name).expect("free");
-        let others = |woke| Others { woke, behind: Fence::new(7) };
-        turns.released(&name, others(Woke::Nobody), clock.now());
-        assert_eq!(turn.others_first(clock.now()), None, "nobody else waits");
-        turns.released(&name, others(Woke::Waiter), clock.now());
-        assert_eq!(turn.others_first(clock.now()), Some(others(Woke::Waiter)));
-        assert_eq!(turn.others_first(clock.now()), None, "once");
-        turns.released(&name, others(Woke::Waiter), clock.now());
+        turns.released(&name, Woke::Nobody, clock.now());
+        assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "nobody else waits");
+        turns.released(&name, Woke::Waiter, clock.now());
+        assert_eq!(turn.others_first(clock.now()), Woke::Waiter);
+        assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "once");
+        turns.released(&name, Woke::Waiter, clock.now());
         clock.advance(COURTESY);
-        assert_eq!(turn.others_first(clock.now()), None, "they had their time");
+        assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "they had their time");
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 -- The queue of a name (prepended to the scripts that take one). Advice, never safety.
 -- KEYS: 3 waiters, if whoever is denied will wait
--- ARGV: 8 its id, 9 for how many microseconds it has waited, 10 behind which token it stands (0: none)
+-- ARGV: 8 its id, 9 for how many microseconds it has waited, 10 whether others go first (1 or 0)
 --
 -- The reply to whoever is denied, who is in the queue from now on.
 local function denied()
@@ -17,20 +17,16 @@ local function denied()
   return {redis.call('pttl', KEYS[1])}
 end
 
--- Whether a free name goes to others first: they wait, or were woken and have not come yet (then
--- nobody has had a token since).
+-- Whether a free name goes to others: they wait, or were woken and have not come yet.
 local function others_first()
-  if not KEYS[3] or ARGV[10] == '0' or redis.call('exists', KEYS[1]) == 1 then
-    return false
-  end
-  local last = tonumber(redis.call('get', KEYS[2])) or math.huge
-  return redis.call('exists', KEYS[3]) == 1 or last <= tonumber(ARGV[10])
+  return KEYS[3] and ARGV[10] == '1' and redis.call('exists', KEYS[1]) == 0
+    and redis.call('exists', KEYS[3]) == 1
 end
 
--- Whoever has the lock waits no more.
+-- Whoever has the lock waits no more, and is the one that was woken, as far as that matters.
 local function served()
   if KEYS[3] then
-    redis.pcall('zrem', KEYS[3], ARGV[8])
+    redis.pcall('zrem', KEYS[3], ARGV[8], '')
   end
 end
 

@@ -8,7 +8,12 @@ local function wake(name, waiters, channel)
     if not first then
       break
     end
-    if redis.call('publish', 'redisson_lock__channel:waiter:' .. first, name) > 0 then
+    if first ~= '' and redis.call('publish', 'redisson_lock__channel:waiter:' .. first, name) > 0 then
+      -- The mark of one that was woken, until it comes or the next one is.
+      redis.pcall('zadd', waiters, 0, '')
+      if redis.call('zcard', waiters) == 1 then
+        redis.call('pexpire', waiters, 1000)
+      end
       if redis.call('time')[2] % 8 == 0 then
         -- Now and then, so that programs which know of no queue do not starve beside one.
         redis.call('publish', channel, '0')

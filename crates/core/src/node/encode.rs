@@ -28,7 +28,7 @@ impl Dialect {
                 if let Some(in_line) = in_line {
                     self.waiter(out);
                     number(out, u64::try_from(in_line.waited.as_micros()).unwrap_or(u64::MAX));
-                    number(out, in_line.behind.get());
+                    number(out, in_line.others_first.into());
                 }
             }
             Request::Recreate { term, fence, .. } => {

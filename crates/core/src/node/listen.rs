@@ -61,7 +61,7 @@ struct Ear {
 }
 
 /// How long a waiter relies on its own channel alone: most have their turn before that.
-const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(200);
 
 impl Ears {
     pub(super) fn new(

@@ -163,10 +163,10 @@ impl Dialect {
                 other => terms.iter().map(|term| self.odd(&term.name, other.clone())).collect(),
             }),
             Request::Release { term, to } => to.send(match reply {
-                Value::Int(n) => Answer::Yes(Freed { held: n > 0, woke: woke(n) }),
+                Value::Int(n) => Answer::Yes(Freed { held: n > 0, woke: Some(woke(n)) }),
                 // A key of another type is not our hold.
                 Value::Error(text) if text.contains(WRONG_TYPE) => {
-                    Answer::Yes(Freed { held: false, woke: Woke::Nobody })
+                    Answer::Yes(Freed { held: false, woke: None })
                 }
                 other => self.odd(&term.name, other),
             }),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorumlock_core::admission::Sheet;
 use quorumlock_core::{
     Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Instant, Name, NodeReport,
-    ReplyTo, Silence, Stamp, Term, Vote, Wire, Woke,
+    ReplyTo, Silence, Stamp, Term, Vote, Wire,
 };
 use quorumlock_watchdog::expiry;
 
@@ -211,7 +211,7 @@ impl To {
             (Self::Freed(to), _, Reply::Freed(freed)) => Told::Freed(to, Answer::Yes(freed)),
             // A key of another type is not our hold.
             (Self::Freed(to), _, Reply::WrongType) => {
-                Told::Freed(to, Answer::Yes(Freed { held: false, woke: Woke::Nobody }))
+                Told::Freed(to, Answer::Yes(Freed { held: false, woke: None }))
             }
             (Self::Holder(to), _, Reply::Holder(held)) => {
                 Told::Holder(to, Answer::Yes(held.map(|(held, ms)| holder(&held, ms))))

@@ -14,6 +14,8 @@ pub(super) struct Queue {
     until: u64,
     /// Clients, and since when they wait.
     waiting: BTreeMap<usize, Micros>,
+    /// The mark of one that was woken and has not come yet.
+    called: bool,
 }
 
 impl Store {
@@ -35,11 +37,7 @@ impl Store {
     /// Whether a free name goes to others first.
     pub(super) fn others_first(&mut self, name: &Name, in_line: InLine, now: Micros) -> bool {
         self.forget_queue(name, now);
-        let behind = in_line.behind.get();
-        let uncalled = || self.counter(name, now).is_some_and(|last| last <= behind);
-        behind > 0
-            && self.held(name, now).is_none()
-            && (self.queues.contains_key(name) || uncalled())
+        in_line.others_first && self.held(name, now).is_none() && self.queues.contains_key(name)
     }
 
     /// Takes a client out of the queue; whether it was there.
@@ -47,25 +45,44 @@ impl Store {
         self.forget_queue(name, now);
         let Some(queue) = self.queues.get_mut(name) else { return false };
         let there = queue.waiting.remove(&client).is_some();
-        if queue.waiting.is_empty() {
-            self.queues.remove(name);
-        }
+        self.forget_queue(name, now);
         there
+    }
+
+    /// Whoever has the lock waits no more.
+    pub(super) fn served(&mut self, name: &Name, client: usize, now: Micros) {
+        if let Some(queue) = self.queues.get_mut(name) {
+            queue.called = false;
+        }
+        self.leave(name, client, now);
+    }
+
+    /// One was woken.
+    pub(super) fn call(&mut self, name: &Name, now: Micros) {
+        let queue = self.queues.entry(name.clone()).or_default();
+        queue.called = true;
+        if queue.waiting.is_empty() {
+            queue.until = now / MS + 1_000;
+        }
     }
 
     /// Takes the first one out of the queue.
     pub(super) fn next_in_line(&mut self, name: &Name, now: Micros) -> Option<usize> {
         self.forget_queue(name, now);
-        let waiting = &self.queues.get(name)?.waiting;
-        let first = *waiting.iter().min_by_key(|(_, since)| **since)?.0;
-        self.leave(name, first, now);
-        Some(first)
+        let queue = self.queues.get_mut(name)?;
+        queue.called = false;
+        let first = queue.waiting.iter().min_by_key(|(_, since)| **since).map(|(first, _)| *first);
+        if let Some(first) = first {
+            queue.waiting.remove(&first);
+        }
+        self.forget_queue(name, now);
+        first
     }
 
-    /// How many wait for the name.
+    /// How many wait for the name, and one more if one was woken.
     pub(super) fn waiting(&self, name: &Name, now: Micros) -> usize {
         let live = self.queues.get(name).filter(|queue| now / MS <= queue.until);
-        live.map_or(0, |queue| queue.waiting.len())
+        live.map_or(0, |queue| queue.waiting.len() + usize::from(queue.called))
     }
 
     fn forget_queue(&mut self, name: &Name, now: Micros) {

@@ -136,7 +136,7 @@ impl Server {
                 Ok(held) => {
                     woken = held.then(|| self.wake(&term.name, time)).flatten();
                     let woke = woken.as_ref().map_or(Woke::Nobody, |_| Woke::Waiter);
-                    Reply::Freed(Freed { held, woke })
+                    Reply::Freed(Freed { held, woke: Some(woke) })
                 }
                 Err(WrongType) => Reply::WrongType,
             },
@@ -285,9 +285,7 @@ impl Server {
             (Some(in_line), Reply::Taken(Taken::Busy(_))) => {
                 self.store.stand(name, client, in_line, take.ttl_ms, time);
             }
-            (Some(_), Reply::Taken(Taken::Token(_))) => {
-                self.store.leave(name, client, time);
-            }
+            (Some(_), Reply::Taken(Taken::Token(_))) => self.store.served(name, client, time),
             _ => {}
         }
         reply
@@ -297,6 +295,7 @@ impl Server {
     pub(super) fn wake(&mut self, name: &Name, time: Micros) -> Option<(usize, Name)> {
         while let Some(client) = self.store.next_in_line(name, time) {
             if self.subscribed.contains(&client) {
+                self.store.call(name, time);
                 return Some((client, name.clone()));
             }
         }
