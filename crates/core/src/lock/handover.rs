@@ -93,7 +93,6 @@ impl Lease {
             series: Series { handed: self.series.handed + 1, ..self.series },
             standing: Standing::new(clock.clone(), terms),
             terms,
-            contended: self.contended,
             holds: AtomicU32::new(1),
             turn: std::sync::Mutex::new(None),
             place: OnceLock::new(),

@@ -9,7 +9,7 @@ use quorumlock_watchdog::{Clock, Instant, Leased, Loss, Renewal, Renewer, Standi
 use super::handover::Series;
 use super::owners::Place;
 use super::turns::{Turn, Turns};
-use crate::{Fence, Freed, Lane, Lessor, Lost, Name, Nonce, Term, Woke};
+use crate::{Fence, Lane, Lessor, Lost, Name, Nonce, Term};
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -21,8 +21,6 @@ pub(super) struct Lease {
     pub(super) series: Series,
     pub(super) standing: Standing,
     pub(super) terms: Terms,
-    /// Whether it had to be waited for.
-    pub(super) contended: bool,
     /// How many guards share it. At zero it is being given back.
     pub(super) holds: AtomicU32,
     /// Let go when the name may be asked for again by others in this process.
@@ -73,12 +71,6 @@ impl Lease {
 
     pub(super) fn lost(&self, why: Loss) -> Lost {
         Lost::new(self.name.clone(), why)
-    }
-
-    /// Whom its release woke, or whom else may wait.
-    pub(super) fn woke(&self, freed: Freed) -> Woke {
-        let unknown = if self.contended { Woke::Waiter } else { Woke::Nobody };
-        freed.woke.unwrap_or(unknown)
     }
 
     /// Lets the next in this process take its turn.
@@ -140,7 +132,7 @@ impl Renewer for Keep {
         let released = self.lessor.release(lease.term(lease.terms.lease), Lane::Keep);
         Box::pin(async move {
             match released.await {
-                Ok(freed) => turns.released(&lease.name, lease.woke(freed), clock.now()),
+                Ok(freed) => turns.released(&lease.name, freed.woke, clock.now()),
                 Err(error) => {
                     tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
                 }

@@ -93,8 +93,7 @@ impl Quest {
             let remaining = match lessor.acquire(term.clone(), approach).await? {
                 Acquired::Yes(grant) => {
                     queues.as_mut().map(InQueues::served);
-                    let contended = queues.is_some();
-                    return Ok(self.granted(asked, &term, (grant, tokens, contended), turn, place));
+                    return Ok(self.granted(asked, &term, (grant, tokens), turn, place));
                 }
                 Acquired::Busy(remaining) => remaining,
                 // After a barrier, or a restart: the next round meets verified nodes.
@@ -109,6 +108,7 @@ impl Quest {
             }
             // Listening wakes us once more, so that a release in between is not missed.
             queues.get_or_insert_with(join);
+            turn.contended(self.inner.clock.now());
             attempts += 1;
             let held = Denied { remaining, at_gate: gate_first, attempts, waited, others_first };
             gate_first = self.pause(&wake, held).await;
@@ -173,7 +173,7 @@ impl Quest {
         &self,
         asked: Instant,
         term: &Term,
-        (grant, tokens, contended): (Grant, u64, bool),
+        (grant, tokens): (Grant, u64),
         turn: Turn,
         place: Option<Place>,
     ) -> Guard {
@@ -191,7 +191,6 @@ impl Quest {
             series: Series { since: asked, handed: 0, last: grant.fence },
             standing: Standing::new(inner.clock.clone(), terms),
             terms,
-            contended,
             holds: AtomicU32::new(1),
             turn: Mutex::new(Some(turn)),
             place: OnceLock::new(),
