@@ -54,7 +54,8 @@ impl<N: Node> Lessor for Single<N> {
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
         let seed = self.clock.wall_micros();
-        let counter = Counter { tokens: approach.tokens, least: Fence::NONE, seed };
+        let Approach { tokens, brief, .. } = approach;
+        let counter = Counter { tokens, least: Fence::NONE, seed, brief };
         let attempt = Attempt::post(self.node.clone(), term, counter);
         let late = self.unanswered();
         let label = self.node.label().to_owned();

@@ -144,7 +144,8 @@ impl<N: Node> Lessor for Quorum<N> {
             Some(gate) if nodes > 1 => Round::gated(nodes, self.losses, gate),
             _ => Round::new(nodes, self.losses),
         };
-        let counter = Counter { tokens: approach.tokens, least: Fence::NONE, seed };
+        let Approach { tokens, brief, .. } = approach;
+        let counter = Counter { tokens, least: Fence::NONE, seed, brief };
         let ballot =
             Ballot::open(&self.nodes, term, round, counter, &self.pace, &self.clock, &self.roll);
         Box::pin(ballot.decision(self.answer_timeout))
@@ -191,7 +192,7 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
-        self.roll.strike(term.nonce);
+        self.roll.strike(term.nonce, lane);
         let quorum = self.quorum();
         let most_foreign = self.nodes.len() - quorum;
         let asked = self.ask_all(

@@ -6,6 +6,7 @@ mod keys;
 mod redisson;
 mod redlock;
 mod stranger;
+mod unfenced;
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use super::turns::{Next, Turn, Wants};
 use super::wake::Wake;
 use crate::ids::next_id;
 use crate::{
-    Acquired, Approach, Busy, Error, Fence, Grant, Lane, Listening, Loss, Name, NodeReport, Term,
+    Acquired, Approach, Busy, Error, Grant, Lane, Listening, Loss, Name, NodeReport, Term,
     Unreachable,
 };
 
@@ -78,8 +78,9 @@ impl Quest {
                 ttl: self.wanted.ttl(),
                 holds: 1,
             };
-            let tokens = handover::tokens(turn.waiting());
-            let approach = Approach { tokens, gate_first };
+            let tokens = handover::tokens(self.inner.settings.fencing, turn.waiting());
+            // Whoever waits has to know for how long.
+            let approach = Approach { tokens, gate_first, brief: attempts == 0 };
             let asked = self.inner.clock.now();
             let remaining = match lessor.acquire(term.clone(), approach).await? {
                 Acquired::Yes(grant) => {
@@ -168,12 +169,13 @@ impl Quest {
             until: grant.until,
             hold_until: self.wanted.hold_at_most.map(|limit| asked + limit),
         };
+        let (series, fence) = Series::begin(asked, tokens, grant.fence);
         let lease = Arc::new(Lease {
             id: next_id(),
             name: self.wanted.name.clone(),
             nonce: term.nonce,
-            fence: Fence::new(grant.fence.get().saturating_sub(tokens - 1)),
-            series: Series { since: asked, handed: 0, last: grant.fence },
+            fence,
+            series,
             standing: Standing::new(inner.clock.clone(), terms),
             terms,
             holds: AtomicU32::new(1),

@@ -4,6 +4,8 @@ use crate::{Stamp, Wire};
 /// The Lua of one wire, and the digests by which servers know it.
 #[derive(Debug)]
 pub(super) struct Scripts {
+    /// Whether only one life of one server carries them out.
+    pub(super) bound: bool,
     pub(super) acquire: Script,
     pub(super) raise: Script,
     pub(super) renew: Script,
@@ -35,7 +37,7 @@ pub(super) mod office {
 impl Scripts {
     /// Scripts that any run of a server carries out.
     pub(super) fn unbound(wire: Wire) -> Self {
-        Self::of(wire, include_str!("../lua/unbound.lua"))
+        Self::of(wire, include_str!("../lua/unbound.lua"), false)
     }
 
     /// Scripts that only the admitted life of one server carries out.
@@ -44,10 +46,10 @@ impl Scripts {
             .replace("@RECORD@", &charter.record_key())
             .replace("@STAMP@", &stamp.to_string())
             .replace("@LONGEST@", &charter.longest_ms().to_string());
-        Self::of(wire, &prologue)
+        Self::of(wire, &prologue, true)
     }
 
-    fn of(wire: Wire, prologue: &str) -> Self {
+    fn of(wire: Wire, prologue: &str, bound: bool) -> Self {
         let token = include_str!("../lua/token.lua");
         let [acquire, raise, renew, recreate, release] = match wire {
             Wire::Redisson => [
@@ -67,6 +69,7 @@ impl Scripts {
         };
         // Giving back and looking need no proof of memory.
         Self {
+            bound,
             acquire: Script::new([prologue, token, acquire].concat()),
             raise: Script::new([prologue, token, raise].concat()),
             renew: Script::new([prologue, renew].concat()),
@@ -78,7 +81,8 @@ impl Scripts {
     }
 
     pub(super) fn all(&self) -> [&Script; 7] {
-        let Self { acquire, raise, renew, recreate, release, inspect, force_release } = self;
+        let Self { bound: _, acquire, raise, renew, recreate, release, inspect, force_release } =
+            self;
         [acquire, raise, renew, recreate, release, inspect, force_release]
     }
 }

@@ -1,6 +1,6 @@
 -- Take a free name for one acquisition (the canonical Redlock layout: a string, the nonce).
 -- KEYS: 1 name, 2 fencing counter
--- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens
+-- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens (0: none)
 -- Replies: the last of the tokens (granted), {pttl} (held by another), error TOOLONG
 -- Rule: idempotent per nonce (SAFETY.md H18).
 if LONGEST and tonumber(ARGV[2]) > LONGEST then
@@ -16,10 +16,13 @@ if not set or set.err then
     return {redis.call('pttl', KEYS[1])}
   end
   redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
-  local token = tonumber(redis.call('get', KEYS[2]))
+  local token = ARGV[7] ~= '0' and tonumber(redis.call('get', KEYS[2]))
   if token then
     return token
   end
+end
+if ARGV[7] == '0' then
+  return 0
 end
 local ok, token = pcall(next_token, KEYS[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
 if not ok then
