@@ -38,7 +38,7 @@ async fn main() -> Result<()> {
     for url in group.urls() {
         let mut watch = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
         let info = redis::cmd("INFO").arg("commandstats").query_async::<String>(&mut watch).await?;
-        let calls = info.lines().filter(|line| line.contains("evalsha") || line.contains("_set:"));
+        let calls = info.lines().filter(|line| line.starts_with("cmdstat_"));
         calls.for_each(|line| drop(writeln!(out, "{line}")));
     }
     Ok(())

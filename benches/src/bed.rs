@@ -8,14 +8,14 @@ use quorumlock_core::{Clock, Instant};
 use quorumlock_lab::servers::{Server, Servers};
 use redis::aio::MultiplexedConnection;
 
-use crate::cpu;
+use crate::cpu::{self, Core};
 use crate::stats::micros;
 
 /// Independent servers, in groups of 1, 3, 5, ...; started when first needed.
 #[derive(Default)]
 pub struct Bed {
     groups: BTreeMap<usize, Group>,
-    /// Clients and servers share one processor.
+    /// Processes stay on the processor that the workload gives them.
     pinned: bool,
 }
 
@@ -63,6 +63,13 @@ impl Bed {
         Group::start(nodes, self.pinned).await
     }
 
+    /// From now on we and the processes that we start run on this processor, but for servers.
+    pub fn clients_on(&self, core: Core) {
+        if self.pinned {
+            cpu::pin(None, core);
+        }
+    }
+
     /// What the servers say they are.
     #[must_use]
     pub fn version(&self) -> Option<String> {
@@ -75,7 +82,7 @@ impl Group {
     async fn start(nodes: usize, pinned: bool) -> Result<Self> {
         let servers = Servers::start(nodes)?;
         if pinned {
-            servers.iter().for_each(|server| cpu::pin(server.pid()));
+            servers.iter().for_each(|server| cpu::pin(server.pid(), Core::Servers));
         }
         if nodes > 1 {
             Locker::quorum(servers.urls())?.provision().await?;

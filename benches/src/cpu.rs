@@ -31,12 +31,21 @@ pub fn resident() -> Option<f64> {
 
 /// Keeps a process, or our own (`None`), on one processor: what is measured then is software, not
 /// how long a sleeping processor takes to wake up.
-pub fn pin(pid: Option<u32>) {
+pub fn pin(pid: Option<u32>, to: Core) {
     let mut one = CpuSet::new();
-    one.set(0);
+    one.set(to as usize);
     let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    // Where that is not allowed the figures are noisier, no more.
+    // Where that is not allowed, or there is no such processor, the figures are noisier, no more.
     let _ = sched_setaffinity(pid, &one);
+}
+
+/// A processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Core {
+    /// That of the servers, and of clients that wait for each answer: one runs at a time anyway.
+    Servers = 0,
+    /// That of clients with many tasks, who work while the servers do.
+    Clients = 1,
 }
 
 fn nanos(schedstat: &Path) -> Option<u64> {

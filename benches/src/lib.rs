@@ -1,5 +1,5 @@
-//! Benches of quorumlock: `cargo bench -p quorumlock-benches` for the pure parts, `make bench` for
-//! the run beside other lock crates.
+//! Benches of quorumlock: `cargo bench -p quorumlock-benches` for the pure parts and for pairs of
+//! lock and unlock, `make bench` for the run beside other lock crates.
 //!
 //! - [`work`]: the workloads P1 to P10 and the growth curves; each measures all of its subjects in
 //!   every round, one after the other.

@@ -11,11 +11,11 @@ use quorumlock_benches::bed::Bed;
 use quorumlock_benches::book::{Book, Row};
 use quorumlock_benches::plan::{ALL, GROWTH, Plan};
 use quorumlock_benches::report::{document, machine, svg, table};
+use quorumlock_benches::target;
 use quorumlock_benches::work::contended::HANDOVER;
 use quorumlock_benches::work::held::{CALLS, CPU, Holder};
 use quorumlock_benches::work::pairs::{P50, RATE};
 use quorumlock_benches::work::{self, processes::Worker};
-use quorumlock_benches::{cpu, target};
 
 /// quorumlock beside the bare redis crate and other lock crates, in one run, on the same servers.
 #[derive(Parser)]
@@ -31,7 +31,7 @@ struct Arguments {
     /// Short laps: for a look, not for figures.
     #[arg(long, env = "QUICK", value_parser = clap::builder::FalseyValueParser::new())]
     quick: bool,
-    /// Let clients and servers run on all processors. Latencies are then those of waking these up.
+    /// Let clients and servers run where they like. Latencies are then those of waking processors up.
     #[arg(long)]
     all_cores: bool,
     /// Where BENCHMARKS.md, benchmarks.json and the plots go; nowhere without it.
@@ -65,9 +65,6 @@ async fn measure(arguments: &Arguments) -> Result<String> {
     let plan = Plan::new(Some(&arguments.only), arguments.rounds, arguments.quick);
     let plan = plan.map_err(anyhow::Error::msg)?;
     let pinned = !arguments.all_cores;
-    if pinned {
-        cpu::pin(None);
-    }
     let (mut bed, mut book) = (Bed::new(pinned), Book::default());
     for &id in &plan.ids {
         work::run(id, &mut bed, &plan, &mut book).await.with_context(|| id.to_owned())?;

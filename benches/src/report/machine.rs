@@ -15,7 +15,10 @@ pub fn record(server: Option<&str>, rounds: usize, quick: bool, pinned: bool) ->
     // Not those that we may use: we may have pinned ourselves to one.
     let cores = read("/proc/cpuinfo").lines().filter(|line| line.starts_with("processor")).count();
     let load = read("/proc/loadavg").split(' ').next().unwrap_or("unknown").to_owned();
-    let place = if pinned { "on one core" } else { "on all cores" };
+    let place = match pinned {
+        true => "on one core; with many tasks (P2, P4, growth) clients on another",
+        false => "on all cores",
+    };
     let quick = if quick { ", quick: short laps, for a look only" } else { "" };
     let crates: Vec<_> = CRATES.iter().map(|name| versions(LOCK, name)).collect();
     format!(

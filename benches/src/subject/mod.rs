@@ -25,9 +25,10 @@ pub enum Kind {
     RawTokens,
     /// What a user gets.
     Default,
-    /// As plain libraries do it: Redlock's layout, and no admission. Tokens stay: nothing turns
-    /// them off.
+    /// As plain libraries do it: Redlock's layout, no tokens, no admission.
     Like,
+    /// The default, but without tokens.
+    NoTokens,
     /// The default, but any node may vote.
     NoAdmission,
     /// The default, but no lease is ever renewed.
@@ -82,6 +83,7 @@ impl Kind {
             Self::RawTokens => "raw, our scripts",
             Self::Default => "default",
             Self::Like => "like for like",
+            Self::NoTokens => "no tokens",
             Self::NoAdmission => "no admission",
             Self::NoRenewal => "no renewal",
             Self::Rslock => "rslock",
@@ -95,7 +97,8 @@ impl Kind {
     pub fn sends_set(self, nodes: usize) -> bool {
         match self {
             Self::Raw => nodes > 1,
-            Self::Rslock | Self::RedisLock | Self::Rlock => true,
+            // Ours sends it for the first question only; its scripts send none where it is counted.
+            Self::Like | Self::Rslock | Self::RedisLock | Self::Rlock => true,
             _ => false,
         }
     }
@@ -108,7 +111,7 @@ impl Kind {
         Ok(match self {
             Self::Raw => Subject::Raw(Raw::connect(urls, false).await?),
             Self::RawTokens => Subject::Raw(Raw::connect(urls, true).await?),
-            Self::Default | Self::Like | Self::NoAdmission | Self::NoRenewal => {
+            Self::Default | Self::Like | Self::NoTokens | Self::NoAdmission | Self::NoRenewal => {
                 let limit = (self == Self::NoRenewal).then_some(LEASE);
                 Subject::Ours(ours::locker(self, urls)?, limit)
             }

@@ -15,6 +15,9 @@ pub(super) fn locker(kind: Kind, urls: &[String]) -> Result<Locker> {
     if kind == Kind::Like {
         builder = builder.wire(Wire::Redlock);
     }
+    if matches!(kind, Kind::Like | Kind::NoTokens) {
+        builder = builder.fencing(false);
+    }
     Ok(match urls {
         [one] => builder.single(one)?,
         several => builder.quorum(several)?,

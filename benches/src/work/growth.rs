@@ -8,6 +8,7 @@ use super::reel::{Names, reel};
 use super::{Page, held, progress};
 use crate::bed::{Bed, now};
 use crate::book::Book;
+use crate::cpu::Core;
 use crate::plan::{GROWTH, Plan};
 use crate::stats::micros;
 use crate::subject::{Kind, Work};
@@ -23,11 +24,13 @@ pub async fn run(bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
         let group = bed.group(nodes).await?;
         sweep(GROWTH, group, &KINDS, &[1], plan.lap(300), plan.rounds, book).await?;
     }
+    bed.clients_on(Core::Clients);
     for nodes in [1, 5] {
         let group = bed.group(nodes).await?;
         let tasks = [4, 16, 64, 256, 1_024, 4_096];
         sweep(GROWTH, group, &KINDS, &tasks, plan.lap(300), plan.rounds, book).await?;
     }
+    bed.clients_on(Core::Servers);
     waiters(bed, plan, book).await?;
     locks(bed, book).await
 }

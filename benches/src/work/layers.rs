@@ -1,6 +1,4 @@
-//! P10: what tokens, admission and watchdog cost together. Admission and renewal are switched off
-//! one at a time; tokens have no switch, so their share is what our scripts cost a raw client more
-//! than plain ones.
+//! P10: what tokens, admission and watchdog cost together, each switched off for itself.
 
 use anyhow::Result;
 
@@ -18,14 +16,14 @@ pub const LAYERS: &str = "cost of all layers";
 /// # Errors
 /// See [`run`](super::run).
 pub async fn run(bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
-    let one = [Kind::Raw, Kind::Default, Kind::NoRenewal, Kind::RawTokens];
+    let one = [Kind::Raw, Kind::Default, Kind::NoTokens, Kind::NoRenewal];
     sweep("P10", bed.group(1).await?, &one, &[1], plan.lap(400), plan.rounds, book).await?;
-    let five = [Kind::Raw, Kind::Default, Kind::NoAdmission, Kind::NoRenewal];
+    let five = [Kind::Raw, Kind::Default, Kind::NoTokens, Kind::NoAdmission, Kind::NoRenewal];
     sweep("P10", bed.group(5).await?, &five, &[1], plan.lap(400), plan.rounds, book).await?;
     let ratio = |book: &Book, kind: Kind, nodes, to: Kind| {
         book.ratios(&key(kind, nodes, P50, "us"), to.name())
     };
-    let tokens = ratio(book, Kind::RawTokens, 1, Kind::Raw);
+    let tokens = ratio(book, Kind::Default, 5, Kind::NoTokens);
     let admission = ratio(book, Kind::Default, 5, Kind::NoAdmission);
     let watchdog = ratio(book, Kind::Default, 5, Kind::NoRenewal);
     let layers = [

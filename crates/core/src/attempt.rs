@@ -88,7 +88,8 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
         let mut state = self.state();
         if state.abandoned {
             drop(state);
-            if might_be_granted(&answer) {
+            // After a yes comes the release that was posted when it was abandoned (H17).
+            if !matches!(answer, Answer::Yes(_)) && might_be_granted(&answer) {
                 self.release();
             }
             return;

@@ -100,13 +100,15 @@ pub struct Vote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// By so many tokens, of which the last is replied: a block, from which one process numbers
-    /// several holds in a row.
+    /// several holds in a row. 0: it does not move, and [`Fence::NONE`] is replied.
     pub tokens: u64,
     /// To this value at least.
     pub least: Fence,
     /// Where a missing counter starts: wall-clock microseconds, read once per acquisition, so that
     /// all nodes of a quorum start alike.
     pub seed: u64,
+    /// Whether a denial may leave out how long the holder's lease lasts.
+    pub brief: bool,
 }
 
 /// A node's yes to a release.
@@ -202,13 +204,16 @@ pub type Asked<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// How an acquisition is gone about: advice, never safety.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approach {
-    /// How many tokens are reserved: one, or a block for several holds in a row in this process.
+    /// How many tokens are reserved: one, or a block for several holds in a row in this process; 0
+    /// without fencing.
     pub tokens: u64,
     /// Whether the name's gate node is asked first, and the others only once it has granted: what
     /// keeps many contenders from splitting the votes.
     pub gate_first: bool,
     /// For whoever listens already: its place in the nodes' queues if it is denied.
     pub in_line: Option<InLine>,
+    /// Whether a denial may leave out how long the holder's lease lasts.
+    pub brief: bool,
 }
 
 /// What a lessor granted.

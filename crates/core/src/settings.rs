@@ -21,6 +21,9 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// How long an idle fencing counter is kept. Default 7 days; it then starts from the clock.
     pub fence_ttl: Duration,
+    /// Whether grants carry fencing tokens. Default true. Without them nothing protects a resource
+    /// from a holder that was paused (SAFETY.md G4).
+    pub fencing: bool,
     /// `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
     /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
@@ -36,6 +39,7 @@ impl Default for Settings {
             answer_timeout: Duration::from_millis(500),
             connect_timeout: Duration::from_secs(1),
             fence_ttl: 7 * DAY,
+            fencing: true,
             client_name: Some("quorumlock".into()),
             tls_ca: None,
         }

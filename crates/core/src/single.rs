@@ -54,8 +54,9 @@ impl<N: Node> Lessor for Single<N> {
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
         let seed = self.clock.wall_micros();
-        let counter = Counter { tokens: approach.tokens, least: Fence::NONE, seed };
-        let attempt = Attempt::post(self.node.clone(), term, counter, approach.in_line);
+        let Approach { tokens, brief, in_line, .. } = approach;
+        let counter = Counter { tokens, least: Fence::NONE, seed, brief };
+        let attempt = Attempt::post(self.node.clone(), term, counter, in_line);
         let late = self.unanswered();
         let label = self.node.label().to_owned();
         let (clock, within) = (self.clock.clone(), self.answer_timeout);

@@ -61,7 +61,7 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
     let (who, name) = (0..3usize, 0..2usize);
     let at = (who, name);
     let votes = prop_oneof![
-        6 => (at.clone(), 0..3usize, 1..4u64, any::<bool>())
+        6 => (at.clone(), 0..3usize, 0..4u64, any::<bool>())
             .prop_map(|(at, ttl, tokens, far)| Op::Acquire { at, ttl, tokens, far }),
         2 => (at.clone(), -2..5i64).prop_map(|(at, by)| Op::Raise { at, by }),
         3 => (at.clone(), 0..3usize, 1..4u32).prop_map(|(at, ttl, holds)| Op::Renew {

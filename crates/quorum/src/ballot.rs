@@ -99,6 +99,7 @@ impl<N: Node> Ballot<N> {
         let in_time = in_time.await.is_ok();
         let now = self.0.clock.now();
         let mut state = self.0.state();
+        let stragglers = state.round.unanswered();
         // Judged once more, now: the answer may have lain here while we were paused (H3).
         let step = state.round.close(now, |node| {
             let what = match in_time {
@@ -109,7 +110,8 @@ impl<N: Node> Ballot<N> {
         });
         match step {
             Step::Won(grant) => {
-                self.0.roll.enter(self.0.term.nonce, state.round.window(), grant.fence);
+                let window = state.round.window();
+                self.0.roll.enter(self.0.term.nonce, window, grant.fence, stragglers);
                 state.phase = Phase::Kept(grant.fence);
                 let stale = state.round.stale();
                 drop(state);
@@ -187,7 +189,11 @@ impl<N: Node> Shared<N> {
         drop(state);
         // Whether others go first is for the gate to say.
         let in_line = self.wish.in_line.map(|in_line| InLine { others_first: false, ..in_line });
-        self.ask(nodes, Wish { counter: Counter { least, ..self.wish.counter }, in_line });
+        self.ask(nodes.clone(), Wish { counter: Counter { least, ..self.wish.counter }, in_line });
+        if self.state().phase == Phase::Abandoned {
+            // Just now, maybe before they were asked.
+            nodes.into_iter().for_each(|node| self.release(node));
+        }
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -238,19 +244,19 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
             Phase::Decided => {
                 state.round.heard(node, answer, self.clock.now());
             }
-            phase @ (Phase::Kept(_) | Phase::Abandoned) => {
+            Phase::Kept(fence) => {
                 drop(state);
-                if let (Phase::Kept(fence), Answer::No(Denial::Stale(_))) = (phase, &answer) {
-                    return self.top_up(fence, vec![node]);
+                let stands = self.roll.note_straggler(self.term.nonce, node, &answer);
+                if let Answer::No(Denial::Stale(_)) = answer {
+                    self.top_up(fence, vec![node]);
+                } else if !stands && might_be_granted(&answer) {
+                    self.release(node);
                 }
-                let stands = phase != Phase::Abandoned
-                    && match &answer {
-                        Answer::Yes(vote) => {
-                            self.roll.note_straggler(self.term.nonce, node, vote.until)
-                        }
-                        _ => true,
-                    };
-                if !stands && might_be_granted(&answer) {
+            }
+            Phase::Abandoned => {
+                drop(state);
+                // After a yes comes the release that was posted when it was abandoned (H17).
+                if !matches!(answer, Answer::Yes(_)) && might_be_granted(&answer) {
                     self.release(node);
                 }
             }

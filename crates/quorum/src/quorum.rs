@@ -144,8 +144,9 @@ impl<N: Node> Lessor for Quorum<N> {
             Some(gate) if nodes > 1 => Round::gated(nodes, self.losses, gate),
             _ => Round::new(nodes, self.losses),
         };
-        let counter = Counter { tokens: approach.tokens, least: Fence::NONE, seed };
-        let wish = Wish { counter, in_line: approach.in_line };
+        let Approach { tokens, brief, in_line, .. } = approach;
+        let counter = Counter { tokens, least: Fence::NONE, seed, brief };
+        let wish = Wish { counter, in_line };
         let ballot =
             Ballot::open(&self.nodes, term, round, wish, &self.pace, &self.clock, &self.roll);
         Box::pin(ballot.decision(self.answer_timeout))
@@ -192,7 +193,7 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
-        self.roll.strike(term.nonce);
+        self.roll.strike(term.nonce, lane);
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         let asked = self.ask_all(

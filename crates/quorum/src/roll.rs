@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorumlock_core::{Answer, Denial, Fence, Instant, Nonce, Window};
+use quorumlock_core::{Answer, Denial, Fence, Instant, Lane, Nonce, Vote, Window};
 
 /// Of every lease that stands, which node surely holds it until when.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +11,9 @@ pub(crate) struct Roll(Arc<Mutex<Leases>>);
 #[derive(Debug, Default)]
 struct Leases {
     entries: HashMap<Nonce, Entry>,
+    /// Leases that were given back before all nodes had answered their acquisition, and how many
+    /// had not: the release follows the acquisition on its connection.
+    given_back: HashMap<Nonce, usize>,
     /// By how much each node's clock has been set forward so far.
     forward: HashMap<usize, Duration>,
 }
@@ -19,25 +22,34 @@ struct Leases {
 struct Entry {
     window: Window,
     fence: Fence,
+    /// How many nodes have not answered the acquisition.
+    stragglers: usize,
     /// Nodes that said no since: a late yes to the acquisition, which they gave before, counts for
     /// nothing any more.
     denied: Vec<usize>,
 }
 
 impl Roll {
-    pub(crate) fn enter(&self, nonce: Nonce, window: Window, fence: Fence) {
-        self.with(|entries| entries.insert(nonce, Entry { window, fence, denied: Vec::new() }));
+    /// A lease begins; so many nodes have not answered its acquisition.
+    pub(crate) fn enter(&self, nonce: Nonce, window: Window, fence: Fence, stragglers: usize) {
+        let entry = Entry { window, fence, stragglers, denied: Vec::new() };
+        self.with(|leases| leases.entries.insert(nonce, entry));
     }
 
-    /// Ends the lease; true if it stood.
-    pub(crate) fn strike(&self, nonce: Nonce) -> bool {
-        self.with(|entries| entries.remove(&nonce).is_some())
+    /// Ends the lease, which is about to be released on this lane.
+    pub(crate) fn strike(&self, nonce: Nonce, lane: Lane) {
+        self.with(|leases| {
+            let stragglers = leases.entries.remove(&nonce).map_or(0, |entry| entry.stragglers);
+            if stragglers > 0 && lane == Lane::Work {
+                leases.given_back.insert(nonce, stragglers);
+            }
+        });
     }
 
     /// Notes what a node said of a lease. False if the lease has ended: a yes must be released.
     pub(crate) fn note(&self, nonce: Nonce, node: usize, answer: &Answer<Instant>) -> bool {
-        self.with(|entries| {
-            let Some(entry) = entries.get_mut(&nonce) else { return false };
+        self.with(|leases| {
+            let Some(entry) = leases.entries.get_mut(&nonce) else { return false };
             match answer {
                 Answer::Yes(until) => {
                     entry.window.holds(node, *until);
@@ -57,14 +69,26 @@ impl Roll {
         })
     }
 
-    /// Notes a vote that came after the acquisition was won. False if the lease has ended.
-    pub(crate) fn note_straggler(&self, nonce: Nonce, node: usize, until: Instant) -> bool {
-        self.with(|entries| {
-            let Some(entry) = entries.get_mut(&nonce) else { return false };
-            if !entry.denied.contains(&node) {
-                entry.window.holds(node, until);
+    /// Notes an answer to the acquisition that came after it was won. False if the lease has ended
+    /// and no release is on its way behind it.
+    pub(crate) fn note_straggler(&self, nonce: Nonce, node: usize, answer: &Answer<Vote>) -> bool {
+        self.with(|leases| {
+            if let Some(entry) = leases.entries.get_mut(&nonce) {
+                entry.stragglers = entry.stragglers.saturating_sub(1);
+                if let Answer::Yes(vote) = answer
+                    && !entry.denied.contains(&node)
+                {
+                    entry.window.holds(node, vote.until);
+                }
+                return true;
             }
-            true
+            let Some(left) = leases.given_back.get_mut(&nonce) else { return false };
+            *left -= 1;
+            if *left == 0 {
+                leases.given_back.remove(&nonce);
+            }
+            // What was not answered may have come on another connection than the release.
+            matches!(answer, Answer::Yes(_))
         })
     }
 
@@ -74,28 +98,29 @@ impl Roll {
         if by.is_zero() {
             return;
         }
-        let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = by.saturating_sub(leases.forward.insert(node, by).unwrap_or_default());
-        if !more.is_zero() {
-            leases.entries.values_mut().for_each(|entry| entry.window.retreats(node, more));
-        }
+        self.with(|leases| {
+            let more = by.saturating_sub(leases.forward.insert(node, by).unwrap_or_default());
+            if !more.is_zero() {
+                leases.entries.values_mut().for_each(|entry| entry.window.retreats(node, more));
+            }
+        });
     }
 
     /// Until when the lease is valid; `None` if it has ended.
     pub(crate) fn until(&self, nonce: Nonce) -> Option<Instant> {
-        self.with(|entries| entries.get(&nonce).map(|entry| entry.window.until()))
+        self.with(|leases| leases.entries.get(&nonce).map(|entry| entry.window.until()))
     }
 
     /// The token of a lease whose window is open at `now`, and the nodes that do not hold it then.
     pub(crate) fn lacking(&self, nonce: Nonce, now: Instant) -> Option<(Fence, Vec<usize>)> {
-        self.with(|entries| {
-            let entry = entries.get(&nonce).filter(|entry| entry.window.until() > now)?;
+        self.with(|leases| {
+            let entry = leases.entries.get(&nonce).filter(|entry| entry.window.until() > now)?;
             Some((entry.fence, entry.window.lacking(now).collect()))
         })
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut HashMap<Nonce, Entry>) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).entries)
+    fn with<T>(&self, act: impl FnOnce(&mut Leases) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -112,7 +137,7 @@ mod tests {
         for node in 0..2 {
             window.holds(node, now + LEASE);
         }
-        roll.enter(nonce, window, Fence::new(5));
+        roll.enter(nonce, window, Fence::new(5), 1);
         nonce
     }
 
@@ -122,14 +147,35 @@ mod tests {
         let nonce = entered(&roll, now);
         assert!(roll.note(nonce, 1, &Answer::No(Denial::Gone)));
         assert_eq!(roll.until(nonce), Some(Instant::NEVER));
-        assert!(roll.note_straggler(nonce, 1, now + LEASE), "it was granted before that");
+        assert!(roll.note_straggler(nonce, 1, &granted(now)), "it was granted before that");
         assert_eq!(roll.until(nonce), Some(Instant::NEVER));
         let silent = Answer::Silent(Silence::Maybe(NodeReport::new("n", "silent")));
         assert!(roll.note(nonce, 0, &silent), "unknown changes nothing");
         assert!(roll.note(nonce, 1, &Answer::Yes(now + LEASE)));
         assert_eq!(roll.until(nonce), Some(now + LEASE));
-        assert!(roll.strike(nonce));
+        roll.strike(nonce, Lane::Work);
         assert!(!roll.note(nonce, 1, &Answer::Yes(now + LEASE)), "to be released");
+    }
+
+    /// SAFETY.md H17.
+    #[test]
+    fn a_late_vote_is_released_unless_a_release_follows_it_on_its_connection() {
+        let (roll, now) = (Roll::default(), Clock::manual().now());
+        let nonce = entered(&roll, now);
+        roll.strike(nonce, Lane::Keep);
+        assert!(!roll.note_straggler(nonce, 2, &granted(now)), "on another connection");
+        let nonce = entered(&roll, now);
+        roll.strike(nonce, Lane::Work);
+        assert!(roll.note_straggler(nonce, 2, &granted(now)), "it follows");
+        assert!(!roll.note_straggler(nonce, 2, &granted(now)), "nothing is kept of it");
+        let nonce = entered(&roll, now);
+        roll.strike(nonce, Lane::Work);
+        let silent = Answer::Silent(Silence::Maybe(NodeReport::new("n", "silent")));
+        assert!(!roll.note_straggler(nonce, 2, &silent), "the connection broke");
+    }
+
+    fn granted(now: Instant) -> Answer<Vote> {
+        Answer::Yes(Vote { until: now + LEASE, fence: Fence::new(5) })
     }
 
     /// SAFETY.md H6.

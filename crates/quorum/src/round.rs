@@ -181,6 +181,11 @@ impl Round {
         }
     }
 
+    /// How many nodes were asked and have not answered.
+    pub fn unanswered(&self) -> usize {
+        self.count(|ballot| *ballot == Ballot::Asked)
+    }
+
     /// The nodes that were verified while the round went on: they may be asked again.
     pub fn stale(&self) -> Vec<usize> {
         let stale = |node: &usize| matches!(self.nodes[*node], Ballot::Stale(_));

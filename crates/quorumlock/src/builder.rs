@@ -117,6 +117,17 @@ impl Builder {
         self
     }
 
+    /// Whether grants carry fencing tokens. Default true.
+    ///
+    /// Without them a lock costs its servers less, as much as that of plain libraries, and protects
+    /// nothing from a holder that was paused (docs/SAFETY.md, G4):
+    /// [`Guard::fence`](crate::Guard::fence) is [`Fence::NONE`](crate::Fence::NONE), which a
+    /// [`FenceGate`](crate::fencing::FenceGate) refuses. All clients of a name must agree.
+    pub fn fencing(mut self, fencing: bool) -> Self {
+        self.settings.fencing = fencing;
+        self
+    }
+
     /// What `CLIENT LIST` shows for our connections; no spaces. Default `quorumlock`.
     pub fn client_name(mut self, name: &str) -> Self {
         self.settings.client_name = Some(name.to_owned());

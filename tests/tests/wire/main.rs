@@ -7,6 +7,7 @@ mod queue;
 mod redisson;
 mod redlock;
 mod stranger;
+mod unfenced;
 
 use std::time::Duration;
 

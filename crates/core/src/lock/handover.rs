@@ -33,8 +33,20 @@ const MOST: u32 = 16;
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// How many tokens to reserve while `waiting` others in this process want the name.
-pub(super) fn tokens(waiting: usize) -> u64 {
-    if waiting == 0 { 1 } else { u64::from(MOST) + 1 }
+pub(super) fn tokens(fencing: bool, waiting: usize) -> u64 {
+    match (fencing, waiting) {
+        (false, _) => 0,
+        (true, 0) => 1,
+        (true, _) => u64::from(MOST) + 1,
+    }
+}
+
+impl Series {
+    /// A lease that was granted now, and the token of its first holder; `last` is that of the block.
+    pub(super) fn begin(since: Instant, tokens: u64, last: Fence) -> (Self, Fence) {
+        let first = Fence::new(last.get().saturating_sub(tokens.saturating_sub(1)));
+        (Self { since, handed: 0, last }, first)
+    }
 }
 
 impl Inner {
@@ -71,7 +83,7 @@ impl Lease {
     fn may_be_handed_over(&self, now: Instant) -> bool {
         let Series { since, handed, last } = self.series;
         // A window that is half shut already is a sign that the nodes do not answer.
-        self.fence < last
+        (self.fence < last || self.fence == Fence::NONE)
             && handed < MOST
             && now.since(since) < LONGEST
             && self.standing.valid_for() >= self.terms.lease / 2
@@ -89,7 +101,10 @@ impl Lease {
             id: self.id,
             name: self.name.clone(),
             nonce: self.nonce,
-            fence: Fence::new(self.fence.get() + 1),
+            fence: match self.fence {
+                Fence::NONE => Fence::NONE,
+                fence => Fence::new(fence.get() + 1),
+            },
             series: Series { handed: self.series.handed + 1, ..self.series },
             standing: Standing::new(clock.clone(), terms),
             terms,

@@ -17,7 +17,7 @@ use super::turns::{Next, Turn, Wants};
 use super::wake::Wake;
 use crate::ids::next_id;
 use crate::{
-    Acquired, Approach, Busy, Error, Fence, Grant, InLine, Lane, Lessor, Listening, Loss, Name,
+    Acquired, Approach, Busy, Error, Grant, InLine, Lane, Lessor, Listening, Loss, Name,
     NodeReport, Term, Unreachable, Woke,
 };
 
@@ -87,8 +87,10 @@ impl Quest {
                 ttl: self.wanted.ttl(),
                 holds: 1,
             };
-            let tokens = handover::tokens(turn.waiting());
-            let approach = Approach { tokens, gate_first, in_line };
+            let tokens = handover::tokens(self.inner.settings.fencing, turn.waiting());
+            // Whoever waits has to know for how long.
+            let brief = attempts == 0 && in_line.is_none();
+            let approach = Approach { tokens, gate_first, in_line, brief };
             let asked = self.inner.clock.now();
             let remaining = match lessor.acquire(term.clone(), approach).await? {
                 Acquired::Yes(grant) => {
@@ -183,12 +185,13 @@ impl Quest {
             until: grant.until,
             hold_until: self.wanted.hold_at_most.map(|limit| asked + limit),
         };
+        let (series, fence) = Series::begin(asked, tokens, grant.fence);
         let lease = Arc::new(Lease {
             id: next_id(),
             name: self.wanted.name.clone(),
             nonce: term.nonce,
-            fence: Fence::new(grant.fence.get().saturating_sub(tokens - 1)),
-            series: Series { since: asked, handed: 0, last: grant.fence },
+            fence,
+            series,
             standing: Standing::new(inner.clock.clone(), terms),
             terms,
             holds: AtomicU32::new(1),

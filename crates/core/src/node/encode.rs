@@ -6,13 +6,24 @@ use std::time::Duration;
 use super::request::{Dialect, Request};
 use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Scripts};
-use crate::{Name, Term, Wire};
+use crate::{Counter, Name, Term, Wire};
 
 impl Dialect {
     /// Appends the request as a command.
     pub(super) fn encode(&self, request: &Request, scripts: &Scripts, out: &mut Vec<u8>) {
         let keep = millis(self.fence_ttl);
         match request {
+            Request::Acquire { term, counter, in_line: None, .. }
+                if self.needs_no_script(*counter, scripts) =>
+            {
+                command(out, 6);
+                bulk(out, b"SET");
+                bulk(out, term.name.as_str().as_bytes());
+                self.nonce(term, out);
+                bulk(out, b"NX");
+                bulk(out, b"PX");
+                number(out, millis(term.ttl));
+            }
             Request::Acquire { term, counter, in_line, .. } => {
                 let (keys, args) = if in_line.is_some() { (3, 10) } else { (2, 7) };
                 eval(out, &scripts.acquire, keys, args);
@@ -83,6 +94,12 @@ impl Dialect {
             }
             Request::Load => {}
         }
+    }
+
+    /// Where nothing but the name is touched, nothing is asked about the node's memory and a denial
+    /// may be brief, the server's own command does what the script does, for a quarter of its time.
+    fn needs_no_script(&self, counter: Counter, scripts: &Scripts) -> bool {
+        self.wire == Wire::Redlock && counter.tokens == 0 && counter.brief && !scripts.bound
     }
 
     fn name_and_token(&self, name: &Name, out: &mut Vec<u8>) {

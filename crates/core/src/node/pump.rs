@@ -36,6 +36,8 @@ pub(super) struct Pump<'a> {
     recheck: Option<Pin<Box<Sleep>>>,
     /// The server is not the one that was verified.
     reverify: bool,
+    /// Whether replies may have arrived that are not looked at yet.
+    more: bool,
     /// How many replies the last read brought: so many tasks are about to ask again.
     crowd: usize,
     /// Whether others had their chance to ask since the last write.
@@ -58,6 +60,7 @@ impl<'a> Pump<'a> {
             stall: Box::pin(tokio::time::sleep(shared.stall)),
             recheck: unproven.then(|| Box::pin(tokio::time::sleep(RECHECK))),
             reverify: false,
+            more: false,
             crowd: 0,
             waited: false,
             heard: true,
@@ -75,7 +78,7 @@ impl Future for Pump<'_> {
         // The first of several tasks that were just answered wakes us before the others have run:
         // let them ask too, and write all of it in one go.
         let asked = !this.shared.state().out.is_empty();
-        if this.crowd > 1 && asked && !std::mem::replace(&mut this.waited, true) {
+        if this.crowd > 1 && !this.more && asked && !std::mem::replace(&mut this.waited, true) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -86,6 +89,10 @@ impl Future for Pump<'_> {
                 (Err(why), _) | (_, Err(why)) => break why,
                 (Ok(wrote), Ok(read)) => taken || wrote || read,
             };
+            if this.more {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if progress {
                 continue;
             }
@@ -151,10 +158,12 @@ impl Pump<'_> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
-        match self.inbox.poll_fill(&mut *self.stream, cx) {
-            Poll::Pending => return Ok(false),
-            Poll::Ready(Err(e)) => return Err(broke(&e)),
-            Poll::Ready(Ok(())) => {}
+        if !std::mem::take(&mut self.more) {
+            match self.inbox.poll_fill(&mut *self.stream, cx) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Err(e)) => return Err(broke(&e)),
+                Poll::Ready(Ok(())) => {}
+            }
         }
         self.crowd = 0;
         while let Some(reply) = self.inbox.next().map_err(|e| format!("speaks no RESP: {e}"))? {
@@ -165,6 +174,10 @@ impl Pump<'_> {
             self.useful = true;
             self.crowd += 1;
             self.settle(pending, reply);
+            if self.crowd == SLICE {
+                self.more = true;
+                break;
+            }
         }
         Ok(true)
     }
@@ -178,7 +191,8 @@ impl Pump<'_> {
                 self.reverify = true;
                 shared.dialect.stale(pending.request);
             }
-            // The server's script cache was emptied (SCRIPT FLUSH). Nothing has happened yet.
+            // The server's script cache was emptied (SCRIPT FLUSH). Nothing has happened yet. An
+            // acquisition is not sent again by us: its release may be on its way already (H17).
             Value::Error(text) if text.starts_with("NOSCRIPT") && !pending.again => {
                 let mut state = shared.state();
                 let greeted = state.greeted.clone();
@@ -190,7 +204,12 @@ impl Pump<'_> {
                     let request = Request::Load;
                     state.queued.push_back(Pending { request, asked: pending.asked, again: true });
                 }
-                state.push(&shared.dialect, Pending { again: true, ..pending });
+                if let Request::Acquire { .. } = pending.request {
+                    drop(state);
+                    shared.dialect.stale(pending.request);
+                } else {
+                    state.push(&shared.dialect, Pending { again: true, ..pending });
+                }
             }
             reply => shared.dialect.answer(pending.request, pending.asked, reply),
         }
@@ -226,6 +245,10 @@ impl Shared {
         self.bound() && (error.starts_with("NOSCRIPT") || error.starts_with("UNPROVEN"))
     }
 }
+
+/// So many tasks that were answered may ask again before the others are answered: the server then
+/// works on their requests while we are at the rest, and not in turns with us.
+const SLICE: usize = 16;
 
 /// How often an unproven node is looked at again.
 const RECHECK: Duration = Duration::from_millis(250);

@@ -135,6 +135,12 @@ impl Dialect {
                     fence: Fence::new(u64::try_from(token).unwrap_or(0)),
                 }),
                 Value::Array(denied) => Answer::No(Denial::Busy(remaining(denied.first()))),
+                // Of a plain SET.
+                Value::Text(_) => Answer::Yes(Vote {
+                    until: expiry(asked, term.ttl, self.rho),
+                    fence: Fence::NONE,
+                }),
+                Value::Nil => Answer::No(Denial::Busy(None)),
                 other => self.odd(&term.name, other),
             }),
             Request::Raise { term, to, .. } => to.send(match reply {

@@ -4,6 +4,8 @@ use crate::{Stamp, Wire};
 /// The Lua of one wire, and the digests by which servers know it.
 #[derive(Debug)]
 pub(super) struct Scripts {
+    /// Whether only one life of one server carries them out.
+    pub(super) bound: bool,
     pub(super) acquire: Script,
     pub(super) raise: Script,
     pub(super) renew: Script,
@@ -36,7 +38,7 @@ pub(super) mod office {
 impl Scripts {
     /// Scripts that any run of a server carries out.
     pub(super) fn unbound(wire: Wire) -> Self {
-        Self::of(wire, include_str!("../lua/unbound.lua"))
+        Self::of(wire, include_str!("../lua/unbound.lua"), false)
     }
 
     /// Scripts that only the admitted life of one server carries out.
@@ -45,10 +47,10 @@ impl Scripts {
             .replace("@RECORD@", &charter.record_key())
             .replace("@STAMP@", &stamp.to_string())
             .replace("@LONGEST@", &charter.longest_ms().to_string());
-        Self::of(wire, &prologue)
+        Self::of(wire, &prologue, true)
     }
 
-    fn of(wire: Wire, prologue: &str) -> Self {
+    fn of(wire: Wire, prologue: &str, bound: bool) -> Self {
         let token = include_str!("../lua/token.lua");
         let (queue, wake) = (include_str!("../lua/queue.lua"), include_str!("../lua/wake.lua"));
         let [acquire, raise, renew, recreate, release] = match wire {
@@ -69,6 +71,7 @@ impl Scripts {
         };
         // Giving back and looking need no proof of memory.
         Self {
+            bound,
             acquire: Script::new([prologue, token, queue, acquire].concat()),
             raise: Script::new([prologue, token, raise].concat()),
             renew: Script::new([prologue, renew].concat()),
@@ -81,7 +84,17 @@ impl Scripts {
     }
 
     pub(super) fn all(&self) -> [&Script; 8] {
-        let Self { acquire, raise, renew, recreate, release, inspect, force_release, leave } = self;
+        let Self {
+            bound: _,
+            acquire,
+            raise,
+            renew,
+            recreate,
+            release,
+            inspect,
+            force_release,
+            leave,
+        } = self;
         [acquire, raise, renew, recreate, release, inspect, force_release, leave]
     }
 }

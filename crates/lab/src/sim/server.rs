@@ -245,7 +245,7 @@ impl Server {
         let ttl = self.at_most(millis(term.ttl));
         match (self.bug, self.store.held(&term.name, time)) {
             (Some(Bug::RenewalRecreates), None) => {
-                let counter = Counter { tokens: 1, least: Fence::NONE, seed: time };
+                let counter = Counter { tokens: 1, seed: time, ..NO_TOKEN };
                 let take = take(term, by, counter, self.keep_ms);
                 self.store.acquire(&term.name, &take, time).is_ok()
             }
@@ -323,7 +323,7 @@ impl Life {
     }
 }
 
-const NO_TOKEN: Counter = Counter { tokens: 0, least: Fence::NONE, seed: 0 };
+const NO_TOKEN: Counter = Counter { tokens: 0, least: Fence::NONE, seed: 0, brief: false };
 
 fn take(term: &Term, (wire, by): (Wire, Field), counter: Counter, keep_ms: u64) -> Take {
     Take { wire, by, ttl_ms: millis(term.ttl), holds: term.holds, counter, keep_ms }

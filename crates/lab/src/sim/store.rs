@@ -101,6 +101,9 @@ impl Store {
         let until = now / MS + take.ttl_ms;
         let lock = Held { wire: take.wire, by: take.by, holds: take.holds, until };
         self.locks.insert(name.clone(), lock);
+        if take.counter.tokens == 0 {
+            return Ok(Taken::Token(0));
+        }
         let token = held.and_then(|_| self.counter(name, now));
         Ok(Taken::Token(token.unwrap_or_else(|| self.next_token(name, take, now))))
     }

@@ -168,7 +168,7 @@ impl<N: Voter> Side<N> {
             Op::Acquire { at, ttl, tokens, far } => {
                 let hours = if *far { 7_200_000_000 } else { 0 };
                 let (tokens, least) = (*tokens, Fence::NONE);
-                let counter = Counter { tokens, least, seed: seed - hours };
+                let counter = Counter { tokens, least, seed: seed - hours, brief: false };
                 let term = term(*at, LEASES[*ttl], 1);
                 let answer = ask(|to| self.node.acquire(&term, counter, known, to)).await;
                 if let Answer::Yes(vote) = &answer {

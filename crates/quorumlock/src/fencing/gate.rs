@@ -35,7 +35,7 @@ impl<T> FenceGate<T> {
         Self { inner: Mutex::new(Inner { seen, value }) }
     }
 
-    /// Shuts out all smaller tokens from now on. The same token may claim again: it is the same
+    /// Shuts out all smaller tokens from now on. [`Fence::NONE`] is no token, and never let in. The same token may claim again: it is the same
     /// holder's (guards of one [`Owner`](crate::Owner) share one), and the gate does not put the
     /// tasks of one holder in order.
     ///
@@ -43,7 +43,7 @@ impl<T> FenceGate<T> {
     /// [`Stale`] if a larger token has claimed: stop the work, the lock is lost.
     pub fn claim(&self, fence: Fence) -> Result<Claimed<'_, T>, Stale> {
         let mut inner = self.inner();
-        if fence < inner.seen {
+        if fence < inner.seen || fence == Fence::NONE {
             return Err(Stale::new(inner.seen, fence));
         }
         inner.seen = fence;

@@ -26,6 +26,9 @@ impl std::error::Error for Stale {}
 impl fmt::Display for Stale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seen, given } = self;
+        if *given == Fence::NONE {
+            return f.write_str("no fencing token: take the lock with fencing");
+        }
         write!(f, "fencing token {given} is stale: {seen} has claimed; stop, the lock is lost")
     }
 }

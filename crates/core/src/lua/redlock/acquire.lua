@@ -1,7 +1,7 @@
 -- Take a free name for one acquisition (the canonical Redlock layout: a string, the nonce).
 -- KEYS: 1 name, 2 fencing counter; 3: see queue.lua
--- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens;
---   8 to 10: see queue.lua
+-- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens (0:
+--   none); 8 to 10: see queue.lua
 -- Replies: the last of the tokens (granted), {pttl} (held by another), error TOOLONG
 -- Rule: idempotent per nonce (SAFETY.md H18).
 if LONGEST and tonumber(ARGV[2]) > LONGEST then
@@ -20,11 +20,15 @@ if not set or set.err then
     return denied()
   end
   redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
-  local token = tonumber(redis.call('get', KEYS[2]))
+  local token = ARGV[7] ~= '0' and tonumber(redis.call('get', KEYS[2]))
   if token then
     served()
     return token
   end
+end
+if ARGV[7] == '0' then
+  served()
+  return 0
 end
 local ok, token = pcall(next_token, KEYS[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
 if not ok then

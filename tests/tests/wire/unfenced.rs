@@ -1,0 +1,112 @@
+//! Locks without fencing tokens: what plain libraries offer, and no more.
+
+use quorumlock::fencing::FenceGate;
+use quorumlock::{Admission, Builder, Fence, Guard, Locker, Wire};
+use quorumlock_lab::servers::{self, ServerOptions, Servers};
+use quorumlock_tests::{Plain, within};
+
+use crate::LONG;
+
+#[tokio::test]
+async fn they_exclude_wake_up_and_leave_no_counter() {
+    for wire in [Wire::Redisson, Wire::Redlock] {
+        for nodes in [1, 3] {
+            let Some(servers) = servers::for_test(nodes, &ServerOptions::default()) else { return };
+            exclude(&servers, wire).await;
+            for url in servers.urls() {
+                let node = Plain::to(&url).await;
+                assert!(!node.exists("redisson_lock_token:{x}").await, "{wire:?} on {nodes}");
+            }
+        }
+    }
+}
+
+async fn exclude(servers: &Servers, wire: Wire) {
+    let [one, other] = [(); 2].map(|()| locker(unfenced(wire), servers));
+    let guard = within("free", one.lock("x").lease(LONG)).await.expect("granted");
+    assert_eq!(guard.fence(), Fence::NONE);
+    assert!(within("an answer", other.try_lock("x")).await.expect("all answer").is_none());
+    let waiter = tokio::spawn({
+        let other = other.clone();
+        async move { other.lock("x").lease(LONG).await.expect("granted in the end") }
+    });
+    // Nobody knows from outside when it waits; it must get the lock either way.
+    tokio::task::yield_now().await;
+    guard.unlock().await.expect("held");
+    let guard: Guard = within("woken", waiter).await.expect("no panic");
+    assert_eq!(guard.check(), Ok(()));
+    guard.unlock().await.expect("held");
+}
+
+/// The server's own command is what a plain Redlock client sends, and all that it costs.
+#[tokio::test]
+async fn in_redlocks_layout_a_free_lock_is_taken_by_set() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let node = Plain::to(servers[0].url()).await;
+    let locker = locker(unfenced(Wire::Redlock), &servers);
+    let guard = locker.lock("x").lease(LONG).await.expect("free");
+    let stats: String = node.ask(&["INFO", "commandstats"]).await;
+    assert!(stats.contains("cmdstat_set:calls=1"), "{stats}");
+    assert!(!stats.contains("cmdstat_evalsha"), "{stats}");
+    let left = node.pttl("x").await;
+    assert!(left > 0 && left <= 60_000, "{left}");
+    guard.unlock().await.expect("held");
+    assert!(!node.exists("x").await);
+}
+
+/// A dead holder's lease is waited for as long as it lasts: the second question is a script's.
+#[tokio::test]
+async fn who_waits_learns_how_long_the_lease_lasts() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let node = Plain::to(servers[0].url()).await;
+    node.ask::<String>(&["SET", "x", "a stranger that died", "PX", "300"]).await;
+    let locker = locker(unfenced(Wire::Redlock), &servers);
+    // Its own lease is far longer than what the stranger left.
+    let guard = within("free soon", locker.lock("x").lease(LONG)).await.expect("granted");
+    guard.unlock().await.expect("held");
+}
+
+/// In one process the lock goes from task to task, with no token to count them by.
+#[tokio::test]
+async fn they_are_handed_over_inside_a_process() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let node = Plain::to(servers[0].url()).await;
+    let locker = locker(unfenced(Wire::Redlock), &servers);
+    let first = locker.lock("x").await.expect("free");
+    let heirs = (0..4).map(|_| {
+        let locker = locker.clone();
+        async move {
+            let guard = locker.lock("x").await.expect("handed over");
+            assert_eq!((guard.fence(), guard.check()), (Fence::NONE, Ok(())));
+            guard.unlock().await.expect("held");
+        }
+    });
+    let heirs = futures::future::join_all(heirs);
+    let begin = async {
+        tokio::task::yield_now().await;
+        first.unlock().await.expect("held");
+    };
+    within("all of them", async { futures::join!(heirs, begin) }).await;
+    assert!(!node.exists("x").await);
+}
+
+#[tokio::test]
+async fn no_gate_lets_their_holders_in() {
+    let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
+    let locker = locker(unfenced(Wire::Redlock), &servers);
+    let guard = locker.lock("x").await.expect("free");
+    let gate = FenceGate::new(());
+    let refused = gate.claim(guard.fence()).expect_err("no token");
+    assert!(refused.to_string().contains("no fencing token"), "{refused}");
+}
+
+fn unfenced(wire: Wire) -> Builder {
+    Locker::builder().wire(wire).admission(Admission::Redlock).fencing(false)
+}
+
+fn locker(builder: Builder, servers: &Servers) -> Locker {
+    match &servers.urls()[..] {
+        [one] => builder.single(one).expect("a good URL"),
+        several => builder.quorum(several).expect("good URLs"),
+    }
+}
