@@ -113,8 +113,7 @@ impl Quest {
             turn.contended(self.inner.clock.now());
             attempts += 1;
             let held = Denied { remaining, at_gate: gate_first, attempts, waited, others_first };
-            gate_first = self.pause(&wake, held).await;
-            others_first = false;
+            (gate_first, others_first) = self.pause(&wake, held).await;
         }
     }
 
@@ -140,8 +139,9 @@ impl Quest {
     }
 
     /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
-    /// message is relied upon (SAFETY.md H22). Whether the gate is to be asked first.
-    async fn pause(&self, wake: &Wake, denied: Denied) -> bool {
+    /// message is relied upon (SAFETY.md H22). Whether the gate is to be asked first, and whether
+    /// others are to go first there.
+    async fn pause(&self, wake: &Wake, denied: Denied) -> (bool, bool) {
         let Denied { remaining, at_gate, attempts, waited, others_first } = denied;
         let lease = self.wanted.lease;
         // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
@@ -160,7 +160,8 @@ impl Quest {
         longest = longest.min(probe.mul_f64(0.5 + 0.5 * self.inner.chance.fraction()));
         longest += Duration::from_millis(1);
         longest = self.left().map_or(longest, |left| left.min(longest));
-        let woken = tokio::time::timeout(longest, wake.woken()).await.is_ok();
+        let by_gate = tokio::time::timeout(longest, wake.woken()).await.ok();
+        let woken = by_gate.is_some();
         if woken && attempts > FEW && self.inner.lessor.nodes() > 1 {
             // A gate that keeps nobody apart: equals split the votes again and again unless they
             // spread.
@@ -168,7 +169,8 @@ impl Quest {
             let spread = self.left().map_or(spread, |left| left.min(spread));
             tokio::time::sleep(spread.mul_f64(self.inner.chance.fraction())).await;
         }
-        woken
+        // Another one may be on its way to the gate.
+        (woken, by_gate == Some(false))
     }
 
     fn granted(

@@ -33,8 +33,8 @@ impl Wake {
         self.heard.store(0, Ordering::SeqCst);
     }
 
-    /// Resolves when it is worth trying again.
-    pub(super) async fn woken(&self) {
+    /// Resolves when it is worth trying again: whether the gate has said so.
+    pub(super) async fn woken(&self) -> bool {
         loop {
             let spoken = self.spoken.notified();
             tokio::pin!(spoken);
@@ -42,10 +42,11 @@ impl Wake {
             let heard = self.heard.load(Ordering::SeqCst);
             match heard.count_ones() {
                 0 => spoken.await,
-                count if count >= self.quorum || heard & self.gate != 0 => return,
+                _ if heard & self.gate != 0 => return true,
+                count if count >= self.quorum => return false,
                 _ => {
                     if tokio::time::timeout(GRACE, spoken).await.is_err() {
-                        return;
+                        return self.heard.load(Ordering::SeqCst) & self.gate != 0;
                     }
                 }
             }
@@ -76,12 +77,12 @@ mod tests {
         assert!(wake.woken().now_or_never().is_none());
         wake.collect(2, ());
         assert!(wake.woken().now_or_never().is_none(), "one of two: a grace for the others");
-        wake.woken().await;
+        assert!(!wake.woken().await);
         wake.collect(0, ());
         assert!(wake.woken().now_or_never().is_some());
         wake.forget();
         assert!(wake.woken().now_or_never().is_none());
         wake.collect(1, ());
-        assert!(wake.woken().now_or_never().is_some(), "the gate is enough");
+        assert_eq!(wake.woken().now_or_never(), Some(true), "the gate is enough");
     }
 }
