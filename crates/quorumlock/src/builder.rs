@@ -108,10 +108,10 @@ impl Builder {
     /// `WAIT` blocks its whole connection: what else this locker asks waits meanwhile, at most
     /// [`Builder::replica_timeout`] for each batch. Its user needs `+wait`.
     ///
-    /// Give all the replicas that may be promoted: "it is still possible to still lose a write", and
-    /// "WAIT does not make Redis a strongly consistent store"
-    /// (<https://redis.io/docs/latest/commands/wait/>). If one acknowledges and another is
-    /// promoted, there are two holders (docs/SAFETY.md, H12).
+    /// Give all the replicas that may be promoted: if one acknowledges and another is promoted, there
+    /// are two holders (docs/SAFETY.md, H12). Best effort even then: "WAIT does not make Redis a
+    /// strongly consistent store", "it is possible to still lose a write synchronously replicated to
+    /// multiple replicas" (<https://redis.io/docs/latest/commands/wait/>).
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.settings.replicas = replicas;
         self
