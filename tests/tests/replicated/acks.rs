@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::Guard;
+use quorumlock::{Guard, Wire};
 use quorumlock_tests::{Plain, Stopwatch, eventually, within};
 
 use crate::{Fleet, NAME, follow, granted, patient, refusal};
@@ -28,8 +28,16 @@ async fn a_grant_comes_when_the_replica_has_it() {
 #[tokio::test]
 async fn a_grant_that_no_replica_has_is_given_back_and_told() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    for alone in [true, false] {
-        let builder = patient().replicas(1).replica_timeout(Duration::from_millis(50));
+    let redlock = || patient().wire(Wire::Redlock);
+    // The last one asks with a plain SET, and has no token.
+    let ways = [
+        (false, patient()),
+        (true, patient()),
+        (true, redlock()),
+        (true, redlock().fencing(false)),
+    ];
+    for (alone, builder) in ways {
+        let builder = builder.replicas(1).replica_timeout(Duration::from_millis(50));
         let locker = match alone {
             true => builder.single(&fleet.urls()[0]),
             false => builder.replicated(fleet.urls()),

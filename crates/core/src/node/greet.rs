@@ -30,9 +30,10 @@ impl Dialer {
         let mut talk = Talk { stream, buffer: Vec::new() };
         let mut hello = self.introduction();
         match &self.charter {
-            None => hello.extend(["server", "replication"].map(|part| {
-                ("INFO", redis::cmd("INFO").arg(part).to_owned())
-            })),
+            None => hello.extend(
+                ["server", "replication"]
+                    .map(|part| ("INFO", redis::cmd("INFO").arg(part).to_owned())),
+            ),
             Some(charter) => hello.push(("EVAL", sheet_command(charter))),
         }
         let mut told = talk.say(&hello).await?.into_iter().rev();

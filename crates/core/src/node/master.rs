@@ -135,7 +135,9 @@ impl Addresses {
 /// we were on last is left then that one, else the first in the order of the addresses.
 fn choose(claims: &[(usize, &Claim)], last: Option<usize>) -> usize {
     let superseded = |claim: &Claim| {
-        claims.iter().any(|(_, other)| !claim.history.is_empty() && other.continues == claim.history)
+        claims
+            .iter()
+            .any(|(_, other)| !claim.history.is_empty() && other.continues == claim.history)
     };
     let rank = |(at, claim): &(usize, &Claim)| (superseded(claim), Some(*at) != last, *at);
     (0..claims.len()).min_by_key(|i| rank(&claims[*i])).unwrap_or(0)

@@ -295,13 +295,14 @@ impl Shared {
 /// So many tasks that were answered may ask again before the others are answered: the server then
 /// works on their requests while we are at the rest, and not in turns with us.
 const SLICE: usize = 16;
+
+/// How often an unproven node is looked at again.
+const RECHECK: Duration = Duration::from_millis(250);
+
 /// A master that was demoted while we were connected.
 fn is_replica(error: &str) -> bool {
     error.contains("READONLY") || error.starts_with("MASTERDOWN")
 }
-
-/// How often an unproven node is looked at again.
-const RECHECK: Duration = Duration::from_millis(250);
 
 fn broke(e: &io::Error) -> String {
     format!("the connection broke: {e}")
