@@ -13,7 +13,7 @@ use redis::aio::{PubSub, PubSubSink};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use super::dial::{Dialer, Trouble};
+use super::master::Addresses;
 use crate::{Collect, Listening, Name};
 
 /// The subscriptions of one node.
@@ -22,7 +22,7 @@ pub(super) struct Ears(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    dialer: Arc<Dialer>,
+    addresses: Arc<Addresses>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -43,9 +43,9 @@ struct Ear {
 }
 
 impl Ears {
-    pub(super) fn new(dialer: Arc<Dialer>) -> Self {
+    pub(super) fn new(addresses: Arc<Addresses>) -> Self {
         let state = Mutex::new(State::default());
-        Self(Arc::new(Shared { dialer, state, changed: Notify::new() }))
+        Self(Arc::new(Shared { addresses, state, changed: Notify::new() }))
     }
 
     pub(super) fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {
@@ -153,7 +153,7 @@ async fn drive(driver: Driver) {
         match hear(shared).await {
             Ok(()) => return,
             Err(why) => {
-                tracing::debug!(node = %shared.dialer.target.label(), %why, "subscription ended");
+                tracing::debug!(node = %shared.addresses.label(), %why, "subscription ended");
             }
         }
         tokio::time::sleep(backoff.mul_f64(rand::random_range(0.5..1.0))).await;
@@ -163,11 +163,9 @@ async fn drive(driver: Driver) {
 
 /// Serves subscriptions on one connection until it breaks (error) or nobody is left.
 async fn hear(shared: &Shared) -> Result<(), String> {
-    let stream = shared.dialer.dial().await.map_err(|trouble| match trouble {
-        Trouble::Passing(what) => what,
-        Trouble::Config(error) => error.to_string(),
-    })?;
-    let redis = shared.dialer.target.redis();
+    let (at, dialer) = shared.addresses.current();
+    let stream = dialer.dial().await.map_err(|trouble| trouble.to_string())?;
+    let redis = dialer.target.redis();
     let pubsub = PubSub::new(redis, stream).await.map_err(|e| e.to_string())?;
     let (mut sink, mut messages) = pubsub.split();
     // Channel -> the newest listener that was told to look again.
@@ -187,6 +185,7 @@ async fn hear(shared: &Shared) -> Result<(), String> {
                 None => return Err("the connection broke".into()),
             },
             () = shared.changed.notified() => {}
+            () = shared.addresses.awaits_move(at) => return Err("the master is elsewhere".into()),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! A Redis server as a voter.
 
+mod acks;
 mod debts;
 mod dial;
 mod encode;
 mod greet;
 mod line;
 mod listen;
+mod master;
 mod office;
 mod pulse;
 mod pump;
@@ -20,10 +22,12 @@ use std::time::Duration;
 
 use quorumlock_watchdog::{Clock, Instant};
 
+use self::acks::Wanted;
 use self::debts::Debts;
 use self::dial::{Dialer, Roster, Target};
 use self::line::Line;
 use self::listen::Ears;
+use self::master::Addresses;
 use self::pulse::Pulse;
 use self::request::{Dialect, Request};
 use self::scripts::Scripts;
@@ -40,7 +44,7 @@ use crate::{
 #[derive(Debug)]
 pub struct RedisNode {
     dialect: Arc<Dialect>,
-    dialer: Arc<Dialer>,
+    charter: Option<Arc<Charter>>,
     work: Line,
     keep: Line,
     ears: Ears,
@@ -58,6 +62,44 @@ pub fn redis_nodes(
     clock: &Clock,
 ) -> Result<Vec<RedisNode>, ConfigError> {
     settings.check()?;
+    settings.check_replicas(0)?;
+    let maker = Maker {
+        wire,
+        charter: charter.cloned().map(Arc::new),
+        settings,
+        clock,
+        roster: Roster::default(),
+        client_id: next_id(),
+    };
+    parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
+}
+
+/// The one node at `urls`: a server, or a master and its replicas, whichever is the master. No I/O
+/// yet.
+///
+/// # Errors
+/// As [`redis_nodes`].
+pub fn redis_master(
+    urls: &[impl AsRef<str>],
+    wire: Wire,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<RedisNode, ConfigError> {
+    settings.check()?;
+    let targets = parse(urls)?;
+    settings.check_replicas(match targets.len() {
+        // Behind one address may be any number.
+        1 => MOST_REPLICAS,
+        n => n - 1,
+    })?;
+    let roster = Roster::default();
+    Maker { wire, charter: None, settings, clock, roster, client_id: next_id() }.node(targets)
+}
+
+/// Nobody has more, and somebody may have meant milliseconds.
+const MOST_REPLICAS: usize = 32;
+
+fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<Target>, ConfigError> {
     let targets =
         urls.iter().map(|url| Target::parse(url.as_ref())).collect::<Result<Vec<_>, _>>()?;
     if targets.is_empty() {
@@ -69,61 +111,67 @@ pub fn redis_nodes(
             return Err(ConfigError::SameServer { a, b });
         }
     }
-    let roster = Roster::default();
-    let client_id = next_id();
-    let charter = charter.cloned().map(Arc::new);
-    targets
-        .into_iter()
-        .map(|target| {
-            let roster = roster.clone();
-            RedisNode::new(target, wire, charter.clone(), settings, clock, roster, client_id)
-        })
-        .collect()
+    Ok(targets)
 }
 
-impl RedisNode {
-    fn new(
-        target: Target,
-        wire: Wire,
-        charter: Option<Arc<Charter>>,
-        settings: &Settings,
-        clock: &Clock,
-        roster: Roster,
-        client_id: u64,
-    ) -> Result<Self, ConfigError> {
-        let tls = match target.wants_tls() {
-            true => Some(Tls::new(settings.tls_ca.as_deref())?),
-            false => None,
-        };
+/// What the nodes of one locker have in common.
+struct Maker<'a> {
+    wire: Wire,
+    charter: Option<Arc<Charter>>,
+    settings: &'a Settings,
+    clock: &'a Clock,
+    roster: Roster,
+    client_id: u64,
+}
+
+impl Maker<'_> {
+    fn node(&self, targets: Vec<Target>) -> Result<RedisNode, ConfigError> {
+        let Self { wire, settings, .. } = *self;
+        let replicated = targets.len() > 1;
+        let dialers = targets.into_iter().map(|target| self.dialer(target, replicated));
+        let addresses = Arc::new(Addresses::new(dialers.collect::<Result<_, _>>()?));
         let dialect = Arc::new(Dialect {
-            label: target.label().to_owned(),
+            label: addresses.label(),
             wire,
             rho: settings.rho,
             fence_ttl: settings.fence_ttl,
             debts: Debts::default(),
             pulse: Mutex::new(Pulse::new(settings.rho)),
             set_forward: AtomicU64::new(0),
-            clock: clock.clone(),
-            client_id,
+            clock: self.clock.clone(),
+            client_id: self.client_id,
         });
-        let dialer = Arc::new(Dialer {
+        // Twice the time after which nobody waits for an answer any more.
+        let stall = settings.answer_timeout * 2;
+        let acks = Wanted::new(settings.replicas, settings.replica_timeout());
+        let line = || Line::new(addresses.clone(), dialect.clone(), stall, acks);
+        let (work, keep, ears) = (line(), line(), Ears::new(addresses.clone()));
+        Ok(RedisNode { dialect, charter: self.charter.clone(), work, keep, ears })
+    }
+
+    fn dialer(&self, target: Target, replicated: bool) -> Result<Dialer, ConfigError> {
+        let settings = self.settings;
+        let tls = match target.wants_tls() {
+            true => Some(Tls::new(settings.tls_ca.as_deref())?),
+            false => None,
+        };
+        Ok(Dialer {
             target,
             tls,
             client_name: settings.client_name.clone(),
             connect_timeout: settings.connect_timeout,
             user_timeout: settings.answer_timeout * 2,
-            roster,
-            wire,
-            charter,
-            unbound: Arc::new(Scripts::unbound(wire)),
-        });
-        // Twice the time after which nobody waits for an answer any more.
-        let stall = settings.answer_timeout * 2;
-        let line = || Line::new(dialer.clone(), dialect.clone(), stall);
-        let (work, keep, ears) = (line(), line(), Ears::new(dialer.clone()));
-        Ok(Self { dialect, dialer, work, keep, ears })
+            // What the addresses of one master have in common is no mistake.
+            roster: if replicated { Roster::default() } else { self.roster.clone() },
+            wire: self.wire,
+            charter: self.charter.clone(),
+            unbound: Arc::new(Scripts::unbound(self.wire)),
+            advice: if replicated { "" } else { ": locks are taken at masters, give its address" },
+        })
     }
+}
 
+impl RedisNode {
     fn line(&self, lane: Lane) -> &Line {
         match lane {
             Lane::Work => &self.work,
