@@ -3,7 +3,7 @@
 use quorumlock::Locker;
 use quorumlock_tests::{Plain, eventually, within};
 
-use crate::{Fleet, NAME, follow, granted, patient, refusal};
+use crate::{Fleet, NAME, assert_both_hold, follow, granted, patient, refusal};
 
 #[tokio::test]
 async fn the_master_is_found_whatever_the_order() {
@@ -75,7 +75,7 @@ async fn a_demoted_master_that_is_alone_says_so_and_may_come_back() {
     drop(granted(&locker, NAME).await);
 }
 
-/// The old master lives on, alone: whoever starts now goes to the new one, in either order (H25).
+/// The old master lives on, alone (H25): whoever starts now goes to the new one, in either order.
 #[tokio::test]
 async fn of_two_masters_the_promoted_one_is_taken() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
@@ -94,10 +94,12 @@ async fn of_two_masters_the_promoted_one_is_taken() {
         assert!(only(&new, &old).await, "{urls:?}");
         guard.unlock().await.expect("held");
     }
-    // Nobody told the one who was connected all the time.
+    // L19, without WAIT: nobody told the one who was connected all the time.
+    let newcomer = within("a free lock", fleet.locker().lock(NAME)).await.expect("free");
     let guard = within("a free lock", elder.lock(NAME)).await.expect("free");
-    assert!(only(&old, &new).await, "still there");
-    drop((guard, stays));
+    assert!(old.exists(NAME).await && new.exists(NAME).await);
+    assert_both_hold(&newcomer, &guard);
+    stays.unlock().await.expect("held");
 }
 
 async fn only(there: &Plain, elsewhere: &Plain) -> bool {
