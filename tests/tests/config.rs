@@ -137,6 +137,50 @@ async fn absurd_durations_of_one_call_are_refused() {
     }
 }
 
+/// Who waits for replicas that do not exist would be granted nothing, ever.
+#[test]
+fn more_replicas_than_there_are_is_refused() {
+    let builder = |replicas| Locker::builder().replicas(replicas);
+    let pair = [NOWHERE, "redis://127.0.0.1:2"];
+    let refusals = [
+        (builder(1).quorum(pair), 1, 0),
+        (builder(1).admission(Admission::Redlock).quorum(pair), 1, 0),
+        (builder(2).replicated(pair), 2, 1),
+        (builder(250).single(NOWHERE), 250, 32),
+    ];
+    for (answer, wanted, bound) in refusals {
+        let error = refused(answer);
+        let ConfigError::TooManyReplicas { asked, most } = error else { panic!("{error:?}") };
+        assert_eq!((asked, most), (wanted, bound));
+        let named = [wanted, bound].iter().all(|n| error.to_string().contains(&n.to_string()));
+        assert!(named, "{error}");
+    }
+    builder(1).replicated(pair).expect("just right");
+    builder(1).single(NOWHERE).expect("there may be more behind one address");
+}
+
+#[test]
+fn replicas_have_no_longer_than_an_answer_may_take() {
+    let second = Duration::from_secs(1);
+    let builder = |t| Locker::builder().answer_timeout(second).replicas(1).replica_timeout(t);
+    for timeout in [Duration::ZERO, second * 2] {
+        let error = refused(builder(timeout).single(NOWHERE));
+        assert!(
+            matches!(error, ConfigError::BadDuration { what: "replica_timeout", value, .. } if value == timeout),
+            "{error:?}"
+        );
+    }
+    builder(second).single(NOWHERE).expect("just right");
+}
+
+#[test]
+fn a_replicated_locker_needs_addresses_that_differ() {
+    let none: [&str; 0] = [];
+    assert!(matches!(refused(Locker::replicated(none)), ConfigError::NoNodes));
+    let twice = refused(Locker::replicated([NOWHERE, NOWHERE]));
+    assert!(matches!(twice, ConfigError::SameServer { .. }), "{twice:?}");
+}
+
 #[test]
 fn an_allowance_for_drift_that_is_none_is_refused() {
     for rho in [-0.1, 1.0, f64::NAN, f64::INFINITY] {

@@ -56,8 +56,16 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     let rights = user.into_iter().chain(where_to).chain(rights).collect::<Vec<_>>();
     plain.ask::<String>(&rights).await;
     let address = servers[0].addr().expect("ours");
+    let url = format!("redis://locker:secret@{address}");
+    let waits = || Locker::builder().replicas(1).single(&url).expect("a good URL");
+    let refused = within("an answer", waits().lock("x")).await.expect_err("WAIT is not among them");
+    assert!(refused.to_string().contains("NOPERM"), "{refused}");
+    plain.ask::<String>(&["ACL", "SETUSER", "locker", "+wait"]).await;
+    // Now only the replica is missing.
+    let refused = within("an answer", waits().lock("x")).await.expect_err("no replica");
+    assert!(refused.to_string().contains("0 of 1 replicas"), "{refused}");
+
     for wire in [Wire::Redisson, Wire::Redlock] {
-        let url = format!("redis://locker:secret@{address}");
         let locker = Locker::builder().wire(wire).single(&url).expect("a good URL");
         works(&locker).await;
         let guard = locker.lock("x").lease(LONG).await.expect("free");

@@ -42,6 +42,16 @@ pub(crate) struct LockNodes {
     #[arg(long)]
     wire: Option<WireArg>,
 
+    /// The nodes are a master and its replicas, not a quorum: whichever is the master is locked on.
+    ///
+    /// Best effort: after a failover two may hold one lock.
+    #[arg(long, env = "QUORUMLOCK_REPLICATED")]
+    replicated: bool,
+
+    /// So many replicas of a single master must have a lock before it counts (WAIT).
+    #[arg(long, value_name = "N", env = "QUORUMLOCK_REPLICAS", default_value_t = 0)]
+    replicas: usize,
+
     #[command(flatten)]
     charter: CharterArgs,
 }
@@ -115,7 +125,7 @@ impl CharterArgs {
 impl LockNodes {
     /// Connects to nothing yet.
     pub(crate) fn locker(&self) -> Result<Locker, Failure> {
-        let mut builder = self.charter.builder();
+        let mut builder = self.charter.builder().replicas(self.replicas);
         if let Some(wire) = self.wire {
             builder = builder.wire(match wire {
                 WireArg::Redisson => Wire::Redisson,
@@ -128,6 +138,7 @@ impl LockNodes {
         let urls = self.nodes.urls().collect::<Vec<_>>();
         Ok(match urls[..] {
             [url] => builder.single(url)?,
+            _ if self.replicated => builder.replicated(urls)?,
             _ => builder.quorum(urls)?,
         })
     }

@@ -54,6 +54,22 @@ fn unlock_says_if_there_was_nothing_to_take_away() {
 }
 
 #[test]
+fn a_master_is_found_among_its_replicas() {
+    let Some(master) = blank_servers(1) else { return };
+    let port = master[0].addr().unwrap().port().to_string();
+    let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
+    let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
+    let urls = [replica.urls(), master.urls()].concat();
+    let status = |options: &[&str]| ask(&urls, &[&["status", "job", "--json"], options].concat());
+    assert_eq!(status(&["--replicated"]).expect(0).json()["held"], false);
+    // As a single node the replica says whose it is.
+    let alone = ask(&replica.urls(), &["status", "job"]).expect(69);
+    assert!(alone.stderr.contains(&format!("is a replica of 127.0.0.1:{port}")), "{alone:?}");
+    let too_many = status(&["--replicated", "--replicas", "2"]).expect(64);
+    assert!(too_many.stderr.contains("0 to 1"), "{too_many:?}");
+}
+
+#[test]
 fn unlock_needs_force() {
     let Some(servers) = servers(1) else { return };
     let urls = servers.urls();

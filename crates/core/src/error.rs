@@ -145,7 +145,7 @@ pub enum ConfigError {
     #[error("no node was given")]
     NoNodes,
     /// Two addresses are one server: its vote would count twice.
-    #[error("{a} and {b} are one server: a quorum needs independent nodes")]
+    #[error("{a} and {b} are one server: give each server once, a quorum needs independent nodes")]
     SameServer {
         /// One address.
         a: String,
@@ -186,6 +186,15 @@ pub enum ConfigError {
     TooManyLosses {
         /// The number given.
         losses: usize,
+        /// The most.
+        most: usize,
+    },
+    /// More replicas to wait for than there are. A quorum has none: its nodes are masters without
+    /// replicas.
+    #[error("{asked} replicas cannot acknowledge a lock here: 0 to {most} (0 on a quorum)")]
+    TooManyReplicas {
+        /// The number given.
+        asked: usize,
         /// The most.
         most: usize,
     },

@@ -30,7 +30,7 @@ pub use lessor::{
 };
 pub use lock::{Guard, Lock, Locker, TryLock, Watch, World};
 pub use name::Name;
-pub use node::{RedisNode, redis_nodes};
+pub use node::{RedisNode, redis_master, redis_nodes};
 pub use quorumlock_watchdog::{Clock, Instant, Loss, Renewal, Window, quorum_of};
 pub use reply::{Collect, MaybeMissing, ReplyTo, Slot};
 pub use settings::Settings;

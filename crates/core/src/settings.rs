@@ -17,6 +17,11 @@ pub struct Settings {
     pub rho: f64,
     /// How long a request may stay unanswered. Default 500 ms. Ours, not the client library's.
     pub answer_timeout: Duration,
+    /// How many replicas of a single master must have a grant or a renewal before it counts. Default
+    /// 0: none is asked. Not for the nodes of a quorum.
+    pub replicas: usize,
+    /// How long they may take: at most the answer timeout, of which it is a quarter unless set.
+    pub replica_timeout: Option<Duration>,
     /// How long dialling and greeting a node may take. Default 1 s.
     pub connect_timeout: Duration,
     /// How long an idle fencing counter is kept. Default 7 days; it then starts from the clock.
@@ -37,6 +42,8 @@ impl Default for Settings {
             max_lease: Duration::from_secs(60),
             rho: 0.01,
             answer_timeout: Duration::from_millis(500),
+            replicas: 0,
+            replica_timeout: None,
             connect_timeout: Duration::from_secs(1),
             fence_ttl: 7 * DAY,
             fencing: true,
@@ -55,6 +62,7 @@ impl Settings {
         within("max_lease", self.max_lease, SHORTEST_LEASE, 365 * DAY)?;
         self.check_lease(self.lease)?;
         within("answer_timeout", self.answer_timeout, MS, 60 * 1_000 * MS)?;
+        within("replica_timeout", self.replica_timeout(), MS, self.answer_timeout)?;
         within("connect_timeout", self.connect_timeout, MS, 60 * 1_000 * MS)?;
         // A counter must outlive every lease that it orders.
         within("fence_ttl", self.fence_ttl, 2 * self.max_lease, 3_650 * DAY)?;
@@ -67,6 +75,18 @@ impl Settings {
             }
             _ => Ok(()),
         }
+    }
+
+    pub(crate) fn check_replicas(&self, most: usize) -> Result<(), ConfigError> {
+        match self.replicas {
+            asked if asked > most => Err(ConfigError::TooManyReplicas { asked, most }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Of a batch that has to wait for the one before it, too, the answer comes in time.
+    pub(crate) fn replica_timeout(&self) -> Duration {
+        self.replica_timeout.unwrap_or_else(|| (self.answer_timeout / 4).max(MS))
     }
 
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), ConfigError> {

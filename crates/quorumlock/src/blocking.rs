@@ -39,6 +39,14 @@ impl Locker {
         Self::new(crate::Locker::single(url)?)
     }
 
+    /// As [`crate::Locker::replicated`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad list, or when no thread can be started.
+    pub fn replicated<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
+        Self::new(crate::Locker::replicated(urls)?)
+    }
+
     /// As [`crate::Locker::quorum`].
     ///
     /// # Errors

@@ -7,10 +7,10 @@ use quorumlock_quorum::Quorum;
 
 use crate::{Error, Locker, Wire};
 
-/// Options of a [`Locker`]; [`Builder::single`] or [`Builder::quorum`] ends it. Bounds are checked
-/// there, and nothing is dialled.
+/// Options of a [`Locker`]; [`Builder::single`], [`Builder::replicated`] or [`Builder::quorum`] ends
+/// it. Bounds are checked there, and nothing is dialled.
 #[derive(Clone, Debug, Default)]
-#[must_use = "end it with `single` or `quorum`"]
+#[must_use = "end it with `single`, `replicated` or `quorum`"]
 pub struct Builder {
     wire: Option<Wire>,
     admission: Admission,
@@ -96,6 +96,34 @@ impl Builder {
         self
     }
 
+    /// How many replicas of a single master must have a grant, or a renewal, before it counts:
+    /// `WAIT`. Default 0; at most as many as there are further addresses, and none on a quorum, whose
+    /// nodes have no replicas.
+    ///
+    /// A grant that too few acknowledge is given back, and the call ends with
+    /// [`Error::Unreachable`], which says `NOREPLICAS`: look at the replicas. A renewal that too
+    /// few acknowledge lengthens nothing, so the lock is lost in the end if that goes on: a replica
+    /// that never heard of it would free the lock too early.
+    ///
+    /// `WAIT` blocks its whole connection: what else this locker asks waits meanwhile, at most
+    /// [`Builder::replica_timeout`] for each batch. Its user needs `+wait`.
+    ///
+    /// Give all the replicas that may be promoted: if one acknowledges and another is promoted, there
+    /// are two holders (docs/SAFETY.md, H12). Best effort even then: "WAIT does not make Redis a
+    /// strongly consistent store", "it is possible to still lose a write synchronously replicated to
+    /// multiple replicas" (<https://redis.io/docs/latest/commands/wait/>).
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.settings.replicas = replicas;
+        self
+    }
+
+    /// How long replicas may take to acknowledge: 1 ms to the answer timeout. Default a quarter of
+    /// that, since a request may have to wait for the batch before it, too.
+    pub fn replica_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.replica_timeout = Some(timeout);
+        self
+    }
+
     /// How long dialling and greeting a server may take: 1 ms to 1 min. Default 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
@@ -146,6 +174,20 @@ impl Builder {
     /// [`Error::Config`] for a bad URL or an option out of bounds.
     pub fn single(self, url: impl AsRef<str>) -> Result<Locker, Error> {
         let locker = quorumlock_core::Locker::single(url.as_ref(), self.wire, self.settings)?;
+        Ok(Locker::new(locker))
+    }
+
+    /// Locks on whichever of the servers at `urls` is the master of the others: see
+    /// [`Locker::replicated`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, an empty list, one address twice, or an option out of bounds.
+    pub fn replicated<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Locker, Error> {
+        let urls: Vec<U> = urls.into_iter().collect();
+        let locker = quorumlock_core::Locker::replicated(&urls, self.wire, self.settings)?;
         Ok(Locker::new(locker))
     }
 

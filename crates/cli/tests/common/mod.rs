@@ -31,7 +31,8 @@ pub(crate) fn blank_servers(count: usize) -> Option<Servers> {
 pub(crate) fn quorumlock(urls: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorumlock"));
     command.env("QUORUMLOCK_NODES", urls.join(","));
-    for heeded in ["TLS_CA", "ADMISSION", "MAX_LEASE", "CLUSTER", "EPOCH"] {
+    for heeded in ["TLS_CA", "ADMISSION", "MAX_LEASE", "CLUSTER", "EPOCH", "REPLICATED", "REPLICAS"]
+    {
         command.env_remove(format!("QUORUMLOCK_{heeded}"));
     }
     command

@@ -95,10 +95,22 @@ impl Locker {
     /// # Errors
     /// [`ConfigError`] for a bad URL or settings out of bounds.
     pub fn single(url: &str, wire: Option<Wire>, settings: Settings) -> Result<Self, ConfigError> {
+        Self::replicated(&[url], wire, settings)
+    }
+
+    /// A locker on whichever of the servers at `urls` is the master of the others; `wire` defaults to
+    /// [`Wire::Redisson`].
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a bad URL, one given twice, or settings out of bounds.
+    pub fn replicated(
+        urls: &[impl AsRef<str>],
+        wire: Option<Wire>,
+        settings: Settings,
+    ) -> Result<Self, ConfigError> {
         let clock = Clock::system();
         let wire = wire.unwrap_or(Wire::Redisson);
-        let nodes = crate::redis_nodes(&[url], wire, None, &settings, &clock)?;
-        let node = nodes.into_iter().next().ok_or(ConfigError::NoNodes)?;
+        let node = crate::redis_master(urls, wire, &settings, &clock)?;
         let lessor = crate::Single::new(node, clock.clone(), settings.answer_timeout);
         Self::over(Arc::new(lessor), settings, World { clock, ..World::default() })
     }

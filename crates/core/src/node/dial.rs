@@ -57,6 +57,17 @@ pub(super) struct Dialer {
     /// With admission: what the node must agree on.
     pub(super) charter: Option<Arc<Charter>>,
     pub(super) unbound: Arc<Scripts>,
+    /// What somebody should do if this is a replica, after a colon.
+    pub(super) advice: &'static str,
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Passing(what) => f.write_str(what),
+            Self::Config(error) => error.fmt(f),
+        }
+    }
 }
 
 impl Target {

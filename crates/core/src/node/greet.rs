@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::dial::{Dialer, Stream, Trouble};
+use super::master::Claim;
 use super::resp::{self, Value};
 use super::scripts::{Scripts, office};
 use crate::admission::{Charter, Record, Sheet, Standing, judge};
@@ -19,6 +20,9 @@ pub(super) struct Greeted {
     pub(super) stamp: Stamp,
     /// What whoever asks for a vote is told, if the node counts for nothing.
     pub(super) unproven: Option<Denial>,
+    /// Which of the node's addresses it is at.
+    pub(super) at: usize,
+    pub(super) claim: Claim,
 }
 
 impl Dialer {
@@ -26,18 +30,22 @@ impl Dialer {
         let mut talk = Talk { stream, buffer: Vec::new() };
         let mut hello = self.introduction();
         match &self.charter {
-            None => hello.push(("INFO", redis::cmd("INFO").arg("server").to_owned())),
+            None => hello.extend(
+                ["server", "replication"]
+                    .map(|part| ("INFO", redis::cmd("INFO").arg(part).to_owned())),
+            ),
             Some(charter) => hello.push(("EVAL", sheet_command(charter))),
         }
-        let told = talk.say(&hello).await?.pop().unwrap_or(Value::Nil);
+        let mut told = talk.say(&hello).await?.into_iter().rev();
+        let mut last = || told.next().unwrap_or(Value::Nil);
         let greeted = match &self.charter {
             None => {
-                let info = told.text();
-                self.roster.enter(self.target.label(), field(&info, "run_id"))?;
-                Greeted { scripts: self.unbound.clone(), stamp: Stamp::NONE, unproven: None }
+                let claim = self.read_claim(&last().text())?;
+                self.roster.enter(self.target.label(), field(&last().text(), "run_id"))?;
+                Greeted { claim, ..self.unbound(None) }
             }
             Some(charter) => {
-                let sheet = read_sheet(&told).ok_or_else(|| {
+                let sheet = read_sheet(&last()).ok_or_else(|| {
                     Trouble::Passing("INFO in a script gave no answer that we know".into())
                 })?;
                 let run_id = sheet.life.split('/').next().unwrap_or_default();
@@ -76,7 +84,7 @@ impl Dialer {
         let why = match judge(label, sheet, charter) {
             Standing::Admitted(stamp) => {
                 let scripts = Arc::new(Scripts::bound(self.wire, charter, stamp));
-                return Greeted { scripts, stamp, unproven: None };
+                return Greeted { scripts, stamp, ..self.unbound(None) };
             }
             // The connection still serves those who look, give back, or vouch for the node anew.
             Standing::Misfit(error) => Denial::Config(error),
@@ -86,7 +94,23 @@ impl Dialer {
             }
             Standing::Blank => not_admitted(format!("is new, or has lost its memory: {UNPROVEN}")),
         };
-        Greeted { scripts: self.unbound.clone(), stamp: Stamp::NONE, unproven: Some(why) }
+        self.unbound(Some(why))
+    }
+
+    fn unbound(&self, unproven: Option<Denial>) -> Greeted {
+        let (scripts, stamp) = (self.unbound.clone(), Stamp::NONE);
+        Greeted { scripts, stamp, unproven, at: 0, claim: Claim::default() }
+    }
+
+    /// Refuses a replica: it grants nothing, unless it may be written to, and then its grants are
+    /// overwritten by its master (SAFETY.md H11).
+    fn read_claim(&self, replication: &str) -> Result<Claim, Trouble> {
+        let told = |name: &str| field(replication, name).to_owned();
+        if told("role") == "slave" {
+            let (host, port) = (told("master_host"), told("master_port"));
+            return Err(Trouble::Passing(format!("is a replica of {host}:{port}{}", self.advice)));
+        }
+        Ok(Claim { history: told("master_replid"), continues: told("master_replid2") })
     }
 }
 

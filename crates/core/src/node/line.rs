@@ -12,8 +12,10 @@ use futures::task::AtomicWaker;
 use quorumlock_watchdog::Instant;
 use tokio::runtime::Handle;
 
-use super::dial::{Dialer, Trouble};
+use super::acks::Wanted;
+use super::dial::Trouble;
 use super::greet::Greeted;
+use super::master::Addresses;
 use super::pump::Pump;
 use super::request::{Dialect, Request};
 use crate::{ConfigError, Denial, ReplyTo, Silence, Stamp};
@@ -24,9 +26,10 @@ pub(super) struct Line(Arc<Shared>);
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    dialer: Arc<Dialer>,
+    pub(super) addresses: Arc<Addresses>,
     pub(super) dialect: Arc<Dialect>,
     pub(super) stall: Duration,
+    pub(super) acks: Option<Wanted>,
     state: Mutex<State>,
     pub(super) wake: AtomicWaker,
 }
@@ -65,7 +68,12 @@ pub(super) struct Pending {
 const MOST_QUEUED: usize = 65_536;
 
 impl Line {
-    pub(super) fn new(dialer: Arc<Dialer>, dialect: Arc<Dialect>, stall: Duration) -> Self {
+    pub(super) fn new(
+        addresses: Arc<Addresses>,
+        dialect: Arc<Dialect>,
+        stall: Duration,
+        acks: Option<Wanted>,
+    ) -> Self {
         let state = State {
             phase: Phase::Idle,
             greeted: None,
@@ -74,9 +82,10 @@ impl Line {
             closed: false,
         };
         Self(Arc::new(Shared {
-            dialer,
+            addresses,
             dialect,
             stall,
+            acks,
             state: Mutex::new(state),
             wake: AtomicWaker::new(),
         }))
@@ -200,7 +209,7 @@ impl Shared {
 
     /// Whether scripts are bound to the life of the server.
     pub(super) fn bound(&self) -> bool {
-        self.dialer.charter.is_some()
+        self.addresses.current().1.charter.is_some()
     }
 
     /// The connection is ready: what waited for it goes out, as its scripts want it.
@@ -275,7 +284,7 @@ async fn drive(driver: Driver) {
     let shared = &driver.0;
     let mut backoff = FIRST_BACKOFF;
     loop {
-        match shared.dialer.open().await {
+        match shared.addresses.open().await {
             Ok((stream, greeted)) => {
                 shared.publish(greeted);
                 let ended = Pump::new(shared, stream).await;

@@ -20,8 +20,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
-use super::dial::{Dialer, Trouble};
 use super::line::Line;
+use super::master::Addresses;
 use super::request::Request;
 use crate::{Collect, Listening, Name, Nonce};
 
@@ -31,7 +31,7 @@ pub(super) struct Ears(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    dialer: Arc<Dialer>,
+    addresses: Arc<Addresses>,
     /// This locker's own channel.
     channel: String,
     /// Where a turn is passed on that comes to nobody.
@@ -65,13 +65,13 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 impl Ears {
     pub(super) fn new(
-        dialer: Arc<Dialer>,
+        addresses: Arc<Addresses>,
         waiter: Nonce,
         work: Weak<Line>,
         strangers: bool,
     ) -> Self {
         Self(Arc::new(Shared {
-            dialer,
+            addresses,
             channel: format!("redisson_lock__channel:waiter:{waiter}"),
             work,
             strangers,
@@ -214,7 +214,7 @@ async fn drive(driver: Driver) {
         match ended {
             Ok(()) => return,
             Err(why) => {
-                tracing::debug!(node = %shared.dialer.target.label(), %why, "subscription ended");
+                tracing::debug!(node = %shared.addresses.label(), %why, "subscription ended");
             }
         }
         sleep(backoff.mul_f64(rand::random_range(0.5..1.0))).await;
@@ -224,11 +224,9 @@ async fn drive(driver: Driver) {
 
 /// Serves subscriptions on one connection until it breaks (error) or nobody is left.
 async fn hear(shared: &Shared) -> Result<(), String> {
-    let stream = shared.dialer.dial().await.map_err(|trouble| match trouble {
-        Trouble::Passing(what) => what,
-        Trouble::Config(error) => error.to_string(),
-    })?;
-    let redis = shared.dialer.target.redis();
+    let (at, dialer) = shared.addresses.current();
+    let stream = dialer.dial().await.map_err(|trouble| trouble.to_string())?;
+    let redis = dialer.target.redis();
     let pubsub = PubSub::new(redis, stream).await.map_err(|e| e.to_string())?;
     let (mut sink, mut messages) = pubsub.split();
     sink.subscribe(&shared.channel).await.map_err(|e| e.to_string())?;
@@ -258,6 +256,7 @@ async fn hear(shared: &Shared) -> Result<(), String> {
                 None => return Err("the connection broke".into()),
             },
             () = shared.changed.notified() => {}
+            () = shared.addresses.awaits_move(at) => return Err("the master is elsewhere".into()),
             () = strangers.patience() => strangers.subscribe(shared, &mut sink).await?,
         }
     }

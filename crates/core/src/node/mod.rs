@@ -1,11 +1,13 @@
 //! A Redis server as a voter.
 
+mod acks;
 mod debts;
 mod dial;
 mod encode;
 mod greet;
 mod line;
 mod listen;
+mod master;
 mod office;
 mod pulse;
 mod pump;
@@ -20,10 +22,12 @@ use std::time::Duration;
 
 use quorumlock_watchdog::{Clock, Instant};
 
+use self::acks::Wanted;
 use self::debts::Debts;
 use self::dial::{Dialer, Roster, Target};
 use self::line::Line;
 use self::listen::Ears;
+use self::master::Addresses;
 use self::pulse::Pulse;
 use self::request::{Dialect, Request};
 use self::scripts::Scripts;
@@ -40,7 +44,7 @@ use crate::{
 #[derive(Debug)]
 pub struct RedisNode {
     dialect: Arc<Dialect>,
-    dialer: Arc<Dialer>,
+    charter: Option<Arc<Charter>>,
     work: Arc<Line>,
     keep: Line,
     ears: Ears,
@@ -58,6 +62,49 @@ pub fn redis_nodes(
     clock: &Clock,
 ) -> Result<Vec<RedisNode>, ConfigError> {
     settings.check()?;
+    settings.check_replicas(0)?;
+    let maker = Maker {
+        wire,
+        charter: charter.cloned().map(Arc::new),
+        settings,
+        clock,
+        roster: Roster::default(),
+        client_id: next_id(),
+        waiter: Nonce::fresh()?,
+        strangers: wire == Wire::Redisson && urls.len() == 1,
+    };
+    parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
+}
+
+/// The one node at `urls`: a server, or a master and its replicas, whichever is the master. No I/O
+/// yet.
+///
+/// # Errors
+/// As [`redis_nodes`].
+pub fn redis_master(
+    urls: &[impl AsRef<str>],
+    wire: Wire,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<RedisNode, ConfigError> {
+    settings.check()?;
+    let targets = parse(urls)?;
+    settings.check_replicas(match targets.len() {
+        // Behind one address may be any number.
+        1 => MOST_REPLICAS,
+        n => n - 1,
+    })?;
+    let roster = Roster::default();
+    let (client_id, waiter) = (next_id(), Nonce::fresh()?);
+    let strangers = wire == Wire::Redisson;
+    Maker { wire, charter: None, settings, clock, roster, client_id, waiter, strangers }
+        .node(targets)
+}
+
+/// Nobody has more, and somebody may have meant milliseconds.
+const MOST_REPLICAS: usize = 32;
+
+fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<Target>, ConfigError> {
     let targets =
         urls.iter().map(|url| Target::parse(url.as_ref())).collect::<Result<Vec<_>, _>>()?;
     if targets.is_empty() {
@@ -69,55 +116,73 @@ pub fn redis_nodes(
             return Err(ConfigError::SameServer { a, b });
         }
     }
-    let roster = Roster::default();
-    let (client_id, waiter) = (next_id(), Nonce::fresh()?);
-    let charter = charter.cloned().map(Arc::new);
-    let strangers = wire == Wire::Redisson && targets.len() == 1;
-    let node = |target: Target| {
-        let tls = match target.wants_tls() {
-            true => Some(Tls::new(settings.tls_ca.as_deref())?),
-            false => None,
-        };
-        let dialect = Dialect {
-            label: target.label().to_owned(),
+    Ok(targets)
+}
+
+/// What the nodes of one locker have in common.
+struct Maker<'a> {
+    wire: Wire,
+    charter: Option<Arc<Charter>>,
+    settings: &'a Settings,
+    clock: &'a Clock,
+    roster: Roster,
+    client_id: u64,
+    waiter: Nonce,
+    /// Whether programs that know of no queue may hold and free the same names.
+    strangers: bool,
+}
+
+impl Maker<'_> {
+    fn node(&self, targets: Vec<Target>) -> Result<RedisNode, ConfigError> {
+        let Self { wire, settings, .. } = *self;
+        let replicated = targets.len() > 1;
+        let dialers = targets.into_iter().map(|target| self.dialer(target, replicated));
+        let addresses = Arc::new(Addresses::new(dialers.collect::<Result<_, _>>()?));
+        let dialect = Arc::new(Dialect {
+            label: addresses.label(),
             wire,
             rho: settings.rho,
             fence_ttl: settings.fence_ttl,
             debts: Debts::default(),
             pulse: Mutex::new(Pulse::new(settings.rho)),
             set_forward: AtomicU64::new(0),
-            clock: clock.clone(),
-            client_id,
-            waiter,
+            clock: self.clock.clone(),
+            client_id: self.client_id,
+            waiter: self.waiter,
+        });
+        // Twice the time after which nobody waits for an answer any more.
+        let stall = settings.answer_timeout * 2;
+        let acks = Wanted::new(settings.replicas, settings.replica_timeout());
+        let line = || Line::new(addresses.clone(), dialect.clone(), stall, acks);
+        let (work, keep) = (Arc::new(line()), line());
+        let passes_on = Arc::downgrade(&work);
+        let ears = Ears::new(addresses.clone(), self.waiter, passes_on, self.strangers);
+        Ok(RedisNode { dialect, charter: self.charter.clone(), work, keep, ears })
+    }
+
+    fn dialer(&self, target: Target, replicated: bool) -> Result<Dialer, ConfigError> {
+        let settings = self.settings;
+        let tls = match target.wants_tls() {
+            true => Some(Tls::new(settings.tls_ca.as_deref())?),
+            false => None,
         };
-        let dialer = Dialer {
+        Ok(Dialer {
             target,
             tls,
             client_name: settings.client_name.clone(),
             connect_timeout: settings.connect_timeout,
             user_timeout: settings.answer_timeout * 2,
-            roster: roster.clone(),
-            wire,
-            charter: charter.clone(),
-            unbound: Arc::new(Scripts::unbound(wire)),
-        };
-        // Twice the time after which nobody waits for an answer any more.
-        Ok(RedisNode::new(dialect, dialer, settings.answer_timeout * 2, strangers))
-    };
-    targets.into_iter().map(node).collect()
+            // What the addresses of one master have in common is no mistake.
+            roster: if replicated { Roster::default() } else { self.roster.clone() },
+            wire: self.wire,
+            charter: self.charter.clone(),
+            unbound: Arc::new(Scripts::unbound(self.wire)),
+            advice: if replicated { "" } else { ": locks are taken at masters, give its address" },
+        })
+    }
 }
 
 impl RedisNode {
-    /// Silent for longer than `stall`, a connection is given up. `strangers`: whether programs that
-    /// know of no queue may hold and free the same names.
-    fn new(dialect: Dialect, dialer: Dialer, stall: Duration, strangers: bool) -> Self {
-        let (dialect, dialer) = (Arc::new(dialect), Arc::new(dialer));
-        let line = || Line::new(dialer.clone(), dialect.clone(), stall);
-        let (work, keep) = (Arc::new(line()), line());
-        let ears = Ears::new(dialer.clone(), dialect.waiter, Arc::downgrade(&work), strangers);
-        Self { dialect, dialer, work, keep, ears }
-    }
-
     fn line(&self, lane: Lane) -> &Line {
         match lane {
             Lane::Work => &self.work,

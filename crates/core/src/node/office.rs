@@ -13,7 +13,7 @@ use crate::{Answer, Asked, NodeReport, Slot};
 impl RedisNode {
     /// Runs one of admission's scripts.
     fn run(&self, command: impl FnOnce(&Charter) -> Cmd) -> Asked<Result<Value, NodeReport>> {
-        let Some(charter) = &self.dialer.charter else {
+        let Some(charter) = &self.charter else {
             let report = self.dialect.report("has no charter: admission is off");
             return Box::pin(std::future::ready(Err(report)));
         };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::ReadBuf;
 use tokio::time::Sleep;
 
+use super::acks::Acks;
 use super::dial::Stream;
 use super::line::{Pending, Shared};
 use super::request::Request;
@@ -38,6 +39,9 @@ pub(super) struct Pump<'a> {
     reverify: bool,
     /// Whether replies may have arrived that are not looked at yet.
     more: bool,
+    /// Which address of the node this connection leads to.
+    at: usize,
+    acks: Acks,
     /// How many replies the last read brought: so many tasks are about to ask again.
     crowd: usize,
     /// Whether others had their chance to ask since the last write.
@@ -49,7 +53,8 @@ pub(super) struct Pump<'a> {
 
 impl<'a> Pump<'a> {
     pub(super) fn new(shared: &'a Shared, stream: Box<dyn Stream>) -> Self {
-        let unproven = shared.state().greeted.as_ref().is_some_and(|g| g.unproven.is_some());
+        let greeted = shared.state().greeted.clone();
+        let unproven = greeted.as_ref().is_some_and(|greeted| greeted.unproven.is_some());
         Self {
             shared,
             stream,
@@ -61,6 +66,8 @@ impl<'a> Pump<'a> {
             recheck: unproven.then(|| Box::pin(tokio::time::sleep(RECHECK))),
             reverify: false,
             more: false,
+            at: greeted.map_or(0, |greeted| greeted.at),
+            acks: Acks::new(shared.acks),
             crowd: 0,
             waited: false,
             heard: true,
@@ -83,6 +90,7 @@ impl Future for Pump<'_> {
             return Poll::Pending;
         }
         this.waited = false;
+        this.reverify |= this.shared.addresses.moved(this.at);
         let why = loop {
             let Some(taken) = this.take() else { break "closed".to_owned() };
             let progress = match (this.poll_write(cx), this.poll_read(cx)) {
@@ -97,11 +105,11 @@ impl Future for Pump<'_> {
                 continue;
             }
             // What was sent before that is heard first: other rounds would take it for silence.
-            if this.reverify && this.inflight.is_empty() {
+            if this.reverify && this.idle() {
                 this.useful = true;
-                break "its memory must be verified again".to_owned();
+                break "it must be verified again".to_owned();
             }
-            if this.inflight.is_empty()
+            if this.idle()
                 && let Some(recheck) = &mut this.recheck
                 && recheck.as_mut().poll(cx).is_ready()
             {
@@ -125,8 +133,8 @@ impl Pump<'_> {
         }
         self.out.clear();
         self.written = 0;
-        if self.reverify {
-            // It waits for the next connection.
+        if self.reverify || self.acks.waiting() {
+            // It waits for the next connection, or for the replicas.
             return Some(false);
         }
         let mut state = self.shared.state();
@@ -135,8 +143,16 @@ impl Pump<'_> {
         }
         std::mem::swap(&mut self.out, &mut state.out);
         self.heard |= self.inflight.is_empty();
+        let before = self.inflight.len();
         self.inflight.append(&mut state.queued);
+        drop(state);
+        self.acks.follow(self.inflight.range(before..), &mut self.out);
         Some(true)
+    }
+
+    /// No answer is awaited.
+    fn idle(&self) -> bool {
+        self.inflight.is_empty() && !self.acks.waiting()
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
@@ -167,11 +183,11 @@ impl Pump<'_> {
         }
         self.crowd = 0;
         while let Some(reply) = self.inbox.next().map_err(|e| format!("speaks no RESP: {e}"))? {
+            (self.heard, self.useful) = (true, true);
             let Some(pending) = self.inflight.pop_front() else {
-                return Err("sent a reply to nothing".into());
+                self.acknowledge(&reply)?;
+                continue;
             };
-            self.heard = true;
-            self.useful = true;
             self.crowd += 1;
             self.settle(pending, reply);
             if self.crowd == SLICE {
@@ -211,14 +227,44 @@ impl Pump<'_> {
                     state.push(&shared.dialect, Pending { again: true, ..pending });
                 }
             }
-            reply => shared.dialect.answer(pending.request, pending.asked, reply),
+            // The master is a replica now, and nothing has happened: another may be asked, once.
+            Value::Error(text) if is_replica(&text) && !shared.bound() => {
+                self.reverify = true;
+                match &pending.request {
+                    _ if pending.again || !shared.addresses.several() => {
+                        let Pending { request, asked, .. } = pending;
+                        shared.dialect.answer(request, asked, Value::Error(text));
+                    }
+                    Request::Acquire { .. } => shared.dialect.stale(pending.request),
+                    _ => shared.state().push(&shared.dialect, Pending { again: true, ..pending }),
+                }
+            }
+            reply => {
+                if let Some((pending, reply)) = self.acks.keep_back(pending, reply) {
+                    shared.dialect.answer(pending.request, pending.asked, reply);
+                }
+            }
         }
+    }
+
+    /// The reply to the WAIT behind the last batch.
+    fn acknowledge(&mut self, reply: &Value) -> Result<(), String> {
+        let Some(judged) = self.acks.judge(reply) else {
+            return Err("sent a reply to nothing".into());
+        };
+        // Too few replicas follow: this may be an old master, and another the new one (H25).
+        self.reverify |= !judged.enough && self.shared.addresses.several();
+        self.crowd += judged.answers.len();
+        for (pending, reply) in judged.answers {
+            self.shared.dialect.answer(pending.request, pending.asked, reply);
+        }
+        Ok(())
     }
 
     /// True if requests are out and nothing was heard for a whole period. A timeout alone never
     /// breaks a TCP connection; a new one may find a way round a dead path.
     fn stalled(&mut self, cx: &mut Context<'_>) -> bool {
-        while !self.inflight.is_empty() && self.stall.as_mut().poll(cx).is_ready() {
+        while !self.idle() && self.stall.as_mut().poll(cx).is_ready() {
             if !std::mem::take(&mut self.heard) {
                 return true;
             }
@@ -233,7 +279,7 @@ impl Drop for Pump<'_> {
     fn drop(&mut self) {
         let dialect = &self.shared.dialect;
         let silence = Silence::Maybe(dialect.report("the connection broke before it answered"));
-        for pending in self.inflight.drain(..) {
+        for pending in self.acks.kept_back().chain(self.inflight.drain(..)) {
             dialect.silent(pending.request, &silence);
         }
     }
@@ -252,6 +298,11 @@ const SLICE: usize = 16;
 
 /// How often an unproven node is looked at again.
 const RECHECK: Duration = Duration::from_millis(250);
+
+/// A master that was demoted while we were connected.
+fn is_replica(error: &str) -> bool {
+    error.contains("READONLY") || error.starts_with("MASTERDOWN")
+}
 
 fn broke(e: &io::Error) -> String {
     format!("the connection broke: {e}")

@@ -1,0 +1,118 @@
+//! `Builder::replicas`: a grant counts once replicas have it.
+
+use std::time::Duration;
+
+use quorumlock::{Guard, Wire};
+use quorumlock_tests::{Plain, Stopwatch, eventually, within};
+
+use crate::{Fleet, NAME, follow, granted, patient, refusal};
+
+#[tokio::test]
+async fn a_grant_comes_when_the_replica_has_it() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let locker = patient().replicas(1).replica_timeout(Duration::from_secs(5));
+    let locker = locker.replicated(fleet.urls()).expect("good URLs");
+    // Connections, and a first acknowledgement.
+    within("a free lock", locker.lock(NAME)).await.expect("free").unlock().await.expect("held");
+
+    fleet.cut(1);
+    let asked = tokio::spawn(locker.lock(NAME).into_future());
+    awaits_wait(&fleet.plain[0]).await;
+    assert!(fleet.plain[0].exists(NAME).await && !asked.is_finished());
+    fleet.heal(1);
+    let guard = within("acknowledged", asked).await.expect("no panic").expect("granted");
+    assert!(fleet.plain[1].exists(NAME).await, "what is granted is copied");
+    guard.unlock().await.expect("held");
+}
+
+#[tokio::test]
+async fn a_grant_that_no_replica_has_is_given_back_and_told() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let redlock = || patient().wire(Wire::Redlock);
+    // The last one asks with a plain SET, and has no token.
+    let ways = [
+        (false, patient()),
+        (true, patient()),
+        (true, redlock()),
+        (true, redlock().fencing(false)),
+    ];
+    for (alone, builder) in ways {
+        let builder = builder.replicas(1).replica_timeout(Duration::from_millis(50));
+        let locker = match alone {
+            true => builder.single(&fleet.urls()[0]),
+            false => builder.replicated(fleet.urls()),
+        };
+        let locker = locker.expect("good URLs");
+        fleet.servers[1].pause().expect("ours");
+        let said = refusal(&locker).await;
+        assert!(said.contains("NOREPLICAS 0 of 1") && said.contains("look at"), "{said}");
+        let given_back = async || (!fleet.plain[0].exists(NAME).await).then_some(());
+        eventually("given back", given_back).await;
+        // Others are refused for want of replicas, too, and not for the lock.
+        refusal(&locker).await;
+        fleet.servers[1].resume().expect("ours");
+        granted(&locker, NAME).await.unlock().await.expect("held");
+    }
+}
+
+/// Many at once share a WAIT, and each is told of its own lock.
+#[tokio::test]
+async fn a_batch_is_judged_as_one() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let locker = patient().replicas(1).replicated(fleet.urls()).expect("good URLs");
+    granted(&locker, NAME).await.unlock().await.expect("held");
+    let waits = async || {
+        let stats: String = fleet.plain[0].ask(&["INFO", "commandstats"]).await;
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls="));
+        line.and_then(|line| line.split(',').next()?.parse::<usize>().ok()).expect("some")
+    };
+    let before = waits().await;
+    let names = (0..100).map(|i| format!("many/{i}")).collect::<Vec<_>>();
+    let many = futures::future::join_all(names.iter().map(|name| locker.lock(name).into_future()));
+    let guards = within("all", many).await;
+    let guards = guards.into_iter().collect::<Result<Vec<_>, _>>().expect("all are free");
+    for name in &names {
+        assert!(fleet.plain[1].exists(name).await, "{name} is copied");
+    }
+    let spent = waits().await - before;
+    assert!(spent < names.len() / 2, "{spent} WAITs for {} locks", names.len());
+    drop(guards);
+}
+
+/// An old master that nobody follows any more, while another has a follower (H25).
+#[tokio::test]
+async fn too_few_replicas_send_us_to_look_for_another_master() {
+    let Some(fleet) = Fleet::start(2, &[]).await else { return };
+    let builder = patient().replicas(1).replica_timeout(Duration::from_millis(500));
+    let locker = builder.replicated(fleet.urls()).expect("good URLs");
+    // So long that the watchdog's connection has been there, too.
+    let guard = within("a free lock", locker.lock("before").lease(LEASE)).await.expect("free");
+    outlives_its_lease(&guard).await;
+    guard.unlock().await.expect("held");
+    fleet.promote(1).await;
+    follow(&fleet.plain[2], fleet.port(1)).await;
+    granted(&locker, "moves").await.unlock().await.expect("held");
+
+    let guard = within("a free lock", locker.lock(NAME).lease(LEASE)).await.expect("free");
+    assert!(fleet.plain[1].exists(NAME).await && fleet.plain[2].exists(NAME).await);
+    // Both connections have moved.
+    outlives_its_lease(&guard).await;
+    guard.unlock().await.expect("held");
+}
+
+const LEASE: Duration = Duration::from_secs(2);
+
+async fn outlives_its_lease(guard: &Guard) {
+    let since = Stopwatch::start();
+    eventually("longer than a lease", async || (since.elapsed() > LEASE).then_some(())).await;
+    assert_eq!(guard.check(), Ok(()));
+}
+
+async fn awaits_wait(master: &Plain) {
+    eventually("a connection is blocked by WAIT", async || {
+        let clients: String = master.ask(&["CLIENT", "LIST"]).await;
+        let blocked = |line: &str| line.contains(" flags=b ") && line.contains(" cmd=wait ");
+        clients.lines().any(blocked).then_some(())
+    })
+    .await;
+}

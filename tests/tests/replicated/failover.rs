@@ -1,0 +1,64 @@
+//! The master dies and a replica is promoted: the locker goes on there.
+
+use std::time::Duration;
+
+use quorumlock_tests::{Stopwatch, eventually, within};
+
+use crate::{Fleet, LONG, NAME, granted, patient};
+
+#[tokio::test]
+async fn the_locker_goes_on_at_the_promoted_server() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let locker = fleet.locker();
+    let lease = Duration::from_secs(3);
+    let guard = within("a free lock", locker.lock("copied").lease(lease)).await.expect("free");
+    fleet.copied("copied", 1).await;
+    fleet.fail_over(1).await;
+    let since = Stopwatch::start();
+
+    let other = granted(&locker, NAME).await;
+    assert!(fleet.plain[1].exists(NAME).await);
+    other.unlock().await.expect("held");
+    // What was copied is renewed there.
+    eventually("the lease is over", async || (since.elapsed() > lease).then_some(())).await;
+    assert_eq!(guard.check(), Ok(()));
+    assert!(fleet.plain[1].exists("copied").await);
+    guard.unlock().await.expect("held");
+    assert!(!fleet.plain[1].exists("copied").await);
+}
+
+/// A hung master keeps its connections: silence, too, sends us to look.
+#[tokio::test]
+async fn a_hung_master_is_left() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let timeout = Duration::from_millis(500);
+    let builder = patient().answer_timeout(timeout).connect_timeout(timeout);
+    let locker = builder.replicated(fleet.urls()).expect("good URLs");
+    drop(within("a free lock", locker.lock("before")).await.expect("free"));
+    fleet.servers[0].pause().expect("ours");
+    fleet.promote(1).await;
+    drop(granted(&locker, NAME).await);
+    fleet.servers[0].resume().expect("ours");
+}
+
+/// The subscriptions follow: nobody waits for the end of a lease that was given back.
+#[tokio::test]
+async fn waiters_hear_of_releases_at_the_promoted_server() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let (holder, other) = (fleet.locker(), fleet.locker());
+    let guard = within("a free lock", holder.lock(NAME).lease(LONG)).await.expect("free");
+    fleet.copied(NAME, 1).await;
+    let waiter = tokio::spawn(other.lock(NAME).lease(LONG).into_future());
+    let subscribed = async |server: usize| {
+        let channels = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{x}"];
+        let (_, ears): (String, u64) = fleet.plain[server].ask(&channels).await;
+        (ears > 0).then_some(())
+    };
+    eventually("it listens", async || subscribed(0).await).await;
+    fleet.fail_over(1).await;
+    eventually("it listens there", async || subscribed(1).await).await;
+    assert!(!waiter.is_finished());
+    eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
+    guard.unlock().await.expect("held");
+    drop(within("woken", waiter).await.expect("no panic").expect("free"));
+}

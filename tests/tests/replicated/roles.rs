@@ -1,0 +1,107 @@
+//! Which server is locked on.
+
+use quorumlock::Locker;
+use quorumlock_tests::{Plain, eventually, within};
+
+use crate::{Fleet, NAME, assert_both_hold, follow, granted, patient, refusal};
+
+#[tokio::test]
+async fn the_master_is_found_whatever_the_order() {
+    let Some(fleet) = Fleet::start(2, &[]).await else { return };
+    for by in 0..3 {
+        let mut urls = fleet.urls();
+        urls.rotate_left(by);
+        let locker = patient().replicated(&urls).expect("good URLs");
+        let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
+        assert!(fleet.plain[0].exists(NAME).await, "{urls:?}");
+        guard.unlock().await.expect("held");
+    }
+}
+
+/// It would even grant, if it may be written to; and its master would take the grant away (H11).
+#[tokio::test]
+async fn a_replica_grants_nothing_and_says_whose_it_is() {
+    let Some(fleet) = Fleet::start(1, &["--replica-read-only", "no"]).await else { return };
+    let locker = patient().single(&fleet.urls()[1]).expect("a good URL");
+    let said = refusal(&locker).await;
+    let master = format!("is a replica of 127.0.0.1:{}", fleet.ways[0].addr().port());
+    assert!(said.contains(&master) && said.contains("locks are taken at masters"), "{said}");
+    fleet.promote(1).await;
+    drop(granted(&locker, NAME).await);
+}
+
+#[tokio::test]
+async fn without_a_master_every_address_is_reported() {
+    let Some(fleet) = Fleet::start(2, &[]).await else { return };
+    fleet.servers[0].kill().expect("ours");
+    let said = refusal(&fleet.locker()).await;
+    for (url, why) in fleet.urls().iter().zip(["refused", "is a replica", "is a replica"]) {
+        let told = said.split("; ").find(|part| part.contains(url.as_str()));
+        assert!(told.is_some_and(|told| told.contains(why)), "{url} {why}: {said}");
+    }
+}
+
+/// A connection that stays open while the server's role changes: READONLY is not told to anybody
+/// while another server is the master.
+#[tokio::test]
+async fn a_demoted_master_is_left() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let locker = fleet.locker();
+    let kept = within("a free lock", locker.lock("kept")).await.expect("free");
+    fleet.copied("kept", 1).await;
+    fleet.promote(1).await;
+    follow(&fleet.plain[0], fleet.port(1)).await;
+
+    let guard = within("an answer", locker.lock(NAME)).await.expect("asked at the new master");
+    assert!(fleet.plain[1].exists(NAME).await, "there");
+    guard.unlock().await.expect("held");
+    // Copied before the promotion, so it is held there, too.
+    kept.unlock().await.expect("held");
+    eventually("given back", async || (!fleet.plain[1].exists("kept").await).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_demoted_master_that_is_alone_says_so_and_may_come_back() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let locker = patient().single(&fleet.urls()[0]).expect("a good URL");
+    drop(within("a free lock", locker.lock("before")).await.expect("free"));
+    fleet.promote(1).await;
+    follow(&fleet.plain[0], fleet.port(1)).await;
+    let said = refusal(&locker).await;
+    assert!(said.contains("READONLY"), "{said}");
+    let said = refusal(&locker).await;
+    assert!(said.contains(&format!("is a replica of 127.0.0.1:{}", fleet.port(1))), "{said}");
+    fleet.promote(0).await;
+    drop(granted(&locker, NAME).await);
+}
+
+/// The old master lives on, alone (H25): whoever starts now goes to the new one, in either order.
+#[tokio::test]
+async fn of_two_masters_the_promoted_one_is_taken() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let elder: Locker = fleet.locker();
+    let stays = within("a free lock", elder.lock("elder")).await.expect("free");
+    fleet.cut(1);
+    fleet.promote(1).await;
+    let [old, new] = [0, 1].map(|i: usize| fleet.plain[i].clone());
+    for reversed in [false, true] {
+        let mut urls = fleet.urls();
+        if reversed {
+            urls.reverse();
+        }
+        let locker = patient().replicated(&urls).expect("good URLs");
+        let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
+        assert!(only(&new, &old).await, "{urls:?}");
+        guard.unlock().await.expect("held");
+    }
+    // L19, without WAIT: nobody told the one who was connected all the time.
+    let newcomer = within("a free lock", fleet.locker().lock(NAME)).await.expect("free");
+    let guard = within("a free lock", elder.lock(NAME)).await.expect("free");
+    assert!(old.exists(NAME).await && new.exists(NAME).await);
+    assert_both_hold(&newcomer, &guard);
+    stays.unlock().await.expect("held");
+}
+
+async fn only(there: &Plain, elsewhere: &Plain) -> bool {
+    there.exists(NAME).await && !elsewhere.exists(NAME).await
+}
