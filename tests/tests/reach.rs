@@ -50,10 +50,9 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     let inside = "+del +exists +get +hexists +hget +hgetall +hset +incr +incrby +pexpire +pttl +publish \
                   +set +time +type +zadd +zcard +zpopmin +zrem";
     let user = ["ACL", "SETUSER", "locker", "reset", "on", ">secret", "-@all"];
-    let keys = ["~x", "~redisson_lock_token:*", "~redisson_lock_waiters:*"];
+    let whereon = ["~x", "~redisson_lock_*", "&redisson_lock__channel:*"];
     let rights = outside.split(' ').chain(inside.split(' '));
-    let where_to = keys.into_iter().chain(["&redisson_lock__channel:*"]);
-    let rights = user.into_iter().chain(where_to).chain(rights).collect::<Vec<_>>();
+    let rights = user.into_iter().chain(whereon).chain(rights).collect::<Vec<_>>();
     plain.ask::<String>(&rights).await;
     let address = servers[0].addr().expect("ours");
     let url = format!("redis://locker:secret@{address}");
@@ -65,6 +64,7 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     let refused = within("an answer", waits().lock("x")).await.expect_err("no replica");
     assert!(refused.to_string().contains("0 of 1 replicas"), "{refused}");
 
+    plain.ask::<String>(&["CONFIG", "RESETSTAT"]).await;
     for wire in [Wire::Redisson, Wire::Redlock] {
         let locker = Locker::builder().wire(wire).single(&url).expect("a good URL");
         works(&locker).await;

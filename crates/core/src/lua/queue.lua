@@ -1,7 +1,9 @@
--- The queue of a name (prepended to the scripts that take one). Advice, never safety.
+-- The queue of a name (prepended to the script that takes it).
 -- KEYS: 3 waiters, if whoever is denied will wait
 -- ARGV: 8 its id, 9 for how many microseconds it has waited, 10 whether others go first (1 or 0)
---
+-- Replies: see acquire.lua
+-- Rule: advice, never safety: nothing here may fail (SAFETY.md, Waiting).
+
 -- The reply to whoever is denied, who is in the queue from now on.
 local function denied()
   if KEYS[3] then
