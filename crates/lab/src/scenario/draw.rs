@@ -51,10 +51,11 @@ impl Draw {
         ClientPlan::new(id, self.number())
     }
 
-    /// A client that starts by a step, and holds until it loses the lock or the run ends.
+    /// A client that starts by a step, and holds once, until it loses the lock or the run ends.
     pub fn holder(&mut self, id: &str) -> ClientPlan {
         let mut client = self.client(id);
         client.starts = false;
+        client.work.holds = Some(1);
         client.work.hold = Span::always(600_000);
         client
     }

@@ -13,9 +13,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
-    let mut holder = draw.client("a");
-    holder.starts = false;
-    holder.work.holds = Some(1);
+    let mut holder = draw.holder("a");
     holder.work.hold = Span::always(draw.ms(0, 200));
     // Long enough to be stopped in.
     let pause = 500;
