@@ -2,6 +2,7 @@
 //!
 //! - [`compare`]: the same workload on a single node and on a quorum, side by side.
 //! - [`judge`]: what the holders' own records say: overlaps, handovers, tokens, vacancies.
+//! - [`report`]: a page, figures and tables of what the lab left on disk.
 //! - [`servers`]: servers as child processes of ours, for the comparison, the lab and the tests.
 //! - [`sim`]: whole fleets under simulated time, every fault decided by one seed.
 //! - `containers` (feature `containers`): servers in containers, which can be cut off the network.
@@ -11,6 +12,7 @@ pub mod compare;
 pub mod containers;
 pub mod judge;
 mod port;
+pub mod report;
 pub mod servers;
 #[cfg(feature = "sim")]
 pub mod sim;

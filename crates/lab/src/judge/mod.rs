@@ -10,6 +10,7 @@ mod overlap;
 mod quantiles;
 mod token;
 mod vacancy;
+mod wilson;
 
 pub use self::handover::{Handovers, handovers};
 pub use self::hold::{Hold, Wait, Who};
@@ -17,6 +18,7 @@ pub use self::overlap::{Overlap, overlaps, time_overlapped};
 pub use self::quantiles::Quantiles;
 pub use self::token::{Tokens, tokens};
 pub use self::vacancy::longest_vacancy;
+pub use self::wilson::{Proportion, rule_of_three, wilson};
 
 #[cfg(test)]
 pub(crate) mod history;
