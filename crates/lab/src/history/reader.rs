@@ -49,7 +49,11 @@ impl Reader {
         let line = self.line;
         let event: Event =
             serde_json::from_str(text).map_err(|why| BadHistory::NoEvent { line, why })?;
-        if event.v == SCHEMA { Ok(event) } else { Err(BadHistory::OtherSchema { line, v: event.v }) }
+        if event.v == SCHEMA {
+            Ok(event)
+        } else {
+            Err(BadHistory::OtherSchema { line, v: event.v })
+        }
     }
 }
 

@@ -118,7 +118,8 @@ impl ModeResult<'_> {
             let grants = run.observed.grants as f64;
             run.observed.requests_per_success.map(|requests| (requests * grants, grants))
         });
-        let (requests, grants) = counted.fold((0.0, 0.0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+        let (requests, grants) =
+            counted.fold((0.0, 0.0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
         (grants > 0.0).then(|| requests / grants)
     }
 

@@ -35,7 +35,8 @@ pub(super) fn whole(film: &Film, overlaps: &[Overlap<'_>]) -> Lanes {
     });
     let lanes: Vec<_> = lanes.collect();
     if merged {
-        left_out.push(format!("Holds of a client less than {} apart are drawn as one.", time(column)));
+        left_out
+            .push(format!("Holds of a client less than {} apart are drawn as one.", time(column)));
     }
     let mut clashes: Vec<_> =
         overlaps.iter().map(|o| (film.offset(o.from), film.offset(o.until))).collect();

@@ -65,11 +65,8 @@ impl Verdict {
 
     /// In one sentence.
     pub(super) fn sentence(&self) -> String {
-        let results = format!(
-            "{} of {} as expected",
-            self.as_expected,
-            counted(self.results, "result"),
-        );
+        let results =
+            format!("{} of {} as expected", self.as_expected, counted(self.results, "result"),);
         let mut parts = vec![results];
         if self.may.runs > 0 {
             parts.push(format!("mutual exclusion {} where it can fall", self.may.words()));

@@ -77,10 +77,7 @@ pub(super) fn witness(film: &Film, pair: Overlap<'_>, history: &Path) -> io::Res
     let lanes = Lanes {
         from: film.offset(from),
         until: film.offset(until).min(film.length.max(film.offset(pair.until))),
-        lanes: vec![
-            around.lane(pair.first, Style::Held),
-            around.lane(pair.second, Style::Second),
-        ],
+        lanes: vec![around.lane(pair.first, Style::Held), around.lane(pair.second, Style::Second)],
         faults: around.faults(),
         clashes: vec![(film.offset(pair.from), film.offset(pair.until))],
         left_out: Vec::new(),
@@ -108,9 +105,10 @@ impl Around<'_> {
             style,
             label: Some(format!("token {}", held.token)),
         });
-        let marks = film.marks.iter().filter(|seen| {
-            seen.client == client && (*from..=*until).contains(&seen.at)
-        });
+        let marks = film
+            .marks
+            .iter()
+            .filter(|seen| seen.client == client && (*from..=*until).contains(&seen.at));
         let marks = marks.map(|seen| Mark { at: film.offset(seen.at), kind: seen.kind });
         Lane {
             name: film.clients[client].clone(),

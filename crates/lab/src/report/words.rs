@@ -37,9 +37,8 @@ pub(super) fn time(time: Duration) -> String {
 /// The same of a measured number of milliseconds; nothing if it was not measured.
 pub(super) fn ms(ms: Option<f64>) -> String {
     let measured = ms.filter(|ms| ms.is_finite() && *ms >= 0.0);
-    measured.map_or_else(none, |ms| {
-        Duration::try_from_secs_f64(ms / 1e3).map_or_else(|_| none(), time)
-    })
+    measured
+        .map_or_else(none, |ms| Duration::try_from_secs_f64(ms / 1e3).map_or_else(|_| none(), time))
 }
 
 /// What stands where nothing was measured.
@@ -76,7 +75,8 @@ mod tests {
 
     #[test]
     fn counts_are_grouped_and_agree_with_their_noun() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1 000", "1 234 567"]);
+        let grouped = [0, 999, 1_000, 1_234_567].map(|n| count(n).replace('\u{202f}', " "));
+        assert_eq!(grouped, ["0", "999", "1 000", "1 234 567"]);
         assert_eq!(counted(1, "hold"), "1\u{a0}hold");
         assert_eq!(counted(0, "hold"), "0\u{a0}holds");
     }

@@ -36,9 +36,10 @@ pub fn write(dirs: &[PathBuf], out: &Path) -> Result<Written, ReportError> {
         return Err(ReportError::NoDirectory);
     }
     let sources = dirs.iter().map(|dir| Source::read(dir)).collect::<Result<Vec<_>, _>>()?;
-    let runs = sources.iter().enumerate().flat_map(|(source, found)| {
-        found.runs.iter().map(move |run| Placed { source, run })
-    });
+    let runs = sources
+        .iter()
+        .enumerate()
+        .flat_map(|(source, found)| found.runs.iter().map(move |run| Placed { source, run }));
     let scenarios = scenarios(runs);
     let verdict = Verdict::of(&scenarios);
     let overview = Overview { sources: &sources, scenarios: &scenarios, verdict: &verdict };

@@ -8,32 +8,51 @@ use quorumlock_lab::record::{Environment, Expected, Lab, NodeFacts, Observed, Ru
 use tempfile::TempDir;
 
 /// What a name or a message may hold, and what a page must not take for markup.
-pub const HOSTILE: &str = "</svg></style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u{0}\u{202e}";
+pub(crate) const HOSTILE: &str = "</svg></style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u{0}\u{202e}";
 
 /// The directory.
-pub struct LabDir {
+pub(crate) struct LabDir {
     dir: TempDir,
     /// What its `lab.json` holds.
-    pub lab: Lab,
+    pub(crate) lab: Lab,
 }
 
 impl LabDir {
     /// Results that are as theory says, two runs each.
-    pub fn sound() -> Self {
+    pub(crate) fn sound() -> Self {
         let mut lab = Self::empty();
         for repetition in 0..2 {
-            lab.run(&Story { mode: "R", expected: Expected::Violation, clash: true, repetition, ..STORY });
+            lab.run(&Story {
+                mode: "R",
+                expected: Expected::Violation,
+                clash: true,
+                repetition,
+                ..STORY
+            });
             lab.run(&Story { mode: "W", repetition, ..STORY });
             lab.run(&Story { mode: "QQ", repetition, ..STORY });
-            lab.run(&Story { mode: "QF", expected: Expected::Fenced, clash: true, fenced: true, repetition, ..STORY });
+            lab.run(&Story {
+                mode: "QF",
+                expected: Expected::Fenced,
+                clash: true,
+                fenced: true,
+                repetition,
+                ..STORY
+            });
         }
-        lab.run(&Story { scenario: "L01", title: "No fault, many contenders", clients: 40, fault: None, ..STORY });
+        lab.run(&Story {
+            scenario: "L01",
+            title: "No fault, many contenders",
+            clients: 40,
+            fault: None,
+            ..STORY
+        });
         lab.save();
         lab
     }
 
     /// The same with names that mean harm, and a promise that fell.
-    pub fn hostile() -> Self {
+    pub(crate) fn hostile() -> Self {
         let mut lab = Self::sound();
         lab.run(&Story {
             scenario: "L42",
@@ -68,22 +87,29 @@ impl LabDir {
             clocksource: Some("tsc".to_owned()),
         };
         let command_line = words.map(str::to_owned).to_vec();
-        let lab = Lab { schema: 1, command_line, seed: 42, interrupted: false, environment, runs: Vec::new() };
+        let lab = Lab {
+            schema: 1,
+            command_line,
+            seed: 42,
+            interrupted: false,
+            environment,
+            runs: Vec::new(),
+        };
         Self { dir, lab }
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
     /// Where a run of it is.
-    pub fn run_dir(&self, run: &str) -> PathBuf {
+    pub(crate) fn run_dir(&self, run: &str) -> PathBuf {
         self.path().join("runs").join(run)
     }
 
     /// Writes `lab.json`.
-    pub fn save(&self) {
+    pub(crate) fn save(&self) {
         let text = serde_json::to_string(&self.lab).expect("JSON");
         fs::write(self.path().join("lab.json"), text).expect("written");
     }
@@ -92,7 +118,8 @@ impl LabDir {
         let run = story.record();
         let dir = self.run_dir(&run.run);
         fs::create_dir_all(&dir).expect("a directory");
-        fs::write(dir.join("run.json"), serde_json::to_string(&run).expect("JSON")).expect("written");
+        fs::write(dir.join("run.json"), serde_json::to_string(&run).expect("JSON"))
+            .expect("written");
         let mut writer = Writer::create(dir.join("history.jsonl")).expect("a file");
         for (seq, event) in story.history(&run.run).into_iter().enumerate() {
             writer.write(&Event { seq: seq as u64, ..event }).expect("written");
@@ -103,22 +130,22 @@ impl LabDir {
 }
 
 /// A run to be made up: clients take turns of 20 ms; after a second the server fails.
-pub struct Story {
-    pub scenario: &'static str,
-    pub title: &'static str,
-    pub mode: &'static str,
-    pub expected: Expected,
-    pub client: &'static str,
-    pub clients: usize,
-    pub fault: Option<&'static str>,
+pub(crate) struct Story {
+    pub(crate) scenario: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) mode: &'static str,
+    pub(crate) expected: Expected,
+    pub(crate) client: &'static str,
+    pub(crate) clients: usize,
+    pub(crate) fault: Option<&'static str>,
     /// The fault lets a second holder in.
-    pub clash: bool,
+    pub(crate) clash: bool,
     /// The resource refuses what is stale.
-    pub fenced: bool,
-    pub repetition: u64,
+    pub(crate) fenced: bool,
+    pub(crate) repetition: u64,
 }
 
-pub const STORY: Story = Story {
+pub(crate) const STORY: Story = Story {
     scenario: "L16",
     title: "Master killed before replicating, replica promoted",
     mode: "S",
@@ -155,7 +182,11 @@ impl Story {
             tokens_out_of_order: 0,
             lost: violated,
         };
-        let node = NodeFacts { version: "Valkey 9.1.2".into(), run_id: "ab12".into(), role: "master".into() };
+        let node = NodeFacts {
+            version: "Valkey 9.1.2".into(),
+            run_id: "ab12".into(),
+            role: "master".into(),
+        };
         let fell = self.clash && self.expected == Expected::Ok;
         Run {
             schema: 1,

@@ -103,6 +103,7 @@ fn overlaps_and_handovers_are_of_what_was_believed() {
     assert_eq!(film.overlaps().len(), 0);
     assert_eq!((film.handovers().count(), film.handovers().max()), (1, Some(ms(7))));
     script.lock(250, "c", 1, 260);
+    script.add(400, "lab", Op::Note, Phase::Info);
     let film = script.film();
     let overlaps = film.overlaps();
     assert_eq!(overlaps.len(), 1);
@@ -112,16 +113,17 @@ fn overlaps_and_handovers_are_of_what_was_believed() {
 #[test]
 fn writes_are_marked_stale_after_anothers_claim() {
     let mut script = Script::new();
-    for (client, phase) in
-        [("a", Phase::Ok), ("b", Phase::Ok), ("a", Phase::Ok), ("a", Phase::Fail), ("b", Phase::Invoke)]
-    {
+    for (client, phase) in [
+        ("a", Phase::Ok),
+        ("b", Phase::Ok),
+        ("a", Phase::Ok),
+        ("a", Phase::Fail),
+        ("b", Phase::Invoke),
+    ] {
         script.add(1, client, Op::Write, phase);
     }
     let kinds: Vec<_> = script.film().marks.iter().map(|seen| seen.kind).collect();
-    assert_eq!(
-        kinds,
-        [MarkKind::Write, MarkKind::Write, MarkKind::Stale, MarkKind::Refused]
-    );
+    assert_eq!(kinds, [MarkKind::Write, MarkKind::Write, MarkKind::Stale, MarkKind::Refused]);
 }
 
 #[test]
@@ -137,8 +139,7 @@ fn faults_last_until_they_are_mended_or_the_history_ends() {
     fault(30, Phase::Ok, "killed", Some(0));
     fault(90, Phase::Ok, "never begun", None);
     let faults = script.film().faults;
-    let told: Vec<_> =
-        faults.iter().map(|f| (f.from, f.until, f.words.as_str())).collect();
+    let told: Vec<_> = faults.iter().map(|f| (f.from, f.until, f.words.as_str())).collect();
     assert_eq!(
         told,
         [

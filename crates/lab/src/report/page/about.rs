@@ -66,7 +66,8 @@ fn quoted(word: &str) -> String {
 }
 
 fn environment(environment: &Environment) -> Markup {
-    let Environment { quorumlock, commit, dirty, build, rustc, kernel, cpu, cpus, .. } = environment;
+    let Environment { quorumlock, commit, dirty, build, rustc, kernel, cpu, cpus, .. } =
+        environment;
     let optional = |value: &Option<String>| value.clone().unwrap_or_else(none);
     let [one, five, fifteen] = environment.load_before;
     let dirty = match dirty {
@@ -80,10 +81,16 @@ fn environment(environment: &Environment) -> Markup {
         ("Compiler", optional(rustc)),
         ("Server", environment.server.clone()),
         ("Kernel", kernel.clone()),
-        ("Processor", format!("{cpu}, {}", super::super::words::counted(*cpus as u64, "processor"))),
+        (
+            "Processor",
+            format!("{cpu}, {}", super::super::words::counted(*cpus as u64, "processor")),
+        ),
         ("Memory", format!("{} MiB", count(environment.memory_bytes >> 20))),
         ("Clock source", optional(&environment.clocksource)),
-        ("Load before", format!("{} (1 min), {} (5 min), {} (15 min)", load(one), load(five), load(fifteen))),
+        (
+            "Load before",
+            format!("{} (1 min), {} (5 min), {} (15 min)", load(one), load(five), load(fifteen)),
+        ),
     ];
     html! {
         dl { @for (name, value) in &rows { div { dt { (name) } dd { (clean(value)) } } } }
@@ -113,20 +120,50 @@ fn servers(source: &Source) -> Markup {
 
 fn glossary() -> Markup {
     const WORDS: [(&str, &str); 14] = [
-        ("Belief", "A holder believes from the grant until the earliest of: it begins to give the lock back, it is told of the loss, the end of validity that it knows has come. All of it on one clock of the host."),
-        ("V, violation", "Two holds of one lock that were believed in at the same time: mutual exclusion fell."),
-        ("E", "Stale effects: writes of a hold that the resource accepted after another hold had claimed it with its first write."),
-        ("St", "Stale writes that the resource refused, because their fencing token was below the highest it had seen."),
+        (
+            "Belief",
+            "A holder believes from the grant until the earliest of: it begins to give the lock back, it is told of the loss, the end of validity that it knows has come. All of it on one clock of the host.",
+        ),
+        (
+            "V, violation",
+            "Two holds of one lock that were believed in at the same time: mutual exclusion fell.",
+        ),
+        (
+            "E",
+            "Stale effects: writes of a hold that the resource accepted after another hold had claimed it with its first write.",
+        ),
+        (
+            "St",
+            "Stale writes that the resource refused, because their fencing token was below the highest it had seen.",
+        ),
         ("U", "The time with somebody waiting and nobody believing; the longest."),
-        ("H", "Handover: from the end of one belief to the start of the next, of those who were waiting already."),
-        ("D", "From the fault that took a hold's ground away to its holder's being told of the loss."),
+        (
+            "H",
+            "Handover: from the end of one belief to the start of the next, of those who were waiting already.",
+        ),
+        (
+            "D",
+            "From the fault that took a hold's ground away to its holder's being told of the loss.",
+        ),
         ("Requests per success", "What the servers were asked, for each grant."),
-        ("Modes S, R, W", "One server; one server with a replica that takes over; the same, waiting for the replica (WAIT)."),
+        (
+            "Modes S, R, W",
+            "One server; one server with a replica that takes over; the same, waiting for the replica (WAIT).",
+        ),
         ("Modes Q3, Q5, Q7", "Plain Redlock: a majority of so many independent servers."),
-        ("Mode QQ", "The same, and a server that came back counts for nothing until it was watched for the longest lease."),
+        (
+            "Mode QQ",
+            "The same, and a server that came back counts for nothing until it was watched for the longest lease.",
+        ),
         ("Mode QF", "QQ, and the resource checks fencing tokens."),
-        ("Interval", "Wilson score interval at 95 %, over runs. For what was never seen in n trials the upper bound is 3/n (rule of three)."),
-        ("As expected", "What must never happen happened in no run; what must be observable was observed in at least one. A lab that cannot show the violations that theory predicts proves nothing by showing none."),
+        (
+            "Interval",
+            "Wilson score interval at 95 %, over runs. For what was never seen in n trials the upper bound is 3/n (rule of three).",
+        ),
+        (
+            "As expected",
+            "What must never happen happened in no run; what must be observable was observed in at least one. A lab that cannot show the violations that theory predicts proves nothing by showing none.",
+        ),
     ];
     html! {
         section #glossary tabindex="-1" {

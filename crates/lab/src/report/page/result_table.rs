@@ -9,9 +9,8 @@ pub(super) fn result_table<'a>(
     caption: &str,
     scenarios: impl Iterator<Item = &'a Scenario<'a>>,
 ) -> Table {
-    let rows = scenarios.flat_map(|scenario| {
-        scenario.results.iter().map(move |result| row(scenario, result))
-    });
+    let rows = scenarios
+        .flat_map(|scenario| scenario.results.iter().map(move |result| row(scenario, result)));
     Table {
         id: id.to_owned(),
         caption: caption.to_owned(),

@@ -154,7 +154,12 @@ fn handovers(scenario: &Scenario<'_>, id: &str, curves: &[Curve]) -> Figure {
     let each = curves.iter().filter_map(|curve| {
         let (median, slow) = (curve.bins.percent(50)?, curve.bins.percent(99)?);
         let count = counted(curve.bins.count(), "handover");
-        Some(format!("{}: {count}, median {}, 99 % within {}", curve.name, time(median), time(slow)))
+        Some(format!(
+            "{}: {count}, median {}, 99 % within {}",
+            curve.name,
+            time(median),
+            time(slow)
+        ))
     });
     let desc = each.collect::<Vec<_>>().join(". ");
     let title = format!("{}: time of a handover", scenario.id);

@@ -24,9 +24,8 @@ impl Log {
     /// Whole decades that hold all of these seconds; one of milliseconds if there are none.
     pub(super) fn of(seconds: impl Iterator<Item = f64>) -> Self {
         let fit = seconds.filter(|s| s.is_finite() && *s > 0.0);
-        let (low, high) = fit.fold((f64::MAX, 0.0), |(low, high): (f64, f64), s| {
-            (low.min(s), high.max(s))
-        });
+        let (low, high) =
+            fit.fold((f64::MAX, 0.0), |(low, high): (f64, f64), s| (low.min(s), high.max(s)));
         if high == 0.0 {
             return Self { low: -3, high: 0 };
         }
@@ -49,7 +48,8 @@ impl Log {
 
     /// A faint line for each of 2 to 9 between the decades.
     pub(super) fn between(self) -> impl Iterator<Item = f64> {
-        (self.low..self.high).flat_map(|power| (2..10).map(move |by| f64::from(by) * 10f64.powi(power)))
+        (self.low..self.high)
+            .flat_map(|power| (2..10).map(move |by| f64::from(by) * 10f64.powi(power)))
     }
 }
 
@@ -64,7 +64,9 @@ mod tests {
 
     #[test]
     fn linear_marks_are_round_and_neither_few_nor_many() {
-        for (from, until) in [(0, 10), (0, 1_000), (3, 17), (120, 9_876), (0, 1), (999, 1_001), (0, 37)] {
+        for (from, until) in
+            [(0, 10), (0, 1_000), (3, 17), (120, 9_876), (0, 1), (999, 1_001), (0, 37)]
+        {
             let (from, until) = (Duration::from_millis(from), Duration::from_millis(until));
             let marks = linear(from, until);
             assert!((4..=9).contains(&marks.len()), "{from:?} to {until:?}: {marks:?}");

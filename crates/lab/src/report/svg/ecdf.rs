@@ -44,7 +44,7 @@ pub(in crate::report) fn ecdf(
             text.middle.minor x=(n(LEFT + WIDTH / 2.0)) y=(n(TOP + HEIGHT / 2.0)) { "nothing was measured" }
         }
     };
-    Figure { id, title, desc, width: KEY + 260.0, height, body }
+    Figure { id, title, desc, width: KEY + 300.0, height, body }
 }
 
 fn ground(scale: Log, x_name: &str) -> Markup {

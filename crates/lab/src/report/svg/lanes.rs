@@ -175,9 +175,8 @@ fn ground(data: &Lanes, scale: &Scale, bottom: f64) -> Markup {
 fn shade(index: usize, fault: &Fault, all: &[Fault], scale: &Scale, bottom: f64) -> Markup {
     let (x, end) = (scale.at(fault.from), scale.at(fault.until));
     // Badges of faults that are close stand side by side.
-    let badge = all[..index].iter().fold(f64::MIN, |last, before| {
-        (last + 19.0).max(scale.at(before.from))
-    });
+    let badge =
+        all[..index].iter().fold(f64::MIN, |last, before| (last + 19.0).max(scale.at(before.from)));
     let badge = if index == 0 { x } else { x.max(badge + 19.0) };
     html! {
         @if scale.shows(fault.from, fault.until) {
@@ -261,7 +260,8 @@ fn sign(kind: MarkKind, x: f64, y: f64) -> Markup {
 /// The signs that occur in the picture, with their words.
 fn signs(data: &Lanes) -> Vec<Entry> {
     let spans = || data.lanes.iter().flat_map(|lane| &lane.spans);
-    let marked = |kind| data.lanes.iter().flat_map(|lane| &lane.marks).any(|mark| mark.kind == kind);
+    let marked =
+        |kind| data.lanes.iter().flat_map(|lane| &lane.marks).any(|mark| mark.kind == kind);
     let bar = |class: &str| html! { rect.(class) x="-9" y="-6" width="18" height="12" rx="1.5" {} };
     let mut signs = Vec::new();
     let paired = spans().any(|span| span.style == Style::Second);
@@ -284,10 +284,13 @@ fn signs(data: &Lanes) -> Vec<Entry> {
         (MarkKind::Lost, "holder told of loss, or killed"),
     ] {
         if marked(kind) {
-            signs.push((html! {
-                @if kind == MarkKind::Write { (bar("held")) }
-                (sign(kind, 0.0, 0.0))
-            }, words));
+            signs.push((
+                html! {
+                    @if kind == MarkKind::Write { (bar("held")) }
+                    (sign(kind, 0.0, 0.0))
+                },
+                words,
+            ));
         }
     }
     signs

@@ -31,7 +31,12 @@ const WIDTH: f64 = 330.0;
 const RIGHT: f64 = LEFT + WIDTH + 130.0;
 
 /// Draws them.
-pub(in crate::report) fn modes(id: String, title: String, desc: String, rows: &[ModeRow]) -> Figure {
+pub(in crate::report) fn modes(
+    id: String,
+    title: String,
+    desc: String,
+    rows: &[ModeRow],
+) -> Figure {
     let scale = Log::of(rows.iter().flat_map(|row| &row.vacancies).map(Duration::as_secs_f64));
     let bottom = TOP + ROW * rows.len() as f64;
     let body = html! {
