@@ -3,10 +3,10 @@ use tokio::sync::watch;
 
 /// Ctrl-C, or `SIGTERM`, whenever it comes: it must not be lost between two runs.
 #[derive(Debug)]
-pub(crate) struct Interrupt(watch::Receiver<bool>);
+pub(super) struct Interrupt(watch::Receiver<bool>);
 
 impl Interrupt {
-    pub(crate) fn listen() -> Self {
+    pub(super) fn listen() -> Self {
         let (came, comes) = watch::channel(false);
         if let (Ok(mut interrupt), Ok(mut terminate)) =
             (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
@@ -23,7 +23,7 @@ impl Interrupt {
     }
 
     /// Ready once it has come.
-    pub(crate) async fn comes(&self) {
+    pub(super) async fn comes(&self) {
         let mut comes = self.0.clone();
         if comes.wait_for(|came| *came).await.is_err() {
             std::future::pending().await

@@ -1,8 +1,10 @@
 //! `quorumlock lab`: break servers and lockers on purpose, and judge what happened.
 
+mod compare;
 mod interrupt;
 mod list;
 mod progress;
+mod replay;
 mod run;
 mod table;
 
@@ -10,7 +12,6 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-pub(crate) use self::interrupt::Interrupt;
 use crate::exit::{self, Failure, Outcome};
 
 /// Break servers and lockers on purpose, and see what each mode makes of it.
@@ -27,6 +28,8 @@ pub(crate) struct Args {
 enum Command {
     List(list::Args),
     Run(run::Args),
+    Replay(replay::Args),
+    Compare(compare::Args),
     /// A locker process of a run.
     #[command(hide = true)]
     Worker,
@@ -36,6 +39,8 @@ pub(crate) async fn lab(args: Args) -> Outcome {
     match args.command {
         Command::List(args) => list::list(&args),
         Command::Run(args) => run::run(args).await,
+        Command::Replay(args) => replay::replay(args).await,
+        Command::Compare(args) => compare::compare(&args),
         Command::Worker => worker().await,
     }
 }

@@ -7,6 +7,7 @@ use quorumlock_lab::scenario::{Scenario, all, find};
 use quorumlock_lab::trial::{Program, Trial, TrialError, environment};
 use serde::Serialize;
 
+use super::interrupt::Interrupt;
 use super::progress::Bar;
 use super::table::{self, cells};
 use crate::exit::{self, Failure, Outcome};
@@ -121,7 +122,7 @@ pub(super) async fn carry_out(trials: &[Trial], seed: u64, out: &Path) -> Result
         environment: environment::gather(env!("CARGO_PKG_VERSION")),
         runs: Vec::new(),
     };
-    let interrupt = crate::lab::Interrupt::listen();
+    let interrupt = Interrupt::listen();
     let bar = Bar::new(trials.len());
     for trial in trials {
         bar.begins(&trial.name());
@@ -157,7 +158,7 @@ fn line(run: &Run) -> String {
     )
 }
 
-fn default_dir(seed: u64) -> PathBuf {
+pub(super) fn default_dir(seed: u64) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(environment::now()).to_string();
     let now = now.replace(['-', ':'], "");
     PathBuf::from(format!("quorumlock-lab-{now}-{seed}"))
@@ -175,9 +176,9 @@ impl From<TrialError> for Failure {
     }
 }
 
-struct Shown<'a> {
-    lab: &'a Lab,
-    out: &'a Path,
+pub(super) struct Shown<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) out: &'a Path,
 }
 
 impl fmt::Display for Shown<'_> {

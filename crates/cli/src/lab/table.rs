@@ -70,7 +70,7 @@ pub(super) fn of(runs: &[Run]) -> String {
     table.load_style(presets::NOTHING);
     table.set_header(["scenario"].into_iter().chain(modes.iter().copied()));
     for (id, title) in scenarios {
-        let mut row = vec![format!("{id}\n{title}")];
+        let mut row = vec![format!("{id}\n{}", wrapped(title))];
         row.extend(modes.iter().map(|mode| {
             let here = |run: &&Run| run.scenario == id && run.mode == *mode;
             let cell = cells.iter().find(|cell| cell.0.first().is_some_and(here));
@@ -79,4 +79,31 @@ pub(super) fn of(runs: &[Run]) -> String {
         table.add_row(row);
     }
     table.to_string()
+}
+
+/// In lines of at most this width.
+const WIDTH: usize = 28;
+
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() || line.len() + word.len() < WIDTH => {
+                line.extend(if line.is_empty() { ["", word] } else { [" ", word] });
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_titles_are_wrapped_between_words() {
+        let text = wrapped("The master dies before it has replicated, and more");
+        assert_eq!(text, "The master dies before it\nhas replicated, and more");
+    }
 }

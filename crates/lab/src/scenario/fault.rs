@@ -108,6 +108,30 @@ pub enum WayState {
 }
 
 impl Fault {
+    /// [`ClientStart`](Self::ClientStart); so with those that follow.
+    #[must_use]
+    pub fn start(client: &str) -> Self {
+        Self::ClientStart(client.to_owned())
+    }
+
+    /// [`ClientStop`](Self::ClientStop).
+    #[must_use]
+    pub fn stop(client: &str) -> Self {
+        Self::ClientStop(client.to_owned())
+    }
+
+    /// [`ClientCont`](Self::ClientCont).
+    #[must_use]
+    pub fn cont(client: &str) -> Self {
+        Self::ClientCont(client.to_owned())
+    }
+
+    /// [`Command`](Self::Command).
+    #[must_use]
+    pub fn command(node: usize, words: &[&str]) -> Self {
+        Self::Command { node, words: words.iter().map(|word| (*word).to_owned()).collect() }
+    }
+
     /// Whether it is something that breaks or mends, rather than a part of the plot.
     #[must_use]
     pub fn is_fault(&self) -> bool {

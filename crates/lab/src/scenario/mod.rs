@@ -7,6 +7,15 @@ mod draw;
 mod expects;
 mod fault;
 mod l01_no_fault;
+mod l02_holder_killed;
+mod l03_holder_stopped;
+mod l04_pause_before_write;
+mod l10_restart_empty;
+mod l14_majority_restarts;
+mod l15_rolling_restart;
+mod l16_promotion;
+mod l21_memory_gone;
+mod l31_gray_node;
 mod plan;
 mod step;
 
@@ -51,7 +60,18 @@ impl Scenario {
 /// All scenarios, in the order of their ids.
 #[must_use]
 pub fn all() -> &'static [Scenario] {
-    &[l01_no_fault::SCENARIO]
+    &[
+        l01_no_fault::SCENARIO,
+        l02_holder_killed::SCENARIO,
+        l03_holder_stopped::SCENARIO,
+        l04_pause_before_write::SCENARIO,
+        l10_restart_empty::SCENARIO,
+        l14_majority_restarts::SCENARIO,
+        l15_rolling_restart::SCENARIO,
+        l16_promotion::SCENARIO,
+        l21_memory_gone::SCENARIO,
+        l31_gray_node::SCENARIO,
+    ]
 }
 
 /// The scenario of this id, in whatever case.

@@ -39,6 +39,27 @@ pub enum When {
 }
 
 impl When {
+    /// At once.
+    pub const NOW: Self = Self::AfterMs(0);
+
+    /// [`Holds`](Self::Holds).
+    #[must_use]
+    pub fn holds(client: &str) -> Self {
+        Self::Holds(client.to_owned())
+    }
+
+    /// [`Granted`](Self::Granted).
+    #[must_use]
+    pub fn granted(client: &str) -> Self {
+        Self::Granted(client.to_owned())
+    }
+
+    /// [`Wrote`](Self::Wrote).
+    #[must_use]
+    pub fn wrote(client: &str) -> Self {
+        Self::Wrote(client.to_owned())
+    }
+
     /// This, then that.
     #[must_use]
     pub fn then(self, fault: Fault) -> Step {

@@ -124,15 +124,18 @@ impl Worker {
         if self.gone {
             return Ok(());
         }
-        if !self.stopped && self.order(Order::End).await.is_ok() {
-            let waited = tokio::time::timeout(END_WITHIN, self.child.wait()).await;
-            if let Ok(status) = waited {
-                self.gone = true;
-                let _ = (&mut self.reading).await;
-                let status = status?;
-                let failed = || io::Error::other(format!("client {} failed: {status}", self.id));
-                return if status.success() { Ok(()) } else { Err(failed()) };
-            }
+        // It may have done all that it was to do, and be gone.
+        let _ = self.order(Order::End).await;
+        let waited = match self.stopped {
+            true => None,
+            false => tokio::time::timeout(END_WITHIN, self.child.wait()).await.ok(),
+        };
+        if let Some(status) = waited {
+            self.gone = true;
+            let _ = (&mut self.reading).await;
+            let status = status?;
+            let failed = || io::Error::other(format!("client {} failed: {status}", self.id));
+            return if status.success() { Ok(()) } else { Err(failed()) };
         }
         self.kill(scribe, live).await
     }

@@ -23,6 +23,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(20);
 /// How exactly the history knows when a renewal moved the end of a belief.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// Less than this is the time between two readings of clocks, and no renewal.
+const MOVED_NS: u64 = 1_000_000;
+
 /// What all tasks of a worker share.
 pub(super) struct Shared {
     config: Config,
@@ -125,7 +128,7 @@ impl Task {
 
     async fn hold(&mut self, attempt: u64, held: Held, access: &mut Access) {
         let token = held.token();
-        let mut until = valid_until(&held);
+        let mut until = valid_until(&held).unwrap_or_default();
         self.tell(
             Op::Lock,
             Phase::Ok,
@@ -145,7 +148,7 @@ impl Task {
         self.tell(
             Op::Unlock,
             Phase::Invoke,
-            Details { valid_until_ns: Some(valid_until(&held)), ..Details::of(attempt) },
+            Details { valid_until_ns: valid_until(&held), ..Details::of(attempt) },
         );
         let (phase, what) = match held.unlock().await {
             Ok(()) => (Phase::Ok, None),
@@ -185,8 +188,8 @@ impl Task {
                 () = &mut over => return false,
                 () = tokio::time::sleep(LOOK_EVERY) => since_write += LOOK_EVERY,
             }
-            let now_until = valid_until(held);
-            if !told && now_until > *until + 1_000_000 {
+            let now_until = valid_until(held).unwrap_or_default();
+            if !told && now_until > *until + MOVED_NS {
                 *until = now_until;
                 self.tell(
                     Op::Hold,
@@ -250,7 +253,9 @@ async fn sleep_ms(ms: u64) {
 }
 
 /// On the clock of the events. That is read first: no belief is recorded as longer than it was.
-fn valid_until(held: &Held) -> u64 {
+/// `None` if it is over, which says nothing about when that was.
+fn valid_until(held: &Held) -> Option<u64> {
     let now = stamp::mono_ns();
-    now.saturating_add(u64::try_from(held.valid_for().as_nanos()).unwrap_or(u64::MAX))
+    let left = u64::try_from(held.valid_for().as_nanos()).unwrap_or(u64::MAX);
+    (left > 0).then(|| now.saturating_add(left))
 }
