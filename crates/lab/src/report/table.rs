@@ -38,6 +38,11 @@ impl Cell {
         Self { shown: text.clone(), raw: text, ..Self::default() }
     }
 
+    /// Words that need room.
+    pub(super) fn long(text: impl Into<String>) -> Self {
+        Self { class: "long", ..Self::text(text) }
+    }
+
     /// A number.
     pub(super) fn number(shown: impl Into<String>, raw: impl ToString) -> Self {
         Self { shown: shown.into(), raw: raw.to_string(), class: "number", ..Self::default() }

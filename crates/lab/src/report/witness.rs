@@ -97,13 +97,15 @@ impl Around<'_> {
         let Self { film, from, until, .. } = self;
         let client = hold.who.locker;
         let spans = film.holds.iter().filter(|held| {
-            held.who == hold.who && held.granted <= *until && held.believed_until() >= *from
+            held.who.locker == hold.who.locker
+                && held.granted <= *until
+                && held.believed_until() >= *from
         });
         let spans = spans.map(|held| Span {
             from: film.offset(held.granted),
             until: film.offset(held.believed_until()),
             style,
-            label: Some(format!("token {}", held.token)),
+            label: (held.who == hold.who).then(|| format!("token {}", held.token)),
         });
         let marks = film
             .marks

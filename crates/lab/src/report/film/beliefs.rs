@@ -15,6 +15,7 @@ pub(super) struct Beliefs {
     asked: HashMap<(usize, u64), Instant>,
     open: HashMap<(usize, u64), Hold>,
     closed: Vec<Hold>,
+    granted: usize,
     missed: u64,
 }
 
@@ -64,8 +65,11 @@ impl Beliefs {
             self.names.insert(Arc::clone(&name));
             name
         });
-        let who = Who { locker: key.0, task: key.0 };
-        let valid_until = instant(event.valid_until_ns.unwrap_or(u64::MAX));
+        // Every hold is a task of its own, as the judges have it: those of one process exclude each
+        // other like any.
+        let who = Who { locker: key.0, task: self.granted };
+        self.granted += 1;
+        let valid_until = instant(event.valid_until_ns.unwrap_or_default());
         let token = event.token.unwrap_or_default();
         let hold = Hold { name, who, asked, granted: at, released: at, valid_until, token };
         self.open.insert(key, hold);

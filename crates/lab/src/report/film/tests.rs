@@ -1,5 +1,6 @@
 use super::*;
 use crate::history::{SCHEMA, Writer};
+use crate::judge::{Accountant, effects};
 
 /// Events of a history, by milliseconds.
 struct Script {
@@ -95,7 +96,7 @@ fn overlaps_and_handovers_are_of_what_was_believed() {
     script.lock(0, "a", 1, 100);
     script.add(20, "b", Op::Lock, Phase::Invoke);
     script.add(50, "a", Op::Unlock, Phase::Invoke);
-    script.add(57, "b", Op::Lock, Phase::Ok);
+    script.add(57, "b", Op::Lock, Phase::Ok).valid_until_ns = Some(5_157_000_000);
     script.add(90, "b", Op::Unlock, Phase::Invoke);
     // Nobody waited for this one.
     script.lock(200, "a", 2, 300);
@@ -108,6 +109,33 @@ fn overlaps_and_handovers_are_of_what_was_believed() {
     let overlaps = film.overlaps();
     assert_eq!(overlaps.len(), 1);
     assert_eq!(film.clients[overlaps[0].second.who.locker], "c");
+}
+
+#[test]
+fn the_pictures_are_of_what_the_judges_judged() {
+    let mut script = Script::new();
+    for turn in 0..40 {
+        let client = ["a", "b", "a", "c"][turn % 4];
+        let at = 10 * turn as u64;
+        script.lock(at, client, turn as u64, at + [5, 35][turn % 2]);
+        script.add(at + 1, client, Op::Write, Phase::Ok).hold = Some(turn as u64);
+        script.add(at + 25, client, Op::Unlock, Phase::Invoke).hold = Some(turn as u64);
+    }
+    script.events.sort_by_key(|event| event.mono_ns);
+    let mut accountant = Accountant::default();
+    script.events.iter().for_each(|event| accountant.note(event));
+    let account = accountant.close();
+    let film = script.film();
+    let stale = film.marks.iter().filter(|seen| seen.kind == MarkKind::Stale).count() as u64;
+    assert_eq!(film.overlaps().len(), overlaps(&account.holds).len());
+    assert_eq!(stale, effects(&account.writes).stale);
+    let mut judged: Vec<_> =
+        account.holds.iter().map(|hold| (hold.granted, hold.believed_until())).collect();
+    judged.sort_unstable();
+    let shown: Vec<_> =
+        film.holds.iter().map(|hold| (hold.granted, hold.believed_until())).collect();
+    assert_eq!(shown, judged);
+    assert!(film.overlaps().len() > 10, "or it says nothing");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) fn matrix(scenarios: &[Scenario<'_>]) -> Markup {
 
 /// All modes, in the order of the lab's own list; those that it does not know come last.
 fn modes<'a>(scenarios: &[Scenario<'a>]) -> Vec<&'a str> {
-    const ORDER: [&str; 9] = ["S", "R", "W", "Q3", "Q5", "Q7", "Q", "QQ", "QF"];
+    const ORDER: [&str; 8] = ["S", "R", "W", "Q3", "Q5", "Q7", "QQ", "QF"];
     let mut modes = Vec::new();
     for result in scenarios.iter().flat_map(|scenario| &scenario.results) {
         if !modes.contains(&result.mode) {

@@ -165,7 +165,7 @@ impl Found<'_> {
                 Cell::number(format!("{:.3}\u{a0}ms", exact(told.at)), exact(told.at)),
                 Cell::number(format!("+{:.3}", exact(told.at - begin)), exact(told.at - begin)),
                 Cell::text(told.who.clone()),
-                Cell::text(told.what.clone()),
+                Cell::long(told.what.clone()),
                 Cell::number(told.seq.to_string(), told.seq),
             ]
         });

@@ -197,10 +197,11 @@ fn shade(index: usize, fault: &Fault, all: &[Fault], scale: &Scale, bottom: f64)
 fn clash(from: Duration, until: Duration, scale: &Scale, bottom: f64) -> Markup {
     let (x, end) = (scale.at(from), scale.at(until));
     html! {
-        @if scale.shows(from, until) {
-            rect.clash-shade x=(n(x)) y=(n(STRIP)) width=(n((end - x).max(1.5))) height=(n(bottom - STRIP)) {}
+            @if scale.shows(from, until) {
+    rect.clash-shade x=(n(x)) y=(n(STRIP)) width=(n((end - x).max(1.5))) height=(n(bottom - STRIP)) {}
+                rect.clash x=(n(x)) y=(n(bottom - 4.0)) width=(n((end - x).max(3.0))) height="4" {}
+            }
         }
-    }
 }
 
 fn draw(lane: &Lane, scale: &Scale, y: f64) -> Markup {
@@ -272,7 +273,8 @@ fn signs(data: &Lanes) -> Vec<Entry> {
         signs.push((bar("held"), "believed to hold the lock"));
     }
     if !data.clashes.is_empty() {
-        signs.push((bar("clash-shade"), "VIOLATION: two believed"));
+        let sign = html! { (bar("clash-shade")) rect.clash x="-9" y="2" width="18" height="4" {} };
+        signs.push((sign, "VIOLATION: two believed"));
     }
     if !data.faults.is_empty() {
         signs.push((html! { (bar("fault")) path.fault-line d="M-9-6v12" {} }, "fault, by number"));
