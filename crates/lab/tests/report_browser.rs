@@ -34,6 +34,10 @@ addEventListener("load", () => {
         && svg.getAttribute("aria-labelledby").split(" ").every((id) => document.getElementById(id)?.textContent),
       width: size.width, height: size.height,
       shapes: [...svg.querySelectorAll("rect, path, circle, line")].filter((shape) => shape.getBBox().width + shape.getBBox().height > 0).length,
+      covered: [...svg.querySelectorAll("text")].flatMap((one, i, all) => all.slice(i + 1).filter((other) => {
+        const a = box(one), b = box(other);
+        return Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+      }).map((other) => one.textContent + " / " + other.textContent)),
       clipped: [...svg.querySelectorAll("text")].filter((text) => box(text).right > size.right + 1 || box(text).left < size.left - 1).map((text) => text.textContent),
     };
   });
@@ -97,6 +101,7 @@ fn assert_readable(found: &Value, dark: bool, wide: bool) {
         assert!(size("shapes") > 3.0, "{figure}");
         assert_eq!(figure["named"], true, "{figure}");
         assert_eq!(figure["clipped"], Value::Array(Vec::new()), "text leaves its figure");
+        assert_eq!(figure["covered"], Value::Array(Vec::new()), "text covers text");
     }
     let top = found["verdictTop"].as_f64().unwrap();
     assert!(top < if wide { 250.0 } else { 300.0 }, "the verdict is on the first screen: {top}");

@@ -38,6 +38,11 @@ impl Cell {
         Self { shown: text.clone(), raw: text, ..Self::default() }
     }
 
+    /// A few words.
+    pub(super) fn words(text: impl Into<String>) -> Self {
+        Self { class: "words", ..Self::text(text) }
+    }
+
     /// Words that need room.
     pub(super) fn long(text: impl Into<String>) -> Self {
         Self { class: "long", ..Self::text(text) }

@@ -51,8 +51,8 @@ fn row(scenario: &Scenario<'_>, result: &ModeResult<'_>) -> Vec<Cell> {
     vec![
         Cell::text(scenario.id).to(&anchor(scenario)),
         Cell::text(result.mode),
-        Cell::text(expectation(result.expected)),
-        Cell::text(result.observed()),
+        Cell::words(expectation(result.expected)),
+        Cell::words(result.observed()),
         match result.as_expected() {
             Some(good) => Cell::verdict(good, if good { "yes" } else { "NO" }, good),
             None => Cell::text("cut short"),
