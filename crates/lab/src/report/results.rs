@@ -38,7 +38,7 @@ pub(super) struct Placed<'a> {
     pub(super) run: &'a Run,
 }
 
-/// Groups runs; scenarios in the order of their ids, modes in the order of their appearance.
+/// Groups runs; scenarios in the order of their ids, modes in that of the lab.
 pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<Scenario<'a>> {
     let mut scenarios = Vec::<Scenario<'a>>::new();
     for placed in runs {
@@ -62,7 +62,16 @@ pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<S
         }
     }
     scenarios.sort_by_key(|scenario| (scenario.id.len(), scenario.id));
+    for scenario in &mut scenarios {
+        scenario.results.sort_by_key(|result| rank(result.mode));
+    }
     scenarios
+}
+
+/// The place of a mode among the lab's; those that it does not know come last.
+pub(super) fn rank(mode: &str) -> usize {
+    const MODES: [&str; 8] = ["S", "R", "W", "Q3", "Q5", "Q7", "QQ", "QF"];
+    MODES.iter().position(|known| *known == mode).unwrap_or(MODES.len())
 }
 
 impl ModeResult<'_> {
@@ -145,6 +154,9 @@ impl ModeResult<'_> {
             "stale writes refused"
         } else if self.expected == Expected::Refused && self.each().all(|run| run.as_expected) {
             "refused"
+        } else if self.sum(|run| run.observed.grants) == 0 {
+            // Nothing can be said of exclusion then.
+            "nothing granted"
         } else {
             "no violation"
         }
@@ -219,6 +231,14 @@ mod tests {
     }
 
     #[test]
+    fn without_a_grant_nothing_is_said_of_exclusion() {
+        let mut runs = [seen(Expected::Ok, 0, false)];
+        assert_eq!(of(&runs).observed(), "nothing granted");
+        runs[0].observed.grants = 1;
+        assert_eq!(of(&runs).observed(), "no violation");
+    }
+
+    #[test]
     fn numbers_over_all_runs() {
         let mut runs = [seen(Expected::Violation, 1, true), seen(Expected::Violation, 0, false)];
         (runs[0].observed.grants, runs[1].observed.grants) = (10, 30);
@@ -232,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn scenarios_are_in_the_order_of_their_ids_and_modes_as_they_came() {
+    fn scenarios_are_in_the_order_of_their_ids_and_modes_in_that_of_the_lab() {
         let runs = [("L16", "R"), ("L2", "S"), ("L16", "S"), ("L16", "R")]
             .map(|(scenario, mode)| run(scenario, mode, Expected::Ok));
         let found = scenarios(runs.iter().map(|run| Placed { source: 0, run }));
         assert_eq!(found.iter().map(|s| s.id).collect::<Vec<_>>(), ["L2", "L16"]);
-        assert_eq!(found[1].results.iter().map(|r| r.mode).collect::<Vec<_>>(), ["R", "S"]);
-        assert_eq!(found[1].results[0].runs.len(), 2);
+        assert_eq!(found[1].results.iter().map(|r| r.mode).collect::<Vec<_>>(), ["S", "R"]);
+        assert_eq!(found[1].results[1].runs.len(), 2);
     }
 }

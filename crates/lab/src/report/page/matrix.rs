@@ -1,7 +1,7 @@
 use maud::{Markup, html};
 
 use super::super::clean::clean;
-use super::super::results::{ModeResult, Scenario, expectation};
+use super::super::results::{ModeResult, Scenario, expectation, rank};
 use super::super::words::count;
 use super::anchor;
 
@@ -34,16 +34,15 @@ pub(super) fn matrix(scenarios: &[Scenario<'_>]) -> Markup {
     }
 }
 
-/// All modes, in the order of the lab's own list; those that it does not know come last.
+/// All modes, in the order of the lab's own list.
 fn modes<'a>(scenarios: &[Scenario<'a>]) -> Vec<&'a str> {
-    const ORDER: [&str; 8] = ["S", "R", "W", "Q3", "Q5", "Q7", "QQ", "QF"];
     let mut modes = Vec::new();
     for result in scenarios.iter().flat_map(|scenario| &scenario.results) {
         if !modes.contains(&result.mode) {
             modes.push(result.mode);
         }
     }
-    modes.sort_by_key(|mode| ORDER.iter().position(|known| known == mode).unwrap_or(ORDER.len()));
+    modes.sort_by_key(|mode| rank(mode));
     modes
 }
 

@@ -53,7 +53,7 @@ pub(in crate::report) fn scenario(
             h3 { "Modes compared" }
             (shown(&compared, ""))
             h3 { "From hand to hand" }
-            (shown(&handovers, "From the end of one belief to the start of the next, of those who were waiting already; all runs of a mode together. The further left, the faster."))
+            (shown(&handovers, "From the end of one belief to the start of the next, of those who were waiting already; all runs of a mode together. An overlap is a handover in no time. The further left, the faster."))
             p.files { "As a file: " a href={ "tables/" (data.file()) } { (data.file()) } }
             @if let Some(witness) = witness { (witness) }
             h3 { "Who believed to hold the lock when" }
