@@ -87,7 +87,7 @@ pub(super) fn disagrees(
         Expected::Ok | Expected::Fenced => why(e > 0, format!("{e} stale effects were accepted")),
         _ => None,
     };
-    forbidden.or(missing.filter(|_| !interrupted))
+    forbidden.or_else(|| missing.filter(|_| !interrupted))
 }
 
 /// From the end of a belief to the grant of the next, where the next was waiting already.

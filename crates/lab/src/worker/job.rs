@@ -72,9 +72,12 @@ impl Task {
     async fn work(mut self) {
         let mut access = Access::new(self.shared.config.resource);
         let mut left = self.shared.config.work.holds;
+        // Who asks again at once has waited all the time: both are stamped with one instant.
+        let mut since = None;
         while left != Some(0) {
             let attempt = self.shared.attempts.fetch_add(1, Ordering::SeqCst);
-            self.tell(Op::Lock, Phase::Invoke, Details::of(attempt));
+            let asked = Details { mono_ns: since.take(), ..Details::of(attempt) };
+            self.tell(Op::Lock, Phase::Invoke, asked);
             let held = match self.acquire().await {
                 Ok(held) => held,
                 Err(Not::Ending) => {
@@ -82,7 +85,9 @@ impl Task {
                     return;
                 }
                 Err(Not::Granted(why)) => {
-                    self.tell(Op::Lock, Phase::Fail, Details::of(attempt).what(why));
+                    since = Some(stamp::mono_ns());
+                    let failed = Details { mono_ns: since, ..Details::of(attempt) };
+                    self.tell(Op::Lock, Phase::Fail, failed.what(why));
                     continue;
                 }
             };
