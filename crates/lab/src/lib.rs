@@ -6,6 +6,7 @@
 //! - [`mode`]: one node, a replicated one, a quorum: what is compared.
 //! - [`proxy`]: ways to a server that can be cut, held or led elsewhere.
 //! - [`record`]: what is kept of a run and of an invocation of the lab, as JSON.
+//! - [`report`]: a page, figures and tables of what the lab left on disk.
 //! - [`scenario`]: faults as data, and what theory says of each in each mode.
 //! - [`servers`]: servers as child processes of ours, for the comparison, the lab and the tests.
 //! - [`sim`]: whole fleets under simulated time, every fault decided by one seed.
@@ -24,6 +25,7 @@ pub mod mode;
 mod port;
 pub mod proxy;
 pub mod record;
+pub mod report;
 pub mod scenario;
 pub mod servers;
 #[cfg(feature = "sim")]

@@ -5,6 +5,7 @@ mod interrupt;
 mod list;
 mod progress;
 mod replay;
+mod report;
 mod run;
 mod table;
 
@@ -30,6 +31,7 @@ enum Command {
     Run(run::Args),
     Replay(replay::Args),
     Compare(compare::Args),
+    Report(report::Args),
     /// A locker process of a run.
     #[command(hide = true)]
     Worker,
@@ -41,6 +43,7 @@ pub(crate) async fn lab(args: Args) -> Outcome {
         Command::Run(args) => run::run(args).await,
         Command::Replay(args) => replay::replay(args).await,
         Command::Compare(args) => compare::compare(&args),
+        Command::Report(args) => report::report(&args),
         Command::Worker => worker().await,
     }
 }

@@ -146,6 +146,7 @@ pub(super) async fn carry_out(trials: &[Trial], seed: u64, out: &Path) -> Result
     for run in lab.runs.iter().filter(|run| !run.as_expected) {
         say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
     }
+    super::report::beside(out)?;
     Ok(lab)
 }
 
@@ -184,7 +185,7 @@ pub(super) struct Shown<'a> {
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", table::of(&self.lab.runs))?;
-        write!(f, "seed {}; everything is in {}", self.lab.seed, self.out.display())
+        write!(f, "seed {}; report: {}", self.lab.seed, self.out.join("report.html").display())
     }
 }
 

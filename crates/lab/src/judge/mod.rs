@@ -12,6 +12,7 @@ mod overlap;
 mod quantiles;
 mod token;
 mod vacancy;
+mod wilson;
 
 pub use self::account::{Account, Accountant, Write};
 pub use self::effects::{Effects, effects};
@@ -21,6 +22,7 @@ pub use self::overlap::{Overlap, overlaps, time_overlapped};
 pub use self::quantiles::Quantiles;
 pub use self::token::{Tokens, tokens};
 pub use self::vacancy::{longest_vacancy, vacancies};
+pub use self::wilson::{Proportion, rule_of_three, wilson};
 
 #[cfg(test)]
 pub(crate) mod history;
