@@ -152,26 +152,24 @@ impl Bed {
         }
     }
 
-    /// Somebody waits for this lock on every node that answers.
-    pub async fn awaits_listeners(&self, name: &str) {
-        self.awaits_audience(name, "somebody listens", |listeners| listeners > 0).await;
+    /// Somebody waits for this lock on a node that answers.
+    pub async fn awaits_waiters(&self, name: &str) {
+        let key = waiters(name);
+        let nodes = self.live().await;
+        eventually(&format!("somebody waits for {name}"), async || {
+            for node in &nodes {
+                if node.exists(&key).await {
+                    return Some(());
+                }
+            }
+            None
+        })
+        .await;
     }
 
     /// Nobody waits for this lock any more.
-    pub async fn awaits_no_listener(&self, name: &str) {
-        self.awaits_audience(name, "nobody listens", |listeners| listeners == 0).await;
-    }
-
-    async fn awaits_audience(&self, name: &str, what: &str, enough: impl Fn(usize) -> bool) {
-        let channel = format!("redisson_lock__channel:{{{name}}}");
-        for node in self.live().await {
-            eventually(&format!("{what} to {channel} on {node:?}"), async || {
-                let (_, listeners) =
-                    node.ask::<(String, usize)>(&["PUBSUB", "NUMSUB", &channel]).await;
-                enough(listeners).then_some(())
-            })
-            .await;
-        }
+    pub async fn awaits_no_waiter(&self, name: &str) {
+        self.awaits_no_key(&waiters(name)).await;
     }
 
     /// All nodes that answer fall silent: they keep connections and time, and say nothing.
@@ -226,4 +224,8 @@ impl Bed {
         let servers = self.servers.iter().enumerate();
         servers.filter(move |(server, _)| Some(*server) != hung).map(|(_, server)| server)
     }
+}
+
+fn waiters(name: &str) -> String {
+    format!("redisson_lock_waiters:{{{name}}}")
 }

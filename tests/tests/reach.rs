@@ -48,10 +48,12 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     // Round the scripts, and inside them.
     let outside = "+info +client|setname +script|load +evalsha +subscribe +unsubscribe";
     let inside = "+del +exists +get +hexists +hget +hgetall +hset +incr +incrby +pexpire +pttl +publish \
-                  +set +time +type";
-    let user = ["ACL", "SETUSER", "locker", "reset", "on", ">secret", "~*", "&*", "-@all"];
+                  +set +time +type +zadd +zcard +zpopmin +zrem";
+    let user = ["ACL", "SETUSER", "locker", "reset", "on", ">secret", "-@all"];
+    let keys = ["~x", "~redisson_lock_token:*", "~redisson_lock_waiters:*"];
     let rights = outside.split(' ').chain(inside.split(' '));
-    let rights = user.into_iter().chain(rights).collect::<Vec<_>>();
+    let where_to = keys.into_iter().chain(["&redisson_lock__channel:*"]);
+    let rights = user.into_iter().chain(where_to).chain(rights).collect::<Vec<_>>();
     plain.ask::<String>(&rights).await;
     let address = servers[0].addr().expect("ours");
     let url = format!("redis://locker:secret@{address}");
@@ -67,11 +69,19 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
         let locker = Locker::builder().wire(wire).single(&url).expect("a good URL");
         works(&locker).await;
         let guard = locker.lock("x").lease(LONG).await.expect("free");
-        let other = Locker::builder().wire(wire).single(servers[0].url()).expect("a good URL");
+        let other = Locker::builder().wire(wire).single(&url).expect("a good URL");
         let waiter = tokio::spawn(async move { other.lock("x").await });
+        eventually("it waits", async || {
+            plain.exists("redisson_lock_waiters:{x}").await.then_some(())
+        })
+        .await;
         drop(guard);
         let guard = within("woken", waiter).await.expect("no panic").expect("free");
         guard.unlock().await.expect("unlocked");
+    }
+    let stats: String = plain.ask(&["INFO", "stats"]).await;
+    for denied in ["cmd", "key", "channel"] {
+        assert!(stats.contains(&format!("acl_access_denied_{denied}:0")), "{stats}");
     }
 }
 

@@ -2,7 +2,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::{Answer, Collect, Counter, Denial, Lane, Node, ReplyTo, Silence, Term, Vote};
+use crate::{Answer, Collect, Counter, Denial, InLine, Lane, Node, ReplyTo, Silence, Term, Vote};
 
 /// One acquire request to one node. Unless [kept](Attempt::keep), everything that it might have
 /// been granted is released when it is dropped, late grants included.
@@ -23,10 +23,16 @@ struct State {
 }
 
 impl<N: Node> Attempt<N> {
-    pub(crate) fn post(node: Arc<N>, term: Term, counter: Counter) -> Self {
+    pub(crate) fn post(
+        node: Arc<N>,
+        term: Term,
+        counter: Counter,
+        in_line: Option<InLine>,
+    ) -> Self {
         let shared = Arc::new(Shared { node, term, state: Mutex::default() });
         let (node, stamp) = (&shared.node, shared.node.stamp());
-        node.acquire(&shared.term, counter, stamp, ReplyTo::new(shared.clone(), 0));
+        let to = ReplyTo::new(shared.clone(), 0);
+        node.acquire(&shared.term, counter, stamp, in_line, to);
         Self(shared)
     }
 

@@ -116,8 +116,29 @@ pub struct Counter {
 pub struct Freed {
     /// Whether the nonce was still held.
     pub held: bool,
-    /// How many other processes wait for the name. Advice: it lets them have their turn.
-    pub waiting: u64,
+    /// Whom that woke; `None` if that is not known. Advice: it lets them have their turn.
+    pub woke: Option<Woke>,
+}
+
+/// Who was told that a name is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Woke {
+    /// Nobody waits.
+    Nobody,
+    /// Whoever listens on the name's channel: programs that know of no queue.
+    Strangers,
+    /// The first in the node's queue.
+    Waiter,
+}
+
+/// A place in a node's queue of those who wait for a name: who is denied takes it, and is woken alone
+/// by a release. Advice, never safety.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InLine {
+    /// For how long it has waited: first come, first served, though it may have been woken in vain.
+    pub waited: Duration,
+    /// Its own process has just given the name back, and woke others with that: they go first.
+    pub others_first: bool,
 }
 
 /// One voter: a Redis server, or a simulated one.
@@ -134,7 +155,16 @@ pub trait Node: Send + Sync + 'static {
     /// [`Denial::Stale`] if the node is verified under another stamp by the time this is sent: all
     /// that one round asks must rest on what was known when it began, or a repair in between could
     /// miss its token (model M8e).
-    fn acquire(&self, term: &Term, counter: Counter, stamp: Stamp, to: ReplyTo<Answer<Vote>>);
+    ///
+    /// Who is denied stands `in_line`, if the node can tell it of its turn by now.
+    fn acquire(
+        &self,
+        term: &Term,
+        counter: Counter,
+        stamp: Stamp,
+        in_line: Option<InLine>,
+        to: ReplyTo<Answer<Vote>>,
+    );
     /// Raise the fencing counter to at least `fence`, only while the nonce is still held.
     /// [`Denial::Stale`] as for [`Node::acquire`].
     fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>);
@@ -154,8 +184,11 @@ pub trait Node: Send + Sync + 'static {
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>);
     /// Free the name, whoever holds it, and bump its fencing counter: true if it was held.
     fn force_release(&self, name: &Name, to: ReplyTo<Answer<bool>>);
-    /// Tells `to` when the name may be free now: at each release, and whenever news may have been
-    /// missed (the first time and after each new connection). Ends when the result is dropped.
+    /// Leave the queue for a name. If this locker was woken already, the next one is.
+    fn leave(&self, name: &Name);
+    /// Tells `to` when the name may be free now: when it is its turn in the node's queue, and
+    /// whenever news may have been missed (at once, or as soon as there is a connection, and after
+    /// each new one). Ends when the result is dropped.
     fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<()>>, from: usize) -> Listening;
 }
 
@@ -177,6 +210,8 @@ pub struct Approach {
     /// Whether the name's gate node is asked first, and the others only once it has granted: what
     /// keeps many contenders from splitting the votes.
     pub gate_first: bool,
+    /// For whoever listens already: its place in the nodes' queues if it is denied.
+    pub in_line: Option<InLine>,
     /// Whether a denial may leave out how long the holder's lease lasts.
     pub brief: bool,
 }
@@ -239,6 +274,8 @@ pub trait Lessor: Send + Sync + 'static {
     fn tend(&self) -> Asked<()> {
         Box::pin(std::future::pending())
     }
+    /// As [`Node::leave`], on all nodes.
+    fn leave(&self, name: &Name);
     /// As [`Node::listen`], for each node with its index.
     fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<()>>) -> Listening;
 }

@@ -25,8 +25,8 @@ pub use chance::Chance;
 pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
 pub use ids::{Fence, Holder, Nonce, Owner, Stamp};
 pub use lessor::{
-    Acquired, Answer, Approach, Asked, Counter, Denial, Freed, Grant, Lane, Lessor, Listening,
-    MOST_PER_CALL, Node, Silence, Term, Vote,
+    Acquired, Answer, Approach, Asked, Counter, Denial, Freed, Grant, InLine, Lane, Lessor,
+    Listening, MOST_PER_CALL, Node, Silence, Term, Vote, Woke,
 };
 pub use lock::{Guard, Lock, Locker, TryLock, Watch, World};
 pub use name::Name;

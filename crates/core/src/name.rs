@@ -38,6 +38,11 @@ impl Name {
         self.channel_parts().concat()
     }
 
+    /// The key of the queue of those who wait for it: `redisson_lock_waiters:{name}`.
+    pub fn waiters_key(&self) -> String {
+        self.waiters_key_parts().concat()
+    }
+
     /// [`Name::token_key`], not put together yet.
     pub(crate) fn token_key_parts(&self) -> [&str; 3] {
         self.braced(["redisson_lock_token:", "redisson_lock_token:{"])
@@ -46,6 +51,11 @@ impl Name {
     /// [`Name::channel`], not put together yet.
     pub(crate) fn channel_parts(&self) -> [&str; 3] {
         self.braced(["redisson_lock__channel:", "redisson_lock__channel:{"])
+    }
+
+    /// [`Name::waiters_key`], not put together yet.
+    pub(crate) fn waiters_key_parts(&self) -> [&str; 3] {
+        self.braced(["redisson_lock_waiters:", "redisson_lock_waiters:{"])
     }
 
     /// Redisson's rule: braces round the name, unless it **contains** one anywhere
@@ -77,6 +87,7 @@ mod tests {
         let plain = Name::new("invoice/7").unwrap();
         assert_eq!(plain.token_key(), "redisson_lock_token:{invoice/7}");
         assert_eq!(plain.channel(), "redisson_lock__channel:{invoice/7}");
+        assert_eq!(plain.waiters_key(), "redisson_lock_waiters:{invoice/7}");
         let inner = Name::new("a{b}c").unwrap();
         assert_eq!(inner.token_key(), "redisson_lock_token:a{b}c");
         assert_eq!(inner.channel(), "redisson_lock__channel:a{b}c");

@@ -54,9 +54,9 @@ impl<N: Node> Lessor for Single<N> {
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
         let seed = self.clock.wall_micros();
-        let Approach { tokens, brief, .. } = approach;
+        let Approach { tokens, brief, in_line, .. } = approach;
         let counter = Counter { tokens, least: Fence::NONE, seed, brief };
-        let attempt = Attempt::post(self.node.clone(), term, counter);
+        let attempt = Attempt::post(self.node.clone(), term, counter, in_line);
         let late = self.unanswered();
         let label = self.node.label().to_owned();
         let (clock, within) = (self.clock.clone(), self.answer_timeout);
@@ -124,6 +124,10 @@ impl<N: Node> Lessor for Single<N> {
         // Requests of a lane are answered in order: an empty renewal is answered last.
         let renewed = self.renew(Vec::new(), lane);
         Box::pin(async move { drop(renewed.await) })
+    }
+
+    fn leave(&self, name: &Name) {
+        self.node.leave(name);
     }
 
     fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {

@@ -2,9 +2,11 @@
 
 mod twin;
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use quorumlock_core::Wire;
+use quorumlock_core::{InLine, Wire};
 use quorumlock_lab::servers::{ServerOptions, Servers, Source, for_test};
 
 use twin::{Op, compare};
@@ -62,7 +64,15 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
     let at = (who, name);
     let votes = prop_oneof![
         6 => (at.clone(), 0..3usize, 0..4u64, any::<bool>())
-            .prop_map(|(at, ttl, tokens, far)| Op::Acquire { at, ttl, tokens, far }),
+            .prop_map(|(at, ttl, tokens, far)| {
+                Op::Acquire { at, ttl, tokens, far, line: None }
+            }),
+        6 => (at.clone(), 0..3usize, 0..2_000u64, any::<bool>())
+            .prop_map(|(at, ttl, waited, others_first)| {
+                let waited = Duration::from_millis(waited);
+                let line = Some(InLine { waited, others_first });
+                Op::Acquire { at, ttl, tokens: 1, far: false, line }
+            }),
         2 => (at.clone(), -2..5i64).prop_map(|(at, by)| Op::Raise { at, by }),
         3 => (at.clone(), 0..3usize, 1..4u32).prop_map(|(at, ttl, holds)| Op::Renew {
             at,
@@ -79,6 +89,7 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
         4 => at.clone().prop_map(|at| Op::Release { at }),
         2 => (0..2usize).prop_map(|name| Op::Inspect { name }),
         1 => (0..2usize).prop_map(|name| Op::Force { name }),
+        1 => (0..2usize).prop_map(|name| Op::Leave { name }),
         1 => (0..2usize).prop_map(|name| Op::Delete { name }),
         1 => Just(Op::Wait),
         1 => Just(Op::Flush),

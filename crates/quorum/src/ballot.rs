@@ -4,8 +4,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, Clock, Collect, Counter, Denial, Error, Fence, Lane, Node, NodeReport,
-    ReplyTo, Stamp, Term, Vote, might_be_granted,
+    Acquired, Answer, Clock, Collect, Counter, Denial, Error, Fence, InLine, Lane, Node,
+    NodeReport, ReplyTo, Stamp, Term, Vote, might_be_granted,
 };
 
 use crate::gate::Pace;
@@ -23,12 +23,19 @@ struct Shared<N: Node> {
     term: Term,
     /// Of each node when the round began: all that it asks rests on these (model M8e).
     stamps: Vec<Stamp>,
-    counter: Counter,
+    wish: Wish,
     pace: Pace,
     clock: Clock,
     roll: Roll,
     state: Mutex<State>,
     me: Weak<Self>,
+}
+
+/// How nodes are asked, beside the term.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) counter: Counter,
+    pub(crate) in_line: Option<InLine>,
 }
 
 struct State {
@@ -51,7 +58,7 @@ impl<N: Node> Ballot<N> {
         nodes: &Arc<[N]>,
         term: Term,
         round: Round,
-        counter: Counter,
+        wish: Wish,
         pace: &Pace,
         clock: &Clock,
         roll: &Roll,
@@ -62,14 +69,14 @@ impl<N: Node> Ballot<N> {
             nodes: nodes.clone(),
             term,
             stamps: nodes.iter().map(Node::stamp).collect(),
-            counter,
+            wish,
             pace: pace.clone(),
             clock: clock.clone(),
             roll: roll.clone(),
             state: Mutex::new(state),
             me: me.clone(),
         });
-        shared.ask(asked, counter);
+        shared.ask(asked, wish);
         Self(shared)
     }
 
@@ -164,10 +171,11 @@ impl<N: Node> Shared<N> {
         }
     }
 
-    fn ask(self: &Arc<Self>, nodes: Vec<usize>, counter: Counter) {
+    fn ask(self: &Arc<Self>, nodes: Vec<usize>, wish: Wish) {
         for node in nodes {
             let to = ReplyTo::new(self.clone(), node);
-            self.nodes[node].acquire(&self.term, counter, self.stamps[node], to);
+            let Wish { counter, in_line } = wish;
+            self.nodes[node].acquire(&self.term, counter, self.stamps[node], in_line, to);
         }
     }
 
@@ -179,7 +187,9 @@ impl<N: Node> Shared<N> {
         let nodes = state.round.fan_out();
         let waker = state.waker.take();
         drop(state);
-        self.ask(nodes.clone(), Counter { least, ..self.counter });
+        // Whether others go first is for the gate to say.
+        let in_line = self.wish.in_line.map(|in_line| InLine { others_first: false, ..in_line });
+        self.ask(nodes.clone(), Wish { counter: Counter { least, ..self.wish.counter }, in_line });
         if self.state().phase == Phase::Abandoned {
             // Just now, maybe before they were asked.
             nodes.into_iter().for_each(|node| self.release(node));

@@ -5,11 +5,11 @@ use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
     Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
     Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo,
-    Term, quorum_of,
+    Term, Woke, quorum_of,
 };
 
 use crate::answers::{Answers, definite, held_by, is_settled, majority};
-use crate::ballot::Ballot;
+use crate::ballot::{Ballot, Wish};
 use crate::census::Census;
 use crate::gate::{self, Pace};
 use crate::roll::Roll;
@@ -144,10 +144,11 @@ impl<N: Node> Lessor for Quorum<N> {
             Some(gate) if nodes > 1 => Round::gated(nodes, self.losses, gate),
             _ => Round::new(nodes, self.losses),
         };
-        let Approach { tokens, brief, .. } = approach;
+        let Approach { tokens, brief, in_line, .. } = approach;
         let counter = Counter { tokens, least: Fence::NONE, seed, brief };
+        let wish = Wish { counter, in_line };
         let ballot =
-            Ballot::open(&self.nodes, term, round, counter, &self.pace, &self.clock, &self.roll);
+            Ballot::open(&self.nodes, term, round, wish, &self.pace, &self.clock, &self.roll);
         Box::pin(ballot.decision(self.answer_timeout))
     }
 
@@ -194,16 +195,18 @@ impl<N: Node> Lessor for Quorum<N> {
     fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
         self.roll.strike(term.nonce, lane);
         let quorum = self.quorum();
-        let most_foreign = self.nodes.len() - quorum;
+        let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         let asked = self.ask_all(
             move |answers| definite(answers) >= quorum,
             |node, to| node.release(&term, lane, to),
         );
         Box::pin(async move {
             let said = asked.await.decide()?;
+            let woke = said.iter().filter_map(|freed| freed.woke).max();
             Ok(Freed {
                 held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
-                waiting: said.iter().map(|freed| freed.waiting).max().unwrap_or(0),
+                // Those that were not waited for may have woken somebody.
+                woke: woke.filter(|woke| *woke == Woke::Waiter || said.len() == all),
             })
         })
     }
@@ -269,6 +272,10 @@ impl<N: Node> Lessor for Quorum<N> {
             Some(office) => (office.tend)(),
             None => Box::pin(std::future::pending()),
         }
+    }
+
+    fn leave(&self, name: &Name) {
+        self.nodes.iter().for_each(|node| node.leave(name));
     }
 
     fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {

@@ -52,7 +52,7 @@ pub async fn a_waiter_dropped_anywhere_leaves_nothing_behind(bed: &Bed) {
             take_and_give_back(&bed.locker()).await;
         }
     }
-    bed.awaits_no_listener(NAME).await;
+    bed.awaits_no_waiter(NAME).await;
 }
 
 /// `unlock()`: begun is as good as done.

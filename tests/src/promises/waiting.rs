@@ -49,13 +49,13 @@ pub async fn a_release_wakes_a_waiter_of_another_process(bed: &Bed) {
     let mut holder = bed.holder(NAME, LONG).await;
     let locker = bed.locker();
     let waiter = tokio::spawn(async move { locker.lock(NAME).lease(LONG).await });
-    bed.awaits_listeners(NAME).await;
+    bed.awaits_waiters(NAME).await;
     assert!(holder.unlock().await, "it was kept");
     let guard = within("woken", waiter).await.expect("no panic").expect("free");
 
     let third = bed.locker();
     let waiter = tokio::spawn(async move { third.lock(NAME).await });
-    bed.awaits_listeners(NAME).await;
+    bed.awaits_waiters(NAME).await;
     drop(guard);
     drop(within("woken", waiter).await.expect("no panic").expect("free"));
 }
@@ -72,7 +72,7 @@ pub async fn every_waiter_gets_its_turn(bed: &Bed) {
         })
     });
     let waiters = waiters.collect::<Vec<_>>();
-    bed.awaits_listeners(NAME).await;
+    bed.awaits_waiters(NAME).await;
     guard.unlock().await.expect("unlocked");
     for waiter in waiters {
         within("its turn", waiter).await.expect("no panic");

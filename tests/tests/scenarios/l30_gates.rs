@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorumlock::Admission;
-use quorumlock_lab::servers::ServerOptions;
+use quorumlock_lab::servers::{ServerOptions, Servers};
 use quorumlock_tests::{Plain, eventually, within};
 
 use crate::ground::{NAME, builder, in_both, voters};
@@ -32,7 +32,7 @@ async fn a_dead_gate_holder_keeps_nobody_out() {
                 let waiter = waiter.clone();
                 async move { waiter.lock(NAME).await }
             });
-            within("it waits", listened(&node)).await;
+            within("it waits", waited_for(&servers)).await;
             // Its lease would last for longer than any test.
             let _: String = node.ask(&["SET", NAME, "a dead client's nonce", "PX", "600000"]).await;
             guard.unlock().await.expect("two of three");
@@ -72,13 +72,14 @@ async fn contend(mode: Admission, urls: &[String], count: &AtomicU64) {
     }
 }
 
-/// Somebody waits for the name at this node.
-async fn listened(node: &Plain) {
-    let channel = format!("redisson_lock__channel:{{{NAME}}}");
+/// Somebody waits for the name at some node.
+async fn waited_for(servers: &Servers) {
+    let waiters = format!("redisson_lock_waiters:{{{NAME}}}");
     loop {
-        let (_, audience) = node.ask::<(String, u64)>(&["PUBSUB", "NUMSUB", &channel]).await;
-        if audience > 0 {
-            return;
+        for server in servers {
+            if Plain::to(server.url()).await.exists(&waiters).await {
+                return;
+            }
         }
     }
 }

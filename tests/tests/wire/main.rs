@@ -3,6 +3,7 @@
 
 mod foreign;
 mod keys;
+mod queue;
 mod redisson;
 mod redlock;
 mod stranger;

@@ -162,14 +162,15 @@ impl Guard {
         let term = self.lease.term(self.lease.terms.lease);
         let released = self.inner.lessor.release(term, Lane::Work);
         let mut turn = self.lease.take_turn();
-        if self.lease.series.handed == 0 {
+        let now = self.inner.clock.now();
+        if self.lease.series.handed == 0 && !self.inner.turns.is_contended(&self.lease.name, now) {
             // Whoever comes next in this process queues behind our release on the same connection.
-            // After a series of its own this process first hears whether others wait.
+            // After a series of its own, or with others about, it first hears whether they wait.
             turn = None;
         }
         let freed = released.await;
         if let Ok(freed) = &freed {
-            self.inner.turns.released(&self.lease.name, freed.waiting, self.inner.clock.now());
+            self.inner.turns.released(&self.lease.name, freed.woke, self.inner.clock.now());
         }
         drop(turn);
         let freed = freed?;

@@ -132,7 +132,7 @@ impl Renewer for Keep {
         let released = self.lessor.release(lease.term(lease.terms.lease), Lane::Keep);
         Box::pin(async move {
             match released.await {
-                Ok(freed) => turns.released(&lease.name, freed.waiting, clock.now()),
+                Ok(freed) => turns.released(&lease.name, freed.woke, clock.now()),
                 Err(error) => {
                     tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
                 }

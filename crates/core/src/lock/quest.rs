@@ -17,8 +17,8 @@ use super::turns::{Next, Turn, Wants};
 use super::wake::Wake;
 use crate::ids::next_id;
 use crate::{
-    Acquired, Approach, Busy, Error, Grant, Lane, Listening, Loss, Name, NodeReport, Term,
-    Unreachable,
+    Acquired, Approach, Busy, Error, Grant, InLine, Lane, Lessor, Listening, Loss, Name,
+    NodeReport, Term, Unreachable, Woke,
 };
 
 /// What is to be locked, and how.
@@ -59,18 +59,27 @@ impl Quest {
             }
         };
         let lessor = &self.inner.lessor;
+        let begun = self.inner.clock.now();
         let wake = Arc::new(Wake::new(lessor.nodes(), lessor.gate(&self.wanted.name)));
-        let mut listening: Option<Listening> = None;
-        let others = if self.once { 0 } else { turn.others_first(self.inner.clock.now()) };
-        if others > 0 {
-            listening = Some(lessor.listen(&self.wanted.name, wake.clone()));
-            // A courtesy, which may not cost the caller the attempt itself.
-            let _ = self.in_time(wake.others_had_it(others)).await;
+        let join = || InQueues::join(lessor, &self.wanted.name, &wake);
+        // Declared after the turn, so that the queues are left before the next of this process asks.
+        let mut queues = None;
+        let mut others_first = false;
+        match turn.others_first(begun) {
+            _ if self.once => {}
+            Woke::Waiter => (queues, others_first) = (Some(join()), true),
+            Woke::Strangers => {
+                // A courtesy, which may not cost the caller the attempt itself.
+                let _ = self.in_time(tokio::time::sleep(HEAD_START)).await;
+            }
+            Woke::Nobody => {}
         }
-        let mut gate_first = others > 0;
+        let mut gate_first = queues.is_some();
         let (mut attempts, mut verified) = (0, 0);
         loop {
             wake.forget();
+            let waited = self.inner.clock.now().since(begun);
+            let in_line = queues.is_some().then_some(InLine { waited, others_first });
             let term = Term {
                 name: self.wanted.name.clone(),
                 // Fresh at every attempt: replies of two attempts never mix.
@@ -80,10 +89,12 @@ impl Quest {
             };
             let tokens = handover::tokens(self.inner.settings.fencing, turn.waiting());
             // Whoever waits has to know for how long.
-            let approach = Approach { tokens, gate_first, brief: attempts == 0 };
+            let brief = attempts == 0 && in_line.is_none();
+            let approach = Approach { tokens, gate_first, in_line, brief };
             let asked = self.inner.clock.now();
             let remaining = match lessor.acquire(term.clone(), approach).await? {
                 Acquired::Yes(grant) => {
+                    queues.as_mut().map(InQueues::served);
                     return Ok(self.granted(asked, &term, (grant, tokens), turn, place));
                 }
                 Acquired::Busy(remaining) => remaining,
@@ -97,10 +108,12 @@ impl Quest {
             if self.once || self.left().is_some_and(|left| left.is_zero()) {
                 return Err(self.busy(remaining));
             }
-            // Subscribing wakes us once more, so that a release in between is not missed.
-            listening.get_or_insert_with(|| lessor.listen(&self.wanted.name, wake.clone()));
+            // Listening wakes us once more, so that a release in between is not missed.
+            queues.get_or_insert_with(join);
+            turn.contended(self.inner.clock.now());
             attempts += 1;
-            gate_first = self.pause(&wake, remaining, gate_first, attempts).await;
+            let held = Denied { remaining, at_gate: gate_first, attempts, waited, others_first };
+            (gate_first, others_first) = self.pause(&wake, held).await;
         }
     }
 
@@ -126,25 +139,29 @@ impl Quest {
     }
 
     /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
-    /// message is relied upon (SAFETY.md H22). Whether the gate is to be asked first.
-    async fn pause(
-        &self,
-        wake: &Wake,
-        remaining: Option<Duration>,
-        at_gate: bool,
-        attempts: u32,
-    ) -> bool {
+    /// message is relied upon (SAFETY.md H22). Whether the gate is to be asked first, and whether
+    /// others are to go first there.
+    async fn pause(&self, wake: &Wake, denied: Denied) -> (bool, bool) {
+        let Denied { remaining, at_gate, attempts, waited, others_first } = denied;
+        let lease = self.wanted.lease;
         // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
-        let mut longest = remaining.unwrap_or(self.wanted.lease).min(self.wanted.lease);
+        let mut longest = remaining.unwrap_or(lease).min(lease);
+        // Whoever was woken in our place may have died since: ask again, and not all of us at once.
+        let mut probe = LONGEST_PROBE.max(waited / 4).min(lease / 3);
         if at_gate && self.inner.lessor.nodes() > 1 {
-            // Whoever has the gate may have died before it had the others: ask all of them, soon, and
-            // not all of us at once (SAFETY.md d1).
-            let probe = LONGEST_PROBE.min(self.wanted.lease / 8);
-            longest = longest.min(probe.mul_f64(0.5 + 0.5 * self.inner.chance.fraction()));
+            // Whoever has the gate may have died before it had the others: ask all of them, soon
+            // (SAFETY.md d1).
+            probe = LONGEST_PROBE.min(lease / 8);
         }
+        if others_first && remaining.is_none() {
+            // It is free, and others were woken: they come at once, or never.
+            probe = probe.min(COURTESY);
+        }
+        longest = longest.min(probe.mul_f64(0.5 + 0.5 * self.inner.chance.fraction()));
         longest += Duration::from_millis(1);
         longest = self.left().map_or(longest, |left| left.min(longest));
-        let woken = tokio::time::timeout(longest, wake.woken()).await.is_ok();
+        let by_gate = tokio::time::timeout(longest, wake.woken()).await.ok();
+        let woken = by_gate.is_some();
         if woken && attempts > FEW && self.inner.lessor.nodes() > 1 {
             // A gate that keeps nobody apart: equals split the votes again and again unless they
             // spread.
@@ -152,7 +169,8 @@ impl Quest {
             let spread = self.left().map_or(spread, |left| left.min(spread));
             tokio::time::sleep(spread.mul_f64(self.inner.chance.fraction())).await;
         }
-        woken
+        // Another one may be on its way to the gate.
+        (woken, by_gate == Some(false))
     }
 
     fn granted(
@@ -220,6 +238,43 @@ impl Wanted {
     }
 }
 
+/// What a waiter knows when an attempt was in vain.
+struct Denied {
+    remaining: Option<Duration>,
+    at_gate: bool,
+    attempts: u32,
+    waited: Duration,
+    others_first: bool,
+}
+
+/// In the queues of the nodes, or about to be: left when it is dropped, unless it was served.
+struct InQueues {
+    lessor: Arc<dyn Lessor>,
+    name: Name,
+    served: bool,
+    _listening: Listening,
+}
+
+impl InQueues {
+    fn join(lessor: &Arc<dyn Lessor>, name: &Name, wake: &Arc<Wake>) -> Self {
+        let _listening = lessor.listen(name, wake.clone());
+        Self { lessor: lessor.clone(), name: name.clone(), served: false, _listening }
+    }
+
+    fn served(&mut self) {
+        self.served = true;
+    }
+}
+
+impl Drop for InQueues {
+    /// Its turn may have come meanwhile: then it is the next one's.
+    fn drop(&mut self) {
+        if !self.served {
+            self.lessor.leave(&self.name);
+        }
+    }
+}
+
 fn unverified() -> Error {
     let what = "had to be verified again and again";
     Unreachable::new(1, vec![NodeReport::new("a node", what)]).into()
@@ -227,6 +282,10 @@ fn unverified() -> Error {
 
 /// Each takes one failed round; more in a row than nodes can be repaired at once is no chance.
 const MOST_VERIFICATIONS: u32 = 8;
+/// How long after our release programs that know of no queue may take the lock before we do.
+const HEAD_START: Duration = Duration::from_millis(5);
+/// How long we wait for others that our release woke.
+const COURTESY: Duration = Duration::from_millis(75);
 /// How long a waiter believes, at most, that whoever has the gate will have the others too.
 const LONGEST_PROBE: Duration = Duration::from_millis(250);
 /// The step by which retries on several nodes spread, after a few that did not.

@@ -8,7 +8,7 @@ use quorumlock_watchdog::Instant;
 use tokio::sync::oneshot;
 
 use super::guard::Guard;
-use crate::Name;
+use crate::{Name, Woke};
 
 /// Who in this process may be on the wire for a name: one at a time, first come first served.
 ///
@@ -22,8 +22,10 @@ struct Queues {
     /// An entry for every name that is somebody's turn.
     waiting: HashMap<Name, VecDeque<Waiter>>,
     tickets: u64,
-    /// How many other processes waited for a name when we released it, and when that was.
-    wanted: HashMap<Name, (u64, Instant)>,
+    /// Whom our release of a name woke, and when that was.
+    woken: HashMap<Name, (Woke, Instant)>,
+    /// When another process was last seen to want a name.
+    contended: HashMap<Name, Instant>,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,10 @@ pub(super) struct Waiting {
 
 /// Asked again within so long after a release, this process lets those go first who waited then.
 const COURTESY: Duration = Duration::from_millis(20);
+/// For so long a name counts as wanted by others.
+const MEMORY: Duration = Duration::from_secs(1);
+/// Names that are remembered, before those are forgotten that no longer matter.
+const MANY: usize = 1_024;
 
 impl Turns {
     /// The turn, if nobody has it.
@@ -100,17 +106,30 @@ impl Turns {
         waiting
     }
 
-    /// So many other processes waited for `name` when we released it at `now`.
-    pub(super) fn released(&self, name: &Name, waiting: u64, now: Instant) {
-        const MANY: usize = 1_024;
-        if waiting == 0 {
+    /// Whom our release of `name` at `now` woke, if that is known.
+    pub(super) fn released(&self, name: &Name, woke: Option<Woke>, now: Instant) {
+        let mut queues = self.queues();
+        let woke = match woke {
+            Some(woke) => woke,
+            // Somebody, most likely, if others were about just now. If not it costs a round trip.
+            None if queues.is_contended(name, now) => Woke::Waiter,
+            None => Woke::Nobody,
+        };
+        if woke == Woke::Nobody {
             return;
         }
-        let mut queues = self.queues();
-        if queues.wanted.len() >= MANY {
-            queues.wanted.retain(|_, (_, at)| now.since(*at) < COURTESY);
+        if queues.woken.len() >= MANY {
+            queues.woken.retain(|_, (_, at)| now.since(*at) < COURTESY);
         }
-        queues.wanted.insert(name.clone(), (waiting, now));
+        queues.woken.insert(name.clone(), (woke, now));
+        if woke == Woke::Waiter {
+            queues.contended(name, now);
+        }
+    }
+
+    /// Whether another process wanted `name` lately.
+    pub(super) fn is_contended(&self, name: &Name, now: Instant) -> bool {
+        self.queues().is_contended(name, now)
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -118,13 +137,31 @@ impl Turns {
     }
 }
 
+impl Queues {
+    fn contended(&mut self, name: &Name, now: Instant) {
+        if self.contended.len() >= MANY {
+            self.contended.retain(|_, at| now.since(*at) < MEMORY);
+        }
+        self.contended.insert(name.clone(), now);
+    }
+
+    fn is_contended(&self, name: &Name, now: Instant) -> bool {
+        self.contended.get(name).is_some_and(|at| now.since(*at) < MEMORY)
+    }
+}
+
 impl Turn {
-    /// How many other processes waited for the name when we released it, just before `now`: they
-    /// have their turn first. With that the lock goes round, though no node keeps a queue.
-    pub(super) fn others_first(&self, now: Instant) -> u64 {
-        match self.turns.queues().wanted.remove(&self.name) {
-            Some((waiting, at)) if now.since(at) < COURTESY => waiting,
-            _ => 0,
+    /// Another process was seen to want the name.
+    pub(super) fn contended(&self, now: Instant) {
+        self.turns.queues().contended(&self.name, now);
+    }
+
+    /// Which other processes were woken when we released the name, just before `now`: they have
+    /// their turn first.
+    pub(super) fn others_first(&self, now: Instant) -> Woke {
+        match self.turns.queues().woken.remove(&self.name) {
+            Some((woke, at)) if now.since(at) < COURTESY => woke,
+            _ => Woke::Nobody,
         }
     }
 
@@ -231,18 +268,24 @@ mod tests {
     }
 
     #[test]
-    fn after_a_release_that_others_waited_for_they_go_first_once() {
+    fn after_a_release_that_woke_others_they_go_first_once() {
         let (turns, clock) = (Turns::default(), Clock::manual());
         let name = Name::new("x").unwrap();
         let turn = turns.take(&name).expect("free");
-        turns.released(&name, 0, clock.now());
-        assert_eq!(turn.others_first(clock.now()), 0, "nobody else waits");
-        turns.released(&name, 3, clock.now());
-        assert_eq!(turn.others_first(clock.now()), 3);
-        assert_eq!(turn.others_first(clock.now()), 0, "once");
-        turns.released(&name, 3, clock.now());
+        turns.released(&name, None, clock.now());
+        turns.released(&name, Some(Woke::Nobody), clock.now());
+        assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "nobody else waits");
+        turns.released(&name, Some(Woke::Waiter), clock.now());
+        assert_eq!(turn.others_first(clock.now()), Woke::Waiter);
+        assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "once");
+        turns.released(&name, Some(Woke::Waiter), clock.now());
         clock.advance(COURTESY);
-        assert_eq!(turn.others_first(clock.now()), 0, "they had their time");
+        assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "they had their time");
+        turns.released(&name, None, clock.now());
+        assert_eq!(turn.others_first(clock.now()), Woke::Waiter, "they were about just now");
+        clock.advance(MEMORY);
+        turns.released(&name, None, clock.now());
+        assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "no longer");
     }
 
     #[tokio::test]

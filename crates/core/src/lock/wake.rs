@@ -13,8 +13,6 @@ use crate::{Collect, quorum_of};
 pub(super) struct Wake {
     quorum: u32,
     gate: u64,
-    /// How often each node spoke.
-    spoke: Box<[AtomicU64]>,
     /// One bit per node that spoke; nodes beyond 64 share the last one.
     heard: AtomicU64,
     spoken: Notify,
@@ -22,15 +20,12 @@ pub(super) struct Wake {
 
 /// About one round trip in one data centre.
 const GRACE: Duration = Duration::from_millis(1);
-/// Longer than a process hands a lock over inside, if its holders are quick.
-const SILENCE: Duration = Duration::from_millis(75);
 
 impl Wake {
     pub(super) fn new(nodes: usize, gate: Option<usize>) -> Self {
         let quorum = u32::try_from(quorum_of(nodes)).unwrap_or(u32::MAX);
         let gate = gate.map_or(0, bit);
-        let spoke = (0..nodes).map(|_| AtomicU64::new(0)).collect();
-        Self { quorum, gate, spoke, heard: AtomicU64::new(0), spoken: Notify::new() }
+        Self { quorum, gate, heard: AtomicU64::new(0), spoken: Notify::new() }
     }
 
     /// Forgets what was heard: call it before an attempt, so that what comes during it is kept.
@@ -38,24 +33,8 @@ impl Wake {
         self.heard.store(0, Ordering::SeqCst);
     }
 
-    /// Resolves when `others` have had the lock and given it back, or nothing is heard of them.
-    pub(super) async fn others_had_it(&self, others: u64) {
-        // The subscription itself speaks once.
-        let enough = others + 1;
-        loop {
-            let spoken = self.spoken.notified();
-            tokio::pin!(spoken);
-            spoken.as_mut().enable();
-            let heard = self.spoke.iter().map(|node| node.load(Ordering::SeqCst)).max();
-            let silent = async { tokio::time::timeout(SILENCE, spoken).await.is_err() };
-            if heard >= Some(enough) || silent.await {
-                return;
-            }
-        }
-    }
-
-    /// Resolves when it is worth trying again.
-    pub(super) async fn woken(&self) {
+    /// Resolves when it is worth trying again: whether the gate has said so.
+    pub(super) async fn woken(&self) -> bool {
         loop {
             let spoken = self.spoken.notified();
             tokio::pin!(spoken);
@@ -63,10 +42,11 @@ impl Wake {
             let heard = self.heard.load(Ordering::SeqCst);
             match heard.count_ones() {
                 0 => spoken.await,
-                count if count >= self.quorum || heard & self.gate != 0 => return,
+                _ if heard & self.gate != 0 => return true,
+                count if count >= self.quorum => return false,
                 _ => {
                     if tokio::time::timeout(GRACE, spoken).await.is_err() {
-                        return;
+                        return self.heard.load(Ordering::SeqCst) & self.gate != 0;
                     }
                 }
             }
@@ -77,9 +57,6 @@ impl Wake {
 impl Collect<()> for Wake {
     fn collect(&self, from: usize, (): ()) {
         self.heard.fetch_or(bit(from), Ordering::SeqCst);
-        if let Some(spoke) = self.spoke.get(from) {
-            spoke.fetch_add(1, Ordering::SeqCst);
-        }
         self.spoken.notify_waiters();
     }
 }
@@ -100,25 +77,12 @@ mod tests {
         assert!(wake.woken().now_or_never().is_none());
         wake.collect(2, ());
         assert!(wake.woken().now_or_never().is_none(), "one of two: a grace for the others");
-        wake.woken().await;
+        assert!(!wake.woken().await);
         wake.collect(0, ());
         assert!(wake.woken().now_or_never().is_some());
         wake.forget();
         assert!(wake.woken().now_or_never().is_none());
         wake.collect(1, ());
-        assert!(wake.woken().now_or_never().is_some(), "the gate is enough");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn others_have_had_it_when_one_node_has_spoken_often_enough_or_none_speaks() {
-        let wake = Wake::new(3, Some(1));
-        let mut waiting = Box::pin(wake.others_had_it(2));
-        for node in [0, 2, 0, 2] {
-            wake.collect(node, ());
-        }
-        assert!((&mut waiting).now_or_never().is_none(), "the subscription and one release");
-        wake.collect(2, ());
-        assert!((&mut waiting).now_or_never().is_some());
-        tokio::time::timeout(SILENCE * 2, wake.others_had_it(9)).await.expect("silence ends it");
+        assert_eq!(wake.woken().now_or_never(), Some(true), "the gate is enough");
     }
 }

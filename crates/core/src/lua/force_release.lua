@@ -1,5 +1,5 @@
 -- Free a name, whoever holds it, and wake who waits.
--- KEYS: 1 name, 2 fencing counter, 3 channel
+-- KEYS: 1 name, 2 fencing counter, 3 channel, 4 waiters
 -- ARGV: none
 -- Replies: 1 (was held), 0 (was free)
 -- Rule: bumps the counter, so that a resource that saw the next token refuses the old
@@ -11,5 +11,5 @@ end
 if redis.call('exists', KEYS[2]) == 1 then
   redis.pcall('incr', KEYS[2])
 end
-redis.call('publish', KEYS[3], '0')
+wake(KEYS[1], KEYS[4], KEYS[3])
 return 1

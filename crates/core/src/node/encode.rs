@@ -13,7 +13,9 @@ impl Dialect {
     pub(super) fn encode(&self, request: &Request, scripts: &Scripts, out: &mut Vec<u8>) {
         let keep = millis(self.fence_ttl);
         match request {
-            Request::Acquire { term, counter, .. } if self.needs_no_script(*counter, scripts) => {
+            Request::Acquire { term, counter, in_line: None, .. }
+                if self.needs_no_script(*counter, scripts) =>
+            {
                 command(out, 6);
                 bulk(out, b"SET");
                 bulk(out, term.name.as_str().as_bytes());
@@ -22,14 +24,23 @@ impl Dialect {
                 bulk(out, b"PX");
                 number(out, millis(term.ttl));
             }
-            Request::Acquire { term, counter, .. } => {
-                eval(out, &scripts.acquire, 2, 7);
+            Request::Acquire { term, counter, in_line, .. } => {
+                let (keys, args) = if in_line.is_some() { (3, 10) } else { (2, 7) };
+                eval(out, &scripts.acquire, keys, args);
                 self.name_and_token(&term.name, out);
+                if in_line.is_some() {
+                    bulk_of(out, term.name.waiters_key_parts());
+                }
                 self.held_by(term, out);
                 number(out, counter.least.get());
                 number(out, counter.seed);
                 number(out, keep);
                 number(out, counter.tokens);
+                if let Some(in_line) = in_line {
+                    self.waiter(out);
+                    number(out, u64::try_from(in_line.waited.as_micros()).unwrap_or(u64::MAX));
+                    number(out, in_line.others_first.into());
+                }
             }
             Request::Recreate { term, fence, .. } => {
                 eval(out, &scripts.recreate, 2, 5);
@@ -55,9 +66,10 @@ impl Dialect {
                 }
             }
             Request::Release { term, .. } => {
-                eval(out, &scripts.release, 2, 1);
+                eval(out, &scripts.release, 3, 1);
                 bulk(out, term.name.as_str().as_bytes());
                 bulk_of(out, term.name.channel_parts());
+                bulk_of(out, term.name.waiters_key_parts());
                 self.nonce(term, out);
             }
             Request::Inspect { name, .. } => {
@@ -65,9 +77,17 @@ impl Dialect {
                 bulk(out, name.as_str().as_bytes());
             }
             Request::ForceRelease { name, .. } => {
-                eval(out, &scripts.force_release, 3, 0);
+                eval(out, &scripts.force_release, 4, 0);
                 self.name_and_token(name, out);
                 bulk_of(out, name.channel_parts());
+                bulk_of(out, name.waiters_key_parts());
+            }
+            Request::Leave(name) => {
+                eval(out, &scripts.leave, 3, 1);
+                bulk(out, name.as_str().as_bytes());
+                bulk_of(out, name.waiters_key_parts());
+                bulk_of(out, name.channel_parts());
+                self.waiter(out);
             }
             Request::Office { command, .. } => {
                 out.extend_from_slice(&command.get_packed_command());
@@ -91,6 +111,10 @@ impl Dialect {
         self.nonce(term, out);
         number(out, millis(term.ttl));
         number(out, term.holds.into());
+    }
+
+    fn waiter(&self, out: &mut Vec<u8>) {
+        bulk(out, self.waiter.to_string().as_bytes());
     }
 
     fn nonce(&self, term: &Term, out: &mut Vec<u8>) {

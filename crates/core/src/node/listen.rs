@@ -1,20 +1,29 @@
-//! Who waits hears of releases: one subscription connection per node for all waiters.
+//! Who waits hears of its turn: one subscription connection per node for all waiters.
+//!
+//! Each locker has a channel of its own on each node, on which it is told of names by name: whoever
+//! frees one wakes the first in its queue alone. Programs that know of no queue are heard on the
+//! name's own channel, once the wait is long enough to be worth a subscription.
 //!
 //! Advice only, never safety: messages get lost, so a waiter also sleeps no longer than the
 //! remaining lease; and after each (re)subscription it looks again, since a release may have come
 //! in between (SAFETY.md, Waiting).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
 use redis::aio::{PubSub, PubSubSink};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::time::{Sleep, sleep};
 
+use super::line::Line;
 use super::master::Addresses;
-use crate::{Collect, Listening, Name};
+use super::request::Request;
+use crate::{Collect, Listening, Name, Nonce};
 
 /// The subscriptions of one node.
 #[derive(Debug)]
@@ -23,13 +32,22 @@ pub(super) struct Ears(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     addresses: Arc<Addresses>,
+    /// This locker's own channel.
+    channel: String,
+    /// Where a turn is passed on that comes to nobody.
+    work: Weak<Line>,
+    /// Whether programs that know of no queue free the same names.
+    strangers: bool,
     state: Mutex<State>,
+    /// The own channel is subscribed, as far as we know.
+    up: AtomicBool,
     changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    channels: HashMap<String, Vec<Ear>>,
+    /// By the name waited for.
+    ears: HashMap<Name, Vec<Ear>>,
     next_ear: u64,
     /// A task is at work.
     driven: bool,
@@ -42,19 +60,38 @@ struct Ear {
     from: usize,
 }
 
+/// How long a waiter relies on its own channel alone: most have their turn before that.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 impl Ears {
-    pub(super) fn new(addresses: Arc<Addresses>) -> Self {
-        let state = Mutex::new(State::default());
-        Self(Arc::new(Shared { addresses, state, changed: Notify::new() }))
+    pub(super) fn new(
+        addresses: Arc<Addresses>,
+        waiter: Nonce,
+        work: Weak<Line>,
+        strangers: bool,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            addresses,
+            channel: format!("redisson_lock__channel:waiter:{waiter}"),
+            work,
+            strangers,
+            state: Mutex::new(State::default()),
+            up: AtomicBool::new(false),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// Whether this locker can be told of its turn now.
+    pub(super) fn hear(&self) -> bool {
+        self.0.up.load(Ordering::SeqCst)
     }
 
     pub(super) fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {
         let shared = &self.0;
-        let channel = name.channel();
         let mut state = shared.state();
         let id = state.next_ear;
         state.next_ear += 1;
-        state.channels.entry(channel.clone()).or_default().push(Ear { id, to, from });
+        state.ears.entry(name.clone()).or_default().push(Ear { id, to: to.clone(), from });
         if !state.driven
             && let Ok(runtime) = Handle::try_current()
         {
@@ -62,8 +99,13 @@ impl Ears {
             runtime.spawn(drive(Driver(shared.clone())));
         }
         drop(state);
-        shared.changed.notify_one();
-        Box::new(Hearing { shared: shared.clone(), channel, id })
+        if shared.strangers {
+            shared.changed.notify_one();
+        }
+        if self.hear() {
+            to.collect(from, ());
+        }
+        Box::new(Hearing { shared: shared.clone(), name: name.clone(), id })
     }
 }
 
@@ -76,19 +118,21 @@ impl Drop for Ears {
 
 struct Hearing {
     shared: Arc<Shared>,
-    channel: String,
+    name: Name,
     id: u64,
 }
 
 impl Drop for Hearing {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        if let Some(ears) = state.channels.get_mut(&self.channel) {
+        if let Some(ears) = state.ears.get_mut(&self.name) {
             ears.retain(|ear| ear.id != self.id);
             if ears.is_empty() {
-                state.channels.remove(&self.channel);
+                state.ears.remove(&self.name);
                 drop(state);
-                self.shared.changed.notify_one();
+                if self.shared.strangers {
+                    self.shared.changed.notify_one();
+                }
             }
         }
     }
@@ -99,42 +143,56 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, channel: &str) {
-        let ears: Vec<_> = match self.state().channels.get(channel) {
+    /// Tells whoever waits for this name; false if nobody does.
+    fn tell(&self, name: &Name) -> bool {
+        let ears: Vec<_> = match self.state().ears.get(name) {
             Some(ears) => ears.iter().map(|ear| (ear.to.clone(), ear.from)).collect(),
-            None => return,
+            None => return false,
         };
         for (to, from) in ears {
             to.collect(from, ());
         }
+        true
     }
 
-    /// Channels wanted and not yet subscribed, and the other way round.
-    fn differences(&self, subscribed: &HashMap<String, u64>) -> Option<(Vec<String>, Vec<String>)> {
-        let state = self.state();
-        if state.closed {
-            return None;
+    /// It is this locker's turn for a name.
+    fn turn(&self, name: &str) {
+        let Ok(name) = Name::new(name) else { return };
+        if !self.tell(&name)
+            && let Some(work) = self.work.upgrade()
+        {
+            // Nobody here waits for it any more: others do (SAFETY.md e5).
+            work.post(Request::Leave(name));
         }
-        let newest = |ears: &Vec<Ear>| ears.last().map_or(0, |ear| ear.id);
-        // A newcomer on a subscribed channel is told to look again, so it counts as wanted too.
-        let wanted = state
-            .channels
-            .iter()
-            .filter(|(channel, ears)| subscribed.get(*channel).is_none_or(|at| *at < newest(ears)))
-            .map(|(channel, _)| channel.clone())
-            .collect();
-        let stale = subscribed
-            .keys()
-            .filter(|channel| !state.channels.contains_key(*channel))
-            .cloned()
-            .collect();
-        Some((wanted, stale))
     }
 
-    fn newest(&self, channel: &str) -> u64 {
-        let state = self.state();
-        state.channels.get(channel).and_then(|ears| ears.last()).map_or(0, |ear| ear.id)
+    fn names(&self) -> Vec<Name> {
+        self.state().ears.keys().cloned().collect()
     }
+
+    /// Those that have been waited for since before `ear`, and whose own channel is not heard.
+    fn patient(&self, ear: u64, heard: &HashMap<String, Name>) -> Vec<Name> {
+        let state = self.state();
+        let old = |ears: &Vec<Ear>| ears.iter().any(|each| each.id < ear);
+        let patient = state.ears.iter().filter(|(name, ears)| old(ears) && !is_heard(heard, name));
+        patient.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The next ear if somebody waits for a name whose own channel is not heard.
+    fn newcomer(&self, heard: &HashMap<String, Name>) -> Option<u64> {
+        let state = self.state();
+        state.ears.keys().any(|name| !is_heard(heard, name)).then_some(state.next_ear)
+    }
+
+    fn stale(&self, heard: &HashMap<String, Name>) -> Vec<String> {
+        let state = self.state();
+        let stale = heard.iter().filter(|(_, name)| !state.ears.contains_key(*name));
+        stale.map(|(channel, _)| channel.clone()).collect()
+    }
+}
+
+fn is_heard(heard: &HashMap<String, Name>, name: &Name) -> bool {
+    heard.values().any(|other| other == name)
 }
 
 /// Dropped with its task, also when the runtime ends: then the next listener starts another.
@@ -142,6 +200,7 @@ struct Driver(Arc<Shared>);
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        self.0.up.store(false, Ordering::SeqCst);
         self.0.state().driven = false;
     }
 }
@@ -150,13 +209,15 @@ async fn drive(driver: Driver) {
     let shared = &driver.0;
     let mut backoff = Duration::from_millis(20);
     loop {
-        match hear(shared).await {
+        let ended = hear(shared).await;
+        shared.up.store(false, Ordering::SeqCst);
+        match ended {
             Ok(()) => return,
             Err(why) => {
                 tracing::debug!(node = %shared.addresses.label(), %why, "subscription ended");
             }
         }
-        tokio::time::sleep(backoff.mul_f64(rand::random_range(0.5..1.0))).await;
+        sleep(backoff.mul_f64(rand::random_range(0.5..1.0))).await;
         backoff = (backoff * 2).min(Duration::from_secs(1));
     }
 }
@@ -168,46 +229,83 @@ async fn hear(shared: &Shared) -> Result<(), String> {
     let redis = dialer.target.redis();
     let pubsub = PubSub::new(redis, stream).await.map_err(|e| e.to_string())?;
     let (mut sink, mut messages) = pubsub.split();
-    // Channel -> the newest listener that was told to look again.
-    let mut subscribed = HashMap::new();
+    sink.subscribe(&shared.channel).await.map_err(|e| e.to_string())?;
+    shared.up.store(true, Ordering::SeqCst);
+    // A release may have come before the subscription: everybody looks again (SAFETY.md e3).
+    for name in shared.names() {
+        shared.tell(&name);
+    }
+    let mut strangers = Strangers::default();
     loop {
-        let Some((wanted, stale)) = shared.differences(&subscribed) else { return Ok(()) };
-        for channel in stale {
-            sink.unsubscribe(&channel).await.map_err(|e| e.to_string())?;
-            subscribed.remove(&channel);
+        if shared.state().closed {
+            return Ok(());
         }
-        for channel in wanted {
-            subscribe(shared, &mut sink, &mut subscribed, channel).await?;
+        if shared.strangers {
+            strangers.tidy(shared, &mut sink).await?;
         }
         tokio::select! {
             message = messages.next() => match message {
-                Some(message) => shared.tell(message.get_channel_name()),
+                Some(message) if message.get_channel_name() == shared.channel => {
+                    shared.turn(&message.get_payload::<String>().unwrap_or_default());
+                }
+                Some(message) => {
+                    if let Some(name) = strangers.heard.get(message.get_channel_name()) {
+                        shared.tell(name);
+                    }
+                }
                 None => return Err("the connection broke".into()),
             },
             () = shared.changed.notified() => {}
             () = shared.addresses.awaits_move(at) => return Err("the master is elsewhere".into()),
+            () = strangers.patience() => strangers.subscribe(shared, &mut sink).await?,
         }
     }
 }
 
-async fn subscribe(
-    shared: &Shared,
-    sink: &mut PubSubSink,
-    subscribed: &mut HashMap<String, u64>,
-    channel: String,
-) -> Result<(), String> {
-    let newest = shared.newest(&channel);
-    if !subscribed.contains_key(&channel) {
-        sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
+/// The channels of names, on which programs that know of no queue tell of releases.
+#[derive(Default)]
+struct Strangers {
+    heard: HashMap<String, Name>,
+    /// When those waiters have waited for long enough that came before this ear.
+    newcomers: Option<(u64, Pin<Box<Sleep>>)>,
+}
+
+impl Strangers {
+    /// Nobody waits for those any more; and others have begun to wait.
+    async fn tidy(&mut self, shared: &Shared, sink: &mut PubSubSink) -> Result<(), String> {
+        for channel in shared.stale(&self.heard) {
+            sink.unsubscribe(&channel).await.map_err(|e| e.to_string())?;
+            self.heard.remove(&channel);
+        }
+        if self.newcomers.is_none()
+            && let Some(ear) = shared.newcomer(&self.heard)
+        {
+            self.newcomers = Some((ear, Box::pin(sleep(PATIENCE))));
+        }
+        Ok(())
     }
-    // A release may have come before the subscription: everybody looks again (SAFETY.md e3).
-    shared.tell(&channel);
-    subscribed.insert(channel, newest);
-    Ok(())
+
+    async fn patience(&mut self) {
+        match &mut self.newcomers {
+            Some((_, sleep)) => sleep.as_mut().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn subscribe(&mut self, shared: &Shared, sink: &mut PubSubSink) -> Result<(), String> {
+        let Some((ear, _)) = self.newcomers.take() else { return Ok(()) };
+        for name in shared.patient(ear, &self.heard) {
+            let channel = name.channel();
+            sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
+            shared.tell(&name);
+            self.heard.insert(channel, name);
+        }
+        Ok(())
+    }
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("channels", &self.channels.len()).finish_non_exhaustive()
+        f.debug_struct("State").field("names", &self.ears.len()).finish_non_exhaustive()
     }
 }

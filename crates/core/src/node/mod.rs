@@ -35,8 +35,8 @@ use self::tls::Tls;
 use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
-    Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, Lane, Listening, Name, Node,
-    ReplyTo, Settings, Stamp, Term, Vote, Wire,
+    Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, InLine, Lane, Listening, Name,
+    Node, Nonce, ReplyTo, Settings, Stamp, Term, Vote, Wire,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -45,7 +45,7 @@ use crate::{
 pub struct RedisNode {
     dialect: Arc<Dialect>,
     charter: Option<Arc<Charter>>,
-    work: Line,
+    work: Arc<Line>,
     keep: Line,
     ears: Ears,
 }
@@ -70,6 +70,8 @@ pub fn redis_nodes(
         clock,
         roster: Roster::default(),
         client_id: next_id(),
+        waiter: Nonce::fresh()?,
+        strangers: wire == Wire::Redisson && urls.len() == 1,
     };
     parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
 }
@@ -93,7 +95,10 @@ pub fn redis_master(
         n => n - 1,
     })?;
     let roster = Roster::default();
-    Maker { wire, charter: None, settings, clock, roster, client_id: next_id() }.node(targets)
+    let (client_id, waiter) = (next_id(), Nonce::fresh()?);
+    let strangers = wire == Wire::Redisson;
+    Maker { wire, charter: None, settings, clock, roster, client_id, waiter, strangers }
+        .node(targets)
 }
 
 /// Nobody has more, and somebody may have meant milliseconds.
@@ -122,6 +127,9 @@ struct Maker<'a> {
     clock: &'a Clock,
     roster: Roster,
     client_id: u64,
+    waiter: Nonce,
+    /// Whether programs that know of no queue may hold and free the same names.
+    strangers: bool,
 }
 
 impl Maker<'_> {
@@ -140,12 +148,15 @@ impl Maker<'_> {
             set_forward: AtomicU64::new(0),
             clock: self.clock.clone(),
             client_id: self.client_id,
+            waiter: self.waiter,
         });
         // Twice the time after which nobody waits for an answer any more.
         let stall = settings.answer_timeout * 2;
         let acks = Wanted::new(settings.replicas, settings.replica_timeout());
         let line = || Line::new(addresses.clone(), dialect.clone(), stall, acks);
-        let (work, keep, ears) = (line(), line(), Ears::new(addresses.clone()));
+        let (work, keep) = (Arc::new(line()), line());
+        let passes_on = Arc::downgrade(&work);
+        let ears = Ears::new(addresses.clone(), self.waiter, passes_on, self.strangers);
         Ok(RedisNode { dialect, charter: self.charter.clone(), work, keep, ears })
     }
 
@@ -189,8 +200,17 @@ impl Node for RedisNode {
         self.work.stamp()
     }
 
-    fn acquire(&self, term: &Term, counter: Counter, stamp: Stamp, to: ReplyTo<Answer<Vote>>) {
-        self.work.post(Request::Acquire { term: term.clone(), counter, stamp, to });
+    fn acquire(
+        &self,
+        term: &Term,
+        counter: Counter,
+        stamp: Stamp,
+        in_line: Option<InLine>,
+        to: ReplyTo<Answer<Vote>>,
+    ) {
+        // Whoever cannot be told of its turn keeps others from theirs.
+        let in_line = in_line.filter(|_| self.ears.hear());
+        self.work.post(Request::Acquire { term: term.clone(), counter, stamp, in_line, to });
     }
 
     fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>) {
@@ -219,6 +239,12 @@ impl Node for RedisNode {
 
     fn force_release(&self, name: &Name, to: ReplyTo<Answer<bool>>) {
         self.work.post(Request::ForceRelease { name: name.clone(), to });
+    }
+
+    fn leave(&self, name: &Name) {
+        if self.ears.hear() {
+            self.work.post(Request::Leave(name.clone()));
+        }
     }
 
     fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {

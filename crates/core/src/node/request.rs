@@ -11,8 +11,8 @@ use super::pulse::{Odd, Pulse};
 use super::resp::Value;
 use super::scripts::{Script, Scripts};
 use crate::{
-    Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, Name, NodeReport, ReplyTo, Silence,
-    Stamp, Term, Vote, Wire,
+    Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Name, NodeReport, Nonce,
+    ReplyTo, Silence, Stamp, Term, Vote, Wire, Woke,
 };
 
 /// One request and where its answer goes.
@@ -22,6 +22,7 @@ pub(super) enum Request {
         term: Term,
         counter: Counter,
         stamp: Stamp,
+        in_line: Option<InLine>,
         to: ReplyTo<Answer<Vote>>,
     },
     Raise {
@@ -51,6 +52,8 @@ pub(super) enum Request {
         name: Name,
         to: ReplyTo<Answer<bool>>,
     },
+    /// Leaves the queue of a name: its reply interests nobody.
+    Leave(Name),
     /// One of admission's scripts, sent as text.
     Office {
         command: redis::Cmd,
@@ -71,6 +74,7 @@ impl Request {
             Self::Release { .. }
             | Self::Inspect { .. }
             | Self::ForceRelease { .. }
+            | Self::Leave(_)
             | Self::Office { .. }
             | Self::Load => false,
         }
@@ -94,6 +98,7 @@ impl Request {
             Self::Release { .. } => &scripts.release,
             Self::Inspect { .. } => &scripts.inspect,
             Self::ForceRelease { .. } => &scripts.force_release,
+            Self::Leave(_) => &scripts.leave,
             Self::Office { .. } | Self::Load => return None,
         })
     }
@@ -115,6 +120,9 @@ pub(super) struct Dialect {
     pub(super) clock: Clock,
     /// The decimal id behind the colon of Redisson's field: tells people which process.
     pub(super) client_id: u64,
+    /// This locker in the queues of the nodes, and at the end of its own channel: unique among all
+    /// processes.
+    pub(super) waiter: Nonce,
 }
 
 impl Dialect {
@@ -161,12 +169,10 @@ impl Dialect {
                 other => terms.iter().map(|term| self.odd(&term.name, other.clone())).collect(),
             }),
             Request::Release { term, to } => to.send(match reply {
-                Value::Int(n) => {
-                    Answer::Yes(Freed { held: n > 0, waiting: u64::try_from(n - 1).unwrap_or(0) })
-                }
+                Value::Int(n) => Answer::Yes(Freed { held: n > 0, woke: Some(woke(n)) }),
                 // A key of another type is not our hold.
                 Value::Error(text) if text.contains(WRONG_TYPE) => {
-                    Answer::Yes(Freed { held: false, waiting: 0 })
+                    Answer::Yes(Freed { held: false, woke: None })
                 }
                 other => self.odd(&term.name, other),
             }),
@@ -185,7 +191,7 @@ impl Dialect {
                 }
                 reply => Answer::Yes(reply),
             }),
-            Request::Load => {}
+            Request::Leave(_) | Request::Load => {}
         }
     }
 
@@ -205,7 +211,7 @@ impl Dialect {
             Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Inspect { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Office { to, .. } => to.send(Answer::Silent(silence.clone())),
-            Request::Load => {}
+            Request::Leave(_) | Request::Load => {}
         }
     }
 
@@ -253,7 +259,7 @@ impl Dialect {
             Request::ForceRelease { to, .. } => to.send(Answer::No(no())),
             Request::Inspect { to, .. } => to.send(Answer::No(no())),
             Request::Office { to, .. } => to.send(Answer::No(no())),
-            Request::Load => {}
+            Request::Leave(_) | Request::Load => {}
         }
     }
 
@@ -315,6 +321,14 @@ fn remaining(pttl: Option<&Value>) -> Option<Duration> {
     match pttl {
         Some(Value::Int(ms)) => u64::try_from(*ms).ok().map(Duration::from_millis),
         _ => None,
+    }
+}
+
+fn woke(reply: i64) -> Woke {
+    match reply {
+        ..2 => Woke::Nobody,
+        2 => Woke::Strangers,
+        3.. => Woke::Waiter,
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) struct Scripts {
     pub(super) release: Script,
     pub(super) inspect: Script,
     pub(super) force_release: Script,
+    pub(super) leave: Script,
 }
 
 #[derive(Debug)]
@@ -51,6 +52,7 @@ impl Scripts {
 
     fn of(wire: Wire, prologue: &str, bound: bool) -> Self {
         let token = include_str!("../lua/token.lua");
+        let (queue, wake) = (include_str!("../lua/queue.lua"), include_str!("../lua/wake.lua"));
         let [acquire, raise, renew, recreate, release] = match wire {
             Wire::Redisson => [
                 include_str!("../lua/redisson/acquire.lua"),
@@ -70,20 +72,30 @@ impl Scripts {
         // Giving back and looking need no proof of memory.
         Self {
             bound,
-            acquire: Script::new([prologue, token, acquire].concat()),
+            acquire: Script::new([prologue, token, queue, acquire].concat()),
             raise: Script::new([prologue, token, raise].concat()),
             renew: Script::new([prologue, renew].concat()),
             recreate: Script::new([prologue, token, recreate].concat()),
-            release: Script::new(release.to_owned()),
+            release: Script::new([wake, release].concat()),
             inspect: Script::new(include_str!("../lua/inspect.lua").to_owned()),
-            force_release: Script::new(include_str!("../lua/force_release.lua").to_owned()),
+            force_release: Script::new([wake, include_str!("../lua/force_release.lua")].concat()),
+            leave: Script::new([wake, include_str!("../lua/leave.lua")].concat()),
         }
     }
 
-    pub(super) fn all(&self) -> [&Script; 7] {
-        let Self { bound: _, acquire, raise, renew, recreate, release, inspect, force_release } =
-            self;
-        [acquire, raise, renew, recreate, release, inspect, force_release]
+    pub(super) fn all(&self) -> [&Script; 8] {
+        let Self {
+            bound: _,
+            acquire,
+            raise,
+            renew,
+            recreate,
+            release,
+            inspect,
+            force_release,
+            leave,
+        } = self;
+        [acquire, raise, renew, recreate, release, inspect, force_release, leave]
     }
 }
 

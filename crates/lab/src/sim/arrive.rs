@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use quorumlock_core::Name;
+use quorumlock_core::{Lane, Name, ReplyTo};
 
-use super::ask::{Ask, Reply};
+use super::ask::{Ask, Reply, To};
 use super::invariants::leak;
+use super::link::LinkId;
 use super::mutants::Bug;
 use super::server::Did;
 use super::sometimes::Sometimes;
@@ -59,14 +60,14 @@ impl State {
         }
         let as_whom = (link.client, wire);
         let was = matches!(*ask, Ask::Office(_)) && self.servers[link.node].admitted();
-        let Did { reply, freed } = self.servers[link.node].execute(&ask, bound, as_whom, now);
+        let Did { reply, woken } = self.servers[link.node].execute(&ask, bound, as_whom, now);
         self.office_done(link, &ask, &reply, was);
         let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
         self.spring_ambush(link, &ask, granted, false);
         self.said(link.node, &ask, &reply);
         self.note_ask("done", link, &ask);
-        if let Some(name) = freed {
-            self.publish(link.node, &name);
+        if let Some((client, name)) = woken {
+            self.publish(link.node, client, name);
         }
         for term in ask.terms() {
             if let Some(number) = self.ledger.of(term) {
@@ -131,69 +132,68 @@ impl State {
         }
     }
 
-    /// Tells everybody who subscribes, at some time; a message may get lost.
-    pub(super) fn publish(&mut self, node: usize, name: &Name) {
-        let to: Vec<_> = self.servers[node]
-            .subscribed
-            .iter()
-            .filter(|(channel, _)| channel == name)
-            .map(|(_, client)| *client)
-            .collect();
-        for client in to {
-            if !self.healed && self.dice.chance(self.plan.odds.lost_message) {
-                continue;
-            }
-            let delay = self.ear_latency(client, node);
-            self.after(delay, Event::Message(client, node, name.clone()));
+    /// Tells a client that it is its turn, at some time; a message may get lost.
+    pub(super) fn publish(&mut self, node: usize, client: usize, name: Name) {
+        if !self.healed && self.dice.chance(self.plan.odds.lost_message) {
+            return;
         }
+        let delay = self.ear_latency(client, node);
+        self.after(delay, Event::Message(client, node, name));
     }
 
     pub(super) fn message(&mut self, client: usize, node: usize, name: &Name) {
+        if self.processes[client].dead {
+            return;
+        }
         self.processes[client].told.0 = true;
         self.note("message", Who::both(client, node), 0);
-        self.tell_ears(client, node, name);
+        if self.processes[client].waits_for(node, name) {
+            self.tell_ears(client, node, name);
+        } else {
+            // Nobody here waits for it any more: others do.
+            let link = LinkId { client, node, lane: Lane::Work };
+            self.post(link, Ask::Leave(name.clone()), To::Forced(ReplyTo::nobody()));
+        }
     }
 
     /// A subscription reaches its node, or finds no way and is tried again.
-    pub(super) fn subscribe(&mut self, client: usize, node: usize, name: Name) {
-        if self.processes[client].dead || !self.processes[client].waits_for(node, &name) {
+    pub(super) fn subscribe(&mut self, client: usize, node: usize) {
+        if self.processes[client].dead {
             return;
         }
         if !self.servers[node].answers() || self.is_cut(client, node) {
             let wait = self.dice.within(20 * MS, 200 * MS);
-            self.after(wait, Event::Subscribe(client, node, name));
+            self.after(wait, Event::Subscribe(client, node));
             return;
         }
-        self.servers[node].subscribed.insert((name.clone(), client));
+        self.servers[node].subscribed.insert(client);
         let delay = self.ear_latency(client, node);
-        self.after(delay, Event::Subscribed(client, node, name));
+        self.after(delay, Event::Subscribed(client, node));
     }
 
     /// A release may have come before the subscription: everybody looks again.
-    pub(super) fn subscribed(&mut self, client: usize, node: usize, name: &Name) {
+    pub(super) fn subscribed(&mut self, client: usize, node: usize) {
+        // It may have broken again meanwhile.
+        self.processes[client].tuned[node].1 = self.servers[node].subscribed.contains(&client);
         if self.bug == Some(Bug::NoLookAfterSubscribe) {
             return;
         }
         self.processes[client].told.1 = true;
-        self.tell_ears(client, node, name);
+        for name in self.processes[client].names(node) {
+            self.tell_ears(client, node, &name);
+        }
     }
 
     /// The connection of a client's subscriptions breaks: it subscribes anew.
     pub(super) fn deafen(&mut self, client: usize, node: usize) {
-        let lost: Vec<_> = self.servers[node]
-            .subscribed
-            .iter()
-            .filter(|(_, subscriber)| *subscriber == client)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in lost {
-            self.servers[node].subscribed.remove(&(name.clone(), client));
+        self.processes[client].tuned[node].1 = false;
+        if self.servers[node].subscribed.remove(&client) {
             let wait = self.dice.within(20 * MS, 500 * MS);
-            self.after(wait, Event::Subscribe(client, node, name));
+            self.after(wait, Event::Subscribe(client, node));
         }
     }
 
-    fn tell_ears(&mut self, client: usize, node: usize, name: &Name) {
+    pub(super) fn tell_ears(&mut self, client: usize, node: usize, name: &Name) {
         let ears = self.processes[client].ears(node, name);
         let tell = ears.iter().map(|ear| Delivery::Tell(Arc::clone(&ear.to), ear.from));
         self.out.extend(tell);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use quorumlock_core::admission::Sheet;
 use quorumlock_core::{
-    Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, Instant, Name, NodeReport, ReplyTo,
-    Silence, Stamp, Term, Vote, Wire,
+    Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Instant, Name, NodeReport,
+    ReplyTo, Silence, Stamp, Term, Vote, Wire,
 };
 use quorumlock_watchdog::expiry;
 
@@ -15,13 +15,14 @@ use super::time::micros;
 /// A request on its way.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
-    Acquire(Term, Counter, Stamp),
+    Acquire(Term, Counter, Stamp, Option<InLine>),
     Raise(Term, Fence, Stamp),
     Recreate(Term, Fence),
     Renew(Vec<Term>),
     Release(Term),
     Inspect(Name),
     ForceRelease(Name),
+    Leave(Name),
     Office(Office),
 }
 
@@ -106,7 +107,7 @@ impl Ask {
             | Self::Recreate(term, _)
             | Self::Release(term) => std::slice::from_ref(term),
             Self::Renew(terms) => terms,
-            Self::Inspect(_) | Self::ForceRelease(_) | Self::Office(_) => &[],
+            Self::Inspect(_) | Self::ForceRelease(_) | Self::Leave(_) | Self::Office(_) => &[],
         }
     }
 
@@ -118,7 +119,7 @@ impl Ask {
     /// Under what the node's memory must be verified when it is sent.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         match self {
-            Self::Acquire(.., stamp) | Self::Raise(.., stamp) => Some(*stamp),
+            Self::Acquire(.., stamp, _) | Self::Raise(.., stamp) => Some(*stamp),
             _ => None,
         }
     }
@@ -131,6 +132,7 @@ impl Ask {
             Self::Release(_) => "release",
             Self::Inspect(_) => "inspect",
             Self::ForceRelease(_) => "force_release",
+            Self::Leave(_) => "leave",
             Self::Recreate(..) => "recreate",
             Self::Office(_) => "office",
         }
@@ -188,7 +190,7 @@ impl To {
             (Self::Done(to), _, Reply::Raised(held)) => Told::Done(to, held_or_gone((), held)),
             (Self::One(to), Ask::Recreate(term, _), Reply::Recreated(other)) => {
                 let yes = Answer::Yes(until(term));
-                Told::One(to, other.map_or(yes, |ms| Answer::No(busy(ms))))
+                Told::One(to, other.map_or(yes, |ms| Answer::No(busy(Some(ms)))))
             }
             (Self::One(to), Ask::Recreate(term, _), Reply::WrongType) => {
                 Told::One(to, other_wire(&term.name, with.label))
@@ -209,7 +211,7 @@ impl To {
             (Self::Freed(to), _, Reply::Freed(freed)) => Told::Freed(to, Answer::Yes(freed)),
             // A key of another type is not our hold.
             (Self::Freed(to), _, Reply::WrongType) => {
-                Told::Freed(to, Answer::Yes(Freed { held: false, waiting: 0 }))
+                Told::Freed(to, Answer::Yes(Freed { held: false, woke: None }))
             }
             (Self::Holder(to), _, Reply::Holder(held)) => {
                 Told::Holder(to, Answer::Yes(held.map(|(held, ms)| holder(&held, ms))))
@@ -244,8 +246,8 @@ impl Told {
     }
 }
 
-fn busy(ms: u64) -> Denial {
-    Denial::Busy(Some(Duration::from_millis(ms)))
+fn busy(ms: Option<u64>) -> Denial {
+    Denial::Busy(ms.map(Duration::from_millis))
 }
 
 fn held_or_gone<T>(yes: T, held: bool) -> Answer<T> {

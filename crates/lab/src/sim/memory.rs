@@ -146,8 +146,10 @@ impl State {
             for node in 0..self.plan.nodes {
                 let server = &mut self.servers[node];
                 let time = server.clock.micros(self.now);
-                if server.store.force_release(name, time) {
-                    self.publish(node, name);
+                if server.store.force_release(name, time)
+                    && let Some((client, name)) = server.wake(name, time)
+                {
+                    self.publish(node, client, name);
                 }
             }
         }

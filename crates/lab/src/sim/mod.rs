@@ -10,7 +10,8 @@
 //! fall, and over all seeds it must be seen to fall, or the lab is blind.
 //!
 //! Not modelled: a client's timers go on while it is stopped (what they set off waits until it goes
-//! on), threads (all tasks of a client share one), and bytes (TLS, RESP, half-written requests).
+//! on), threads (all tasks of a client share one), bytes (TLS, RESP, half-written requests), and
+//! programs that know of no queue: nobody listens on the channels of names.
 
 mod ambush;
 mod arrive;
@@ -29,6 +30,7 @@ mod note;
 mod page;
 mod plan;
 mod process;
+mod queue;
 mod run;
 mod server;
 mod sometimes;

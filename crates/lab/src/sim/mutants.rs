@@ -86,27 +86,27 @@ impl Bug {
     /// The first seed in which it shows (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::RaiseNotHeld => 66,
+            Self::RaiseNotHeld => 158,
             Self::CountsNotHeld => 5,
             Self::MedianToken => 0,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
             Self::RenewsAnybodys => 0,
             Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 61,
+            Self::StartAfterReply => 23,
             Self::NoDriftAllowance => 0,
-            Self::ReleasesOnlyGranted => 4,
-            Self::NoLookAfterSubscribe => 156,
+            Self::ReleasesOnlyGranted => 86,
+            Self::NoLookAfterSubscribe => 4,
             Self::SilenceIsGrant => 0,
             Self::QuorumOfReachable => 0,
             Self::SilenceIsLoss => 0,
-            Self::ClockStopsInSuspend => 0,
-            Self::UptimeWitness => 21,
+            Self::ClockStopsInSuspend => 23,
+            Self::UptimeWitness => 0,
             Self::RenewsUnproven => 73,
-            Self::RecreatesUnproven => 70,
-            Self::NoBarrier => 28,
-            Self::BoundWhenSent => 1106,
-            Self::RecordAtConnect => 8,
+            Self::RecreatesUnproven => 73,
+            Self::NoBarrier => 250,
+            Self::BoundWhenSent => 364,
+            Self::RecordAtConnect => 0,
         }
     }
 

@@ -258,7 +258,7 @@ impl State {
         self.ledger.holders = stay;
         self.out.push(Delivery::Drop(Box::new(gone)));
         let servers = &mut self.servers;
-        servers.iter_mut().for_each(|server| server.subscribed.retain(|(_, who)| *who != client));
+        servers.iter_mut().for_each(|server| server.subscribed.retain(|who| *who != client));
         let wait = self.dice.spread(50 * MS, 2 * SECOND);
         self.after(wait, Event::End(Ending::Spawn(slot)));
     }

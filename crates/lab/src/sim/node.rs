@@ -2,12 +2,13 @@ use std::sync::Arc;
 
 use quorumlock_core::admission::{Sheet, Voter};
 use quorumlock_core::{
-    Answer, Asked, Collect, Counter, Fence, Freed, Holder, Instant, Lane, Listening, Name, Node,
-    NodeReport, ReplyTo, Slot, Stamp, Term, Vote,
+    Answer, Asked, Collect, Counter, Fence, Freed, Holder, InLine, Instant, Lane, Listening, Name,
+    Node, NodeReport, ReplyTo, Slot, Stamp, Term, Vote,
 };
 
 use super::ask::{Ask, Filed, Office, To};
 use super::link::LinkId;
+use super::mutants::Bug;
 use super::store::Store;
 use super::world::{Event, World};
 
@@ -44,6 +45,22 @@ impl SimNode {
         })
     }
 
+    /// How many wait for a name.
+    pub fn waiting(&self, name: &Name) -> usize {
+        self.world.with(|state| {
+            let server = &state.servers[self.node];
+            server.store.waiting(name, server.clock.micros(state.now))
+        })
+    }
+
+    /// Whether this client can be told of its turn.
+    pub fn hears(&self) -> bool {
+        self.world.with(|state| {
+            let process = state.processes.get(self.client);
+            process.is_some_and(|process| process.tuned[self.node].1)
+        })
+    }
+
     fn post(&self, lane: Lane, ask: Ask, to: To) {
         let link = LinkId { client: self.client, node: self.node, lane };
         self.world.with(|state| state.post(link, ask, to));
@@ -59,8 +76,16 @@ impl Node for SimNode {
         self.world.with(|state| state.known_stamp(self.client, self.node))
     }
 
-    fn acquire(&self, term: &Term, counter: Counter, stamp: Stamp, to: ReplyTo<Answer<Vote>>) {
-        self.post(Lane::Work, Ask::Acquire(term.clone(), counter, stamp), To::Vote(to));
+    fn acquire(
+        &self,
+        term: &Term,
+        counter: Counter,
+        stamp: Stamp,
+        in_line: Option<InLine>,
+        to: ReplyTo<Answer<Vote>>,
+    ) {
+        let in_line = in_line.filter(|_| self.hears());
+        self.post(Lane::Work, Ask::Acquire(term.clone(), counter, stamp, in_line), To::Vote(to));
     }
 
     fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>) {
@@ -87,21 +112,30 @@ impl Node for SimNode {
         self.post(Lane::Work, Ask::ForceRelease(name.clone()), To::Forced(to));
     }
 
+    fn leave(&self, name: &Name) {
+        if self.hears() {
+            self.post(Lane::Work, Ask::Leave(name.clone()), To::Forced(ReplyTo::nobody()));
+        }
+    }
+
     fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {
         let (client, node) = (self.client, self.node);
         let id = self.world.with(|state| {
             if state.closed {
                 return 0;
             }
-            let first = !state.processes[client].waits_for(node, name);
             let id = state.processes[client].listen(node, name, (to, from));
-            let delay = state.ear_latency(client, node);
-            let event = match first {
-                true => Event::Subscribe(client, node, name.clone()),
-                // The channel is subscribed already; the newcomer looks again all the same.
-                false => Event::Subscribed(client, node, name.clone()),
-            };
-            state.after(delay, event);
+            match state.processes[client].tuned[node] {
+                (_, true) if state.bug == Some(Bug::NoLookAfterSubscribe) => {}
+                // The newcomer looks again all the same.
+                (_, true) => state.tell_ears(client, node, name),
+                (true, false) => {}
+                (false, false) => {
+                    state.processes[client].tuned[node].0 = true;
+                    let delay = state.ear_latency(client, node);
+                    state.after(delay, Event::Subscribe(client, node));
+                }
+            }
             id
         });
         Box::new(Hearing { world: self.world.clone(), client, node, name: name.clone(), id })
@@ -182,12 +216,7 @@ impl Drop for Hearing {
     fn drop(&mut self) {
         let gone = self.world.with(|state| {
             let process = state.processes.get_mut(self.client)?;
-            let (last, gone) = process.unlisten(self.node, &self.name, self.id);
-            if last {
-                let server = &mut state.servers[self.node];
-                server.subscribed.remove(&(self.name.clone(), self.client));
-            }
-            gone
+            process.unlisten(self.node, &self.name, self.id)
         });
         // Not under the world's lock: it may be the last of what calls back into it.
         drop(gone);

@@ -51,6 +51,7 @@ fn verb_number(ask: &Ask) -> u64 {
         Ask::Inspect(_) => 5,
         Ask::ForceRelease(_) => 6,
         Ask::Recreate(..) => 7,
+        Ask::Leave(_) => 13,
         Ask::Office(Office::Examine) => 8,
         Ask::Office(Office::Mark(_)) => 9,
         Ask::Office(Office::Barrier(_)) => 10,

@@ -39,6 +39,8 @@ pub(super) struct Process {
     pub(super) links: Vec<[Link; 2]>,
     pub(super) debts: Vec<Vec<Debt>>,
     ears: Vec<BTreeMap<Name, Vec<Ear>>>,
+    /// Per node: its own channel is wanted, and subscribed as far as it knows.
+    pub(super) tuned: Vec<(bool, bool)>,
     next_ear: u64,
     /// Since the last attempt of a waiter: a message came, a subscription began.
     pub(super) told: (bool, bool),
@@ -70,6 +72,7 @@ impl Process {
             links: (0..nodes).map(|_| Default::default()).collect(),
             debts: (0..nodes).map(|_| Vec::new()).collect(),
             ears: (0..nodes).map(|_| BTreeMap::new()).collect(),
+            tuned: vec![(false, false); nodes],
             next_ear: 0,
             told: (false, false),
             helpers: BTreeSet::new(),
@@ -96,15 +99,18 @@ impl Process {
         id
     }
 
-    /// True if nobody is left who waits for the name.
-    pub(super) fn unlisten(&mut self, node: usize, name: &Name, id: u64) -> (bool, Option<Ear>) {
-        let Some(ears) = self.ears[node].get_mut(name) else { return (false, None) };
+    pub(super) fn unlisten(&mut self, node: usize, name: &Name, id: u64) -> Option<Ear> {
+        let ears = self.ears[node].get_mut(name)?;
         let gone = ears.iter().position(|ear| ear.id == id).map(|place| ears.remove(place));
-        let last = ears.is_empty();
-        if last {
+        if ears.is_empty() {
             self.ears[node].remove(name);
         }
-        (last, gone)
+        gone
+    }
+
+    /// The names that it waits for.
+    pub(super) fn names(&self, node: usize) -> Vec<Name> {
+        self.ears[node].keys().cloned().collect()
     }
 
     pub(super) fn now(&self) -> Instant {

@@ -3,12 +3,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Sheet, Standing, judge};
-use quorumlock_core::{Counter, Fence, Freed, Name, Nonce, Stamp, Term, Wire};
+use quorumlock_core::{Counter, Fence, Freed, InLine, Name, Nonce, Stamp, Term, Wire, Woke};
 
 use super::ask::{Ask, Filed, Office, Reply, millis};
 use super::mutants::Bug;
 use super::plan::Plan;
-use super::store::{Field, Store, Take, WrongType};
+use super::store::{Field, Store, Take, Taken, WrongType};
 use super::time::{Micros, NodeClock, SECOND};
 use super::world::Arrival;
 use crate::dice::Dice;
@@ -25,8 +25,8 @@ pub(super) struct Server {
     pub(super) life: Life,
     /// What all clients agree on, with admission.
     pub(super) charter: Option<Charter>,
-    /// Which clients subscribe to which name's channel.
-    pub(super) subscribed: BTreeSet<(Name, usize)>,
+    /// Which clients subscribe to their own channel.
+    pub(super) subscribed: BTreeSet<usize>,
     pub(super) keep_ms: u64,
     pub(super) bug: Option<Bug>,
 }
@@ -58,8 +58,8 @@ pub(super) struct Life {
 /// What a request did.
 pub(super) struct Did {
     pub(super) reply: Reply,
-    /// To be published to whoever subscribes.
-    pub(super) freed: Option<Name>,
+    /// Whose turn it is, of those who subscribe.
+    pub(super) woken: Option<(usize, Name)>,
 }
 
 impl Server {
@@ -97,7 +97,7 @@ impl Server {
         if ask.votes()
             && let Some(refusal) = self.refuses(ask, bound)
         {
-            return Did { reply: refusal, freed: None };
+            return Did { reply: refusal, woken: None };
         }
         self.store.bound = bound != Stamp::NONE;
         let time = self.clock.micros(now);
@@ -108,11 +108,11 @@ impl Server {
         let bug = self.bug;
         let by = |term: &Term| (wire, field(bug, term, client));
         let keep = self.keep_ms;
-        let mut freed = None;
+        let mut woken = None;
         let reply = match ask {
-            Ask::Acquire(term, counter, _) => {
+            Ask::Acquire(term, counter, _, in_line) => {
                 let take = take(term, by(term), *counter, keep);
-                self.acquire(term, &take, time)
+                self.take_or_stand(term, &take, *in_line, (client, time))
             }
             Ask::Raise(term, token, _) if bug == Some(Bug::RaiseNotHeld) => {
                 self.store.raise_counter(&term.name, token.get(), keep, time);
@@ -134,9 +134,9 @@ impl Server {
             }
             Ask::Release(term) => match self.release(term, by(term), time) {
                 Ok(held) => {
-                    freed = held.then(|| term.name.clone());
-                    let waiting = if held { self.waiting(&term.name) } else { 0 };
-                    Reply::Freed(Freed { held, waiting })
+                    woken = held.then(|| self.wake(&term.name, time)).flatten();
+                    let woke = woken.as_ref().map_or(Woke::Nobody, |_| Woke::Waiter);
+                    Reply::Freed(Freed { held, woke: Some(woke) })
                 }
                 Err(WrongType) => Reply::WrongType,
             },
@@ -144,12 +144,19 @@ impl Server {
             Ask::ForceRelease(name) => {
                 self.store.about_to_write(name, now);
                 let held = self.store.force_release(name, time);
-                freed = held.then(|| name.clone());
+                woken = held.then(|| self.wake(name, time)).flatten();
                 Reply::Forced(held)
+            }
+            Ask::Leave(name) => {
+                let late = !self.store.leave(name, client, time);
+                if late && self.store.held(name, time).is_none() {
+                    woken = self.wake(name, time);
+                }
+                Reply::Forced(false)
             }
             Ask::Office(office) => Reply::Filed(self.office(office, now)),
         };
-        Did { reply, freed }
+        Did { reply, woken }
     }
 
     /// What a voting script that is bound to `stamp` answers before it does anything.
@@ -259,9 +266,40 @@ impl Server {
         }
     }
 
-    fn waiting(&self, name: &Name) -> u64 {
-        let from = self.subscribed.range((name.clone(), 0)..);
-        from.take_while(|(waited_for, _)| waited_for == name).count() as u64
+    /// `queue.lua`.
+    fn take_or_stand(
+        &mut self,
+        term: &Term,
+        take: &Take,
+        in_line: Option<InLine>,
+        (client, time): (usize, Micros),
+    ) -> Reply {
+        let name = &term.name;
+        let reply = match in_line {
+            Some(in_line) if self.store.others_first(name, in_line, time) => {
+                Reply::Taken(Taken::Busy(None))
+            }
+            _ => self.acquire(term, take, time),
+        };
+        match (in_line, &reply) {
+            (Some(in_line), Reply::Taken(Taken::Busy(_))) => {
+                self.store.stand(name, client, in_line, take.ttl_ms, time);
+            }
+            (Some(_), Reply::Taken(Taken::Token(_))) => self.store.served(name, client, time),
+            _ => {}
+        }
+        reply
+    }
+
+    /// `wake.lua`: the first in the queue who still listens.
+    pub(super) fn wake(&mut self, name: &Name, time: Micros) -> Option<(usize, Name)> {
+        while let Some(client) = self.store.next_in_line(name, time) {
+            if self.subscribed.contains(&client) {
+                self.store.call(name, time);
+                return Some((client, name.clone()));
+            }
+        }
+        None
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use quorumlock_core::{Counter as Seeded, Name, Nonce, Wire};
 
 use super::page::Page;
+use super::queue::Queue;
 use super::time::{MS, Micros, SECOND};
 
 /// The data of one node.
@@ -14,6 +15,7 @@ use super::time::{MS, Micros, SECOND};
 pub(super) struct Store {
     locks: BTreeMap<Name, Held>,
     counters: BTreeMap<Name, Counter>,
+    pub(super) queues: BTreeMap<Name, Queue>,
     pub(super) page: Option<Page>,
     /// The script under way is bound to a stamp: it knows floor and largest counter.
     pub(super) bound: bool,
@@ -72,8 +74,8 @@ pub(super) struct Take {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Token(u64),
-    /// Held by another; its remaining milliseconds.
-    Busy(u64),
+    /// Held by another; its remaining milliseconds. Or free, and others go first.
+    Busy(Option<u64>),
 }
 
 /// The key holds the other wire's format.
@@ -91,7 +93,9 @@ impl Store {
         let held = self.held(name, now).copied();
         match held {
             Some(held) if held.wire != take.wire => return Err(WrongType),
-            Some(held) if held.by != take.by => return Ok(Taken::Busy(held.until - now / MS)),
+            Some(held) if held.by != take.by => {
+                return Ok(Taken::Busy(Some(held.until - now / MS)));
+            }
             _ => {}
         }
         let until = now / MS + take.ttl_ms;

@@ -4,25 +4,28 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Sheet, Voter};
 use quorumlock_core::{
-    Answer, Clock, Counter, Denial, Fence, Holder, Lane, Name, NodeReport, Nonce, ReplyTo,
-    Settings, Slot, Stamp, Term, Wire, redis_nodes,
+    Answer, Clock, Collect, Counter, Denial, Fence, Holder, InLine, Lane, Name, Node as _,
+    NodeReport, Nonce, ReplyTo, Settings, Slot, Stamp, Term, Wire, Woke, redis_nodes,
 };
 use quorumlock_lab::sim;
+use tokio::sync::Notify;
 
 /// One request, or something that happens to the node.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Acquire { at: (usize, usize), ttl: usize, tokens: u64, far: bool },
+    Acquire { at: (usize, usize), ttl: usize, tokens: u64, far: bool, line: Option<InLine> },
     Raise { at: (usize, usize), by: i64 },
     Renew { at: (usize, usize), ttl: usize, holds: u32 },
     Recreate { at: (usize, usize), ttl: usize, by: i64 },
     Release { at: (usize, usize) },
     Inspect { name: usize },
     Force { name: usize },
+    Leave { name: usize },
     Delete { name: usize },
     Wait,
     Flush,
@@ -98,6 +101,19 @@ async fn run(
     let (mut nodes, clock) = sim::nodes(1, wire, charter);
     let node = nodes.pop().unwrap();
     let mut model = Side { node, clock, tokens: [0; 2], label: "simulated" };
+    // Both stand in queues as soon as they can be told of their turn.
+    let ears = [(); 2].map(|()| Arc::new(Ear::default()));
+    let _listening: Vec<_> = (0..2)
+        .flat_map(|name| {
+            let name = name_of(name);
+            let [a, b] = ears.clone();
+            [real.node.listen(&name, a, 0), model.node.listen(&name, b, 0)]
+        })
+        .collect();
+    for ear in &ears {
+        let told = tokio::time::timeout(PATIENCE, ear.0.notified()).await;
+        told.map_err(|_| "a node told nobody that it can be heard")?;
+    }
     let mut fresh = 1;
     // Of names whose counter started at a clock that was too far off.
     let mut far = [false; 2];
@@ -147,6 +163,11 @@ async fn run(
             if !near(a, b, if off || any_far { 5_000_000 } else { 0 }) {
                 return unlike("counters", &a, &b);
             }
+            let told = by_hand(address, &format!("ZCARD {}", key.waiters_key()));
+            let (a, b) = (told, format!(":{}", model.node.waiting(&key)));
+            if a != b {
+                return unlike("waiting", &a, &b);
+            }
         }
         let (a, b) = (known(&real), known(&model));
         if a != b {
@@ -154,6 +175,16 @@ async fn run(
         }
     }
     Ok(())
+}
+
+/// What is heard changes nothing here, but that something can be.
+#[derive(Default)]
+struct Ear(Notify);
+
+impl Collect<()> for Ear {
+    fn collect(&self, _from: usize, (): ()) {
+        self.0.notify_one();
+    }
 }
 
 fn known<N: Voter>(side: &Side<N>) -> (Stamp, bool) {
@@ -165,12 +196,12 @@ impl<N: Voter> Side<N> {
         let stamp = Nonce::from_u128(fresh).to_string();
         let known = self.node.stamp();
         match op {
-            Op::Acquire { at, ttl, tokens, far } => {
+            Op::Acquire { at, ttl, tokens, far, line } => {
                 let hours = if *far { 7_200_000_000 } else { 0 };
                 let (tokens, least) = (*tokens, Fence::NONE);
                 let counter = Counter { tokens, least, seed: seed - hours, brief: false };
                 let term = term(*at, LEASES[*ttl], 1);
-                let answer = ask(|to| self.node.acquire(&term, counter, known, to)).await;
+                let answer = ask(|to| self.node.acquire(&term, counter, known, *line, to)).await;
                 if let Answer::Yes(vote) = &answer {
                     self.tokens[at.1] = vote.fence.get();
                 }
@@ -203,7 +234,13 @@ impl<N: Voter> Side<N> {
             Op::Release { at } => {
                 let term = term(*at, LEASES[1], 1);
                 let answer = ask(|to| self.node.release(&term, Lane::Work, to)).await;
-                self.said(&answer, |freed| (Some(u64::from(freed.held)), None))
+                let mut said = self.said(&answer, |_| (None, None));
+                if let Answer::Yes(freed) = &answer {
+                    // In the model nobody listens on the channels of names.
+                    let turn = freed.woke == Some(Woke::Waiter);
+                    said.what = format!("held {}, woke a waiter {turn}", freed.held);
+                }
+                said
             }
             Op::Inspect { name } => {
                 let answer = ask(|to| self.node.inspect(&name_of(*name), to)).await;
@@ -218,6 +255,12 @@ impl<N: Voter> Side<N> {
             Op::Force { name } => {
                 let answer = ask(|to| self.node.force_release(&name_of(*name), to)).await;
                 self.said(&answer, |held| (Some(u64::from(*held)), None))
+            }
+            Op::Leave { name } => {
+                self.node.leave(&name_of(*name));
+                // Answered behind it, on the same connection.
+                ask(|to| self.node.inspect(&name_of(*name), to)).await;
+                self.filed(Ok(()), |()| "-".into())
             }
             Op::Examine => self.filed(self.node.examine().await, |sheet| sheet_in_words(&sheet)),
             Op::Mark => self.filed(self.node.mark(&stamp).await, |()| "marked".into()),

@@ -1,6 +1,7 @@
 -- Take a free name for one acquisition (Redisson's layout: a hash, field -> hold count).
--- KEYS: 1 name, 2 fencing counter
--- ARGV: 1 field, 2 ttl_ms, 3 hold count, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens (0: none)
+-- KEYS: 1 name, 2 fencing counter; 3: see queue.lua
+-- ARGV: 1 field, 2 ttl_ms, 3 hold count, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens (0:
+--   none); 8 to 10: see queue.lua
 -- Replies: the last of the tokens (granted), {pttl} (held by another), error TOOLONG
 -- Rule: idempotent per field; the count is absolute, so a repeated request cannot inflate it
 -- (SAFETY.md H18).
@@ -8,8 +9,8 @@ if LONGEST and tonumber(ARGV[2]) > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
 end
 local held = redis.call('exists', KEYS[1]) == 1
-if held and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  return {redis.call('pttl', KEYS[1])}
+if held and redis.call('hexists', KEYS[1], ARGV[1]) == 0 or others_first() then
+  return denied()
 end
 -- The token first: should it fail, nothing is held.
 local token = ARGV[7] == '0' and 0
@@ -17,4 +18,5 @@ local token = ARGV[7] == '0' and 0
   or next_token(KEYS[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
 redis.call('hset', KEYS[1], ARGV[1], ARGV[3])
 redis.call('pexpire', KEYS[1], ARGV[2])
+served()
 return token

@@ -1,10 +1,14 @@
 -- Take a free name for one acquisition (the canonical Redlock layout: a string, the nonce).
--- KEYS: 1 name, 2 fencing counter
--- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens (0: none)
+-- KEYS: 1 name, 2 fencing counter; 3: see queue.lua
+-- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 least token, 5 seed, 6 keep counter for ms, 7 tokens (0:
+--   none); 8 to 10: see queue.lua
 -- Replies: the last of the tokens (granted), {pttl} (held by another), error TOOLONG
 -- Rule: idempotent per nonce (SAFETY.md H18).
 if LONGEST and tonumber(ARGV[2]) > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
+end
+if others_first() then
+  return denied()
 end
 local set = redis.pcall('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])
 if not set or set.err then
@@ -13,15 +17,17 @@ if not set or set.err then
     return set
   elseif held ~= ARGV[1] then
     -- Also when the server is too full to take anything.
-    return {redis.call('pttl', KEYS[1])}
+    return denied()
   end
   redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
   local token = ARGV[7] ~= '0' and tonumber(redis.call('get', KEYS[2]))
   if token then
+    served()
     return token
   end
 end
 if ARGV[7] == '0' then
+  served()
   return 0
 end
 local ok, token = pcall(next_token, KEYS[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7])
@@ -30,4 +36,5 @@ if not ok then
   redis.call('del', KEYS[1])
   return type(token) == 'table' and token or redis.error_reply(token)
 end
+served()
 return token

@@ -6,8 +6,9 @@ use crate::sim::time::{MS, Micros};
 use crate::sim::world::State;
 
 /// From the release to the next grant, in round trips: messages, retries after split votes.
-const ROUND_TRIPS: u64 = 40;
-const LEAST: Micros = 250 * MS;
+const ROUND_TRIPS: u64 = 30;
+/// Less than a waiter sleeps before it looks by itself: that must not hide a message that nobody sent.
+const LEAST: Micros = 110 * MS;
 
 /// In the calm: `attempt` was granted, and for `free` the lock was free and waited for.
 pub(in crate::sim) fn check(state: &mut State, attempt: usize, free: Micros) {

@@ -1,0 +1,32 @@
+-- The queue of a name (prepended to the scripts that take one). Advice, never safety.
+-- KEYS: 3 waiters, if whoever is denied will wait
+-- ARGV: 8 its id, 9 for how many microseconds it has waited, 10 whether others go first (1 or 0)
+--
+-- The reply to whoever is denied, who is in the queue from now on.
+local function denied()
+  if KEYS[3] then
+    local time = redis.call('time')
+    local since = time[1] * 1e6 + time[2] - ARGV[9]
+    -- A full server takes nobody into the queue, and still says for how long.
+    redis.pcall('zadd', KEYS[3], 'nx', string.format('%.0f', since), ARGV[8])
+    local keep = math.max(tonumber(ARGV[2]), 1000)
+    if redis.call('pttl', KEYS[3]) < keep then
+      redis.call('pexpire', KEYS[3], keep)
+    end
+  end
+  return {redis.call('pttl', KEYS[1])}
+end
+
+-- Whether a free name goes to others: they wait, or were woken and have not come yet.
+local function others_first()
+  return KEYS[3] and ARGV[10] == '1' and redis.call('exists', KEYS[1]) == 0
+    and redis.call('exists', KEYS[3]) == 1
+end
+
+-- Whoever has the lock waits no more, and is the one that was woken, as far as that matters.
+local function served()
+  if KEYS[3] then
+    redis.pcall('zrem', KEYS[3], ARGV[8], '')
+  end
+end
+
