@@ -1,9 +1,10 @@
-.PHONY: help demo test test-redis check fix sim model
+.PHONY: help demo test test-redis test-report check fix sim model
 
 help:
 	@echo "make demo    run both modes on servers of this machine and print the comparison (ARGS=...)"
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
 	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
+	@echo "make test-report the lab's report in a real browser, which is fetched if need be (100 MB)"
 	@echo "make sim     20,000 seeds of the simulation (SEEDS=n), or one with its trace (SEED=n)"
 	@echo "make model   the full search of the models"
 	@echo "make bench   beside other lock crates, into docs/BENCHMARKS.md (ONLY=P1,P5 or growth; QUICK=1)"
@@ -24,6 +25,11 @@ test: .cargo-is-there
 test-redis: .cargo-is-there
 	server=$$(scripts/get-redis) && \
 		QUORUMLOCK_SERVER_BIN=$$server cargo test --package quorumlock-tests --all-features
+
+test-report: .cargo-is-there
+	browser=$$(scripts/get-browser) && \
+		QUORUMLOCK_REQUIRE_BROWSER=1 QUORUMLOCK_BROWSER_BIN=$$browser \
+		cargo test --package quorumlock-lab --test report_browser
 
 sim: .cargo-is-there
 	cargo run --release --package quorumlock-lab --features sim --bin sim

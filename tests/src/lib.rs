@@ -14,7 +14,6 @@ mod patience;
 mod plain;
 mod polls;
 pub mod promises;
-mod proxy;
 mod second;
 pub mod worker;
 
@@ -23,5 +22,5 @@ pub use self::dead::DeadNode;
 pub use self::patience::{PATIENCE, Stopwatch, eventually, skipped, within};
 pub use self::plain::{Channel, Plain};
 pub use self::polls::{Drops, Polls};
-pub use self::proxy::{Proxy, Way};
 pub use self::second::second_server;
+pub use quorumlock_lab::proxy::{Proxy, Way};

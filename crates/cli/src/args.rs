@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand};
 
-use crate::{compare, doctor, init, run, status, unlock};
+use crate::{compare, doctor, init, lab, run, status, unlock};
 
 /// Distributed locks on Redis or Valkey, on one node or on a quorum of independent nodes.
 #[derive(Debug, Parser)]
@@ -18,10 +18,12 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Init(init::Args),
     Compare(compare::Args),
+    Lab(lab::Args),
 }
 
 const EXIT_CODES: &str = "\
 Exit codes:
+   1  lab: something is not as theory says
   64  bad usage: fix the command line
   69  no majority of the nodes answers: look at the nodes (quorumlock doctor)
   75  busy: somebody else holds the lock, try again later

@@ -23,6 +23,9 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// Ended by a signal: this plus its number.
 pub(crate) const SIGNAL: u8 = 128;
 
+/// Ended by Ctrl-C.
+pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
+
 /// What a subcommand ends with: an exit code, or one with a message for people.
 pub(crate) type Outcome = Result<u8, Failure>;
 

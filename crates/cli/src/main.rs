@@ -5,6 +5,7 @@ mod compare;
 mod doctor;
 mod exit;
 mod init;
+mod lab;
 mod nodes;
 mod output;
 mod run;
@@ -35,6 +36,7 @@ async fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(args).await,
         Command::Init(args) => init::init(args).await,
         Command::Compare(args) => compare::compare(args).await,
+        Command::Lab(args) => lab::lab(args).await,
     };
     outcome
         .unwrap_or_else(|failure| {

@@ -9,6 +9,12 @@ use super::{Hold, Wait};
 /// names. Every lock needs a round trip of this between two holders; a fault makes it longer.
 #[must_use]
 pub fn longest_vacancy(holds: &[Hold], waits: &[Wait]) -> Duration {
+    vacancies(holds, waits).into_iter().max().unwrap_or_default()
+}
+
+/// Every time in which somebody waited for a lock that nobody believed to hold, of all names.
+#[must_use]
+pub fn vacancies(holds: &[Hold], waits: &[Wait]) -> Vec<Duration> {
     let mut names = BTreeMap::<&str, Vec<Event>>::new();
     let mut note = |name, from: Instant, until: Instant, change: fn(i64) -> Change| {
         if from < until {
@@ -24,7 +30,7 @@ pub fn longest_vacancy(holds: &[Hold], waits: &[Wait]) -> Duration {
     for wait in waits {
         note(&*wait.name, wait.asked, wait.ended, |by| Change { waiting: by, holding: 0 });
     }
-    names.into_values().map(longest).max().unwrap_or_default()
+    names.into_values().flat_map(of_one_name).collect()
 }
 
 type Event = (Instant, Change);
@@ -35,11 +41,11 @@ struct Change {
     holding: i64,
 }
 
-fn longest(mut events: Vec<Event>) -> Duration {
+fn of_one_name(mut events: Vec<Event>) -> Vec<Duration> {
     events.sort_by_key(|(at, _)| *at);
     let (mut waiting, mut holding) = (0, 0);
     let mut since = None;
-    let mut longest = Duration::ZERO;
+    let mut found = Vec::new();
     for together in events.chunk_by(|(one, _), (next, _)| one == next) {
         let at = together[0].0;
         for (_, change) in together {
@@ -49,10 +55,10 @@ fn longest(mut events: Vec<Event>) -> Duration {
         if waiting > 0 && holding == 0 {
             since.get_or_insert(at);
         } else if let Some(since) = since.take() {
-            longest = longest.max(at.since(since));
+            found.push(at.since(since));
         }
     }
-    longest
+    found
 }
 
 #[cfg(test)]
@@ -69,6 +75,12 @@ mod tests {
         assert_eq!(longest_vacancy(&[first.clone(), second], &[]), ms(7));
         let second = Hold { asked: at(10), ..held(2, 64, 70) };
         assert_eq!(longest_vacancy(&[first, second], &[]), ms(14));
+    }
+
+    #[test]
+    fn every_vacancy_counts() {
+        let holds = [held(1, 5, 10), held(2, 30, 40)];
+        assert_eq!(vacancies(&holds, &[waited(0, 33)]), [ms(5), ms(20)]);
     }
 
     #[test]

@@ -27,8 +27,10 @@ mod version;
 pub use self::error::{ControlError, StartError};
 pub use self::fleet::{Servers, for_test};
 pub use self::options::{ServerOptions, TlsFiles};
+pub use self::resp::ask;
 #[cfg(feature = "containers")]
 pub(crate) use self::resp::is_up;
 pub use self::server::Server;
 pub use self::source::{NoServer, Source};
 pub use self::version::Version;
+pub(crate) use self::version::field;

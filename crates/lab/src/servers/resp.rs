@@ -1,7 +1,7 @@
 //! As much of the Redis protocol as it takes to ask a server whether it is up and who it is.
 
 use std::io::{self, BufReader, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 /// Longest answer that is read; INFO server is below 1 KiB.
@@ -36,11 +36,26 @@ impl Target<'_> {
 
 /// Whether a server without a password answers PING, for containers.
 #[cfg(feature = "containers")]
-pub(crate) fn is_up(address: std::net::SocketAddr) -> bool {
+pub(crate) fn is_up(address: SocketAddr) -> bool {
     let host = address.ip().to_string();
     let target = Target { address: (&host, address.port()), password: None };
     target.ask(&["PING"], Duration::from_millis(500)).is_ok()
 }
+
+/// Sends one command to a server without a password, on a connection of its own, and returns the
+/// answer's text: that of a number, or nothing for a null.
+///
+/// # Errors
+/// As the system says; an answer that is an error, or has several parts.
+pub fn ask(address: SocketAddr, command: &[impl AsRef<str>]) -> io::Result<String> {
+    let host = address.ip().to_string();
+    let target = Target { address: (&host, address.port()), password: None };
+    let command = command.iter().map(AsRef::as_ref).collect::<Vec<_>>();
+    target.ask(&command, PATIENCE)
+}
+
+/// A full resynchronisation of a small server may keep it busy for a moment.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 fn encode(command: &[&str]) -> String {
     let mut text = format!("*{}\r\n", command.len());
@@ -56,7 +71,8 @@ fn decode(answers: &mut impl io::BufRead) -> io::Result<String> {
     let line = line.trim_end();
     let nonsense = || io::Error::new(io::ErrorKind::InvalidData, format!("answered {line:?}"));
     match line.split_at_checked(1).ok_or_else(nonsense)? {
-        ("+", text) => Ok(text.to_owned()),
+        ("+" | ":", text) => Ok(text.to_owned()),
+        ("$", "-1") => Ok(String::new()),
         ("$", length) => {
             let length = length.parse::<u64>().map_err(|_| nonsense())?;
             let mut text = String::new();
@@ -83,6 +99,8 @@ mod tests {
         assert_eq!(read("$3\r\na:b\r\n").unwrap(), "a:b");
         assert!(read("-LOADING Redis is loading\r\n").unwrap_err().to_string().contains("LOADING"));
         assert!(read("").is_err());
-        assert!(read("$-1\r\n").is_err());
+        assert_eq!(read(":12\r\n").unwrap(), "12");
+        assert_eq!(read("$-1\r\n").unwrap(), "", "nothing");
+        assert!(read("$-2\r\n").is_err());
     }
 }

@@ -29,7 +29,7 @@ impl fmt::Display for Version {
 }
 
 /// The value of one `name:value` line of an INFO answer.
-pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 

@@ -17,7 +17,6 @@ mod ambush;
 mod arrive;
 mod ask;
 mod dial;
-mod dice;
 mod distance;
 mod faults;
 pub mod invariants;

@@ -1,9 +1,9 @@
 use quorumlock_core::admission::Charter;
 use quorumlock_core::{Clock, Settings, Wire};
 
-use super::dice::Dice;
 use super::faults::Fault;
 use super::time::{DAY, MS, Micros, SECOND, duration, micros};
+use crate::dice::Dice;
 
 /// All that is decided before a run begins: drawn from its seed.
 #[derive(Clone, Debug)]

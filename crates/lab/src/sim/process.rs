@@ -14,13 +14,13 @@ use quorumlock_core::{
 use quorumlock_quorum::Quorum;
 
 use super::ask::{Ask, To};
-use super::dice::Dice;
 use super::link::{Debt, Link, LinkId};
 use super::node::SimNode;
 use super::plan::Plan;
 use super::time::{ClientClock, Micros};
 use super::work;
 use super::world::{Event, State, World};
+use crate::dice::Dice;
 
 /// One life of a client.
 pub(super) struct Process {

@@ -6,12 +6,12 @@ use quorumlock_core::admission::{Charter, Sheet, Standing, judge};
 use quorumlock_core::{Counter, Fence, Freed, InLine, Name, Nonce, Stamp, Term, Wire, Woke};
 
 use super::ask::{Ask, Filed, Office, Reply, millis};
-use super::dice::Dice;
 use super::mutants::Bug;
 use super::plan::Plan;
 use super::store::{Field, Store, Take, Taken, WrongType};
 use super::time::{Micros, NodeClock, SECOND};
 use super::world::Arrival;
+use crate::dice::Dice;
 
 /// One node: its data, its clock, and whether it runs.
 #[derive(Debug)]

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use quorumlock_core::{Error, Guard, Locker, Loss, Lost, Name, Owner};
 
-use super::dice::Dice;
 use super::invariants::{
     Register, check_exclusion, check_re_entry, check_reason, check_told, liveness, wake,
 };
@@ -14,6 +13,7 @@ use super::sometimes::Sometimes;
 use super::time::{MS, Micros, duration, micros};
 use super::trace::Who;
 use super::world::{State, World};
+use crate::dice::Dice;
 
 /// How often each hand takes a lock in the calm.
 pub(super) const CALM_ROUNDS: usize = 2;

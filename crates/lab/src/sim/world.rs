@@ -12,7 +12,6 @@ use tokio::sync::Notify;
 use super::ambush::Ambush;
 use super::ask::{Ask, Reply, Told};
 use super::dial::Greeted;
-use super::dice::Dice;
 use super::faults::Assumption;
 use super::invariants::{Invariant, Violation, lemma};
 use super::ledger::Ledger;
@@ -26,6 +25,7 @@ use super::sometimes::Sometimes;
 use super::time::{Micros, Start, duration};
 use super::trace::{Note, Trace, Who};
 use super::work::Bench;
+use crate::dice::Dice;
 
 /// A handle on the world; all clones are the same one.
 #[derive(Clone)]

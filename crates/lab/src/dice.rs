@@ -1,14 +1,14 @@
-/// The one source of chance in a simulation (xoshiro256++).
+/// The one source of chance in a run (xoshiro256++).
 ///
 /// Our own, because a seed must mean the same run for ever: the generators of `rand` may change
 /// with its version.
 #[derive(Clone, Debug)]
-pub(super) struct Dice([u64; 4]);
+pub(crate) struct Dice([u64; 4]);
 
 impl Dice {
     /// `stream` keeps the draws of one part of the world apart from those of the others, so that a
     /// change to one part leaves the rest of a seed's run alike.
-    pub(super) fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut x = seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self(std::array::from_fn(|_| {
             x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -19,7 +19,7 @@ impl Dice {
         }))
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         let s = &mut self.0;
         let out = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let t = s[1] << 17;
@@ -33,31 +33,31 @@ impl Dice {
     }
 
     /// From 0 to less than 1.
-    pub(super) fn fraction(&mut self) -> f64 {
+    pub(crate) fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    pub(super) fn chance(&mut self, p: f64) -> bool {
+    pub(crate) fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.fraction() < p
     }
 
     /// From `low` to `high`, both included.
-    pub(super) fn within(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
         low + ((u128::from(self.next()) * u128::from(high - low + 1)) >> 64) as u64
     }
 
     /// From `low` to `high`, small ones as likely as large ones.
-    pub(super) fn spread(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn spread(&mut self, low: u64, high: u64) -> u64 {
         let (a, b) = ((low.max(1) as f64).ln(), (high.max(1) as f64).ln());
         ((a + (b - a) * self.fraction()).exp() as u64).clamp(low, high)
     }
 
     /// An index below `len`.
-    pub(super) fn index(&mut self, len: usize) -> usize {
+    pub(crate) fn index(&mut self, len: usize) -> usize {
         self.within(0, len as u64 - 1) as usize
     }
 
-    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.index(from.len())]
     }
 }

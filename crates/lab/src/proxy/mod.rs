@@ -1,9 +1,17 @@
+//! Ways to a server that can be cut, held, made one-way or led elsewhere, each for itself.
+
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
-use crate::patience::eventually;
+use quorumlock_core::Clock;
+
+/// Longer than anything takes that works at all, even on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A way to a server, for one client: it can be cut, made one-way or led elsewhere, while others
 /// reach the server by ways of their own.
@@ -112,6 +120,9 @@ impl Proxy {
     }
 
     /// Something is being held since the last healing.
+    ///
+    /// # Panics
+    /// If that does not come; so with the others that wait.
     pub async fn awaits_held(&self) {
         self.awaits("something is held", |state| state.held > 0).await;
     }
@@ -136,7 +147,12 @@ impl Proxy {
     }
 
     async fn awaits(&self, what: &str, seen: impl Fn(&State) -> bool) {
-        eventually(what, async || seen(&self.shared.state()).then_some(())).await;
+        let clock = Clock::system();
+        let since = clock.now();
+        while !seen(&self.shared.state()) {
+            assert!(clock.now().since(since) < PATIENCE, "not within {PATIENCE:?}: {what}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     fn set<const N: usize>(&self, ways: [Way; N], fate: Fate) {
@@ -312,7 +328,7 @@ mod tests {
 
     fn connect(proxy: &Proxy) -> TcpStream {
         let client = TcpStream::connect(proxy.address).expect("somebody listens");
-        client.set_read_timeout(Some(crate::PATIENCE)).expect("not zero");
+        client.set_read_timeout(Some(PATIENCE)).expect("not zero");
         client
     }
 

@@ -1,0 +1,71 @@
+use std::fmt;
+
+use comfy_table::{Table, presets};
+use quorumlock_lab::mode::Mode;
+use quorumlock_lab::record::Expected;
+use quorumlock_lab::scenario::{Scenario, all};
+use serde::Serialize;
+
+use super::table::word;
+use crate::exit::Outcome;
+use crate::output::print;
+
+/// List the scenarios, and what theory says of each in each mode.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn list(args: &Args) -> Outcome {
+    print(args.json, &Listed { scenarios: all().iter().map(Entry::of).collect() })?;
+    Ok(0)
+}
+
+#[derive(Serialize)]
+struct Listed {
+    scenarios: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    id: &'static str,
+    title: &'static str,
+    story: &'static str,
+    expected: Vec<InMode>,
+}
+
+#[derive(Serialize)]
+struct InMode {
+    mode: Mode,
+    expected: Expected,
+}
+
+impl Entry {
+    fn of(scenario: &Scenario) -> Self {
+        let Scenario { id, title, story, .. } = *scenario;
+        let expected = Mode::ALL
+            .into_iter()
+            .filter_map(|mode| Some(InMode { mode, expected: scenario.expected(mode)? }));
+        Self { id, title, story, expected: expected.collect() }
+    }
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let modes = Mode::KINDS.iter().map(ToString::to_string);
+        table.set_header(["".to_owned(), "scenario".to_owned()].into_iter().chain(modes));
+        for scenario in &self.scenarios {
+            let mut row = vec![scenario.id.to_owned(), scenario.title.to_owned()];
+            row.extend(Mode::KINDS.iter().map(|mode| {
+                let of_mode = scenario.expected.iter().find(|found| found.mode == *mode);
+                of_mode.map_or("-", |found| word(found.expected)).to_owned()
+            }));
+            table.add_row(row);
+        }
+        write!(f, "{table}")
+    }
+}

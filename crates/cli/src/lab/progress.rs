@@ -1,0 +1,35 @@
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar on stderr; nothing if that is no terminal. Gone when dropped.
+#[derive(Debug)]
+pub(super) struct Bar(ProgressBar);
+
+impl Bar {
+    pub(super) fn new(runs: usize) -> Self {
+        let bar = ProgressBar::new(u64::try_from(runs).unwrap_or(u64::MAX));
+        if let Ok(style) =
+            ProgressStyle::with_template("{spinner} {bar:30} {pos}/{len}  {elapsed}  {wide_msg}")
+        {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self(bar)
+    }
+
+    pub(super) fn begins(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    pub(super) fn ended(&self, line: &str) {
+        self.0.println(line);
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,64 @@
+use std::path::PathBuf;
+
+use quorumlock_lab::record::Run;
+use quorumlock_lab::scenario::find;
+use quorumlock_lab::trial::Trial;
+
+use super::compare::read;
+use super::run::{Shown, carry_out, default_dir};
+use crate::exit::{self, Failure, Outcome};
+use crate::output::{print, say};
+
+/// Carry out the runs of an earlier invocation again: the same scenarios, modes and seeds.
+///
+/// Exit status: 0 if every run is judged as it was, 1 if not.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What `quorumlock lab run` has written.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Shorter runs; give it if the earlier ones had it.
+    #[arg(long)]
+    quick: bool,
+
+    /// Where to write [default: quorumlock-lab-TIME-SEED].
+    #[arg(long, value_name = "OUT")]
+    out: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn replay(args: Args) -> Outcome {
+    let before = read(&args.dir)?;
+    let quick = args.quick || before.command_line.iter().any(|word| word == "--quick");
+    let trials = before.runs.iter().map(|run| trial(run, quick)).collect::<Result<Vec<_>, _>>()?;
+    let out = args.out.unwrap_or_else(|| default_dir(before.seed));
+    let after = carry_out(&trials, before.seed, &out).await?;
+    print(args.json, &Shown { lab: &after, out: &out })?;
+    if after.interrupted {
+        return Ok(exit::INTERRUPTED);
+    }
+    let mut agree = true;
+    for (before, after) in before.runs.iter().zip(&after.runs) {
+        if before.as_expected != after.as_expected {
+            agree = false;
+            let said = |run: &Run| if run.as_expected { "as expected" } else { "not as expected" };
+            say(format_args!("{}: was {}, is {}", after.run, said(before), said(after)));
+        }
+    }
+    if agree {
+        say("all verdicts agree");
+    }
+    Ok(u8::from(!agree))
+}
+
+fn trial(run: &Run, quick: bool) -> Result<Trial, Failure> {
+    let unknown = || Failure::usage(format!("{}: no such scenario", run.run));
+    let mode = run.mode.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
+    let scenario = find(&run.scenario).ok_or_else(unknown)?;
+    let Run { seed, repetition, .. } = *run;
+    Ok(Trial { scenario, mode, seed, repetition, quick })
+}

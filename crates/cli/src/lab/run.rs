@@ -1,0 +1,223 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use quorumlock_lab::mode::Mode;
+use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
+use quorumlock_lab::scenario::{Scenario, all, find};
+use quorumlock_lab::trial::{Program, Trial, TrialError, environment};
+use serde::Serialize;
+
+use super::interrupt::Interrupt;
+use super::progress::Bar;
+use super::table::{self, cells};
+use crate::exit::{self, Failure, Outcome};
+use crate::output::{print, say};
+
+/// Carry out scenarios and judge them.
+///
+/// Exit status: 0 if everything is as theory says, 1 if something that must be observed was not, or
+/// something that must not be was.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Scenarios, as in `quorumlock lab list`.
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+
+    /// All scenarios.
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+
+    /// Modes, separated by commas: S, R, W, Q (Q5), Q3, Q5, Q7, QQ, QF [default: S,R,W,Q,QQ,QF].
+    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    modes: Vec<Mode>,
+
+    /// How often, each time with other numbers.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    repeat: u64,
+
+    /// Repeat the schedules of another run [default: a new one].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// What servers and lockers are.
+    #[arg(long, default_value = "process")]
+    driver: Driver,
+
+    /// Shorter runs.
+    #[arg(long)]
+    quick: bool,
+
+    /// Where to write [default: quorumlock-lab-TIME-SEED].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Driver {
+    /// Processes of this machine.
+    Process,
+    /// Servers in containers.
+    Container,
+    /// Simulated time and servers.
+    Sim,
+}
+
+pub(crate) async fn run(args: Args) -> Outcome {
+    let scenarios = chosen(&args)?;
+    if args.driver != Driver::Process {
+        return Err(Failure::usage("no scenario has this driver; there is: process"));
+    }
+    let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000));
+    let modes = if args.modes.is_empty() { Mode::KINDS.to_vec() } else { args.modes.clone() };
+    let mut trials = Vec::new();
+    for scenario in scenarios {
+        for mode in modes.iter().copied().filter(|mode| scenario.expected(*mode).is_some()) {
+            for repetition in 0..args.repeat {
+                trials.push(Trial { scenario, mode, seed, repetition, quick: args.quick });
+            }
+        }
+    }
+    if trials.is_empty() {
+        return Err(Failure::usage("none of these scenarios means anything in these modes"));
+    }
+    let out = args.out.clone().unwrap_or_else(|| default_dir(seed));
+    let lab = carry_out(&trials, seed, &out).await?;
+    print(args.json, &Shown { lab: &lab, out: &out })?;
+    if lab.interrupted {
+        return Ok(exit::INTERRUPTED);
+    }
+    Ok(u8::from(!cells(&lab.runs).iter().all(table::Cell::as_expected)))
+}
+
+fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
+    let valid = || all().iter().map(|scenario| scenario.id).collect::<Vec<_>>().join(", ");
+    if args.all {
+        return Ok(all().iter().collect());
+    }
+    if args.ids.is_empty() {
+        return Err(Failure::usage(format!("name scenarios or --all; there are: {}", valid())));
+    }
+    let unknown = |id: &String| Failure::usage(format!("no scenario {id}; there are: {}", valid()));
+    args.ids.iter().map(|id| find(id).ok_or_else(|| unknown(id))).collect()
+}
+
+pub(super) async fn carry_out(trials: &[Trial], seed: u64, out: &Path) -> Result<Lab, Failure> {
+    let write = |error: std::io::Error| {
+        Failure::new(exit::OUTPUT, format!("cannot write to {}: {error}", out.display()))
+    };
+    std::fs::create_dir_all(out.join("runs")).map_err(write)?;
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(exit::SOFTWARE, format!("cannot find this program: {error}"))
+    })?;
+    let program = Program { path: program, arguments: ["lab", "worker"].map(str::to_owned).into() };
+    let mut lab = Lab {
+        schema: record::SCHEMA,
+        command_line: std::env::args().collect(),
+        seed,
+        interrupted: false,
+        environment: environment::gather(env!("CARGO_PKG_VERSION")),
+        runs: Vec::new(),
+    };
+    let interrupt = Interrupt::listen();
+    let bar = Bar::new(trials.len());
+    for trial in trials {
+        bar.begins(&trial.name());
+        let dir = out.join("runs").join(trial.name());
+        std::fs::create_dir_all(&dir).map_err(write)?;
+        let run = trial.carry_out(&program, &dir, interrupt.comes()).await?;
+        if lab.environment.server.is_empty() {
+            lab.environment.server =
+                run.nodes.first().map(|node| node.version.clone()).unwrap_or_default();
+        }
+        bar.ended(&line(&run));
+        lab.interrupted = run.interrupted;
+        lab.runs.push(run);
+        // After each run: what is there counts, however this ends.
+        record::write(&out.join("lab.json"), &lab).map_err(write)?;
+        if lab.interrupted {
+            break;
+        }
+    }
+    drop(bar);
+    for run in lab.runs.iter().filter(|run| !run.as_expected) {
+        say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
+    }
+    super::report::beside(out)?;
+    Ok(lab)
+}
+
+fn line(run: &Run) -> String {
+    let Observed { violations, stale_effects, refused_effects, grants, .. } = run.observed;
+    let sign = if run.as_expected { "as expected" } else { "NOT AS EXPECTED" };
+    format!(
+        "{}: V {violations} E {stale_effects} St {refused_effects}, {grants} grants, {sign}",
+        run.run
+    )
+}
+
+pub(super) fn default_dir(seed: u64) -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(environment::now()).to_string();
+    let now = now.replace(['-', ':'], "");
+    PathBuf::from(format!("quorumlock-lab-{now}-{seed}"))
+}
+
+impl From<TrialError> for Failure {
+    fn from(error: TrialError) -> Self {
+        let code = match error {
+            TrialError::NoServer(_) | TrialError::Start(_) => exit::UNREACHABLE,
+            TrialError::Lock(error) => return error.into(),
+            TrialError::Plan(_) => exit::USAGE,
+            _ => exit::SOFTWARE,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+pub(super) struct Shown<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) out: &'a Path,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", table::of(&self.lab.runs))?;
+        write!(f, "seed {}; report: {}", self.lab.seed, self.out.join("report.html").display())
+    }
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Short<'a> {
+            scenario: &'a str,
+            mode: &'a str,
+            driver: &'a str,
+            seed: u64,
+            repetition: u64,
+            expected: Expected,
+            observed: &'a Observed,
+            as_expected: bool,
+        }
+        #[derive(Serialize)]
+        struct All<'a> {
+            runs: Vec<Short<'a>>,
+        }
+        fn short(run: &Run) -> Short<'_> {
+            Short {
+                scenario: &run.scenario,
+                mode: &run.mode,
+                driver: &run.driver,
+                seed: run.seed,
+                repetition: run.repetition,
+                expected: run.expected,
+                observed: &run.observed,
+                as_expected: run.as_expected,
+            }
+        }
+        All { runs: self.lab.runs.iter().map(short).collect() }.serialize(serializer)
+    }
+}

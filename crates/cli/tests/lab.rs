@@ -1,0 +1,94 @@
+//! `quorumlock lab` as a program: exit codes, files, and an interrupt.
+
+#![allow(clippy::unwrap_used, reason = "a test may, and so may its helpers")]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Finished, blank_servers, finish, quorumlock};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = quorumlock(&[]);
+    command.env_remove("QUORUMLOCK_NODES").arg("lab").args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Finished {
+    finish(lab(arguments))
+}
+
+fn path(dir: &Path) -> &str {
+    dir.to_str().unwrap()
+}
+
+#[test]
+fn scenarios_are_listed_with_what_theory_says() {
+    let listed = run(&["list", "--json"]).expect(0).json();
+    let scenarios = listed["scenarios"].as_array().unwrap();
+    let l16 = scenarios.iter().find(|scenario| scenario["id"] == "L16").unwrap();
+    assert_eq!(l16["expected"][0]["mode"], "R");
+    assert_eq!(l16["expected"][0]["expected"], "violation");
+    let text = run(&["list"]).expect(0).stdout;
+    assert!(text.contains("L10") && text.contains("violation"), "{text}");
+}
+
+#[test]
+fn bad_usage_names_what_there_is() {
+    run(&["run", "L99"]).expect(64).says(&["L99", "L01", "L16"]);
+    run(&["run"]).expect(64).says(&["--all", "L01"]);
+    run(&["run", "L01", "--modes", "X"]).expect(64).says(&["S, R, W"]);
+    run(&["run", "L16", "--modes", "S"]).expect(64).says(&["none of these"]);
+    run(&["replay", "nowhere"]).expect(64).says(&["nowhere"]);
+}
+
+#[test]
+fn a_run_is_recorded_judged_and_compared() {
+    let Some(_servers) = blank_servers(1) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let arguments =
+        ["run", "l04", "--modes", "S,QF", "--quick", "--seed", "3", "--json", "--out", path(&out)];
+    let report = run(&arguments).expect(0).json();
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{report}");
+    assert!(runs[0]["observed"]["E"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(runs[1]["observed"]["E"], 0, "{report}");
+    assert!(runs[1]["observed"]["St"].as_u64().unwrap() > 0, "{report}");
+    assert!(runs.iter().all(|run| run["as_expected"] == true), "{report}");
+    assert!(out.join("runs/L04-QF-process-s3-0/history.jsonl").exists());
+    let text = run(&["compare", path(&out)]).expect(0).stdout;
+    assert!(text.contains("fenced"), "{text}");
+    // The same, were it expected otherwise.
+    let file = out.join("lab.json");
+    let record = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, record.replacen("\"as_expected\": true", "\"as_expected\": false", 1))
+        .unwrap();
+    run(&["compare", path(&out)]).expect(1);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_but_the_record_behind() {
+    let Some(_servers) = blank_servers(1) else { return };
+    let (temporary, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let left = || std::fs::read_dir(temporary.path()).unwrap().count();
+    let out = dir.path().join("out");
+    let mut child = lab(&["run", "L01", "--modes", "R", "--seed", "3", "--out", path(&out)])
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let history = out.join("runs/L01-R-process-s3-0/history.jsonl");
+    while !history.metadata().is_ok_and(|data| data.len() > 0) {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before anything happened");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(left(), 0, "a directory goes after its server");
+    let record = std::fs::read_to_string(out.join("lab.json")).unwrap();
+    assert!(record.contains("\"interrupted\": true"), "{record}");
+}

@@ -1,0 +1,36 @@
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+
+use super::Event;
+
+/// Streams events to a file. Keeps nothing but a buffer of fixed size.
+#[derive(Debug)]
+pub struct Writer(BufWriter<File>);
+
+impl Writer {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self(BufWriter::new(File::create(path)?)))
+    }
+
+    /// Appends one event.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn write(&mut self, event: &Event) -> io::Result<()> {
+        serde_json::to_writer(&mut self.0, event)?;
+        self.0.write_all(b"\n")
+    }
+
+    /// What was written so far is in the file.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

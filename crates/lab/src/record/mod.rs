@@ -1,0 +1,25 @@
+//! What is kept of a run (`run.json`) and of an invocation of the lab (`lab.json`).
+
+mod lab;
+mod run;
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use self::lab::{Environment, Lab};
+pub use self::run::{Expected, NodeFacts, Observed, Run};
+
+/// The version of both files.
+pub const SCHEMA: u32 = 1;
+
+/// Writes a [`Run`] or a [`Lab`] as people and programs read it.
+///
+/// # Errors
+/// As the system says.
+pub fn write(path: &Path, record: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(record)?;
+    text.push(b'\n');
+    std::fs::write(path, text)
+}

@@ -1,0 +1,67 @@
+//! Text from outside, before it is shown: maud escapes what has a meaning in markup, this takes out
+//! what must not be in a document at all.
+
+use std::borrow::Cow;
+
+/// The same text with what XML forbids (control characters, which would make a figure unreadable)
+/// and what turns the reading direction (which would let a name rewrite the words around it) each
+/// replaced by one visible mark.
+#[must_use]
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().any(is_unfit) {
+        text.chars().map(|c| if is_unfit(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// At most `most` characters, with an ellipsis for what is missing.
+#[must_use]
+pub(super) fn short(text: &str, most: usize) -> Cow<'_, str> {
+    let text = clean(text);
+    if text.chars().count() <= most {
+        return text;
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A name for a file or an id: lower risk than any escape. What is not a plain character becomes
+/// `_`, and nothing begins with a dot.
+#[must_use]
+pub(super) fn plain(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let name: String = name.chars().take(120).map(|c| if plain(c) { c } else { '_' }).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}
+
+fn is_unfit(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_document_may_have_is_marked() {
+        assert_eq!(clean("a\0b\u{1b}[31mc\u{202e}d\u{ffff}"), "a�b�[31mc�d�");
+        assert!(matches!(clean("plain <b> & \"é\" 錠"), Cow::Borrowed(_)), "left to maud");
+    }
+
+    #[test]
+    fn shortened_by_characters() {
+        assert_eq!(short("abcdef", 6), "abcdef");
+        assert_eq!(short("äöüäöüä", 4), "äöü…");
+        assert_eq!(short("a\nb", 9), "a�b");
+    }
+
+    #[test]
+    fn names_of_files_stay_where_they_belong() {
+        assert_eq!(plain("L16-R-process-s42-0"), "L16-R-process-s42-0");
+        assert_eq!(plain("../../etc/x\" onload=1"), "______etc_x__onload_1");
+        assert_eq!(plain(""), "_");
+        assert_eq!(plain(&"x".repeat(500)).len(), 120);
+    }
+}

@@ -1,0 +1,77 @@
+//! What a directory of the lab holds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::ReportError;
+use super::clean::{clean, plain};
+use crate::record::{Lab, Run, SCHEMA};
+
+/// A directory of the lab.
+#[derive(Debug)]
+pub(super) struct Source {
+    dir: PathBuf,
+    /// What was asked for; absent if the lab did not come to write it.
+    pub(super) lab: Option<Lab>,
+    /// All runs, those first that the lab lists.
+    pub(super) runs: Vec<Run>,
+    /// What could not be read, in words.
+    pub(super) trouble: Vec<String>,
+}
+
+impl Source {
+    /// Reads all but the histories.
+    ///
+    /// # Errors
+    /// If there is neither a lab nor a run.
+    pub(super) fn read(dir: &Path) -> Result<Self, ReportError> {
+        let mut trouble = Vec::new();
+        let lab = read(&dir.join("lab.json"), &mut trouble, |lab: &Lab| lab.schema);
+        let mut runs = lab.as_ref().map(|lab: &Lab| lab.runs.clone()).unwrap_or_default();
+        for path in run_files(&dir.join("runs")) {
+            let run = read(&path, &mut trouble, |run: &Run| run.schema);
+            runs.extend(run.filter(|run: &Run| runs.iter().all(|known| known.run != run.run)));
+        }
+        if lab.is_none() && runs.is_empty() {
+            return Err(ReportError::NoLab { dir: dir.to_owned(), why: trouble.join("; ") });
+        }
+        Ok(Self { dir: dir.to_owned(), lab, runs, trouble })
+    }
+
+    /// The history of a run; `None` if the run's name is none that the lab gives.
+    pub(super) fn history(&self, run: &Run) -> Option<PathBuf> {
+        let named = plain(&run.run) == run.run;
+        named.then(|| self.dir.join("runs").join(&run.run).join("history.jsonl"))
+    }
+}
+
+/// In the order of their names, so that a report is the same wherever it is made.
+fn run_files(runs: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path().join("run.json")).collect();
+    files.retain(|file| file.is_file());
+    files.sort_unstable();
+    files
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    trouble: &mut Vec<String>,
+    schema: fn(&T) -> u32,
+) -> Option<T> {
+    let name = path.components().rev().take(2).map(|part| part.as_os_str().to_string_lossy());
+    let name = name.collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("/");
+    let mut tell = |why: String| trouble.push(format!("{name}: {why}"));
+    let text = fs::read_to_string(path).map_err(|error| tell(error.to_string())).ok()?;
+    match serde_json::from_str(&text) {
+        Ok(value) if schema(&value) == SCHEMA => Some(value),
+        Ok(value) => {
+            tell(format!("is of schema {}, not {SCHEMA}", schema(&value)));
+            None
+        }
+        Err(error) => {
+            tell(clean(&error.to_string()).into_owned());
+            None
+        }
+    }
+}

@@ -1,0 +1,200 @@
+use maud::{Markup, PreEscaped, html};
+
+use super::super::clean::clean;
+use super::super::load::Source;
+use super::super::words::{count, none, three};
+use super::Overview;
+use crate::record::{Environment, Lab};
+
+/// The page after its last scenario: how to run it again, where it ran, what the words mean.
+pub(in crate::report) fn closing(overview: &Overview<'_>) -> Markup {
+    html! {
+        section #again tabindex="-1" {
+            h2 { "Run it again" }
+            p { "The seed decides every number that a run draws: faults come at the same points of the schedule. Real processes do not repeat to the microsecond." }
+            @for source in overview.sources { (again(source)) }
+        }
+        section #environment tabindex="-1" {
+            h2 { "Environment" }
+            @for source in overview.sources {
+                @if let Some(lab) = &source.lab { (environment(&lab.environment)) }
+                (servers(source))
+            }
+        }
+        (glossary())
+        (PreEscaped("</main>"))
+        footer {
+            p.minor {
+                "Written by quorumlock " (env!("CARGO_PKG_VERSION"))
+                " from lab.json and runs/*/history.jsonl; figures/ and tables/ lie beside this page."
+            }
+        }
+        (PreEscaped("</body></html>\n"))
+    }
+}
+
+fn again(source: &Source) -> Markup {
+    html! {
+        @match &source.lab {
+            Some(lab) => {
+                div.scroll tabindex="0" role="region" aria-label="Command line" {
+                    pre { code { (clean(&command_line(lab))) } }
+                }
+                p { "Seed " strong { (lab.seed) } "." }
+            }
+            None => p.warning { "There is no lab.json: the command line was not kept." },
+        }
+    }
+}
+
+/// As a shell takes it; with the seed, which may have been drawn.
+fn command_line(lab: &Lab) -> String {
+    let mut words: Vec<_> = lab.command_line.iter().map(|word| quoted(word)).collect();
+    let is_seed = |word: &String| word == "--seed" || word.starts_with("--seed=");
+    if !lab.command_line.iter().any(is_seed) {
+        words.push(format!("--seed {}", lab.seed));
+    }
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn environment(environment: &Environment) -> Markup {
+    let Environment { quorumlock, commit, dirty, build, rustc, kernel, cpu, cpus, .. } =
+        environment;
+    let optional = |value: &Option<String>| value.clone().unwrap_or_else(none);
+    let [one, five, fifteen] = environment.load_before;
+    let dirty = match dirty {
+        Some(true) => ", with changes",
+        Some(false) => ", without changes",
+        None => "",
+    };
+    let rows = [
+        ("quorumlock", format!("{quorumlock}, {build} build")),
+        ("Commit", optional(commit) + dirty),
+        ("Compiler", optional(rustc)),
+        ("Server", environment.server.clone()),
+        ("Kernel", kernel.clone()),
+        (
+            "Processor",
+            format!("{cpu}, {}", super::super::words::counted(*cpus as u64, "processor")),
+        ),
+        ("Memory", format!("{} MiB", count(environment.memory_bytes >> 20))),
+        ("Clock source", optional(&environment.clocksource)),
+        (
+            "Load before",
+            format!("{} (1 min), {} (5 min), {} (15 min)", load(one), load(five), load(fifteen)),
+        ),
+    ];
+    html! {
+        dl { @for (name, value) in &rows { div { dt { (name) } dd { (clean(value)) } } } }
+    }
+}
+
+fn load(load: f64) -> String {
+    if load == 0.0 { "0".to_owned() } else { three(load) }
+}
+
+/// Every kind of server once: runs start many that are the same.
+fn servers(source: &Source) -> Markup {
+    let mut kinds: Vec<String> = Vec::new();
+    for node in source.runs.iter().flat_map(|run| &run.nodes) {
+        let kind = format!("{} ({})", node.version, node.role);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds.sort_unstable();
+    html! {
+        @if !kinds.is_empty() {
+            p.minor { "Servers of the runs: " (clean(&kinds.join(", "))) ". Their run ids are in each run.json." }
+        }
+    }
+}
+
+fn glossary() -> Markup {
+    const WORDS: [(&str, &str); 14] = [
+        (
+            "Belief",
+            "A holder believes from the grant until the earliest of: it begins to give the lock back, it is told of the loss, the end of validity that it knows has come. All of it on one clock of the host.",
+        ),
+        (
+            "V, violation",
+            "Two holds of one lock that were believed in at the same time: mutual exclusion fell.",
+        ),
+        (
+            "E",
+            "Stale effects: writes of a hold that the resource accepted after another hold had claimed it with its first write.",
+        ),
+        (
+            "St",
+            "Stale writes that the resource refused, because their fencing token was below the highest it had seen.",
+        ),
+        ("U", "The time with somebody waiting and nobody believing; the longest."),
+        (
+            "H",
+            "Handover: from the end of one belief to the start of the next, of those who were waiting already.",
+        ),
+        (
+            "D",
+            "From the fault that took a hold's ground away to its holder's being told of the loss.",
+        ),
+        ("Requests per success", "What the servers were asked, for each grant."),
+        (
+            "Modes S, R, W",
+            "One server; one server with a replica that takes over; the same, waiting for the replica (WAIT).",
+        ),
+        ("Modes Q3, Q5, Q7", "Plain Redlock: a majority of so many independent servers."),
+        (
+            "Mode QQ",
+            "The same, and a server that came back counts for nothing until it was watched for the longest lease.",
+        ),
+        ("Mode QF", "QQ, and the resource checks fencing tokens."),
+        (
+            "Interval",
+            "Wilson score interval at 95 %, over runs. For what was never seen in n trials the upper bound is 3/n (rule of three).",
+        ),
+        (
+            "As expected",
+            "What must never happen happened in no run; what must be observable was observed in at least one. A lab that cannot show the violations that theory predicts proves nothing by showing none.",
+        ),
+    ];
+    html! {
+        section #glossary tabindex="-1" {
+            h2 { "Glossary" }
+            dl { @for (word, meaning) in WORDS { div { dt { (word) } dd { (meaning) } } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lab(command_line: &[&str]) -> Lab {
+        Lab {
+            schema: 1,
+            command_line: command_line.iter().map(|word| (*word).to_owned()).collect(),
+            seed: 42,
+            interrupted: false,
+            environment: Environment::default(),
+            runs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_command_line_can_be_pasted_and_has_the_seed() {
+        let line = command_line(&lab(&["quorumlock", "lab", "run", "L16", "--out", "it's here"]));
+        assert_eq!(line, r"quorumlock lab run L16 --out 'it'\''s here' --seed 42");
+        for given in [&["x", "--seed", "7"][..], &["x", "--seed=7"]] {
+            assert!(!command_line(&lab(given)).contains("42"));
+        }
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,105 @@
+use maud::{Markup, html};
+
+use super::super::clean::clean;
+use super::super::results::{ModeResult, Scenario, expectation, rank};
+use super::super::words::count;
+use super::anchor;
+
+/// Scenarios down, modes across: the overview that fits on a page.
+pub(super) fn matrix(scenarios: &[Scenario<'_>]) -> Markup {
+    let modes = modes(scenarios);
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Scenarios and modes" {
+            table.matrix {
+                caption { "Scenarios and modes. ✓: as theory says; ✗: not." }
+                thead {
+                    tr {
+                        th scope="col" { "Scenario" }
+                        @for mode in &modes { th scope="col" { (clean(mode)) } }
+                    }
+                }
+                tbody {
+                    @for scenario in scenarios {
+                        tr {
+                            th scope="row" {
+                                a href={ "#" (anchor(scenario)) } { (clean(scenario.id)) }
+                                " " span.title { (clean(scenario.title)) }
+                            }
+                            @for mode in &modes { td { (cells(scenario, mode)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All modes, in the order of the lab's own list.
+fn modes<'a>(scenarios: &[Scenario<'a>]) -> Vec<&'a str> {
+    let mut modes = Vec::new();
+    for result in scenarios.iter().flat_map(|scenario| &scenario.results) {
+        if !modes.contains(&result.mode) {
+            modes.push(result.mode);
+        }
+    }
+    modes.sort_by_key(|mode| rank(mode));
+    modes
+}
+
+fn cells(scenario: &Scenario<'_>, mode: &str) -> Markup {
+    html! {
+        @for result in scenario.results.iter().filter(|result| result.mode == mode) { (cell(result)) }
+    }
+}
+
+fn cell(result: &ModeResult<'_>) -> Markup {
+    let (class, sign) = match result.as_expected() {
+        Some(true) => ("good", "✓"),
+        Some(false) => ("bad", "✗"),
+        None => ("open", "…"),
+    };
+    let numbers = [
+        ("V", result.sum(|run| run.observed.violations)),
+        ("E", result.sum(|run| run.observed.stale_effects)),
+        ("St", result.sum(|run| run.observed.refused_effects)),
+    ];
+    let seen: Vec<_> = numbers.into_iter().filter(|(_, number)| *number > 0).collect();
+    html! {
+        div.cell.(class) {
+            span.sign { (sign) } " "
+            @if seen.is_empty() { (result.observed()) }
+            @for (index, (letter, number)) in seen.iter().enumerate() {
+                @if index > 0 { " " }
+                span.pair { (letter) "\u{a0}" (count(*number)) }
+            }
+            @if result.as_expected() != Some(true) {
+                div.minor { "expected: " (expectation(result.expected)) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::results::{Placed, scenarios};
+    use super::super::super::sample::run;
+    use super::*;
+    use crate::record::Expected;
+
+    #[test]
+    fn every_mode_has_its_column_and_what_was_not_run_stays_empty() {
+        let mut runs = [
+            run("L16", "QQ", Expected::Ok),
+            run("L02", "S", Expected::Ok),
+            run("L16", "<b>", Expected::Violation),
+        ];
+        runs[2].observed.violations = 1_234;
+        runs[0].as_expected = false;
+        let found = scenarios(runs.iter().map(|run| Placed { source: 0, run }));
+        assert_eq!(modes(&found), ["S", "QQ", "<b>"]);
+        let html = matrix(&found).into_string();
+        assert_eq!(html.matches("<td></td>").count(), 3, "{html}");
+        assert!(html.contains("V\u{a0}1\u{202f}234") && !html.contains("<b>"), "{html}");
+        assert!(html.contains("expected: no violation"), "{html}");
+    }
+}

@@ -1,0 +1,83 @@
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::super::ReportError;
+use super::super::clean::clean;
+use super::super::svg::STYLE;
+use super::super::words::counted;
+use super::super::write::Files;
+use super::matrix::matrix;
+use super::result_table::result_table;
+use super::{Overview, anchor};
+
+/// The page up to its first scenario.
+pub(in crate::report) fn opening(
+    overview: &Overview<'_>,
+    files: &mut Files,
+) -> Result<Markup, ReportError> {
+    let Overview { sources, scenarios, verdict } = overview;
+    let table = result_table("results", "All results", scenarios.iter());
+    files.table(&table)?;
+    let (class, sign) = if verdict.good() { ("good", "✓") } else { ("bad", "✗") };
+    let runs = sources.iter().map(|source| source.runs.len() as u64).sum();
+    let interrupted = sources.iter().any(|source| match &source.lab {
+        Some(lab) => lab.interrupted,
+        None => true,
+    });
+    // The body stays open: `closing` ends it.
+    Ok(html! {
+        (DOCTYPE)
+        (PreEscaped("<html lang=\"en\">"))
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+            title { "Failover lab: " (verdict.sentence()) }
+            style { (PreEscaped(include_str!("../page.css"))) (PreEscaped(STYLE)) }
+        }
+        (PreEscaped("<body>"))
+        a.skip href="#verdict" { "To the verdict" }
+        header {
+            h1 { "Failover lab" }
+            p.minor {
+                "Distributed locks of " code { "quorumlock" } " while servers, networks, clocks and holders fail: "
+                (counted(scenarios.len() as u64, "scenario")) ", " (counted(runs, "run")) "."
+            }
+        }
+        (PreEscaped("<main>"))
+        section #verdict tabindex="-1" {
+            h2 { "Verdict" }
+            p.verdict.(class) { span.sign aria-hidden="true" { (sign) } " " (verdict.sentence()) }
+            @for remark in verdict.remarks() { p.minor { (remark) } }
+            @if interrupted {
+                p.warning { strong { "Cut short: " } "this lab did not come to its end. What was seen is true, and not all." }
+            }
+            @for trouble in sources.iter().flat_map(|source| &source.trouble) {
+                p.warning { strong { "Damaged: " } (clean(trouble)) }
+            }
+        }
+        nav aria-label="Contents" {
+            ul {
+                li { a href="#results" { "All results" } }
+                @for scenario in *scenarios {
+                    li { a href={ "#" (anchor(scenario)) } { (clean(scenario.id)) " " (clean(scenario.title)) } }
+                }
+                li { a href="#again" { "Run it again" } }
+                li { a href="#environment" { "Environment" } }
+                li { a href="#glossary" { "Glossary" } }
+            }
+        }
+        section #results tabindex="-1" {
+            h2 { "All results" }
+            p {
+                "Each scenario in each mode: what was seen, and whether theory says so. "
+                "What the letters mean is in the " a href="#glossary" { "glossary" } "."
+            }
+            (matrix(scenarios))
+            details {
+                summary { "All numbers" }
+                (table.html())
+            }
+        }
+    })
+}

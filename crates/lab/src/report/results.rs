@@ -1,0 +1,263 @@
+//! Runs of the same scenario in the same mode are one result.
+
+use std::time::Duration;
+
+use crate::judge::{Proportion, wilson};
+use crate::record::{Expected, Run};
+
+/// All that was run of a scenario.
+#[derive(Debug)]
+pub(super) struct Scenario<'a> {
+    /// Its id.
+    pub(super) id: &'a str,
+    /// In a few words.
+    pub(super) title: &'a str,
+    /// What happens in it.
+    pub(super) story: &'a str,
+    /// A result for each mode.
+    pub(super) results: Vec<ModeResult<'a>>,
+}
+
+/// What came of a scenario in a mode, over all repetitions.
+#[derive(Debug)]
+pub(super) struct ModeResult<'a> {
+    /// The mode.
+    pub(super) mode: &'a str,
+    /// What theory says.
+    pub(super) expected: Expected,
+    /// Where they come from, and the runs.
+    pub(super) runs: Vec<Placed<'a>>,
+}
+
+/// A run, and which directory it is from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed<'a> {
+    /// Counted from zero.
+    pub(super) source: usize,
+    /// What was found.
+    pub(super) run: &'a Run,
+}
+
+/// Groups runs; scenarios in the order of their ids, modes in that of the lab.
+pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<Scenario<'a>> {
+    let mut scenarios = Vec::<Scenario<'a>>::new();
+    for placed in runs {
+        let run = placed.run;
+        let place = scenarios.iter().position(|scenario| scenario.id == run.scenario);
+        let place = place.unwrap_or_else(|| {
+            let Run { scenario: id, title, story, .. } = run;
+            scenarios.push(Scenario { id, title, story, results: Vec::new() });
+            scenarios.len() - 1
+        });
+        let results = &mut scenarios[place].results;
+        // A scenario whose expectation has changed between two labs has two results.
+        let same = |one: &&mut ModeResult<'_>| one.mode == run.mode && one.expected == run.expected;
+        match results.iter_mut().find(same) {
+            Some(result) => result.runs.push(placed),
+            None => results.push(ModeResult {
+                mode: &run.mode,
+                expected: run.expected,
+                runs: vec![placed],
+            }),
+        }
+    }
+    scenarios.sort_by_key(|scenario| (scenario.id.len(), scenario.id));
+    for scenario in &mut scenarios {
+        scenario.results.sort_by_key(|result| rank(result.mode));
+    }
+    scenarios
+}
+
+/// The place of a mode among the lab's; those that it does not know come last.
+pub(super) fn rank(mode: &str) -> usize {
+    const MODES: [&str; 8] = ["S", "R", "W", "Q3", "Q5", "Q7", "QQ", "QF"];
+    MODES.iter().position(|known| *known == mode).unwrap_or(MODES.len())
+}
+
+impl ModeResult<'_> {
+    /// The runs themselves.
+    pub(super) fn each(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().map(|placed| placed.run)
+    }
+
+    /// The sum over all runs.
+    pub(super) fn sum(&self, of: impl Fn(&Run) -> u64) -> u64 {
+        self.each().map(of).sum()
+    }
+
+    /// The largest of those that were measured.
+    pub(super) fn worst(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+        self.each().filter_map(of).filter(|value| value.is_finite()).max_by(f64::total_cmp)
+    }
+
+    /// Whether it is what theory says, judged over all runs: what must never happen did not in any,
+    /// and what must be seen was seen in at least one. `None` if every run was cut short.
+    pub(super) fn as_expected(&self) -> Option<bool> {
+        let whole = || self.each().filter(|run| !run.interrupted);
+        // A run that was cut short proves nothing but what it has seen.
+        if self.expected == Expected::Violation {
+            return match self.each().any(|run| run.as_expected) {
+                true => Some(true),
+                false => whole().next().map(|_| false),
+            };
+        }
+        if self.each().any(breaks_a_promise) {
+            return Some(false);
+        }
+        let good = match self.expected {
+            Expected::Fenced => whole().any(|run| run.as_expected),
+            _ => whole().all(|run| run.as_expected),
+        };
+        whole().next().map(|_| good)
+    }
+
+    /// How many runs had a violation.
+    pub(super) fn violated_runs(&self) -> u64 {
+        self.sum(|run| u64::from(run.observed.violations > 0))
+    }
+
+    /// The same as a share, with its interval.
+    pub(super) fn violated_share(&self) -> Proportion {
+        wilson(self.violated_runs(), self.runs.len() as u64)
+    }
+
+    /// Requests for each grant, over all runs that could count them.
+    pub(super) fn requests_per_success(&self) -> Option<f64> {
+        let counted = self.each().filter_map(|run| {
+            let grants = run.observed.grants as f64;
+            run.observed.requests_per_success.map(|requests| (requests * grants, grants))
+        });
+        let (requests, grants) =
+            counted.fold((0.0, 0.0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+        (grants > 0.0).then(|| requests / grants)
+    }
+
+    /// The longest time without a holder, of each run.
+    pub(super) fn vacancies(&self) -> Vec<Duration> {
+        self.each()
+            .filter_map(|run| Duration::try_from_secs_f64(run.observed.vacancy_ms / 1e3).ok())
+            .collect()
+    }
+
+    /// What was seen, in a word or two.
+    pub(super) fn observed(&self) -> &'static str {
+        let any = |of: fn(&Run) -> u64| self.sum(of) > 0;
+        if any(|run| run.observed.violations) && any(|run| run.observed.stale_effects) {
+            "violation, stale writes"
+        } else if any(|run| run.observed.violations) && any(|run| run.observed.refused_effects) {
+            "violation, stale writes refused"
+        } else if any(|run| run.observed.violations) {
+            "violation"
+        } else if any(|run| run.observed.stale_effects) {
+            "stale writes"
+        } else if any(|run| run.observed.refused_effects) {
+            "stale writes refused"
+        } else if self.expected == Expected::Refused && self.each().all(|run| run.as_expected) {
+            "refused"
+        } else if self.sum(|run| run.observed.grants) == 0 {
+            // Nothing can be said of exclusion then.
+            "nothing granted"
+        } else {
+            "no violation"
+        }
+    }
+}
+
+/// What theory says, in a word or two.
+pub(super) fn expectation(expected: Expected) -> &'static str {
+    match expected {
+        Expected::Ok => "no violation",
+        Expected::Violation => "violation",
+        Expected::Fenced => "stale writes refused",
+        Expected::Refused => "refused",
+        Expected::Any => "either",
+    }
+}
+
+/// What was seen, however short the run, is not what theory allows.
+fn breaks_a_promise(run: &Run) -> bool {
+    let seen = &run.observed;
+    match run.expected {
+        Expected::Ok => seen.violations > 0 || seen.stale_effects > 0,
+        Expected::Fenced => seen.stale_effects > 0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::run;
+    use super::*;
+
+    fn of(runs: &[Run]) -> ModeResult<'_> {
+        let placed = runs.iter().map(|run| Placed { source: 0, run });
+        let mut scenarios = scenarios(placed);
+        assert_eq!(scenarios.len(), 1);
+        scenarios.remove(0).results.remove(0)
+    }
+
+    fn seen(expected: Expected, violations: u64, as_expected: bool) -> Run {
+        let mut run = run("L16", "R", expected);
+        run.observed.violations = violations;
+        run.as_expected = as_expected;
+        run
+    }
+
+    #[test]
+    fn a_violation_must_be_seen_once_and_a_promise_must_hold_always() {
+        let runs = [seen(Expected::Violation, 0, false), seen(Expected::Violation, 2, true)];
+        assert_eq!(of(&runs).as_expected(), Some(true));
+        assert_eq!(of(&runs[..1]).as_expected(), Some(false), "a lab that cannot show it");
+        let runs = [seen(Expected::Ok, 0, true), seen(Expected::Ok, 1, false)];
+        assert_eq!(of(&runs).as_expected(), Some(false));
+        assert_eq!(of(&runs[..1]).as_expected(), Some(true));
+    }
+
+    #[test]
+    fn fencing_must_refuse_once_and_let_nothing_through() {
+        let mut runs = [seen(Expected::Fenced, 3, true), seen(Expected::Fenced, 0, false)];
+        assert_eq!(of(&runs).as_expected(), Some(true));
+        runs[1].observed.stale_effects = 1;
+        assert_eq!(of(&runs).as_expected(), Some(false));
+    }
+
+    #[test]
+    fn a_run_that_was_cut_short_proves_only_what_it_has_seen() {
+        let cut = |run: Run| Run { interrupted: true, ..run };
+        assert_eq!(of(&[cut(seen(Expected::Ok, 0, true))]).as_expected(), None);
+        assert_eq!(of(&[cut(seen(Expected::Ok, 1, false))]).as_expected(), Some(false));
+        assert_eq!(of(&[cut(seen(Expected::Violation, 1, true))]).as_expected(), Some(true));
+        assert_eq!(of(&[cut(seen(Expected::Violation, 0, false))]).as_expected(), None);
+    }
+
+    #[test]
+    fn without_a_grant_nothing_is_said_of_exclusion() {
+        let mut runs = [seen(Expected::Ok, 0, false)];
+        assert_eq!(of(&runs).observed(), "nothing granted");
+        runs[0].observed.grants = 1;
+        assert_eq!(of(&runs).observed(), "no violation");
+    }
+
+    #[test]
+    fn numbers_over_all_runs() {
+        let mut runs = [seen(Expected::Violation, 1, true), seen(Expected::Violation, 0, false)];
+        (runs[0].observed.grants, runs[1].observed.grants) = (10, 30);
+        runs[0].observed.requests_per_success = Some(8.0);
+        runs[1].observed.requests_per_success = Some(4.0);
+        runs[1].observed.handover_p99_ms = Some(7.0);
+        let result = of(&runs);
+        assert_eq!(result.requests_per_success(), Some(5.0), "by grants, not by runs");
+        assert_eq!(result.worst(|run| run.observed.handover_p99_ms), Some(7.0));
+        assert_eq!((result.violated_runs(), result.observed()), (1, "violation"));
+    }
+
+    #[test]
+    fn scenarios_are_in_the_order_of_their_ids_and_modes_in_that_of_the_lab() {
+        let runs = [("L16", "R"), ("L2", "S"), ("L16", "S"), ("L16", "R")]
+            .map(|(scenario, mode)| run(scenario, mode, Expected::Ok));
+        let found = scenarios(runs.iter().map(|run| Placed { source: 0, run }));
+        assert_eq!(found.iter().map(|s| s.id).collect::<Vec<_>>(), ["L2", "L16"]);
+        assert_eq!(found[1].results.iter().map(|r| r.mode).collect::<Vec<_>>(), ["S", "R"]);
+        assert_eq!(found[1].results[1].runs.len(), 2);
+    }
+}

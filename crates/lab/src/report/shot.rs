@@ -1,0 +1,117 @@
+//! From a film to the lanes of a whole run.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use super::film::Film;
+use super::svg::{Lane, Lanes, Mark, Span, Style};
+use super::words::{count, time};
+use crate::judge::Overlap;
+
+/// Lanes drawn: more are no picture any more.
+const LANES: usize = 16;
+/// Times that the picture can tell apart: its width in half pixels.
+const COLUMNS: u32 = 1_700;
+
+/// The lanes of a run, from its beginning to its end.
+pub(super) fn whole(film: &Film, overlaps: &[Overlap<'_>]) -> Lanes {
+    let column = film.length / COLUMNS;
+    let mut left_out = film.left_out.clone();
+    let shown = shown(film, overlaps);
+    let all = film.holds.iter().map(|hold| hold.who.locker);
+    let all: HashSet<_> = all.chain(film.marks.iter().map(|mark| mark.client)).collect();
+    if all.len() > shown.len() {
+        let more = count((all.len() - shown.len()) as u64);
+        left_out.push(format!(
+            "Not drawn: {more} more clients. These {LANES} are the ones that took part in a \
+             violation, then those that appeared first."
+        ));
+    }
+    let mut merged = false;
+    let lanes = shown.iter().map(|&client| Lane {
+        name: film.clients[client].clone(),
+        spans: spans(film, client, column, &mut merged),
+        marks: marks(film, client, column),
+    });
+    let lanes: Vec<_> = lanes.collect();
+    if merged {
+        left_out
+            .push(format!("Holds of a client less than {} apart are drawn as one.", time(column)));
+    }
+    let mut clashes: Vec<_> =
+        overlaps.iter().map(|o| (film.offset(o.from), film.offset(o.until))).collect();
+    clashes.sort_unstable();
+    merge(&mut clashes, column);
+    let (from, until) = (Duration::ZERO, film.length);
+    Lanes { from, until, lanes, faults: film.faults.clone(), clashes, left_out }
+}
+
+/// The clients that get a lane, in the order of their names.
+fn shown(film: &Film, overlaps: &[Overlap<'_>]) -> Vec<usize> {
+    let clashing = overlaps.iter().flat_map(|o| [o.first.who.locker, o.second.who.locker]);
+    let holding = film.holds.iter().map(|hold| hold.who.locker).collect::<BTreeSet<_>>();
+    let marked = film.marks.iter().map(|mark| mark.client).collect::<BTreeSet<_>>();
+    let mut shown = Vec::new();
+    for client in clashing.chain(holding).chain(marked) {
+        if shown.len() < LANES && !shown.contains(&client) {
+            shown.push(client);
+        }
+    }
+    // Shorter first: z comes before aa.
+    shown.sort_by_key(|&client| (film.clients[client].len(), &film.clients[client]));
+    shown
+}
+
+fn spans(film: &Film, client: usize, column: Duration, merged: &mut bool) -> Vec<Span> {
+    let holds = film.holds.iter().filter(|hold| hold.who.locker == client);
+    let mut times: Vec<_> =
+        holds.map(|hold| (film.offset(hold.granted), film.offset(hold.believed_until()))).collect();
+    times.sort_unstable();
+    *merged |= merge(&mut times, column);
+    let span = |(from, until)| Span { from, until, style: Style::Held, label: None };
+    times.into_iter().map(span).collect()
+}
+
+/// Joins sorted times that lie closer together than the picture shows. Whether there were any.
+fn merge(times: &mut Vec<(Duration, Duration)>, column: Duration) -> bool {
+    let before = times.len();
+    times.dedup_by(|next, kept| {
+        let close = next.0 < kept.1 + column;
+        if close {
+            kept.1 = kept.1.max(next.1);
+        }
+        close
+    });
+    times.len() < before
+}
+
+/// One of each kind for each place where it can be seen.
+fn marks(film: &Film, client: usize, column: Duration) -> Vec<Mark> {
+    let column = column.as_nanos().max(1);
+    let mut places = HashMap::new();
+    for seen in film.marks.iter().filter(|seen| seen.client == client) {
+        let at = film.offset(seen.at);
+        let first: &mut Duration = places.entry((seen.kind, at.as_nanos() / column)).or_insert(at);
+        *first = at.min(*first);
+    }
+    let mut marks: Vec<_> = places.into_iter().map(|((kind, _), at)| Mark { at, kind }).collect();
+    marks.sort_by_key(|mark| (mark.at, mark.kind));
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn what_is_close_becomes_one() {
+        let mut times = vec![(ms(0), ms(10)), (ms(11), ms(20)), (ms(12), ms(13)), (ms(40), ms(50))];
+        assert!(merge(&mut times, ms(5)));
+        assert_eq!(times, [(ms(0), ms(20)), (ms(40), ms(50))]);
+        assert!(!merge(&mut times, ms(5)));
+    }
+}

@@ -1,0 +1,117 @@
+use maud::{Markup, PreEscaped, Render, html};
+
+use super::super::clean::{clean, plain};
+
+/// The classes of all figures: in the page once, and in each figure's own file.
+pub(in crate::report) const STYLE: &str = include_str!("../figure.css");
+
+/// A drawing.
+#[derive(Debug)]
+pub(in crate::report) struct Figure {
+    /// What its file and its ids are called; unique in the page.
+    pub(in crate::report) id: String,
+    /// What it shows.
+    pub(in crate::report) title: String,
+    /// The same for who cannot see it: what is to be seen.
+    pub(in crate::report) desc: String,
+    /// In units of which a text has 12.
+    pub(super) width: f64,
+    /// In the same.
+    pub(super) height: f64,
+    /// The drawing.
+    pub(super) body: Markup,
+}
+
+impl Figure {
+    /// The drawing inside a page that has [`STYLE`] and its own caption.
+    pub(in crate::report) fn inline(&self) -> Markup {
+        let id = plain(&self.id);
+        let (title, desc) = (format!("{id}-t"), format!("{id}-d"));
+        html! {
+            svg.ql #(id) xmlns="http://www.w3.org/2000/svg" role="img"
+                aria-labelledby={ (title) " " (desc) }
+                width=(n(self.width)) height=(n(self.height))
+                viewBox={ "0 0 " (n(self.width)) " " (n(self.height)) } {
+                title #(title) { (clean(&self.title)) }
+                desc #(desc) { (clean(&self.desc)) }
+                (self.body)
+            }
+        }
+    }
+
+    /// A whole document, with a title and a ground of its own.
+    pub(in crate::report) fn standalone(&self) -> String {
+        let height = self.height + HEAD;
+        let document = html! {
+            svg.ql xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="t d"
+                width=(n(self.width)) height=(n(height))
+                viewBox={ "0 0 " (n(self.width)) " " (n(height)) } {
+                title #t { (clean(&self.title)) }
+                desc #d { (clean(&self.desc)) }
+                style { (PreEscaped(STYLE)) }
+                rect.paper width="100%" height="100%" {}
+                text.strong x="10" y="21" font-size="14" { (clean(&self.title)) }
+                g transform={ "translate(0 " (n(HEAD)) ")" } { (self.body) }
+            }
+        };
+        document.into_string() + "\n"
+    }
+}
+
+/// The title's room.
+const HEAD: f64 = 30.0;
+
+/// A coordinate: tenths are enough, and keep files small.
+pub(super) fn n(value: f64) -> impl Render {
+    debug_assert!(value.is_finite(), "a coordinate");
+    let text = format!("{value:.1}");
+    PreEscaped(text.strip_suffix(".0").unwrap_or(&text).to_owned())
+}
+
+#[cfg(test)]
+pub(super) fn assert_well_formed(figure: &Figure) {
+    for text in [figure.standalone(), figure.inline().into_string()] {
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        let mut open = Vec::new();
+        for tag in text.split('<').skip(1) {
+            let (tag, _) = tag.split_once('>').unwrap_or_else(|| panic!("<{tag}"));
+            match tag.strip_prefix('/') {
+                Some(name) => assert_eq!(open.pop(), Some(name), "{text}"),
+                None => open.push(tag.split(' ').next().unwrap_or_default()),
+            }
+        }
+        assert!(open.is_empty(), "{open:?} are left open in {text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hostile() -> Figure {
+        Figure {
+            id: "a\"><script>".into(),
+            title: "<script>alert(1)</script>\0".into(),
+            desc: "]]>&\"'".into(),
+            width: 10.0,
+            height: 20.25,
+            body: html! { text { "</svg>" } },
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_never_markup() {
+        let figure = hostile();
+        assert_well_formed(&figure);
+        for text in [figure.standalone(), figure.inline().into_string()] {
+            assert!(!text.contains("<script") && !text.contains('\0'), "{text}");
+            assert_eq!(text.matches("</svg>").count(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        let text = [1.0, 1.25, 0.04, -3.0].map(|value| n(value).render().into_string());
+        assert_eq!(text, ["1", "1.2", "0", "-3"]);
+    }
+}

@@ -1,0 +1,83 @@
+use super::{ClientPlan, Locking, Plan, ServerPlan, Span, Waiting};
+use crate::dice::Dice;
+use crate::mode::Mode;
+
+/// What a plan is drawn with: the mode, and numbers that the seed decides.
+#[derive(Debug)]
+pub struct Draw {
+    /// The mode that the plan is for.
+    pub mode: Mode,
+    /// Whether the run is to be short.
+    pub quick: bool,
+    dice: Dice,
+}
+
+impl Draw {
+    pub(super) fn new(mode: Mode, seed: u64, repetition: u64, quick: bool) -> Self {
+        // All modes draw the same numbers: what differs between them is not luck.
+        Self { mode, quick, dice: Dice::new(seed, repetition) }
+    }
+
+    /// A number of milliseconds, both ends included.
+    pub fn ms(&mut self, low: u64, high: u64) -> u64 {
+        self.dice.within(low, high)
+    }
+
+    /// Any number.
+    pub fn number(&mut self) -> u64 {
+        self.dice.next()
+    }
+
+    /// A plan without clients and faults: the servers of the mode, a drawn lease of 2 to 2.5 s.
+    pub fn plan(&mut self) -> Plan {
+        let lease_ms = self.ms(2_000, 2_500);
+        Plan {
+            servers: ServerPlan {
+                voters: self.mode.voters(),
+                replicas: self.mode.replicas(),
+                ..ServerPlan::default()
+            },
+            locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms: 3_000 },
+            clients: Vec::new(),
+            schedule: Vec::new(),
+            least_ms: 0,
+            tail_ms: 200,
+            fenced: self.mode.fenced(),
+        }
+    }
+
+    /// A client that starts at once, reaches all nodes directly, waits in the queue and holds shortly.
+    pub fn client(&mut self, id: &str) -> ClientPlan {
+        ClientPlan::new(id, self.number())
+    }
+
+    /// A client that starts by a step, and holds once, until it loses the lock or the run ends.
+    pub fn holder(&mut self, id: &str) -> ClientPlan {
+        let mut client = self.client(id);
+        client.starts = false;
+        client.work.holds = Some(1);
+        client.work.hold = Span::always(600_000);
+        client
+    }
+
+    /// As [`holder`](Self::holder), and it reaches a bare majority of the nodes only, by ways.
+    pub fn bare_holder(&mut self, id: &str) -> ClientPlan {
+        let reaches = Some((0..self.mode.majority()).collect());
+        ClientPlan { ways: true, reaches, ..self.holder(id) }
+    }
+
+    /// A client that starts by a step, asks every few milliseconds, and holds shortly.
+    pub fn rival(&mut self, id: &str) -> ClientPlan {
+        let mut client = self.client(id);
+        client.starts = false;
+        client.work.waiting = Waiting::PollMs(self.ms(5, 15));
+        client.work.hold = Span { low_ms: 20, high_ms: 60 };
+        client
+    }
+
+    /// A span that begins at a drawn point.
+    pub fn span(&mut self, low: u64, high: u64) -> Span {
+        let from = self.ms(low, high);
+        Span { low_ms: from, high_ms: high.max(from) }
+    }
+}

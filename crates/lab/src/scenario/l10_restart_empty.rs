@@ -1,0 +1,36 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, When};
+use crate::record::Expected::{Ok, Violation};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L10",
+    title: "A node restarts empty under a bare majority",
+    story: "A holder has the lock on a bare majority of the nodes. One of these is killed and starts \
+            again with nothing. In plain Redlock it grants the lock a second time, and both hold. \
+            A node whose memory is not proven has no vote: then the holder is told first.",
+    expects: Expects {
+        s: Some(Violation),
+        q: Some(Violation),
+        qq: Some(Ok),
+        qf: Some(Ok),
+        ..Expects::NONE
+    },
+    plan,
+};
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    let struck = draw.mode.majority() - 1;
+    // The holder notices with its next renewal, after a third of its lease.
+    let (after, down) = (draw.ms(0, 50), draw.ms(0, 150));
+    plan.clients = vec![draw.bare_holder("a"), draw.rival("b")];
+    plan.schedule = vec![
+        When::NOW.then(Fault::start("a")),
+        When::holds("a").then(Fault::None),
+        When::AfterMs(after).then(Fault::Kill(struck)),
+        When::AfterMs(down).then(Fault::RestartEmpty(struck)),
+        When::NOW.then(Fault::start("b")),
+        When::granted("b").then(Fault::None),
+    ];
+    plan.tail_ms = 1_000;
+    plan
+}

@@ -1,0 +1,35 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, When};
+use crate::record::Expected::{Ok, Violation};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L21",
+    title: "A living node's data is gone",
+    story: "One node of the holder's bare majority is flushed (FLUSHALL), or its database exchanged \
+            for an empty one (SWAPDB): same process, same connections. A check at connect would see \
+            nothing; only a check together with each vote does.",
+    expects: Expects {
+        s: Some(Violation),
+        q: Some(Violation),
+        qq: Some(Ok),
+        qf: Some(Ok),
+        ..Expects::NONE
+    },
+    plan,
+};
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    let struck = draw.mode.majority() - 1;
+    let after = draw.ms(100, 250);
+    let words: &[&str] = if draw.ms(0, 1) == 0 { &["FLUSHALL"] } else { &["SWAPDB", "0", "1"] };
+    plan.clients = vec![draw.bare_holder("a"), draw.rival("b")];
+    plan.schedule = vec![
+        When::NOW.then(Fault::start("a")),
+        // Its connections are there before it happens.
+        When::holds("a").then(Fault::start("b")),
+        When::AfterMs(after).then(Fault::command(struck, words)),
+        When::granted("b").then(Fault::None),
+    ];
+    plan.tail_ms = 1_000;
+    plan
+}

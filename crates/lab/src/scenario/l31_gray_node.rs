@@ -1,0 +1,38 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, Span, WayState, When};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L31",
+    title: "A gray node carries out late what it was asked",
+    story: "For a while one node answers nobody (SIGSTOP), or what a client has sent it is held on \
+            the way; then it carries out all of it, though the clients have long given up: late \
+            acquisitions and late releases, among the holds of others. They match nonces, so they \
+            do nothing.",
+    expects: Expects::ALL_OK,
+    plan,
+};
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    let gray = draw.mode.majority() - 1;
+    let mut gone = draw.client("a");
+    gone.ways = true;
+    let (mut one, mut other) = (draw.client("b"), draw.client("c"));
+    for client in [&mut gone, &mut one, &mut other] {
+        client.work.contenders = 2;
+        client.work.hold = Span { low_ms: 5, high_ms: 40 };
+    }
+    plan.clients = vec![gone, one, other];
+    let way = |state| Fault::Way { client: "a".to_owned(), node: gray, state };
+    for _ in 0..if draw.quick { 1 } else { 3 } {
+        let (held, stopped) = (draw.ms(300, 1_500), draw.ms(300, 1_500));
+        plan.schedule.extend([
+            When::granted("a").then(way(WayState::HoldOld)),
+            When::AfterMs(held).then(way(WayState::DeliverOld)),
+            When::granted("b").then(Fault::Stop(gray)),
+            When::AfterMs(stopped).then(Fault::Cont(gray)),
+            When::granted("b").then(Fault::None),
+        ]);
+    }
+    plan.tail_ms = 500;
+    plan
+}

@@ -1,0 +1,84 @@
+//! Scenarios: faults as data, and what theory says of each in each mode.
+//!
+//! A [`Scenario`] draws a [`Plan`] for a mode from a seed: all that is random is decided then, so
+//! that the same seed gives the same plan. [`trial`](crate::trial) carries plans out.
+
+mod draw;
+mod expects;
+mod fault;
+mod l01_no_fault;
+mod l02_holder_killed;
+mod l03_holder_stopped;
+mod l04_pause_before_write;
+mod l10_restart_empty;
+mod l14_majority_restarts;
+mod l15_rolling_restart;
+mod l16_promotion;
+mod l21_memory_gone;
+mod l31_gray_node;
+mod plan;
+mod step;
+
+pub use self::draw::Draw;
+pub use self::expects::Expects;
+pub use self::fault::{Fault, WayState};
+pub use self::plan::{Breach, Care, ClientPlan, Locking, Plan, ServerPlan, Span, Waiting, Work};
+pub use self::step::{Step, When};
+
+use crate::mode::Mode;
+use crate::record::Expected;
+
+/// A failure, and what theory says of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// As in the catalogue: `L16`.
+    pub id: &'static str,
+    /// In a few words.
+    pub title: &'static str,
+    /// What happens and why it matters, in a few sentences for people.
+    pub story: &'static str,
+    /// What theory says, for each mode to which it applies.
+    pub expects: Expects,
+    /// Draws what happens.
+    pub plan: fn(&mut Draw) -> Plan,
+}
+
+impl Scenario {
+    /// What theory says; `None` if the scenario means nothing in this mode.
+    #[must_use]
+    pub fn expected(&self, mode: Mode) -> Option<Expected> {
+        self.expects.of(mode)
+    }
+
+    /// What happens in one repetition under this seed.
+    #[must_use]
+    pub fn plan(&self, mode: Mode, seed: u64, repetition: u64, quick: bool) -> Plan {
+        (self.plan)(&mut Draw::new(mode, seed, repetition, quick))
+    }
+}
+
+/// All scenarios, in the order of their ids.
+#[must_use]
+pub fn all() -> &'static [Scenario] {
+    &[
+        l01_no_fault::SCENARIO,
+        l02_holder_killed::SCENARIO,
+        l03_holder_stopped::SCENARIO,
+        l04_pause_before_write::SCENARIO,
+        l10_restart_empty::SCENARIO,
+        l14_majority_restarts::SCENARIO,
+        l15_rolling_restart::SCENARIO,
+        l16_promotion::SCENARIO,
+        l21_memory_gone::SCENARIO,
+        l31_gray_node::SCENARIO,
+    ]
+}
+
+/// The scenario of this id, in whatever case.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static Scenario> {
+    all().iter().find(|scenario| scenario.id.eq_ignore_ascii_case(id))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! When something was seen. The raw clocks of the host, which all its processes share: a locker's own
+//! [`Clock`](quorumlock_core::Clock) may be ahead of them when it saw that they missed something.
+
+use rustix::time::{ClockId, clock_gettime};
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const MONO: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const MONO: ClockId = ClockId::Monotonic;
+
+/// The clock that judges.
+pub(crate) fn mono_ns() -> u64 {
+    nanos(MONO)
+}
+
+/// For people.
+pub(crate) fn wall_ns() -> u64 {
+    nanos(ClockId::Realtime)
+}
+
+fn nanos(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+}

@@ -1,0 +1,237 @@
+//! The servers of a run, and the ways of its clients to them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock::{Admission, Locker};
+use quorumlock_core::Clock;
+
+use super::TrialError;
+use crate::mode::Mode;
+use crate::proxy::{Proxy, Way};
+use crate::record::NodeFacts;
+use crate::scenario::{ClientPlan, Plan, WayState};
+use crate::servers::{Server, ServerOptions, Servers, Source, ask, field};
+
+/// Servers and ways. Everything ends with this value.
+#[derive(Debug)]
+pub(super) struct Ground {
+    pub(super) servers: Arc<Servers>,
+    voters: usize,
+    /// By client and node as the client knows it.
+    ways: BTreeMap<(String, usize), Proxy>,
+    /// From each replica to its master.
+    replication: BTreeMap<usize, Proxy>,
+}
+
+/// A small server is in sync within milliseconds.
+const SYNC_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+impl Ground {
+    pub(super) async fn start(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+        let count = plan.servers.voters + plan.servers.replicas;
+        let mut args = ["--repl-diskless-sync-delay", "0"].map(str::to_owned).to_vec();
+        args.extend(plan.servers.args.iter().cloned());
+        let appendonly = plan.servers.appendonly;
+        let options = ServerOptions { args, appendonly, ..ServerOptions::default() };
+        let servers = blocking(move || {
+            Servers::start_with(&Source::discover()?, count, &options).map_err(TrialError::from)
+        })
+        .await?;
+        let mut ground = Self {
+            servers: Arc::new(servers),
+            voters: plan.servers.voters,
+            ways: BTreeMap::new(),
+            replication: BTreeMap::new(),
+        };
+        for replica in ground.voters..count {
+            ground.replicate(replica).await?;
+        }
+        if mode.strict() {
+            ground.vouch(plan).await?;
+        }
+        Ok(ground)
+    }
+
+    /// Where a client finds its nodes.
+    pub(super) fn urls(&mut self, client: &ClientPlan) -> Result<Vec<String>, TrialError> {
+        let mut urls = Vec::new();
+        for node in 0..self.voters {
+            let reached = client.reaches.as_ref().is_none_or(|reaches| reaches.contains(&node));
+            if reached && !client.ways {
+                urls.push(self.servers[node].url().to_owned());
+                continue;
+            }
+            let way = Proxy::to(self.address(node)?);
+            if !reached {
+                way.cut();
+            }
+            urls.push(way.url());
+            self.ways.insert((client.id.clone(), node), way);
+        }
+        Ok(urls)
+    }
+
+    pub(super) fn way(&self, client: &str, node: usize) -> io::Result<&Proxy> {
+        let missing = || io::Error::other(format!("client {client} has no way to node {node}"));
+        self.ways.get(&(client.to_owned(), node)).ok_or_else(missing)
+    }
+
+    /// All ways that lead to what clients know as this node.
+    pub(super) fn ways_to(&self, node: usize) -> impl Iterator<Item = &Proxy> {
+        self.ways.iter().filter(move |((_, to), _)| *to == node).map(|(_, way)| way)
+    }
+
+    pub(super) fn replication(&self, replica: usize) -> io::Result<&Proxy> {
+        let missing = || io::Error::other(format!("node {replica} is no replica"));
+        self.replication.get(&replica).ok_or_else(missing)
+    }
+
+    pub(super) fn address(&self, node: usize) -> io::Result<SocketAddr> {
+        let foreign = || io::Error::other("servers given by URL cannot be struck by faults");
+        self.servers[node].addr().ok_or_else(foreign)
+    }
+
+    /// Sends a command to a server.
+    pub(super) async fn ask(&self, node: usize, words: &[&str]) -> io::Result<String> {
+        let address = self.address(node)?;
+        let words = words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        tokio::task::spawn_blocking(move || ask(address, &words)).await.map_err(io::Error::other)?
+    }
+
+    pub(super) async fn facts(&self) -> Vec<NodeFacts> {
+        let mut facts = Vec::new();
+        for (node, server) in self.servers.iter().enumerate() {
+            let info = self.ask(node, &["INFO", "server"]).await.unwrap_or_default();
+            let role = match (self.replication.is_empty(), node) {
+                (true, _) => "voter",
+                (false, 0) => "master",
+                _ => "replica",
+            };
+            facts.push(NodeFacts {
+                version: server.version().map(ToString::to_string).unwrap_or_default(),
+                run_id: field(&info, "run_id").unwrap_or_default().to_owned(),
+                role: role.to_owned(),
+            });
+        }
+        facts
+    }
+
+    /// How many requests for locks each server has carried out in this life of its process.
+    pub(super) async fn requests(&self) -> Vec<Option<Requests>> {
+        let mut requests = Vec::new();
+        for (node, server) in self.servers.iter().enumerate() {
+            if !server.is_running() {
+                requests.push(None);
+                continue;
+            }
+            let info = self.ask(node, &["INFO", "everything"]).await;
+            requests.push(info.ok().and_then(|info| Requests::from_info(&info)));
+        }
+        requests
+    }
+
+    /// Waits until the replica has all that its master has.
+    pub(super) async fn in_sync(&self, replica: usize) -> Result<(), TrialError> {
+        let clock = Clock::system();
+        let since = clock.now();
+        loop {
+            let of_master = self.ask(0, &["INFO", "replication"]).await?;
+            let of_replica = self.ask(replica, &["INFO", "replication"]).await?;
+            let up = field(&of_replica, "master_link_status") == Some("up");
+            let offset = |info| field(info, "master_repl_offset").map(str::to_owned);
+            if up && offset(&of_master) == offset(&of_replica) {
+                return Ok(());
+            }
+            if clock.now().since(since) > SYNC_WITHIN {
+                let why = format!("node {replica} is not in sync within {SYNC_WITHIN:?}");
+                return Err(io::Error::other(why).into());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn replicate(&mut self, replica: usize) -> Result<(), TrialError> {
+        let way = Proxy::to(self.address(0)?);
+        let port = way.addr().port().to_string();
+        self.ask(replica, &["REPLICAOF", "127.0.0.1", &port]).await?;
+        self.replication.insert(replica, way);
+        self.in_sync(replica).await
+    }
+
+    /// Admits the new servers, as an operator does.
+    async fn vouch(&self, plan: &Plan) -> Result<(), TrialError> {
+        let operator = Locker::builder()
+            .admission(Admission::Strict)
+            .lease(Duration::from_millis(plan.locking.lease_ms))
+            .max_lease(Duration::from_millis(plan.locking.max_lease_ms))
+            .quorum(self.servers.urls())?;
+        operator.provision().await?;
+        operator.close().await;
+        Ok(())
+    }
+}
+
+/// Sets what becomes of what is sent on a way.
+pub(super) async fn set(way: &Proxy, state: WayState) {
+    match state {
+        WayState::Open => way.heal(),
+        WayState::Cut => way.cut(),
+        WayState::HoldRequests => way.hold(Way::Requests),
+        WayState::HoldReplies => way.hold(Way::Replies),
+        WayState::LoseRequests => way.lose(Way::Requests),
+        WayState::LoseReplies => way.lose(Way::Replies),
+        WayState::HoldOld => way.hold_old_connections(),
+        WayState::DeliverOld => way.deliver_late().await,
+    }
+}
+
+/// What a server was asked for, as it counts itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Requests {
+    run_id: String,
+    calls: u64,
+}
+
+/// What lockers send. Commands inside of scripts are counted by servers under their own names.
+const SENT: [&str; 7] =
+    ["eval", "evalsha", "fcall", "script|load", "subscribe", "unsubscribe", "wait"];
+
+impl Requests {
+    fn from_info(info: &str) -> Option<Self> {
+        let calls = SENT.iter().filter_map(|command| {
+            let line = field(info, &format!("cmdstat_{command}"))?;
+            line.strip_prefix("calls=")?.split(',').next()?.parse::<u64>().ok()
+        });
+        Some(Self { run_id: field(info, "run_id")?.to_owned(), calls: calls.sum() })
+    }
+
+    /// Between both readings; those of a life that ended in between are unknown.
+    pub(super) fn since(&self, before: Option<&Self>) -> u64 {
+        match before {
+            Some(before) if before.run_id == self.run_id => self.calls - before.calls,
+            _ => self.calls,
+        }
+    }
+}
+
+/// Something that blocks, on a thread that is there for it.
+pub(super) async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, TrialError> + Send + 'static,
+) -> Result<T, TrialError> {
+    tokio::task::spawn_blocking(act).await.map_err(io::Error::other)?
+}
+
+/// Its process is struck by an act that blocks.
+pub(super) async fn strike(
+    servers: &Arc<Servers>,
+    node: usize,
+    act: impl FnOnce(&Server) -> Result<(), TrialError> + Send + 'static,
+) -> Result<(), TrialError> {
+    let servers = Arc::clone(servers);
+    blocking(move || act(&servers[node])).await
+}

@@ -1,0 +1,249 @@
+//! Carries out a scenario in a mode: real servers, lockers as processes of their own, faults by a
+//! schedule, everything recorded, then judged from what is on disk.
+//!
+//! Nothing is left behind: servers and workers end with the trial, however that ends.
+
+mod crew;
+pub mod environment;
+mod error;
+mod ground;
+mod nemesis;
+mod recorder;
+pub(crate) mod resource;
+mod verdict;
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use quorumlock_core::Clock;
+use tokio::sync::watch;
+
+pub use self::crew::Program;
+use self::crew::Worker;
+pub use self::error::TrialError;
+use self::ground::{Ground, Requests};
+use self::nemesis::Nemesis;
+use self::recorder::{Live, Recorder, Scribe};
+use self::resource::Resource;
+use crate::mode::Mode;
+use crate::record::{self, NodeFacts, Run};
+use crate::scenario::{Plan, Scenario};
+use crate::stamp;
+use crate::worker::{Config, Order};
+
+/// One scenario in one mode, once.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial {
+    /// What happens.
+    pub scenario: &'static Scenario,
+    /// How locks are kept.
+    pub mode: Mode,
+    /// Decides every number that is drawn.
+    pub seed: u64,
+    /// Which run of this scenario, mode and seed, from zero.
+    pub repetition: u64,
+    /// Shorter.
+    pub quick: bool,
+}
+
+/// What servers and lockers are here, in names and records.
+pub const DRIVER: &str = "process";
+
+/// A worker starts in a few milliseconds, on an idle machine.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+impl Trial {
+    /// Its name, which is that of its directory: `L16-R-process-s42-0`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let Self { scenario, mode, seed, repetition, .. } = self;
+        format!("{}-{mode}-{DRIVER}-s{seed}-{repetition}", scenario.id)
+    }
+
+    /// What happens in it.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        self.scenario.plan(self.mode, self.seed, self.repetition, self.quick)
+    }
+
+    /// Carries it out and writes `history.jsonl` and `run.json` into `dir`, which must exist. Ends
+    /// early, and says so, when `interrupted` is ready.
+    ///
+    /// # Errors
+    /// If the scenario means nothing in this mode, or something could not be started or written. A
+    /// schedule that got stuck is no error, but a run that is not as expected.
+    pub async fn carry_out(
+        &self,
+        program: &Program,
+        dir: &Path,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<Run, TrialError> {
+        let expected = self.scenario.expected(self.mode).ok_or_else(|| {
+            TrialError::Plan(format!("{} means nothing in mode {}", self.scenario.id, self.mode))
+        })?;
+        let began_wall_ns = stamp::wall_ns();
+        let clock = Clock::system();
+        let began = clock.now();
+        let history = dir.join("history.jsonl");
+        let played = self.play(program, &history, interrupted).await?;
+        let (observed, account) = verdict::judge(&history, played.requests)?;
+        let stuck = played.stuck.map(|stuck| stuck.to_string());
+        let why =
+            stuck.or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted));
+        let run = Run {
+            schema: record::SCHEMA,
+            run: self.name(),
+            scenario: self.scenario.id.to_owned(),
+            title: self.scenario.title.to_owned(),
+            story: self.scenario.story.to_owned(),
+            mode: self.mode.to_string(),
+            driver: DRIVER.to_owned(),
+            seed: self.seed,
+            repetition: self.repetition,
+            expected,
+            observed,
+            as_expected: why.is_none(),
+            why,
+            began_wall_ns,
+            lasted_ms: (clock.now().since(began).as_secs_f64() * 1e3).round(),
+            nodes: played.nodes,
+            interrupted: played.interrupted,
+        };
+        record::write(&dir.join("run.json"), &run)?;
+        Ok(run)
+    }
+
+    async fn play(
+        &self,
+        program: &Program,
+        history: &Path,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<Played, TrialError> {
+        let plan = self.plan();
+        if let [first, ..] = &plan.wrong()[..] {
+            return Err(TrialError::Plan(first.clone()));
+        }
+        let (recorder, scribe, live) = Recorder::start(history, &self.name(), self.seed)?;
+        let stage = async {
+            let mut stage = Stage::set(self, &plan, program, &scribe, live).await?;
+            let before = stage.ground.requests().await;
+            let played = stage.play(&plan, &scribe).await;
+            stage.clear(&scribe).await?;
+            let after = stage.ground.requests().await;
+            let nodes = stage.nodes;
+            let stuck = match played {
+                Err(stuck @ TrialError::Stuck { .. }) => Some(stuck),
+                played => {
+                    played?;
+                    None
+                }
+            };
+            let requests = Some(requests(&before, &after));
+            Ok(Played { nodes, requests, stuck, interrupted: false })
+        };
+        let played = tokio::select! {
+            played = stage => played,
+            // Dropping the stage ends its processes.
+            () = interrupted => {
+                Ok(Played { nodes: Vec::new(), requests: None, stuck: None, interrupted: true })
+            }
+        };
+        drop(scribe);
+        recorder.finish().await?;
+        played
+    }
+}
+
+/// How a run went, apart from its history.
+struct Played {
+    nodes: Vec<NodeFacts>,
+    requests: Option<u64>,
+    stuck: Option<TrialError>,
+    interrupted: bool,
+}
+
+/// Servers, resource and workers, ready to go.
+struct Stage {
+    // Before the servers: who holds a lock ends before the nodes do.
+    crew: Vec<Worker>,
+    ground: Ground,
+    nodes: Vec<NodeFacts>,
+    live: watch::Receiver<Live>,
+    _resource: Resource,
+}
+
+impl Stage {
+    async fn set(
+        trial: &Trial,
+        plan: &Plan,
+        program: &Program,
+        scribe: &Scribe,
+        live: watch::Receiver<Live>,
+    ) -> Result<Self, TrialError> {
+        let mut ground = Ground::start(trial.mode, plan).await?;
+        let nodes = ground.facts().await;
+        let resource = Resource::start(plan.fenced, scribe.clone()).await?;
+        let mut crew = Vec::new();
+        for client in &plan.clients {
+            let config = Config {
+                run: trial.name(),
+                seed: trial.seed,
+                client: client.id.clone(),
+                mode: trial.mode,
+                urls: ground.urls(client)?,
+                locking: plan.locking.clone(),
+                work: client.work.clone(),
+                resource: resource.address(),
+            };
+            crew.push(Worker::start(program, &config, scribe.clone()).await?);
+        }
+        let stage = Self { crew, ground, nodes, live, _resource: resource };
+        let all_ready = |live: &Live| plan.clients.iter().all(|client| live.of(&client.id).ready);
+        let mut heard = stage.live.clone();
+        let ready = tokio::time::timeout(READY_WITHIN, heard.wait_for(all_ready)).await;
+        if !matches!(ready, Ok(Ok(_))) {
+            let why = format!("not all workers are ready within {READY_WITHIN:?}");
+            return Err(std::io::Error::other(why).into());
+        }
+        Ok(stage)
+    }
+
+    async fn play(&mut self, plan: &Plan, scribe: &Scribe) -> Result<(), TrialError> {
+        let clock = Clock::system();
+        for (worker, client) in self.crew.iter_mut().zip(&plan.clients) {
+            if client.starts {
+                worker.order(Order::Start).await?;
+            }
+        }
+        let began = clock.now();
+        Nemesis {
+            plan,
+            ground: &self.ground,
+            crew: &mut self.crew,
+            scribe: scribe.clone(),
+            live: self.live.clone(),
+            began,
+        }
+        .work()
+        .await?;
+        let over = clock.now().since(began);
+        let least = Duration::from_millis(plan.least_ms).saturating_sub(over);
+        tokio::time::sleep(least.max(Duration::from_millis(plan.tail_ms))).await;
+        Ok(())
+    }
+
+    /// Ends all workers; what they still have to tell is told afterwards.
+    async fn clear(&mut self, scribe: &Scribe) -> Result<(), TrialError> {
+        let ends = self.crew.iter_mut().map(|worker| worker.end(scribe, &self.live));
+        for end in futures::future::join_all(ends).await {
+            end?;
+        }
+        Ok(())
+    }
+}
+
+fn requests(before: &[Option<Requests>], after: &[Option<Requests>]) -> u64 {
+    let pairs = before.iter().zip(after);
+    pairs.filter_map(|(before, after)| Some(after.as_ref()?.since(before.as_ref()))).sum()
+}

@@ -1,0 +1,198 @@
+//! Carries out a schedule of faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
+use std::io;
+use std::time::Duration;
+
+use quorumlock_core::{Clock, Instant};
+use tokio::sync::watch;
+
+use super::TrialError;
+use super::crew::Worker;
+use super::ground::{Ground, set, strike};
+use super::recorder::{Counts, Live, Scribe};
+use crate::history::{Event, Op, Phase};
+use crate::scenario::{Fault, Plan, Step, When};
+use crate::servers::Server;
+use crate::worker::Order;
+
+/// Longer than anything takes that happens at all, on top of what leases take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who does what a schedule says.
+pub(super) struct Nemesis<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) ground: &'a Ground,
+    pub(super) crew: &'a mut Vec<Worker>,
+    pub(super) scribe: Scribe,
+    pub(super) live: watch::Receiver<Live>,
+    pub(super) began: Instant,
+}
+
+impl Nemesis<'_> {
+    /// All steps, in order.
+    pub(super) async fn work(&mut self) -> Result<(), TrialError> {
+        let mut lasting = BTreeSet::new();
+        let mut before = BTreeMap::new();
+        for (number, step) in self.plan.schedule.iter().enumerate() {
+            self.wait(number + 1, step, &before).await?;
+            before = self.live.borrow().counts();
+            self.carry_out(&step.fault, &mut lasting).await?;
+        }
+        Ok(())
+    }
+
+    async fn wait(
+        &mut self,
+        number: usize,
+        step: &Step,
+        before: &BTreeMap<String, Counts>,
+    ) -> Result<(), TrialError> {
+        let count = |client: &str| before.get(client).copied().unwrap_or_default();
+        let seen = |live: &Live| match &step.when {
+            When::Holds(client) => !live.of(client).holding.is_empty(),
+            When::Granted(client) => live.of(client).count.granted > count(client).granted,
+            When::Wrote(client) => live.of(client).count.wrote > count(client).wrote,
+            When::Told(client) => live.of(client).count.told > count(client).told,
+            When::Checked(client) => live.of(client).count.checked > count(client).checked,
+            When::Done(client) => live.of(client).done,
+            When::AtMs(_) | When::AfterMs(_) | When::InSync(_) => true,
+        };
+        match step.when {
+            When::AtMs(ms) => {
+                let over = Clock::system().now().since(self.began);
+                tokio::time::sleep(Duration::from_millis(ms).saturating_sub(over)).await;
+            }
+            When::AfterMs(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            When::InSync(replica) => self.ground.in_sync(replica).await?,
+            _ => {
+                let leases = Duration::from_millis(3 * self.plan.locking.max_lease_ms);
+                let patience = PATIENCE + leases;
+                let waited = tokio::time::timeout(patience, self.live.wait_for(seen)).await;
+                if !matches!(waited, Ok(Ok(_))) {
+                    return Err(TrialError::Stuck {
+                        step: number,
+                        fault: step.fault.to_string(),
+                        awaited: format!("{:?}", step.when),
+                        patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `lasting`: what was broken and not yet mended.
+    async fn carry_out(
+        &mut self,
+        fault: &Fault,
+        lasting: &mut BTreeSet<(Option<usize>, String)>,
+    ) -> Result<(), TrialError> {
+        if !fault.is_fault() {
+            return self.act(fault).await;
+        }
+        let node = fault.node();
+        let event = |nemesis: &Self, phase, what: &str| Event {
+            node,
+            what: Some(what.to_owned()),
+            ..nemesis.scribe.event("nemesis", Op::Fault, phase)
+        };
+        let Some((begins, what)) = fault.window() else {
+            // Before it, so that nothing that comes of it seems to come before it.
+            let struck = event(self, Phase::Info, &fault.to_string());
+            self.scribe.tell(struck).await;
+            return self.act(fault).await;
+        };
+        let key = (node, what.clone());
+        if !lasting.contains(&key) {
+            let began = event(self, Phase::Invoke, &what);
+            self.scribe.tell(began).await;
+        }
+        if matches!(fault, Fault::Restart(_) | Fault::RestartEmpty(_)) {
+            let struck = event(self, Phase::Info, &fault.to_string());
+            self.scribe.tell(struck).await;
+        }
+        self.act(fault).await?;
+        if begins {
+            lasting.insert(key);
+        } else {
+            lasting.remove(&key);
+            let mended = event(self, Phase::Ok, &what);
+            self.scribe.tell(mended).await;
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, fault: &Fault) -> Result<(), TrialError> {
+        let ground = self.ground;
+        match fault {
+            Fault::None => {}
+            Fault::Kill(node) => self.strike(*node, |server| Ok(server.kill()?)).await?,
+            Fault::Stop(node) => self.strike(*node, |server| Ok(server.pause()?)).await?,
+            Fault::Cont(node) => self.strike(*node, |server| Ok(server.resume()?)).await?,
+            Fault::Restart(node) => self.strike(*node, |server| Ok(server.restart()?)).await?,
+            Fault::RestartEmpty(node) => {
+                self.strike(*node, |server| Ok(server.restart_empty()?)).await?;
+            }
+            Fault::CutTail { node, bytes } => {
+                let bytes = *bytes;
+                self.strike(*node, move |server| Ok(cut_tail(server, bytes)?)).await?;
+            }
+            Fault::Command { node, words } => {
+                let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+                ground.ask(*node, &words).await?;
+            }
+            Fault::Promote { node, instead_of } => {
+                ground.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?;
+                let address = ground.address(*node)?;
+                ground.ways_to(*instead_of).for_each(|way| way.lead_to(address));
+            }
+            Fault::ReplicaOf { node, of } => {
+                let port = ground.address(*of)?.port().to_string();
+                ground.ask(*node, &["REPLICAOF", "127.0.0.1", &port]).await?;
+            }
+            Fault::Way { client, node, state } => set(ground.way(client, *node)?, *state).await,
+            Fault::Lead { client, node, to } => {
+                ground.way(client, *node)?.lead_to(ground.address(*to)?);
+            }
+            Fault::Replication { replica, state } => {
+                set(ground.replication(*replica)?, *state).await;
+            }
+            Fault::ClientStart(client) => self.worker(client)?.order(Order::Start).await?,
+            Fault::ClientEnd(client) => self.worker(client)?.order(Order::End).await?,
+            Fault::ClientStop(client) => self.worker(client)?.stop()?,
+            Fault::ClientCont(client) => self.worker(client)?.cont()?,
+            Fault::ClientKill(client) => {
+                let (scribe, live) = (self.scribe.clone(), self.live.clone());
+                self.worker(client)?.kill(&scribe, &live).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn strike(
+        &self,
+        node: usize,
+        act: impl FnOnce(&Server) -> Result<(), TrialError> + Send + 'static,
+    ) -> Result<(), TrialError> {
+        strike(&self.ground.servers, node, act).await
+    }
+
+    fn worker(&mut self, client: &str) -> io::Result<&mut Worker> {
+        let missing = || io::Error::other(format!("there is no client {client}"));
+        self.crew.iter_mut().find(|worker| worker.id == client).ok_or_else(missing)
+    }
+}
+
+/// The last of the files to which the server appends.
+fn cut_tail(server: &Server, bytes: u64) -> io::Result<()> {
+    let foreign = || io::Error::other("servers given by URL cannot be struck by faults");
+    let dir = server.dir().ok_or_else(foreign)?.join("appendonlydir");
+    let mut files = std::fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
+    files.retain(|file| file.file_name().to_string_lossy().ends_with(".incr.aof"));
+    files.sort_by_key(|file| file.file_name());
+    let last = files.last().ok_or_else(|| io::Error::other("no append-only file"))?;
+    let file = OpenOptions::new().write(true).open(last.path())?;
+    file.set_len(file.metadata()?.len().saturating_sub(bytes))
+}

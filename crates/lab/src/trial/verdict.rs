@@ -1,0 +1,162 @@
+//! From the history on disk to what was observed, and whether theory agrees.
+
+use std::path::Path;
+use std::time::Duration;
+
+use quorumlock_core::Instant;
+
+use super::TrialError;
+use crate::history::Reader;
+use crate::judge::{
+    Account, Accountant, Hold, Quantiles, effects, overlaps, time_overlapped, tokens, vacancies,
+};
+use crate::record::{Expected, Observed};
+
+/// Reads a history and has it judged. `requests`: what the servers were asked, if known.
+pub(super) fn judge(
+    history: &Path,
+    requests: Option<u64>,
+) -> Result<(Observed, Account), TrialError> {
+    let mut accountant = Accountant::default();
+    for event in Reader::open(history)? {
+        accountant.note(&event?);
+    }
+    let account = accountant.close();
+    Ok((observe(&account, requests), account))
+}
+
+fn observe(account: &Account, requests: Option<u64>) -> Observed {
+    let overlaps = overlaps(&account.holds);
+    let vacancies = vacancies(&account.holds, &account.waits);
+    let handovers = Quantiles::of(handovers(&account.holds));
+    let effects = effects(&account.writes);
+    let tokens = tokens(&account.holds);
+    let grants = account.holds.len() as u64;
+    Observed {
+        violations: overlaps.len() as u64,
+        violated_ms: ms(time_overlapped(&overlaps)),
+        stale_effects: effects.stale,
+        refused_effects: effects.refused,
+        vacancy_ms: ms(vacancies.iter().copied().max().unwrap_or_default()),
+        vacancy_total_ms: ms(vacancies.into_iter().sum()),
+        handover_p50_ms: handovers.percent(50).map(ms),
+        handover_p99_ms: handovers.percent(99).map(ms),
+        handover_max_ms: handovers.max().map(ms),
+        grants,
+        attempts_failed: account.failed,
+        requests_per_success: requests
+            .filter(|_| grants > 0)
+            .map(|requests| requests as f64 / grants as f64),
+        told_after_ms: told_after(&account.told, &account.faults).map(ms),
+        tokens_repeated: tokens.repeated as u64,
+        tokens_out_of_order: tokens.out_of_order as u64,
+        lost: account.told.len() as u64,
+    }
+}
+
+/// Why theory does not agree, in words; `None` if it does. Of an interrupted run only what must not
+/// be is held against it.
+pub(super) fn disagrees(
+    expected: Expected,
+    observed: &Observed,
+    account: &Account,
+    interrupted: bool,
+) -> Option<String> {
+    let (v, e) = (observed.violations, observed.stale_effects);
+    let why = |yes: bool, text: String| yes.then_some(text);
+    let nothing = why(
+        observed.grants == 0,
+        format!("nothing was granted ({})", account.first_failure.as_deref().unwrap_or("no error")),
+    );
+    let missing = match expected {
+        Expected::Ok => nothing,
+        Expected::Violation => {
+            why(v + e == 0, "neither a violation nor a stale effect was observed".to_owned())
+        }
+        Expected::Fenced => nothing.or_else(|| {
+            why(observed.refused_effects == 0, "no stale effect was refused".to_owned())
+        }),
+        Expected::Refused => why(
+            observed.grants > 0 || observed.attempts_failed == 0,
+            format!("the library granted {} locks", observed.grants),
+        ),
+        Expected::Any => None,
+    };
+    let forbidden = match expected {
+        Expected::Ok if v > 0 => why(true, format!("{v} violations")),
+        Expected::Ok | Expected::Fenced => why(e > 0, format!("{e} stale effects were accepted")),
+        _ => None,
+    };
+    forbidden.or_else(|| missing.filter(|_| !interrupted))
+}
+
+/// From the end of a belief to the grant of the next, where the next was waiting already.
+fn handovers(holds: &[Hold]) -> Vec<Duration> {
+    let mut sorted = holds.iter().collect::<Vec<_>>();
+    sorted.sort_by(|a, b| (&a.name, a.granted).cmp(&(&b.name, b.granted)));
+    let pairs = sorted.iter().zip(sorted.iter().skip(1));
+    let waited =
+        pairs.filter(|(one, next)| one.name == next.name && next.asked <= one.believed_until());
+    waited.map(|(one, next)| next.granted.since(one.believed_until())).collect()
+}
+
+/// The longest time from the first fault within a hold to its holder's being told.
+fn told_after(told: &[(Instant, Instant)], faults: &[Instant]) -> Option<Duration> {
+    let first = |granted: Instant, told: Instant| {
+        let mut within = faults.iter().filter(|fault| (granted..told).contains(*fault));
+        within.next().map(|fault| told.since(*fault))
+    };
+    told.iter().filter_map(|(granted, told)| first(*granted, *told)).max()
+}
+
+fn ms(time: Duration) -> f64 {
+    // Nanoseconds matter to nobody who reads milliseconds.
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::history::{at, held, ms as millis};
+
+    #[test]
+    fn only_who_was_waiting_already_counts_for_handovers() {
+        let waiting = Hold { asked: at(5), ..held(2, 12, 20) };
+        let found = handovers(&[held(3, 40, 50), waiting, held(1, 0, 10)]);
+        assert_eq!(found, [millis(2)]);
+    }
+
+    #[test]
+    fn being_told_is_measured_from_the_first_fault_within_the_hold() {
+        let told = [(at(10), at(100)), (at(200), at(210))];
+        assert_eq!(told_after(&told, &[at(5), at(30), at(40)]), Some(millis(70)));
+        assert_eq!(told_after(&told, &[at(5), at(300)]), None);
+    }
+
+    #[test]
+    fn theory_is_held_against_what_was_seen() {
+        let of = |v, e, st, grants| Observed {
+            violations: v,
+            stale_effects: e,
+            refused_effects: st,
+            grants,
+            ..Observed::default()
+        };
+        let agrees = |expected, observed: Observed, interrupted| {
+            disagrees(expected, &observed, &Account::default(), interrupted).is_none()
+        };
+        assert!(agrees(Expected::Ok, of(0, 0, 3, 9), false));
+        for bad in [of(1, 0, 0, 9), of(0, 1, 0, 9)] {
+            assert!(!agrees(Expected::Ok, bad.clone(), false));
+            assert!(!agrees(Expected::Ok, bad.clone(), true));
+            assert!(agrees(Expected::Violation, bad, false));
+        }
+        assert!(!agrees(Expected::Ok, of(0, 0, 0, 0), false), "nothing was granted");
+        assert!(agrees(Expected::Ok, of(0, 0, 0, 0), true));
+        assert!(!agrees(Expected::Violation, of(0, 0, 0, 9), false));
+        assert!(agrees(Expected::Fenced, of(1, 0, 2, 9), false));
+        assert!(!agrees(Expected::Fenced, of(1, 0, 0, 9), false));
+        assert!(!agrees(Expected::Fenced, of(1, 1, 2, 9), false));
+        assert!(!agrees(Expected::Refused, of(0, 0, 0, 1), false));
+    }
+}

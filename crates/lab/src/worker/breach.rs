@@ -1,0 +1,171 @@
+//! The library's lock, or one that is broken on purpose: the judges' negative controls.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use quorumlock::{Admission, Error, Guard, Locker};
+use quorumlock_core::{Clock, Instant};
+
+use super::config::Config;
+use crate::history::Phase;
+use crate::scenario::Breach;
+use crate::servers::ask;
+
+/// A locker of either kind.
+pub(super) enum Breached {
+    Ours { locker: Locker, name: String },
+    Broken(Broken),
+}
+
+/// A hold of either kind.
+pub(super) enum Held {
+    Ours(Guard),
+    Broken { lock: Broken, until: Instant },
+}
+
+/// A lock on one node, as it should not be made.
+#[derive(Debug, Clone)]
+pub(super) struct Broken {
+    breach: Breach,
+    node: SocketAddr,
+    name: String,
+    owner: String,
+    lease: Duration,
+}
+
+impl Breached {
+    pub(super) fn new(config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
+        let lease = Duration::from_millis(config.locking.lease_ms);
+        let name = config.locking.name.clone();
+        if let Some(breach) = config.work.breach {
+            let url = config.urls.first().ok_or("no node")?;
+            let node = url.trim_start_matches("redis://").parse()?;
+            let owner = config.client.clone();
+            return Ok(Self::Broken(Broken { breach, node, name, owner, lease }));
+        }
+        let admission = if config.mode.strict() { Admission::Strict } else { Admission::Redlock };
+        let builder = Locker::builder()
+            .admission(admission)
+            .lease(lease)
+            .max_lease(Duration::from_millis(config.locking.max_lease_ms))
+            .client_name(&format!("lab-{}", config.client));
+        let locker = match &config.urls[..] {
+            [url] => builder.single(url)?,
+            urls => builder.quorum(urls)?,
+        };
+        Ok(Self::Ours { locker, name })
+    }
+
+    pub(super) async fn lock(&self) -> Result<Held, String> {
+        match self {
+            Self::Ours { locker, name } => {
+                locker.lock(name).await.map(Held::Ours).map_err(|error| error.to_string())
+            }
+            Self::Broken(broken) => loop {
+                if let Some(held) = broken.try_lock().await? {
+                    return Ok(held);
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            },
+        }
+    }
+
+    pub(super) async fn try_lock(&self) -> Result<Option<Held>, String> {
+        match self {
+            Self::Ours { locker, name } => {
+                let taken = locker.try_lock(name).await.map_err(|error| error.to_string())?;
+                Ok(taken.map(Held::Ours))
+            }
+            Self::Broken(broken) => broken.try_lock().await,
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        if let Self::Ours { locker, .. } = self {
+            locker.close().await;
+        }
+    }
+}
+
+impl Held {
+    pub(super) fn token(&self) -> u64 {
+        match self {
+            Self::Ours(guard) => guard.fence().get(),
+            Self::Broken { .. } => 0,
+        }
+    }
+
+    pub(super) fn valid_for(&self) -> Duration {
+        match self {
+            Self::Ours(guard) => guard.valid_for(),
+            Self::Broken { until, .. } => until.since(Clock::system().now()),
+        }
+    }
+
+    pub(super) fn is_valid(&self) -> bool {
+        match self {
+            Self::Ours(guard) => guard.check().is_ok(),
+            Self::Broken { .. } => !self.valid_for().is_zero(),
+        }
+    }
+
+    /// Why it is lost, once it is. A broken lock never says so.
+    pub(super) async fn lost(&self) -> String {
+        match self {
+            Self::Ours(guard) => guard.lost().await.why.to_string(),
+            Self::Broken { .. } => std::future::pending().await,
+        }
+    }
+
+    pub(super) async fn unlock(self) -> Result<(), (Phase, String)> {
+        match self {
+            Self::Ours(guard) => guard.unlock().await.map_err(|error| {
+                let unknown = matches!(error, Error::Unreachable(_));
+                (if unknown { Phase::Unknown } else { Phase::Fail }, error.to_string())
+            }),
+            Self::Broken { lock, .. } => {
+                lock.release().await.map_err(|error| (Phase::Unknown, error))
+            }
+        }
+    }
+}
+
+const RELEASE_MINE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+/// How late the second release of [`Breach::ReleaseByOwner`] comes: within a next hold.
+const LATE: Duration = Duration::from_millis(10);
+
+impl Broken {
+    async fn try_lock(&self) -> Result<Option<Held>, String> {
+        let until = Clock::system().now() + self.lease;
+        let lease = self.lease.as_millis().to_string();
+        let mut words = vec!["SET", &self.name, &self.owner, "PX", &lease];
+        if self.breach == Breach::ReleaseByOwner {
+            words.push("NX");
+        }
+        let set = self.ask(&words).await?;
+        Ok((set == "OK").then(|| Held::Broken { lock: self.clone(), until }))
+    }
+
+    async fn release(&self) -> Result<(), String> {
+        let words = ["EVAL", RELEASE_MINE, "1", &self.name, &self.owner];
+        self.ask(&words).await?;
+        if self.breach == Breach::ReleaseByOwner {
+            // As a driver does that had no answer: the release is sent again, and comes late.
+            let late = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(LATE).await;
+                let _ = late.ask(&["EVAL", RELEASE_MINE, "1", &late.name, &late.owner]).await;
+            });
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, words: &[&str]) -> Result<String, String> {
+        let words = words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let node = self.node;
+        let asked = tokio::task::spawn_blocking(move || ask(node, &words));
+        asked.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+}
