@@ -30,7 +30,7 @@ impl Store {
     ) {
         self.forget_queue(name, now);
         let queue = self.queues.entry(name.clone()).or_default();
-        queue.waiting.entry(client).or_insert(now.saturating_sub(micros(in_line.waited)));
+        queue.waiting.entry(client).or_insert_with(|| now.saturating_sub(micros(in_line.waited)));
         queue.until = queue.until.max(now / MS + ttl_ms.max(1_000));
     }
 
