@@ -37,6 +37,11 @@ impl Node {
     fn clients(&self) -> (Locker, Plain) {
         (self.locker.clone(), self.plain.clone())
     }
+
+    /// Whether releases in Redlock's layout need no script: on Valkey from 9.0 on.
+    async fn deletes_if_equal(&self) -> bool {
+        self.plain.send::<u32>(&["DELIFEQ", "nothing", ""]).await.is_ok()
+    }
 }
 
 /// The nodes of a quorum with a locker, and a plain client of each.

@@ -10,7 +10,7 @@ use super::master::Claim;
 use super::resp::{self, Value};
 use super::scripts::{Scripts, office};
 use crate::admission::{Charter, Record, Sheet, Standing, judge};
-use crate::{Denial, NodeReport, Stamp};
+use crate::{Denial, NodeReport, Stamp, Wire};
 
 /// What a connection is good for.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Greeted {
     /// Which of the node's addresses it is at.
     pub(super) at: usize,
     pub(super) claim: Claim,
+    /// Whether the server has a command of its own that deletes a key if its value is a given one.
+    pub(super) deletes_if_equal: bool,
 }
 
 impl Dialer {
@@ -38,7 +40,7 @@ impl Dialer {
         }
         let mut told = talk.say(&hello).await?.into_iter().rev();
         let mut last = || told.next().unwrap_or(Value::Nil);
-        let greeted = match &self.charter {
+        let mut greeted = match &self.charter {
             None => {
                 let claim = self.read_claim(&last().text())?;
                 self.roster.enter(self.target.label(), field(&last().text(), "run_id"))?;
@@ -56,6 +58,10 @@ impl Dialer {
         let load = |text: &str| redis::cmd("SCRIPT").arg("LOAD").arg(text).to_owned();
         let scripts = greeted.scripts.all();
         talk.say(&scripts.map(|script| ("SCRIPT", load(&script.text)))).await?;
+        // No counter has this value; and the key is one that an ACL allows.
+        let probe = redis::cmd("DELIFEQ").arg("redisson_lock_token:{probe}").arg("").to_owned();
+        let asked = self.wire == Wire::Redlock;
+        greeted.deletes_if_equal = asked && talk.offers(&probe).await?;
         Ok(greeted)
     }
 
@@ -99,7 +105,8 @@ impl Dialer {
 
     fn unbound(&self, unproven: Option<Denial>) -> Greeted {
         let (scripts, stamp) = (self.unbound.clone(), Stamp::NONE);
-        Greeted { scripts, stamp, unproven, at: 0, claim: Claim::default() }
+        let (claim, deletes_if_equal) = (Claim::default(), false);
+        Greeted { scripts, stamp, unproven, at: 0, claim, deletes_if_equal }
     }
 
     /// Refuses a replica: it grants nothing, unless it may be written to, and then its grants are
@@ -190,6 +197,13 @@ impl Talk<'_> {
             }
         }
         Ok(replies)
+    }
+
+    /// Whether the server carries it out, for us.
+    async fn offers(&mut self, cmd: &redis::Cmd) -> Result<bool, Trouble> {
+        self.stream.write_all(&cmd.get_packed_command()).await.map_err(broken)?;
+        self.stream.flush().await.map_err(broken)?;
+        Ok(!matches!(self.hear().await?, Value::Error(_)))
     }
 
     async fn hear(&mut self) -> Result<Value, Trouble> {

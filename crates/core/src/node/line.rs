@@ -18,6 +18,7 @@ use super::greet::Greeted;
 use super::master::Addresses;
 use super::pump::Pump;
 use super::request::{Dialect, Request};
+use super::resp::Value;
 use crate::{ConfigError, Denial, ReplyTo, Silence, Stamp};
 
 /// One connection: dialled at the first request, re-dialled when it breaks, closed on drop.
@@ -62,6 +63,9 @@ pub(super) struct Pending {
     pub(super) asked: Instant,
     /// Sent a second time, after a NOSCRIPT.
     pub(super) again: bool,
+    /// Of several replies, all but the last one: those that are not here yet, and the first.
+    more: usize,
+    first: Option<Value>,
 }
 
 /// A server that is this far behind gets no more: every queue has a bound.
@@ -105,7 +109,7 @@ impl Line {
             }
             Phase::Up | Phase::Dialing if state.queued.len() < MOST_QUEUED => {
                 state.push_debts(&shared.dialect, asked);
-                state.push(&shared.dialect, Pending { request, asked, again: false });
+                state.push(&shared.dialect, Pending::new(request, asked));
                 drop(state);
                 shared.wake.wake();
             }
@@ -123,7 +127,7 @@ impl Line {
             Phase::Idle => match Handle::try_current() {
                 Ok(runtime) => {
                     state.phase = Phase::Dialing;
-                    state.push(&shared.dialect, Pending { request, asked, again: false });
+                    state.push(&shared.dialect, Pending::new(request, asked));
                     drop(state);
                     runtime.spawn(drive(Driver(shared.clone())));
                 }
@@ -153,19 +157,52 @@ impl Drop for Line {
     }
 }
 
+impl Pending {
+    pub(super) fn new(request: Request, asked: Instant) -> Self {
+        Self { request, asked, again: false, more: 0, first: None }
+    }
+
+    pub(super) fn once_more(self) -> Self {
+        Self { again: true, ..self }
+    }
+
+    /// Whether several commands, and replies, make it up.
+    pub(super) fn several(&self) -> bool {
+        self.more > 0 || self.first.is_some()
+    }
+
+    /// The answer, if this reply is the last that belongs to it.
+    pub(super) fn hear(&mut self, reply: Value) -> Option<Value> {
+        // Of a release by the server's own commands: whether it was held, how many were told, whether
+        // anybody is in the queue. Together they are what release.lua replies.
+        let so_far = match (self.first.take(), reply) {
+            (None, reply) => reply,
+            (Some(Value::Int(1)), Value::Int(told)) if self.more > 0 => Value::Int(1 + told.min(1)),
+            (Some(Value::Int(1..)), Value::Int(1)) => Value::Int(3),
+            (Some(first), _) => first,
+        };
+        if self.more == 0 {
+            return Some(so_far);
+        }
+        self.more -= 1;
+        self.first = Some(so_far);
+        None
+    }
+}
+
 impl State {
     /// Asks once more for the releases that may not have arrived.
     fn push_debts(&mut self, dialect: &Dialect, now: Instant) {
         for term in dialect.debts.collect(now) {
             let request = Request::Release { term, to: ReplyTo::nobody() };
-            self.push(dialect, Pending { request, asked: now, again: false });
+            self.push(dialect, Pending::new(request, now));
         }
     }
 
     /// Encoded only once connected: the scripts may be bound to the connection's server.
-    pub(super) fn push(&mut self, dialect: &Dialect, pending: Pending) {
+    pub(super) fn push(&mut self, dialect: &Dialect, mut pending: Pending) {
         if let (Phase::Up, Some(greeted)) = (&self.phase, &self.greeted) {
-            dialect.encode(&pending.request, &greeted.scripts, &mut self.out);
+            pending.more = dialect.encode(&pending.request, greeted, &mut self.out) - 1;
         }
         self.queued.push_back(pending);
     }

@@ -162,7 +162,7 @@ impl Shared {
             && let Some(work) = self.work.upgrade()
         {
             // Nobody here waits for it any more: others do (SAFETY.md e5).
-            work.post(Request::Leave(name));
+            work.post(Request::Leave(name, true));
         }
     }
 

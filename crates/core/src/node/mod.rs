@@ -1,6 +1,7 @@
 //! A Redis server as a voter.
 
 mod acks;
+mod crowds;
 mod debts;
 mod dial;
 mod encode;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use quorumlock_watchdog::{Clock, Instant};
 
 use self::acks::Wanted;
+use self::crowds::Crowds;
 use self::debts::Debts;
 use self::dial::{Dialer, Roster, Target};
 use self::line::Line;
@@ -144,6 +146,7 @@ impl Maker<'_> {
             rho: settings.rho,
             fence_ttl: settings.fence_ttl,
             debts: Debts::default(),
+            crowds: Crowds::default(),
             pulse: Mutex::new(Pulse::new(settings.rho)),
             set_forward: AtomicU64::new(0),
             clock: self.clock.clone(),
@@ -243,7 +246,7 @@ impl Node for RedisNode {
 
     fn leave(&self, name: &Name) {
         if self.ears.hear() {
-            self.work.post(Request::Leave(name.clone()));
+            self.work.post(Request::Leave(name.clone(), true));
         }
     }
 

@@ -184,10 +184,22 @@ impl Pump<'_> {
         self.crowd = 0;
         while let Some(reply) = self.inbox.next().map_err(|e| format!("speaks no RESP: {e}"))? {
             (self.heard, self.useful) = (true, true);
-            let Some(pending) = self.inflight.pop_front() else {
+            let Some(mut pending) = self.inflight.pop_front() else {
                 self.acknowledge(&reply)?;
                 continue;
             };
+            let several = pending.several();
+            let Some(reply) = pending.hear(reply) else {
+                self.inflight.push_front(pending);
+                continue;
+            };
+            if let (true, Request::Release { term, .. }, Value::Int(3)) =
+                (several, &pending.request, &reply)
+            {
+                // Somebody waits, and was not woken in the same step as when a script releases.
+                let wake = Pending::new(Request::Leave(term.name.clone(), false), pending.asked);
+                self.shared.state().push(&self.shared.dialect, wake);
+            }
             self.crowd += 1;
             self.settle(pending, reply);
             if self.crowd == SLICE {
@@ -217,14 +229,13 @@ impl Pump<'_> {
                     let mut load = redis::cmd("SCRIPT");
                     load.arg("LOAD").arg(&script.text);
                     state.out.extend_from_slice(&load.get_packed_command());
-                    let request = Request::Load;
-                    state.queued.push_back(Pending { request, asked: pending.asked, again: true });
+                    state.queued.push_back(Pending::new(Request::Load, pending.asked));
                 }
                 if let Request::Acquire { .. } = pending.request {
                     drop(state);
                     shared.dialect.stale(pending.request);
                 } else {
-                    state.push(&shared.dialect, Pending { again: true, ..pending });
+                    state.push(&shared.dialect, pending.once_more());
                 }
             }
             // The master is a replica now, and nothing has happened: another may be asked, once.
@@ -236,7 +247,7 @@ impl Pump<'_> {
                         shared.dialect.answer(request, asked, Value::Error(text));
                     }
                     Request::Acquire { .. } => shared.dialect.stale(pending.request),
-                    _ => shared.state().push(&shared.dialect, Pending { again: true, ..pending }),
+                    _ => shared.state().push(&shared.dialect, pending.once_more()),
                 }
             }
             reply => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use quorumlock_watchdog::{Clock, Instant, expiry};
 
+use super::crowds::Crowds;
 use super::debts::Debts;
 use super::pulse::{Odd, Pulse};
 use super::resp::Value;
@@ -52,8 +53,8 @@ pub(super) enum Request {
         name: Name,
         to: ReplyTo<Answer<bool>>,
     },
-    /// Leaves the queue of a name: its reply interests nobody.
-    Leave(Name),
+    /// Leaves the queue of a name, or, if not in it, wakes the next: its reply interests nobody.
+    Leave(Name, bool),
     /// One of admission's scripts, sent as text.
     Office {
         command: redis::Cmd,
@@ -74,7 +75,7 @@ impl Request {
             Self::Release { .. }
             | Self::Inspect { .. }
             | Self::ForceRelease { .. }
-            | Self::Leave(_)
+            | Self::Leave(..)
             | Self::Office { .. }
             | Self::Load => false,
         }
@@ -98,7 +99,7 @@ impl Request {
             Self::Release { .. } => &scripts.release,
             Self::Inspect { .. } => &scripts.inspect,
             Self::ForceRelease { .. } => &scripts.force_release,
-            Self::Leave(_) => &scripts.leave,
+            Self::Leave(..) => &scripts.leave,
             Self::Office { .. } | Self::Load => return None,
         })
     }
@@ -114,6 +115,7 @@ pub(super) struct Dialect {
     /// How long idle fencing counters are kept.
     pub(super) fence_ttl: Duration,
     pub(super) debts: Debts,
+    pub(super) crowds: Crowds,
     pub(super) pulse: Mutex<Pulse>,
     /// By so many microseconds, all in all, was the node's clock seen to be set forward.
     pub(super) set_forward: AtomicU64,
@@ -128,6 +130,13 @@ pub(super) struct Dialect {
 impl Dialect {
     /// Tells whoever asked what the server replied. `asked` is when the request was queued.
     pub(super) fn answer(&self, request: Request, asked: Instant, reply: Value) {
+        match (&request, &reply) {
+            (Request::Acquire { term, .. }, Value::Array(_)) => self.crowds.note(&term.name, true),
+            (Request::Release { term, .. }, Value::Int(n)) if *n > 0 => {
+                self.crowds.note(&term.name, woke(*n) == Woke::Waiter);
+            }
+            _ => {}
+        }
         match request {
             Request::Acquire { term, to, .. } => to.send(match reply {
                 Value::Int(token) => Answer::Yes(Vote {
@@ -191,7 +200,7 @@ impl Dialect {
                 }
                 reply => Answer::Yes(reply),
             }),
-            Request::Leave(_) | Request::Load => {}
+            Request::Leave(..) | Request::Load => {}
         }
     }
 
@@ -211,7 +220,7 @@ impl Dialect {
             Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Inspect { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Office { to, .. } => to.send(Answer::Silent(silence.clone())),
-            Request::Leave(_) | Request::Load => {}
+            Request::Leave(..) | Request::Load => {}
         }
     }
 
@@ -259,7 +268,7 @@ impl Dialect {
             Request::ForceRelease { to, .. } => to.send(Answer::No(no())),
             Request::Inspect { to, .. } => to.send(Answer::No(no())),
             Request::Office { to, .. } => to.send(Answer::No(no())),
-            Request::Leave(_) | Request::Load => {}
+            Request::Leave(..) | Request::Load => {}
         }
     }
 
