@@ -33,8 +33,8 @@ impl Raw {
         }
         let scripts = match (tokens, urls) {
             (true, _) => Scripts {
-                acquire: Script::new(&[UNBOUND, TOKEN, ACQUIRE].concat()),
-                release: Script::new(RELEASE),
+                acquire: Script::new(&[UNBOUND, TOKEN, QUEUE, ACQUIRE].concat()),
+                release: Script::new(&[WAKE, RELEASE].concat()),
                 tokens,
             },
             (false, [_]) => Scripts {
@@ -82,8 +82,12 @@ impl Raw {
         }
         let held = work.run().await;
         let release = &self.scripts.release;
-        let channel = channel(name);
-        let freed: u64 = release.key(name).key(channel).arg(&field).invoke_async(node).await?;
+        let mut release = release.key(name);
+        release.key(channel(name));
+        if self.scripts.tokens {
+            release.key(format!("redisson_lock_waiters:{{{name}}}"));
+        }
+        let freed: u64 = release.arg(&field).invoke_async(node).await?;
         ensure!(freed > 0, "{name} was gone");
         Ok(held)
     }
@@ -154,5 +158,7 @@ return 0";
 
 const UNBOUND: &str = include_str!("../../../crates/core/src/lua/unbound.lua");
 const TOKEN: &str = include_str!("../../../crates/core/src/lua/token.lua");
+const QUEUE: &str = include_str!("../../../crates/core/src/lua/queue.lua");
+const WAKE: &str = include_str!("../../../crates/core/src/lua/wake.lua");
 const ACQUIRE: &str = include_str!("../../../crates/core/src/lua/redisson/acquire.lua");
 const RELEASE: &str = include_str!("../../../crates/core/src/lua/redisson/release.lua");
