@@ -40,7 +40,8 @@ impl Ground {
     pub(super) async fn start(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
         let count = plan.servers.count();
         let told = plan.servers.voters + plan.servers.replicas;
-        let mut args = ["--repl-diskless-sync-delay", "0"].map(str::to_owned).to_vec();
+        // With a disk, synchronisation begins at once, and not with the master's next round.
+        let mut args = ["--repl-diskless-sync", "no"].map(str::to_owned).to_vec();
         args.extend(plan.servers.args.iter().cloned());
         let appendonly = plan.servers.appendonly;
         let options = ServerOptions { args, appendonly, ..ServerOptions::default() };
@@ -59,8 +60,10 @@ impl Ground {
             ground.replication.insert(replica, Proxy::to(ground.address(0)?));
             if replica < told {
                 ground.follow(replica, 0).await?;
-                ground.in_sync(replica).await?;
             }
+        }
+        for replica in plan.servers.voters..told {
+            ground.in_sync(replica).await?;
         }
         if mode.strict() {
             let urls = ground.servers.urls().into_iter().take(told).collect();

@@ -150,7 +150,7 @@ impl Register {
         let (op, phase, value, what) = match request.kind {
             Kind::Read => (Op::Note, Phase::Info, Some(value.now), Some("read".to_owned())),
             // Without the check, everybody has the same token.
-            Kind::Write => match value.write(if self.fenced { request.token } else { 0 }) {
+            Kind::Write => match value.write(if self.fenced { request.token } else { 1 }) {
                 Ok(now) => (Op::Write, Phase::Ok, Some(now), None),
                 Err(stale) => (Op::Write, Phase::Fail, None, Some(stale.to_string())),
             },
