@@ -73,7 +73,7 @@ impl Breached {
     pub(super) async fn connect(&self) -> Result<(), String> {
         let Self::Ours { locker, name } = self else { return Ok(()) };
         for _ in 0..3 {
-            let held = locker.lock(&format!("{name}-before")).await;
+            let held = locker.lock(format!("{name}-before")).await;
             held.map_err(|error| error.to_string())?
                 .unlock()
                 .await
