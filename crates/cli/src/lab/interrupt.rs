@@ -22,6 +22,10 @@ impl Interrupt {
         Self(comes)
     }
 
+    pub(super) fn has_come(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Ready once it has come.
     pub(super) async fn comes(&self) {
         let mut comes = self.0.clone();

@@ -26,10 +26,14 @@ impl Bar {
         self.0.println(line);
         self.0.inc(1);
     }
+
+    pub(super) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.clear();
     }
 }

@@ -22,6 +22,10 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
+    /// How many runs at the same time.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+
     /// Where to write [default: quorumlock-lab-TIME-SEED].
     #[arg(long, value_name = "OUT")]
     out: Option<PathBuf>,
@@ -36,7 +40,7 @@ pub(super) async fn replay(args: Args) -> Outcome {
     let quick = args.quick || before.command_line.iter().any(|word| word == "--quick");
     let trials = before.runs.iter().map(|run| trial(run, quick)).collect::<Result<Vec<_>, _>>()?;
     let out = args.out.unwrap_or_else(|| default_dir(before.seed));
-    let after = carry_out(&trials, before.seed, &out).await?;
+    let after = carry_out(&trials, before.seed, args.jobs, &out).await?;
     print(args.json, &Shown { lab: &after, out: &out })?;
     if after.interrupted {
         return Ok(exit::INTERRUPTED);

@@ -1,6 +1,9 @@
 use std::fmt;
+use std::future::ready;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 
+use futures::{StreamExt as _, stream};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
 use quorumlock_lab::scenario::{Scenario, all, find};
@@ -47,6 +50,10 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
+    /// How many runs at the same time. They disturb each other's latencies a little.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+
     /// Where to write [default: quorumlock-lab-TIME-SEED].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -85,7 +92,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
         return Err(Failure::usage("none of these scenarios means anything in these modes"));
     }
     let out = args.out.clone().unwrap_or_else(|| default_dir(seed));
-    let lab = carry_out(&trials, seed, &out).await?;
+    let lab = carry_out(&trials, seed, args.jobs, &out).await?;
     print(args.json, &Shown { lab: &lab, out: &out })?;
     if lab.interrupted {
         return Ok(exit::INTERRUPTED);
@@ -105,7 +112,12 @@ fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
     args.ids.iter().map(|id| find(id).ok_or_else(|| unknown(id))).collect()
 }
 
-pub(super) async fn carry_out(trials: &[Trial], seed: u64, out: &Path) -> Result<Lab, Failure> {
+pub(super) async fn carry_out(
+    trials: &[Trial],
+    seed: u64,
+    jobs: u8,
+    out: &Path,
+) -> Result<Lab, Failure> {
     let write = |error: std::io::Error| {
         Failure::new(exit::OUTPUT, format!("cannot write to {}: {error}", out.display()))
     };
@@ -124,25 +136,28 @@ pub(super) async fn carry_out(trials: &[Trial], seed: u64, out: &Path) -> Result
     };
     let interrupt = Interrupt::listen();
     let bar = Bar::new(trials.len());
-    for trial in trials {
+    let carried_out = trials.iter().map(async |trial: &Trial| {
         bar.begins(&trial.name());
         let dir = out.join("runs").join(trial.name());
         std::fs::create_dir_all(&dir).map_err(write)?;
-        let run = trial.carry_out(&program, &dir, interrupt.comes()).await?;
+        Ok::<_, Failure>(trial.carry_out(&program, &dir, interrupt.comes()).await?)
+    });
+    // In the order of the trials, whichever ends first.
+    let wanted = stream::iter(carried_out).take_while(|_| ready(!interrupt.has_come()));
+    let mut runs = pin!(wanted.buffered(usize::from(jobs)));
+    while let Some(run) = runs.next().await {
+        let run = run?;
         if lab.environment.server.is_empty() {
             lab.environment.server =
                 run.nodes.first().map(|node| node.version.clone()).unwrap_or_default();
         }
         bar.ended(&line(&run));
-        lab.interrupted = run.interrupted;
+        lab.interrupted |= run.interrupted;
         lab.runs.push(run);
         // After each run: what is there counts, however this ends.
         record::write(&out.join("lab.json"), &lab).map_err(write)?;
-        if lab.interrupted {
-            break;
-        }
     }
-    drop(bar);
+    bar.clear();
     for run in lab.runs.iter().filter(|run| !run.as_expected) {
         say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
     }

@@ -35,6 +35,8 @@ pub struct Write {
     pub hold: (String, u64),
     /// Whether the resource accepted it.
     pub accepted: bool,
+    /// Whether another write came between it and what it was made of.
+    pub between: bool,
 }
 
 /// Reads events one by one.
@@ -44,6 +46,8 @@ pub struct Accountant {
     clients: HashMap<String, usize>,
     open: BTreeMap<(String, u64), Open>,
     last: u64,
+    /// What each hold knows of what the lock guards, once it has read that.
+    known: HashMap<(String, u64), i64>,
 }
 
 /// An attempt or a hold that has no end yet.
@@ -107,7 +111,15 @@ impl Accountant {
             (Op::Write, phase @ (Phase::Ok | Phase::Fail)) => {
                 let name = event.name.as_deref().unwrap_or_default().into();
                 let accepted = phase == Phase::Ok;
-                self.account.writes.push(Write { name, hold: key, accepted });
+                let mut between = false;
+                if let (Some(known), Some(value)) = (self.known.get_mut(&key), event.value) {
+                    between = *known + 1 != value;
+                    *known = value;
+                }
+                self.account.writes.push(Write { name, hold: key, accepted, between });
+            }
+            (Op::Note, _) if event.what.as_deref() == Some("read") => {
+                self.known.insert(key, event.value.unwrap_or_default());
             }
             _ => {}
         }

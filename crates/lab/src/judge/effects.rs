@@ -12,8 +12,9 @@ pub struct Effects {
 }
 
 /// Judges effects in the order of the resource. A hold *claims* with its first accepted write; from
-/// then on no write of a hold that had claimed before may be accepted. Judged by holds and never by
-/// tokens, which may be given twice.
+/// then on no write of a hold that had claimed before may be accepted. Nor may there be a write
+/// between what a hold reads and what it writes. Judged by holds and never by tokens, which may be
+/// given twice.
 #[must_use]
 pub fn effects(writes: &[Write]) -> Effects {
     let mut found = Effects::default();
@@ -27,7 +28,7 @@ pub fn effects(writes: &[Write]) -> Effects {
         let claims = claims.entry(&write.name).or_default();
         let next = claims.len();
         let claimed = *claims.entry(&write.hold).or_insert(next);
-        found.stale += u64::from(claimed + 1 < claims.len());
+        found.stale += u64::from(claimed + 1 < claims.len() || write.between);
     }
     found
 }
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     fn write(name: &str, client: &str, hold: u64, accepted: bool) -> Write {
-        Write { name: name.into(), hold: (client.to_owned(), hold), accepted }
+        Write { name: name.into(), hold: (client.to_owned(), hold), accepted, between: false }
     }
 
     #[test]
@@ -48,6 +49,12 @@ mod tests {
         let late = [("a", 0), ("b", 0), ("a", 0), ("b", 0), ("a", 0)];
         let writes = late.map(|(client, hold)| write("x", client, hold, true));
         assert_eq!(effects(&writes).stale, 2, "b's were not");
+    }
+
+    #[test]
+    fn what_is_made_of_an_old_value_is_stale() {
+        let lost = Write { between: true, ..write("x", "b", 0, true) };
+        assert_eq!(effects(&[write("x", "a", 0, true), lost]).stale, 1);
     }
 
     #[test]

@@ -63,6 +63,9 @@ pub struct Observed {
     /// Pairs of holds that were believed in at the same time.
     #[serde(rename = "V")]
     pub violations: u64,
+    /// Holds that somebody still believed in when another was granted.
+    #[serde(rename = "V_holders", default)]
+    pub stale_holders: u64,
     /// How long at least two believed.
     #[serde(rename = "V_total_ms")]
     pub violated_ms: f64,

@@ -1,4 +1,4 @@
-use super::{ClientPlan, Locking, Plan, ServerPlan, Span, Waiting};
+use super::{ClientPlan, Fault, Locking, Plan, ServerPlan, Span, Step, Waiting, When};
 use crate::dice::Dice;
 use crate::mode::Mode;
 
@@ -31,13 +31,15 @@ impl Draw {
     /// A plan without clients and faults: the servers of the mode, a drawn lease of 2 to 2.5 s.
     pub fn plan(&mut self) -> Plan {
         let lease_ms = self.ms(2_000, 2_500);
+        // All of them: one may be the wrong one (L17).
+        let acks = if self.mode == Mode::W { self.mode.replicas() } else { 0 };
         Plan {
             servers: ServerPlan {
                 voters: self.mode.voters(),
                 replicas: self.mode.replicas(),
                 ..ServerPlan::default()
             },
-            locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms: 3_000 },
+            locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms: 3_000, acks },
             clients: Vec::new(),
             schedule: Vec::new(),
             least_ms: 0,
@@ -62,7 +64,8 @@ impl Draw {
 
     /// As [`holder`](Self::holder), and it reaches a bare majority of the nodes only, by ways.
     pub fn bare_holder(&mut self, id: &str) -> ClientPlan {
-        let reaches = Some((0..self.mode.majority()).collect());
+        let alone = self.mode.replicas() > 0;
+        let reaches = (!alone).then(|| (0..self.mode.majority()).collect());
         ClientPlan { ways: true, reaches, ..self.holder(id) }
     }
 
@@ -73,6 +76,20 @@ impl Draw {
         client.work.waiting = Waiting::PollMs(self.ms(5, 15));
         client.work.hold = Span { low_ms: 20, high_ms: 60 };
         client
+    }
+
+    /// The master dies and its first replica is promoted. Where replicas are awaited, as many as
+    /// before follow the new master.
+    pub fn fails_over(&self) -> Vec<Step> {
+        let mut steps = vec![Fault::Kill(0), Fault::Promote(1)];
+        if self.mode == Mode::W {
+            steps.extend([
+                Fault::ReplicaOf { node: 2, of: 1 },
+                Fault::Restart(0),
+                Fault::ReplicaOf { node: 0, of: 1 },
+            ]);
+        }
+        steps.into_iter().map(|fault| When::NOW.then(fault)).collect()
     }
 
     /// A span that begins at a drawn point.

@@ -32,13 +32,19 @@ pub enum Fault {
         /// Its words.
         words: Vec<String>,
     },
-    /// Makes a replica a master (`REPLICAOF NO ONE`) and leads all clients from the old one to it.
-    Promote {
-        /// The replica.
+    /// Makes a replica a master (`REPLICAOF NO ONE`). Clients have to find that out.
+    Promote(usize),
+    /// Writes to a server with little memory until the lock's key is evicted, and makes room again.
+    Evict(usize),
+    /// A script that runs for so long, in which the server does nothing else. Does not wait for it.
+    Busy {
+        /// The server.
         node: usize,
-        /// The master that it takes the place of, as its clients know it.
-        instead_of: usize,
+        /// How long.
+        ms: u64,
     },
+    /// An operator takes the lock from whoever holds it, as the library does that.
+    ForceUnlock,
     /// Makes a server the replica of another.
     ReplicaOf {
         /// The one that forgets what it knew.
@@ -149,7 +155,9 @@ impl Fault {
             | Self::RestartEmpty(node)
             | Self::CutTail { node, .. }
             | Self::Command { node, .. }
-            | Self::Promote { node, .. }
+            | Self::Promote(node)
+            | Self::Evict(node)
+            | Self::Busy { node, .. }
             | Self::ReplicaOf { node, .. }
             | Self::Way { node, .. }
             | Self::Lead { node, .. } => Some(*node),
@@ -210,9 +218,10 @@ impl fmt::Display for Fault {
                 write!(f, "cut {bytes} bytes off node {node}'s append-only file")
             }
             Self::Command { node, words } => write!(f, "{} on node {node}", words.join(" ")),
-            Self::Promote { node, instead_of } => {
-                write!(f, "promote node {node} in place of node {instead_of}")
-            }
+            Self::Promote(node) => write!(f, "promote node {node}"),
+            Self::Evict(node) => write!(f, "fill node {node} until the lock is evicted"),
+            Self::Busy { node, ms } => write!(f, "keep node {node} busy for {ms} ms"),
+            Self::ForceUnlock => write!(f, "take the lock away by force"),
             Self::ReplicaOf { node, of } => write!(f, "make node {node} a replica of node {of}"),
             Self::Way { client, node, state } => {
                 write!(f, "way of client {client} to node {node}: {state:?}")

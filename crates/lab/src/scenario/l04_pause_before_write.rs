@@ -11,6 +11,15 @@ pub(super) const SCENARIO: Scenario = Scenario {
     plan,
 };
 
+pub(super) const UNCHECKED: Scenario = Scenario {
+    id: "L42",
+    title: "The same, and nobody checks the token",
+    story: "As L04, and what the lock guards knows nothing of tokens: a mail is sent, a request goes \
+            to somebody else's service. Then nothing helps, whatever the lock.",
+    expects: Expects::everywhere(Violation),
+    plan: |draw| Plan { fenced: false, ..plan(draw) },
+};
+
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let mut holder = draw.holder("a");

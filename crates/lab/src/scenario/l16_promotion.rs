@@ -1,34 +1,37 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
-use crate::record::Expected::Violation;
+use crate::mode::Mode;
+use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L16",
     title: "The master dies before it has replicated, and its replica is promoted",
     story: "Replication lags when a client is granted the lock. The master is killed, the replica, \
             which has never heard of the lock, takes its place and grants it again: both hold, and \
-            both have the same fencing token.",
-    expects: Expects { r: Some(Violation), ..Expects::NONE },
+            both have the same fencing token. Where replicas are awaited, the first is refused.",
+    expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
     plan,
 };
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
+    (plan.locking.lease_ms, plan.locking.max_lease_ms) = (4_000, 5_000);
     // What the replica has: the counter before the last token.
     let mut before = draw.client("c");
     before.work.holds = Some(draw.ms(1, 5));
     let tail = draw.ms(0, 300);
-    let (mut holder, mut rival) = (draw.holder("a"), draw.rival("b"));
-    (holder.ways, rival.ways) = (true, true);
-    plan.clients = vec![holder, rival, before];
-    plan.schedule = vec![
-        When::Done("c".to_owned()).then(Fault::None),
-        When::InSync(1).then(Fault::Replication { replica: 1, state: WayState::Cut }),
-        When::AfterMs(tail).then(Fault::start("a")),
-        When::holds("a").then(Fault::Kill(0)),
-        When::NOW.then(Fault::Promote { node: 1, instead_of: 0 }),
-        When::NOW.then(Fault::start("b")),
-        When::granted("b").then(Fault::None),
-    ];
-    plan.tail_ms = 1_000;
+    plan.clients = vec![draw.holder("a"), draw.rival("b"), before];
+    plan.schedule = vec![When::done("c").then(Fault::None)];
+    for replica in 1..=draw.mode.replicas() {
+        let cut = Fault::Replication { replica, state: WayState::Cut };
+        plan.schedule.push(When::InSync(replica).then(cut));
+    }
+    plan.schedule.push(When::AfterMs(tail).then(Fault::start("a")));
+    plan.schedule.push(match draw.mode {
+        Mode::W => When::refused("a").then(Fault::ClientEnd("a".to_owned())),
+        _ => When::holds("a").then(Fault::None),
+    });
+    plan.schedule.extend(draw.fails_over());
+    plan.schedule.extend([When::NOW.then(Fault::start("b")), When::granted("b").then(Fault::None)]);
+    plan.tail_ms = 500;
     plan
 }

@@ -1,4 +1,5 @@
-use super::{Draw, Expects, Fault, Plan, Scenario, Span, WayState, When};
+use super::{Breach, Draw, Expects, Fault, Plan, Scenario, Span, WayState, When};
+use crate::record::Expected;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L31",
@@ -10,6 +11,29 @@ pub(super) const SCENARIO: Scenario = Scenario {
     expects: Expects::ALL_OK,
     plan,
 };
+
+pub(super) const BY_OWNER: Scenario = Scenario {
+    id: "L31O",
+    title: "As L31, with a lock that is released by its owner's name",
+    story: "A negative control: not this library's lock, but one that many programs make. Its value \
+            names the owner and not the hold, so that a release that comes late frees the owner's \
+            next hold.",
+    expects: Expects { s: Some(Expected::Violation), ..Expects::NONE },
+    plan: by_owner,
+};
+
+fn by_owner(draw: &mut Draw) -> Plan {
+    let mut plan = plan(draw);
+    // Late releases need no gray node; it must only do no harm that they would not do.
+    plan.schedule.retain(|step| !step.fault.is_fault());
+    for client in &mut plan.clients {
+        client.work.breach = Some(Breach::ReleaseByOwner);
+        client.work.contenders = 1;
+        client.work.hold = Span { low_ms: 15, high_ms: 40 };
+    }
+    plan.least_ms = 1_500;
+    plan
+}
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();

@@ -10,19 +10,37 @@ mod l01_no_fault;
 mod l02_holder_killed;
 mod l03_holder_stopped;
 mod l04_pause_before_write;
+mod l06_read_before_claim;
 mod l10_restart_empty;
+mod l11_process_killed;
+mod l12_power_loss;
+mod l13_fsync_always;
 mod l14_majority_restarts;
 mod l15_rolling_restart;
 mod l16_promotion;
+mod l17_another_promoted;
+mod l18_old_expiry;
+mod l19_split_brain;
+mod l20_promoted_replica;
 mod l21_memory_gone;
+mod l28_partitions;
+mod l29_two_gates;
 mod l31_gray_node;
+mod l33_eviction;
+mod l34_out_of_memory;
+mod l35_top_up;
+mod l39_lost_wake_ups;
+mod l40_busy;
+mod l41_operator;
 mod plan;
 mod step;
 
 pub use self::draw::Draw;
 pub use self::expects::Expects;
 pub use self::fault::{Fault, WayState};
-pub use self::plan::{Breach, Care, ClientPlan, Locking, Plan, ServerPlan, Span, Waiting, Work};
+pub use self::plan::{
+    Beginning, Breach, Care, ClientPlan, Locking, Plan, ServerPlan, Span, Waiting, Work,
+};
 pub use self::step::{Step, When};
 
 use crate::mode::Mode;
@@ -65,12 +83,32 @@ pub fn all() -> &'static [Scenario] {
         l02_holder_killed::SCENARIO,
         l03_holder_stopped::SCENARIO,
         l04_pause_before_write::SCENARIO,
+        l06_read_before_claim::SCENARIO,
+        l06_read_before_claim::CLAIMS_FIRST,
         l10_restart_empty::SCENARIO,
+        l11_process_killed::SCENARIO,
+        l12_power_loss::SCENARIO,
+        l13_fsync_always::SCENARIO,
         l14_majority_restarts::SCENARIO,
         l15_rolling_restart::SCENARIO,
         l16_promotion::SCENARIO,
+        l17_another_promoted::SCENARIO,
+        l18_old_expiry::SCENARIO,
+        l19_split_brain::SCENARIO,
+        l20_promoted_replica::SCENARIO,
         l21_memory_gone::SCENARIO,
+        l28_partitions::SCENARIO,
+        l29_two_gates::SCENARIO,
         l31_gray_node::SCENARIO,
+        l31_gray_node::BY_OWNER,
+        l33_eviction::SCENARIO,
+        l34_out_of_memory::SCENARIO,
+        l35_top_up::SCENARIO,
+        l39_lost_wake_ups::SCENARIO,
+        l40_busy::SCENARIO,
+        l41_operator::SCENARIO,
+        l41_operator::BY_FORCE,
+        l04_pause_before_write::UNCHECKED,
     ]
 }
 

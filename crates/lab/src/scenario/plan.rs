@@ -28,6 +28,9 @@ pub struct ServerPlan {
     pub voters: usize,
     /// How many replicas the first of them has.
     pub replicas: usize,
+    /// How many more there are, of which lockers are not told: replicas of the first from the step
+    /// on that makes them so.
+    pub spares: usize,
     /// More arguments for each server's command line.
     pub args: Vec<String>,
     /// Whether they keep their data on disk.
@@ -43,6 +46,9 @@ pub struct Locking {
     pub lease_ms: u64,
     /// The longest lease; a node that lost its memory counts for nothing for so long.
     pub max_lease_ms: u64,
+    /// How many replicas must have a grant before it counts.
+    #[serde(default)]
+    pub acks: usize,
 }
 
 /// A locker process.
@@ -75,6 +81,11 @@ pub struct Work {
     pub waiting: Waiting,
     /// How it heeds that the lock may be lost.
     pub care: Care,
+    /// Its connections are there before the first step.
+    #[serde(default)]
+    pub connected: bool,
+    /// In which order it begins, once it holds.
+    pub beginning: Beginning,
     /// It writes again and again while it holds, at such intervals.
     pub write_every_ms: Option<u64>,
     /// It stands so long between its check and its last write, as a slow machine may make anybody.
@@ -114,6 +125,18 @@ pub enum Care {
     Naive,
 }
 
+/// What a holder does first with what the lock guards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Beginning {
+    /// It writes: from then on a fenced resource refuses whoever held before.
+    Claims,
+    /// It reads what its first write will be made of.
+    Reads,
+    /// It writes, then reads what its next write will be made of.
+    ClaimsAndReads,
+}
+
 /// Mistakes that real programs make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -123,6 +146,14 @@ pub enum Breach {
     /// A `SET NX` whose value names the owner and not the hold, so that a late release frees a
     /// later hold: each hold is released a second time, a moment later.
     ReleaseByOwner,
+}
+
+impl ServerPlan {
+    /// All of them.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.voters + self.replicas + self.spares
+    }
 }
 
 impl Span {
@@ -142,6 +173,8 @@ impl ClientPlan {
             think: Span { low_ms: 0, high_ms: 2 },
             waiting: Waiting::Queue,
             care: Care::Watches,
+            connected: false,
+            beginning: Beginning::Claims,
             write_every_ms: None,
             failpoint_ms: None,
             breach: None,
@@ -155,7 +188,7 @@ impl Plan {
     /// What the plan names although it is not there.
     #[must_use]
     pub fn wrong(&self) -> Vec<String> {
-        let nodes = self.servers.voters + self.servers.replicas;
+        let nodes = self.servers.count();
         let knows = |id: &str| self.clients.iter().any(|client| client.id == id);
         let mut wrong = Vec::new();
         for step in &self.schedule {

@@ -28,6 +28,10 @@ pub enum When {
     Wrote(String),
     /// As soon as this client was told of a loss since the step before began.
     Told(String),
+    /// As soon as an attempt of this client ended with an error since the step before began.
+    Refused(String),
+    /// As soon as this client has read what the lock guards since the step before began.
+    Read(String),
     /// As soon as this client stands between its check and its write ([`Work::failpoint_ms`]).
     ///
     /// [`Work::failpoint_ms`]: super::Work::failpoint_ms
@@ -60,6 +64,18 @@ impl When {
         Self::Wrote(client.to_owned())
     }
 
+    /// [`Refused`](Self::Refused).
+    #[must_use]
+    pub fn refused(client: &str) -> Self {
+        Self::Refused(client.to_owned())
+    }
+
+    /// [`Done`](Self::Done).
+    #[must_use]
+    pub fn done(client: &str) -> Self {
+        Self::Done(client.to_owned())
+    }
+
     /// This, then that.
     #[must_use]
     pub fn then(self, fault: Fault) -> Step {
@@ -74,6 +90,8 @@ impl When {
             | Self::Granted(client)
             | Self::Wrote(client)
             | Self::Told(client)
+            | Self::Refused(client)
+            | Self::Read(client)
             | Self::Checked(client)
             | Self::Done(client) => Some(client),
             Self::AtMs(_) | Self::AfterMs(_) | Self::InSync(_) => None,

@@ -1,6 +1,7 @@
 //! On what machine, and with what.
 
 use std::fs;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::record::Environment;
@@ -16,13 +17,14 @@ pub fn gather(version: &str) -> Environment {
     let loads = read("/proc/loadavg");
     let mut loads = loads.split(' ').map(|load| load.parse().unwrap_or_default());
     let clocksource = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let commit = git(&["rev-parse", "HEAD"]);
     let uname = rustix::system::uname();
     Environment {
         quorumlock: version.to_owned(),
-        commit: option_env!("QUORUMLOCK_COMMIT").map(str::to_owned),
-        dirty: option_env!("QUORUMLOCK_DIRTY").map(|dirty| dirty == "1"),
+        dirty: commit.is_some().then(|| git(&["status", "--porcelain"]).is_some()),
+        commit,
         build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
-        rustc: option_env!("QUORUMLOCK_RUSTC").map(str::to_owned),
+        rustc: said(Command::new("rustc").arg("--version")),
         kernel: format!(
             "{} {}",
             uname.sysname().to_string_lossy(),
@@ -35,6 +37,19 @@ pub fn gather(version: &str) -> Environment {
         server: String::new(),
         clocksource: text(read(clocksource)),
     }
+}
+
+/// Of the tree that this was built from, if it is still there: asked now, so that no build depends
+/// on it.
+fn git(arguments: &[&str]) -> Option<String> {
+    said(Command::new("git").arg("-C").arg(env!("CARGO_MANIFEST_DIR")).args(arguments))
+}
+
+/// What a program says; nothing if it is not there, fails, or has nothing to say.
+fn said(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
 }
 
 /// The wall clock, for names of directories.

@@ -6,21 +6,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{Admission, Locker};
 use quorumlock_core::Clock;
 
 use super::TrialError;
 use crate::mode::Mode;
 use crate::proxy::{Proxy, Way};
 use crate::record::NodeFacts;
-use crate::scenario::{ClientPlan, Plan, WayState};
+use crate::scenario::{ClientPlan, Locking, Plan, WayState};
 use crate::servers::{Server, ServerOptions, Servers, Source, ask, field};
+use crate::worker::locker;
 
 /// Servers and ways. Everything ends with this value.
 #[derive(Debug)]
 pub(super) struct Ground {
     pub(super) servers: Arc<Servers>,
-    voters: usize,
+    mode: Mode,
+    /// How many servers lockers are told of.
+    told: usize,
     /// By client and node as the client knows it.
     ways: BTreeMap<(String, usize), Proxy>,
     /// From each replica to its master.
@@ -31,10 +33,15 @@ pub(super) struct Ground {
 const SYNC_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// In pieces of 100 kB: more than the memory of any server that is to evict.
+const MOST_BALLAST: usize = 1_000;
+
 impl Ground {
     pub(super) async fn start(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
-        let count = plan.servers.voters + plan.servers.replicas;
-        let mut args = ["--repl-diskless-sync-delay", "0"].map(str::to_owned).to_vec();
+        let count = plan.servers.count();
+        let told = plan.servers.voters + plan.servers.replicas;
+        // With a disk, synchronisation begins at once, and not with the master's next round.
+        let mut args = ["--repl-diskless-sync", "no"].map(str::to_owned).to_vec();
         args.extend(plan.servers.args.iter().cloned());
         let appendonly = plan.servers.appendonly;
         let options = ServerOptions { args, appendonly, ..ServerOptions::default() };
@@ -44,15 +51,25 @@ impl Ground {
         .await?;
         let mut ground = Self {
             servers: Arc::new(servers),
-            voters: plan.servers.voters,
+            mode,
+            told,
             ways: BTreeMap::new(),
             replication: BTreeMap::new(),
         };
-        for replica in ground.voters..count {
-            ground.replicate(replica).await?;
+        for replica in plan.servers.voters..count {
+            ground.replication.insert(replica, Proxy::to(ground.address(0)?));
+            if replica < told {
+                ground.follow(replica, 0).await?;
+            }
+        }
+        for replica in plan.servers.voters..told {
+            ground.in_sync(replica).await?;
         }
         if mode.strict() {
-            ground.vouch(plan).await?;
+            let urls = ground.servers.urls().into_iter().take(told).collect();
+            let operator = locker(mode, urls, &plan.locking, "operator")?;
+            operator.provision().await?;
+            operator.close().await;
         }
         Ok(ground)
     }
@@ -60,7 +77,7 @@ impl Ground {
     /// Where a client finds its nodes.
     pub(super) fn urls(&mut self, client: &ClientPlan) -> Result<Vec<String>, TrialError> {
         let mut urls = Vec::new();
-        for node in 0..self.voters {
+        for node in 0..self.told {
             let reached = client.reaches.as_ref().is_none_or(|reaches| reaches.contains(&node));
             if reached && !client.ways {
                 urls.push(self.servers[node].url().to_owned());
@@ -79,11 +96,6 @@ impl Ground {
     pub(super) fn way(&self, client: &str, node: usize) -> io::Result<&Proxy> {
         let missing = || io::Error::other(format!("client {client} has no way to node {node}"));
         self.ways.get(&(client.to_owned(), node)).ok_or_else(missing)
-    }
-
-    /// All ways that lead to what clients know as this node.
-    pub(super) fn ways_to(&self, node: usize) -> impl Iterator<Item = &Proxy> {
-        self.ways.iter().filter(move |((_, to), _)| *to == node).map(|(_, way)| way)
     }
 
     pub(super) fn replication(&self, replica: usize) -> io::Result<&Proxy> {
@@ -107,10 +119,12 @@ impl Ground {
         let mut facts = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
             let info = self.ask(node, &["INFO", "server"]).await.unwrap_or_default();
-            let role = match (self.replication.is_empty(), node) {
-                (true, _) => "voter",
-                (false, 0) => "master",
-                _ => "replica",
+            let role = match (self.replication.contains_key(&node), node) {
+                (true, _) => "replica",
+                (false, 0) if self.replication.keys().any(|replica| *replica < self.told) => {
+                    "master"
+                }
+                _ => "voter",
             };
             facts.push(NodeFacts {
                 version: server.version().map(ToString::to_string).unwrap_or_default(),
@@ -155,22 +169,47 @@ impl Ground {
         }
     }
 
-    async fn replicate(&mut self, replica: usize) -> Result<(), TrialError> {
-        let way = Proxy::to(self.address(0)?);
-        let port = way.addr().port().to_string();
-        self.ask(replica, &["REPLICAOF", "127.0.0.1", &port]).await?;
-        self.replication.insert(replica, way);
-        self.in_sync(replica).await
+    /// Makes a server the replica of another: of the first one by its way, which can be cut.
+    pub(super) async fn follow(&self, replica: usize, of: usize) -> io::Result<()> {
+        let way = self.replication.get(&replica).filter(|_| of == 0);
+        let master = way.map_or_else(|| self.address(of), |way| Ok(way.addr()))?;
+        self.ask(replica, &["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await?;
+        Ok(())
     }
 
-    /// Admits the new servers, as an operator does.
-    async fn vouch(&self, plan: &Plan) -> Result<(), TrialError> {
-        let operator = Locker::builder()
-            .admission(Admission::Strict)
-            .lease(Duration::from_millis(plan.locking.lease_ms))
-            .max_lease(Duration::from_millis(plan.locking.max_lease_ms))
-            .quorum(self.servers.urls())?;
-        operator.provision().await?;
+    /// What fills the server has no time to live and is never evicted; it makes room at the end.
+    pub(super) async fn evict(&self, node: usize, name: &str) -> io::Result<()> {
+        let ballast = "x".repeat(100_000);
+        let key = |piece: usize| format!("ballast:{piece}");
+        let mut pieces = 0;
+        while self.ask(node, &["EXISTS", name]).await? == "1" {
+            if pieces == MOST_BALLAST {
+                return Err(io::Error::other(format!("node {node} does not evict {name}")));
+            }
+            // The last one may find no room even so.
+            let _ = self.ask(node, &["SET", &key(pieces), &ballast]).await;
+            pieces += 1;
+        }
+        for piece in 0..pieces {
+            self.ask(node, &["DEL", &key(piece)]).await?;
+        }
+        Ok(())
+    }
+
+    /// A script counts its own processor time: the server's clock stands still in it.
+    pub(super) fn keep_busy(&self, node: usize, ms: u64) -> io::Result<()> {
+        let script = "local till = os.clock() + ARGV[1] / 1000 while os.clock() < till do end";
+        let words = ["EVAL", script, "0", &ms.to_string()].map(str::to_owned);
+        let address = self.address(node)?;
+        // If it is ended by force, that is a part of the game.
+        tokio::task::spawn_blocking(move || drop(ask(address, &words)));
+        Ok(())
+    }
+
+    pub(super) async fn force_unlock(&self, locking: &Locking) -> Result<(), TrialError> {
+        let urls = self.servers.urls().into_iter().take(self.told).collect();
+        let operator = locker(self.mode, urls, locking, "operator")?;
+        operator.force_unlock(&locking.name).await?;
         operator.close().await;
         Ok(())
     }

@@ -56,6 +56,8 @@ impl Nemesis<'_> {
             When::Wrote(client) => live.of(client).count.wrote > count(client).wrote,
             When::Told(client) => live.of(client).count.told > count(client).told,
             When::Checked(client) => live.of(client).count.checked > count(client).checked,
+            When::Refused(client) => live.of(client).count.refused > count(client).refused,
+            When::Read(client) => live.of(client).count.read > count(client).read,
             When::Done(client) => live.of(client).done,
             When::AtMs(_) | When::AfterMs(_) | When::InSync(_) => true,
         };
@@ -143,15 +145,11 @@ impl Nemesis<'_> {
                 let words = words.iter().map(String::as_str).collect::<Vec<_>>();
                 ground.ask(*node, &words).await?;
             }
-            Fault::Promote { node, instead_of } => {
-                ground.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?;
-                let address = ground.address(*node)?;
-                ground.ways_to(*instead_of).for_each(|way| way.lead_to(address));
-            }
-            Fault::ReplicaOf { node, of } => {
-                let port = ground.address(*of)?.port().to_string();
-                ground.ask(*node, &["REPLICAOF", "127.0.0.1", &port]).await?;
-            }
+            Fault::Promote(node) => drop(ground.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?),
+            Fault::ReplicaOf { node, of } => ground.follow(*node, *of).await?,
+            Fault::Evict(node) => ground.evict(*node, &self.plan.locking.name).await?,
+            Fault::Busy { node, ms } => ground.keep_busy(*node, *ms)?,
+            Fault::ForceUnlock => ground.force_unlock(&self.plan.locking).await?,
             Fault::Way { client, node, state } => set(ground.way(client, *node)?, *state).await,
             Fault::Lead { client, node, to } => {
                 ground.way(client, *node)?.lead_to(ground.address(*to)?);
@@ -160,7 +158,8 @@ impl Nemesis<'_> {
                 set(ground.replication(*replica)?, *state).await;
             }
             Fault::ClientStart(client) => self.worker(client)?.order(Order::Start).await?,
-            Fault::ClientEnd(client) => self.worker(client)?.order(Order::End).await?,
+            // It may have done all that it was to do, and be gone.
+            Fault::ClientEnd(client) => drop(self.worker(client)?.order(Order::End).await),
             Fault::ClientStop(client) => self.worker(client)?.stop()?,
             Fault::ClientCont(client) => self.worker(client)?.cont()?,
             Fault::ClientKill(client) => {

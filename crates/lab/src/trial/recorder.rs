@@ -51,6 +51,8 @@ pub(super) struct Counts {
     pub(super) wrote: u64,
     pub(super) told: u64,
     pub(super) checked: u64,
+    pub(super) refused: u64,
+    pub(super) read: u64,
 }
 
 impl Recorder {
@@ -132,6 +134,7 @@ impl Live {
                     doing.holding.insert(hold);
                     doing.count.granted += 1;
                 }
+                doing.count.refused += u64::from(phase == Phase::Fail);
             }
             (Op::Unlock, Phase::Invoke, Some(hold)) => {
                 doing.holding.remove(&hold);
@@ -146,6 +149,7 @@ impl Live {
                 Some("done") => doing.done = true,
                 Some("killed") => doing.killed = true,
                 Some("checked") => doing.count.checked += 1,
+                Some("read") => doing.count.read += 1,
                 _ => {}
             },
             _ => {}

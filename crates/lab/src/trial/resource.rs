@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use quorumlock::Fence;
-use quorumlock::fencing::FenceGate;
+use quorumlock::fencing::{FenceGate, Stale};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,13 +18,21 @@ use tokio::task::JoinSet;
 use super::recorder::Scribe;
 use crate::history::{Event, Op, Phase};
 
-/// One effect, as its writer sends it.
+/// What a worker asks of the resource.
 #[derive(Debug, Serialize, Deserialize)]
-struct Write {
-    client: String,
-    hold: u64,
-    name: String,
-    token: u64,
+pub(crate) struct Request {
+    pub(crate) kind: Kind,
+    pub(crate) client: String,
+    pub(crate) hold: u64,
+    pub(crate) name: String,
+    pub(crate) token: u64,
+}
+
+/// A read is never refused: it has no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Read,
+    Write,
 }
 
 /// A worker's connection to the resource.
@@ -39,16 +47,9 @@ impl Access {
         Self { resource, open: None }
     }
 
-    /// Writes, and waits until that was accepted or refused; which of both, the resource tells.
-    pub(crate) async fn write(
-        &mut self,
-        client: &str,
-        hold: u64,
-        name: &str,
-        token: u64,
-    ) -> io::Result<()> {
-        let write = Write { client: client.to_owned(), hold, name: name.to_owned(), token };
-        let mut line = serde_json::to_vec(&write)?;
+    /// Waits until that was accepted or refused; which of both, the resource tells.
+    pub(crate) async fn ask(&mut self, request: &Request) -> io::Result<()> {
+        let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         // Dropped in the middle, the connection is of no use any more: it is put back at the end.
         let mut open = match self.open.take() {
@@ -98,11 +99,35 @@ impl Resource {
     }
 }
 
-/// Its values by name, each behind the library's own gate.
+/// Its values by name.
 struct Register {
     fenced: bool,
-    values: HashMap<String, FenceGate<i64>>,
+    values: HashMap<String, Value>,
     scribe: Scribe,
+}
+
+/// Counts what was written, behind the library's own gate.
+#[derive(Debug)]
+struct Value {
+    gate: FenceGate<i64>,
+    now: i64,
+}
+
+impl Default for Value {
+    fn default() -> Self {
+        Self { gate: FenceGate::new(0), now: 0 }
+    }
+}
+
+impl Value {
+    fn write(&mut self, token: u64) -> Result<i64, Stale> {
+        let claimed = self.gate.claim(Fence::new(token))?;
+        self.now = claimed.with(|value| {
+            *value += 1;
+            *value
+        })?;
+        Ok(self.now)
+    }
 }
 
 async fn serve(client: TcpStream, register: Arc<Mutex<Register>>) {
@@ -110,9 +135,9 @@ async fn serve(client: TcpStream, register: Arc<Mutex<Register>>) {
     let mut lines = BufReader::new(client);
     let mut line = String::new();
     while let Ok(1..) = lines.read_line(&mut line).await {
-        let Ok(write) = serde_json::from_str(&line) else { return };
+        let Ok(request) = serde_json::from_str(&line) else { return };
         line.clear();
-        register.lock().await.take(write).await;
+        register.lock().await.take(request).await;
         if lines.get_mut().write_all(b"\n").await.is_err() {
             return;
         }
@@ -120,29 +145,25 @@ async fn serve(client: TcpStream, register: Arc<Mutex<Register>>) {
 }
 
 impl Register {
-    async fn take(&mut self, write: Write) {
-        let gate = self.values.entry(write.name.clone()).or_insert_with(|| FenceGate::new(0));
-        // Without the check, everybody has the same token.
-        let fence = Fence::new(if self.fenced { write.token } else { 0 });
-        let written = gate.claim(fence).and_then(|claimed| {
-            claimed.with(|value| {
-                *value += 1;
-                *value
-            })
-        });
-        let (phase, value, what) = match written {
-            Ok(value) => (Phase::Ok, Some(value), None),
-            Err(stale) => (Phase::Fail, None, Some(stale.to_string())),
+    async fn take(&mut self, request: Request) {
+        let value = self.values.entry(request.name.clone()).or_default();
+        let (op, phase, value, what) = match request.kind {
+            Kind::Read => (Op::Note, Phase::Info, Some(value.now), Some("read".to_owned())),
+            // Without the check, everybody has the same token.
+            Kind::Write => match value.write(if self.fenced { request.token } else { 1 }) {
+                Ok(now) => (Op::Write, Phase::Ok, Some(now), None),
+                Err(stale) => (Op::Write, Phase::Fail, None, Some(stale.to_string())),
+            },
         };
         self.scribe
             .tell(Event {
-                client: write.client,
-                hold: Some(write.hold),
-                name: Some(write.name),
-                token: Some(write.token),
+                client: request.client,
+                hold: Some(request.hold),
+                name: Some(request.name),
+                token: Some(request.token),
                 value,
                 what,
-                ..self.scribe.event("resource", Op::Write, phase)
+                ..self.scribe.event("resource", op, phase)
             })
             .await;
     }

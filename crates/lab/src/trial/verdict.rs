@@ -1,5 +1,6 @@
 //! From the history on disk to what was observed, and whether theory agrees.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use quorumlock_core::Instant;
 use super::TrialError;
 use crate::history::Reader;
 use crate::judge::{
-    Account, Accountant, Hold, Quantiles, effects, overlaps, time_overlapped, tokens, vacancies,
+    Account, Accountant, Hold, Overlap, Quantiles, effects, overlaps, time_overlapped, tokens,
+    vacancies,
 };
 use crate::record::{Expected, Observed};
 
@@ -34,6 +36,7 @@ fn observe(account: &Account, requests: Option<u64>) -> Observed {
     let grants = account.holds.len() as u64;
     Observed {
         violations: overlaps.len() as u64,
+        stale_holders: stale_holders(&overlaps),
         violated_ms: ms(time_overlapped(&overlaps)),
         stale_effects: effects.stale,
         refused_effects: effects.refused,
@@ -90,6 +93,12 @@ pub(super) fn disagrees(
     forbidden.or_else(|| missing.filter(|_| !interrupted))
 }
 
+/// A hold that outlives its lock overlaps with each of those that follow: it is one stale holder.
+fn stale_holders(overlaps: &[Overlap<'_>]) -> u64 {
+    let stale = overlaps.iter().map(|overlap| overlap.first.who).collect::<HashSet<_>>();
+    stale.len() as u64
+}
+
 /// From the end of a belief to the grant of the next, where the next was waiting already.
 fn handovers(holds: &[Hold]) -> Vec<Duration> {
     let mut sorted = holds.iter().collect::<Vec<_>>();
@@ -124,6 +133,13 @@ mod tests {
         let waiting = Hold { asked: at(5), ..held(2, 12, 20) };
         let found = handovers(&[held(3, 40, 50), waiting, held(1, 0, 10)]);
         assert_eq!(found, [millis(2)]);
+    }
+
+    #[test]
+    fn one_that_outlives_its_lock_is_one_stale_holder_however_many_follow() {
+        let holds = [held(1, 0, 100), held(2, 10, 20), held(3, 30, 40), held(4, 35, 50)];
+        let found = overlaps(&holds);
+        assert_eq!((found.len(), stale_holders(&found)), (4, 2));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use quorumlock_core::{Clock, Instant};
 
 use super::config::Config;
 use crate::history::Phase;
-use crate::scenario::Breach;
+use crate::mode::Mode;
+use crate::scenario::{Breach, Locking};
 use crate::servers::ask;
 
 /// A locker of either kind.
@@ -33,6 +34,26 @@ pub(super) struct Broken {
     lease: Duration,
 }
 
+/// The library's locker for a mode.
+pub(crate) fn locker(
+    mode: Mode,
+    urls: Vec<String>,
+    locking: &Locking,
+    client: &str,
+) -> Result<Locker, Error> {
+    let builder = Locker::builder()
+        .admission(if mode.strict() { Admission::Strict } else { Admission::Redlock })
+        .lease(Duration::from_millis(locking.lease_ms))
+        .max_lease(Duration::from_millis(locking.max_lease_ms))
+        .client_name(&format!("lab-{client}"))
+        .replicas(locking.acks);
+    match mode {
+        Mode::R | Mode::W => builder.replicated(urls),
+        Mode::S => builder.single(urls.first().map_or("", String::as_str)),
+        _ => builder.quorum(urls),
+    }
+}
+
 impl Breached {
     pub(super) fn new(config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
         let lease = Duration::from_millis(config.locking.lease_ms);
@@ -43,17 +64,22 @@ impl Breached {
             let owner = config.client.clone();
             return Ok(Self::Broken(Broken { breach, node, name, owner, lease }));
         }
-        let admission = if config.mode.strict() { Admission::Strict } else { Admission::Redlock };
-        let builder = Locker::builder()
-            .admission(admission)
-            .lease(lease)
-            .max_lease(Duration::from_millis(config.locking.max_lease_ms))
-            .client_name(&format!("lab-{}", config.client));
-        let locker = match &config.urls[..] {
-            [url] => builder.single(url)?,
-            urls => builder.quorum(urls)?,
-        };
+        let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
         Ok(Self::Ours { locker, name })
+    }
+
+    /// Connections are made when something is asked, and a node that was verified just now is
+    /// asked in the next round only.
+    pub(super) async fn connect(&self) -> Result<(), String> {
+        let Self::Ours { locker, name } = self else { return Ok(()) };
+        for _ in 0..3 {
+            let held = locker.lock(format!("{name}-before")).await;
+            held.map_err(|error| error.to_string())?
+                .unlock()
+                .await
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     pub(super) async fn lock(&self) -> Result<Held, String> {

@@ -13,9 +13,9 @@ use super::config::{Config, Order};
 use super::tell::{Details, Teller};
 use crate::dice::Dice;
 use crate::history::{Op, Phase};
-use crate::scenario::{Care, Span, Waiting};
+use crate::scenario::{Beginning, Care, Span, Waiting};
 use crate::stamp;
-use crate::trial::resource::Access;
+use crate::trial::resource::{Access, Kind, Request};
 
 /// How long a contender waits after an error before it asks again.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
@@ -42,6 +42,11 @@ impl Shared {
 
     /// From `Start` to `End`, or until every task has held as often as it was to.
     pub(super) async fn work(self: Arc<Self>, mut orders: watch::Receiver<Option<Order>>) {
+        if self.config.work.connected
+            && let Err(why) = self.locker.connect().await
+        {
+            self.teller.tell(Op::Note, Phase::Info, Details::default().what(why));
+        }
         self.teller.tell(Op::Note, Phase::Info, Details::default().what("ready"));
         let _ = orders.wait_for(Option::is_some).await;
         let mut tasks = JoinSet::new();
@@ -139,8 +144,14 @@ impl Task {
             Phase::Ok,
             Details { token: Some(token), valid_until_ns: Some(until), ..Details::of(attempt) },
         );
-        // The claim: whoever writes after it without the lock does harm.
-        self.write(attempt, &held, access).await;
+        let beginning = self.shared.config.work.beginning;
+        if beginning != Beginning::Reads {
+            // The claim: whoever writes after it without the lock does harm.
+            self.write(attempt, &held, access).await;
+        }
+        if beginning != Beginning::Claims {
+            self.access(attempt, &held, access, Kind::Read).await;
+        }
         let hold = self.draw(self.shared.config.work.hold);
         let told = self.toil(attempt, &held, hold, &mut until, access).await;
         if told {
@@ -236,10 +247,20 @@ impl Task {
             Phase::Invoke,
             Details { token: Some(held.token()), ..Details::of(attempt) },
         );
+        self.access(attempt, held, access, Kind::Write).await;
+    }
+
+    /// The resource tells what it made of it.
+    async fn access(&self, attempt: u64, held: &Held, access: &mut Access, kind: Kind) {
         let config = &self.shared.config;
-        let sent = access.write(&config.client, attempt, &config.locking.name, held.token()).await;
-        // The resource tells what it made of it.
-        if let Err(why) = sent {
+        let asked = Request {
+            kind,
+            client: config.client.clone(),
+            hold: attempt,
+            name: config.locking.name.clone(),
+            token: held.token(),
+        };
+        if let Err(why) = access.ask(&asked).await {
             self.tell(Op::Write, Phase::Unknown, Details::of(attempt).what(why));
         }
     }

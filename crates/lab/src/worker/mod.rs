@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use tokio::sync::watch;
 
+pub(crate) use self::breach::locker;
 pub use self::config::{Config, Order};
 use self::job::Shared;
 

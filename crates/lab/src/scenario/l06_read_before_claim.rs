@@ -1,0 +1,42 @@
+use super::{Beginning, Care, Draw, Expects, Fault, Plan, Scenario, Span, When};
+use crate::record::Expected::{Fenced, Violation};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L06",
+    title: "The new holder reads before it claims",
+    story: "A holder is stopped just before its write. The next holder reads; then the stale write \
+            arrives; then the next holder writes what it made of what it had read. A resource that \
+            checks tokens cannot help: it has not yet seen the larger one.",
+    expects: Expects::everywhere(Violation),
+    plan: |draw| plan(draw, Beginning::Reads),
+};
+
+pub(super) const CLAIMS_FIRST: Scenario = Scenario {
+    id: "L06C",
+    title: "The new holder claims before it reads",
+    story: "As L06, and the next holder's first act is a write, however small: its claim. A \
+            resource that checks tokens then refuses the stale write. One that does not accepts it.",
+    expects: Expects { qf: Some(Fenced), ..Expects::everywhere(Violation) },
+    plan: |draw| plan(draw, Beginning::ClaimsAndReads),
+};
+
+fn plan(draw: &mut Draw, beginning: Beginning) -> Plan {
+    let mut plan = draw.plan();
+    let mut late = draw.holder("a");
+    late.work.care = Care::Naive;
+    late.work.hold = Span::always(draw.ms(0, 100));
+    // Long enough to be stopped in.
+    late.work.failpoint_ms = Some(300);
+    let mut next = draw.holder("b");
+    next.work.beginning = beginning;
+    plan.clients = vec![late, next];
+    plan.schedule = vec![
+        When::NOW.then(Fault::start("a")),
+        When::Checked("a".to_owned()).then(Fault::stop("a")),
+        When::NOW.then(Fault::start("b")),
+        When::Read("b".to_owned()).then(Fault::cont("a")),
+        When::done("a").then(Fault::ClientEnd("b".to_owned())),
+        When::done("b").then(Fault::None),
+    ];
+    plan
+}

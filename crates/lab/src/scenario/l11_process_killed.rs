@@ -1,0 +1,34 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, When};
+use crate::record::Expected::Ok;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L11",
+    title: "A node's process is killed, and it has an append-only file",
+    story: "As L10, and the node keeps its data on disk, synchronised every second. What a process \
+            has written before it is killed is safe with the kernel: nothing is lost. A kill is no \
+            power loss (L12).",
+    expects: Expects { s: Some(Ok), q: Some(Ok), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
+    plan,
+};
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    plan.servers.appendonly = true;
+    plan.servers.args = ["--appendfsync", "everysec"].map(str::to_owned).to_vec();
+    let lease = plan.locking.lease_ms;
+    let struck = draw.mode.majority() - 1;
+    let (after, down) = (draw.ms(0, 50), draw.ms(0, 150));
+    plan.clients = vec![draw.bare_holder("a"), draw.rival("b")];
+    plan.schedule = vec![
+        When::NOW.then(Fault::start("a")),
+        When::holds("a").then(Fault::None),
+        When::AfterMs(after).then(Fault::Kill(struck)),
+        When::AfterMs(down).then(Fault::Restart(struck)),
+        When::NOW.then(Fault::start("b")),
+        // What it may go on believing, it does.
+        When::AfterMs(lease).then(Fault::ClientEnd("a".to_owned())),
+        When::granted("b").then(Fault::None),
+    ];
+    plan.tail_ms = 200;
+    plan
+}

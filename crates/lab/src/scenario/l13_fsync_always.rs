@@ -1,0 +1,40 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, When};
+use crate::record::Expected::Ok;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L13",
+    title: "A power loss, and every write is synchronised before its answer",
+    story: "As L12 with appendfsync always. Whatever a client was told is on disk, so the power loss \
+            takes nothing that counts. The price is a synchronisation for every batch of requests: \
+            see the handovers of those who contend first.",
+    expects: Expects { s: Some(Ok), q: Some(Ok), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
+    plan,
+};
+
+/// Grants before the fault, whose latency tells the price.
+fn grants(draw: &Draw) -> u64 {
+    if draw.quick { 20 } else { 300 }
+}
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    plan.servers.appendonly = true;
+    let lease = plan.locking.lease_ms;
+    let struck = draw.mode.majority() - 1;
+    let (after, down) = (draw.ms(0, 50), draw.ms(0, 150));
+    let mut before = draw.client("c");
+    (before.work.contenders, before.work.holds) = (3, Some(grants(draw)));
+    plan.clients = vec![draw.bare_holder("a"), draw.rival("b"), before];
+    plan.schedule = vec![
+        When::done("c").then(Fault::start("a")),
+        When::holds("a").then(Fault::None),
+        When::AfterMs(after).then(Fault::Kill(struck)),
+        When::AfterMs(down).then(Fault::Restart(struck)),
+        When::NOW.then(Fault::start("b")),
+        // What it may go on believing, it does.
+        When::AfterMs(lease).then(Fault::ClientEnd("a".to_owned())),
+        When::granted("b").then(Fault::None),
+    ];
+    plan.tail_ms = 200;
+    plan
+}

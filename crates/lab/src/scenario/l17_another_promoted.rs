@@ -1,0 +1,33 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
+use crate::mode::Mode;
+use crate::record::Expected::Violation;
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L17",
+    title: "One replica acknowledges, another is promoted",
+    story: "A master has two replicas, of which one lags. A grant awaits one acknowledgement, which \
+            the other one gives. Then the master dies, the one that lags is promoted, and grants the \
+            lock again: both hold. To wait for fewer than all replicas is to wait for the wrong one.",
+    expects: Expects { r: Some(Violation), w: Some(Violation), ..Expects::NONE },
+    plan,
+};
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    plan.servers.replicas = 2;
+    (plan.locking.lease_ms, plan.locking.max_lease_ms) = (4_000, 5_000);
+    plan.locking.acks = usize::from(draw.mode == Mode::W);
+    let tail = draw.ms(0, 300);
+    plan.clients = vec![draw.holder("a"), draw.rival("b")];
+    plan.schedule = vec![
+        When::InSync(2).then(Fault::Replication { replica: 2, state: WayState::Cut }),
+        When::AfterMs(tail).then(Fault::start("a")),
+        When::holds("a").then(Fault::Kill(0)),
+        When::NOW.then(Fault::Promote(2)),
+        When::NOW.then(Fault::ReplicaOf { node: 1, of: 2 }),
+        When::NOW.then(Fault::start("b")),
+        When::granted("b").then(Fault::None),
+    ];
+    plan.tail_ms = 500;
+    plan
+}

@@ -1,0 +1,41 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
+use crate::mode::Mode;
+use crate::record::Expected::{Ok, Violation};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L19",
+    title: "Split brain: the old master lives on in the minority",
+    story: "A network falls apart: the master with one client, the replicas with another. A replica \
+            is promoted, and each master grants the lock to its client. Where a grant awaits a \
+            replica, the old master, which has none left, grants nothing.",
+    expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
+    plan,
+};
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    let replicas = draw.mode.replicas();
+    let awaits = draw.mode == Mode::W;
+    plan.locking.acks = usize::from(awaits);
+    let (mut minority, mut majority) = (draw.holder("a"), draw.rival("b"));
+    (minority.ways, majority.ways) = (true, true);
+    minority.reaches = Some(vec![0]);
+    majority.reaches = Some((1..=replicas).collect());
+    plan.clients = vec![minority, majority];
+    for replica in 1..=replicas {
+        let cut = Fault::Replication { replica, state: WayState::Cut };
+        plan.schedule.push(When::InSync(replica).then(cut));
+    }
+    plan.schedule.push(When::NOW.then(Fault::Promote(1)));
+    if awaits {
+        plan.schedule.push(When::NOW.then(Fault::ReplicaOf { node: 2, of: 1 }));
+    }
+    let asked = if awaits { When::refused("a") } else { When::holds("a") };
+    plan.schedule.extend([
+        When::NOW.then(Fault::start("a")),
+        asked.then(Fault::start("b")),
+        When::granted("b").then(Fault::None),
+    ]);
+    plan.tail_ms = 1_000;
+    plan
+}
