@@ -32,6 +32,15 @@ pub enum Fault {
         /// Its words.
         words: Vec<String>,
     },
+    /// Sets a server's wall clock; the plan's servers must have clocks that can be set.
+    Clock {
+        /// The server.
+        node: usize,
+        /// So much later than it is, from now on.
+        by_ms: i64,
+    },
+    /// A server's wall clock shows the same time from now on.
+    FreezeClock(usize),
     /// Makes a replica a master (`REPLICAOF NO ONE`) and leads all clients from the old one to it.
     Promote {
         /// The replica.
@@ -79,6 +88,9 @@ pub enum Fault {
     ClientStop(String),
     /// `SIGCONT` to a client.
     ClientCont(String),
+    /// Stops a client and all its clocks, as a virtual machine that is paused, until
+    /// [`ClientCont`](Self::ClientCont).
+    ClientFreeze(String),
     /// `SIGKILL` to a client.
     ClientKill(String),
     /// Tells a client to give up what it holds and to ask for nothing any more.
@@ -149,6 +161,8 @@ impl Fault {
             | Self::RestartEmpty(node)
             | Self::CutTail { node, .. }
             | Self::Command { node, .. }
+            | Self::Clock { node, .. }
+            | Self::FreezeClock(node)
             | Self::Promote { node, .. }
             | Self::ReplicaOf { node, .. }
             | Self::Way { node, .. }
@@ -167,6 +181,7 @@ impl Fault {
             | Self::ClientStart(client)
             | Self::ClientStop(client)
             | Self::ClientCont(client)
+            | Self::ClientFreeze(client)
             | Self::ClientKill(client)
             | Self::ClientEnd(client) => Some(client),
             _ => None,
@@ -182,7 +197,7 @@ impl Fault {
             Self::Cont(_) => (false, "stopped".to_owned()),
             Self::Kill(_) => (true, "dead".to_owned()),
             Self::Restart(_) | Self::RestartEmpty(_) => (false, "dead".to_owned()),
-            Self::ClientStop(client) => (true, format!("client {client} stopped")),
+            Self::ClientStop(client) | Self::ClientFreeze(client) => (true, format!("client {client} stopped")),
             Self::ClientCont(client) => (false, format!("client {client} stopped")),
             Self::Way { client, state: WayState::Open | WayState::DeliverOld, .. } => {
                 (false, format!("way of {client} disturbed"))
@@ -210,6 +225,8 @@ impl fmt::Display for Fault {
                 write!(f, "cut {bytes} bytes off node {node}'s append-only file")
             }
             Self::Command { node, words } => write!(f, "{} on node {node}", words.join(" ")),
+            Self::Clock { node, by_ms } => write!(f, "set node {node}'s clock by {by_ms:+} ms"),
+            Self::FreezeClock(node) => write!(f, "freeze node {node}'s clock"),
             Self::Promote { node, instead_of } => {
                 write!(f, "promote node {node} in place of node {instead_of}")
             }
@@ -225,6 +242,7 @@ impl fmt::Display for Fault {
             }
             Self::ClientStart(client) => write!(f, "start client {client}"),
             Self::ClientStop(client) => write!(f, "stop client {client}"),
+            Self::ClientFreeze(client) => write!(f, "freeze client {client} and its clocks"),
             Self::ClientCont(client) => write!(f, "continue client {client}"),
             Self::ClientKill(client) => write!(f, "kill client {client}"),
             Self::ClientEnd(client) => write!(f, "end client {client}"),

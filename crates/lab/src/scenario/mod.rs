@@ -15,6 +15,10 @@ mod l14_majority_restarts;
 mod l15_rolling_restart;
 mod l16_promotion;
 mod l21_memory_gone;
+mod l23_clock_forward;
+mod l24_clock_back;
+mod l25_clock_slew;
+mod l27_clock_frozen;
 mod l31_gray_node;
 mod plan;
 mod step;
@@ -70,6 +74,10 @@ pub fn all() -> &'static [Scenario] {
         l15_rolling_restart::SCENARIO,
         l16_promotion::SCENARIO,
         l21_memory_gone::SCENARIO,
+        l23_clock_forward::SCENARIO,
+        l24_clock_back::SCENARIO,
+        l25_clock_slew::SCENARIO,
+        l27_clock_frozen::SCENARIO,
         l31_gray_node::SCENARIO,
     ]
 }

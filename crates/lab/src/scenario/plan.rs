@@ -32,6 +32,8 @@ pub struct ServerPlan {
     pub args: Vec<String>,
     /// Whether they keep their data on disk.
     pub appendonly: bool,
+    /// Whether their clocks can be set, and what these gain by themselves, in parts per million.
+    pub clock_gains_ppm: Option<i32>,
 }
 
 /// What all clients agree on.
@@ -171,6 +173,10 @@ impl Plan {
                 && !self.clients.iter().any(|known| known.id == *client && known.ways)
             {
                 wrong.push(format!("no ways: {}", step.fault));
+            }
+            let sets = matches!(step.fault, Fault::Clock { .. } | Fault::FreezeClock(_));
+            if sets && self.servers.clock_gains_ppm.is_none() {
+                wrong.push(format!("no clocks that can be set: {}", step.fault));
             }
             if matches!(step.when, When::InSync(node) if node >= nodes) {
                 wrong.push(format!("no such node: {:?}", step.when));

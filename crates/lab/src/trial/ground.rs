@@ -14,7 +14,7 @@ use crate::mode::Mode;
 use crate::proxy::{Proxy, Way};
 use crate::record::NodeFacts;
 use crate::scenario::{ClientPlan, Plan, WayState};
-use crate::servers::{Server, ServerOptions, Servers, Source, ask, field};
+use crate::servers::{Faketime, Server, ServerOptions, Servers, Source, ask, field};
 
 /// Servers and ways. Everything ends with this value.
 #[derive(Debug)]
@@ -37,9 +37,14 @@ impl Ground {
         let mut args = ["--repl-diskless-sync-delay", "0"].map(str::to_owned).to_vec();
         args.extend(plan.servers.args.iter().cloned());
         let appendonly = plan.servers.appendonly;
-        let options = ServerOptions { args, appendonly, ..ServerOptions::default() };
+        let faketime = plan.servers.clock_gains_ppm.map(Faketime::discover).transpose()?;
+        let options = ServerOptions { args, appendonly, faketime, ..ServerOptions::default() };
         let servers = blocking(move || {
-            Servers::start_with(&Source::discover()?, count, &options).map_err(TrialError::from)
+            let source = match &options.faketime {
+                Some(_) => Faketime::source()?,
+                None => Source::discover()?,
+            };
+            Servers::start_with(&source, count, &options).map_err(TrialError::from)
         })
         .await?;
         let mut ground = Self {

@@ -14,7 +14,8 @@ use super::ground::{Ground, set, strike};
 use super::recorder::{Counts, Live, Scribe};
 use crate::history::{Event, Op, Phase};
 use crate::scenario::{Fault, Plan, Step, When};
-use crate::servers::Server;
+use crate::servers::{Server, Shift};
+use crate::stamp;
 use crate::worker::Order;
 
 /// Longer than anything takes that happens at all, on top of what leases take.
@@ -143,6 +144,14 @@ impl Nemesis<'_> {
                 let words = words.iter().map(String::as_str).collect::<Vec<_>>();
                 ground.ask(*node, &words).await?;
             }
+            Fault::Clock { node, by_ms } => {
+                let shift = Shift::ByMs(*by_ms);
+                self.strike(*node, move |server| Ok(server.set_clock(shift)?)).await?;
+            }
+            Fault::FreezeClock(node) => {
+                let shift = Shift::Frozen(stamp::wall_ns() / 1_000_000_000);
+                self.strike(*node, move |server| Ok(server.set_clock(shift)?)).await?;
+            }
             Fault::Promote { node, instead_of } => {
                 ground.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?;
                 let address = ground.address(*node)?;
@@ -163,6 +172,9 @@ impl Nemesis<'_> {
             Fault::ClientEnd(client) => self.worker(client)?.order(Order::End).await?,
             Fault::ClientStop(client) => self.worker(client)?.stop()?,
             Fault::ClientCont(client) => self.worker(client)?.cont()?,
+            Fault::ClientFreeze(_) => {
+                return Err(TrialError::Missing(format!("no process can do that: {fault}")));
+            }
             Fault::ClientKill(client) => {
                 let (scribe, live) = (self.scribe.clone(), self.live.clone());
                 self.worker(client)?.kill(&scribe, &live).await?;
