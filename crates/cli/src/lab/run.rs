@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
 use quorumlock_lab::scenario::{Scenario, all, find};
-use quorumlock_lab::trial::{Program, Trial, TrialError, environment};
+use quorumlock_lab::trial::{Driver, Program, Trial, TrialError, environment};
 use serde::Serialize;
 
 use super::interrupt::Interrupt;
@@ -39,8 +39,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// What servers and lockers are.
-    #[arg(long, default_value = "process")]
+    /// What servers and lockers are: process, container (built with the feature containers), sim.
+    #[arg(long, default_value_t)]
     driver: Driver,
 
     /// Shorter runs.
@@ -56,28 +56,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Driver {
-    /// Processes of this machine.
-    Process,
-    /// Servers in containers.
-    Container,
-    /// Simulated time and servers.
-    Sim,
-}
-
 pub(crate) async fn run(args: Args) -> Outcome {
     let scenarios = chosen(&args)?;
-    if args.driver != Driver::Process {
-        return Err(Failure::usage("no scenario has this driver; there is: process"));
-    }
     let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000));
     let modes = if args.modes.is_empty() { Mode::KINDS.to_vec() } else { args.modes.clone() };
     let mut trials = Vec::new();
     for scenario in scenarios {
         for mode in modes.iter().copied().filter(|mode| scenario.expected(*mode).is_some()) {
             for repetition in 0..args.repeat {
-                trials.push(Trial { scenario, mode, seed, repetition, quick: args.quick });
+                let trial = Trial { scenario, mode, seed, repetition, quick: args.quick };
+                trials.push((trial, args.driver));
             }
         }
     }
@@ -105,7 +93,11 @@ fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
     args.ids.iter().map(|id| find(id).ok_or_else(|| unknown(id))).collect()
 }
 
-pub(super) async fn carry_out(trials: &[Trial], seed: u64, out: &Path) -> Result<Lab, Failure> {
+pub(super) async fn carry_out(
+    trials: &[(Trial, Driver)],
+    seed: u64,
+    out: &Path,
+) -> Result<Lab, Failure> {
     let write = |error: std::io::Error| {
         Failure::new(exit::OUTPUT, format!("cannot write to {}: {error}", out.display()))
     };
@@ -124,11 +116,22 @@ pub(super) async fn carry_out(trials: &[Trial], seed: u64, out: &Path) -> Result
     };
     let interrupt = Interrupt::listen();
     let bar = Bar::new(trials.len());
-    for trial in trials {
-        bar.begins(&trial.name());
-        let dir = out.join("runs").join(trial.name());
+    let mut left_out = String::new();
+    for (trial, driver) in trials {
+        let name = trial.name_on(*driver);
+        bar.begins(&name);
+        let dir = out.join("runs").join(&name);
         std::fs::create_dir_all(&dir).map_err(write)?;
-        let run = trial.carry_out(&program, &dir, interrupt.comes()).await?;
+        let carried = trial.carry_out_on(*driver, &program, &dir, interrupt.comes()).await;
+        let run = match carried {
+            Err(TrialError::Missing(why)) => {
+                let _ = std::fs::remove_dir_all(&dir);
+                left_out = format!("{name}: skipped: {why}");
+                bar.skipped(&left_out);
+                continue;
+            }
+            carried => carried?,
+        };
         if lab.environment.server.is_empty() {
             lab.environment.server =
                 run.nodes.first().map(|node| node.version.clone()).unwrap_or_default();
@@ -143,6 +146,9 @@ pub(super) async fn carry_out(trials: &[Trial], seed: u64, out: &Path) -> Result
         }
     }
     drop(bar);
+    if lab.runs.is_empty() {
+        return Err(Failure::new(exit::UNREACHABLE, format!("nothing could be run: {left_out}")));
+    }
     for run in lab.runs.iter().filter(|run| !run.as_expected) {
         say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
     }

@@ -88,6 +88,9 @@ pub enum Fault {
     ClientStop(String),
     /// `SIGCONT` to a client.
     ClientCont(String),
+    /// Suspends a client's machine until [`ClientCont`](Self::ClientCont): only clocks that count
+    /// suspend go on.
+    ClientSuspend(String),
     /// Stops a client and all its clocks, as a virtual machine that is paused, until
     /// [`ClientCont`](Self::ClientCont).
     ClientFreeze(String),
@@ -181,6 +184,7 @@ impl Fault {
             | Self::ClientStart(client)
             | Self::ClientStop(client)
             | Self::ClientCont(client)
+            | Self::ClientSuspend(client)
             | Self::ClientFreeze(client)
             | Self::ClientKill(client)
             | Self::ClientEnd(client) => Some(client),
@@ -197,7 +201,9 @@ impl Fault {
             Self::Cont(_) => (false, "stopped".to_owned()),
             Self::Kill(_) => (true, "dead".to_owned()),
             Self::Restart(_) | Self::RestartEmpty(_) => (false, "dead".to_owned()),
-            Self::ClientStop(client) | Self::ClientFreeze(client) => (true, format!("client {client} stopped")),
+            Self::ClientStop(client)
+            | Self::ClientSuspend(client)
+            | Self::ClientFreeze(client) => (true, format!("client {client} stopped")),
             Self::ClientCont(client) => (false, format!("client {client} stopped")),
             Self::Way { client, state: WayState::Open | WayState::DeliverOld, .. } => {
                 (false, format!("way of {client} disturbed"))
@@ -242,6 +248,7 @@ impl fmt::Display for Fault {
             }
             Self::ClientStart(client) => write!(f, "start client {client}"),
             Self::ClientStop(client) => write!(f, "stop client {client}"),
+            Self::ClientSuspend(client) => write!(f, "suspend client {client}"),
             Self::ClientFreeze(client) => write!(f, "freeze client {client} and its clocks"),
             Self::ClientCont(client) => write!(f, "continue client {client}"),
             Self::ClientKill(client) => write!(f, "kill client {client}"),

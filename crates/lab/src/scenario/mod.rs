@@ -10,6 +10,8 @@ mod l01_no_fault;
 mod l02_holder_killed;
 mod l03_holder_stopped;
 mod l04_pause_before_write;
+mod l07_suspend;
+mod l08_frozen_client;
 mod l10_restart_empty;
 mod l14_majority_restarts;
 mod l15_rolling_restart;
@@ -69,6 +71,8 @@ pub fn all() -> &'static [Scenario] {
         l02_holder_killed::SCENARIO,
         l03_holder_stopped::SCENARIO,
         l04_pause_before_write::SCENARIO,
+        l07_suspend::SCENARIO,
+        l08_frozen_client::SCENARIO,
         l10_restart_empty::SCENARIO,
         l14_majority_restarts::SCENARIO,
         l15_rolling_restart::SCENARIO,

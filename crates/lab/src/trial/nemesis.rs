@@ -50,16 +50,7 @@ impl Nemesis<'_> {
         step: &Step,
         before: &BTreeMap<String, Counts>,
     ) -> Result<(), TrialError> {
-        let count = |client: &str| before.get(client).copied().unwrap_or_default();
-        let seen = |live: &Live| match &step.when {
-            When::Holds(client) => !live.of(client).holding.is_empty(),
-            When::Granted(client) => live.of(client).count.granted > count(client).granted,
-            When::Wrote(client) => live.of(client).count.wrote > count(client).wrote,
-            When::Told(client) => live.of(client).count.told > count(client).told,
-            When::Checked(client) => live.of(client).count.checked > count(client).checked,
-            When::Done(client) => live.of(client).done,
-            When::AtMs(_) | When::AfterMs(_) | When::InSync(_) => true,
-        };
+        let seen = |live: &Live| live.shows(&step.when, before);
         match step.when {
             When::AtMs(ms) => {
                 let over = Clock::system().now().since(self.began);
@@ -172,7 +163,7 @@ impl Nemesis<'_> {
             Fault::ClientEnd(client) => self.worker(client)?.order(Order::End).await?,
             Fault::ClientStop(client) => self.worker(client)?.stop()?,
             Fault::ClientCont(client) => self.worker(client)?.cont()?,
-            Fault::ClientFreeze(_) => {
+            Fault::ClientSuspend(_) | Fault::ClientFreeze(_) => {
                 return Err(TrialError::Missing(format!("no process can do that: {fault}")));
             }
             Fault::ClientKill(client) => {
