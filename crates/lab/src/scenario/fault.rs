@@ -32,6 +32,10 @@ pub enum Fault {
         /// Its words.
         words: Vec<String>,
     },
+    /// Takes a server off its network: connections stay, nothing gets through.
+    Disconnect(usize),
+    /// Puts it back.
+    Reconnect(usize),
     /// Sets a server's wall clock; the plan's servers must have clocks that can be set.
     Clock {
         /// The server.
@@ -166,6 +170,8 @@ impl Fault {
             | Self::Command { node, .. }
             | Self::Clock { node, .. }
             | Self::FreezeClock(node)
+            | Self::Disconnect(node)
+            | Self::Reconnect(node)
             | Self::Promote { node, .. }
             | Self::ReplicaOf { node, .. }
             | Self::Way { node, .. }
@@ -199,6 +205,8 @@ impl Fault {
         Some(match self {
             Self::Stop(_) => (true, "stopped".to_owned()),
             Self::Cont(_) => (false, "stopped".to_owned()),
+            Self::Disconnect(_) => (true, "off the network".to_owned()),
+            Self::Reconnect(_) => (false, "off the network".to_owned()),
             Self::Kill(_) => (true, "dead".to_owned()),
             Self::Restart(_) | Self::RestartEmpty(_) => (false, "dead".to_owned()),
             Self::ClientStop(client)
@@ -232,6 +240,8 @@ impl fmt::Display for Fault {
             }
             Self::Command { node, words } => write!(f, "{} on node {node}", words.join(" ")),
             Self::Clock { node, by_ms } => write!(f, "set node {node}'s clock by {by_ms:+} ms"),
+            Self::Disconnect(node) => write!(f, "take node {node} off the network"),
+            Self::Reconnect(node) => write!(f, "put node {node} back on the network"),
             Self::FreezeClock(node) => write!(f, "freeze node {node}'s clock"),
             Self::Promote { node, instead_of } => {
                 write!(f, "promote node {node} in place of node {instead_of}")

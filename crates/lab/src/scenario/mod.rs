@@ -22,6 +22,7 @@ mod l24_clock_back;
 mod l25_clock_slew;
 mod l27_clock_frozen;
 mod l31_gray_node;
+mod l38_told_otherwise;
 mod plan;
 mod step;
 
@@ -83,6 +84,7 @@ pub fn all() -> &'static [Scenario] {
         l25_clock_slew::SCENARIO,
         l27_clock_frozen::SCENARIO,
         l31_gray_node::SCENARIO,
+        l38_told_otherwise::SCENARIO,
     ]
 }
 

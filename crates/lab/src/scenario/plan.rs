@@ -58,6 +58,11 @@ pub struct ClientPlan {
     pub ways: bool,
     /// The only nodes that it ever reaches, if not all.
     pub reaches: Option<Vec<usize>>,
+    /// The nodes that it is told of, if not all as they are; one that is named again is the same
+    /// server at another address.
+    pub told: Option<Vec<usize>>,
+    /// The longest lease that it is told of, if another one than the others.
+    pub max_lease_ms: Option<u64>,
     /// What it does.
     pub work: Work,
 }
@@ -149,7 +154,15 @@ impl ClientPlan {
             breach: None,
             seed,
         };
-        Self { id: id.to_owned(), starts: true, ways: false, reaches: None, work }
+        Self {
+            id: id.to_owned(),
+            starts: true,
+            ways: false,
+            reaches: None,
+            told: None,
+            max_lease_ms: None,
+            work,
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::mode::Mode;
-use crate::scenario::{Fault, Plan, Scenario, WayState};
+use crate::scenario::{Fault, Plan, Scenario};
 
 /// What servers and lockers are in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -25,8 +25,11 @@ impl Driver {
     pub fn lacks(self, mode: Mode, plan: &Plan) -> Option<String> {
         match self {
             Self::Process => {
-                let unable = plan.schedule.iter().find(|step| is_of_the_simulation(&step.fault))?;
-                Some(format!("no process can do this, the simulation can: {}", unable.fault))
+                let unable = plan.schedule.iter().find(|step| {
+                    let off = matches!(step.fault, Fault::Disconnect(_) | Fault::Reconnect(_));
+                    off || is_of_the_simulation(&step.fault)
+                })?;
+                Some(format!("processes cannot do this: {}", unable.fault))
             }
             Self::Container => in_containers(mode, plan),
             #[cfg(feature = "sim")]
@@ -52,11 +55,16 @@ fn in_containers(mode: Mode, plan: &Plan) -> Option<String> {
     if cfg!(not(feature = "containers")) {
         return Some("this program was built without the feature containers".to_owned());
     }
-    if mode.replicas() > 0 || plan.servers.appendonly || plan.servers.clock_gains_ppm.is_some() {
-        return Some("containers have no replicas, no disks and no clocks of their own".to_owned());
+    let servers = &plan.servers;
+    if mode.replicas() > 0
+        || servers.appendonly
+        || servers.clock_gains_ppm.is_some()
+        || !servers.args.is_empty()
+    {
+        let why = "containers here have no replicas, no disks, no clocks and no settings of their own";
+        return Some(why.to_owned());
     }
     let unable = plan.schedule.iter().find(|step| match &step.fault {
-        Fault::Way { state, .. } => !matches!(state, WayState::Cut | WayState::Open),
         Fault::CutTail { .. }
         | Fault::Promote { .. }
         | Fault::ReplicaOf { .. }

@@ -9,20 +9,27 @@ use std::time::Duration;
 use quorumlock::{Admission, Locker};
 use quorumlock_core::Clock;
 
-use super::TrialError;
+use super::{Driver, TrialError};
+#[cfg(feature = "containers")]
+use crate::containers::Containers;
 use crate::mode::Mode;
 use crate::proxy::{Proxy, Way};
 use crate::record::NodeFacts;
-use crate::scenario::{ClientPlan, Plan, WayState};
+use crate::scenario::{ClientPlan, Fault, Plan, WayState};
 use crate::servers::{Faketime, Server, ServerOptions, Servers, Source, ask, field};
 
 /// Servers and ways. Everything ends with this value.
 #[derive(Debug)]
 pub(super) struct Ground {
     pub(super) servers: Arc<Servers>,
+    /// In which these servers run, if not as processes of ours.
+    #[cfg(feature = "containers")]
+    containers: Option<Containers>,
     voters: usize,
     /// By client and node as the client knows it.
     ways: BTreeMap<(String, usize), Proxy>,
+    /// Second addresses of servers.
+    aliases: Vec<Proxy>,
     /// From each replica to its master.
     replication: BTreeMap<usize, Proxy>,
 }
@@ -32,7 +39,12 @@ const SYNC_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Ground {
-    pub(super) async fn start(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+    pub(super) async fn start(driver: Driver, mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+        #[cfg(feature = "containers")]
+        if driver == Driver::Container {
+            return Self::start_containers(mode, plan).await;
+        }
+        debug_assert_eq!(driver, Driver::Process, "others are refused, or need no servers");
         let count = plan.servers.voters + plan.servers.replicas;
         let mut args = ["--repl-diskless-sync-delay", "0"].map(str::to_owned).to_vec();
         args.extend(plan.servers.args.iter().cloned());
@@ -49,8 +61,11 @@ impl Ground {
         .await?;
         let mut ground = Self {
             servers: Arc::new(servers),
+            #[cfg(feature = "containers")]
+            containers: None,
             voters: plan.servers.voters,
             ways: BTreeMap::new(),
+            aliases: Vec::new(),
             replication: BTreeMap::new(),
         };
         for replica in ground.voters..count {
@@ -62,10 +77,65 @@ impl Ground {
         Ok(ground)
     }
 
+    #[cfg(feature = "containers")]
+    async fn start_containers(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+        Containers::available().await.map_err(TrialError::Missing)?;
+        let count = plan.servers.voters;
+        let containers = Containers::start(count).await.map_err(io::Error::other)?;
+        // By their own addresses: who is cut off the network is partitioned, not crashed.
+        let source = Source::Urls(containers.ip_urls());
+        let given = move || Ok(Servers::start_with(&source, count, &ServerOptions::default())?);
+        let ground = Self {
+            servers: Arc::new(blocking(given).await?),
+            containers: Some(containers),
+            voters: count,
+            ways: BTreeMap::new(),
+            aliases: Vec::new(),
+            replication: BTreeMap::new(),
+        };
+        if mode.strict() {
+            ground.vouch(plan).await?;
+        }
+        Ok(ground)
+    }
+
+    /// Strikes a container; false if the servers are none, or this is nothing that strikes one.
+    pub(super) async fn strike_container(&self, fault: &Fault) -> Result<bool, TrialError> {
+        #[cfg(feature = "containers")]
+        if let (Some(containers), Some(node)) = (&self.containers, fault.node()) {
+            let container = &containers[node];
+            match fault {
+                Fault::Kill(_) => container.kill().await,
+                Fault::Stop(_) => container.pause().await,
+                Fault::Cont(_) => container.unpause().await,
+                Fault::Disconnect(_) => container.disconnect().await,
+                Fault::Reconnect(_) => container.reconnect().await,
+                Fault::Restart(_) | Fault::RestartEmpty(_) => {
+                    // A dead one cannot be killed, which is as well.
+                    let _ = container.kill().await;
+                    container.start_again().await
+                }
+                _ => return Ok(false),
+            }
+            .map_err(io::Error::other)?;
+            return Ok(true);
+        }
+        let _ = fault;
+        Ok(false)
+    }
+
     /// Where a client finds its nodes.
     pub(super) fn urls(&mut self, client: &ClientPlan) -> Result<Vec<String>, TrialError> {
         let mut urls = Vec::new();
-        for node in 0..self.voters {
+        let all = (0..self.voters).collect::<Vec<_>>();
+        let told = client.told.as_ref().unwrap_or(&all);
+        for (place, &node) in told.iter().enumerate() {
+            if told[..place].contains(&node) {
+                let alias = Proxy::to(self.address(node)?);
+                urls.push(alias.url());
+                self.aliases.push(alias);
+                continue;
+            }
             let reached = client.reaches.as_ref().is_none_or(|reaches| reaches.contains(&node));
             if reached && !client.ways {
                 urls.push(self.servers[node].url().to_owned());
@@ -98,7 +168,9 @@ impl Ground {
 
     pub(super) fn address(&self, node: usize) -> io::Result<SocketAddr> {
         let foreign = || io::Error::other("servers given by URL cannot be struck by faults");
-        self.servers[node].addr().ok_or_else(foreign)
+        let server = &self.servers[node];
+        let given = || server.url().strip_prefix("redis://")?.parse().ok();
+        server.addr().or_else(given).ok_or_else(foreign)
     }
 
     /// Sends a command to a server.

@@ -30,7 +30,7 @@ use self::recorder::{Live, Recorder, Scribe};
 use self::resource::Resource;
 use crate::mode::Mode;
 use crate::record::{self, NodeFacts, Run};
-use crate::scenario::{Plan, Scenario};
+use crate::scenario::{Locking, Plan, Scenario};
 #[cfg(feature = "sim")]
 use crate::sim::stage::Play;
 use crate::stamp;
@@ -245,7 +245,7 @@ impl Stage {
         scribe: &Scribe,
         live: watch::Receiver<Live>,
     ) -> Result<Self, TrialError> {
-        let mut ground = Ground::start(trial.mode, plan).await?;
+        let mut ground = Ground::start(driver, trial.mode, plan).await?;
         let nodes = ground.facts().await;
         let resource = Resource::start(plan.fenced, scribe.clone()).await?;
         let mut crew = Vec::new();
@@ -256,7 +256,10 @@ impl Stage {
                 client: client.id.clone(),
                 mode: trial.mode,
                 urls: ground.urls(client)?,
-                locking: plan.locking.clone(),
+                locking: Locking {
+                    max_lease_ms: client.max_lease_ms.unwrap_or(plan.locking.max_lease_ms),
+                    ..plan.locking.clone()
+                },
                 work: client.work.clone(),
                 resource: resource.address(),
             };

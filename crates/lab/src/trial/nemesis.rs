@@ -118,6 +118,9 @@ impl Nemesis<'_> {
 
     async fn act(&mut self, fault: &Fault) -> Result<(), TrialError> {
         let ground = self.ground;
+        if ground.strike_container(fault).await? {
+            return Ok(());
+        }
         match fault {
             Fault::None => {}
             Fault::Kill(node) => self.strike(*node, |server| Ok(server.kill()?)).await?,
@@ -163,7 +166,10 @@ impl Nemesis<'_> {
             Fault::ClientEnd(client) => self.worker(client)?.order(Order::End).await?,
             Fault::ClientStop(client) => self.worker(client)?.stop()?,
             Fault::ClientCont(client) => self.worker(client)?.cont()?,
-            Fault::ClientSuspend(_) | Fault::ClientFreeze(_) => {
+            Fault::ClientSuspend(_)
+            | Fault::ClientFreeze(_)
+            | Fault::Disconnect(_)
+            | Fault::Reconnect(_) => {
                 return Err(TrialError::Missing(format!("no process can do that: {fault}")));
             }
             Fault::ClientKill(client) => {

@@ -123,7 +123,7 @@ impl Register {
     async fn take(&mut self, write: Write) {
         let gate = self.values.entry(write.name.clone()).or_insert_with(|| FenceGate::new(0));
         // Without the check, everybody has the same token.
-        let fence = Fence::new(if self.fenced { write.token } else { 0 });
+        let fence = Fence::new(if self.fenced { write.token } else { 1 });
         let written = gate.claim(fence).and_then(|claimed| {
             claimed.with(|value| {
                 *value += 1;

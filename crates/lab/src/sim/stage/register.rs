@@ -49,7 +49,7 @@ impl Register {
     }
 
     fn take(&self, write: Write) {
-        let fence = Fence::new(if self.fenced { write.token } else { 0 });
+        let fence = Fence::new(if self.fenced { write.token } else { 1 });
         let written = {
             let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
             let gate = values.entry(write.name.clone()).or_insert_with(|| FenceGate::new(0));

@@ -32,6 +32,9 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     if plan.clients.iter().any(|client| client.work.breach.is_some()) {
         return Some("the simulation has no broken locks".to_owned());
     }
+    if plan.clients.iter().any(|client| client.told.is_some() || client.max_lease_ms.is_some()) {
+        return Some("the simulation tells all lockers the same".to_owned());
+    }
     let unable = plan.schedule.iter().find(|step| match &step.fault {
         Fault::Command { words, .. } => words.join(" ") != "FLUSHALL",
         Fault::Way { state, .. } => matches!(state, WayState::HoldOld | WayState::DeliverOld),
@@ -201,6 +204,8 @@ fn strike(state: &mut State, fault: &Fault, keeps: bool) {
         }
         Fault::Stop(node) => state.servers[*node].run.stopped = true,
         Fault::Cont(node) => state.go_on(*node),
+        Fault::Disconnect(node) => lay_all(state, *node, WayState::Cut),
+        Fault::Reconnect(node) => lay_all(state, *node, WayState::Open),
         Fault::FreezeClock(node) => state.servers[*node].clock.freeze(now, true),
         // The only one that there is here.
         Fault::Command { node, .. } => state.servers[*node].store = Store::default(),
@@ -231,6 +236,12 @@ fn lay(state: &mut State, client: usize, node: usize, way: WayState) {
         hang_up(state, client, node);
     }
     state.deafen(client, node);
+}
+
+fn lay_all(state: &mut State, node: usize, way: WayState) {
+    for client in 0..state.processes.len() {
+        lay(state, client, node, way);
+    }
 }
 
 fn hang_up(state: &mut State, client: usize, node: usize) {
