@@ -50,9 +50,7 @@ async fn the_simulation_sees_what_theory_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_driver_cannot_do_is_left_out_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
-    for (id, mode, driver) in
-        [("L08", Mode::S, Driver::Process), ("L16", Mode::R, Driver::Sim)]
-    {
+    for (id, mode, driver) in [("L08", Mode::S, Driver::Process), ("L16", Mode::R, Driver::Sim)] {
         let left_out = carry_out(&trial(id, mode, 1), driver, dir.path()).await;
         assert!(matches!(left_out, Err(TrialError::Missing(_))), "{left_out:?}");
     }

@@ -209,9 +209,9 @@ impl Fault {
             Self::Reconnect(_) => (false, "off the network".to_owned()),
             Self::Kill(_) => (true, "dead".to_owned()),
             Self::Restart(_) | Self::RestartEmpty(_) => (false, "dead".to_owned()),
-            Self::ClientStop(client)
-            | Self::ClientSuspend(client)
-            | Self::ClientFreeze(client) => (true, format!("client {client} stopped")),
+            Self::ClientStop(client) | Self::ClientSuspend(client) | Self::ClientFreeze(client) => {
+                (true, format!("client {client} stopped"))
+            }
             Self::ClientCont(client) => (false, format!("client {client} stopped")),
             Self::Way { client, state: WayState::Open | WayState::DeliverOld, .. } => {
                 (false, format!("way of {client} disturbed"))

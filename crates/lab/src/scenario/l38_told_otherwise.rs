@@ -8,12 +8,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             than all agreed on, or two addresses of the same servers. In plain Redlock the quorum of \
             a few meets nobody else's, and both hold. Nodes that know what was agreed on refuse it, \
             and say why.",
-    expects: Expects {
-        q: Some(Violation),
-        qq: Some(Refused),
-        qf: Some(Refused),
-        ..Expects::NONE
-    },
+    expects: Expects { q: Some(Violation), qq: Some(Refused), qf: Some(Refused), ..Expects::NONE },
     plan,
 };
 

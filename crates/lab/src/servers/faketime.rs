@@ -49,7 +49,9 @@ impl Faketime {
         };
         let found = candidates.into_iter().find(|file| file.is_file());
         let missing = || {
-            NoFaketime("no libfaketime, which sets servers' clocks: run scripts/get-faketime".into())
+            NoFaketime(
+                "no libfaketime, which sets servers' clocks: run scripts/get-faketime".into(),
+            )
         };
         Ok(Self { library: found.ok_or_else(missing)?, gains_ppm })
     }

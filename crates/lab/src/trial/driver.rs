@@ -61,7 +61,8 @@ fn in_containers(mode: Mode, plan: &Plan) -> Option<String> {
         || servers.clock_gains_ppm.is_some()
         || !servers.args.is_empty()
     {
-        let why = "containers here have no replicas, no disks, no clocks and no settings of their own";
+        let why =
+            "containers here have no replicas, no disks, no clocks and no settings of their own";
         return Some(why.to_owned());
     }
     let unable = plan.schedule.iter().find(|step| match &step.fault {

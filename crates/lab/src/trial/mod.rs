@@ -24,7 +24,9 @@ pub use self::crew::Program;
 use self::crew::Worker;
 pub use self::driver::{Driver, NoDriver};
 pub use self::error::TrialError;
-use self::ground::{Ground, Requests, blocking};
+#[cfg(feature = "sim")]
+use self::ground::blocking;
+use self::ground::{Ground, Requests};
 use self::nemesis::Nemesis;
 use self::recorder::{Live, Recorder, Scribe};
 use self::resource::Resource;
@@ -54,6 +56,9 @@ pub struct Trial {
 /// A worker starts in a few milliseconds, on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
+/// A container engine takes seconds for what a signal does at once: a lease is to outlast it.
+const SLOWER: u64 = 6;
+
 impl Trial {
     /// Its name with processes, which is that of its directory: `L16-R-process-s42-0`.
     #[must_use]
@@ -68,10 +73,15 @@ impl Trial {
         format!("{}-{mode}-{driver}-s{seed}-{repetition}", scenario.id)
     }
 
-    /// What happens in it.
+    /// What happens in it with this driver.
     #[must_use]
-    pub fn plan(&self) -> Plan {
-        self.scenario.plan(self.mode, self.seed, self.repetition, self.quick)
+    pub fn plan(&self, driver: Driver) -> Plan {
+        let mut plan = self.scenario.plan(self.mode, self.seed, self.repetition, self.quick);
+        if driver == Driver::Container {
+            plan.locking.lease_ms *= SLOWER;
+            plan.locking.max_lease_ms *= SLOWER;
+        }
+        plan
     }
 
     /// [`carry_out_on`](Self::carry_out_on) processes of this machine.
@@ -104,7 +114,7 @@ impl Trial {
         let expected = self.scenario.expected(self.mode).ok_or_else(|| {
             TrialError::Plan(format!("{} means nothing in mode {}", self.scenario.id, self.mode))
         })?;
-        if let Some(why) = driver.lacks(self.mode, &self.plan()) {
+        if let Some(why) = driver.lacks(self.mode, &self.plan(driver)) {
             return Err(TrialError::Missing(why));
         }
         let began_wall_ns = stamp::wall_ns();
@@ -145,7 +155,7 @@ impl Trial {
     #[cfg(feature = "sim")]
     async fn simulate(&self, history: &Path) -> Result<Played, TrialError> {
         let (trial, history, run) = (*self, history.to_owned(), self.name_on(Driver::Sim));
-        let plan = self.plan();
+        let plan = self.plan(Driver::Sim);
         if let [first, ..] = &plan.wrong()[..] {
             return Err(TrialError::Plan(first.clone()));
         }
@@ -183,7 +193,7 @@ impl Trial {
         history: &Path,
         interrupted: impl Future<Output = ()>,
     ) -> Result<Played, TrialError> {
-        let plan = self.plan();
+        let plan = self.plan(driver);
         if let [first, ..] = &plan.wrong()[..] {
             return Err(TrialError::Plan(first.clone()));
         }

@@ -112,8 +112,7 @@ impl<'a> Theatre<'a> {
             }
             When::AfterMs(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
             _ => {
-                let patience =
-                    PATIENCE + Duration::from_millis(3 * self.plan.locking.max_lease_ms);
+                let patience = PATIENCE + Duration::from_millis(3 * self.plan.locking.max_lease_ms);
                 if tokio::time::timeout(patience, self.record.until(so)).await.is_err() {
                     return Err(TrialError::Stuck {
                         step: number,
@@ -182,7 +181,9 @@ impl<'a> Theatre<'a> {
                     state.servers[*node].clock.step(now, (by_ms - before) * 1_000);
                 });
             }
-            Fault::Way { node, state: way, .. } => world.with(|state| lay(state, place, *node, *way)),
+            Fault::Way { node, state: way, .. } => {
+                world.with(|state| lay(state, place, *node, *way))
+            }
             _ => world.with(|state| strike(state, fault, keeps)),
         }
     }
