@@ -4,6 +4,7 @@ use comfy_table::{Table, presets};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::Expected;
 use quorumlock_lab::scenario::{Scenario, all};
+use quorumlock_lab::trial::Driver;
 use serde::Serialize;
 
 use super::table::word;
@@ -34,6 +35,8 @@ struct Entry {
     title: &'static str,
     story: &'static str,
     expected: Vec<InMode>,
+    /// Which drivers carry it out, in at least one mode.
+    drivers: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -48,7 +51,9 @@ impl Entry {
         let expected = Mode::ALL
             .into_iter()
             .filter_map(|mode| Some(InMode { mode, expected: scenario.expected(mode)? }));
-        Self { id, title, story, expected: expected.collect() }
+        let runs = |driver: &Driver| Mode::ALL.into_iter().any(|mode| driver.runs(scenario, mode));
+        let drivers = Driver::ALL.into_iter().filter(runs).map(|driver| driver.to_string());
+        Self { id, title, story, expected: expected.collect(), drivers: drivers.collect() }
     }
 }
 
@@ -57,13 +62,15 @@ impl fmt::Display for Listed {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         let modes = Mode::KINDS.iter().map(ToString::to_string);
-        table.set_header(["".to_owned(), "scenario".to_owned()].into_iter().chain(modes));
+        let words = ["", "scenario"].map(str::to_owned).into_iter();
+        table.set_header(words.chain(modes).chain(["drivers".to_owned()]));
         for scenario in &self.scenarios {
             let mut row = vec![scenario.id.to_owned(), scenario.title.to_owned()];
             row.extend(Mode::KINDS.iter().map(|mode| {
                 let of_mode = scenario.expected.iter().find(|found| found.mode == *mode);
                 of_mode.map_or("-", |found| word(found.expected)).to_owned()
             }));
+            row.push(scenario.drivers.join(" "));
             table.add_row(row);
         }
         write!(f, "{table}")

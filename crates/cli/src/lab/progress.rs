@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output::say;
+
 /// A bar on stderr; nothing if that is no terminal. Gone when dropped.
 #[derive(Debug)]
 pub(super) struct Bar(ProgressBar);
@@ -20,6 +22,12 @@ impl Bar {
 
     pub(super) fn begins(&self, what: &str) {
         self.0.set_message(what.to_owned());
+    }
+
+    /// Also where stderr is no terminal: what was not run must not go unnoticed.
+    pub(super) fn skipped(&self, line: &str) {
+        self.0.suspend(|| say(line));
+        self.0.inc(1);
     }
 
     pub(super) fn ended(&self, line: &str) {

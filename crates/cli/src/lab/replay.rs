@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use quorumlock_lab::record::Run;
 use quorumlock_lab::scenario::find;
-use quorumlock_lab::trial::Trial;
+use quorumlock_lab::trial::{Driver, Trial};
 
 use super::compare::read;
 use super::run::{Shown, carry_out, default_dir};
@@ -59,10 +59,12 @@ pub(super) async fn replay(args: Args) -> Outcome {
     Ok(u8::from(!agree))
 }
 
-fn trial(run: &Run, quick: bool) -> Result<Trial, Failure> {
+fn trial(run: &Run, quick: bool) -> Result<(Trial, Driver), Failure> {
     let unknown = || Failure::usage(format!("{}: no such scenario", run.run));
     let mode = run.mode.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
     let scenario = find(&run.scenario).ok_or_else(unknown)?;
     let Run { seed, repetition, .. } = *run;
-    Ok(Trial { scenario, mode, seed, repetition, quick })
+    let driver =
+        run.driver.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
+    Ok((Trial { scenario, mode, seed, repetition, quick }, driver))
 }

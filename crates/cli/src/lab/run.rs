@@ -7,7 +7,7 @@ use futures::{StreamExt as _, stream};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
 use quorumlock_lab::scenario::{Scenario, all, find};
-use quorumlock_lab::trial::{Program, Trial, TrialError, environment};
+use quorumlock_lab::trial::{Driver, Program, Trial, TrialError, environment};
 use serde::Serialize;
 
 use super::interrupt::Interrupt;
@@ -42,8 +42,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// What servers and lockers are.
-    #[arg(long, default_value = "process")]
+    /// What servers and lockers are: process, container (built with the feature containers), sim.
+    #[arg(long, default_value_t)]
     driver: Driver,
 
     /// Shorter runs.
@@ -63,28 +63,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Driver {
-    /// Processes of this machine.
-    Process,
-    /// Servers in containers.
-    Container,
-    /// Simulated time and servers.
-    Sim,
-}
-
 pub(crate) async fn run(args: Args) -> Outcome {
     let scenarios = chosen(&args)?;
-    if args.driver != Driver::Process {
-        return Err(Failure::usage("no scenario has this driver; there is: process"));
-    }
     let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000));
     let modes = if args.modes.is_empty() { Mode::KINDS.to_vec() } else { args.modes.clone() };
     let mut trials = Vec::new();
     for scenario in scenarios {
         for mode in modes.iter().copied().filter(|mode| scenario.expected(*mode).is_some()) {
             for repetition in 0..args.repeat {
-                trials.push(Trial { scenario, mode, seed, repetition, quick: args.quick });
+                let trial = Trial { scenario, mode, seed, repetition, quick: args.quick };
+                trials.push((trial, args.driver));
             }
         }
     }
@@ -113,7 +101,7 @@ fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
 }
 
 pub(super) async fn carry_out(
-    trials: &[Trial],
+    trials: &[(Trial, Driver)],
     seed: u64,
     jobs: u8,
     out: &Path,
@@ -136,17 +124,33 @@ pub(super) async fn carry_out(
     };
     let interrupt = Interrupt::listen();
     let bar = Bar::new(trials.len());
-    let carried_out = trials.iter().map(async |trial: &Trial| {
-        bar.begins(&trial.name());
-        let dir = out.join("runs").join(trial.name());
+    let carried_out = trials.iter().map(async |(trial, driver): &(Trial, Driver)| {
+        let name = trial.name_on(*driver);
+        bar.begins(&name);
+        let dir = out.join("runs").join(&name);
         std::fs::create_dir_all(&dir).map_err(write)?;
-        Ok::<_, Failure>(trial.carry_out(&program, &dir, interrupt.comes()).await?)
+        match trial.carry_out_on(*driver, &program, &dir, interrupt.comes()).await {
+            Err(TrialError::Missing(why)) => {
+                let _ = std::fs::remove_dir_all(&dir);
+                let left_out = format!("{name}: skipped: {why}");
+                bar.skipped(&left_out);
+                Ok(Err(left_out))
+            }
+            carried => Ok::<_, Failure>(Ok(carried?)),
+        }
     });
     // In the order of the trials, whichever ends first.
     let wanted = stream::iter(carried_out).take_while(|_| ready(!interrupt.has_come()));
     let mut runs = pin!(wanted.buffered(usize::from(jobs)));
+    let mut left_out = String::new();
     while let Some(run) = runs.next().await {
-        let run = run?;
+        let run = match run? {
+            Ok(run) => run,
+            Err(why) => {
+                left_out = why;
+                continue;
+            }
+        };
         if lab.environment.server.is_empty() {
             lab.environment.server =
                 run.nodes.first().map(|node| node.version.clone()).unwrap_or_default();
@@ -158,6 +162,9 @@ pub(super) async fn carry_out(
         record::write(&out.join("lab.json"), &lab).map_err(write)?;
     }
     bar.clear();
+    if lab.runs.is_empty() && !left_out.is_empty() {
+        return Err(Failure::new(exit::UNREACHABLE, format!("nothing could be run: {left_out}")));
+    }
     for run in lab.runs.iter().filter(|run| !run.as_expected) {
         say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
     }

@@ -32,6 +32,19 @@ pub enum Fault {
         /// Its words.
         words: Vec<String>,
     },
+    /// Takes a server off its network: connections stay, nothing gets through.
+    Disconnect(usize),
+    /// Puts it back.
+    Reconnect(usize),
+    /// Sets a server's wall clock; the plan's servers must have clocks that can be set.
+    Clock {
+        /// The server.
+        node: usize,
+        /// So much later than it is, from now on.
+        by_ms: i64,
+    },
+    /// A server's wall clock shows the same time from now on.
+    FreezeClock(usize),
     /// Makes a replica a master (`REPLICAOF NO ONE`). Clients have to find that out.
     Promote(usize),
     /// Writes to a server with little memory until the lock's key is evicted, and makes room again.
@@ -85,6 +98,12 @@ pub enum Fault {
     ClientStop(String),
     /// `SIGCONT` to a client.
     ClientCont(String),
+    /// Suspends a client's machine until [`ClientCont`](Self::ClientCont): only clocks that count
+    /// suspend go on.
+    ClientSuspend(String),
+    /// Stops a client and all its clocks, as a virtual machine that is paused, until
+    /// [`ClientCont`](Self::ClientCont).
+    ClientFreeze(String),
     /// `SIGKILL` to a client.
     ClientKill(String),
     /// Tells a client to give up what it holds and to ask for nothing any more.
@@ -158,6 +177,10 @@ impl Fault {
             | Self::Promote(node)
             | Self::Evict(node)
             | Self::Busy { node, .. }
+            | Self::Clock { node, .. }
+            | Self::FreezeClock(node)
+            | Self::Disconnect(node)
+            | Self::Reconnect(node)
             | Self::ReplicaOf { node, .. }
             | Self::Way { node, .. }
             | Self::Lead { node, .. } => Some(*node),
@@ -175,6 +198,8 @@ impl Fault {
             | Self::ClientStart(client)
             | Self::ClientStop(client)
             | Self::ClientCont(client)
+            | Self::ClientSuspend(client)
+            | Self::ClientFreeze(client)
             | Self::ClientKill(client)
             | Self::ClientEnd(client) => Some(client),
             _ => None,
@@ -188,9 +213,13 @@ impl Fault {
         Some(match self {
             Self::Stop(_) => (true, "stopped".to_owned()),
             Self::Cont(_) => (false, "stopped".to_owned()),
+            Self::Disconnect(_) => (true, "off the network".to_owned()),
+            Self::Reconnect(_) => (false, "off the network".to_owned()),
             Self::Kill(_) => (true, "dead".to_owned()),
             Self::Restart(_) | Self::RestartEmpty(_) => (false, "dead".to_owned()),
-            Self::ClientStop(client) => (true, format!("client {client} stopped")),
+            Self::ClientStop(client) | Self::ClientSuspend(client) | Self::ClientFreeze(client) => {
+                (true, format!("client {client} stopped"))
+            }
             Self::ClientCont(client) => (false, format!("client {client} stopped")),
             Self::Way { client, state: WayState::Open | WayState::DeliverOld, .. } => {
                 (false, format!("way of {client} disturbed"))
@@ -218,6 +247,10 @@ impl fmt::Display for Fault {
                 write!(f, "cut {bytes} bytes off node {node}'s append-only file")
             }
             Self::Command { node, words } => write!(f, "{} on node {node}", words.join(" ")),
+            Self::Clock { node, by_ms } => write!(f, "set node {node}'s clock by {by_ms:+} ms"),
+            Self::Disconnect(node) => write!(f, "take node {node} off the network"),
+            Self::Reconnect(node) => write!(f, "put node {node} back on the network"),
+            Self::FreezeClock(node) => write!(f, "freeze node {node}'s clock"),
             Self::Promote(node) => write!(f, "promote node {node}"),
             Self::Evict(node) => write!(f, "fill node {node} until the lock is evicted"),
             Self::Busy { node, ms } => write!(f, "keep node {node} busy for {ms} ms"),
@@ -234,6 +267,8 @@ impl fmt::Display for Fault {
             }
             Self::ClientStart(client) => write!(f, "start client {client}"),
             Self::ClientStop(client) => write!(f, "stop client {client}"),
+            Self::ClientSuspend(client) => write!(f, "suspend client {client}"),
+            Self::ClientFreeze(client) => write!(f, "freeze client {client} and its clocks"),
             Self::ClientCont(client) => write!(f, "continue client {client}"),
             Self::ClientKill(client) => write!(f, "kill client {client}"),
             Self::ClientEnd(client) => write!(f, "end client {client}"),

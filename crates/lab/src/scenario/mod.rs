@@ -11,6 +11,8 @@ mod l02_holder_killed;
 mod l03_holder_stopped;
 mod l04_pause_before_write;
 mod l06_read_before_claim;
+mod l07_suspend;
+mod l08_frozen_client;
 mod l10_restart_empty;
 mod l11_process_killed;
 mod l12_power_loss;
@@ -23,12 +25,17 @@ mod l18_old_expiry;
 mod l19_split_brain;
 mod l20_promoted_replica;
 mod l21_memory_gone;
+mod l23_clock_forward;
+mod l24_clock_back;
+mod l25_clock_slew;
+mod l27_clock_frozen;
 mod l28_partitions;
 mod l29_two_gates;
 mod l31_gray_node;
 mod l33_eviction;
 mod l34_out_of_memory;
 mod l35_top_up;
+mod l38_told_otherwise;
 mod l39_lost_wake_ups;
 mod l40_busy;
 mod l41_operator;
@@ -85,6 +92,8 @@ pub fn all() -> &'static [Scenario] {
         l04_pause_before_write::SCENARIO,
         l06_read_before_claim::SCENARIO,
         l06_read_before_claim::CLAIMS_FIRST,
+        l07_suspend::SCENARIO,
+        l08_frozen_client::SCENARIO,
         l10_restart_empty::SCENARIO,
         l11_process_killed::SCENARIO,
         l12_power_loss::SCENARIO,
@@ -97,6 +106,10 @@ pub fn all() -> &'static [Scenario] {
         l19_split_brain::SCENARIO,
         l20_promoted_replica::SCENARIO,
         l21_memory_gone::SCENARIO,
+        l23_clock_forward::SCENARIO,
+        l24_clock_back::SCENARIO,
+        l25_clock_slew::SCENARIO,
+        l27_clock_frozen::SCENARIO,
         l28_partitions::SCENARIO,
         l29_two_gates::SCENARIO,
         l31_gray_node::SCENARIO,
@@ -104,6 +117,7 @@ pub fn all() -> &'static [Scenario] {
         l33_eviction::SCENARIO,
         l34_out_of_memory::SCENARIO,
         l35_top_up::SCENARIO,
+        l38_told_otherwise::SCENARIO,
         l39_lost_wake_ups::SCENARIO,
         l40_busy::SCENARIO,
         l41_operator::SCENARIO,

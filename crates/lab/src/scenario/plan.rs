@@ -35,6 +35,8 @@ pub struct ServerPlan {
     pub args: Vec<String>,
     /// Whether they keep their data on disk.
     pub appendonly: bool,
+    /// Whether their clocks can be set, and what these gain by themselves, in parts per million.
+    pub clock_gains_ppm: Option<i32>,
 }
 
 /// What all clients agree on.
@@ -62,6 +64,11 @@ pub struct ClientPlan {
     pub ways: bool,
     /// The only nodes that it ever reaches, if not all.
     pub reaches: Option<Vec<usize>>,
+    /// The nodes that it is told of, if not all as they are; one that is named again is the same
+    /// server at another address.
+    pub told: Option<Vec<usize>>,
+    /// The longest lease that it is told of, if another one than the others.
+    pub max_lease_ms: Option<u64>,
     /// What it does.
     pub work: Work,
 }
@@ -180,7 +187,15 @@ impl ClientPlan {
             breach: None,
             seed,
         };
-        Self { id: id.to_owned(), starts: true, ways: false, reaches: None, work }
+        Self {
+            id: id.to_owned(),
+            starts: true,
+            ways: false,
+            reaches: None,
+            told: None,
+            max_lease_ms: None,
+            work,
+        }
     }
 }
 
@@ -204,6 +219,10 @@ impl Plan {
                 && !self.clients.iter().any(|known| known.id == *client && known.ways)
             {
                 wrong.push(format!("no ways: {}", step.fault));
+            }
+            let sets = matches!(step.fault, Fault::Clock { .. } | Fault::FreezeClock(_));
+            if sets && self.servers.clock_gains_ppm.is_none() {
+                wrong.push(format!("no clocks that can be set: {}", step.fault));
             }
             if matches!(step.when, When::InSync(node) if node >= nodes) {
                 wrong.push(format!("no such node: {:?}", step.when));

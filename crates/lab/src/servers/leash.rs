@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::faketime;
+
 /// How much of the end of a server's log is kept.
 const LOG_BYTES: usize = 64 * 1024;
 
@@ -83,6 +85,7 @@ impl Drop for Leash {
             let _ = stdin.write_all(b"\n");
         }
         let _ = self.shell.wait();
+        faketime::clean(self.pid.as_raw_nonzero().get());
     }
 }
 

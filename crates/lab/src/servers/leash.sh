@@ -21,3 +21,5 @@ fi
 kill -KILL "$pid"
 wait "$pid"
 rm -rf "$dir"
+# Of libfaketime, if the server had it.
+rm -f "/dev/shm/faketime_shm_$pid" "/dev/shm/sem.faketime_sem_$pid"

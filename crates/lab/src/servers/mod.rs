@@ -15,6 +15,7 @@
 //! ```
 
 mod error;
+mod faketime;
 mod fleet;
 mod leash;
 mod options;
@@ -25,6 +26,7 @@ mod source;
 mod version;
 
 pub use self::error::{ControlError, StartError};
+pub use self::faketime::{Faketime, NoFaketime, Shift};
 pub use self::fleet::{Servers, for_test};
 pub use self::options::{ServerOptions, TlsFiles};
 pub use self::resp::ask;

@@ -1,6 +1,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::Faketime;
+
 /// How a server is started. The default keeps everything in memory, needs no password and listens
 /// on loopback only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub struct ServerOptions {
     pub tls: Option<TlsFiles>,
     /// Keep data on disk, so that [`restart`](super::Server::restart) finds it again.
     pub appendonly: bool,
+    /// Its wall clock can be set: [`set_clock`](super::Server::set_clock).
+    pub faketime: Option<Faketime>,
 }
 
 /// The PEM files of a server that speaks TLS. Clients need no certificate.

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
+use super::faketime::{self, Shift};
 use super::leash::Leash;
 use super::resp::Target;
 use super::version::field;
@@ -90,6 +92,9 @@ impl Process {
     pub(super) fn empty(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.dir())? {
             let entry = entry?;
+            if faketime::is_clock(&entry.file_name()) {
+                continue;
+            }
             if entry.file_type()?.is_dir() {
                 fs::remove_dir_all(entry.path())?;
             } else {
@@ -102,11 +107,28 @@ impl Process {
     /// Starts the server on the ports that it has, and waits until it answers.
     pub(super) fn launch(&self) -> Result<Version, StartError> {
         let line = self.options.command_line(self.dir(), self.port, self.tls_port);
-        let leash = Leash::start(self.dir(), &self.binary, &line)
+        let leash = self
+            .leashed(line)
             .map_err(|source| StartError::Io { binary: self.binary.clone(), source })?;
         let version = self.await_ready(&leash)?;
         *self.leash() = Some(leash);
         Ok(version)
+    }
+
+    fn leashed(&self, mut line: Vec<OsString>) -> io::Result<Leash> {
+        let Some(clock) = &self.options.faketime else {
+            return Leash::start(self.dir(), &self.binary, &line);
+        };
+        clock.prepare(self.dir())?;
+        line.insert(0, self.binary.clone().into());
+        line.splice(..0, clock.prefix(self.dir()));
+        Leash::start(self.dir(), Path::new("env"), &line)
+    }
+
+    /// `None` if its clock is not ours to set.
+    pub(super) fn set_clock(&self, shift: Shift) -> Option<io::Result<()>> {
+        self.options.faketime.as_ref()?;
+        Some(faketime::set(self.dir(), shift))
     }
 
     #[expect(clippy::disallowed_methods, reason = "no lease is judged by this, only our patience")]

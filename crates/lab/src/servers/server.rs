@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::faketime::Shift;
 use super::process::Process;
 use super::resp::Target;
 use super::{ControlError, ServerOptions, StartError, Version, options};
@@ -132,6 +133,15 @@ impl Server {
         process.empty()?;
         process.launch()?;
         Ok(())
+    }
+
+    /// Sets what its wall clock shows; needs [`faketime`](ServerOptions::faketime).
+    ///
+    /// # Errors
+    /// If it was started without that, or the file cannot be written.
+    pub fn set_clock(&self, shift: Shift) -> Result<(), ControlError> {
+        let foreign = || ControlError::Unsupported { url: self.url.clone() };
+        Ok(self.process()?.set_clock(shift).ok_or_else(foreign)??)
     }
 
     fn signal(&self, signal: Signal) -> Result<(), ControlError> {

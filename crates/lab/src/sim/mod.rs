@@ -34,6 +34,7 @@ mod queue;
 mod run;
 mod server;
 mod sometimes;
+pub(crate) mod stage;
 mod store;
 mod tally;
 mod time;

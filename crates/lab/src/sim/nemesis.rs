@@ -212,7 +212,7 @@ impl State {
         self.after(lasts, Event::End(Ending::Wake(client, counted)));
     }
 
-    fn wake(&mut self, client: usize, counted: bool) {
+    pub(super) fn wake(&mut self, client: usize, counted: bool) {
         let process = &mut self.processes[client];
         if process.dead || !process.stopped {
             return;
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    fn kill(&mut self, client: usize) {
+    pub(super) fn kill(&mut self, client: usize) {
         self.note("killed", Who::client(client), 0);
         let process = &mut self.processes[client];
         process.dead = true;
@@ -260,7 +260,9 @@ impl State {
         let servers = &mut self.servers;
         servers.iter_mut().for_each(|server| server.subscribed.retain(|who| *who != client));
         let wait = self.dice.spread(50 * MS, 2 * SECOND);
-        self.after(wait, Event::End(Ending::Spawn(slot)));
+        if !self.plan.staged {
+            self.after(wait, Event::End(Ending::Spawn(slot)));
+        }
     }
 
     fn break_clock(&mut self, fault: Fault, node: usize, lasts: Micros) -> bool {
@@ -296,7 +298,7 @@ impl State {
         true
     }
 
-    fn go_on(&mut self, node: usize) {
+    pub(super) fn go_on(&mut self, node: usize) {
         let run = &mut self.servers[node].run;
         if !run.stopped {
             return;

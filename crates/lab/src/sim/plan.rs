@@ -16,6 +16,8 @@ pub(super) struct Plan {
     pub(super) names: usize,
     pub(super) wire: Wire,
     pub(super) lease: Micros,
+    /// Two leases, unless it is said.
+    pub(super) longest: Option<Micros>,
     pub(super) answer_timeout: Micros,
     pub(super) connect_timeout: Micros,
     pub(super) rho: f64,
@@ -50,6 +52,8 @@ pub(super) struct Plan {
     pub(super) renames: Micros,
     /// Nothing takes time.
     pub(super) instant: bool,
+    /// A play, in which guarantees may fall: it is judged by its history.
+    pub(super) staged: bool,
 }
 
 /// How likely a message meets each of the faults of single messages.
@@ -87,6 +91,7 @@ impl Plan {
             names: dice.within(1, 2) as usize,
             wire: *dice.pick(&[Wire::Redlock, Wire::Redisson]),
             lease,
+            longest: None,
             answer_timeout,
             connect_timeout: dice.spread(50 * MS, SECOND),
             rho: *dice.pick(&[0.01, 0.05, 0.1]),
@@ -110,6 +115,7 @@ impl Plan {
             siege: false,
             renames: 0,
             instant: false,
+            staged: false,
         };
         if strict {
             if dice.chance(0.12) {
@@ -176,10 +182,40 @@ impl Plan {
         }
     }
 
+    /// The fleet of a play: nothing goes wrong by itself.
+    pub(super) fn staged(
+        seed: u64,
+        (nodes, clients): (usize, usize),
+        (lease_ms, longest_ms): (u64, u64),
+        strict: bool,
+    ) -> Self {
+        let settings = Settings::default();
+        let plan = Self {
+            seed,
+            clients,
+            hands: 0,
+            lease: lease_ms * MS,
+            longest: Some(longest_ms * MS),
+            answer_timeout: micros(settings.answer_timeout),
+            connect_timeout: micros(settings.connect_timeout),
+            rho: settings.rho,
+            latency: 50,
+            jitter: 100,
+            epoch: DAY,
+            up_for: 3_600 * SECOND,
+            blank: false,
+            instant: false,
+            staged: true,
+            ..Self::calm(nodes, Wire::Redlock, None)
+        };
+        let charter = strict.then(|| plan.agreed());
+        Self { charter, ..plan }
+    }
+
     pub(super) fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         settings.lease = duration(self.lease);
-        settings.max_lease = duration(self.lease * 2);
+        settings.max_lease = duration(self.longest.unwrap_or(self.lease * 2));
         settings.answer_timeout = duration(self.answer_timeout);
         settings.connect_timeout = duration(self.connect_timeout);
         settings.rho = self.rho;

@@ -120,9 +120,9 @@ impl Process {
 
 /// Starts the tasks of a process, on the runtime of the world.
 pub(super) fn start(world: &World, client: usize) {
-    let (plan, clock, gate) = world.with(|state| {
+    let (plan, clock) = world.with(|state| {
         let process = &state.processes[client];
-        (state.plan.clone(), process.clock.clone(), process.gate.clone())
+        (state.plan.clone(), process.clock.clone())
     });
     let nodes: Vec<_> =
         (0..plan.nodes).map(|node| SimNode::new(world.clone(), client, node)).collect();
@@ -139,12 +139,17 @@ pub(super) fn start(world: &World, client: usize) {
     match Locker::over(lessor, settings, given) {
         Ok(locker) => {
             for hand in 0..plan.hands {
-                let work = work::hand(world.clone(), client, hand, locker.clone());
-                tokio::spawn(Gated { gate: gate.clone(), work: Box::pin(work) });
+                spawn(world, client, work::hand(world.clone(), client, hand, locker.clone()));
             }
         }
         Err(error) => world.with(|state| state.unexpected(client, &error)),
     }
+}
+
+/// A task of a process: stops and ends with it.
+pub(super) fn spawn(world: &World, client: usize, work: impl Future<Output = ()> + Send + 'static) {
+    let gate = world.with(|state| state.processes[client].gate.clone());
+    tokio::spawn(Gated { gate, work: Box::pin(work) });
 }
 
 fn lessor(

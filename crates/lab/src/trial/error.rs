@@ -1,7 +1,7 @@
 use std::io;
 
 use crate::history::BadHistory;
-use crate::servers::{ControlError, NoServer, StartError};
+use crate::servers::{ControlError, NoFaketime, NoServer, StartError};
 
 /// Why a run could not be carried out or judged.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,9 @@ pub enum TrialError {
     /// The scenario means nothing in this mode, or its plan is wrong.
     #[error("{0}")]
     Plan(String),
+    /// This machine or this driver has not what the run needs: it is left out.
+    #[error("{0}")]
+    Missing(String),
     /// What a step waits for did not happen.
     #[error("step {step} ({fault}): {awaited} did not happen within {patience_ms} ms")]
     Stuck {
@@ -40,4 +43,10 @@ pub enum TrialError {
         /// For how long.
         patience_ms: u64,
     },
+}
+
+impl From<NoFaketime> for TrialError {
+    fn from(missing: NoFaketime) -> Self {
+        Self::Missing(missing.to_string())
+    }
 }

@@ -6,25 +6,33 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorumlock::Locker;
 use quorumlock_core::Clock;
 
-use super::TrialError;
+use super::{Driver, TrialError};
+#[cfg(feature = "containers")]
+use crate::containers::Containers;
 use crate::mode::Mode;
 use crate::proxy::{Proxy, Way};
 use crate::record::NodeFacts;
-use crate::scenario::{ClientPlan, Locking, Plan, WayState};
-use crate::servers::{Server, ServerOptions, Servers, Source, ask, field};
+use crate::scenario::{ClientPlan, Fault, Locking, Plan, WayState};
+use crate::servers::{Faketime, Server, ServerOptions, Servers, Source, ask, field};
 use crate::worker::locker;
 
 /// Servers and ways. Everything ends with this value.
 #[derive(Debug)]
 pub(super) struct Ground {
     pub(super) servers: Arc<Servers>,
+    /// In which these servers run, if not as processes of ours.
+    #[cfg(feature = "containers")]
+    containers: Option<Containers>,
     mode: Mode,
-    /// How many servers lockers are told of.
-    told: usize,
+    /// How many servers lockers know.
+    known: usize,
     /// By client and node as the client knows it.
     ways: BTreeMap<(String, usize), Proxy>,
+    /// Second addresses of servers.
+    aliases: Vec<Proxy>,
     /// From each replica to its master.
     replication: BTreeMap<usize, Proxy>,
 }
@@ -37,47 +45,113 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const MOST_BALLAST: usize = 1_000;
 
 impl Ground {
-    pub(super) async fn start(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+    pub(super) async fn start(driver: Driver, mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+        #[cfg(feature = "containers")]
+        if driver == Driver::Container {
+            return Self::start_containers(mode, plan).await;
+        }
+        debug_assert_eq!(driver, Driver::Process, "others are refused, or need no servers");
         let count = plan.servers.count();
-        let told = plan.servers.voters + plan.servers.replicas;
+        let known = plan.servers.voters + plan.servers.replicas;
         // With a disk, synchronisation begins at once, and not with the master's next round.
         let mut args = ["--repl-diskless-sync", "no"].map(str::to_owned).to_vec();
         args.extend(plan.servers.args.iter().cloned());
         let appendonly = plan.servers.appendonly;
-        let options = ServerOptions { args, appendonly, ..ServerOptions::default() };
+        let faketime = plan.servers.clock_gains_ppm.map(Faketime::discover).transpose()?;
+        let options = ServerOptions { args, appendonly, faketime, ..ServerOptions::default() };
         let servers = blocking(move || {
-            Servers::start_with(&Source::discover()?, count, &options).map_err(TrialError::from)
+            let source = match &options.faketime {
+                Some(_) => Faketime::source()?,
+                None => Source::discover()?,
+            };
+            Servers::start_with(&source, count, &options).map_err(TrialError::from)
         })
         .await?;
         let mut ground = Self {
             servers: Arc::new(servers),
+            #[cfg(feature = "containers")]
+            containers: None,
             mode,
-            told,
+            known,
             ways: BTreeMap::new(),
+            aliases: Vec::new(),
             replication: BTreeMap::new(),
         };
         for replica in plan.servers.voters..count {
             ground.replication.insert(replica, Proxy::to(ground.address(0)?));
-            if replica < told {
+            if replica < known {
                 ground.follow(replica, 0).await?;
             }
         }
-        for replica in plan.servers.voters..told {
+        for replica in plan.servers.voters..known {
             ground.in_sync(replica).await?;
         }
         if mode.strict() {
-            let urls = ground.servers.urls().into_iter().take(told).collect();
-            let operator = locker(mode, urls, &plan.locking, "operator")?;
-            operator.provision().await?;
-            operator.close().await;
+            ground.vouch(&plan.locking).await?;
         }
         Ok(ground)
+    }
+
+    #[cfg(feature = "containers")]
+    async fn start_containers(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+        Containers::available().await.map_err(TrialError::Missing)?;
+        let count = plan.servers.voters;
+        let containers = Containers::start(count).await.map_err(io::Error::other)?;
+        // By their own addresses: who is cut off the network is partitioned, not crashed.
+        let source = Source::Urls(containers.ip_urls());
+        let given = move || Ok(Servers::start_with(&source, count, &ServerOptions::default())?);
+        let ground = Self {
+            servers: Arc::new(blocking(given).await?),
+            containers: Some(containers),
+            mode,
+            known: count,
+            ways: BTreeMap::new(),
+            aliases: Vec::new(),
+            replication: BTreeMap::new(),
+        };
+        if mode.strict() {
+            ground.vouch(&plan.locking).await?;
+        }
+        Ok(ground)
+    }
+
+    /// Strikes a container; false if the servers are none, or this is nothing that strikes one.
+    pub(super) async fn strike_container(&self, fault: &Fault) -> Result<bool, TrialError> {
+        #[cfg(feature = "containers")]
+        if let (Some(containers), Some(node)) = (&self.containers, fault.node()) {
+            let container = &containers[node];
+            match fault {
+                Fault::Kill(_) => container.kill().await,
+                Fault::Stop(_) => container.pause().await,
+                Fault::Cont(_) => container.unpause().await,
+                Fault::Disconnect(_) => container.disconnect().await,
+                Fault::Reconnect(_) => container.reconnect().await,
+                Fault::Restart(_) | Fault::RestartEmpty(_) => {
+                    // A dead one cannot be killed, which is as well.
+                    let _ = container.kill().await;
+                    container.start_again().await
+                }
+                _ => return Ok(false),
+            }
+            .map_err(io::Error::other)?;
+            return Ok(true);
+        }
+        let _ = fault;
+        Ok(false)
     }
 
     /// Where a client finds its nodes.
     pub(super) fn urls(&mut self, client: &ClientPlan) -> Result<Vec<String>, TrialError> {
         let mut urls = Vec::new();
-        for node in 0..self.told {
+        let all = (0..self.known).collect::<Vec<_>>();
+        let told = client.told.as_ref().unwrap_or(&all);
+        for (place, &node) in told.iter().enumerate() {
+            if told[..place].contains(&node) {
+                let alias = Proxy::to(self.address(node)?);
+                urls.push(alias.url());
+                self.aliases.push(alias);
+                continue;
+            }
             let reached = client.reaches.as_ref().is_none_or(|reaches| reaches.contains(&node));
             if reached && !client.ways {
                 urls.push(self.servers[node].url().to_owned());
@@ -105,7 +179,9 @@ impl Ground {
 
     pub(super) fn address(&self, node: usize) -> io::Result<SocketAddr> {
         let foreign = || io::Error::other("servers given by URL cannot be struck by faults");
-        self.servers[node].addr().ok_or_else(foreign)
+        let server = &self.servers[node];
+        let given = || server.url().strip_prefix("redis://")?.parse().ok();
+        server.addr().or_else(given).ok_or_else(foreign)
     }
 
     /// Sends a command to a server.
@@ -121,7 +197,7 @@ impl Ground {
             let info = self.ask(node, &["INFO", "server"]).await.unwrap_or_default();
             let role = match (self.replication.contains_key(&node), node) {
                 (true, _) => "replica",
-                (false, 0) if self.replication.keys().any(|replica| *replica < self.told) => {
+                (false, 0) if self.replication.keys().any(|replica| *replica < self.known) => {
                     "master"
                 }
                 _ => "voter",
@@ -207,11 +283,22 @@ impl Ground {
     }
 
     pub(super) async fn force_unlock(&self, locking: &Locking) -> Result<(), TrialError> {
-        let urls = self.servers.urls().into_iter().take(self.told).collect();
-        let operator = locker(self.mode, urls, locking, "operator")?;
+        let operator = self.operator(locking)?;
         operator.force_unlock(&locking.name).await?;
         operator.close().await;
         Ok(())
+    }
+
+    async fn vouch(&self, locking: &Locking) -> Result<(), TrialError> {
+        let operator = self.operator(locking)?;
+        operator.provision().await?;
+        operator.close().await;
+        Ok(())
+    }
+
+    fn operator(&self, locking: &Locking) -> Result<Locker, TrialError> {
+        let urls = self.servers.urls().into_iter().take(self.known).collect();
+        Ok(locker(self.mode, urls, locking, "operator")?)
     }
 }
 

@@ -4,11 +4,12 @@
 //! Nothing is left behind: servers and workers end with the trial, however that ends.
 
 mod crew;
+mod driver;
 pub mod environment;
 mod error;
 mod ground;
 mod nemesis;
-mod recorder;
+pub(crate) mod recorder;
 pub(crate) mod resource;
 mod verdict;
 
@@ -21,14 +22,19 @@ use tokio::sync::watch;
 
 pub use self::crew::Program;
 use self::crew::Worker;
+pub use self::driver::{Driver, NoDriver};
 pub use self::error::TrialError;
+#[cfg(feature = "sim")]
+use self::ground::blocking;
 use self::ground::{Ground, Requests};
 use self::nemesis::Nemesis;
 use self::recorder::{Live, Recorder, Scribe};
 use self::resource::Resource;
 use crate::mode::Mode;
 use crate::record::{self, NodeFacts, Run};
-use crate::scenario::{Plan, Scenario};
+use crate::scenario::{Locking, Plan, Scenario};
+#[cfg(feature = "sim")]
+use crate::sim::stage::Play;
 use crate::stamp;
 use crate::worker::{Config, Order};
 
@@ -47,34 +53,60 @@ pub struct Trial {
     pub quick: bool,
 }
 
-/// What servers and lockers are here, in names and records.
-pub const DRIVER: &str = "process";
-
 /// A worker starts in a few milliseconds, on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
+/// A container engine takes seconds for what a signal does at once: a lease is to outlast it.
+const SLOWER: u64 = 6;
+
 impl Trial {
-    /// Its name, which is that of its directory: `L16-R-process-s42-0`.
+    /// Its name with processes, which is that of its directory: `L16-R-process-s42-0`.
     #[must_use]
     pub fn name(&self) -> String {
-        let Self { scenario, mode, seed, repetition, .. } = self;
-        format!("{}-{mode}-{DRIVER}-s{seed}-{repetition}", scenario.id)
+        self.name_on(Driver::Process)
     }
 
-    /// What happens in it.
+    /// Its name with this driver.
     #[must_use]
-    pub fn plan(&self) -> Plan {
-        self.scenario.plan(self.mode, self.seed, self.repetition, self.quick)
+    pub fn name_on(&self, driver: Driver) -> String {
+        let Self { scenario, mode, seed, repetition, .. } = self;
+        format!("{}-{mode}-{driver}-s{seed}-{repetition}", scenario.id)
+    }
+
+    /// What happens in it with this driver.
+    #[must_use]
+    pub fn plan(&self, driver: Driver) -> Plan {
+        let mut plan = self.scenario.plan(self.mode, self.seed, self.repetition, self.quick);
+        if driver == Driver::Container {
+            plan.locking.lease_ms *= SLOWER;
+            plan.locking.max_lease_ms *= SLOWER;
+        }
+        plan
+    }
+
+    /// [`carry_out_on`](Self::carry_out_on) processes of this machine.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn carry_out(
+        &self,
+        program: &Program,
+        dir: &Path,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<Run, TrialError> {
+        self.carry_out_on(Driver::Process, program, dir, interrupted).await
     }
 
     /// Carries it out and writes `history.jsonl` and `run.json` into `dir`, which must exist. Ends
     /// early, and says so, when `interrupted` is ready.
     ///
     /// # Errors
+    /// [`TrialError::Missing`] if this machine or the driver cannot do it: nothing is written then.
     /// If the scenario means nothing in this mode, or something could not be started or written. A
     /// schedule that got stuck is no error, but a run that is not as expected.
-    pub async fn carry_out(
+    pub async fn carry_out_on(
         &self,
+        driver: Driver,
         program: &Program,
         dir: &Path,
         interrupted: impl Future<Output = ()>,
@@ -82,23 +114,29 @@ impl Trial {
         let expected = self.scenario.expected(self.mode).ok_or_else(|| {
             TrialError::Plan(format!("{} means nothing in mode {}", self.scenario.id, self.mode))
         })?;
+        if let Some(why) = driver.lacks(self.mode, &self.plan(driver)) {
+            return Err(TrialError::Missing(why));
+        }
         let began_wall_ns = stamp::wall_ns();
         let clock = Clock::system();
         let began = clock.now();
         let history = dir.join("history.jsonl");
-        let played = self.play(program, &history, interrupted).await?;
+        let played = match driver {
+            Driver::Sim => self.simulate(&history).await?,
+            _ => self.play(driver, program, &history, interrupted).await?,
+        };
         let (observed, account) = verdict::judge(&history, played.requests)?;
         let stuck = played.stuck.map(|stuck| stuck.to_string());
         let why =
             stuck.or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted));
         let run = Run {
             schema: record::SCHEMA,
-            run: self.name(),
+            run: self.name_on(driver),
             scenario: self.scenario.id.to_owned(),
             title: self.scenario.title.to_owned(),
             story: self.scenario.story.to_owned(),
             mode: self.mode.to_string(),
-            driver: DRIVER.to_owned(),
+            driver: driver.to_string(),
             seed: self.seed,
             repetition: self.repetition,
             expected,
@@ -114,19 +152,54 @@ impl Trial {
         Ok(run)
     }
 
+    #[cfg(feature = "sim")]
+    async fn simulate(&self, history: &Path) -> Result<Played, TrialError> {
+        let (trial, history, run) = (*self, history.to_owned(), self.name_on(Driver::Sim));
+        let plan = self.plan(Driver::Sim);
+        if let [first, ..] = &plan.wrong()[..] {
+            return Err(TrialError::Plan(first.clone()));
+        }
+        let nodes = vec![
+            NodeFacts {
+                version: "simulated".to_owned(),
+                run_id: String::new(),
+                role: "voter".to_owned(),
+            };
+            plan.servers.voters
+        ];
+        let performed = blocking(move || {
+            let Self { seed, repetition, mode, .. } = trial;
+            Ok(Play { run: &run, seed, repetition, mode, plan: &plan }.perform(&history))
+        });
+        let stuck = match performed.await? {
+            Err(stuck @ TrialError::Stuck { .. }) => Some(stuck),
+            performed => {
+                performed?;
+                None
+            }
+        };
+        Ok(Played { nodes, requests: None, stuck, interrupted: false })
+    }
+
+    #[cfg(not(feature = "sim"))]
+    async fn simulate(&self, _: &Path) -> Result<Played, TrialError> {
+        Err(TrialError::Missing("this program was built without the simulation".to_owned()))
+    }
+
     async fn play(
         &self,
+        driver: Driver,
         program: &Program,
         history: &Path,
         interrupted: impl Future<Output = ()>,
     ) -> Result<Played, TrialError> {
-        let plan = self.plan();
+        let plan = self.plan(driver);
         if let [first, ..] = &plan.wrong()[..] {
             return Err(TrialError::Plan(first.clone()));
         }
-        let (recorder, scribe, live) = Recorder::start(history, &self.name(), self.seed)?;
+        let (recorder, scribe, live) = Recorder::start(history, &self.name_on(driver), self.seed)?;
         let stage = async {
-            let mut stage = Stage::set(self, &plan, program, &scribe, live).await?;
+            let mut stage = Stage::set(self, driver, &plan, program, &scribe, live).await?;
             let before = stage.ground.requests().await;
             let played = stage.play(&plan, &scribe).await;
             stage.clear(&scribe).await?;
@@ -176,23 +249,27 @@ struct Stage {
 impl Stage {
     async fn set(
         trial: &Trial,
+        driver: Driver,
         plan: &Plan,
         program: &Program,
         scribe: &Scribe,
         live: watch::Receiver<Live>,
     ) -> Result<Self, TrialError> {
-        let mut ground = Ground::start(trial.mode, plan).await?;
+        let mut ground = Ground::start(driver, trial.mode, plan).await?;
         let nodes = ground.facts().await;
         let resource = Resource::start(plan.fenced, scribe.clone()).await?;
         let mut crew = Vec::new();
         for client in &plan.clients {
             let config = Config {
-                run: trial.name(),
+                run: trial.name_on(driver),
                 seed: trial.seed,
                 client: client.id.clone(),
                 mode: trial.mode,
                 urls: ground.urls(client)?,
-                locking: plan.locking.clone(),
+                locking: Locking {
+                    max_lease_ms: client.max_lease_ms.unwrap_or(plan.locking.max_lease_ms),
+                    ..plan.locking.clone()
+                },
                 work: client.work.clone(),
                 resource: resource.address(),
             };

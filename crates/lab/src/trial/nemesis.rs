@@ -14,7 +14,8 @@ use super::ground::{Ground, set, strike};
 use super::recorder::{Counts, Live, Scribe};
 use crate::history::{Event, Op, Phase};
 use crate::scenario::{Fault, Plan, Step, When};
-use crate::servers::Server;
+use crate::servers::{Server, Shift};
+use crate::stamp;
 use crate::worker::Order;
 
 /// Longer than anything takes that happens at all, on top of what leases take.
@@ -49,18 +50,7 @@ impl Nemesis<'_> {
         step: &Step,
         before: &BTreeMap<String, Counts>,
     ) -> Result<(), TrialError> {
-        let count = |client: &str| before.get(client).copied().unwrap_or_default();
-        let seen = |live: &Live| match &step.when {
-            When::Holds(client) => !live.of(client).holding.is_empty(),
-            When::Granted(client) => live.of(client).count.granted > count(client).granted,
-            When::Wrote(client) => live.of(client).count.wrote > count(client).wrote,
-            When::Told(client) => live.of(client).count.told > count(client).told,
-            When::Checked(client) => live.of(client).count.checked > count(client).checked,
-            When::Refused(client) => live.of(client).count.refused > count(client).refused,
-            When::Read(client) => live.of(client).count.read > count(client).read,
-            When::Done(client) => live.of(client).done,
-            When::AtMs(_) | When::AfterMs(_) | When::InSync(_) => true,
-        };
+        let seen = |live: &Live| live.shows(&step.when, before);
         match step.when {
             When::AtMs(ms) => {
                 let over = Clock::system().now().since(self.began);
@@ -128,6 +118,9 @@ impl Nemesis<'_> {
 
     async fn act(&mut self, fault: &Fault) -> Result<(), TrialError> {
         let ground = self.ground;
+        if ground.strike_container(fault).await? {
+            return Ok(());
+        }
         match fault {
             Fault::None => {}
             Fault::Kill(node) => self.strike(*node, |server| Ok(server.kill()?)).await?,
@@ -144,6 +137,14 @@ impl Nemesis<'_> {
             Fault::Command { node, words } => {
                 let words = words.iter().map(String::as_str).collect::<Vec<_>>();
                 ground.ask(*node, &words).await?;
+            }
+            Fault::Clock { node, by_ms } => {
+                let shift = Shift::ByMs(*by_ms);
+                self.strike(*node, move |server| Ok(server.set_clock(shift)?)).await?;
+            }
+            Fault::FreezeClock(node) => {
+                let shift = Shift::Frozen(stamp::wall_ns() / 1_000_000_000);
+                self.strike(*node, move |server| Ok(server.set_clock(shift)?)).await?;
             }
             Fault::Promote(node) => drop(ground.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?),
             Fault::ReplicaOf { node, of } => ground.follow(*node, *of).await?,
@@ -162,6 +163,12 @@ impl Nemesis<'_> {
             Fault::ClientEnd(client) => drop(self.worker(client)?.order(Order::End).await),
             Fault::ClientStop(client) => self.worker(client)?.stop()?,
             Fault::ClientCont(client) => self.worker(client)?.cont()?,
+            Fault::ClientSuspend(_)
+            | Fault::ClientFreeze(_)
+            | Fault::Disconnect(_)
+            | Fault::Reconnect(_) => {
+                return Err(TrialError::Missing(format!("no process can do that: {fault}")));
+            }
             Fault::ClientKill(client) => {
                 let (scribe, live) = (self.scribe.clone(), self.live.clone());
                 self.worker(client)?.kill(&scribe, &live).await?;

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::history::{Event, Op, Phase, SCHEMA, Writer};
+use crate::scenario::When;
 use crate::stamp;
 
 /// How many events may be on their way; whoever tells more waits.
@@ -29,30 +30,30 @@ pub(super) struct Scribe {
 
 /// What is going on, as far as the recorder has heard.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Live(BTreeMap<String, Doing>);
+pub(crate) struct Live(BTreeMap<String, Doing>);
 
 /// What one client does.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Doing {
-    pub(super) ready: bool,
-    pub(super) done: bool,
-    pub(super) killed: bool,
+pub(crate) struct Doing {
+    pub(crate) ready: bool,
+    pub(crate) done: bool,
+    pub(crate) killed: bool,
     /// Attempts without an end yet.
-    pub(super) asking: BTreeSet<u64>,
+    pub(crate) asking: BTreeSet<u64>,
     /// Holds that are believed in.
-    pub(super) holding: BTreeSet<u64>,
-    pub(super) count: Counts,
+    pub(crate) holding: BTreeSet<u64>,
+    pub(crate) count: Counts,
 }
 
 /// How often something has happened to a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) granted: u64,
-    pub(super) wrote: u64,
-    pub(super) told: u64,
-    pub(super) checked: u64,
-    pub(super) refused: u64,
-    pub(super) read: u64,
+pub(crate) struct Counts {
+    pub(crate) granted: u64,
+    pub(crate) wrote: u64,
+    pub(crate) told: u64,
+    pub(crate) checked: u64,
+    pub(crate) refused: u64,
+    pub(crate) read: u64,
 }
 
 impl Recorder {
@@ -114,15 +115,31 @@ impl Scribe {
 }
 
 impl Live {
-    pub(super) fn of(&self, client: &str) -> Doing {
+    pub(crate) fn of(&self, client: &str) -> Doing {
         self.0.get(client).cloned().unwrap_or_default()
     }
 
-    pub(super) fn counts(&self) -> BTreeMap<String, Counts> {
+    pub(crate) fn counts(&self) -> BTreeMap<String, Counts> {
         self.0.iter().map(|(client, doing)| (client.clone(), doing.count)).collect()
     }
 
-    fn note(&mut self, event: &Event) {
+    /// Whether this moment has come, given what had happened before the step before it.
+    pub(crate) fn shows(&self, when: &When, before: &BTreeMap<String, Counts>) -> bool {
+        let count = |client: &str| before.get(client).copied().unwrap_or_default();
+        match when {
+            When::Holds(client) => !self.of(client).holding.is_empty(),
+            When::Granted(client) => self.of(client).count.granted > count(client).granted,
+            When::Wrote(client) => self.of(client).count.wrote > count(client).wrote,
+            When::Told(client) => self.of(client).count.told > count(client).told,
+            When::Checked(client) => self.of(client).count.checked > count(client).checked,
+            When::Refused(client) => self.of(client).count.refused > count(client).refused,
+            When::Read(client) => self.of(client).count.read > count(client).read,
+            When::Done(client) => self.of(client).done,
+            When::AtMs(_) | When::AfterMs(_) | When::InSync(_) => true,
+        }
+    }
+
+    pub(crate) fn note(&mut self, event: &Event) {
         let doing = self.0.entry(event.client.clone()).or_default();
         match (event.op, event.phase, event.hold) {
             (Op::Lock, Phase::Invoke, Some(hold)) => {

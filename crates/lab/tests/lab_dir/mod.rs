@@ -165,6 +165,7 @@ impl Story {
         let run = format!("{}-{}-process-s42-{}", self.scenario, self.mode, self.repetition);
         let violated = u64::from(self.clash);
         let observed = Observed {
+            stale_holders: violated,
             violations: violated,
             violated_ms: 60.0 * violated as f64,
             stale_effects: u64::from(self.clash && !self.fenced),

@@ -1,0 +1,41 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, When};
+use crate::record::Expected::{Refused, Violation};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L38",
+    title: "Lockers that were told otherwise",
+    story: "A locker was configured unlike the others: three nodes instead of five, a longer lease \
+            than all agreed on, or two addresses of the same servers. In plain Redlock the quorum of \
+            a few meets nobody else's, and both hold. Nodes that know what was agreed on refuse it, \
+            and say why.",
+    expects: Expects { q: Some(Violation), qq: Some(Refused), qf: Some(Refused), ..Expects::NONE },
+    plan,
+};
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    let (voters, majority) = (draw.mode.voters(), draw.mode.majority());
+    let mut odd = draw.rival("b");
+    // Whatever a majority does not need, and no more.
+    let few = (majority..voters).collect::<Vec<_>>();
+    let variant = draw.number() % 3;
+    if !draw.mode.strict() {
+        odd.told = Some(few);
+        plan.clients = vec![draw.bare_holder("a"), odd];
+        plan.schedule = vec![
+            When::NOW.then(Fault::start("a")),
+            When::holds("a").then(Fault::start("b")),
+            When::granted("b").then(Fault::None),
+        ];
+        return plan;
+    }
+    match variant {
+        0 => odd.told = Some((0..voters - 2).collect()),
+        1 => odd.max_lease_ms = Some(plan.locking.max_lease_ms * 2),
+        _ => odd.told = Some([0, 0, 1, 1, 2].to_vec()),
+    }
+    odd.starts = true;
+    plan.clients = vec![odd];
+    plan.least_ms = draw.ms(900, 1_100);
+    plan
+}
