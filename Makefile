@@ -15,10 +15,13 @@ demo: .cargo-is-there
 	scripts/get-server
 	cargo run --release --package quorumlock-cli -- compare $(ARGS)
 
-# Without that Redis only the test of TLS is skipped.
+# Without the optional ones only the tests of TLS, of clocks that are set and of the report's page in
+# a browser are skipped.
 test: .cargo-is-there
 	scripts/get-server
 	-scripts/get-redis
+	-scripts/get-faketime
+	-scripts/get-browser
 	scripts/build-test-image
 	cargo test --workspace --all-features
 
