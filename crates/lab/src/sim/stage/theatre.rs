@@ -44,7 +44,8 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     let unable = plan.schedule.iter().find(|step| match &step.fault {
         // Both leave nothing behind: nobody has written to another database.
         Fault::Command { words, .. } => !["FLUSHALL", "SWAPDB 0 1"].contains(&&*words.join(" ")),
-        Fault::Way { state, .. } => matches!(state, WayState::HoldOld | WayState::DeliverOld),
+        // What only one direction loses or holds, its ways do not do as ours do.
+        Fault::Way { state, .. } => !matches!(state, WayState::Open | WayState::Cut),
         Fault::CutTail { .. }
         | Fault::Promote(_)
         | Fault::Evict(_)
