@@ -1,5 +1,5 @@
 //! The queue of those who wait for a name: who is woken, and that nobody is forgotten
-//! (SAFETY.md e5). Played with waiters that are only a member and a channel, which never look by
+//! (SAFETY.md e5, e6). Played with waiters that are only a member and a channel, which never look by
 //! themselves: no timer can help where the queue fails.
 
 use std::future::IntoFuture as _;
@@ -41,6 +41,21 @@ async fn a_forced_release_wakes_too() {
         let _guard = locker.lock(NAME).lease(LONG).await.expect("free");
         let mut first = stands(&plain, "a", 1).await;
         assert!(locker.force_unlock(NAME).await.expect("an answer"));
+        assert_eq!(first.next().await, NAME);
+    }
+}
+
+/// As a node of a quorum sees it, whose lock was won without it: waiters may stand here alone.
+#[tokio::test]
+async fn a_release_wakes_where_the_name_is_free_although_it_was_not_held() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+        let mut first = stands(&plain, "a", 1).await;
+        plain.ask::<i64>(&["DEL", NAME]).await;
+        let answer = guard.unlock().await;
+        assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
         assert_eq!(first.next().await, NAME);
     }
 }

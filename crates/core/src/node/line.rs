@@ -174,11 +174,13 @@ impl Pending {
     /// The answer, if this reply is the last that belongs to it.
     pub(super) fn hear(&mut self, reply: Value) -> Option<Value> {
         // Of a release by the server's own commands: whether it was held, how many were told, whether
-        // anybody is in the queue. Together they are what release.lua replies.
+        // anybody is in the queue. Together they are what release.lua replies, or -1: it was not
+        // held, and somebody waits.
         let so_far = match (self.first.take(), reply) {
             (None, reply) => reply,
             (Some(Value::Int(1)), Value::Int(told)) if self.more > 0 => Value::Int(1 + told.min(1)),
             (Some(Value::Int(1..)), Value::Int(1)) => Value::Int(3),
+            (Some(Value::Int(0)), Value::Int(1)) if self.more == 0 => Value::Int(-1),
             (Some(first), _) => first,
         };
         if self.more == 0 {

@@ -193,10 +193,10 @@ impl Pump<'_> {
                 self.inflight.push_front(pending);
                 continue;
             };
-            if let (true, Request::Release { term, .. }, Value::Int(3)) =
+            if let (true, Request::Release { term, .. }, Value::Int(3 | -1)) =
                 (several, &pending.request, &reply)
             {
-                // Somebody waits, and was not woken in the same step as when a script releases.
+                // Somebody waits, and was not woken in the same step as when a script releases (e6).
                 let wake = Pending::new(Request::Leave(term.name.clone(), false), pending.asked);
                 self.shared.state().push(&self.shared.dialect, wake);
             }

@@ -134,8 +134,10 @@ impl Server {
             }
             Ask::Release(term) => match self.release(term, by(term), time) {
                 Ok(held) => {
-                    woken = held.then(|| self.wake(&term.name, time)).flatten();
-                    let woke = woken.as_ref().map_or(Woke::Nobody, |_| Woke::Waiter);
+                    // Won without this node, perhaps: who waits here alone must hear of it (e6).
+                    let free = held || self.store.held(&term.name, time).is_none();
+                    woken = free.then(|| self.wake(&term.name, time)).flatten();
+                    let woke = if held && woken.is_some() { Woke::Waiter } else { Woke::Nobody };
                     Reply::Freed(Freed { held, woke: Some(woke) })
                 }
                 Err(WrongType) => Reply::WrongType,

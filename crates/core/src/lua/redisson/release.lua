@@ -4,6 +4,10 @@
 -- Replies: 0 (was not held), else 1 + whom it woke (wake.lua)
 -- Rules: matches this acquisition, never its owner; needs no memory (SAFETY.md H15, H16).
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  -- Won without this node, perhaps: who waits here alone would not hear of it (SAFETY.md e6).
+  if redis.call('exists', KEYS[1]) == 0 and redis.call('exists', KEYS[3]) == 1 then
+    wake(KEYS[1], KEYS[3], KEYS[2])
+  end
   return 0
 end
 redis.call('del', KEYS[1])

@@ -11,7 +11,7 @@
 //! | `re_entry` | G8 | - |
 //! | `leak` | clean-up (H16, H17) | A3 |
 //! | `liveness` | G6 | - |
-//! | `wake` | waiting (e1 to e5) | - |
+//! | `wake` | waiting (e1 to e6) | - |
 
 mod exclusion;
 mod for_a_reason;
