@@ -1,5 +1,6 @@
 //! What is measured: each takes a lock, does its work, and gives it back, as its users would.
 
+mod floor;
 mod ours;
 mod peers;
 mod raw;
@@ -11,6 +12,7 @@ use clap::ValueEnum;
 use quorumlock::Locker;
 use quorumlock_core::Instant;
 
+use self::floor::{Baton, Pings};
 use self::peers::{RedisLock, Rlock, Rslock};
 use self::raw::Raw;
 use crate::bed::now;
@@ -39,6 +41,10 @@ pub enum Kind {
     RedisLock,
     /// `rlock`, on one server only.
     Rlock,
+    /// No lock at all: two empty round trips.
+    Pings,
+    /// No lock at all: a token that the server hands on, one server and one task only.
+    Baton,
 }
 
 /// One of them, connected. Cheap to clone: one for each task.
@@ -54,6 +60,10 @@ pub enum Subject {
     RedisLock(RedisLock),
     /// A crate.
     Rlock(Rlock),
+    /// No lock.
+    Pings(Pings),
+    /// No lock.
+    Baton(Baton),
 }
 
 /// What is done under a lock: nothing, or to wait for so long.
@@ -89,6 +99,8 @@ impl Kind {
             Self::Rslock => "rslock",
             Self::RedisLock => "redis-lock",
             Self::Rlock => "rlock",
+            Self::Pings => "two PINGs",
+            Self::Baton => "BLPOP and LPUSH",
         }
     }
 
@@ -118,6 +130,8 @@ impl Kind {
             Self::Rslock => Subject::Rslock(Rslock::new(urls)),
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),
             Self::Rlock => Subject::Rlock(Rlock::connect(urls).await?),
+            Self::Pings => Subject::Pings(Pings::connect(urls).await?),
+            Self::Baton => Subject::Baton(Baton::connect(urls).await?),
         })
     }
 }
@@ -143,6 +157,8 @@ impl Subject {
             Self::Rslock(rslock) => rslock.hold(name, work).await,
             Self::RedisLock(lock) => lock.hold(name, work).await,
             Self::Rlock(rlock) => rlock.hold(name, work).await,
+            Self::Pings(pings) => pings.hold(work).await,
+            Self::Baton(baton) => baton.hold(name, work).await,
         }
     }
 }

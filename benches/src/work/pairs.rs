@@ -104,9 +104,9 @@ async fn lap(page: &mut Page<'_>, group: &Group, subject: &Subject, time: Durati
 }
 
 fn kinds(nodes: usize) -> Vec<Kind> {
-    use Kind::{Default, Like, Raw, RawTokens, RedisLock, Rlock, Rslock};
+    use Kind::{Default, Like, Pings, Raw, RawTokens, RedisLock, Rlock, Rslock};
     match nodes {
-        1 => vec![Raw, Default, Like, RawTokens, Rslock, RedisLock, Rlock],
-        _ => vec![Raw, Default, Like, Rslock, RedisLock],
+        1 => vec![Raw, Default, Like, RawTokens, Rslock, RedisLock, Rlock, Pings],
+        _ => vec![Raw, Default, Like, Rslock, RedisLock, Pings],
     }
 }

@@ -67,10 +67,13 @@ pub const FAIRNESS: &str = "acquisitions of processes max/min";
 /// # Errors
 /// See [`run`](super::run).
 pub async fn run(bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
-    let kinds = [Kind::Raw, Kind::Default, Kind::Like, Kind::Rslock];
     for nodes in [1, 5] {
         let group = bed.group(nodes).await?;
         for shape in SHAPES {
+            let mut kinds = vec![Kind::Raw, Kind::Default, Kind::Like, Kind::Rslock];
+            if (nodes, shape.1) == (1, 1) {
+                kinds.push(Kind::Baton);
+            }
             for round in 0..plan.rounds {
                 progress("P6", round, &format!("{nodes} node(s), {}x{}", shape.0, shape.1));
                 for at in order(kinds.len(), round) {
