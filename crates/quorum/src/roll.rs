@@ -10,7 +10,8 @@ pub(crate) struct Roll(Arc<Mutex<Leases>>);
 
 #[derive(Debug, Default)]
 struct Leases {
-    entries: HashMap<Nonce, Entry>,
+    /// Boxed: a table has up to twice as many places as entries.
+    entries: HashMap<Nonce, Box<Entry>>,
     /// Leases that were given back before all nodes had answered their acquisition, and how many
     /// had not: the release follows the acquisition on its connection.
     given_back: HashMap<Nonce, usize>,
@@ -22,7 +23,13 @@ struct Leases {
 struct Entry {
     window: Window,
     fence: Fence,
-    /// How many nodes have not answered the acquisition.
+    /// While nodes have not answered the acquisition: soon after it none.
+    late: Option<Box<Late>>,
+}
+
+#[derive(Debug)]
+struct Late {
+    /// How many nodes.
     stragglers: usize,
     /// Nodes that said no since: a late yes to the acquisition, which they gave before, counts for
     /// nothing any more.
@@ -32,16 +39,17 @@ struct Entry {
 impl Roll {
     /// A lease begins; so many nodes have not answered its acquisition.
     pub(crate) fn enter(&self, nonce: Nonce, window: Window, fence: Fence, stragglers: usize) {
-        let entry = Entry { window, fence, stragglers, denied: Vec::new() };
-        self.with(|leases| leases.entries.insert(nonce, entry));
+        let late = (stragglers > 0).then(|| Box::new(Late { stragglers, denied: Vec::new() }));
+        let entry = Entry { window, fence, late };
+        self.with(|leases| leases.entries.insert(nonce, Box::new(entry)));
     }
 
     /// Ends the lease, which is about to be released on this lane.
     pub(crate) fn strike(&self, nonce: Nonce, lane: Lane) {
         self.with(|leases| {
-            let stragglers = leases.entries.remove(&nonce).map_or(0, |entry| entry.stragglers);
-            if stragglers > 0 && lane == Lane::Work {
-                leases.given_back.insert(nonce, stragglers);
+            let late = leases.entries.remove(&nonce).and_then(|entry| entry.late);
+            if let (Some(late), Lane::Work) = (late, lane) {
+                leases.given_back.insert(nonce, late.stragglers);
             }
         });
     }
@@ -53,13 +61,17 @@ impl Roll {
             match answer {
                 Answer::Yes(until) => {
                     entry.window.holds(node, *until);
-                    entry.denied.retain(|denied| *denied != node);
+                    if let Some(late) = &mut entry.late {
+                        late.denied.retain(|denied| *denied != node);
+                    }
                 }
                 // Also of a node whose memory is not proven: it counts for nothing, renewals included.
                 Answer::No(Denial::Gone | Denial::Busy(_) | Denial::NotAdmitted(_)) => {
                     entry.window.holds_not(node);
-                    if !entry.denied.contains(&node) {
-                        entry.denied.push(node);
+                    if let Some(late) = &mut entry.late
+                        && !late.denied.contains(&node)
+                    {
+                        late.denied.push(node);
                     }
                 }
                 // Unknown changes nothing.
@@ -74,11 +86,15 @@ impl Roll {
     pub(crate) fn note_straggler(&self, nonce: Nonce, node: usize, answer: &Answer<Vote>) -> bool {
         self.with(|leases| {
             if let Some(entry) = leases.entries.get_mut(&nonce) {
-                entry.stragglers = entry.stragglers.saturating_sub(1);
+                let Some(late) = &mut entry.late else { return true };
                 if let Answer::Yes(vote) = answer
-                    && !entry.denied.contains(&node)
+                    && !late.denied.contains(&node)
                 {
                     entry.window.holds(node, vote.until);
+                }
+                late.stragglers -= 1;
+                if late.stragglers == 0 {
+                    entry.late = None;
                 }
                 return true;
             }

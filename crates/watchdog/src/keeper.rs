@@ -222,7 +222,7 @@ impl<R: Renewer> fmt::Debug for Keeper<R> {
 }
 
 /// One call to the lessor renews at most so many leases.
-const BATCH: usize = 100;
+const BATCH: usize = 128;
 
 impl<R: Renewer> Shared<R> {
     async fn run(self: Arc<Self>) {

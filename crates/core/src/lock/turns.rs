@@ -19,8 +19,8 @@ pub(super) struct Turns(Arc<Mutex<Queues>>);
 
 #[derive(Debug, Default)]
 struct Queues {
-    /// An entry for every name that is somebody's turn.
-    waiting: HashMap<Name, VecDeque<Waiter>>,
+    /// An entry for every name that is somebody's turn: most often nobody waits for it.
+    waiting: HashMap<Name, Option<Box<VecDeque<Waiter>>>>,
     tickets: u64,
     /// Whom our release of a name woke, and when that was.
     woken: HashMap<Name, (Woke, Instant)>,
@@ -82,7 +82,7 @@ impl Turns {
         if queues.waiting.contains_key(name) {
             return None;
         }
-        queues.waiting.insert(name.clone(), VecDeque::new());
+        queues.waiting.insert(name.clone(), None);
         Some(Turn { turns: self.clone(), name: name.clone() })
     }
 
@@ -94,10 +94,12 @@ impl Turns {
         let ticket = queues.tickets;
         let waiting = Waiting { turns: self.clone(), name: name.clone(), ticket, next };
         match queues.waiting.get_mut(name) {
-            Some(queue) => queue.push_back(Waiter { ticket, wants, next: tell }),
+            Some(queue) => {
+                queue.get_or_insert_default().push_back(Waiter { ticket, wants, next: tell });
+            }
             None => {
                 // Free meanwhile.
-                queues.waiting.insert(name.clone(), VecDeque::new());
+                queues.waiting.insert(name.clone(), None);
                 drop(queues);
                 let turn = Turn { turns: self.clone(), name: name.clone() };
                 drop(tell.send(Next::Turn(turn)));
@@ -138,6 +140,11 @@ impl Turns {
 }
 
 impl Queues {
+    /// Those who wait for a name, if anybody does or did during this turn.
+    fn queue(&mut self, name: &Name) -> Option<&mut VecDeque<Waiter>> {
+        self.waiting.get_mut(name)?.as_deref_mut()
+    }
+
     fn contended(&mut self, name: &Name, now: Instant) {
         if self.contended.len() >= MANY {
             self.contended.retain(|_, at| now.since(*at) < MEMORY);
@@ -167,13 +174,13 @@ impl Turn {
 
     /// How many wait for it.
     pub(super) fn waiting(&self) -> usize {
-        self.turns.queues().waiting.get(&self.name).map_or(0, VecDeque::len)
+        self.turns.queues().queue(&self.name).map_or(0, |queue| queue.len())
     }
 
     /// The next in the queue, taken out of it, if it can take over a lease of `ttl`.
     pub(super) fn heir(&self, ttl: Duration) -> Option<Heir> {
         let mut queues = self.turns.queues();
-        let queue = queues.waiting.get_mut(&self.name)?;
+        let queue = queues.queue(&self.name)?;
         queue.front().filter(|waiter| waiter.wants.ttl == ttl)?;
         queue.pop_front().map(Heir)
     }
@@ -198,8 +205,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let next = {
             let mut queues = self.turns.queues();
-            let Some(queue) = queues.waiting.get_mut(&self.name) else { return };
-            let next = queue.pop_front();
+            let next = queues.queue(&self.name).and_then(VecDeque::pop_front);
             if next.is_none() {
                 queues.waiting.remove(&self.name);
             }
@@ -227,7 +233,7 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let mut queues = self.turns.queues();
-        if let Some(queue) = queues.waiting.get_mut(&self.name)
+        if let Some(queue) = queues.queue(&self.name)
             && let Ok(at) = queue.binary_search_by_key(&self.ticket, |waiter| waiter.ticket)
         {
             queue.remove(at);

@@ -46,6 +46,8 @@ pub(super) struct Pump<'a> {
     crowd: usize,
     /// Whether others had their chance to ask since the last write.
     waited: bool,
+    /// Whether more was sent at once than is kept room for.
+    burst: bool,
     /// Since the stall timer last fired.
     heard: bool,
     useful: bool,
@@ -70,6 +72,7 @@ impl<'a> Pump<'a> {
             acks: Acks::new(shared.acks),
             crowd: 0,
             waited: false,
+            burst: false,
             heard: true,
             useful: false,
         }
@@ -119,6 +122,9 @@ impl Future for Pump<'_> {
             if this.stalled(cx) {
                 break format!("gave no answer for {:?}", this.shared.stall);
             }
+            if this.burst && this.idle() {
+                this.slim();
+            }
             return Poll::Pending;
         };
         Poll::Ready(Ended { why, useful: this.useful })
@@ -142,6 +148,7 @@ impl Pump<'_> {
             return (!state.closed || !self.inflight.is_empty()).then_some(false);
         }
         std::mem::swap(&mut self.out, &mut state.out);
+        self.burst |= self.out.len() > ROOM;
         self.heard |= self.inflight.is_empty();
         let before = self.inflight.len();
         self.inflight.append(&mut state.queued);
@@ -153,6 +160,16 @@ impl Pump<'_> {
     /// No answer is awaited.
     fn idle(&self) -> bool {
         self.inflight.is_empty() && !self.acks.waiting()
+    }
+
+    /// After a burst: what it took is not kept for the next one.
+    fn slim(&mut self) {
+        self.burst = false;
+        self.out.shrink_to(ROOM);
+        self.inflight.shrink_to(ROOM / size_of::<Pending>());
+        let mut state = self.shared.state();
+        state.out.shrink_to(ROOM);
+        state.queued.shrink_to(ROOM / size_of::<Pending>());
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
@@ -306,6 +323,9 @@ impl Shared {
 /// So many tasks that were answered may ask again before the others are answered: the server then
 /// works on their requests while we are at the rest, and not in turns with us.
 const SLICE: usize = 16;
+
+/// What an idle connection keeps for bytes and for requests, in bytes each.
+const ROOM: usize = 16 << 10;
 
 /// How often an unproven node is looked at again.
 const RECHECK: Duration = Duration::from_millis(250);
