@@ -11,7 +11,7 @@ mod ground;
 mod nemesis;
 pub(crate) mod recorder;
 pub(crate) mod resource;
-mod verdict;
+pub(crate) mod verdict;
 
 use std::future::Future;
 use std::path::Path;

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use quorumlock_core::Instant;
 
-use super::TrialError;
-use crate::history::Reader;
+use crate::history::{BadHistory, Reader};
 use crate::judge::{
     Account, Accountant, Hold, Overlap, Quantiles, effects, overlaps, time_overlapped, tokens,
     vacancies,
@@ -15,10 +14,10 @@ use crate::judge::{
 use crate::record::{Expected, Observed};
 
 /// Reads a history and has it judged. `requests`: what the servers were asked, if known.
-pub(super) fn judge(
+pub(crate) fn judge(
     history: &Path,
     requests: Option<u64>,
-) -> Result<(Observed, Account), TrialError> {
+) -> Result<(Observed, Account), BadHistory> {
     let mut accountant = Accountant::default();
     for event in Reader::open(history)? {
         accountant.note(&event?);
@@ -59,7 +58,7 @@ fn observe(account: &Account, requests: Option<u64>) -> Observed {
 
 /// Why theory does not agree, in words; `None` if it does. Of an interrupted run only what must not
 /// be is held against it.
-pub(super) fn disagrees(
+pub(crate) fn disagrees(
     expected: Expected,
     observed: &Observed,
     account: &Account,
