@@ -103,6 +103,7 @@ impl Journal {
             observed: Observed::default(),
             as_expected: false,
             why: None,
+            stuck: None,
             began_wall_ns: stamp::wall_ns(),
             lasted_ms: 0.0,
             nodes,

@@ -203,6 +203,7 @@ impl Story {
             observed,
             as_expected: !fell,
             why: fell.then(|| "two holders at the same time, which theory excludes".to_owned()),
+            stuck: None,
             began_wall_ns: 1_770_000_000_000_000_000,
             lasted_ms: 2_500.0,
             nodes: vec![node],
