@@ -8,8 +8,7 @@ use quorumlock_core::Instant;
 
 use crate::history::{BadHistory, Reader};
 use crate::judge::{
-    Account, Accountant, Hold, Overlap, Quantiles, effects, overlaps, time_overlapped, tokens,
-    vacancies,
+    Account, Accountant, Hold, Overlap, Quantiles, overlaps, time_overlapped, tokens, vacancies,
 };
 use crate::record::{Expected, Observed};
 
@@ -30,15 +29,14 @@ fn observe(account: &Account, requests: Option<u64>) -> Observed {
     let overlaps = overlaps(&account.holds);
     let vacancies = vacancies(&account.holds, &account.waits);
     let handovers = Quantiles::of(handovers(&account.holds));
-    let effects = effects(&account.writes);
     let tokens = tokens(&account.holds);
     let grants = account.holds.len() as u64;
     Observed {
         violations: overlaps.len() as u64,
         stale_holders: stale_holders(&overlaps),
         violated_ms: ms(time_overlapped(&overlaps)),
-        stale_effects: effects.stale,
-        refused_effects: effects.refused,
+        stale_effects: account.effects.stale,
+        refused_effects: account.effects.refused,
         vacancy_ms: ms(vacancies.iter().copied().max().unwrap_or_default()),
         vacancy_total_ms: ms(vacancies.into_iter().sum()),
         handover_p50_ms: handovers.percent(50).map(ms),
