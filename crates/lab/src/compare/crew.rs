@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::pairs::{Failures, RETRY_AFTER};
 use super::voice::Voice;
-use crate::history::{Event, Op, Phase};
+use crate::history::{Op, Phase};
 use crate::judge::{Hold, Wait, Who};
 use crate::stamp::{self, instant};
 
@@ -64,7 +64,7 @@ impl Worker {
         let mut log = Log::default();
         let left = || Some(until_from_now(until)).filter(|left| !left.is_zero());
         let mut asked = stamp::mono_ns();
-        let mut attempt = self.asks(asked).await;
+        let mut attempt = self.asks(asked);
         while let Some(time) = left() {
             // Dropping the future gives up the place in the queue.
             let guard = match tokio::time::timeout(time, self.locker.lock(&self.name)).await {
@@ -74,8 +74,9 @@ impl Worker {
                     tokio::time::sleep(RETRY_AFTER).await;
                     // Who asks again at once has waited all the time.
                     let now = stamp::mono_ns();
-                    self.tell(Op::Lock, Phase::Fail, attempt, now, Some(error)).await;
-                    attempt = self.asks(now).await;
+                    self.note(Op::Lock, Phase::Fail, attempt, now, Some(error));
+                    attempt = self.asks(now);
+                    self.voice.tell().await;
                     continue;
                 }
                 Err(_) => break,
@@ -83,25 +84,25 @@ impl Worker {
             let (hold, told) = self.hold(&guard, attempt, asked, until).await;
             log.holds.push(hold);
             let unlocked = guard.unlock().await;
-            let phase = match &unlocked {
-                Ok(()) => Phase::Ok,
-                Err(Error::Unreachable(_)) => Phase::Unknown,
-                Err(_) => Phase::Fail,
-            };
             asked = stamp::mono_ns();
             if !told {
-                let error = unlocked.as_ref().err();
-                self.tell(Op::Unlock, phase, attempt, asked, error).await;
+                let phase = match &unlocked {
+                    Ok(()) => Phase::Ok,
+                    Err(Error::Unreachable(_)) => Phase::Unknown,
+                    Err(_) => Phase::Fail,
+                };
+                self.note(Op::Unlock, phase, attempt, asked, unlocked.as_ref().err());
             }
             match unlocked {
                 Ok(()) => {}
                 Err(lost @ Error::Lost(_)) => log.lost.note(&lost),
                 Err(error) => log.unconfirmed.note(&error),
             }
-            attempt = self.asks(asked).await;
+            attempt = self.asks(asked);
         }
         let ended = stamp::mono_ns();
-        self.tell(Op::Lock, Phase::Unknown, attempt, ended, Some("ended")).await;
+        self.note(Op::Lock, Phase::Unknown, attempt, ended, Some("ended"));
+        self.voice.tell().await;
         log.waits.push(Wait { name: self.name, asked: instant(asked), ended: instant(ended) });
         log
     }
@@ -110,31 +111,24 @@ impl Worker {
     async fn hold(&mut self, guard: &Guard, attempt: u64, asked: u64, until: u64) -> (Hold, bool) {
         let granted = stamp::mono_ns();
         let valid_until = granted.saturating_add(nanos(guard.valid_for()));
-        let (name, token) = (self.name.clone(), guard.fence().get());
-        self.voice
-            .tell(Op::Lock, Phase::Ok, attempt, granted, |event| {
-                event.name = Some(name.to_string());
-                (event.nonce, event.token) = (Some(guard.nonce().to_string()), Some(token));
-                event.valid_until_ns = Some(valid_until);
-            })
-            .await;
+        let token = guard.fence().get();
+        self.voice.note(Op::Lock, Phase::Ok, attempt, granted, |event| {
+            event.name = Some(self.name.to_string());
+            (event.nonce, event.token) = (Some(guard.nonce().to_string()), Some(token));
+            event.valid_until_ns = Some(valid_until);
+        });
+        self.voice.tell().await;
         let job = self.job.next().min(until_from_now(until));
         let told = guard.run(tokio::time::sleep(job)).await.err();
         let released = stamp::mono_ns();
         let left = nanos(guard.valid_for());
         match &told {
-            Some(lost) => {
-                self.tell(Op::Lost, Phase::Info, attempt, released, Some(lost.why)).await;
-            }
-            None => {
-                self.voice
-                    .tell(Op::Unlock, Phase::Invoke, attempt, released, |event| {
-                        event.name = Some(name.to_string());
-                        // None is left: that says nothing about when it ended.
-                        event.valid_until_ns = (left > 0).then(|| released.saturating_add(left));
-                    })
-                    .await;
-            }
+            Some(lost) => self.note(Op::Lost, Phase::Info, attempt, released, Some(lost.why)),
+            None => self.voice.note(Op::Unlock, Phase::Invoke, attempt, released, |event| {
+                event.name = Some(self.name.to_string());
+                // None is left: that says nothing about when it ended.
+                event.valid_until_ns = (left > 0).then(|| released.saturating_add(left));
+            }),
         }
         let hold = Hold {
             name: self.name.clone(),
@@ -149,25 +143,24 @@ impl Worker {
     }
 
     /// A new attempt, at that instant.
-    async fn asks(&self, now: u64) -> u64 {
+    fn asks(&mut self, now: u64) -> u64 {
         let attempt = self.voice.attempt();
-        self.tell(Op::Lock, Phase::Invoke, attempt, now, None::<Error>).await;
+        self.note(Op::Lock, Phase::Invoke, attempt, now, None::<Error>);
         attempt
     }
 
-    async fn tell(
-        &self,
+    fn note(
+        &mut self,
         op: Op,
         phase: Phase,
         attempt: u64,
         mono_ns: u64,
         what: Option<impl ToString>,
     ) {
-        let details = |event: &mut Event| {
+        self.voice.note(op, phase, attempt, mono_ns, |event| {
             event.name = Some(self.name.to_string());
             event.what = what.map(|what| what.to_string());
-        };
-        self.voice.tell(op, phase, attempt, mono_ns, details).await;
+        });
     }
 }
 

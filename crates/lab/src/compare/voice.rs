@@ -4,10 +4,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::history::{Event, Op, Phase};
 use crate::trial::recorder::Scribe;
 
-/// Tells the record what the tasks of one locker see; costs nothing if nothing is recorded.
+/// Tells the record what a task sees; costs nothing if nothing is recorded.
+///
+/// What is noted is told when there is time: under the lock, where it delays nobody's handover.
 #[derive(Debug, Clone)]
-pub(super) struct Voice(Option<Speaker>);
+pub(super) struct Voice {
+    speaker: Option<Speaker>,
+    noted: Vec<Event>,
+}
 
+/// What the tasks of one locker share.
 #[derive(Debug, Clone)]
 struct Speaker {
     scribe: Scribe,
@@ -18,35 +24,54 @@ struct Speaker {
 }
 
 impl Voice {
-    /// That of the locker with this number.
+    /// That of the locker with this number, to be cloned for each of its tasks.
     pub(super) fn of(scribe: Option<&Scribe>, locker: usize) -> Self {
-        Self(scribe.map(|scribe| Speaker {
+        let speaker = scribe.map(|scribe| Speaker {
             scribe: scribe.clone(),
             client: name(locker),
             attempts: Arc::default(),
-        }))
+        });
+        Self { speaker, noted: Vec::new() }
     }
 
     /// The number of the next attempt.
     pub(super) fn attempt(&self) -> u64 {
-        let Self(speaker) = self;
-        speaker.as_ref().map_or(0, |speaker| speaker.attempts.fetch_add(1, Ordering::Relaxed))
+        let speaker = self.speaker.as_ref();
+        speaker.map_or(0, |speaker| speaker.attempts.fetch_add(1, Ordering::Relaxed))
     }
 
     /// What happened to an attempt at that instant of the judges' clock.
-    pub(super) async fn tell(
-        &self,
+    pub(super) fn note(
+        &mut self,
         op: Op,
         phase: Phase,
         attempt: u64,
         mono_ns: u64,
         details: impl FnOnce(&mut Event),
     ) {
-        let Self(Some(speaker)) = self else { return };
+        let Some(speaker) = &self.speaker else { return };
         let mut event = speaker.scribe.event(&speaker.client, op, phase);
         (event.hold, event.mono_ns) = (Some(attempt), mono_ns);
         details(&mut event);
-        speaker.scribe.tell(event).await;
+        self.noted.push(event);
+    }
+
+    /// Tells what was noted.
+    pub(super) async fn tell(&mut self) {
+        let Some(speaker) = &self.speaker else { return };
+        for event in self.noted.drain(..) {
+            speaker.scribe.tell(event).await;
+        }
+    }
+}
+
+/// A task that is cut off has seen what it has seen: a release that was not told would look like a
+/// hold without an end.
+impl Drop for Voice {
+    fn drop(&mut self) {
+        if let Some(speaker) = &self.speaker {
+            self.noted.drain(..).for_each(|event| speaker.scribe.tell_now(event));
+        }
     }
 }
 

@@ -112,6 +112,11 @@ impl Scribe {
         // If the recorder is gone, the disk is full, which it says at the end.
         let _ = self.sender.send(event).await;
     }
+
+    /// For those who cannot wait any more. What finds no room is not told.
+    pub(crate) fn tell_now(&self, event: Event) {
+        let _ = self.sender.try_send(event);
+    }
 }
 
 impl Live {
