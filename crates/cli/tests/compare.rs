@@ -247,6 +247,8 @@ fn an_interrupt_keeps_what_was_recorded() {
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
     let lab = lab(dir.path());
     assert_eq!(lab["interrupted"], true, "{lab}");
-    assert!(count(&lab["runs"][0]["observed"], "grants") > 0, "{lab}");
+    let seen = &lab["runs"][0]["observed"];
+    assert!(count(seen, "grants") > 0, "{lab}");
+    assert_eq!(count(seen, "V"), 0, "every release was told, also of tasks that were cut off");
     assert!(std::fs::read_to_string(dir.path().join("report.html")).unwrap().contains("Cut short"));
 }

@@ -82,3 +82,42 @@ fn name(locker: usize) -> String {
         .filter(|number| *number < 26)
         .map_or_else(|| format!("client-{locker}"), |number| char::from(b'a' + number).to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Reader;
+    use crate::trial::recorder::Recorder;
+
+    #[tokio::test]
+    async fn what_was_noted_is_told_in_order_at_the_latest_when_it_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.jsonl");
+        let (recorder, scribe, _) = Recorder::start(&path, "r", 1).unwrap();
+        let mut voice = Voice::of(Some(&scribe), 2);
+        let mut other = voice.clone();
+        drop(scribe);
+        let first = voice.attempt();
+        voice.note(Op::Lock, Phase::Invoke, first, 10, |_| {});
+        voice.tell().await;
+        voice.note(Op::Lock, Phase::Ok, first, 20, |event| event.token = Some(7));
+        voice.note(Op::Unlock, Phase::Invoke, first, 30, |_| {});
+        let second = other.attempt();
+        other.note(Op::Lock, Phase::Invoke, second, 25, |_| {});
+        drop((voice, other));
+        recorder.finish().await.unwrap();
+        let events = Reader::open(&path).unwrap().map(Result::unwrap);
+        let told = events.map(|event| (event.client, event.hold, event.mono_ns, event.token));
+        let c = |hold, at, token| ("c".to_owned(), Some(hold), at, token);
+        let expected = [c(0, 10, None), c(0, 20, Some(7)), c(0, 30, None), c(1, 25, None)];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+    }
+
+    #[tokio::test]
+    async fn without_a_record_nothing_is_kept() {
+        let mut voice = Voice::of(None, 0);
+        voice.note(Op::Lock, Phase::Invoke, 0, 1, |_| panic!("for nobody"));
+        voice.tell().await;
+        assert!(voice.noted.is_empty());
+    }
+}
