@@ -1,7 +1,7 @@
 .PHONY: help demo test test-redis test-report check fix sim model
 
 help:
-	@echo "make demo    run both modes on servers of this machine and print the comparison (ARGS=...)"
+	@echo "make demo    both modes on servers of this machine: a table, and a report in target/demo (ARGS=...)"
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
 	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make test-report the lab's report in a real browser, which is fetched if need be (100 MB)"
@@ -13,7 +13,9 @@ help:
 
 demo: .cargo-is-there
 	scripts/get-server
-	cargo run --release --package quorumlock-cli -- compare $(ARGS)
+	# A report is of one comparison: that of the last time goes.
+	@rm -rf target/demo
+	cargo run --release --package quorumlock-cli -- compare --report target/demo $(ARGS)
 
 # Without the optional ones only the tests of TLS, of clocks that are set and of the report's page in
 # a browser are skipped.

@@ -91,4 +91,8 @@ fn an_interrupt_leaves_nothing_but_the_record_behind() {
     assert_eq!(left(), 0, "a directory goes after its server");
     let record = std::fs::read_to_string(out.join("lab.json")).unwrap();
     assert!(record.contains("\"interrupted\": true"), "{record}");
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let nodes = record["runs"][0]["nodes"].as_array().unwrap();
+    let roles = nodes.iter().map(|node| node["role"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(roles, ["master", "replica"], "what was known is kept: {record}");
 }

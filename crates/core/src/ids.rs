@@ -124,6 +124,15 @@ impl Holder {
     pub fn new(id: String, remaining: Option<Duration>, holds: u32) -> Self {
         Self { id, remaining, holds }
     }
+
+    /// Whether this is the hold with that nonce ([`Guard::nonce`](crate::Guard::nonce)), in either
+    /// wire's form: Redisson's has hyphens, and its locker's id behind it.
+    pub fn has(&self, nonce: Nonce) -> bool {
+        let mut digits = self.id.chars().filter(|c| *c != '-');
+        let ours = nonce.to_string();
+        digits.by_ref().take(ours.len()).eq(ours.chars())
+            && matches!(digits.next(), None | Some(':'))
+    }
 }
 
 /// Who re-enters: locks taken through the same owner (and its clones) of one locker share one lease.
@@ -162,4 +171,21 @@ impl Eq for Owner {}
 pub(crate) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_has_the_nonce_that_its_id_shows_in_either_wire() {
+        let nonce = Nonce::from_u128(0x12ab << 96 | 7);
+        let holder = |id: String| Holder::new(id, None, 1);
+        assert!(holder(nonce.to_string()).has(nonce));
+        assert!(holder(format!("{}:42", nonce.hyphenated())).has(nonce));
+        for other in [Nonce::from_u128(8).to_string(), format!("{nonce}0"), "12ab".to_owned()] {
+            assert!(!holder(other.clone()).has(nonce), "{other}");
+        }
+        assert!(!holder(String::new()).has(nonce));
+    }
 }

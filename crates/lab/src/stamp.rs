@@ -1,6 +1,9 @@
 //! When something was seen. The raw clocks of the host, which all its processes share: a locker's own
 //! [`Clock`](quorumlock_core::Clock) may be ahead of them when it saw that they missed something.
 
+use std::time::Duration;
+
+use quorumlock_core::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -11,6 +14,11 @@ const MONO: ClockId = ClockId::Monotonic;
 /// The clock that judges.
 pub(crate) fn mono_ns() -> u64 {
     nanos(MONO)
+}
+
+/// As the judges reckon: all instants of a history are of one clock.
+pub(crate) fn instant(mono_ns: u64) -> Instant {
+    Instant::NEVER + Duration::from_nanos(mono_ns)
 }
 
 /// For people.

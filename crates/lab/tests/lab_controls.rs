@@ -86,6 +86,9 @@ async fn the_history_is_whole_and_in_order() {
     let count = |op, phase| events.iter().filter(|e| e.op == op && e.phase == phase).count();
     assert_eq!(count(Op::Lock, Phase::Ok) as u64, run.observed.grants);
     assert_eq!(count(Op::Fault, Phase::Invoke) + count(Op::Fault, Phase::Info), 1, "the kill");
+    let granted = events.iter().filter(|e| e.op == Op::Lock && e.phase == Phase::Ok);
+    let nonces = granted.map(|e| e.nonce.as_deref().unwrap()).collect::<Vec<_>>();
+    assert!(nonces.iter().all(|nonce| u128::from_str_radix(nonce, 16).is_ok()), "{nonces:?}");
     // Told by the lab, since the dead cannot.
     assert_eq!((count(Op::Lost, Phase::Fail), count(Op::Lost, Phase::Info)), (1, 0));
     let text = std::fs::read_to_string(dir.path().join("run.json")).unwrap();

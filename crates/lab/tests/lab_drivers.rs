@@ -7,7 +7,7 @@ use std::time::Duration;
 use quorumlock_core::Clock;
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::Run;
-use quorumlock_lab::scenario::{Scenario, all, find};
+use quorumlock_lab::scenario::{Expects, Fault, Scenario, When, all, find};
 use quorumlock_lab::servers::{Faketime, ServerOptions, Servers, Shift, ask};
 use quorumlock_lab::trial::{Driver, Program, Trial, TrialError};
 
@@ -52,6 +52,30 @@ async fn the_simulation_sees_what_theory_says() {
         }
     }
     assert!(seen > 40, "{seen}");
+}
+
+/// Nobody loses anything in it, so that its schedule waits in vain.
+static IN_VAIN: Scenario = Scenario {
+    id: "L00",
+    title: "In vain",
+    story: "A step waits for what never happens.",
+    expects: Expects::ALL_OK,
+    plan: |draw| {
+        let mut plan = draw.plan();
+        plan.clients.push(draw.client("a"));
+        plan.schedule = vec![When::Told("a".to_owned()).then(Fault::Kill(0))];
+        plan
+    },
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_gets_stuck_says_at_which_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let trial = Trial { scenario: &IN_VAIN, ..trial("L01", Mode::S, 1) };
+    let run = carry_out(&trial, Driver::Sim, dir.path()).await.unwrap();
+    assert!(!run.as_expected && run.observed.grants > 0, "{run:#?}");
+    assert_eq!(run.stuck.as_deref(), Some("step 1 (kill node 0)"), "{run:#?}");
+    assert!(run.why.unwrap().contains("did not happen within"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

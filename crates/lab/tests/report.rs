@@ -150,6 +150,24 @@ fn several_labs_are_one_report() {
 }
 
 #[test]
+fn a_comparison_has_its_own_scenarios_and_what_was_not_recorded() {
+    let lab = LabDir::comparison();
+    let (written, page) = report(&lab);
+    assert!(written.as_expected && written.verdict.contains("4 of 4"), "{written:?}");
+    assert!(written.verdict.contains("VIOLATED once"), "where it can fall: {written:?}");
+    let free = fs::read_to_string(lab.path().join("tables/free-locks.csv")).unwrap();
+    assert!(
+        free.contains("median\",µs,41,187\n") && free.contains("per second,51234,9876"),
+        "{free}"
+    );
+    assert!(page.contains("51\u{202f}234") && page.contains("expected either"), "{written:?}");
+    fs::write(lab.path().join("comparison.json"), "{}").unwrap();
+    let (written, page) = report(&lab);
+    assert!(page.contains("comparison.json: missing field"), "{written:?}");
+    assert!(written.verdict.contains("4 of 4"), "what was recorded still counts");
+}
+
+#[test]
 fn no_lab_is_an_error() {
     let empty = tempfile::tempdir().unwrap();
     let error = write(&[empty.path().to_owned()], empty.path()).unwrap_err();

@@ -128,6 +128,22 @@ fn it_is_readable_everywhere() {
 }
 
 #[test]
+fn that_of_a_comparison_is_readable_too() {
+    let Some(browser) = Browser::find() else { return };
+    let lab = LabDir::comparison();
+    let page = probed(&lab);
+    for (size, dark) in [(DESK, true), (PHONE, false)] {
+        let found = look(&browser, &page, size, dark);
+        assert_readable(&found, dark, size == DESK);
+        // Per scenario the modes, the handovers and each mode's lanes; and the witness.
+        assert_eq!(found["figures"].as_array().unwrap().len(), 2 * (2 + 2) + 1);
+        let name = format!("comparison-{}.png", if dark { "desk" } else { "phone" });
+        let height = u32::try_from(found["height"].as_u64().unwrap()).unwrap();
+        browser.shoot(&page, (size.0, height.min(16_000)), dark, &shots().join(name));
+    }
+}
+
+#[test]
 fn names_that_mean_harm_do_none() {
     let Some(browser) = Browser::find() else { return };
     let lab = LabDir::hostile();

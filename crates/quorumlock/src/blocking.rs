@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{ConfigError, Error, Fence, Holder, Lost, Owner, Watch};
+use crate::{ConfigError, Error, Fence, Holder, Lost, Nonce, Owner, Watch};
 
 /// As [`crate::Locker`], without async.
 #[derive(Clone, Debug)]
@@ -246,6 +246,11 @@ impl Guard {
     /// The fencing token of this acquisition: send it with every write.
     pub fn fence(&self) -> Fence {
         self.inner.fence()
+    }
+
+    /// What the nodes know this hold by; see [`crate::Guard::nonce`].
+    pub fn nonce(&self) -> Nonce {
+        self.inner.nonce()
     }
 
     /// How long the lock is surely ours from now on; zero once lost.

@@ -14,6 +14,8 @@ pub fn blocking_locks_exclude_each_other(bed: &Bed) {
     let guard = ours.lock(NAME).lease(LONG).acquire().expect("free");
     assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
     let fence = guard.fence();
+    let holder = other.holder(NAME).expect("an answer").expect("held");
+    assert!(holder.has(guard.nonce()), "{holder:?} is not {:?}", guard.nonce());
     guard.unlock().expect("unlocked");
     let next = other.lock(NAME).wait(PATIENCE).acquire().expect("free");
     assert!(next.fence() > fence);

@@ -103,6 +103,7 @@ pub async fn questions_are_answered(bed: &Bed) {
     assert_eq!(holder.holds, 1);
     let again = locker.holder(NAME).await.expect("an answer").expect("held");
     assert_eq!(again.id, holder.id);
+    assert!(again.has(guard.nonce()) && again.has(guard.watch().nonce()), "{again:?}");
 
     guard.unlock().await.expect("unlocked");
     assert!(!locker.is_locked(NAME).await.expect("an answer"));

@@ -6,9 +6,10 @@ mod verdict;
 
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use quorumlock_lab::compare::{CompareError, Plan, Report, compare as carry_out};
+use quorumlock_lab::compare::{CompareError, Journal, Plan, Report, compare as carry_out};
 use quorumlock_lab::servers::StartError;
 use rustix::process::Signal;
 use serde::Serialize;
@@ -16,7 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::progress::Bar;
 use crate::exit::{self, Failure, Outcome};
-use crate::output::print;
+use crate::lab::report::beside;
+use crate::output::{print, say};
 
 /// Compare a single node with a quorum, on servers that are started for it.
 ///
@@ -46,6 +48,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
+    /// Record what happens, have it judged as the lab does, and write a report into this directory:
+    /// report.html, figures, tables, and the data it is made of.
+    #[arg(long, value_name = "DIR", overrides_with = "report")]
+    report: Option<PathBuf>,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -58,15 +65,47 @@ pub(crate) async fn compare(args: Args) -> Outcome {
         tasks: args.tasks,
         seed: args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000)),
     };
+    plan.check().map_err(CompareError::from)?;
+    let mut journal = args.report.as_deref().map(|dir| begin(dir, plan.seed)).transpose()?;
     let bar = Bar::new();
-    let report = tokio::select! {
-        report = carry_out(plan, |progress| bar.show(progress)) => report,
+    let ended = tokio::select! {
+        report = carry_out(plan, journal.as_mut(), |progress| bar.show(progress)) => Ok(report),
         // Dropping the comparison kills its servers.
-        number = interrupted() => return Ok(exit::SIGNAL + number),
+        number = interrupted() => Err(number),
     };
     drop(bar);
-    print(args.json, &Shown(report?))?;
-    Ok(0)
+    let mut kept = None;
+    if let (Some(journal), Some(dir)) = (journal, &args.report) {
+        let report = ended.as_ref().ok().and_then(|report| report.as_ref().ok());
+        kept = Some(keep(journal, dir, report).await);
+    }
+    match ended {
+        // It says more than what may have gone wrong after it.
+        Ok(Err(error)) => Err(error.into()),
+        Ok(Ok(report)) => {
+            let told = kept.transpose()?;
+            told.iter().filter(|_| args.json).for_each(say);
+            print(args.json, &Shown { report, told })?;
+            Ok(0)
+        }
+        Err(number) => {
+            kept.transpose()?.iter().for_each(say);
+            Ok(exit::SIGNAL + number)
+        }
+    }
+}
+
+/// However the comparison has ended, what was recorded is kept; where its report is.
+async fn keep(journal: Journal, dir: &Path, report: Option<&Report>) -> Result<String, Failure> {
+    journal.close(report).await?;
+    Ok(format!("report: {}", beside(dir)?.page.display()))
+}
+
+fn begin(dir: &Path, seed: u64) -> Result<Journal, Failure> {
+    Journal::create(dir, seed, std::env::args().collect()).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::usage(error.to_string()),
+        _ => Failure::new(exit::OUTPUT, format!("cannot write to {}: {error}", dir.display())),
+    })
 }
 
 /// The number of the signal that came.
@@ -89,6 +128,7 @@ impl From<CompareError> for Failure {
             }
             CompareError::Start(_) => exit::UNREACHABLE,
             CompareError::Lock(error) => return error.into(),
+            CompareError::Record(_) => exit::OUTPUT,
             _ => exit::SOFTWARE,
         };
         Self::new(code, error.to_string())
@@ -97,11 +137,17 @@ impl From<CompareError> for Failure {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Shown(Report);
+struct Shown {
+    report: Report,
+    /// Where more is to be read; for people.
+    #[serde(skip)]
+    told: Option<String>,
+}
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(report) = self;
-        write!(f, "{}\n\n{}", table::of(report), verdict::of(report))
+        let Self { report, told } = self;
+        write!(f, "{}\n\n{}", table::of(report), verdict::of(report))?;
+        told.as_ref().map_or(Ok(()), |told| write!(f, "\n{told}"))
     }
 }

@@ -79,7 +79,7 @@ fn circumstances(environment: &Environment) -> String {
     let Environment { version, build, server, cpus, seconds, seed, .. } = environment;
     let server = server.as_deref().unwrap_or("servers given by URL");
     let cpus = cpus.map(|cpus| format!(", {cpus} processors")).unwrap_or_default();
-    let build = if *build == "release" { "" } else { ", DEBUG BUILD: the times say little" };
+    let build = if build == "release" { "" } else { ", DEBUG BUILD: the times say little" };
     format!("quorumlock {version}, {server}{cpus}, {seconds} s per mode, seed {seed}{build}")
 }
 

@@ -40,12 +40,12 @@ fn of_quorum(nodes: usize, killed: Option<&ServerKilled>) -> String {
              dead."
         ),
     };
-    let forgetting = "A server that comes back empty has forgotten what it granted; where a lock \
-                      stands on a bare majority, that can let a second holder in";
+    let forgetting = "A server that comes back empty has forgotten what it granted, and does not \
+                      vote before it was watched for the longest lease";
     let Some(killed) = killed else { return format!("{promise} {forgetting}. {UNTESTED}") };
     let overlaps = match killed.overlaps {
-        0 => "this was not seen here".to_owned(),
-        _ => seen(killed),
+        0 => "no two holders believed at the same time that a lock was theirs".to_owned(),
+        _ => format!("and yet (BROKEN, please report it with the seed) {}", seen(killed)),
     };
     format!(
         "{promise} One was killed and came back empty. {} {forgetting}: {overlaps}.",
@@ -146,7 +146,9 @@ mod tests {
         assert!(!single.contains("612"), "{single}");
         let quorum = of_quorum(5, Some(&killed(1)));
         assert!(quorum.contains("once two holders"), "{quorum}");
-        assert!(of_quorum(5, Some(&killed(0))).contains("not seen here"));
+        assert!(quorum.contains("BROKEN"), "{quorum}");
+        let quorum = of_quorum(5, Some(&killed(0)));
+        assert!(quorum.contains("no two holders") && !quorum.contains("BROKEN"), "{quorum}");
         assert!(of_single(None).contains("none was killed"));
     }
 

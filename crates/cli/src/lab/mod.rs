@@ -5,7 +5,7 @@ mod interrupt;
 mod list;
 mod progress;
 mod replay;
-mod report;
+pub(crate) mod report;
 mod run;
 mod table;
 

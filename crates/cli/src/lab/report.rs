@@ -33,7 +33,7 @@ pub(super) fn report(args: &Args) -> Outcome {
 }
 
 /// Writes the report of a lab that has just ended beside what it left.
-pub(super) fn beside(dir: &Path) -> Result<report::Written, Failure> {
+pub(crate) fn beside(dir: &Path) -> Result<report::Written, Failure> {
     write(&[dir.to_owned()], dir)
 }
 

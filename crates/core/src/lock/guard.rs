@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::lease::Lease;
 use super::locker::Inner;
-use crate::{ConfigError, Error, Fence, Lane, Loss, Lost};
+use crate::{ConfigError, Error, Fence, Lane, Loss, Lost, Nonce};
 
 /// A held lock. It is renewed until it is unlocked, dropped or lost.
 ///
@@ -40,6 +40,13 @@ macro_rules! views {
             /// The fencing token of this acquisition: send it with every write.
             pub fn fence(&self) -> Fence {
                 self.lease.fence
+            }
+
+            /// What the nodes know this hold by: a [`Holder`](crate::Holder) that
+            /// [`has`](crate::Holder::has) it is this one. Fresh for each acquisition; holds that
+            /// a task of this process handed over to the next share it, and differ in their token.
+            pub fn nonce(&self) -> Nonce {
+                self.lease.nonce
             }
 
             /// How long the lock is surely ours from now on, even if no node is ever heard of

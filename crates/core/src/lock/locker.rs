@@ -203,9 +203,7 @@ impl Locker {
             return Ok(false);
         }
         let holder = self.inner.lessor.inspect(name).await?;
-        // Either wire's id holds the nonce, Redisson's with hyphens.
-        let ours = lease.nonce.to_string();
-        Ok(holder.is_some_and(|holder| holder.id.replace('-', "").starts_with(&ours)))
+        Ok(holder.is_some_and(|holder| holder.has(lease.nonce)))
     }
 
     /// Frees `name`, whoever holds it, and bumps its fencing counter; true if it was held.

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{Error, Locker};
-use quorumlock_core::{Clock, Instant};
+use quorumlock::{Error, Guard, Locker};
 use rand::rngs::StdRng;
 use tokio::task::JoinSet;
 
 use super::pairs::{Failures, RETRY_AFTER};
+use super::voice::Voice;
+use crate::history::{Op, Phase};
 use crate::judge::{Hold, Wait, Who};
+use crate::stamp::{self, instant};
 
 /// A task that takes one lock again and again and holds it for a while.
 pub(super) struct Worker {
@@ -17,6 +19,8 @@ pub(super) struct Worker {
     pub(super) locker: Locker,
     pub(super) name: Arc<str>,
     pub(super) job: Job,
+    /// That of its locker.
+    pub(super) voice: Voice,
 }
 
 /// How long the work under the lock takes.
@@ -42,11 +46,10 @@ pub(super) struct Log {
 
 /// Lets all workers work for so long.
 pub(super) async fn work(crew: Vec<Worker>, lasts: Duration) -> Log {
-    let clock = Clock::system();
-    let until = clock.now() + lasts;
+    let until = stamp::mono_ns().saturating_add(nanos(lasts));
     let mut tasks = JoinSet::new();
     for worker in crew {
-        tasks.spawn(worker.work(clock.clone(), until));
+        tasks.spawn(worker.work(until));
     }
     let mut all = Log::default();
     for log in tasks.join_all().await {
@@ -56,10 +59,12 @@ pub(super) async fn work(crew: Vec<Worker>, lasts: Duration) -> Log {
 }
 
 impl Worker {
-    async fn work(mut self, clock: Clock, until: Instant) -> Log {
+    /// What is logged and what is recorded is stamped with the same instants.
+    async fn work(mut self, until: u64) -> Log {
         let mut log = Log::default();
-        let left = || Some(until.since(clock.now())).filter(|left| !left.is_zero());
-        let mut asked = clock.now();
+        let left = || Some(until_from_now(until)).filter(|left| !left.is_zero());
+        let mut asked = stamp::mono_ns();
+        let mut attempt = self.asks(asked);
         while let Some(time) = left() {
             // Dropping the future gives up the place in the queue.
             let guard = match tokio::time::timeout(time, self.locker.lock(&self.name)).await {
@@ -67,34 +72,104 @@ impl Worker {
                 Ok(Err(error)) => {
                     log.failed.note(&error);
                     tokio::time::sleep(RETRY_AFTER).await;
+                    // Who asks again at once has waited all the time.
+                    let now = stamp::mono_ns();
+                    self.note(Op::Lock, Phase::Fail, attempt, now, Some(error));
+                    attempt = self.asks(now);
+                    self.voice.tell().await;
                     continue;
                 }
                 Err(_) => break,
             };
-            let granted = clock.now();
-            let job = self.job.next().min(until.since(granted));
-            // Cut off by loss; the release then says so.
-            let _ = guard.run(tokio::time::sleep(job)).await;
-            let released = clock.now();
-            log.holds.push(Hold {
-                name: self.name.clone(),
-                who: self.who,
-                asked,
-                granted,
-                released,
-                valid_until: released + guard.valid_for(),
-                token: guard.fence().get(),
-            });
-            match guard.unlock().await {
+            let (hold, told) = self.hold(&guard, attempt, asked, until).await;
+            log.holds.push(hold);
+            let unlocked = guard.unlock().await;
+            asked = stamp::mono_ns();
+            if !told {
+                let phase = match &unlocked {
+                    Ok(()) => Phase::Ok,
+                    Err(Error::Unreachable(_)) => Phase::Unknown,
+                    Err(_) => Phase::Fail,
+                };
+                self.note(Op::Unlock, phase, attempt, asked, unlocked.as_ref().err());
+            }
+            match unlocked {
                 Ok(()) => {}
                 Err(lost @ Error::Lost(_)) => log.lost.note(&lost),
                 Err(error) => log.unconfirmed.note(&error),
             }
-            asked = clock.now();
+            attempt = self.asks(asked);
         }
-        log.waits.push(Wait { name: self.name, asked, ended: clock.now() });
+        let ended = stamp::mono_ns();
+        self.note(Op::Lock, Phase::Unknown, attempt, ended, Some("ended"));
+        self.voice.tell().await;
+        log.waits.push(Wait { name: self.name, asked: instant(asked), ended: instant(ended) });
         log
     }
+
+    /// Works under the lock. Whether it was cut off by loss; the release then says so, too.
+    async fn hold(&mut self, guard: &Guard, attempt: u64, asked: u64, until: u64) -> (Hold, bool) {
+        let granted = stamp::mono_ns();
+        let valid_until = granted.saturating_add(nanos(guard.valid_for()));
+        let token = guard.fence().get();
+        self.voice.note(Op::Lock, Phase::Ok, attempt, granted, |event| {
+            event.name = Some(self.name.to_string());
+            (event.nonce, event.token) = (Some(guard.nonce().to_string()), Some(token));
+            event.valid_until_ns = Some(valid_until);
+        });
+        self.voice.tell().await;
+        let job = self.job.next().min(until_from_now(until));
+        let told = guard.run(tokio::time::sleep(job)).await.err();
+        let released = stamp::mono_ns();
+        let left = nanos(guard.valid_for());
+        match &told {
+            Some(lost) => self.note(Op::Lost, Phase::Info, attempt, released, Some(lost.why)),
+            None => self.voice.note(Op::Unlock, Phase::Invoke, attempt, released, |event| {
+                event.name = Some(self.name.to_string());
+                // None is left: that says nothing about when it ended.
+                event.valid_until_ns = (left > 0).then(|| released.saturating_add(left));
+            }),
+        }
+        let hold = Hold {
+            name: self.name.clone(),
+            who: self.who,
+            asked: instant(asked),
+            granted: instant(granted),
+            released: instant(released),
+            valid_until: instant(released.saturating_add(left)),
+            token,
+        };
+        (hold, told.is_some())
+    }
+
+    /// A new attempt, at that instant.
+    fn asks(&mut self, now: u64) -> u64 {
+        let attempt = self.voice.attempt();
+        self.note(Op::Lock, Phase::Invoke, attempt, now, None::<Error>);
+        attempt
+    }
+
+    fn note(
+        &mut self,
+        op: Op,
+        phase: Phase,
+        attempt: u64,
+        mono_ns: u64,
+        what: Option<impl ToString>,
+    ) {
+        self.voice.note(op, phase, attempt, mono_ns, |event| {
+            event.name = Some(self.name.to_string());
+            event.what = what.map(|what| what.to_string());
+        });
+    }
+}
+
+fn until_from_now(until: u64) -> Duration {
+    Duration::from_nanos(until.saturating_sub(stamp::mono_ns()))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Job {

@@ -6,16 +6,20 @@
 mod crew;
 mod error;
 mod fault;
+mod journal;
 mod measured;
 mod pairs;
 mod plan;
 mod report;
 mod side;
+mod voice;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::error::CompareError;
+pub use self::journal::Journal;
+pub(crate) use self::journal::MEASURED;
 use self::plan::Slice;
 pub use self::plan::{BadPlan, Mode, Plan};
 pub use self::report::{Alone, Contended, Environment, Measured, Parallel, Report, ServerKilled};
@@ -35,15 +39,21 @@ pub struct Progress {
     pub total: Duration,
 }
 
-/// Carries out the plan; `tell` hears of each step before it is done.
+/// Carries out the plan; `tell` hears of each step before it is done. What is contended, and what
+/// happens while a server is killed, is recorded in the `journal` if there is one.
 ///
 /// # Errors
 /// A [`CompareError`] if the plan is out of bounds, servers cannot be started or controlled, or the
 /// first locks fail. Later failures are counted and reported.
 ///
 /// # Cancel safety
-/// Dropping the future ends all tasks and servers; nothing is left behind.
-pub async fn compare(plan: Plan, mut tell: impl FnMut(Progress)) -> Result<Report, CompareError> {
+/// Dropping the future ends all tasks and servers; nothing is left behind, and what was recorded is
+/// kept by [`Journal::close`].
+pub async fn compare(
+    plan: Plan,
+    mut journal: Option<&mut Journal>,
+    mut tell: impl FnMut(Progress),
+) -> Result<Report, CompareError> {
     plan.check()?;
     let start = move || Servers::start(1 + plan.nodes);
     let servers = match tokio::task::spawn_blocking(start).await {
@@ -62,8 +72,18 @@ pub async fn compare(plan: Plan, mut tell: impl FnMut(Progress)) -> Result<Repor
             Mode::Single => &mut single,
             Mode::Quorum => &mut quorum,
         };
-        side.measure(slice).await?;
         done += lasts;
+        if !side.can(phase) {
+            continue;
+        }
+        let mut scribe = None;
+        if let Some(journal) = &mut journal {
+            scribe = journal.begin(slice, side.nodes().await)?;
+        }
+        side.measure(slice, scribe).await?;
+        if let Some(journal) = &mut journal {
+            journal.end(false).await?;
+        }
     }
     Ok(Report {
         environment: Environment::of(plan, &servers),
@@ -75,8 +95,8 @@ pub async fn compare(plan: Plan, mut tell: impl FnMut(Progress)) -> Result<Repor
 impl Environment {
     fn of(plan: Plan, servers: &Servers) -> Self {
         Self {
-            version: env!("CARGO_PKG_VERSION"),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" },
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
             server: servers[0].version().map(ToString::to_string),
             cpus: std::thread::available_parallelism().ok().map(usize::from),
             nodes: plan.nodes,

@@ -1,7 +1,7 @@
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The comparison: the same things of both modes. `null` stands for "not measured".
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// Where and how it was measured.
     pub environment: Environment,
@@ -12,12 +12,12 @@ pub struct Report {
 }
 
 /// Where and how it was measured.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Environment {
     /// Of this program.
-    pub version: &'static str,
+    pub version: String,
     /// `release`, or `debug`: then the times say little.
-    pub build: &'static str,
+    pub build: String,
     /// What the servers say they are.
     pub server: Option<String>,
     /// Processors that this process may use; the servers share them.
@@ -33,7 +33,7 @@ pub struct Environment {
 }
 
 /// What was measured in one mode.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
     /// One task locks and unlocks a free name.
     pub alone: Alone,
@@ -46,7 +46,7 @@ pub struct Measured {
 }
 
 /// One task locks and unlocks a free name.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Alone {
     /// How often.
     pub pairs: usize,
@@ -59,7 +59,7 @@ pub struct Alone {
 }
 
 /// Many tasks lock and unlock, each its own name.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Parallel {
     /// How often.
     pub pairs: usize,
@@ -70,7 +70,7 @@ pub struct Parallel {
 }
 
 /// Many tasks of several lockers want one name, and hold it for as long as a timer's shortest sleep.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Contended {
     /// Lockers, each of which stands for a process: they share no connection and no memory.
     pub lockers: usize,
@@ -115,7 +115,7 @@ pub struct Contended {
 }
 
 /// Jobs under several locks go on while a server is killed and comes back empty.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServerKilled {
     /// How often a lock was granted.
     pub grants: usize,

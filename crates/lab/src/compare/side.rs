@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,12 +7,15 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::crew::{Job, Log, Worker, work};
-use super::fault::{self, Outcome};
+use super::fault::{self, Outcome, Victim};
 use super::pairs::{Pairs, alone, pair, parallel};
 use super::plan::{Mode, Phase, Slice};
+use super::voice::Voice;
 use super::{CompareError, Plan};
 use crate::judge::Who;
-use crate::servers::Servers;
+use crate::record::NodeFacts;
+use crate::servers::{Server, Servers, ask, field};
+use crate::trial::recorder::Scribe;
 
 /// One of the two modes: its servers, its lockers, and what was recorded.
 pub(super) struct Side {
@@ -70,7 +74,12 @@ impl Side {
         Ok(side)
     }
 
-    pub(super) async fn measure(&mut self, slice: Slice) -> Result<(), CompareError> {
+    /// Of what has a place on disk, `scribe` is told all that happens.
+    pub(super) async fn measure(
+        &mut self,
+        slice: Slice,
+        scribe: Option<Scribe>,
+    ) -> Result<(), CompareError> {
         let (name, tasks, lasts) = (self.name(), self.plan.tasks, slice.lasts);
         match slice.phase {
             Phase::Alone => self.raw.alone.add(alone(&self.lockers[0], &name, lasts).await),
@@ -78,22 +87,34 @@ impl Side {
                 self.raw.parallel.add(parallel(&self.lockers[0], &name, tasks, lasts).await);
             }
             Phase::Contended => {
-                let crew = self.crew(&name);
+                let crew = self.crew(&name, scribe.as_ref());
                 self.raw.crew = crew.iter().map(|worker| worker.who).collect();
                 self.raw.contended.add(work(crew, lasts).await);
             }
             Phase::Fault => {
-                let victim = self.victim();
-                if self.servers[victim].pid().is_some() {
-                    let (lockers, servers) = (&self.lockers, self.servers.clone());
-                    let seed = self.plan.seed;
-                    let outcome =
-                        fault::endure(lockers, &name, seed, lasts, servers, victim).await?;
-                    self.raw.fault = Some(outcome);
-                }
+                let (place, seed) = (self.victim(), self.plan.seed);
+                let crew = fault::crew(&self.lockers, &name, seed, scribe.as_ref());
+                let node = place - self.range().start;
+                let victim = Victim { servers: self.servers.clone(), place, node };
+                self.raw.fault = Some(fault::endure(crew, lasts, victim, scribe).await?);
             }
         }
         Ok(())
+    }
+
+    /// Whether this can be measured here: servers given by URL are not ours to kill.
+    pub(super) fn can(&self, phase: Phase) -> bool {
+        phase != Phase::Fault || self.servers[self.victim()].pid().is_some()
+    }
+
+    /// Its servers, as they are now.
+    pub(super) async fn nodes(&self) -> Vec<NodeFacts> {
+        let (servers, range) = (self.servers.clone(), self.range());
+        // They are asked one after the other, each within a moment.
+        let asked = tokio::task::spawn_blocking(move || {
+            range.map(|place| facts(&servers[place])).collect()
+        });
+        asked.await.unwrap_or_default()
     }
 
     pub(super) fn raw(&self) -> &Raw {
@@ -101,8 +122,10 @@ impl Side {
     }
 
     /// All tasks, dealt out to the lockers, want the same name.
-    fn crew(&self, name: &str) -> Vec<Worker> {
+    fn crew(&self, name: &str, scribe: Option<&Scribe>) -> Vec<Worker> {
         let name: Arc<str> = name.into();
+        let voices = (0..self.lockers.len()).map(|locker| Voice::of(scribe, locker));
+        let voices = voices.collect::<Vec<_>>();
         let worker = |task| {
             let locker = task % self.lockers.len();
             Worker {
@@ -110,6 +133,7 @@ impl Side {
                 locker: self.lockers[locker].clone(),
                 name: name.clone(),
                 job: Job::Always(CRITICAL_SECTION),
+                voice: voices[locker].clone(),
             }
         };
         (0..self.plan.tasks).map(worker).collect()
@@ -122,13 +146,30 @@ impl Side {
         format!("quorumlock-compare/{:016x}/{}", rand::random::<u64>(), self.names)
     }
 
+    /// The places of its servers.
+    fn range(&self) -> Range<usize> {
+        match self.mode {
+            Mode::Single => 0..1,
+            Mode::Quorum => 1..self.servers.len(),
+        }
+    }
+
     /// The only server, or one of several.
     fn victim(&self) -> usize {
         match self.mode {
             Mode::Single => 0,
-            Mode::Quorum => {
-                StdRng::seed_from_u64(self.plan.seed).random_range(1..self.servers.len())
-            }
+            Mode::Quorum => StdRng::seed_from_u64(self.plan.seed).random_range(self.range()),
         }
+    }
+}
+
+/// A server that does not say is known by nothing.
+fn facts(server: &Server) -> NodeFacts {
+    let words = ["INFO", "server"].map(str::to_owned);
+    let info = server.addr().and_then(|address| ask(address, &words).ok()).unwrap_or_default();
+    NodeFacts {
+        version: server.version().map(ToString::to_string).unwrap_or_default(),
+        run_id: field(&info, "run_id").unwrap_or_default().to_owned(),
+        role: "voter".to_owned(),
     }
 }

@@ -30,7 +30,7 @@ pub struct Event {
     /// The lock's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The nonce of the attempt, if known.
+    /// What the nodes know the hold by, with its grant: 32 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
     /// The fencing token.

@@ -1,21 +1,18 @@
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::time::Duration;
-
 use quorumlock_core::Instant;
 
-use super::{Hold, Wait, Who};
+use super::{Clerk, Effect, Effects, Ended, Hold, Wait};
 use crate::history::{Event, Op, Phase};
+use crate::stamp::instant;
 
 /// What a history says, hold by hold: what the judges look at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Every hold is a task of its own: tasks of one process exclude each other like any.
+    /// What was granted.
     pub holds: Vec<Hold>,
     /// Who asked and was not granted.
     pub waits: Vec<Wait>,
-    /// Effects, in the order of the resource.
-    pub writes: Vec<Write>,
+    /// What became of effects that should not have been.
+    pub effects: Effects,
     /// Holds whose holder was told of the loss: the grant, and when it was told.
     pub told: Vec<(Instant, Instant)>,
     /// When something was broken or mended.
@@ -26,147 +23,72 @@ pub struct Account {
     pub first_failure: Option<String>,
 }
 
-/// One effect on the resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Write {
-    /// The lock under which it was made.
-    pub name: Arc<str>,
-    /// Client and number.
-    pub hold: (String, u64),
-    /// Whether the resource accepted it.
-    pub accepted: bool,
-    /// Whether another write came between it and what it was made of.
-    pub between: bool,
-}
-
 /// Reads events one by one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Accountant {
     account: Account,
-    clients: HashMap<String, usize>,
-    open: BTreeMap<(String, u64), Open>,
-    last: u64,
-    /// What each hold knows of what the lock guards, once it has read that.
-    known: HashMap<(String, u64), i64>,
+    clerk: Clerk,
+    last: Instant,
 }
 
-/// An attempt or a hold that has no end yet.
-#[derive(Debug)]
-struct Open {
-    name: Arc<str>,
-    asked: u64,
-    granted: Option<u64>,
-    valid_until: u64,
-    token: u64,
+impl Default for Accountant {
+    fn default() -> Self {
+        Self { account: Account::default(), clerk: Clerk::default(), last: Instant::NEVER }
+    }
 }
 
 impl Accountant {
     /// The next event, in the order of the history.
     pub fn note(&mut self, event: &Event) {
-        self.last = self.last.max(event.mono_ns);
-        let number = self.clients.len();
-        if matches!(event.op, Op::Lock) && !self.clients.contains_key(&event.client) {
-            self.clients.insert(event.client.clone(), number);
-        }
-        if event.op == Op::Fault {
-            self.account.faults.push(instant(event.mono_ns));
-        }
-        let Some(hold) = event.hold else { return };
-        let key = (event.client.clone(), hold);
-        match (event.op, event.phase) {
-            (Op::Lock, Phase::Invoke) => {
-                let name = event.name.as_deref().unwrap_or_default().into();
-                let asked = event.mono_ns;
-                let open = Open { name, asked, granted: None, valid_until: 0, token: 0 };
-                self.open.insert(key, open);
+        let Self { account, clerk, last } = self;
+        let now = instant(event.mono_ns);
+        *last = now.max(*last);
+        let entry = clerk.note(event);
+        match (event.op, event.phase, &entry.ended) {
+            (Op::Fault, ..) => account.faults.push(now),
+            (Op::Lock, Phase::Fail, _) => {
+                account.failed += 1;
+                let why = || event.what.clone().unwrap_or_default();
+                account.first_failure.get_or_insert_with(why);
             }
-            (Op::Lock, Phase::Ok) => {
-                if let Some(open) = self.open.get_mut(&key) {
-                    open.granted = Some(event.mono_ns);
-                    open.token = event.token.unwrap_or_default();
-                }
-                self.move_end(&key, event);
-            }
-            (Op::Lock, phase) => {
-                if phase == Phase::Fail {
-                    self.account.failed += 1;
-                    self.account
-                        .first_failure
-                        .get_or_insert_with(|| event.what.clone().unwrap_or_default());
-                }
-                self.end(&key, event.mono_ns);
-            }
-            (Op::Hold, _) => self.move_end(&key, event),
-            (Op::Unlock, Phase::Invoke) => {
-                self.move_end(&key, event);
-                self.end(&key, event.mono_ns);
-            }
-            (Op::Lost, phase) => {
-                let granted = self.open.get(&key).and_then(|open| open.granted);
-                if let (Some(granted), Phase::Info) = (granted, phase) {
-                    self.account.told.push((instant(granted), instant(event.mono_ns)));
-                }
-                self.end(&key, event.mono_ns);
-            }
-            (Op::Write, phase @ (Phase::Ok | Phase::Fail)) => {
-                let name = event.name.as_deref().unwrap_or_default().into();
-                let accepted = phase == Phase::Ok;
-                let mut between = false;
-                if let (Some(known), Some(value)) = (self.known.get_mut(&key), event.value) {
-                    between = *known + 1 != value;
-                    *known = value;
-                }
-                self.account.writes.push(Write { name, hold: key, accepted, between });
-            }
-            (Op::Note, _) if event.what.as_deref() == Some("read") => {
-                self.known.insert(key, event.value.unwrap_or_default());
+            (Op::Lost, Phase::Info, Some(Ended::Hold(hold))) => {
+                account.told.push((hold.granted, now));
             }
             _ => {}
         }
+        match entry.effect {
+            Some(Effect::Stale) => account.effects.stale += 1,
+            Some(Effect::Refused) => account.effects.refused += 1,
+            Some(Effect::Accepted) | None => {}
+        }
+        account.extend(entry.ended);
     }
 
     /// Whatever has no end yet ends with the last event.
     #[must_use]
-    pub fn close(mut self) -> Account {
-        for key in self.open.keys().cloned().collect::<Vec<_>>() {
-            self.end(&key, self.last);
-        }
-        self.account
-    }
-
-    fn move_end(&mut self, key: &(String, u64), event: &Event) {
-        if let (Some(open), Some(until)) = (self.open.get_mut(key), event.valid_until_ns) {
-            open.valid_until = until;
-        }
-    }
-
-    fn end(&mut self, key: &(String, u64), at: u64) {
-        let Some(open) = self.open.remove(key) else { return };
-        let (name, asked, ended) = (open.name, instant(open.asked), instant(at));
-        let Some(granted) = open.granted else {
-            return self.account.waits.push(Wait { name, asked, ended });
-        };
-        let who = Who { locker: self.clients[&key.0], task: self.account.holds.len() };
-        self.account.holds.push(Hold {
-            name,
-            who,
-            asked,
-            granted: instant(granted),
-            released: ended,
-            valid_until: instant(open.valid_until),
-            token: open.token,
-        });
+    pub fn close(self) -> Account {
+        let Self { mut account, clerk, last } = self;
+        account.extend(clerk.close(last).0);
+        account
     }
 }
 
-fn instant(ns: u64) -> Instant {
-    Instant::NEVER + Duration::from_nanos(ns)
+impl Extend<Ended> for Account {
+    fn extend<T: IntoIterator<Item = Ended>>(&mut self, ended: T) {
+        for ended in ended {
+            match ended {
+                Ended::Hold(hold) => self.holds.push(hold),
+                Ended::Wait(wait) => self.waits.push(wait),
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::history::SCHEMA;
+    use crate::judge::Who;
 
     /// An event of client `client`, at so many nanoseconds.
     pub(in super::super) fn event(
@@ -241,5 +163,28 @@ pub(super) mod tests {
         let pair = |asked, ended| (instant(asked), instant(ended));
         assert_eq!(waits, [pair(10, 30), pair(40, 50), pair(31, 60)]);
         assert_eq!((found.failed, found.faults), (1, vec![instant(60)]));
+    }
+
+    #[test]
+    fn an_effect_of_a_read_that_a_later_hold_has_replaced_is_stale() {
+        let read = |client, value| Event {
+            what: Some("read".to_owned()),
+            value: Some(value),
+            ..event(client, 1, Op::Note, Phase::Info, 0)
+        };
+        let wrote = |client, value| Event {
+            value: Some(value),
+            ..event(client, 2, Op::Write, Phase::Ok, 0)
+        };
+        let stale = |events: &[Event]| account(events).effects.stale;
+        // a reads, b claims, and a, which has not claimed yet, makes its write of what it has read.
+        assert_eq!(stale(&[read("a", 4), wrote("b", 5), wrote("a", 6)]), 1);
+        // As it should be; and its own writes replace what it has read, too.
+        assert_eq!(stale(&[wrote("b", 5), read("a", 5), wrote("a", 6), wrote("a", 7)]), 0);
+        // Who claims without having read depends on nothing.
+        assert_eq!(stale(&[wrote("b", 5), wrote("a", 6)]), 0);
+        let refused = event("a", 3, Op::Write, Phase::Fail, 0);
+        let found = account(&[read("a", 4), wrote("b", 5), refused, wrote("a", 6)]).effects;
+        assert_eq!(found, Effects { stale: 1, refused: 1 }, "a refusal brings nothing up to date");
     }
 }

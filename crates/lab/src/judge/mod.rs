@@ -5,6 +5,7 @@
 //! whatever the servers thought.
 
 mod account;
+mod clerk;
 mod effects;
 mod handover;
 mod hold;
@@ -14,8 +15,9 @@ mod token;
 mod vacancy;
 mod wilson;
 
-pub use self::account::{Account, Accountant, Write};
-pub use self::effects::{Effects, effects};
+pub use self::account::{Account, Accountant};
+pub use self::clerk::{Clerk, Ended, Entry};
+pub use self::effects::{Effect, Effects};
 pub use self::handover::{Handovers, handovers};
 pub use self::hold::{Hold, Wait, Who};
 pub use self::overlap::{Overlap, overlaps, time_overlapped};

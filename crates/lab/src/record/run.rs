@@ -30,6 +30,9 @@ pub struct Run {
     /// Why not, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The step of the schedule at which it got stuck, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
     /// When it began, since 1970.
     pub began_wall_ns: u64,
     /// How long it lasted, starting and stopping servers included.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::ReportError;
 use super::clean::{clean, plain};
+use crate::compare::{MEASURED, Report};
 use crate::record::{Lab, Run, SCHEMA};
 
 /// A directory of the lab.
@@ -15,6 +16,8 @@ pub(super) struct Source {
     pub(super) lab: Option<Lab>,
     /// All runs, those first that the lab lists.
     pub(super) runs: Vec<Run>,
+    /// What a comparison has measured without recording it.
+    pub(super) measured: Option<Report>,
     /// What could not be read, in words.
     pub(super) trouble: Vec<String>,
 }
@@ -35,7 +38,11 @@ impl Source {
         if lab.is_none() && runs.is_empty() {
             return Err(ReportError::NoLab { dir: dir.to_owned(), why: trouble.join("; ") });
         }
-        Ok(Self { dir: dir.to_owned(), lab, runs, trouble })
+        let measured = dir.join(MEASURED);
+        // It has no schema of its own: what does not fit is no JSON of it.
+        let measured =
+            measured.exists().then(|| read(&measured, &mut trouble, |_| SCHEMA)).flatten();
+        Ok(Self { dir: dir.to_owned(), lab, runs, measured, trouble })
     }
 
     /// The history of a run; `None` if the run's name is none that the lab gives.

@@ -111,6 +111,11 @@ impl ModeResult<'_> {
         whole().next().map(|_| good)
     }
 
+    /// Where the first of those that got stuck did.
+    pub(super) fn stuck(&self) -> Option<&str> {
+        self.each().find_map(|run| run.stuck.as_deref())
+    }
+
     /// How many runs had a violation.
     pub(super) fn violated_runs(&self) -> u64 {
         self.sum(|run| u64::from(run.observed.violations > 0))

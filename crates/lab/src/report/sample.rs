@@ -18,6 +18,7 @@ pub(super) fn run(scenario: &str, mode: &str, expected: Expected) -> Run {
         observed: Observed::default(),
         as_expected: true,
         why: None,
+        stuck: None,
         began_wall_ns: 0,
         lasted_ms: 1_000.0,
         nodes: Vec::new(),

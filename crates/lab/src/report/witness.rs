@@ -12,6 +12,7 @@ use super::svg::{Lane, Lanes, Mark, Span, Style};
 use super::words::{count, time};
 use crate::history::{Event, Op, Phase, Reader};
 use crate::judge::{Hold, Overlap};
+use crate::stamp::instant;
 
 /// Two beliefs that overlap, with their surroundings.
 #[derive(Debug)]
@@ -150,14 +151,14 @@ impl Around<'_> {
     }
 
     fn concerns(&self, event: &Event) -> bool {
-        let at = Instant::NEVER + Duration::from_nanos(event.mono_ns);
+        let at = instant(event.mono_ns);
         let ours = matches!(event.op, Op::Fault | Op::Note)
             || self.clients.iter().any(|client| *client == clean(&event.client));
         ours && (self.from..=self.until).contains(&at)
     }
 
     fn tell(&self, event: &Event) -> Told {
-        let at = self.film.offset(Instant::NEVER + Duration::from_nanos(event.mono_ns));
+        let at = self.film.offset(instant(event.mono_ns));
         let mut what = act(event.op, event.phase).to_owned();
         if let Some(token) = event.token {
             what += &format!(", token {token}");
@@ -169,7 +170,7 @@ impl Around<'_> {
             what += &format!(", node {node}");
         }
         if let Some(until) = event.valid_until_ns {
-            let until = Instant::NEVER + Duration::from_nanos(until);
+            let until = instant(until);
             what += &format!(", may believe until {}", time(self.film.offset(until)));
         }
         if let Some(words) = &event.what {

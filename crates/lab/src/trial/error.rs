@@ -45,6 +45,16 @@ pub enum TrialError {
     },
 }
 
+impl TrialError {
+    /// Where the schedule got stuck, in a few words.
+    pub(super) fn stuck_at(&self) -> Option<String> {
+        match self {
+            Self::Stuck { step, fault, .. } => Some(format!("step {step} ({fault})")),
+            _ => None,
+        }
+    }
+}
+
 impl From<NoFaketime> for TrialError {
     fn from(missing: NoFaketime) -> Self {
         Self::Missing(missing.to_string())

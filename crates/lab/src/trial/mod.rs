@@ -11,10 +11,11 @@ mod ground;
 mod nemesis;
 pub(crate) mod recorder;
 pub(crate) mod resource;
-mod verdict;
+pub(crate) mod verdict;
 
 use std::future::Future;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use quorumlock_core::Clock;
@@ -126,9 +127,10 @@ impl Trial {
             _ => self.play(driver, program, &history, interrupted).await?,
         };
         let (observed, account) = verdict::judge(&history, played.requests)?;
-        let stuck = played.stuck.map(|stuck| stuck.to_string());
-        let why =
-            stuck.or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted));
+        let stuck = played.stuck.as_ref();
+        let why = stuck
+            .map(ToString::to_string)
+            .or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted));
         let run = Run {
             schema: record::SCHEMA,
             run: self.name_on(driver),
@@ -143,6 +145,7 @@ impl Trial {
             observed,
             as_expected: why.is_none(),
             why,
+            stuck: stuck.and_then(TrialError::stuck_at),
             began_wall_ns,
             lasted_ms: (clock.now().since(began).as_secs_f64() * 1e3).round(),
             nodes: played.nodes,
@@ -198,13 +201,14 @@ impl Trial {
             return Err(TrialError::Plan(first.clone()));
         }
         let (recorder, scribe, live) = Recorder::start(history, &self.name_on(driver), self.seed)?;
+        // Outlives the stage, which an interrupt ends.
+        let nodes = OnceLock::new();
         let stage = async {
-            let mut stage = Stage::set(self, driver, &plan, program, &scribe, live).await?;
+            let mut stage = Stage::set(self, driver, &plan, program, &scribe, live, &nodes).await?;
             let before = stage.ground.requests().await;
             let played = stage.play(&plan, &scribe).await;
             stage.clear(&scribe).await?;
             let after = stage.ground.requests().await;
-            let nodes = stage.nodes;
             let stuck = match played {
                 Err(stuck @ TrialError::Stuck { .. }) => Some(stuck),
                 played => {
@@ -212,19 +216,17 @@ impl Trial {
                     None
                 }
             };
-            let requests = Some(requests(&before, &after));
-            Ok(Played { nodes, requests, stuck, interrupted: false })
+            Ok((Some(requests(&before, &after)), stuck))
         };
-        let played = tokio::select! {
-            played = stage => played,
+        let played: Result<_, TrialError> = tokio::select! {
+            played = stage => played.map(|(requests, stuck)| (requests, stuck, false)),
             // Dropping the stage ends its processes.
-            () = interrupted => {
-                Ok(Played { nodes: Vec::new(), requests: None, stuck: None, interrupted: true })
-            }
+            () = interrupted => Ok((None, None, true)),
         };
         drop(scribe);
         recorder.finish().await?;
-        played
+        let (requests, stuck, interrupted) = played?;
+        Ok(Played { nodes: nodes.into_inner().unwrap_or_default(), requests, stuck, interrupted })
     }
 }
 
@@ -241,7 +243,6 @@ struct Stage {
     // Before the servers: who holds a lock ends before the nodes do.
     crew: Vec<Worker>,
     ground: Ground,
-    nodes: Vec<NodeFacts>,
     live: watch::Receiver<Live>,
     _resource: Resource,
 }
@@ -254,9 +255,11 @@ impl Stage {
         program: &Program,
         scribe: &Scribe,
         live: watch::Receiver<Live>,
+        nodes: &OnceLock<Vec<NodeFacts>>,
     ) -> Result<Self, TrialError> {
         let mut ground = Ground::start(driver, trial.mode, plan).await?;
-        let nodes = ground.facts().await;
+        let facts = ground.facts().await;
+        nodes.get_or_init(|| facts);
         let resource = Resource::start(plan.fenced, scribe.clone()).await?;
         let mut crew = Vec::new();
         for client in &plan.clients {
@@ -275,7 +278,7 @@ impl Stage {
             };
             crew.push(Worker::start(program, &config, scribe.clone()).await?);
         }
-        let stage = Self { crew, ground, nodes, live, _resource: resource };
+        let stage = Self { crew, ground, live, _resource: resource };
         let all_ready = |live: &Live| plan.clients.iter().all(|client| live.of(&client.id).ready);
         let mut heard = stage.live.clone();
         let ready = tokio::time::timeout(READY_WITHIN, heard.wait_for(all_ready)).await;

@@ -16,13 +16,13 @@ const BACKLOG: usize = 4_096;
 
 /// Writes the history of a run.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     task: JoinHandle<io::Result<()>>,
 }
 
 /// Tells the recorder. The history is complete when all of these are gone.
 #[derive(Debug, Clone)]
-pub(super) struct Scribe {
+pub(crate) struct Scribe {
     run: String,
     seed: u64,
     sender: mpsc::Sender<Event>,
@@ -57,7 +57,7 @@ pub(crate) struct Counts {
 }
 
 impl Recorder {
-    pub(super) fn start(
+    pub(crate) fn start(
         path: &Path,
         run: &str,
         seed: u64,
@@ -79,14 +79,14 @@ impl Recorder {
     }
 
     /// Waits until all that was told is on disk. Every [`Scribe`] must be gone, or soon be.
-    pub(super) async fn finish(self) -> io::Result<()> {
+    pub(crate) async fn finish(self) -> io::Result<()> {
         self.task.await.map_err(io::Error::other)?
     }
 }
 
 impl Scribe {
     /// An event that is seen now.
-    pub(super) fn event(&self, client: &str, op: Op, phase: Phase) -> Event {
+    pub(crate) fn event(&self, client: &str, op: Op, phase: Phase) -> Event {
         Event {
             v: SCHEMA,
             run: self.run.clone(),
@@ -108,9 +108,14 @@ impl Scribe {
         }
     }
 
-    pub(super) async fn tell(&self, event: Event) {
+    pub(crate) async fn tell(&self, event: Event) {
         // If the recorder is gone, the disk is full, which it says at the end.
         let _ = self.sender.send(event).await;
+    }
+
+    /// For those who cannot wait any more. What finds no room is not told.
+    pub(crate) fn tell_now(&self, event: Event) {
+        let _ = self.sender.try_send(event);
     }
 }
 

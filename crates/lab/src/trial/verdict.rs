@@ -6,19 +6,17 @@ use std::time::Duration;
 
 use quorumlock_core::Instant;
 
-use super::TrialError;
-use crate::history::Reader;
+use crate::history::{BadHistory, Reader};
 use crate::judge::{
-    Account, Accountant, Hold, Overlap, Quantiles, effects, overlaps, time_overlapped, tokens,
-    vacancies,
+    Account, Accountant, Hold, Overlap, Quantiles, overlaps, time_overlapped, tokens, vacancies,
 };
 use crate::record::{Expected, Observed};
 
 /// Reads a history and has it judged. `requests`: what the servers were asked, if known.
-pub(super) fn judge(
+pub(crate) fn judge(
     history: &Path,
     requests: Option<u64>,
-) -> Result<(Observed, Account), TrialError> {
+) -> Result<(Observed, Account), BadHistory> {
     let mut accountant = Accountant::default();
     for event in Reader::open(history)? {
         accountant.note(&event?);
@@ -31,15 +29,14 @@ fn observe(account: &Account, requests: Option<u64>) -> Observed {
     let overlaps = overlaps(&account.holds);
     let vacancies = vacancies(&account.holds, &account.waits);
     let handovers = Quantiles::of(handovers(&account.holds));
-    let effects = effects(&account.writes);
     let tokens = tokens(&account.holds);
     let grants = account.holds.len() as u64;
     Observed {
         violations: overlaps.len() as u64,
         stale_holders: stale_holders(&overlaps),
         violated_ms: ms(time_overlapped(&overlaps)),
-        stale_effects: effects.stale,
-        refused_effects: effects.refused,
+        stale_effects: account.effects.stale,
+        refused_effects: account.effects.refused,
         vacancy_ms: ms(vacancies.iter().copied().max().unwrap_or_default()),
         vacancy_total_ms: ms(vacancies.into_iter().sum()),
         handover_p50_ms: handovers.percent(50).map(ms),
@@ -59,7 +56,7 @@ fn observe(account: &Account, requests: Option<u64>) -> Observed {
 
 /// Why theory does not agree, in words; `None` if it does. Of an interrupted run only what must not
 /// be is held against it.
-pub(super) fn disagrees(
+pub(crate) fn disagrees(
     expected: Expected,
     observed: &Observed,
     account: &Account,

@@ -121,6 +121,14 @@ impl Held {
         }
     }
 
+    /// What the nodes know it by. A broken lock has none.
+    pub(super) fn nonce(&self) -> Option<String> {
+        match self {
+            Self::Ours(guard) => Some(guard.nonce().to_string()),
+            Self::Broken { .. } => None,
+        }
+    }
+
     pub(super) fn valid_for(&self) -> Duration {
         match self {
             Self::Ours(guard) => guard.valid_for(),

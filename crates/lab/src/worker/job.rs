@@ -142,7 +142,12 @@ impl Task {
         self.tell(
             Op::Lock,
             Phase::Ok,
-            Details { token: Some(token), valid_until_ns: Some(until), ..Details::of(attempt) },
+            Details {
+                nonce: held.nonce(),
+                token: Some(token),
+                valid_until_ns: Some(until),
+                ..Details::of(attempt)
+            },
         );
         let beginning = self.shared.config.work.beginning;
         if beginning != Beginning::Reads {

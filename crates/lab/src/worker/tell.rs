@@ -19,6 +19,7 @@ pub(super) struct Details {
     /// When it happened, if not now.
     pub(super) mono_ns: Option<u64>,
     pub(super) hold: Option<u64>,
+    pub(super) nonce: Option<String>,
     pub(super) token: Option<u64>,
     pub(super) valid_until_ns: Option<u64>,
     pub(super) value: Option<i64>,
@@ -60,7 +61,7 @@ impl Teller {
             phase,
             hold: details.hold,
             name: (op != Op::Note).then(|| self.name.clone()),
-            nonce: None,
+            nonce: details.nonce,
             token: details.token,
             valid_until_ns: details.valid_until_ns,
             node: None,

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 /// What a name or a message may hold, and what a page must not take for markup.
 pub(crate) const HOSTILE: &str = "</svg></style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u{0}\u{202e}";
 
+/// What a comparison has measured, where nothing was killed.
+const COMPARISON: &str = include_str!("comparison.json");
+
 /// The directory.
 pub(crate) struct LabDir {
     dir: TempDir,
@@ -51,7 +54,37 @@ impl LabDir {
         lab
     }
 
-    /// The same with names that mean harm, and a promise that fell.
+    /// What `quorumlock compare --report` leaves.
+    pub(crate) fn comparison() -> Self {
+        let mut lab = Self::empty();
+        lab.lab.command_line = ["quorumlock", "compare", "--report", "."].map(str::to_owned).into();
+        for mode in ["S", "QQ"] {
+            let contended = Story {
+                scenario: "C1",
+                title: "Many tasks, one lock",
+                clients: 4,
+                fault: None,
+                ..STORY
+            };
+            lab.run(&Story { mode, ..contended });
+            let may = mode == "S";
+            lab.run(&Story {
+                scenario: "C2",
+                title: "A server is killed and comes back empty",
+                mode,
+                expected: if may { Expected::Any } else { Expected::Ok },
+                clients: 4,
+                fault: Some("dead"),
+                clash: may,
+                ..STORY
+            });
+        }
+        fs::write(lab.path().join("comparison.json"), COMPARISON).expect("written");
+        lab.save();
+        lab
+    }
+
+    /// The same as [`sound`](Self::sound) with names that mean harm, and a promise that fell.
     pub(crate) fn hostile() -> Self {
         let mut lab = Self::sound();
         lab.run(&Story {
@@ -203,6 +236,7 @@ impl Story {
             observed,
             as_expected: !fell,
             why: fell.then(|| "two holders at the same time, which theory excludes".to_owned()),
+            stuck: None,
             began_wall_ns: 1_770_000_000_000_000_000,
             lasted_ms: 2_500.0,
             nodes: vec![node],

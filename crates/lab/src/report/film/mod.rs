@@ -1,7 +1,5 @@
 //! What the pictures of a run need of its history: read once, in bounded memory.
 
-mod beliefs;
-mod claims;
 mod faults;
 
 use std::collections::HashMap;
@@ -11,15 +9,14 @@ use std::time::Duration;
 
 use quorumlock_core::Instant;
 
-use self::beliefs::Beliefs;
-use self::claims::Claims;
 use self::faults::Faults;
 use super::bins::Bins;
 use super::clean::clean;
 use super::svg::{Fault, MarkKind};
 use super::words::count;
-use crate::history::{Event, Op, Phase, Reader};
-use crate::judge::{Hold, Overlap, overlaps};
+use crate::history::{Event, Op, Reader};
+use crate::judge::{Clerk, Effect, Ended, Hold, Overlap, overlaps};
+use crate::stamp::instant;
 
 /// A run, as its pictures need it.
 #[derive(Debug)]
@@ -101,9 +98,10 @@ impl Film {
 struct Take {
     first: Option<Instant>,
     last: Option<Instant>,
-    clients: HashMap<String, usize>,
-    beliefs: Beliefs,
-    claims: Claims,
+    clerk: Clerk,
+    holds: Vec<Hold>,
+    /// Holds that there was no room for.
+    missed: u64,
     faults: Faults,
     marks: Vec<Seen>,
     /// Marks of each kind that there was no room for.
@@ -116,33 +114,31 @@ impl Take {
         let at = instant(event.mono_ns);
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         self.last = self.last.max(Some(at));
-        match event.op {
-            Op::Fault => self.faults.event(event, at),
-            Op::Note => {}
-            _ => {
-                let next = self.clients.len();
-                let client = match self.clients.get(&event.client) {
-                    Some(client) => *client,
-                    None => *self.clients.entry(event.client.clone()).or_insert(next),
-                };
-                self.beliefs.event(event, client, at);
-                if let Some(kind) = self.kind_of(event, client) {
-                    self.mark(Seen { client, at, kind });
-                }
-            }
+        if event.op == Op::Fault {
+            self.faults.event(event, at);
+        }
+        let entry = self.clerk.note(event);
+        self.keep(entry.ended);
+        let kind = match (event.op, entry.effect) {
+            (Op::Lost, _) => Some(MarkKind::Lost),
+            (_, effect) => effect.map(|effect| match effect {
+                Effect::Accepted => MarkKind::Write,
+                Effect::Stale => MarkKind::Stale,
+                Effect::Refused => MarkKind::Refused,
+            }),
+        };
+        if let (Some(client), Some(kind)) = (entry.client, kind) {
+            self.mark(Seen { client, at, kind });
         }
     }
 
-    fn kind_of(&mut self, event: &Event, client: usize) -> Option<MarkKind> {
-        match (event.op, event.phase) {
-            (Op::Lost, _) => Some(MarkKind::Lost),
-            (Op::Write, Phase::Fail) => Some(MarkKind::Refused),
-            (Op::Write, Phase::Ok) => {
-                let name = event.name.as_deref().unwrap_or_default();
-                let stale = event.hold.is_some_and(|hold| self.claims.accepted(name, client, hold));
-                Some(if stale { MarkKind::Stale } else { MarkKind::Write })
+    fn keep(&mut self, ended: impl IntoIterator<Item = Ended>) {
+        for ended in ended {
+            match ended {
+                Ended::Wait(_) => {}
+                Ended::Hold(hold) if self.holds.len() < MOST => self.holds.push(hold),
+                Ended::Hold(_) => self.missed += 1,
             }
-            _ => None,
         }
     }
 
@@ -159,33 +155,27 @@ impl Take {
     fn finish(mut self) -> Film {
         let begin = self.first.unwrap_or(Instant::NEVER);
         let end = self.last.unwrap_or(Instant::NEVER);
-        let (holds, missed) = self.beliefs.finish(end);
-        if missed > 0 {
-            self.left_out.push(format!("{} later holds: the history is too long", count(missed)));
+        let (ended, clients) = std::mem::take(&mut self.clerk).close(end);
+        self.keep(ended);
+        self.holds.sort_by_key(|hold| (hold.granted, hold.who));
+        if self.missed > 0 {
+            let missed = count(self.missed);
+            self.left_out.push(format!("{missed} later holds: the history is too long"));
         }
         let marks: u64 = self.too_many.values().sum();
         if marks > 0 {
             self.left_out.push(format!("{} later writes: the history is too long", count(marks)));
         }
-        let mut clients = vec![String::new(); self.clients.len()];
-        for (name, place) in self.clients {
-            clients[place] = name;
-        }
         Film {
             begin,
             length: end.since(begin),
             clients,
-            holds,
+            holds: self.holds,
             faults: self.faults.finish(begin, end),
             marks: self.marks,
             left_out: self.left_out,
         }
     }
-}
-
-/// All instants of a history are of one clock.
-fn instant(nanos: u64) -> Instant {
-    Instant::NEVER + Duration::from_nanos(nanos)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use super::*;
-use crate::history::{SCHEMA, Writer};
-use crate::judge::{Accountant, effects};
+use crate::history::{Phase, SCHEMA, Writer};
+use crate::judge::Accountant;
 
 /// Events of a history, by milliseconds.
 struct Script {
@@ -128,7 +128,7 @@ fn the_pictures_are_of_what_the_judges_judged() {
     let film = script.film();
     let stale = film.marks.iter().filter(|seen| seen.kind == MarkKind::Stale).count() as u64;
     assert_eq!(film.overlaps().len(), overlaps(&account.holds).len());
-    assert_eq!(stale, effects(&account.writes).stale);
+    assert_eq!(stale, account.effects.stale);
     let mut judged: Vec<_> =
         account.holds.iter().map(|hold| (hold.granted, hold.believed_until())).collect();
     judged.sort_unstable();
@@ -136,6 +136,20 @@ fn the_pictures_are_of_what_the_judges_judged() {
         film.holds.iter().map(|hold| (hold.granted, hold.believed_until())).collect();
     assert_eq!(shown, judged);
     assert!(film.overlaps().len() > 10, "or it says nothing");
+}
+
+#[test]
+fn a_write_made_of_what_was_replaced_is_marked_stale_as_it_is_judged() {
+    let mut script = Script::new();
+    let mut seen = |client, op, value| {
+        let event = script.add(1, client, op, if op == Op::Note { Phase::Info } else { Phase::Ok });
+        (event.value, event.what) = (Some(value), (op == Op::Note).then(|| "read".to_owned()));
+    };
+    seen("a", Op::Note, 4);
+    seen("b", Op::Write, 5);
+    seen("a", Op::Write, 6);
+    let kinds: Vec<_> = script.film().marks.iter().map(|seen| seen.kind).collect();
+    assert_eq!(kinds, [MarkKind::Write, MarkKind::Stale]);
 }
 
 #[test]

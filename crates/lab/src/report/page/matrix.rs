@@ -75,6 +75,7 @@ fn cell(result: &ModeResult<'_>) -> Markup {
             @if result.as_expected() != Some(true) {
                 div.minor { "expected: " (expectation(result.expected)) }
             }
+            @if let Some(step) = result.stuck() { div.minor { "stuck: " (clean(step)) } }
         }
     }
 }
@@ -101,5 +102,19 @@ mod tests {
         assert_eq!(html.matches("<td></td>").count(), 3, "{html}");
         assert!(html.contains("V\u{a0}1\u{202f}234") && !html.contains("<b>"), "{html}");
         assert!(html.contains("expected: no violation"), "{html}");
+    }
+    #[test]
+    fn a_run_that_got_stuck_says_where() {
+        let mut runs = [run("L02", "S", Expected::Ok)];
+        (runs[0].as_expected, runs[0].observed.grants) = (false, 9);
+        runs[0].stuck = Some("step 2 (kill node <0>)".to_owned());
+        let html = |runs: &[_]| {
+            matrix(&scenarios(runs.iter().map(|run| Placed { source: 0, run }))).into_string()
+        };
+        let stuck = html(&runs);
+        assert!(stuck.contains("no violation") && stuck.contains("✗"), "{stuck}");
+        assert!(stuck.contains("stuck: step 2 (kill node &lt;0&gt;)"), "{stuck}");
+        runs[0].stuck = None;
+        assert!(!html(&runs).contains("stuck"));
     }
 }

@@ -2,6 +2,7 @@
 
 mod about;
 mod matrix;
+mod measured;
 mod opening;
 mod result_table;
 mod scenario;

@@ -6,6 +6,7 @@ use super::super::svg::STYLE;
 use super::super::words::counted;
 use super::super::write::Files;
 use super::matrix::matrix;
+use super::measured::measured;
 use super::result_table::result_table;
 use super::{Overview, anchor};
 
@@ -17,6 +18,8 @@ pub(in crate::report) fn opening(
     let Overview { sources, scenarios, verdict } = overview;
     let table = result_table("results", "All results", scenarios.iter());
     files.table(&table)?;
+    let measured = measured(sources);
+    measured.iter().try_for_each(|table| files.table(table))?;
     let (class, sign) = if verdict.good() { ("good", "✓") } else { ("bad", "✗") };
     let runs = sources.iter().map(|source| source.runs.len() as u64).sum();
     let interrupted = sources.iter().any(|source| match &source.lab {
@@ -78,6 +81,7 @@ pub(in crate::report) fn opening(
                 summary { "All numbers" }
                 (table.html())
             }
+            @for table in &measured { (table.html()) }
         }
     })
 }

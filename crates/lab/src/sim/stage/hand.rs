@@ -143,6 +143,7 @@ impl Hand {
         let token = guard.fence().get();
         self.shared.tell(Op::Lock, Phase::Ok, |event| {
             (event.hold, event.token) = (Some(attempt), Some(token));
+            event.nonce = Some(guard.nonce().to_string());
             event.valid_until_ns = Some(until);
         });
         self.write(attempt, token).await;
