@@ -127,8 +127,9 @@ impl Trial {
         };
         let (observed, account) = verdict::judge(&history, played.requests)?;
         let stuck = played.stuck.map(|stuck| stuck.to_string());
-        let why =
-            stuck.or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted));
+        let why = stuck
+            .or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted))
+            .or_else(|| verdict::too_long(self.plan(driver).vacant_at_most_ms, &observed));
         let run = Run {
             schema: record::SCHEMA,
             run: self.name_on(driver),
@@ -169,7 +170,7 @@ impl Trial {
         ];
         let performed = blocking(move || {
             let Self { seed, repetition, mode, .. } = trial;
-            Ok(Play { run: &run, seed, repetition, mode, plan: &plan }.perform(&history))
+            Ok(Play { run: &run, seed, repetition, mode, plan: &plan, bug: None }.perform(&history))
         });
         let stuck = match performed.await? {
             Err(stuck @ TrialError::Stuck { .. }) => Some(stuck),
@@ -271,7 +272,7 @@ impl Stage {
                     ..plan.locking.clone()
                 },
                 work: client.work.clone(),
-                resource: resource.address(),
+                resource: ground.access(client, plan, resource.address()),
             };
             crew.push(Worker::start(program, &config, scribe.clone()).await?);
         }

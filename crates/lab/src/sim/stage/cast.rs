@@ -14,6 +14,7 @@ use super::record::Record;
 use super::register::Register;
 use crate::dice::Dice;
 use crate::history::{Event, Op, Phase};
+use crate::scenario::{Breach, ClientPlan};
 use crate::sim::node::SimNode;
 use crate::sim::process::{Process, spawn};
 use crate::sim::world::World;
@@ -22,6 +23,7 @@ use crate::sim::world::World;
 pub(super) struct Cast {
     world: World,
     record: Arc<Record>,
+    register: Arc<Register>,
     /// With the place in the world.
     lockers: BTreeMap<String, (usize, Arc<Shared>)>,
 }
@@ -47,7 +49,7 @@ impl Cast {
             let shared = Shared {
                 client: client.clone(),
                 name: play.plan.locking.name.clone(),
-                locker: locker(world, place)?,
+                locker: locker(world, place, is_clone(client))?,
                 record: Arc::clone(record),
                 register: Arc::clone(&register),
                 attempts: AtomicU64::new(0),
@@ -57,11 +59,16 @@ impl Cast {
             };
             lockers.insert(client.id.clone(), (place, Arc::new(shared)));
         }
-        Ok(Self { world: world.clone(), record: Arc::clone(record), lockers })
+        Ok(Self { world: world.clone(), record: Arc::clone(record), register, lockers })
     }
 
     pub(super) fn names(&self) -> Vec<String> {
         self.lockers.keys().cloned().collect()
+    }
+
+    /// What the lock guards.
+    pub(super) fn register(&self) -> &Register {
+        &self.register
     }
 
     pub(super) fn place(&self, client: &str) -> Option<usize> {
@@ -103,15 +110,21 @@ impl Cast {
     }
 }
 
+/// Whether it draws what others draw, who are clones like it.
+fn is_clone(client: &ClientPlan) -> bool {
+    client.work.breach == Some(Breach::RepeatsNonce)
+}
+
 /// The real one, over simulated nodes.
-fn locker(world: &World, place: usize) -> Result<Locker, ConfigError> {
+fn locker(world: &World, place: usize, clone: bool) -> Result<Locker, ConfigError> {
     let (plan, clock) =
         world.with(|state| (state.plan.clone(), state.processes[place].clock.clock()));
     let mut nodes: Vec<_> =
         (0..plan.nodes).map(|node| SimNode::new(world.clone(), place, node)).collect();
     let settings = plan.settings();
     let within = settings.answer_timeout;
-    let dice = Mutex::new(Dice::new(plan.seed, 1_000 + place as u64));
+    let stream = if clone { 1_000 } else { 1_000 + place as u64 };
+    let dice = Mutex::new(Dice::new(plan.seed, stream));
     let chance = Chance::given(move || dice.lock().unwrap_or_else(PoisonError::into_inner).next());
     let lessor: Arc<dyn Lessor> = match (plan.charter.clone(), nodes.len()) {
         (None, 1) => Arc::new(Single::new(nodes.remove(0), clock.clone(), within)),
