@@ -10,6 +10,7 @@ mod l01_no_fault;
 mod l02_holder_killed;
 mod l03_holder_stopped;
 mod l04_pause_before_write;
+mod l05_write_delayed;
 mod l06_read_before_claim;
 mod l07_suspend;
 mod l08_frozen_client;
@@ -90,6 +91,7 @@ pub fn all() -> &'static [Scenario] {
         l02_holder_killed::SCENARIO,
         l03_holder_stopped::SCENARIO,
         l04_pause_before_write::SCENARIO,
+        l05_write_delayed::SCENARIO,
         l06_read_before_claim::SCENARIO,
         l06_read_before_claim::CLAIMS_FIRST,
         l07_suspend::SCENARIO,
