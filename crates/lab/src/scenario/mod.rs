@@ -26,6 +26,7 @@ mod l18_old_expiry;
 mod l19_split_brain;
 mod l20_promoted_replica;
 mod l21_memory_gone;
+mod l22_switched;
 mod l23_clock_forward;
 mod l24_clock_back;
 mod l25_clock_slew;
@@ -108,6 +109,7 @@ pub fn all() -> &'static [Scenario] {
         l19_split_brain::SCENARIO,
         l20_promoted_replica::SCENARIO,
         l21_memory_gone::SCENARIO,
+        l22_switched::SCENARIO,
         l23_clock_forward::SCENARIO,
         l24_clock_back::SCENARIO,
         l25_clock_slew::SCENARIO,
