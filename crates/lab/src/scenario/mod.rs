@@ -30,6 +30,7 @@ mod l22_switched;
 mod l23_clock_forward;
 mod l24_clock_back;
 mod l25_clock_slew;
+mod l26_boot_clock;
 mod l27_clock_frozen;
 mod l28_partitions;
 mod l29_two_gates;
@@ -113,6 +114,7 @@ pub fn all() -> &'static [Scenario] {
         l23_clock_forward::SCENARIO,
         l24_clock_back::SCENARIO,
         l25_clock_slew::SCENARIO,
+        l26_boot_clock::SCENARIO,
         l27_clock_frozen::SCENARIO,
         l28_partitions::SCENARIO,
         l29_two_gates::SCENARIO,
