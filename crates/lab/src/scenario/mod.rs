@@ -34,6 +34,7 @@ mod l26_boot_clock;
 mod l27_clock_frozen;
 mod l28_partitions;
 mod l29_two_gates;
+mod l30_dead_at_gate;
 mod l31_gray_node;
 mod l33_eviction;
 mod l34_out_of_memory;
@@ -118,6 +119,7 @@ pub fn all() -> &'static [Scenario] {
         l27_clock_frozen::SCENARIO,
         l28_partitions::SCENARIO,
         l29_two_gates::SCENARIO,
+        l30_dead_at_gate::SCENARIO,
         l31_gray_node::SCENARIO,
         l31_gray_node::BY_OWNER,
         l33_eviction::SCENARIO,
