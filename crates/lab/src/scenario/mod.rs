@@ -36,6 +36,7 @@ mod l28_partitions;
 mod l29_two_gates;
 mod l30_dead_at_gate;
 mod l31_gray_node;
+mod l32_no_answer;
 mod l33_eviction;
 mod l34_out_of_memory;
 mod l35_top_up;
@@ -122,6 +123,8 @@ pub fn all() -> &'static [Scenario] {
         l30_dead_at_gate::SCENARIO,
         l31_gray_node::SCENARIO,
         l31_gray_node::BY_OWNER,
+        l32_no_answer::SCENARIO,
+        l32_no_answer::COUNTED,
         l33_eviction::SCENARIO,
         l34_out_of_memory::SCENARIO,
         l35_top_up::SCENARIO,
