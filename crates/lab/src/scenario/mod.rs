@@ -14,6 +14,7 @@ mod l05_write_delayed;
 mod l06_read_before_claim;
 mod l07_suspend;
 mod l08_frozen_client;
+mod l09_clone;
 mod l10_restart_empty;
 mod l11_process_killed;
 mod l12_power_loss;
@@ -100,6 +101,7 @@ pub fn all() -> &'static [Scenario] {
         l06_read_before_claim::CLAIMS_FIRST,
         l07_suspend::SCENARIO,
         l08_frozen_client::SCENARIO,
+        l09_clone::SCENARIO,
         l10_restart_empty::SCENARIO,
         l11_process_killed::SCENARIO,
         l12_power_loss::SCENARIO,
