@@ -41,6 +41,7 @@ mod l32_no_answer;
 mod l33_eviction;
 mod l34_out_of_memory;
 mod l35_top_up;
+mod l36_quarantine;
 mod l38_told_otherwise;
 mod l39_lost_wake_ups;
 mod l40_busy;
@@ -130,6 +131,7 @@ pub fn all() -> &'static [Scenario] {
         l33_eviction::SCENARIO,
         l34_out_of_memory::SCENARIO,
         l35_top_up::SCENARIO,
+        l36_quarantine::SCENARIO,
         l38_told_otherwise::SCENARIO,
         l39_lost_wake_ups::SCENARIO,
         l40_busy::SCENARIO,

@@ -96,3 +96,6 @@ impl Play<'_> {
 fn io_error(error: io::Error) -> TrialError {
     error.into()
 }
+
+#[cfg(test)]
+mod tests;
