@@ -99,7 +99,7 @@ pub enum Fault {
     Writes {
         /// Whose.
         client: String,
-        /// What becomes of it: open or cut.
+        /// What becomes of it: open, or requests are held; an answer that is held says nothing.
         state: WayState,
     },
     /// The way on which a replica hears from its master.

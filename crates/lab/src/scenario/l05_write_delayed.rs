@@ -21,7 +21,7 @@ fn plan(draw: &mut Draw) -> Plan {
     plan.schedule = vec![
         When::NOW.then(Fault::start("a")),
         When::wrote("a").then(Fault::start("b")),
-        When::AfterMs(after).then(writes(WayState::Cut)),
+        When::AfterMs(after).then(writes(WayState::HoldRequests)),
         When::HeldUp("a".to_owned()).then(Fault::ClientKill("a".to_owned())),
         When::wrote("b").then(writes(WayState::Open)),
         When::Arrived("a".to_owned()).then(Fault::None),

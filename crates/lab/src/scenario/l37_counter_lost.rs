@@ -37,7 +37,7 @@ fn plan(draw: &mut Draw) -> Plan {
     plan.schedule = vec![
         When::NOW.then(Fault::start("a")),
         When::done("a").then(Fault::start("b")),
-        When::wrote("b").then(writes(WayState::Cut)),
+        When::wrote("b").then(writes(WayState::HoldRequests)),
         When::HeldUp("b".to_owned()).then(Fault::ClientKill("b".to_owned())),
         When::NOW.then(Fault::Kill(struck)),
         When::NOW.then(Fault::Clock { node: struck, by_ms: behind_ms }),
