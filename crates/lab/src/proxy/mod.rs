@@ -1,6 +1,6 @@
 //! Ways to a server that can be cut, held, made one-way or led elsewhere, each for itself.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -119,6 +119,36 @@ impl Proxy {
         });
     }
 
+    /// Switches what stands behind the open connections, as a proxy does that speaks the protocol.
+    /// What was asked is still answered by the server that was there; what is asked from now on goes
+    /// to the other, and the client sees nothing of it.
+    ///
+    /// # Errors
+    /// If the other server takes no connections.
+    pub fn switch_to(&self, server: SocketAddr) -> io::Result<()> {
+        let mut switched = Ok(());
+        self.change(|state| {
+            state.server = server;
+            for link in &mut state.links {
+                match TcpStream::connect(server)
+                    .and_then(|next| next.set_nodelay(true).map(|()| next))
+                {
+                    Ok(next) => link.next = Some(next),
+                    Err(error) => switched = Err(error),
+                }
+                // It answers what it was asked, then it ends the connection, and that is the moment.
+                let _ = link.server.shutdown(Shutdown::Write);
+            }
+        });
+        switched
+    }
+
+    /// Whether something is being held, or was since the last healing.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.shared.state().held > 0
+    }
+
     /// Something is being held since the last healing.
     ///
     /// # Panics
@@ -210,6 +240,10 @@ struct Link {
     /// Was there when [`Proxy::hold_old_connections`] was called.
     old: bool,
     frozen: bool,
+    /// What is to stand behind it as soon as the server has answered what it was asked.
+    next: Option<TcpStream>,
+    /// How often that has been another one.
+    switches: u64,
     /// Something was dropped that way: what follows would be taken for something else.
     spoiled: [bool; 2],
 }
@@ -250,6 +284,8 @@ impl Shared {
             server,
             old: false,
             frozen: false,
+            next: None,
+            switches: 0,
             spoiled: [false; 2],
         });
         drop(state);
@@ -262,9 +298,17 @@ impl Shared {
 
     fn pass(&self, id: u64, way: Way, mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = [0; 4096];
+        let mut switches = 0;
         loop {
             // The end passes, is held and is dropped like everything else.
             let count = from.read(&mut buffer).unwrap_or(0);
+            if count == 0
+                && way == Way::Replies
+                && let Some(next) = self.switched(id)
+            {
+                from = next;
+                continue;
+            }
             match (self.fate(id, way), count) {
                 (Fate::Drop, 0) => break,
                 (Fate::Drop, _) => {}
@@ -273,12 +317,53 @@ impl Shared {
                     break;
                 }
                 // A client that has gone away takes none of its requests back.
-                (_, count) => drop(to.write_all(&buffer[..count])),
+                (_, count) => loop {
+                    if way == Way::Requests {
+                        self.behind(id, &mut switches, &mut to);
+                    }
+                    // It may have been switched just now.
+                    if to.write_all(&buffer[..count]).is_ok() || !self.is_switching(id, switches) {
+                        break;
+                    }
+                },
             }
         }
         if way == Way::Replies {
             self.state().links.retain(|link| link.id != id);
         }
+    }
+
+    /// The server that is behind this link from now on, where the one before it has ended.
+    fn switched(&self, id: u64) -> Option<TcpStream> {
+        let mut state = self.state();
+        let link = state.links.iter_mut().find(|link| link.id == id)?;
+        link.server = link.next.take()?;
+        link.switches += 1;
+        let server = link.server.try_clone().expect("a file descriptor");
+        drop(state);
+        self.changed.notify_all();
+        Some(server)
+    }
+
+    /// Where requests go, once a switch that is under way is over.
+    fn behind(&self, id: u64, switches: &mut u64, to: &mut TcpStream) {
+        let mut state = self.state();
+        loop {
+            let Some(link) = state.links.iter().find(|link| link.id == id) else { return };
+            if link.next.is_none() {
+                if std::mem::replace(switches, link.switches) != link.switches {
+                    *to = link.server.try_clone().expect("a file descriptor");
+                }
+                return;
+            }
+            state = self.changed.wait(state).expect("nobody panics while holding it");
+        }
+    }
+
+    fn is_switching(&self, id: u64, switches: u64) -> bool {
+        let state = self.state();
+        let link = state.links.iter().find(|link| link.id == id);
+        link.is_some_and(|link| link.next.is_some() || link.switches != switches)
     }
 
     /// What becomes of a piece of this link, once that is known.
@@ -309,67 +394,4 @@ impl Shared {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A server that sends everything back, and the other end of a way to it.
-    fn echo() -> (Proxy, TcpStream) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let address = listener.local_addr().expect("bound");
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                thread::spawn(move || std::io::copy(&mut &stream, &mut &stream));
-            }
-        });
-        let proxy = Proxy::to(address);
-        let client = connect(&proxy);
-        (proxy, client)
-    }
-
-    fn connect(proxy: &Proxy) -> TcpStream {
-        let client = TcpStream::connect(proxy.address).expect("somebody listens");
-        client.set_read_timeout(Some(PATIENCE)).expect("not zero");
-        client
-    }
-
-    fn say(mut client: &TcpStream, text: &str) {
-        client.write_all(text.as_bytes()).expect("connected");
-    }
-
-    fn hear(mut client: &TcpStream, text: &str) {
-        let mut heard = vec![0; text.len()];
-        client.read_exact(&mut heard).expect("an answer");
-        assert_eq!(heard, text.as_bytes());
-    }
-
-    #[tokio::test]
-    async fn what_was_held_comes_first_and_new_connections_may_overtake_it() {
-        let (proxy, client) = echo();
-        say(&client, "a");
-        hear(&client, "a");
-        proxy.hold_old_connections();
-        say(&client, "b");
-        proxy.awaits_held().await;
-        let other = connect(&proxy);
-        say(&other, "new");
-        hear(&other, "new");
-        proxy.heal();
-        say(&client, "c");
-        hear(&client, "bc");
-    }
-
-    #[tokio::test]
-    async fn a_connection_with_a_lost_reply_ends_when_the_way_heals() {
-        let (proxy, mut client) = echo();
-        say(&client, "a");
-        hear(&client, "a");
-        proxy.lose(Way::Replies);
-        say(&client, "b");
-        proxy.awaits_lost().await;
-        proxy.heal();
-        assert_eq!(client.read(&mut [0; 9]).expect("closed, not broken"), 0);
-        let other = connect(&proxy);
-        say(&other, "c");
-        hear(&other, "c");
-    }
-}
+mod tests;

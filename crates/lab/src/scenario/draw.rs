@@ -45,6 +45,7 @@ impl Draw {
             least_ms: 0,
             tail_ms: 200,
             fenced: self.mode.fenced(),
+            vacant_at_most_ms: None,
         }
     }
 

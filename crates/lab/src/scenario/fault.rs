@@ -85,6 +85,23 @@ pub enum Fault {
         /// The server that it finds there.
         to: usize,
     },
+    /// Switches what stands behind a client's way to a node under its open connections, as a proxy
+    /// does that speaks the protocol: the client sees nothing of it.
+    Switch {
+        /// Whose.
+        client: String,
+        /// The node as the client knows it.
+        node: usize,
+        /// The server that answers from now on.
+        to: usize,
+    },
+    /// The way on which a client's writes reach what the lock guards.
+    Writes {
+        /// Whose.
+        client: String,
+        /// What becomes of it: open, or requests are held; an answer that is held says nothing.
+        state: WayState,
+    },
     /// The way on which a replica hears from its master.
     Replication {
         /// The replica.
@@ -183,7 +200,8 @@ impl Fault {
             | Self::Reconnect(node)
             | Self::ReplicaOf { node, .. }
             | Self::Way { node, .. }
-            | Self::Lead { node, .. } => Some(*node),
+            | Self::Lead { node, .. }
+            | Self::Switch { node, .. } => Some(*node),
             Self::Replication { replica, .. } => Some(*replica),
             _ => None,
         }
@@ -195,6 +213,8 @@ impl Fault {
         match self {
             Self::Way { client, .. }
             | Self::Lead { client, .. }
+            | Self::Switch { client, .. }
+            | Self::Writes { client, .. }
             | Self::ClientStart(client)
             | Self::ClientStop(client)
             | Self::ClientCont(client)
@@ -225,6 +245,9 @@ impl Fault {
                 (false, format!("way of {client} disturbed"))
             }
             Self::Way { client, .. } => (true, format!("way of {client} disturbed")),
+            Self::Writes { client, state } => {
+                (*state != WayState::Open, format!("writes of {client} disturbed"))
+            }
             Self::Replication { state: WayState::Open | WayState::DeliverOld, .. } => {
                 (false, "replication disturbed".to_owned())
             }
@@ -262,6 +285,10 @@ impl fmt::Display for Fault {
             Self::Lead { client, node, to } => {
                 write!(f, "lead client {client} from node {node} to node {to}")
             }
+            Self::Switch { client, node, to } => {
+                write!(f, "switch client {client} from node {node} to node {to}, unseen")
+            }
+            Self::Writes { client, state } => write!(f, "writes of client {client}: {state:?}"),
             Self::Replication { replica, state } => {
                 write!(f, "replication to node {replica}: {state:?}")
             }

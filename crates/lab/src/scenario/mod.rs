@@ -10,9 +10,11 @@ mod l01_no_fault;
 mod l02_holder_killed;
 mod l03_holder_stopped;
 mod l04_pause_before_write;
+mod l05_write_delayed;
 mod l06_read_before_claim;
 mod l07_suspend;
 mod l08_frozen_client;
+mod l09_clone;
 mod l10_restart_empty;
 mod l11_process_killed;
 mod l12_power_loss;
@@ -25,16 +27,22 @@ mod l18_old_expiry;
 mod l19_split_brain;
 mod l20_promoted_replica;
 mod l21_memory_gone;
+mod l22_switched;
 mod l23_clock_forward;
 mod l24_clock_back;
 mod l25_clock_slew;
+mod l26_boot_clock;
 mod l27_clock_frozen;
 mod l28_partitions;
 mod l29_two_gates;
+mod l30_dead_at_gate;
 mod l31_gray_node;
+mod l32_no_answer;
 mod l33_eviction;
 mod l34_out_of_memory;
 mod l35_top_up;
+mod l36_quarantine;
+mod l37_counter_lost;
 mod l38_told_otherwise;
 mod l39_lost_wake_ups;
 mod l40_busy;
@@ -90,10 +98,12 @@ pub fn all() -> &'static [Scenario] {
         l02_holder_killed::SCENARIO,
         l03_holder_stopped::SCENARIO,
         l04_pause_before_write::SCENARIO,
+        l05_write_delayed::SCENARIO,
         l06_read_before_claim::SCENARIO,
         l06_read_before_claim::CLAIMS_FIRST,
         l07_suspend::SCENARIO,
         l08_frozen_client::SCENARIO,
+        l09_clone::SCENARIO,
         l10_restart_empty::SCENARIO,
         l11_process_killed::SCENARIO,
         l12_power_loss::SCENARIO,
@@ -106,17 +116,24 @@ pub fn all() -> &'static [Scenario] {
         l19_split_brain::SCENARIO,
         l20_promoted_replica::SCENARIO,
         l21_memory_gone::SCENARIO,
+        l22_switched::SCENARIO,
         l23_clock_forward::SCENARIO,
         l24_clock_back::SCENARIO,
         l25_clock_slew::SCENARIO,
+        l26_boot_clock::SCENARIO,
         l27_clock_frozen::SCENARIO,
         l28_partitions::SCENARIO,
         l29_two_gates::SCENARIO,
+        l30_dead_at_gate::SCENARIO,
         l31_gray_node::SCENARIO,
         l31_gray_node::BY_OWNER,
+        l32_no_answer::SCENARIO,
+        l32_no_answer::COUNTED,
         l33_eviction::SCENARIO,
         l34_out_of_memory::SCENARIO,
         l35_top_up::SCENARIO,
+        l36_quarantine::SCENARIO,
+        l37_counter_lost::SCENARIO,
         l38_told_otherwise::SCENARIO,
         l39_lost_wake_ups::SCENARIO,
         l40_busy::SCENARIO,

@@ -19,6 +19,8 @@ pub struct Plan {
     pub tail_ms: u64,
     /// Whether the resource refuses stale tokens.
     pub fenced: bool,
+    /// For how long nobody may hold while somebody waits, if theory has a bound.
+    pub vacant_at_most_ms: Option<u64>,
 }
 
 /// The servers of a run. Each knows nothing of the others, apart from replicas.
@@ -153,6 +155,12 @@ pub enum Breach {
     /// A `SET NX` whose value names the owner and not the hold, so that a late release frees a
     /// later hold: each hold is released a second time, a moment later.
     ReleaseByOwner,
+    /// A lock that counts its owner's holds, and a driver that had no answer to a release and sends
+    /// it again: an inner hold is given back twice, and takes the outer one with it.
+    CountsHolds,
+    /// The random numbers of all clients come from one state, as those of clones do: they draw the
+    /// same nonces, and each is told that it has the other's lock.
+    RepeatsNonce,
 }
 
 impl ServerPlan {
@@ -200,6 +208,14 @@ impl ClientPlan {
 }
 
 impl Plan {
+    /// Whether a client's writes go by a way that can be cut.
+    #[must_use]
+    pub fn delays_writes(&self, of: &str) -> bool {
+        let delays =
+            |step: &Step| matches!(&step.fault, Fault::Writes { client, .. } if client == of);
+        self.schedule.iter().any(delays)
+    }
+
     /// What the plan names although it is not there.
     #[must_use]
     pub fn wrong(&self) -> Vec<String> {
@@ -215,7 +231,9 @@ impl Plan {
                     wrong.push(format!("no such client: {client} in {}", step.fault));
                 }
             }
-            if let Fault::Way { client, .. } | Fault::Lead { client, .. } = &step.fault
+            if let Fault::Way { client, .. }
+            | Fault::Lead { client, .. }
+            | Fault::Switch { client, .. } = &step.fault
                 && !self.clients.iter().any(|known| known.id == *client && known.ways)
             {
                 wrong.push(format!("no ways: {}", step.fault));
@@ -224,7 +242,7 @@ impl Plan {
             if sets && self.servers.clock_gains_ppm.is_none() {
                 wrong.push(format!("no clocks that can be set: {}", step.fault));
             }
-            if matches!(step.when, When::InSync(node) if node >= nodes) {
+            if matches!(step.when, When::InSync(node) | When::Has(node) if node >= nodes) {
                 wrong.push(format!("no such node: {:?}", step.when));
             }
         }

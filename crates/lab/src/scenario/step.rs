@@ -38,6 +38,15 @@ pub enum When {
     Checked(String),
     /// As soon as this client has done all that it was to do.
     Done(String),
+    /// As soon as a lock of this client was given back since the step before began.
+    Released(String),
+    /// As soon as a write of this client has reached what the lock guards since the step before
+    /// began, accepted or not.
+    Arrived(String),
+    /// As soon as a write of this client is held on its way ([`Fault::Writes`]).
+    HeldUp(String),
+    /// As soon as this node has the lock's key, whosesoever it is.
+    Has(usize),
     /// As soon as the replica has what its master has: both have the same replication offset.
     InSync(usize),
 }
@@ -93,8 +102,11 @@ impl When {
             | Self::Refused(client)
             | Self::Read(client)
             | Self::Checked(client)
+            | Self::Released(client)
+            | Self::Arrived(client)
+            | Self::HeldUp(client)
             | Self::Done(client) => Some(client),
-            Self::AtMs(_) | Self::AfterMs(_) | Self::InSync(_) => None,
+            Self::AtMs(_) | Self::AfterMs(_) | Self::InSync(_) | Self::Has(_) => None,
         }
     }
 }

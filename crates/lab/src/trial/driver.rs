@@ -72,6 +72,7 @@ fn in_containers(mode: Mode, plan: &Plan) -> Option<String> {
         | Fault::Evict(_)
         | Fault::ReplicaOf { .. }
         | Fault::Lead { .. }
+        | Fault::Switch { .. }
         | Fault::Replication { .. } => true,
         fault => is_of_the_simulation(fault),
     });

@@ -33,6 +33,8 @@ pub(super) struct Ground {
     ways: BTreeMap<(String, usize), Proxy>,
     /// Second addresses of servers.
     aliases: Vec<Proxy>,
+    /// From clients whose writes can be delayed to what the lock guards.
+    writes: BTreeMap<String, Proxy>,
     /// From each replica to its master.
     replication: BTreeMap<usize, Proxy>,
 }
@@ -75,6 +77,7 @@ impl Ground {
             known,
             ways: BTreeMap::new(),
             aliases: Vec::new(),
+            writes: BTreeMap::new(),
             replication: BTreeMap::new(),
         };
         for replica in plan.servers.voters..count {
@@ -107,6 +110,7 @@ impl Ground {
             known: count,
             ways: BTreeMap::new(),
             aliases: Vec::new(),
+            writes: BTreeMap::new(),
             replication: BTreeMap::new(),
         };
         if mode.strict() {
@@ -170,6 +174,29 @@ impl Ground {
     pub(super) fn way(&self, client: &str, node: usize) -> io::Result<&Proxy> {
         let missing = || io::Error::other(format!("client {client} has no way to node {node}"));
         self.ways.get(&(client.to_owned(), node)).ok_or_else(missing)
+    }
+
+    /// Where a client finds what the lock guards.
+    pub(super) fn access(
+        &mut self,
+        client: &ClientPlan,
+        plan: &Plan,
+        at: SocketAddr,
+    ) -> SocketAddr {
+        if !plan.delays_writes(&client.id) {
+            return at;
+        }
+        self.writes.entry(client.id.clone()).or_insert_with(|| Proxy::to(at)).addr()
+    }
+
+    pub(super) fn writes(&self, client: &str) -> io::Result<&Proxy> {
+        let missing = || io::Error::other(format!("writes of client {client} have no way"));
+        self.writes.get(client).ok_or_else(missing)
+    }
+
+    /// Whether a server has the lock's key.
+    pub(super) async fn has(&self, node: usize, name: &str) -> bool {
+        matches!(self.ask(node, &["EXISTS", name]).await.as_deref(), Ok("1"))
     }
 
     pub(super) fn replication(&self, replica: usize) -> io::Result<&Proxy> {

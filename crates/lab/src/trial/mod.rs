@@ -130,7 +130,8 @@ impl Trial {
         let stuck = played.stuck.as_ref();
         let why = stuck
             .map(ToString::to_string)
-            .or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted));
+            .or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted))
+            .or_else(|| verdict::too_long(self.plan(driver).vacant_at_most_ms, &observed));
         let run = Run {
             schema: record::SCHEMA,
             run: self.name_on(driver),
@@ -172,7 +173,7 @@ impl Trial {
         ];
         let performed = blocking(move || {
             let Self { seed, repetition, mode, .. } = trial;
-            Ok(Play { run: &run, seed, repetition, mode, plan: &plan }.perform(&history))
+            Ok(Play { run: &run, seed, repetition, mode, plan: &plan, bug: None }.perform(&history))
         });
         let stuck = match performed.await? {
             Err(stuck @ TrialError::Stuck { .. }) => Some(stuck),
@@ -274,7 +275,7 @@ impl Stage {
                     ..plan.locking.clone()
                 },
                 work: client.work.clone(),
-                resource: resource.address(),
+                resource: ground.access(client, plan, resource.address()),
             };
             crew.push(Worker::start(program, &config, scribe.clone()).await?);
         }

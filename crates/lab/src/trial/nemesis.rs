@@ -20,6 +20,7 @@ use crate::worker::Order;
 
 /// Longer than anything takes that happens at all, on top of what leases take.
 const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Who does what a schedule says.
 pub(super) struct Nemesis<'a> {
@@ -58,21 +59,40 @@ impl Nemesis<'_> {
             }
             When::AfterMs(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
             When::InSync(replica) => self.ground.in_sync(replica).await?,
+            When::Has(_) | When::HeldUp(_) => self.look(number, step).await?,
             _ => {
-                let leases = Duration::from_millis(3 * self.plan.locking.max_lease_ms);
-                let patience = PATIENCE + leases;
+                let patience = self.patience();
                 let waited = tokio::time::timeout(patience, self.live.wait_for(seen)).await;
                 if !matches!(waited, Ok(Ok(_))) {
-                    return Err(TrialError::Stuck {
-                        step: number,
-                        fault: step.fault.to_string(),
-                        awaited: format!("{:?}", step.when),
-                        patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
-                    });
+                    return Err(stuck(number, step, patience));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Waits for what nobody tells: servers and ways are asked again and again.
+    async fn look(&self, number: usize, step: &Step) -> Result<(), TrialError> {
+        let clock = Clock::system();
+        let (since, patience) = (clock.now(), self.patience());
+        loop {
+            let seen = match &step.when {
+                When::Has(node) => self.ground.has(*node, &self.plan.locking.name).await,
+                When::HeldUp(client) => self.ground.writes(client)?.holds(),
+                _ => true,
+            };
+            if seen {
+                return Ok(());
+            }
+            if clock.now().since(since) > patience {
+                return Err(stuck(number, step, patience));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE + Duration::from_millis(3 * self.plan.locking.max_lease_ms)
     }
 
     /// `lasting`: what was broken and not yet mended.
@@ -155,6 +175,10 @@ impl Nemesis<'_> {
             Fault::Lead { client, node, to } => {
                 ground.way(client, *node)?.lead_to(ground.address(*to)?);
             }
+            Fault::Switch { client, node, to } => {
+                ground.way(client, *node)?.switch_to(ground.address(*to)?)?;
+            }
+            Fault::Writes { client, state } => set(ground.writes(client)?, *state).await,
             Fault::Replication { replica, state } => {
                 set(ground.replication(*replica)?, *state).await;
             }
@@ -188,6 +212,15 @@ impl Nemesis<'_> {
     fn worker(&mut self, client: &str) -> io::Result<&mut Worker> {
         let missing = || io::Error::other(format!("there is no client {client}"));
         self.crew.iter_mut().find(|worker| worker.id == client).ok_or_else(missing)
+    }
+}
+
+fn stuck(number: usize, step: &Step, patience: Duration) -> TrialError {
+    TrialError::Stuck {
+        step: number,
+        fault: step.fault.to_string(),
+        awaited: format!("{:?}", step.when),
+        patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
     }
 }
 

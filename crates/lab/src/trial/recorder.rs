@@ -54,6 +54,8 @@ pub(crate) struct Counts {
     pub(crate) checked: u64,
     pub(crate) refused: u64,
     pub(crate) read: u64,
+    pub(crate) released: u64,
+    pub(crate) arrived: u64,
 }
 
 impl Recorder {
@@ -140,7 +142,11 @@ impl Live {
             When::Refused(client) => self.of(client).count.refused > count(client).refused,
             When::Read(client) => self.of(client).count.read > count(client).read,
             When::Done(client) => self.of(client).done,
-            When::AtMs(_) | When::AfterMs(_) | When::InSync(_) => true,
+            When::Released(client) => self.of(client).count.released > count(client).released,
+            When::Arrived(client) => self.of(client).count.arrived > count(client).arrived,
+            When::AtMs(_) | When::AfterMs(_) | When::InSync(_) | When::Has(_) | When::HeldUp(_) => {
+                true
+            }
         }
     }
 
@@ -161,11 +167,15 @@ impl Live {
             (Op::Unlock, Phase::Invoke, Some(hold)) => {
                 doing.holding.remove(&hold);
             }
+            (Op::Unlock, Phase::Ok, _) => doing.count.released += 1,
             (Op::Lost, _, Some(hold)) => {
                 doing.holding.remove(&hold);
                 doing.count.told += 1;
             }
-            (Op::Write, Phase::Ok, _) => doing.count.wrote += 1,
+            (Op::Write, phase @ (Phase::Ok | Phase::Fail), _) => {
+                doing.count.arrived += 1;
+                doing.count.wrote += u64::from(phase == Phase::Ok);
+            }
             (Op::Note, ..) => match event.what.as_deref() {
                 Some("ready") => doing.ready = true,
                 Some("done") => doing.done = true,

@@ -90,6 +90,12 @@ pub(crate) fn disagrees(
     forbidden.or_else(|| missing.filter(|_| !interrupted))
 }
 
+/// Why nobody held for longer than theory allows, in words.
+pub(super) fn too_long(most_ms: Option<u64>, observed: &Observed) -> Option<String> {
+    let most_ms = most_ms.filter(|most_ms| observed.vacancy_ms > *most_ms as f64)?;
+    Some(format!("nobody held for {} ms, where {most_ms} ms are the most", observed.vacancy_ms))
+}
+
 /// A hold that outlives its lock overlaps with each of those that follow: it is one stale holder.
 fn stale_holders(overlaps: &[Overlap<'_>]) -> u64 {
     let stale = overlaps.iter().map(|overlap| overlap.first.who).collect::<HashSet<_>>();
@@ -144,6 +150,14 @@ mod tests {
         let told = [(at(10), at(100)), (at(200), at(210))];
         assert_eq!(told_after(&told, &[at(5), at(30), at(40)]), Some(millis(70)));
         assert_eq!(told_after(&told, &[at(5), at(300)]), None);
+    }
+
+    #[test]
+    fn a_vacancy_is_held_against_its_bound() {
+        let observed = Observed { vacancy_ms: 20.0, ..Observed::default() };
+        assert_eq!(too_long(None, &observed), None);
+        assert_eq!(too_long(Some(20), &observed), None);
+        assert!(too_long(Some(19), &observed).is_some());
     }
 
     #[test]

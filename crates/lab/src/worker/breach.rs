@@ -1,16 +1,15 @@
 //! The library's lock, or one that is broken on purpose: the judges' negative controls.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use quorumlock::{Admission, Error, Guard, Locker};
 use quorumlock_core::{Clock, Instant};
 
+use super::broken::Broken;
 use super::config::Config;
 use crate::history::Phase;
 use crate::mode::Mode;
-use crate::scenario::{Breach, Locking};
-use crate::servers::ask;
+use crate::scenario::Locking;
 
 /// A locker of either kind.
 pub(super) enum Breached {
@@ -21,17 +20,7 @@ pub(super) enum Breached {
 /// A hold of either kind.
 pub(super) enum Held {
     Ours(Guard),
-    Broken { lock: Broken, until: Instant },
-}
-
-/// A lock on one node, as it should not be made.
-#[derive(Debug, Clone)]
-pub(super) struct Broken {
-    breach: Breach,
-    node: SocketAddr,
-    name: String,
-    owner: String,
-    lease: Duration,
+    Broken { lock: Broken, value: String, until: Instant },
 }
 
 /// The library's locker for a mode.
@@ -59,10 +48,7 @@ impl Breached {
         let lease = Duration::from_millis(config.locking.lease_ms);
         let name = config.locking.name.clone();
         if let Some(breach) = config.work.breach {
-            let url = config.urls.first().ok_or("no node")?;
-            let node = url.trim_start_matches("redis://").parse()?;
-            let owner = config.client.clone();
-            return Ok(Self::Broken(Broken { breach, node, name, owner, lease }));
+            return Ok(Self::Broken(Broken::new(config, breach, lease)?));
         }
         let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
         Ok(Self::Ours { locker, name })
@@ -157,49 +143,9 @@ impl Held {
                 let unknown = matches!(error, Error::Unreachable(_));
                 (if unknown { Phase::Unknown } else { Phase::Fail }, error.to_string())
             }),
-            Self::Broken { lock, .. } => {
-                lock.release().await.map_err(|error| (Phase::Unknown, error))
+            Self::Broken { lock, value, .. } => {
+                lock.release(&value).await.map_err(|error| (Phase::Unknown, error))
             }
         }
-    }
-}
-
-const RELEASE_MINE: &str =
-    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
-
-/// How late the second release of [`Breach::ReleaseByOwner`] comes: within a next hold.
-const LATE: Duration = Duration::from_millis(10);
-
-impl Broken {
-    async fn try_lock(&self) -> Result<Option<Held>, String> {
-        let until = Clock::system().now() + self.lease;
-        let lease = self.lease.as_millis().to_string();
-        let mut words = vec!["SET", &self.name, &self.owner, "PX", &lease];
-        if self.breach == Breach::ReleaseByOwner {
-            words.push("NX");
-        }
-        let set = self.ask(&words).await?;
-        Ok((set == "OK").then(|| Held::Broken { lock: self.clone(), until }))
-    }
-
-    async fn release(&self) -> Result<(), String> {
-        let words = ["EVAL", RELEASE_MINE, "1", &self.name, &self.owner];
-        self.ask(&words).await?;
-        if self.breach == Breach::ReleaseByOwner {
-            // As a driver does that had no answer: the release is sent again, and comes late.
-            let late = self.clone();
-            tokio::spawn(async move {
-                tokio::time::sleep(LATE).await;
-                let _ = late.ask(&["EVAL", RELEASE_MINE, "1", &late.name, &late.owner]).await;
-            });
-        }
-        Ok(())
-    }
-
-    async fn ask(&self, words: &[&str]) -> Result<String, String> {
-        let words = words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let node = self.node;
-        let asked = tokio::task::spawn_blocking(move || ask(node, &words));
-        asked.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 }

@@ -5,6 +5,7 @@
 //! outlive whoever started it.
 
 mod breach;
+mod broken;
 mod config;
 mod job;
 mod tell;

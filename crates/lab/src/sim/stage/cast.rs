@@ -22,6 +22,7 @@ use crate::sim::world::World;
 pub(super) struct Cast {
     world: World,
     record: Arc<Record>,
+    register: Arc<Register>,
     /// With the place in the world.
     lockers: BTreeMap<String, (usize, Arc<Shared>)>,
 }
@@ -57,11 +58,16 @@ impl Cast {
             };
             lockers.insert(client.id.clone(), (place, Arc::new(shared)));
         }
-        Ok(Self { world: world.clone(), record: Arc::clone(record), lockers })
+        Ok(Self { world: world.clone(), record: Arc::clone(record), register, lockers })
     }
 
     pub(super) fn names(&self) -> Vec<String> {
         self.lockers.keys().cloned().collect()
+    }
+
+    /// What the lock guards.
+    pub(super) fn register(&self) -> &Register {
+        &self.register
     }
 
     pub(super) fn place(&self, client: &str) -> Option<usize> {

@@ -18,6 +18,7 @@ use quorumlock_core::ConfigError;
 use self::cast::Cast;
 use self::record::Record;
 use self::theatre::Theatre;
+use super::mutants::Bug;
 use super::plan::Plan;
 use super::world::World;
 use crate::mode::Mode;
@@ -34,6 +35,8 @@ pub(crate) struct Play<'a> {
     pub(crate) repetition: u64,
     pub(crate) mode: Mode,
     pub(crate) plan: &'a scenario::Plan,
+    /// A planted bug: what the plan must then show.
+    pub(crate) bug: Option<Bug>,
 }
 
 impl Play<'_> {
@@ -46,7 +49,7 @@ impl Play<'_> {
             .build()?;
         let mut recorded = Ok(());
         let played = runtime.block_on(async {
-            let world = World::new(self.world(), None, 0);
+            let world = World::new(self.world(), self.bug, 0);
             let record = Record::create(history, self.run, self.seed, &world)?;
             let played = self.on(&world, &record).await;
             recorded = record.finish();
@@ -93,3 +96,6 @@ impl Play<'_> {
 fn io_error(error: io::Error) -> TrialError {
     error.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use super::cast::Cast;
 use super::record::Record;
+use quorumlock_core::Name;
+
 use crate::history::{Event, Op, Phase};
 use crate::mode::Mode;
 use crate::scenario::{Beginning, Fault, Plan, Step, WayState, When};
 use crate::sim::faults::Fault as Kind;
-use crate::sim::link::LinkId;
+use crate::sim::link::{LinkId, Phase as LinkPhase};
 use crate::sim::process::LANES;
 use crate::sim::store::Store;
 use crate::sim::time::{Micros, SECOND};
@@ -20,6 +22,7 @@ use crate::trial::recorder::{Counts, Live};
 
 /// As on real servers.
 const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 const END_WITHIN: Duration = Duration::from_secs(3);
 /// Until somebody ends it.
 const FOR_EVER: Micros = 1_000_000 * SECOND;
@@ -42,8 +45,7 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
         return Some("the simulation's resource is not read".to_owned());
     }
     let unable = plan.schedule.iter().find(|step| match &step.fault {
-        // Both leave nothing behind: nobody has written to another database.
-        Fault::Command { words, .. } => !["FLUSHALL", "SWAPDB 0 1"].contains(&&*words.join(" ")),
+        Fault::Command { words, .. } => !is_known(words, &plan.locking.name),
         // What only one direction loses or holds, its ways do not do as ours do.
         Fault::Way { state, .. } => !matches!(state, WayState::Open | WayState::Cut),
         Fault::CutTail { .. }
@@ -53,10 +55,18 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
         | Fault::ForceUnlock
         | Fault::ReplicaOf { .. }
         | Fault::Lead { .. }
+        | Fault::Switch { .. }
         | Fault::Replication { .. } => true,
         _ => false,
     });
     unable.map(|step| format!("the simulation cannot do this: {}", step.fault))
+}
+
+/// The first two leave nothing behind: nobody has written to another database. The last one looks,
+/// by which what has expired is forgotten.
+fn is_known(words: &[String], name: &str) -> bool {
+    let words = words.join(" ");
+    ["FLUSHALL", "SWAPDB 0 1"].contains(&&*words) || words == format!("EXISTS {name}")
 }
 
 /// Who does what a schedule says.
@@ -122,9 +132,15 @@ impl<'a> Theatre<'a> {
                 tokio::time::sleep(Duration::from_millis(*ms).saturating_sub(self.over())).await;
             }
             When::AfterMs(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
-            _ => {
+            when => {
                 let patience = PATIENCE + Duration::from_millis(3 * self.plan.locking.max_lease_ms);
-                if tokio::time::timeout(patience, self.record.until(so)).await.is_err() {
+                let so = async {
+                    while !self.sees(when) {
+                        tokio::time::sleep(LOOK_EVERY).await;
+                    }
+                    self.record.until(so).await;
+                };
+                if tokio::time::timeout(patience, so).await.is_err() {
                     return Err(TrialError::Stuck {
                         step: number,
                         fault: step.fault.to_string(),
@@ -135,6 +151,19 @@ impl<'a> Theatre<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What nobody tells.
+    fn sees(&self, when: &When) -> bool {
+        match when {
+            When::Has(node) => self.world.with(|state| holder(state, *node, self.name())),
+            When::HeldUp(client) => self.cast.register().holds(client),
+            _ => true,
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.plan.locking.name
     }
 
     fn carry_out(&mut self, fault: &Fault, lasting: &mut BTreeSet<(Option<usize>, String)>) {
@@ -192,12 +221,31 @@ impl<'a> Theatre<'a> {
                     state.servers[*node].clock.step(now, (by_ms - before) * 1_000);
                 });
             }
+            Fault::Writes { client, state } => {
+                self.cast.register().set(client, *state == WayState::Open);
+            }
+            Fault::Command { node, words } if words[0] == "EXISTS" => {
+                world.with(|state| {
+                    holder(state, *node, self.name());
+                });
+            }
             Fault::Way { node, state: way, .. } => {
                 world.with(|state| lay(state, place, *node, *way))
             }
             _ => world.with(|state| strike(state, fault, keeps)),
         }
     }
+}
+
+/// Whether a node has the lock's key; what has expired is gone by the look.
+fn holder(state: &mut State, node: usize, name: &str) -> bool {
+    let now = state.now;
+    let (server, name) = (&mut state.servers[node], Name::new(name));
+    let time = server.clock.micros(now);
+    name.is_ok_and(|name| {
+        server.store.touch(&name, time);
+        server.store.held(&name, time).is_some()
+    })
 }
 
 /// What a node suffers.
@@ -219,7 +267,7 @@ fn strike(state: &mut State, fault: &Fault, keeps: bool) {
         Fault::Disconnect(node) => lay_all(state, *node, WayState::Cut),
         Fault::Reconnect(node) => lay_all(state, *node, WayState::Open),
         Fault::FreezeClock(node) => state.servers[*node].clock.freeze(now, true),
-        // The only one that there is here.
+        // Those that leave nothing behind.
         Fault::Command { node, .. } => state.servers[*node].store = Store::default(),
         _ => {}
     }
@@ -259,7 +307,14 @@ fn lay_all(state: &mut State, node: usize, way: WayState) {
 fn hang_up(state: &mut State, client: usize, node: usize) {
     if !state.processes[client].dead {
         for lane in LANES {
-            state.break_link(LinkId { client, node, lane });
+            let link = LinkId { client, node, lane };
+            if state.link(link).phase == LinkPhase::Dialing {
+                // It would wait for as long as a dialer does, on a way that is open.
+                state.link(link).connection += 1;
+                state.dial(link);
+            } else {
+                state.break_link(link);
+            }
         }
     }
 }

@@ -1,0 +1,50 @@
+use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
+use crate::record::Expected::{Fenced, Violation};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    id: "L37",
+    title: "A counter is lost on one node of a bare majority",
+    story: "A holder's token is confirmed by a bare majority, its last write is delayed, and it dies. \
+            One node of that majority comes back with nothing and with a clock that is two hours \
+            behind; the next holder has its grant from this one and from those that never heard of \
+            the token. In plain Redlock it is given the same token, and the resource, though it \
+            checks tokens, accepts the stale write. A node that is repaired before it votes starts \
+            above every token that there was.",
+    expects: Expects { q: Some(Violation), qq: Some(Fenced), qf: Some(Fenced), ..Expects::NONE },
+    plan,
+};
+
+fn plan(draw: &mut Draw) -> Plan {
+    let mut plan = draw.plan();
+    plan.fenced = true;
+    // With a clock that is right the first token after the loss would be the time, and larger.
+    plan.servers.clock_gains_ppm = Some(0);
+    let (nodes, needed) = (draw.mode.voters(), draw.mode.majority());
+    let struck = needed - 1;
+    let behind_ms = -1_000 * draw.number().rem_euclid(3_600) as i64 - 7_200_000;
+    // Held by all once, so that all counters are the same.
+    let mut first = draw.rival("a");
+    (first.work.holds, first.work.connected) = (Some(1), true);
+    let mut dying = draw.bare_holder("b");
+    (dying.work.connected, dying.work.write_every_ms) = (true, Some(draw.ms(10, 40)));
+    let mut next = draw.rival("c");
+    next.reaches = Some((struck..nodes).collect());
+    // Wants nothing, and watches over nodes as every locker does.
+    let mut other = draw.rival("d");
+    other.work.connected = true;
+    plan.clients = vec![first, dying, next, other];
+    let writes = |state| Fault::Writes { client: "b".to_owned(), state };
+    plan.schedule = vec![
+        When::NOW.then(Fault::start("a")),
+        When::done("a").then(Fault::start("b")),
+        When::wrote("b").then(writes(WayState::HoldRequests)),
+        When::HeldUp("b".to_owned()).then(Fault::ClientKill("b".to_owned())),
+        When::NOW.then(Fault::Kill(struck)),
+        When::NOW.then(Fault::Clock { node: struck, by_ms: behind_ms }),
+        When::NOW.then(Fault::RestartEmpty(struck)),
+        When::NOW.then(Fault::start("c")),
+        When::wrote("c").then(writes(WayState::Open)),
+        When::Arrived("b".to_owned()).then(Fault::None),
+    ];
+    plan
+}

@@ -1,0 +1,138 @@
+//! Locks as they should not be made.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorumlock_core::{Clock, quorum_of};
+
+use super::breach::Held;
+use super::config::Config;
+use crate::dice::Dice;
+use crate::scenario::Breach;
+use crate::servers::ask;
+
+/// A lock on one node, or on a majority of several, as it should not be made.
+#[derive(Debug, Clone)]
+pub(super) struct Broken {
+    breach: Breach,
+    nodes: Arc<[SocketAddr]>,
+    name: String,
+    owner: String,
+    seed: u64,
+    attempts: Arc<AtomicU64>,
+    lease: Duration,
+}
+
+const RELEASE_MINE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+/// Whoever has the value has the lock, so that an attempt may be sent again.
+const TAKE_OR_MINE: &str = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) \
+     or redis.call('get', KEYS[1]) == ARGV[1] then return 'OK' end return ''";
+
+const ENTER: &str = "if redis.call('exists', KEYS[1]) == 1 \
+     and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return '' end \
+     redis.call('hincrby', KEYS[1], ARGV[1], 1) \
+     redis.call('pexpire', KEYS[1], ARGV[2]) return 'OK'";
+
+const LEAVE: &str = "if redis.call('hexists', KEYS[1], ARGV[1]) == 1 \
+     and redis.call('hincrby', KEYS[1], ARGV[1], -1) <= 0 then redis.call('del', KEYS[1]) end \
+     return 'OK'";
+
+/// How late the second release of [`Breach::ReleaseByOwner`] comes: within a next hold.
+const LATE: Duration = Duration::from_millis(10);
+
+impl Broken {
+    pub(super) fn new(
+        config: &Config,
+        breach: Breach,
+        lease: Duration,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let address = |url: &String| url.trim_start_matches("redis://").parse();
+        let nodes = config.urls.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            breach,
+            nodes: nodes.into(),
+            name: config.locking.name.clone(),
+            owner: config.client.clone(),
+            // Of the run, and not of the client: what all of them draw is the same.
+            seed: config.seed,
+            attempts: Arc::default(),
+            lease,
+        })
+    }
+
+    pub(super) async fn try_lock(&self) -> Result<Option<Held>, String> {
+        let until = Clock::system().now() + self.lease;
+        let value = match self.breach {
+            Breach::RepeatsNonce => {
+                let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
+                format!("{:016x}", Dice::new(self.seed, attempt).next())
+            }
+            _ => self.owner.clone(),
+        };
+        if !self.on_majority(&self.take(&value)).await? {
+            if self.nodes.len() > 1 {
+                self.on_majority(&self.give(&value)).await?;
+            }
+            return Ok(None);
+        }
+        if self.breach == Breach::CountsHolds {
+            // An inner hold, and a release of it that is sent again for want of an answer.
+            self.on_majority(&self.take(&value)).await?;
+            self.on_majority(&self.give(&value)).await?;
+            self.on_majority(&self.give(&value)).await?;
+        }
+        Ok(Some(Held::Broken { lock: self.clone(), value, until }))
+    }
+
+    pub(super) async fn release(&self, value: &str) -> Result<(), String> {
+        self.on_majority(&self.give(value)).await?;
+        if self.breach == Breach::ReleaseByOwner {
+            // As a driver does that had no answer: the release is sent again, and comes late.
+            let (late, value) = (self.clone(), value.to_owned());
+            tokio::spawn(async move {
+                tokio::time::sleep(LATE).await;
+                let _ = late.on_majority(&late.give(&value)).await;
+            });
+        }
+        Ok(())
+    }
+
+    fn take(&self, value: &str) -> Vec<String> {
+        let lease = self.lease.as_millis().to_string();
+        let (name, lease) = (self.name.as_str(), lease.as_str());
+        match self.breach {
+            Breach::NoExclusion => words(&["SET", name, value, "PX", lease]),
+            Breach::ReleaseByOwner => words(&["SET", name, value, "PX", lease, "NX"]),
+            Breach::CountsHolds => words(&["EVAL", ENTER, "1", name, value, lease]),
+            Breach::RepeatsNonce => words(&["EVAL", TAKE_OR_MINE, "1", name, value, lease]),
+        }
+    }
+
+    fn give(&self, value: &str) -> Vec<String> {
+        let script = if self.breach == Breach::CountsHolds { LEAVE } else { RELEASE_MINE };
+        words(&["EVAL", script, "1", &self.name, value])
+    }
+
+    /// Whether a majority of the nodes says so.
+    async fn on_majority(&self, words: &[String]) -> Result<bool, String> {
+        let (nodes, words) = (Arc::clone(&self.nodes), words.to_vec());
+        let needed = quorum_of(nodes.len());
+        let asked = tokio::task::spawn_blocking(move || {
+            nodes.iter().map(|node| ask(*node, &words)).collect::<Vec<_>>()
+        });
+        let answers = asked.await.map_err(|error| error.to_string())?;
+        let granted = answers.iter().filter(|answer| matches!(answer.as_deref(), Ok("OK"))).count();
+        match answers.into_iter().find_map(Result::err) {
+            Some(error) if granted < needed => Err(error.to_string()),
+            _ => Ok(granted >= needed),
+        }
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
