@@ -62,8 +62,7 @@ impl Baton {
         let mut node = self.node.clone();
         if !self.brought(name).await? {
             let mut wait = redis::cmd("BLPOP");
-            let taken: Option<(String, u8)> =
-                wait.arg(name).arg(10).query_async(&mut node).await?;
+            let taken: Option<(String, u8)> = wait.arg(name).arg(10).query_async(&mut node).await?;
             ensure!(taken.is_some(), "{name} was lost");
         }
         let held = work.run().await;

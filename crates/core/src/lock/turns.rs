@@ -20,6 +20,7 @@ pub(super) struct Turns(Arc<Mutex<Queues>>);
 #[derive(Debug, Default)]
 struct Queues {
     /// An entry for every name that is somebody's turn: most often nobody waits for it.
+    #[expect(clippy::box_collection, reason = "a table has many places, most of them for nobody")]
     waiting: HashMap<Name, Option<Box<VecDeque<Waiter>>>>,
     tickets: u64,
     /// Whom our release of a name woke, and when that was.
