@@ -5,9 +5,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     id: "L09",
     title: "Two clones draw the same random numbers",
     story: "A negative control: a client is cloned with its memory, and its random numbers are its \
-            own, not the operating system's. Both clones draw the same nonce for a hold, and each is \
-            told that it has the other's lock. In the simulation it is this library's lock that is \
-            given such numbers.",
+            own, not the operating system's. Both clones draw the same nonce for a hold. A lock that \
+            may be asked for again by whoever has its value tells each that it has the other's.",
     expects: Expects {
         s: Some(Expected::Violation),
         q: Some(Expected::Violation),

@@ -14,7 +14,6 @@ use super::record::Record;
 use super::register::Register;
 use crate::dice::Dice;
 use crate::history::{Event, Op, Phase};
-use crate::scenario::{Breach, ClientPlan};
 use crate::sim::node::SimNode;
 use crate::sim::process::{Process, spawn};
 use crate::sim::world::World;
@@ -49,7 +48,7 @@ impl Cast {
             let shared = Shared {
                 client: client.clone(),
                 name: play.plan.locking.name.clone(),
-                locker: locker(world, place, is_clone(client))?,
+                locker: locker(world, place)?,
                 record: Arc::clone(record),
                 register: Arc::clone(&register),
                 attempts: AtomicU64::new(0),
@@ -110,21 +109,15 @@ impl Cast {
     }
 }
 
-/// Whether it draws what others draw, who are clones like it.
-fn is_clone(client: &ClientPlan) -> bool {
-    client.work.breach == Some(Breach::RepeatsNonce)
-}
-
 /// The real one, over simulated nodes.
-fn locker(world: &World, place: usize, clone: bool) -> Result<Locker, ConfigError> {
+fn locker(world: &World, place: usize) -> Result<Locker, ConfigError> {
     let (plan, clock) =
         world.with(|state| (state.plan.clone(), state.processes[place].clock.clock()));
     let mut nodes: Vec<_> =
         (0..plan.nodes).map(|node| SimNode::new(world.clone(), place, node)).collect();
     let settings = plan.settings();
     let within = settings.answer_timeout;
-    let stream = if clone { 1_000 } else { 1_000 + place as u64 };
-    let dice = Mutex::new(Dice::new(plan.seed, stream));
+    let dice = Mutex::new(Dice::new(plan.seed, 1_000 + place as u64));
     let chance = Chance::given(move || dice.lock().unwrap_or_else(PoisonError::into_inner).next());
     let lessor: Arc<dyn Lessor> = match (plan.charter.clone(), nodes.len()) {
         (None, 1) => Arc::new(Single::new(nodes.remove(0), clock.clone(), within)),

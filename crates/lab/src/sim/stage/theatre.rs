@@ -10,7 +10,7 @@ use quorumlock_core::Name;
 
 use crate::history::{Event, Op, Phase};
 use crate::mode::Mode;
-use crate::scenario::{Beginning, Breach, Fault, Plan, Step, WayState, When};
+use crate::scenario::{Beginning, Fault, Plan, Step, WayState, When};
 use crate::sim::faults::Fault as Kind;
 use crate::sim::link::{LinkId, Phase as LinkPhase};
 use crate::sim::process::LANES;
@@ -32,8 +32,7 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     if mode.replicas() > 0 {
         return Some("the simulation has no replicas".to_owned());
     }
-    let breaks = |breach| breach != Breach::RepeatsNonce;
-    if plan.clients.iter().any(|client| client.work.breach.is_some_and(breaks)) {
+    if plan.clients.iter().any(|client| client.work.breach.is_some()) {
         return Some("the simulation has no broken locks".to_owned());
     }
     if plan.clients.iter().any(|client| client.told.is_some() || client.max_lease_ms.is_some()) {
