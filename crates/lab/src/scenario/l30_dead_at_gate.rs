@@ -14,8 +14,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
-    // Without the way round the gate it would be the whole lease.
-    plan.vacant_at_most_ms = Some(plan.locking.lease_ms * 3 / 4);
+    // A waiter who is not woken looks by itself after a third of the lease, and goes round the gate
+    // after an eighth more. Without that it would be the whole lease: the longer, the clearer.
+    plan.locking.lease_ms = plan.locking.max_lease_ms;
+    plan.vacant_at_most_ms = Some(plan.locking.lease_ms * 5 / 6);
     let (mut next, mut holder) = (draw.client("b"), draw.client("c"));
     next.work.hold = Span::always(50);
     holder.work.hold = Span::always(draw.ms(150, 300));
