@@ -14,13 +14,15 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
-    // Without the way round the gate it would be the whole lease.
-    plan.vacant_at_most_ms = Some(plan.locking.lease_ms * 3 / 4);
+    // A waiter who is not woken looks by itself after a third of the lease, and goes round the gate
+    // after an eighth more. Without that it would be the whole lease: the longer, the clearer.
+    plan.locking.lease_ms = plan.locking.max_lease_ms;
+    plan.vacant_at_most_ms = Some(plan.locking.lease_ms * 5 / 6);
     let (mut next, mut holder) = (draw.client("b"), draw.client("c"));
     next.work.hold = Span::always(50);
     holder.work.hold = Span::always(draw.ms(150, 300));
-    // Long enough for another one to come and die.
-    holder.work.think = Span::always(700);
+    // Long enough to be stopped in: it would ask all nodes first, and end the vacancy.
+    holder.work.think = Span::always(300);
     plan.clients = vec![next, holder];
     for node in 0..draw.mode.voters() {
         let id = format!("d{node}");
@@ -36,10 +38,11 @@ fn plan(draw: &mut Draw) -> Plan {
         plan.schedule.extend([
             // The next one waits for that.
             When::granted("c").then(Fault::stop("b")),
-            When::Released("c".to_owned()).then(Fault::start(&id)),
+            When::Released("c".to_owned()).then(Fault::stop("c")),
+            When::NOW.then(Fault::start(&id)),
             When::Has(node).then(Fault::ClientKill(id)),
             When::NOW.then(Fault::cont("b")),
-            When::granted("b").then(Fault::None),
+            When::granted("b").then(Fault::cont("c")),
         ]);
     }
     plan

@@ -46,7 +46,8 @@ fn observe(account: &Account, requests: Option<u64>) -> Observed {
         attempts_failed: account.failed,
         requests_per_success: requests
             .filter(|_| grants > 0)
-            .map(|requests| requests as f64 / grants as f64),
+            // No more digits than come back as they were from what is on disk.
+            .map(|requests| (requests as f64 / grants as f64 * 1e3).round() / 1e3),
         told_after_ms: told_after(&account.told, &account.faults).map(ms),
         tokens_repeated: tokens.repeated as u64,
         tokens_out_of_order: tokens.out_of_order as u64,
