@@ -14,10 +14,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
-    // A waiter who is not woken looks by itself after a third of the lease, and goes round the gate
-    // after an eighth more. Without that it would be the whole lease: the longer, the clearer.
+    // Three quarters of the lease at the most were seen with the way round the gate, and all of it
+    // without: the longer the lease, the clearer.
     plan.locking.lease_ms = plan.locking.max_lease_ms;
-    plan.vacant_at_most_ms = Some(plan.locking.lease_ms * 5 / 6);
+    plan.vacant_at_most_ms = Some(plan.locking.lease_ms * 9 / 10);
     let (mut next, mut holder) = (draw.client("b"), draw.client("c"));
     next.work.hold = Span::always(50);
     holder.work.hold = Span::always(draw.ms(150, 300));

@@ -22,6 +22,7 @@ fn plan(draw: &mut Draw) -> Plan {
     let (nodes, needed) = (draw.mode.voters(), draw.mode.majority());
     let struck = needed - 1;
     let behind_ms = -1_000 * draw.number().rem_euclid(3_600) as i64 - 7_200_000;
+    let up = draw.ms(100, 200);
     // Held by all once, so that all counters are the same.
     let mut first = draw.rival("a");
     (first.work.holds, first.work.connected) = (Some(1), true);
@@ -42,7 +43,8 @@ fn plan(draw: &mut Draw) -> Plan {
         When::NOW.then(Fault::Kill(struck)),
         When::NOW.then(Fault::Clock { node: struck, by_ms: behind_ms }),
         When::NOW.then(Fault::RestartEmpty(struck)),
-        When::NOW.then(Fault::start("c")),
+        // A node that is still coming up costs the next holder an attempt, and that a number.
+        When::AfterMs(up).then(Fault::start("c")),
         When::wrote("c").then(writes(WayState::Open)),
         When::Arrived("b".to_owned()).then(Fault::None),
     ];
