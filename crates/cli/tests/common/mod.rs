@@ -30,7 +30,7 @@ pub(crate) fn blank_servers(count: usize) -> Option<Servers> {
 /// `quorumlock`, on these nodes and with nothing else from our environment that it heeds.
 pub(crate) fn quorumlock(urls: &[String]) -> Command {
     // Whoever runs the tests in the background ignores signals, and so would those whom we start.
-    let mut command = Command::new("env");
+    let mut command = Command::new("/usr/bin/env");
     command.args(["--default-signal", env!("CARGO_BIN_EXE_quorumlock")]);
     command.env("QUORUMLOCK_NODES", urls.join(","));
     for heeded in ["TLS_CA", "ADMISSION", "MAX_LEASE", "CLUSTER", "EPOCH", "REPLICATED", "REPLICAS"]
