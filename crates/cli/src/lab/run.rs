@@ -51,7 +51,7 @@ pub(crate) struct Args {
     quick: bool,
 
     /// How many runs at the same time. They disturb each other's latencies a little.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=16))]
     jobs: u8,
 
     /// Where to write [default: quorumlock-lab-TIME-SEED].
