@@ -36,6 +36,19 @@ pub struct Tally {
     pub cpu: f64,
 }
 
+/// A connection of the raw client to each.
+///
+/// # Errors
+/// If one does not answer.
+pub(crate) async fn connect(urls: &[String]) -> Result<Vec<MultiplexedConnection>> {
+    let mut nodes = Vec::new();
+    for url in urls {
+        let client = redis::Client::open(url.as_str())?;
+        nodes.push(client.get_multiplexed_async_connection().await?);
+    }
+    Ok(nodes)
+}
+
 impl Bed {
     /// Nothing is started yet.
     #[must_use]
@@ -96,11 +109,7 @@ impl Group {
     /// # Errors
     /// If they do not answer.
     pub async fn of(urls: &[String]) -> Result<Self> {
-        let mut watch = Vec::new();
-        for url in urls {
-            let client = redis::Client::open(url.as_str())?;
-            watch.push(client.get_multiplexed_async_connection().await?);
-        }
+        let watch = connect(urls).await?;
         Ok(Self { servers: None, urls: urls.to_vec(), watch })
     }
 

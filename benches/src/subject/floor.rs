@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use futures::future::try_join_all;
 use redis::aio::MultiplexedConnection;
 
 use super::{Held, Work};
+use crate::bed::connect;
 
 /// Excludes nobody: asks and gives back with two commands that do nothing, of every server.
 #[derive(Clone)]
@@ -24,12 +25,7 @@ pub struct Baton {
 
 impl Pings {
     pub(super) async fn connect(urls: &[String]) -> Result<Self> {
-        let mut nodes = Vec::new();
-        for url in urls {
-            let client = redis::Client::open(url.as_str())?;
-            nodes.push(client.get_multiplexed_async_connection().await?);
-        }
-        Ok(Self(nodes))
+        Ok(Self(connect(urls).await?))
     }
 
     pub(super) async fn hold(&self, work: Work) -> Result<Held> {
@@ -51,9 +47,9 @@ impl Pings {
 
 impl Baton {
     pub(super) async fn connect(urls: &[String]) -> Result<Self> {
-        let [url] = urls else { anyhow::bail!("one server only") };
-        let client = redis::Client::open(url.as_str())?;
-        let node = client.get_multiplexed_async_connection().await?;
+        let Ok([node]) = <[_; 1]>::try_from(connect(urls).await?) else {
+            bail!("one server only");
+        };
         Ok(Self { node, known: Arc::default() })
     }
 

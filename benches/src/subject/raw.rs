@@ -9,6 +9,7 @@ use redis::Script;
 use redis::aio::MultiplexedConnection;
 
 use super::{Held, LEASE, RETRY, Work};
+use crate::bed::connect;
 
 /// Connections and scripts.
 #[derive(Clone)]
@@ -26,11 +27,7 @@ struct Scripts {
 
 impl Raw {
     pub(super) async fn connect(urls: &[String], tokens: bool) -> Result<Self> {
-        let mut nodes = Vec::new();
-        for url in urls {
-            let client = redis::Client::open(url.as_str())?;
-            nodes.push(client.get_multiplexed_async_connection().await?);
-        }
+        let nodes = connect(urls).await?;
         let scripts = match (tokens, urls) {
             (true, _) => Scripts {
                 acquire: Script::new(&[UNBOUND, TOKEN, QUEUE, ACQUIRE].concat()),

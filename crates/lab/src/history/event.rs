@@ -50,6 +50,37 @@ pub struct Event {
     pub what: Option<String>,
 }
 
+impl Event {
+    /// What was seen at `mono_ns` and `wall_ns`; whatever does not apply to all events is left out.
+    pub(crate) fn seen(
+        (run, seed): (&str, u64),
+        (mono_ns, wall_ns): (u64, u64),
+        client: &str,
+        op: Op,
+        phase: Phase,
+    ) -> Self {
+        Self {
+            v: SCHEMA,
+            run: run.to_owned(),
+            seed,
+            seq: 0,
+            mono_ns,
+            wall_ns,
+            client: client.to_owned(),
+            op,
+            phase,
+            hold: None,
+            name: None,
+            nonce: None,
+            token: None,
+            valid_until_ns: None,
+            node: None,
+            value: None,
+            what: None,
+        }
+    }
+}
+
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

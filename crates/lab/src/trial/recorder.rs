@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::history::{Event, Op, Phase, SCHEMA, Writer};
+use crate::history::{Event, Op, Phase, Writer};
 use crate::scenario::When;
 use crate::stamp;
 
@@ -89,25 +89,8 @@ impl Recorder {
 impl Scribe {
     /// An event that is seen now.
     pub(crate) fn event(&self, client: &str, op: Op, phase: Phase) -> Event {
-        Event {
-            v: SCHEMA,
-            run: self.run.clone(),
-            seed: self.seed,
-            seq: 0,
-            mono_ns: stamp::mono_ns(),
-            wall_ns: stamp::wall_ns(),
-            client: client.to_owned(),
-            op,
-            phase,
-            hold: None,
-            name: None,
-            nonce: None,
-            token: None,
-            valid_until_ns: None,
-            node: None,
-            value: None,
-            what: None,
-        }
+        let now = (stamp::mono_ns(), stamp::wall_ns());
+        Event::seen((&self.run, self.seed), now, client, op, phase)
     }
 
     pub(crate) async fn tell(&self, event: Event) {

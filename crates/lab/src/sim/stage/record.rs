@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::io_error;
-use crate::history::{Event, Op, Phase, SCHEMA, Writer};
+use crate::history::{Event, Op, Phase, Writer};
 use crate::sim::time::{DAY, Start};
 use crate::sim::world::World;
 use crate::trial::TrialError;
@@ -56,25 +56,7 @@ impl Record {
     /// An event that is seen now.
     pub(super) fn event(&self, client: &str, op: Op, phase: Phase) -> Event {
         let now = self.now_ns();
-        Event {
-            v: SCHEMA,
-            run: self.run.clone(),
-            seed: self.seed,
-            seq: 0,
-            mono_ns: now,
-            wall_ns: now,
-            client: client.to_owned(),
-            op,
-            phase,
-            hold: None,
-            name: None,
-            nonce: None,
-            token: None,
-            valid_until_ns: None,
-            node: None,
-            value: None,
-            what: None,
-        }
+        Event::seen((&self.run, self.seed), (now, now), client, op, phase)
     }
 
     pub(super) fn tell(&self, mut event: Event) {
