@@ -103,17 +103,14 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
     }
 }
 
-/// Everything but a definite refusal. An error of the server may have come after its first write.
+/// Everything but a definite refusal. An error of the server may have come after its first write, and
+/// where a transaction finds a memory that is not the one verified, it has set the name all the same.
 pub fn might_be_granted<T>(answer: &Answer<T>) -> bool {
     match answer {
-        Answer::Yes(_) | Answer::No(Denial::Refused(_)) | Answer::Silent(Silence::Maybe(_)) => true,
-        Answer::No(
-            Denial::Busy(_)
-            | Denial::Gone
-            | Denial::Config(_)
-            | Denial::NotAdmitted(_)
-            | Denial::Stale(_),
-        )
+        Answer::Yes(_)
+        | Answer::No(Denial::Refused(_) | Denial::Stale(_))
+        | Answer::Silent(Silence::Maybe(_)) => true,
+        Answer::No(Denial::Busy(_) | Denial::Gone | Denial::Config(_) | Denial::NotAdmitted(_))
         | Answer::Silent(Silence::Never(_)) => false,
     }
 }

@@ -107,8 +107,24 @@ pub struct Counter {
     /// Where a missing counter starts: wall-clock microseconds, read once per acquisition, so that
     /// all nodes of a quorum start alike.
     pub seed: u64,
-    /// Whether a denial may leave out how long the holder's lease lasts.
-    pub brief: bool,
+    /// Whether nobody else is known to want the name: a denial may leave out how long the holder's lease
+    /// lasts, and the release will most likely wake nobody.
+    pub alone: bool,
+    /// Whether the name was granted by a script lately, so that there surely is a counter, which will not
+    /// expire soon: it may then be moved without a script, for whoever is refused, too.
+    pub warm: bool,
+}
+
+impl Counter {
+    /// Below it no counter was ever started by a clock: it was created by an acquisition that was
+    /// refused, and says nothing of the tokens before that.
+    pub const UNSEEDED: u64 = 1 << 32;
+
+    /// Whether no script is needed on a proven node: the counter is surely there, moves by one (a series
+    /// of holds in one process costs the node fewer commands by script), and need not reach anything.
+    pub fn is_plain(&self) -> bool {
+        self.warm && self.alone && self.tokens == 1 && self.least == Fence::NONE
+    }
 }
 
 /// A node's yes to a release.
@@ -212,8 +228,9 @@ pub struct Approach {
     pub gate_first: bool,
     /// For whoever listens already: its place in the nodes' queues if it is denied.
     pub in_line: Option<InLine>,
-    /// Whether a denial may leave out how long the holder's lease lasts.
-    pub brief: bool,
+    /// Whether nobody else is known to want the name: a denial may leave out how long the holder's lease
+    /// lasts, and the release will most likely wake nobody.
+    pub alone: bool,
 }
 
 /// What a lessor granted.
@@ -232,6 +249,8 @@ pub enum Acquired {
     Yes(Grant),
     /// Somebody else's; when enough nodes may be free, if they said so.
     Busy(Option<Duration>),
+    /// As that, says the gate; the other nodes were not asked.
+    KeptOut(Option<Duration>),
     /// Nobody's: a node must be verified first. Ask again, with a fresh nonce.
     Again,
 }

@@ -24,26 +24,21 @@ impl<N: Node> Single<N> {
         Self { node: Arc::new(node), clock, answer_timeout }
     }
 
-    /// Posts a request and waits for its answer, no longer than the answer timeout.
+    /// Posts a request and waits for its definite answer, no longer than the answer timeout.
     fn ask<T: Send + 'static>(
         &self,
         post: impl FnOnce(&N, ReplyTo<Answer<T>>),
-    ) -> Asked<Result<Answer<T>, Error>> {
+    ) -> Asked<Result<T, Error>> {
         let (slot, to) = Slot::new();
         post(&self.node, to);
-        let late = self.unanswered();
-        let within = self.answer_timeout;
+        let (node, within) = (self.node.clone(), self.answer_timeout);
         Box::pin(async move {
             match answer_within(within, slot).await {
-                Some(answer) => Ok(answer),
-                None => Err(late),
+                Some(Answer::Yes(value)) => Ok(value),
+                Some(other) => Err(failure(other)),
+                None => Err(unanswered(&*node, within)),
             }
         })
-    }
-
-    fn unanswered(&self) -> Error {
-        let what = format!("no answer within {:?}", self.answer_timeout);
-        unreachable(NodeReport::new(self.node.label(), what))
     }
 }
 
@@ -54,15 +49,13 @@ impl<N: Node> Lessor for Single<N> {
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
         let seed = self.clock.wall_micros();
-        let Approach { tokens, brief, in_line, .. } = approach;
-        let counter = Counter { tokens, least: Fence::NONE, seed, brief };
+        let Approach { tokens, alone, in_line, .. } = approach;
+        let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm: false };
         let attempt = Attempt::post(self.node.clone(), term, counter, in_line);
-        let late = self.unanswered();
-        let label = self.node.label().to_owned();
-        let (clock, within) = (self.clock.clone(), self.answer_timeout);
+        let (node, clock, within) = (self.node.clone(), self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
             let Some(answer) = answer_within(within, attempt.answer()).await else {
-                return Err(late);
+                return Err(unanswered(&*node, within));
             };
             match answer {
                 // Checked after the answer: a pause while acquiring is caught here (H3).
@@ -71,7 +64,8 @@ impl<N: Node> Lessor for Single<N> {
                     Ok(Acquired::Yes(Grant { until, fence }))
                 }
                 Answer::Yes(_) => {
-                    Err(unreachable(NodeReport::new(label, "answered after the lease had ended")))
+                    let what = "answered after the lease had ended";
+                    Err(unreachable(NodeReport::new(node.label(), what)))
                 }
                 Answer::No(Denial::Stale(_)) => Ok(Acquired::Again),
                 Answer::No(Denial::Busy(remaining)) => Ok(Acquired::Busy(remaining)),
@@ -102,18 +96,15 @@ impl<N: Node> Lessor for Single<N> {
     }
 
     fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
-        let asked = self.ask(|node, to| node.release(&term, lane, to));
-        Box::pin(async move { definite(asked.await?) })
+        self.ask(|node, to| node.release(&term, lane, to))
     }
 
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
-        let asked = self.ask(|node, to| node.inspect(&name, to));
-        Box::pin(async move { definite(asked.await?) })
+        self.ask(|node, to| node.inspect(&name, to))
     }
 
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
-        let asked = self.ask(|node, to| node.force_release(&name, to));
-        Box::pin(async move { definite(asked.await?) })
+        self.ask(|node, to| node.force_release(&name, to))
     }
 
     fn gate(&self, _name: &Name) -> Option<usize> {
@@ -143,11 +134,8 @@ async fn answer_within<T>(within: Duration, answer: impl Future<Output = T>) -> 
     tokio::time::timeout(within, answer).await.ok()
 }
 
-fn definite<T>(answer: Answer<T>) -> Result<T, Error> {
-    match answer {
-        Answer::Yes(value) => Ok(value),
-        other => Err(failure(other)),
-    }
+fn unanswered(node: &impl Node, within: Duration) -> Error {
+    unreachable(NodeReport::new(node.label(), format!("no answer within {within:?}")))
 }
 
 fn failure<T>(answer: Answer<T>) -> Error {

@@ -2,58 +2,51 @@
 
 use std::collections::HashMap;
 
-use quorumlock_core::{
-    Answer, ConfigError, Denial, Error, Holder, Instant, NodeReport, Unreachable,
-};
+use quorumlock_core::{Answer, Denial, Error, Freed, Holder, Instant, NodeReport, Unreachable};
 
-/// The answers of all nodes, sorted by what they are worth.
-pub(crate) struct Answers<T> {
+/// What a majority or more said; `late` tells of a node that has not answered.
+pub(crate) fn decide<T>(
     quorum: usize,
-    yes: Vec<T>,
-    silent: Vec<NodeReport>,
-    misconfigured: Option<ConfigError>,
-}
-
-impl<T> Answers<T> {
-    pub(crate) fn sort(
-        quorum: usize,
-        answers: Vec<Option<Answer<T>>>,
-        late: impl Fn(usize) -> NodeReport,
-    ) -> Self {
-        let mut sorted = Self { quorum, yes: Vec::new(), silent: Vec::new(), misconfigured: None };
-        for (i, answer) in answers.into_iter().enumerate() {
-            match answer {
-                Some(Answer::Yes(value)) => sorted.yes.push(value),
-                Some(Answer::No(Denial::Config(error))) => {
-                    sorted.misconfigured.get_or_insert(error);
-                }
-                Some(Answer::No(
-                    Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
-                )) => {
-                    sorted.silent.push(report);
-                }
-                Some(Answer::Silent(silence)) => sorted.silent.push(silence.report().clone()),
-                Some(Answer::No(Denial::Busy(_) | Denial::Gone)) => {}
-                None => sorted.silent.push(late(i)),
-            }
-        }
-        sorted
+    answers: Vec<Option<Answer<T>>>,
+    late: impl Fn(usize) -> NodeReport,
+) -> Result<Vec<T>, Error> {
+    let misconfigured = answers.iter().flatten().find_map(|answer| match answer {
+        Answer::No(Denial::Config(error)) => Some(error.clone()),
+        _ => None,
+    });
+    if let Some(error) = misconfigured {
+        return Err(error.into());
     }
-
-    /// What a majority or more said.
-    pub(crate) fn decide(self) -> Result<Vec<T>, Error> {
-        match self.misconfigured {
-            Some(error) => Err(error.into()),
-            None if self.yes.len() < self.quorum => {
-                Err(Unreachable::new(self.quorum, self.silent).into())
-            }
-            None => Ok(self.yes),
-        }
+    if definite(&answers) >= quorum {
+        let yes = |answer| match answer {
+            Some(Answer::Yes(value)) => Some(value),
+            _ => None,
+        };
+        return Ok(answers.into_iter().filter_map(yes).collect());
     }
+    let silent = |(node, answer)| match answer {
+        Some(Answer::No(
+            Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
+        )) => Some(report),
+        Some(Answer::Silent(silence)) => Some(silence.report().clone()),
+        Some(_) => None,
+        None => Some(late(node)),
+    };
+    let silent = answers.into_iter().enumerate().filter_map(silent).collect();
+    Err(Unreachable::new(quorum, silent).into())
 }
 
 pub(crate) fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
     answers.iter().flatten().filter(|answer| matches!(answer, Answer::Yes(_))).count()
+}
+
+/// Whether waiting on cannot change what a release tells: a majority held the lock, or can no longer
+/// have. A node that was topped up late may hold what the others have lost.
+pub(crate) fn is_freed(answers: &[Option<Answer<Freed>>], quorum: usize) -> bool {
+    let said = definite(answers);
+    let held = |answer: &&Answer<Freed>| matches!(answer, Answer::Yes(freed) if freed.held);
+    let held = answers.iter().flatten().filter(held).count();
+    said >= quorum && (held >= quorum || said - held > answers.len() - quorum)
 }
 
 /// Whether waiting on can still change something for this lease of a batch: it is renewed by a
@@ -86,4 +79,38 @@ pub(crate) fn majority<'a>(
         by_id.entry(&holder.id).or_default().push(holder);
     }
     by_id.into_values().max_by_key(Vec::len).filter(|same| same.len() >= least)
+}
+
+#[cfg(test)]
+mod tests {
+    use quorumlock_core::{Answer, Denial, Freed, NodeReport};
+
+    use super::is_freed;
+
+    /// `h` held, `g` gone, `e` an error, `.` nothing yet.
+    fn told(answers: &str) -> bool {
+        let freed = |held| Some(Answer::Yes(Freed { held, woke: None }));
+        let answers: Vec<_> = answers
+            .chars()
+            .map(|said| match said {
+                'h' => freed(true),
+                'g' => freed(false),
+                'e' => Some(Answer::No(Denial::Refused(NodeReport::new("a", "b".to_owned())))),
+                _ => None,
+            })
+            .collect();
+        is_freed(&answers, answers.len() / 2 + 1)
+    }
+
+    #[test]
+    fn a_release_is_decided_by_as_many_as_a_grant() {
+        for decided in
+            ["h", "g", "hh.", "gg.", "hgh", ".gg", "hhh..", "hghgg", "ehh", "hhh.", "ggg."]
+        {
+            assert!(told(decided), "{decided}");
+        }
+        for open in [".", "h..", "hg.", "eh.", "hhgg.", "hh..", "gg..", "g..", "hgg.."] {
+            assert!(!told(open), "{open}");
+        }
+    }
 }

@@ -101,14 +101,7 @@ impl<N: Node> Ballot<N> {
         let mut state = self.0.state();
         let stragglers = state.round.unanswered();
         // Judged once more, now: the answer may have lain here while we were paused (H3).
-        let step = state.round.close(now, |node| {
-            let what = match in_time {
-                true => "had not answered when it was decided".to_owned(),
-                false => format!("no answer within {within:?}"),
-            };
-            NodeReport::new(self.0.nodes[node].label(), what)
-        });
-        match step {
+        match state.round.close(now) {
             Step::Won(grant) => {
                 let window = state.round.window();
                 self.0.roll.enter(self.0.term.nonce, window, grant.fence, stragglers);
@@ -118,7 +111,13 @@ impl<N: Node> Ballot<N> {
                 self.0.top_up(grant.fence, stale);
                 Ok(Acquired::Yes(grant))
             }
-            _ => state.round.failure(),
+            _ => state.round.failure(|node| {
+                let what = match in_time {
+                    true => "had not answered when it was decided".to_owned(),
+                    false => format!("no answer within {within:?}"),
+                };
+                NodeReport::new(self.0.nodes[node].label(), what)
+            }),
         }
     }
 }
@@ -247,10 +246,10 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
             Phase::Kept(fence) => {
                 drop(state);
                 let stands = self.roll.note_straggler(self.term.nonce, node, &answer);
-                if let Answer::No(Denial::Stale(_)) = answer {
-                    self.top_up(fence, vec![node]);
-                } else if !stands && might_be_granted(&answer) {
+                if !stands && might_be_granted(&answer) {
                     self.release(node);
+                } else if let Answer::No(Denial::Stale(_)) = answer {
+                    self.top_up(fence, vec![node]);
                 }
             }
             Phase::Abandoned => {

@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use quorumlock_core::{Collect, MaybeMissing, ReplyTo};
 
-type Enough<T> = dyn Fn(&[Option<T>]) -> bool + Send + Sync;
-type Each<T> = dyn Fn(usize, &T) + Send + Sync;
-
 /// The same question to all nodes: collects the answers until there are enough.
-pub(crate) struct Census<T> {
-    enough: Box<Enough<T>>,
+pub(crate) struct Census<T, Enough, Each> {
+    enough: Enough,
     /// Sees every answer, also those that come after the decision.
-    each: Box<Each<T>>,
+    each: Each,
     state: Mutex<State<T>>,
 }
 
@@ -21,18 +18,15 @@ struct State<T> {
     waker: Option<Waker>,
 }
 
-impl<T: MaybeMissing + Send + 'static> Census<T> {
-    pub(crate) fn new(
-        nodes: usize,
-        enough: impl Fn(&[Option<T>]) -> bool + Send + Sync + 'static,
-        each: impl Fn(usize, &T) + Send + Sync + 'static,
-    ) -> Arc<Self> {
+impl<T, Enough, Each> Census<T, Enough, Each>
+where
+    T: MaybeMissing + Send + 'static,
+    Enough: Fn(&[Option<T>]) -> bool + Send + Sync + 'static,
+    Each: Fn(usize, &T) + Send + Sync + 'static,
+{
+    pub(crate) fn new(nodes: usize, enough: Enough, each: Each) -> Arc<Self> {
         let answers = (0..nodes).map(|_| None).collect();
-        Arc::new(Self {
-            enough: Box::new(enough),
-            each: Box::new(each),
-            state: Mutex::new(State { answers, waker: None }),
-        })
+        Arc::new(Self { enough, each, state: Mutex::new(State { answers, waker: None }) })
     }
 
     pub(crate) fn reply_to(self: &Arc<Self>, node: usize) -> ReplyTo<T> {
@@ -51,17 +45,24 @@ impl<T: MaybeMissing + Send + 'static> Census<T> {
         });
         // Late is as good as never: what is there then is what counts.
         let _ = tokio::time::timeout(within, enough).await;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.answers.iter_mut().map(Option::take).collect()
+        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).answers)
     }
 }
 
-impl<T: Send> Collect<T> for Census<T> {
+impl<T, Enough, Each> Collect<T> for Census<T, Enough, Each>
+where
+    T: Send,
+    Enough: Send + Sync,
+    Each: Fn(usize, &T) + Send + Sync,
+{
     fn collect(&self, from: usize, answer: T) {
         (self.each)(from, &answer);
         let waker = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.answers[from] = Some(answer);
+            // Nobody waits for it any more if there is no place for it.
+            if let Some(place) = state.answers.get_mut(from) {
+                *place = Some(answer);
+            }
             state.waker.take()
         };
         if let Some(waker) = waker {

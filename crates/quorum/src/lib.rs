@@ -12,5 +12,6 @@ mod roll;
 pub mod round;
 mod tend;
 mod top_up;
+mod warm;
 
 pub use quorum::Quorum;

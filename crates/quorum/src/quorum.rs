@@ -8,7 +8,7 @@ use quorumlock_core::{
     Term, Woke, quorum_of,
 };
 
-use crate::answers::{Answers, definite, held_by, is_settled, majority};
+use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
 use crate::ballot::{Ballot, Wish};
 use crate::census::Census;
 use crate::gate::{self, Pace};
@@ -16,6 +16,7 @@ use crate::roll::Roll;
 use crate::round::Round;
 use crate::tend::Tending;
 use crate::top_up::top_up;
+use crate::warm::Warm;
 
 /// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing
 /// (SAFETY.md G2).
@@ -110,24 +111,25 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Asks all nodes the same, and waits until `enough` of the answers are in.
-    fn ask_all<T: Send + 'static>(
+    /// Asks all nodes the same, waits until `enough` of the answers are in, and makes one of them.
+    fn ask_all<T: Send + 'static, U>(
         &self,
-        enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
         post: impl Fn(&N, ReplyTo<Answer<T>>),
-    ) -> Asked<Answers<T>> {
+        enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
+        make: impl FnOnce(Vec<T>) -> U + Send + 'static,
+    ) -> Asked<Result<U, Error>> {
         let census = Census::new(self.nodes.len(), enough, |_, _| {});
         for (i, node) in self.nodes.iter().enumerate() {
             post(node, census.reply_to(i));
         }
         let (quorum, within) = (self.quorum(), self.answer_timeout);
-        let labels = self.nodes.clone();
+        let nodes = self.nodes.clone();
         Box::pin(async move {
             let answers = census.answers(within).await;
-            let late = |i: usize| {
-                NodeReport::new(labels[i].label(), format!("no answer within {within:?}"))
+            let late = |node: usize| {
+                NodeReport::new(nodes[node].label(), format!("no answer within {within:?}"))
             };
-            Answers::sort(quorum, answers, late)
+            decide(quorum, answers, late).map(make)
         })
     }
 }
@@ -144,12 +146,21 @@ impl<N: Node> Lessor for Quorum<N> {
             Some(gate) if nodes > 1 => Round::gated(nodes, self.losses, gate),
             _ => Round::new(nodes, self.losses),
         };
-        let Approach { tokens, brief, in_line, .. } = approach;
-        let counter = Counter { tokens, least: Fence::NONE, seed, brief };
+        let Approach { tokens, alone, in_line, .. } = approach;
+        let names = self.office.as_ref().map(|office| (office.warm.clone(), self.clock.now()));
+        let warm = names.as_ref().is_some_and(|(names, now)| names.knows(&term.name, *now));
+        let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
         let wish = Wish { counter, in_line };
+        let (name, within) = (term.name.clone(), self.answer_timeout);
         let ballot =
             Ballot::open(&self.nodes, term, round, wish, &self.pace, &self.clock, &self.roll);
-        Box::pin(ballot.decision(self.answer_timeout))
+        Box::pin(async move {
+            let decided = ballot.decision(within).await;
+            if let Some((names, asked)) = names {
+                names.note(&name, (asked, warm), &decided);
+            }
+            decided
+        })
     }
 
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
@@ -196,47 +207,47 @@ impl<N: Node> Lessor for Quorum<N> {
         self.roll.strike(term.nonce, lane);
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
-        let asked = self.ask_all(
-            move |answers| definite(answers) >= quorum,
+        self.ask_all(
             |node, to| node.release(&term, lane, to),
-        );
-        Box::pin(async move {
-            let said = asked.await.decide()?;
-            let woke = said.iter().filter_map(|freed| freed.woke).max();
-            Ok(Freed {
-                held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
-                // Those that were not waited for may have woken somebody.
-                woke: woke.filter(|woke| *woke == Woke::Waiter || said.len() == all),
-            })
-        })
+            move |answers| is_freed(answers, quorum),
+            move |said| {
+                let woke = said.iter().filter_map(|freed| freed.woke).max();
+                Freed {
+                    held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
+                    // Those that were not waited for may have woken somebody.
+                    woke: woke.filter(|woke| *woke == Woke::Waiter || said.len() == all),
+                }
+            },
+        )
     }
 
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
         let (quorum, all) = (self.quorum(), self.nodes.len());
-        let asked = self.ask_all(
+        self.ask_all(
+            |node, to| node.inspect(&name, to),
             move |answers| {
                 let open = all - answers.iter().flatten().count();
                 let most = majority(answers.iter().flatten().filter_map(held_by), 1);
                 let most = most.map_or(0, |holders| holders.len());
                 definite(answers) >= quorum && (most >= quorum || most + open < quorum)
             },
-            |node, to| node.inspect(&name, to),
-        );
-        Box::pin(async move {
-            let said = asked.await.decide()?;
-            let holders = majority(said.iter().flatten(), quorum);
-            Ok(holders.map(|mut same| {
-                // As valid as the q-th largest, as any lease; one without expiry never ends.
-                same.sort_by_key(|h| std::cmp::Reverse(h.remaining.unwrap_or(Duration::MAX)));
-                same[quorum - 1].clone()
-            }))
-        })
+            move |said| {
+                majority(said.iter().flatten(), quorum).map(|mut same| {
+                    // As valid as the q-th largest, as any lease; one without expiry never ends.
+                    same.sort_by_key(|h| std::cmp::Reverse(h.remaining.unwrap_or(Duration::MAX)));
+                    same[quorum - 1].clone()
+                })
+            },
+        )
     }
 
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
         // All nodes, within the answer timeout: whoever asks for this wants nothing left behind.
-        let asked = self.ask_all(|_| false, |node, to| node.force_release(&name, to));
-        Box::pin(async move { Ok(asked.await.decide()?.contains(&true)) })
+        self.ask_all(
+            |node, to| node.force_release(&name, to),
+            |_| false,
+            |said| said.contains(&true),
+        )
     }
 
     fn gate(&self, name: &Name) -> Option<usize> {
@@ -298,6 +309,7 @@ fn fell(roll: &Roll, term: &Term, before: Option<Instant>) -> bool {
 
 /// What only a quorum of [`Voter`]s can do, for one that need not know of them.
 struct Office {
+    warm: Warm,
     tend: Box<dyn Fn() -> Asked<()> + Send + Sync>,
     provision: Box<dyn Fn() -> Asked<Result<(), Error>> + Send + Sync>,
     examine: Box<dyn Fn() -> Asked<Result<Vec<Examined>, Error>> + Send + Sync>,
@@ -307,6 +319,7 @@ impl Office {
     fn new<N: Voter>(tending: Arc<Tending<N>>) -> Self {
         let (twin, third) = (tending.clone(), tending.clone());
         Self {
+            warm: Warm::lasting(tending.charter.longest),
             tend: Box::new(move || Box::pin(tending.clone().tend())),
             provision: Box::new(move || Box::pin(twin.clone().provision())),
             examine: Box::new(move || Box::pin(third.clone().examine())),

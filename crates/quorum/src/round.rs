@@ -33,6 +33,8 @@ enum Ballot {
     /// Not asked before the gate has answered.
     Unasked,
     Asked,
+    /// Asked, and no longer waited for.
+    Late,
     Granted {
         vote: Vote,
         token: Stand,
@@ -159,10 +161,10 @@ impl Round {
     }
 
     /// No more answers are waited for.
-    pub fn close(&mut self, now: Instant, missing: impl Fn(usize) -> NodeReport) -> Step {
-        for (node, ballot) in self.nodes.iter_mut().enumerate() {
+    pub fn close(&mut self, now: Instant) -> Step {
+        for ballot in &mut self.nodes {
             match ballot {
-                Ballot::Asked => *ballot = Ballot::Silent(Silence::Maybe(missing(node))),
+                Ballot::Asked => *ballot = Ballot::Late,
                 Ballot::Granted { token: token @ Stand::Raising, .. } => {
                     *token = Stand::Unconfirmed;
                 }
@@ -175,9 +177,13 @@ impl Round {
     /// Whether this node may hold our nonce: it must be released if the round is not won.
     pub fn may_hold(&self, node: usize) -> bool {
         match &self.nodes[node] {
-            Ballot::Asked | Ballot::Granted { .. } | Ballot::Refused(_) => true,
+            Ballot::Asked
+            | Ballot::Late
+            | Ballot::Granted { .. }
+            | Ballot::Refused(_)
+            | Ballot::Stale(_) => true,
             Ballot::Silent(silence) => matches!(silence, Silence::Maybe(_)),
-            Ballot::Unasked | Ballot::Dropped | Ballot::Busy(_) | Ballot::Stale(_) => false,
+            Ballot::Unasked | Ballot::Dropped | Ballot::Busy(_) => false,
         }
     }
 
@@ -203,13 +209,13 @@ impl Round {
         window
     }
 
-    /// Why the round was not won.
-    pub fn failure(&self) -> Result<Acquired, Error> {
+    /// Why the round was not won; `late` tells of a node that was no longer waited for.
+    pub fn failure(&self, late: impl Fn(usize) -> NodeReport) -> Result<Acquired, Error> {
         if let Some(error) = &self.misconfigured {
             return Err(error.clone().into());
         }
         if let Some(Ballot::Busy(remaining)) = self.gate.map(|gate| &self.nodes[gate]) {
-            return Ok(Acquired::Busy(*remaining));
+            return Ok(Acquired::KeptOut(*remaining));
         }
         if self.blocked_by_others() || self.reached() >= self.confirm && self.held() < self.confirm
         {
@@ -218,7 +224,8 @@ impl Round {
         if self.count(|b| matches!(b, Ballot::Stale(_)) || stands(b, Stand::Stale)) > 0 {
             return Ok(Acquired::Again);
         }
-        let silent = |ballot: &Ballot| match ballot {
+        let silent = |(node, ballot): (usize, &Ballot)| match ballot {
+            Ballot::Late => Some(late(node)),
             Ballot::Silent(silence) => Some(silence.report().clone()),
             Ballot::Refused(report) => Some(report.clone()),
             Ballot::Granted { token: Stand::Unconfirmed, .. } => {
@@ -226,7 +233,7 @@ impl Round {
             }
             _ => None,
         };
-        let mut nodes: Vec<_> = self.nodes.iter().filter_map(silent).collect();
+        let mut nodes: Vec<_> = self.nodes.iter().enumerate().filter_map(silent).collect();
         if nodes.is_empty() {
             nodes.push(NodeReport::new("all nodes", "answered after the lease had ended"));
         }

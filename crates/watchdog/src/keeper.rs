@@ -8,17 +8,15 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::schedule::{Due, Schedule, Terms};
+use crate::schedule::{Due, Schedule};
 use crate::{Clock, Instant, Loss, Standing};
 
 /// A lease that a [`Keeper`] can keep.
 pub trait Leased: Send + Sync + 'static {
     /// Unique among the leases of one keeper.
     fn id(&self) -> u64;
-    /// Whether it stands.
+    /// Whether it stands, and how it is to be kept.
     fn standing(&self) -> &Standing;
-    /// How it is to be kept.
-    fn terms(&self) -> Terms;
 }
 
 /// What a renewal round found out about one lease.
@@ -127,7 +125,7 @@ impl<R: Renewer> Keeper<R> {
     pub fn keep(&self, lease: &Arc<R::Lease>) {
         let now = self.shared.clock.now();
         let mut state = self.shared.state();
-        state.schedule.add(lease.id(), lease.terms(), now);
+        state.schedule.add(lease.id(), lease.standing().terms(), now);
         state.leases.insert(lease.id(), lease.clone());
         let sooner = match (state.schedule.next(), state.planned) {
             (Some(next), Some(planned)) => next < planned,
@@ -148,6 +146,14 @@ impl<R: Renewer> Keeper<R> {
         self.shared.state().renewed(lease, until, now)
     }
 
+    /// The lessor said at somebody else's request that it is lost; returns why it ended.
+    pub fn end(&self, lease: &R::Lease, loss: Loss) -> Loss {
+        let now = self.shared.clock.now();
+        self.shared.state().end(lease.id(), loss, now);
+        self.shared.wake.notify_one();
+        lease.standing().end(loss)
+    }
+
     /// Hands `old` on to a successor with the same id, made of the instant until which it stands:
     /// from now on that one is kept, and `old` is released. `None` if `old` stands no more.
     pub fn pass(
@@ -163,14 +169,14 @@ impl<R: Renewer> Keeper<R> {
         }
         let new = successor(old.standing().until());
         debug_assert_eq!(new.id(), old.id());
-        state.schedule.add(new.id(), new.terms(), now);
+        state.schedule.add(new.id(), new.standing().terms(), now);
         state.leases.insert(new.id(), new.clone());
         old.standing().end(Loss::Released);
         Some(new)
     }
 
-    /// Renews it no more: its holder releases it himself. False if it was given up already; then
-    /// it is being released.
+    /// Renews it no more: its holder releases it himself. False if the keeper gave it up already;
+    /// then it is being released.
     pub fn forget(&self, lease: &R::Lease) -> bool {
         self.shared.state().forget(lease.id())
     }
@@ -286,6 +292,7 @@ impl<R: Renewer> Shared<R> {
     fn act(self: &Arc<Self>, acts: Vec<Due>) {
         let mut batch = Vec::new();
         {
+            let now = self.clock.now();
             let mut state = self.state();
             for act in acts {
                 match act {
@@ -294,11 +301,8 @@ impl<R: Renewer> Shared<R> {
                     }
                     Due::End(id, loss) => {
                         // Whoever holds it is told now; its nodes are cleaned up all the same.
-                        if let Some(lease) = state.leases.remove(&id) {
-                            lease.standing().end(loss);
-                            state.releases.push(lease);
-                            self.wake.notify_one();
-                        }
+                        state.end(id, loss, now);
+                        self.wake.notify_one();
                     }
                 }
             }
@@ -325,9 +329,7 @@ impl<R: Renewer> Shared<R> {
                 },
                 Renewal::Gone => Loss::Gone,
             };
-            lease.standing().end(loss);
-            state.forget(id);
-            state.releases.push(lease);
+            state.end(id, loss, now);
         }
         drop(state);
         self.wake.notify_one();
@@ -343,6 +345,21 @@ impl<L: Leased> State<L> {
         lease.standing().renew(until)?;
         self.schedule.renewed(lease.id(), until, now);
         Ok(())
+    }
+
+    /// Tells the holder that it is lost. The nodes get it back when he has heard, that is when his
+    /// guard is gone, or when the last window that he can have read has shut, if that comes first:
+    /// until then those that still hold it keep the next one out (SAFETY.md H26).
+    fn end(&mut self, id: u64, loss: Loss, now: Instant) {
+        let Some(lease) = self.leases.get(&id) else { return };
+        lease.standing().end(loss);
+        let told = lease.standing().told();
+        if told > now {
+            self.schedule.linger(id, told);
+        } else if let Some(lease) = self.leases.remove(&id) {
+            self.schedule.remove(id);
+            self.releases.push(lease);
+        }
     }
 
     fn forget(&mut self, id: u64) -> bool {

@@ -69,6 +69,15 @@ impl Schedule {
         }
     }
 
+    /// It is lost, and renewed no more; due once again, to be given up at `until`.
+    pub fn linger(&mut self, id: u64, until: Instant) {
+        // Without a lease nothing is left to ask for before that.
+        let terms = Terms { lease: Duration::ZERO, until, hold_until: Some(until) };
+        self.remove(id);
+        self.kept.insert(id, Entry { terms, next: until });
+        self.queue.insert((until, id));
+    }
+
     /// Takes up to `most` acts that are due at `now`.
     pub fn due(&mut self, now: Instant, most: usize) -> Vec<Due> {
         let mut acts = Vec::new();
@@ -252,6 +261,18 @@ mod tests {
         }
         assert_eq!(acts, [Due::End(1, Loss::HoldLimit)]);
         assert!(t.clock.now().since(start) <= hold);
+    }
+
+    #[test]
+    fn what_lingers_is_never_renewed_and_given_up_once() {
+        let mut t = Table::with(None);
+        let until = t.clock.now() + LEASE;
+        t.schedule.linger(1, until);
+        assert_eq!(t.step(LEASE * 9 / 10), []);
+        assert_eq!(t.schedule.next(), Some(until));
+        assert!(matches!(t.step(LEASE / 10)[..], [Due::End(1, _)]));
+        assert!(t.schedule.is_empty());
+        assert_eq!(t.schedule.next(), None);
     }
 
     #[test]

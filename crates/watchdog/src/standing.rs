@@ -43,30 +43,44 @@ pub struct Standing {
     ended: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct State {
     terms: Terms,
+    /// The furthest end that anybody can have been told.
+    told: Instant,
     loss: Option<Loss>,
 }
 
 impl Standing {
     /// A lease that stands until `terms.until`, unless it is renewed.
     pub fn new(clock: Clock, terms: Terms) -> Self {
-        Self { clock, state: Mutex::new(State { terms, loss: None }), ended: Notify::new() }
+        let state = Mutex::new(State { terms, told: terms.until, loss: None });
+        Self { clock, state, ended: Notify::new() }
     }
 
     /// How long it surely stands from now on, if nobody renews it; zero once lost.
     pub fn valid_for(&self) -> Duration {
         let now = self.clock.now();
         match self.settle(now) {
-            State { terms, loss: None } => terms.until.since(now),
+            State { terms, loss: None, .. } => terms.until.since(now),
             State { loss: Some(_), .. } => Duration::ZERO,
         }
     }
 
+    /// How it is to be kept, as far as is known now.
+    pub fn terms(&self) -> Terms {
+        self.state().terms
+    }
+
     /// Until when it stands, or stood, if nobody renews it.
     pub fn until(&self) -> Instant {
-        self.state().terms.until
+        self.terms().until
+    }
+
+    /// The furthest instant until which it was ever said to stand: until then somebody who looked
+    /// before it was lost may rely on it.
+    pub fn told(&self) -> Instant {
+        self.state().told
     }
 
     /// Does it stand at this instant?
@@ -90,6 +104,7 @@ impl Standing {
                 return Err(loss);
             }
             state.terms.until = until;
+            state.told = state.told.max(until);
         }
         self.settle(now).loss.map_or(Ok(()), Err)
     }
@@ -133,7 +148,7 @@ impl Standing {
                 Ok(()) => self.valid_for().saturating_sub(margin),
             };
             if left.is_zero() {
-                return self.state().terms.loss_at_end();
+                return self.terms().loss_at_end();
             }
             tokio::select! {
                 biased;
@@ -151,7 +166,7 @@ impl Standing {
             if first {
                 state.loss = Some(state.terms.loss_at_end());
             }
-            (State { terms: state.terms, loss: state.loss }, first)
+            (*state, first)
         };
         if first {
             self.ended.notify_waiters();

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::Instant;
 
 /// How many of `n` nodes are a majority: `n / 2 + 1`, and 1 of 1.
@@ -22,13 +24,14 @@ pub fn expiry(asked: Instant, ttl: Duration, rho: f64) -> Instant {
 /// renewal, repair and a single node (SAFETY.md, per-node lemma).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    held_until: Vec<Instant>,
+    /// In place for as many nodes as most people have.
+    held_until: SmallVec<[Instant; 5]>,
 }
 
 impl Window {
     /// A window over `nodes` nodes of which nothing is known.
     pub fn shut(nodes: usize) -> Self {
-        Self { held_until: vec![Instant::NEVER; nodes] }
+        Self { held_until: smallvec![Instant::NEVER; nodes] }
     }
 
     /// The node answered yes: it holds our nonce at least until `until`. Never shortens.

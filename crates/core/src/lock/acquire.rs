@@ -1,12 +1,10 @@
 use std::future::IntoFuture;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
-
-use quorumlock_watchdog::Instant;
 
 use super::guard::Guard;
 use super::locker::Locker;
+use super::owners::Place;
 use super::quest::{Quest, Wanted};
 use crate::settings::{check_hold, check_wait};
 use crate::{ConfigError, Error, Name, Owner};
@@ -97,13 +95,7 @@ impl IntoFuture for Lock {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            if let Some(wait) = self.wait {
-                check_wait(wait)?;
-            }
-            let deadline = self.wait.map(|wait| self.order.locker.inner.clock.now() + wait);
-            self.order.acquire(deadline, false).await
-        })
+        Box::pin(self.order.acquire(self.wait, false))
     }
 }
 
@@ -138,30 +130,24 @@ impl Order {
         }
     }
 
-    async fn acquire(self, deadline: Option<Instant>, once: bool) -> Result<Guard, Error> {
+    async fn acquire(self, wait: Option<Duration>, once: bool) -> Result<Guard, Error> {
+        match self.quest(wait, once)? {
+            (quest, None) => quest.seek(None).await,
+            // Seldom, so on the heap: a future should be small.
+            (quest, Some(place)) => Box::pin(quest.enter(place)).await,
+        }
+    }
+
+    fn quest(self, wait: Option<Duration>, once: bool) -> Result<(Quest, Option<Place>), Error> {
+        wait.map_or(Ok(()), check_wait)?;
         let inner = self.locker.inner;
         inner.open()?;
         let name = self.name?;
         inner.settings.check_lease(self.lease)?;
         self.hold_at_most.map_or(Ok(()), check_hold)?;
+        let deadline = wait.map(|wait| inner.clock.now() + wait);
         let wanted = Wanted { name, lease: self.lease, hold_at_most: self.hold_at_most };
         let place = self.owner.map(|owner| inner.owners.place(&owner, &wanted.name));
-        let quest = Quest { inner, wanted, deadline, once };
-        match place {
-            None => quest.seek(None).await,
-            Some(place) => {
-                // One task of an owner acquires at a time; the others then share what it got.
-                let held = place.held();
-                let mut held = quest.in_time(held.lock()).await?;
-                if let Some(lease) = held.upgrade()
-                    && let Some(guard) = quest.re_enter(lease).await?
-                {
-                    return Ok(guard);
-                }
-                let guard = quest.seek(Some(place)).await?;
-                *held = Arc::downgrade(guard.lease());
-                Ok(guard)
-            }
-        }
+        Ok((Quest { inner, wanted, deadline, once }, place))
     }
 }

@@ -16,6 +16,9 @@ use crate::{ConfigError, Error, Fence, Lane, Loss, Lost, Nonce};
 /// waits for the release and tells whether the lock was still held. A process that ends right after a
 /// drop may end before the release is sent: unlock, or [`Locker::close`](crate::Locker::close),
 /// before that.
+///
+/// Drop or unlock a lost one, too: nodes that still hold the lock keep the next holder out until you
+/// have, or until the window that you were told shuts (SAFETY.md H26).
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard {
     inner: Arc<Inner>,
@@ -166,22 +169,23 @@ impl Guard {
             // Lost: the keeper cleans up.
             return Err(self.lease.lost(why).into());
         }
-        let term = self.lease.term(self.lease.terms.lease);
+        let term = self.lease.term(self.lease.standing.terms().lease);
         let released = self.inner.lessor.release(term, Lane::Work);
         let mut turn = self.lease.take_turn();
-        let now = self.inner.clock.now();
-        if self.lease.series.handed == 0 && !self.inner.turns.is_contended(&self.lease.name, now) {
+        let clock = &self.inner.clock;
+        if self.lease.series.handed == 0 && !self.inner.turns.is_contended(&self.lease.name, clock)
+        {
             // Whoever comes next in this process queues behind our release on the same connection.
             // After a series of its own, or with others about, it first hears whether they wait.
             turn = None;
         }
         let freed = released.await;
         if let Ok(freed) = &freed {
-            self.inner.turns.released(&self.lease.name, freed.woke, self.inner.clock.now());
+            self.inner.turns.released(&self.lease.name, freed.woke, clock);
         }
         drop(turn);
-        let freed = freed?;
-        if freed.held { Ok(still?) } else { Err(self.lease.lost(Loss::Gone).into()) }
+        still?;
+        if freed?.held { Ok(()) } else { Err(self.lease.lost(Loss::Gone).into()) }
     }
 
     pub(super) fn lease(&self) -> &Arc<Lease> {

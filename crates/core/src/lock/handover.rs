@@ -58,7 +58,8 @@ impl Inner {
             return false;
         }
         let mut turn = lease.turn();
-        let Some(heir) = turn.as_ref().and_then(|turn| turn.heir(lease.terms.lease)) else {
+        let Some(heir) = turn.as_ref().and_then(|turn| turn.heir(lease.standing.terms().lease))
+        else {
             return false;
         };
         let hold_until = heir.hold_at_most().map(|limit| now + limit);
@@ -86,7 +87,7 @@ impl Lease {
         (self.fence < last || self.fence == Fence::NONE)
             && handed < MOST
             && now.since(since) < LONGEST
-            && self.standing.valid_for() >= self.terms.lease / 2
+            && self.standing.valid_for() >= self.standing.terms().lease / 2
     }
 
     /// The same on the nodes; a new one, with the next token, for whoever holds it.
@@ -96,7 +97,7 @@ impl Lease {
         hold_until: Option<Instant>,
         clock: &quorumlock_watchdog::Clock,
     ) -> Self {
-        let terms = Terms { lease: self.terms.lease, until, hold_until };
+        let terms = Terms { lease: self.standing.terms().lease, until, hold_until };
         Self {
             id: self.id,
             name: self.name.clone(),
@@ -107,7 +108,6 @@ impl Lease {
             },
             series: Series { handed: self.series.handed + 1, ..self.series },
             standing: Standing::new(clock.clone(), terms),
-            terms,
             holds: AtomicU32::new(1),
             turn: std::sync::Mutex::new(None),
             place: OnceLock::new(),

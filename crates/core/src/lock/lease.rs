@@ -20,13 +20,12 @@ pub(super) struct Lease {
     pub(super) fence: Fence,
     pub(super) series: Series,
     pub(super) standing: Standing,
-    pub(super) terms: Terms,
     /// How many guards share it. At zero it is being given back.
     pub(super) holds: AtomicU32,
     /// Let go when the name may be asked for again by others in this process.
     pub(super) turn: Mutex<Option<Turn>>,
     /// Kept beyond a loss, so that its owner is told of it and never enters anew by mistake.
-    pub(super) place: OnceLock<Place>,
+    pub(super) place: OnceLock<Box<Place>>,
 }
 
 impl Lease {
@@ -53,15 +52,16 @@ impl Lease {
 
     /// What is left of a lease at `now` when the hold limit is near.
     pub(super) fn ttl(&self, now: Instant) -> Duration {
-        let limit = self.terms.hold_until.map_or(Duration::MAX, |limit| limit.since(now));
-        self.terms.lease.min(limit)
+        let Terms { lease, hold_until, .. } = self.standing.terms();
+        let limit = hold_until.map_or(Duration::MAX, |limit| limit.since(now));
+        lease.min(limit)
     }
 
     /// For whom it is held, so that this owner finds it again.
     pub(super) fn settle(&self, place: Option<Place>) {
         if let Some(place) = place {
             // The first and only one: a lease has one owner.
-            let _ = self.place.set(place);
+            let _ = self.place.set(Box::new(place));
         }
     }
 
@@ -95,10 +95,6 @@ impl Leased for Lease {
     fn standing(&self) -> &Standing {
         &self.standing
     }
-
-    fn terms(&self) -> Terms {
-        self.terms
-    }
 }
 
 /// Renews and releases leases for the watchdog, on its own connections.
@@ -129,10 +125,10 @@ impl Renewer for Keep {
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (turns, clock) = (self.turns.clone(), self.clock.clone());
-        let released = self.lessor.release(lease.term(lease.terms.lease), Lane::Keep);
+        let released = self.lessor.release(lease.term(lease.standing.terms().lease), Lane::Keep);
         Box::pin(async move {
             match released.await {
-                Ok(freed) => turns.released(&lease.name, freed.woke, clock.now()),
+                Ok(freed) => turns.released(&lease.name, freed.woke, &clock),
                 Err(error) => {
                     tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
                 }

@@ -37,7 +37,21 @@ pub(super) struct Quest {
 }
 
 impl Quest {
-    pub(super) async fn re_enter(&self, lease: Arc<Lease>) -> Result<Option<Guard>, Error> {
+    /// One task of an owner acquires at a time; the others then share what it got.
+    pub(super) async fn enter(&self, place: Place) -> Result<Guard, Error> {
+        let held = place.held();
+        let mut held = self.in_time(held.lock()).await?;
+        if let Some(lease) = held.upgrade()
+            && let Some(guard) = self.re_enter(lease).await?
+        {
+            return Ok(guard);
+        }
+        let guard = self.seek(Some(place)).await?;
+        *held = Arc::downgrade(guard.lease());
+        Ok(guard)
+    }
+
+    async fn re_enter(&self, lease: Arc<Lease>) -> Result<Option<Guard>, Error> {
         if lease.join().is_none() {
             return Ok(None);
         }
@@ -60,25 +74,29 @@ impl Quest {
         };
         let lessor = &self.inner.lessor;
         let begun = self.inner.clock.now();
-        let wake = Arc::new(Wake::new(lessor.nodes(), lessor.gate(&self.wanted.name)));
-        let join = || InQueues::join(lessor, &self.wanted.name, &wake);
+        let join = || InQueues::join(lessor, &self.wanted.name);
         // Declared after the turn, so that the queues are left before the next of this process asks.
         let mut queues = None;
         let mut others_first = false;
+        // Read before each attempt: what is counted from it may end early, never late.
+        let mut asked = begun;
         match turn.others_first(begun) {
             _ if self.once => {}
             Woke::Waiter => (queues, others_first) = (Some(join()), true),
             Woke::Strangers => {
                 // A courtesy, which may not cost the caller the attempt itself.
-                let _ = self.in_time(tokio::time::sleep(HEAD_START)).await;
+                let _ = Box::pin(self.in_time(tokio::time::sleep(HEAD_START))).await;
+                asked = self.inner.clock.now();
             }
             Woke::Nobody => {}
         }
         let mut gate_first = queues.is_some();
-        let (mut attempts, mut verified) = (0, 0);
+        let (mut in_vain, mut verified, mut woken, mut ends) = (0, 0, false, Instant::NEVER);
         loop {
-            wake.forget();
-            let waited = self.inner.clock.now().since(begun);
+            if let Some(InQueues { wake, .. }) = &queues {
+                wake.forget();
+            }
+            let waited = asked.since(begun);
             let in_line = queues.is_some().then_some(InLine { waited, others_first });
             let term = Term {
                 name: self.wanted.name.clone(),
@@ -87,20 +105,21 @@ impl Quest {
                 ttl: self.wanted.ttl(),
                 holds: 1,
             };
-            let tokens = handover::tokens(self.inner.settings.fencing, turn.waiting());
-            // Whoever waits has to know for how long.
-            let brief = attempts == 0 && in_line.is_none();
-            let approach = Approach { tokens, gate_first, in_line, brief };
-            let asked = self.inner.clock.now();
-            let remaining = match lessor.acquire(term.clone(), approach).await? {
+            let waiting = turn.waiting();
+            let tokens = handover::tokens(self.inner.settings.fencing, waiting);
+            let alone = in_line.is_none() && waiting == 0;
+            let approach = Approach { tokens, gate_first, in_line, alone };
+            let (remaining, split) = match lessor.acquire(term.clone(), approach).await? {
                 Acquired::Yes(grant) => {
                     queues.as_mut().map(InQueues::served);
                     return Ok(self.granted(asked, &term, (grant, tokens), turn, place));
                 }
-                Acquired::Busy(remaining) => remaining,
+                Acquired::Busy(remaining) => (remaining, true),
+                Acquired::KeptOut(remaining) => (remaining, false),
                 // After a barrier, or a restart: the next round meets verified nodes.
                 Acquired::Again if verified < MOST_VERIFICATIONS => {
                     verified += 1;
+                    asked = self.inner.clock.now();
                     continue;
                 }
                 Acquired::Again => return Err(unverified()),
@@ -109,11 +128,24 @@ impl Quest {
                 return Err(self.busy(remaining));
             }
             // Listening wakes us once more, so that a release in between is not missed.
-            queues.get_or_insert_with(join);
+            let InQueues { wake, .. } = queues.get_or_insert_with(join);
             turn.contended(self.inner.clock.now());
-            attempts += 1;
-            let held = Denied { remaining, at_gate: gate_first, attempts, waited, others_first };
-            (gate_first, others_first) = self.pause(&wake, held).await;
+            in_vain += u32::from(woken && split);
+            // It is free, and others were woken.
+            let polite = others_first && remaining.is_none();
+            // A lease that ends later than what was in the way before is another one, or renewed.
+            let moves_on = remaining.is_some_and(|left| {
+                let before = std::mem::replace(&mut ends, asked + left);
+                before == Instant::NEVER || ends > before + JITTER
+            });
+            let held = Denied { remaining, at_gate: gate_first, in_vain, waited, polite };
+            // On the heap, as all that only contenders need: a future should be small.
+            let by_gate = Box::pin(self.pause(wake, held)).await;
+            (woken, asked) = (by_gate.is_some(), self.inner.clock.now());
+            // Whoever looks by itself while others have their turns leaves them those. If nothing moves,
+            // whoever has the gate may have died before it had the others (SAFETY.md d1).
+            gate_first = woken || moves_on || polite;
+            others_first = by_gate == Some(false) || !woken && moves_on;
         }
     }
 
@@ -124,7 +156,10 @@ impl Quest {
             let next = match turns.take(&self.wanted.name) {
                 Some(turn) => Next::Turn(turn),
                 None if self.once => return Err(self.busy(None)),
-                None => self.in_time(turns.wait(&self.wanted.name, self.wanted.wants())).await?,
+                None => {
+                    let waiting = turns.wait(&self.wanted.name, self.wanted.wants());
+                    Box::pin(self.in_time(waiting)).await?
+                }
             };
             let Next::Guard(guard) = next else { return Ok(next) };
             if guard.check().is_ok() {
@@ -139,10 +174,10 @@ impl Quest {
     }
 
     /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
-    /// message is relied upon (SAFETY.md H22). Whether the gate is to be asked first, and whether
-    /// others are to go first there.
-    async fn pause(&self, wake: &Wake, denied: Denied) -> (bool, bool) {
-        let Denied { remaining, at_gate, attempts, waited, others_first } = denied;
+    /// message is relied upon (SAFETY.md H22). Whether it was the gate that woke us, if we were woken:
+    /// if not, another one may be on its way there.
+    async fn pause(&self, wake: &Wake, denied: Denied) -> Option<bool> {
+        let Denied { remaining, at_gate, in_vain, waited, polite } = denied;
         let lease = self.wanted.lease;
         // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
         let mut longest = remaining.unwrap_or(lease).min(lease);
@@ -153,24 +188,22 @@ impl Quest {
             // (SAFETY.md d1).
             probe = LONGEST_PROBE.min(lease / 8);
         }
-        if others_first && remaining.is_none() {
-            // It is free, and others were woken: they come at once, or never.
+        if polite {
+            // They come at once, or never.
             probe = probe.min(COURTESY);
         }
         longest = longest.min(probe.mul_f64(0.5 + 0.5 * self.inner.chance.fraction()));
         longest += Duration::from_millis(1);
         longest = self.left().map_or(longest, |left| left.min(longest));
         let by_gate = tokio::time::timeout(longest, wake.woken()).await.ok();
-        let woken = by_gate.is_some();
-        if woken && attempts > FEW && self.inner.lessor.nodes() > 1 {
+        if by_gate.is_some() && in_vain > FEW && self.inner.lessor.nodes() > 1 {
             // A gate that keeps nobody apart: equals split the votes again and again unless they
             // spread.
-            let spread = SPREAD * (attempts - FEW).min(16);
+            let spread = SPREAD * (in_vain - FEW).min(16);
             let spread = self.left().map_or(spread, |left| left.min(spread));
             tokio::time::sleep(spread.mul_f64(self.inner.chance.fraction())).await;
         }
-        // Another one may be on its way to the gate.
-        (woken, by_gate == Some(false))
+        by_gate
     }
 
     fn granted(
@@ -195,7 +228,6 @@ impl Quest {
             fence,
             series,
             standing: Standing::new(inner.clock.clone(), terms),
-            terms,
             holds: AtomicU32::new(1),
             turn: Mutex::new(Some(turn)),
             place: OnceLock::new(),
@@ -209,7 +241,7 @@ impl Quest {
         self.deadline.map(|deadline| deadline.since(self.inner.clock.now()))
     }
 
-    pub(super) async fn in_time<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Error> {
+    async fn in_time<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Error> {
         match self.left() {
             None if self.once => {
                 tokio::select! {
@@ -242,23 +274,27 @@ impl Wanted {
 struct Denied {
     remaining: Option<Duration>,
     at_gate: bool,
-    attempts: u32,
+    /// How often it was woken, and not kept out by the gate.
+    in_vain: u32,
     waited: Duration,
-    others_first: bool,
+    /// The lock is free, and others go first.
+    polite: bool,
 }
 
 /// In the queues of the nodes, or about to be: left when it is dropped, unless it was served.
 struct InQueues {
     lessor: Arc<dyn Lessor>,
     name: Name,
+    wake: Arc<Wake>,
     served: bool,
     _listening: Listening,
 }
 
 impl InQueues {
-    fn join(lessor: &Arc<dyn Lessor>, name: &Name, wake: &Arc<Wake>) -> Self {
+    fn join(lessor: &Arc<dyn Lessor>, name: &Name) -> Self {
+        let wake = Arc::new(Wake::new(lessor.nodes(), lessor.gate(name)));
         let _listening = lessor.listen(name, wake.clone());
-        Self { lessor: lessor.clone(), name: name.clone(), served: false, _listening }
+        Self { lessor: lessor.clone(), name: name.clone(), wake, served: false, _listening }
     }
 
     fn served(&mut self) {
@@ -282,6 +318,8 @@ fn unverified() -> Error {
 
 /// Each takes one failed round; more in a row than nodes can be repaired at once is no chance.
 const MOST_VERIFICATIONS: u32 = 8;
+/// How exactly the end of a lease is seen from afar.
+const JITTER: Duration = Duration::from_millis(50);
 /// How long after our release programs that know of no queue may take the lock before we do.
 const HEAD_START: Duration = Duration::from_millis(5);
 /// How long we wait for others that our release woke.
@@ -303,7 +341,7 @@ impl Guard {
                 inner.keeper.renewed(lease, *until).map_err(|why| lease.lost(why))?;
             }
             Some(Renewal::Gone) => {
-                let why = lease.standing.end(Loss::Gone);
+                let why = inner.keeper.end(lease, Loss::Gone);
                 return Err(lease.lost(why).into());
             }
             // Not heard: the watchdog's next renewal carries the count.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use quorumlock_watchdog::Instant;
+use quorumlock_watchdog::{Clock, Instant};
 use tokio::sync::oneshot;
 
 use super::guard::Guard;
@@ -109,18 +109,18 @@ impl Turns {
         waiting
     }
 
-    /// Whom our release of `name` at `now` woke, if that is known.
-    pub(super) fn released(&self, name: &Name, woke: Option<Woke>, now: Instant) {
-        let mut queues = self.queues();
+    /// Whom our release of `name` woke just now, if that is known.
+    pub(super) fn released(&self, name: &Name, woke: Option<Woke>, clock: &Clock) {
+        if woke == Some(Woke::Nobody) {
+            return;
+        }
+        let (mut queues, now) = (self.queues(), clock.now());
         let woke = match woke {
             Some(woke) => woke,
             // Somebody, most likely, if others were about just now. If not it costs a round trip.
-            None if queues.is_contended(name, now) => Woke::Waiter,
-            None => Woke::Nobody,
+            None if queues.is_contended(name, || now) => Woke::Waiter,
+            None => return,
         };
-        if woke == Woke::Nobody {
-            return;
-        }
         if queues.woken.len() >= MANY {
             queues.woken.retain(|_, (_, at)| now.since(*at) < COURTESY);
         }
@@ -131,8 +131,8 @@ impl Turns {
     }
 
     /// Whether another process wanted `name` lately.
-    pub(super) fn is_contended(&self, name: &Name, now: Instant) -> bool {
-        self.queues().is_contended(name, now)
+    pub(super) fn is_contended(&self, name: &Name, clock: &Clock) -> bool {
+        self.queues().is_contended(name, || clock.now())
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -153,8 +153,9 @@ impl Queues {
         self.contended.insert(name.clone(), now);
     }
 
-    fn is_contended(&self, name: &Name, now: Instant) -> bool {
-        self.contended.get(name).is_some_and(|at| now.since(*at) < MEMORY)
+    /// The clock is read only if it matters.
+    fn is_contended(&self, name: &Name, now: impl FnOnce() -> Instant) -> bool {
+        self.contended.get(name).is_some_and(|at| now().since(*at) < MEMORY)
     }
 }
 
@@ -246,7 +247,6 @@ impl Drop for Waiting {
 mod tests {
     use super::*;
     use futures::FutureExt;
-    use quorumlock_watchdog::Clock;
 
     const WANTS: Wants = Wants { ttl: Duration::from_secs(30), hold_at_most: None };
 
@@ -279,19 +279,19 @@ mod tests {
         let (turns, clock) = (Turns::default(), Clock::manual());
         let name = Name::new("x").unwrap();
         let turn = turns.take(&name).expect("free");
-        turns.released(&name, None, clock.now());
-        turns.released(&name, Some(Woke::Nobody), clock.now());
+        turns.released(&name, None, &clock);
+        turns.released(&name, Some(Woke::Nobody), &clock);
         assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "nobody else waits");
-        turns.released(&name, Some(Woke::Waiter), clock.now());
+        turns.released(&name, Some(Woke::Waiter), &clock);
         assert_eq!(turn.others_first(clock.now()), Woke::Waiter);
         assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "once");
-        turns.released(&name, Some(Woke::Waiter), clock.now());
+        turns.released(&name, Some(Woke::Waiter), &clock);
         clock.advance(COURTESY);
         assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "they had their time");
-        turns.released(&name, None, clock.now());
+        turns.released(&name, None, &clock);
         assert_eq!(turn.others_first(clock.now()), Woke::Waiter, "they were about just now");
         clock.advance(MEMORY);
-        turns.released(&name, None, clock.now());
+        turns.released(&name, None, &clock);
         assert_eq!(turn.others_first(clock.now()), Woke::Nobody, "no longer");
     }
 

@@ -11,15 +11,16 @@ end
 -- The next tokens of a name: so many in a row, of which the last is returned.
 -- A missing counter starts at the client's wall clock in microseconds, the same for all nodes, so
 -- that a fresh name costs a quorum one round; clamped to this node's own clock +- 1 hour, so that
--- one wrong client clock cannot spoil the counter. Never below the node's floor, which stands for
--- counters that were lost (A7). (SAFETY.md, tokens)
+-- one wrong client clock cannot spoil the counter. So does one below 2^32 (Counter::UNSEEDED), which no
+-- clock started: whoever was refused without a script created it. Never below the node's floor, which
+-- stands for counters that were lost (A7). (SAFETY.md, tokens)
 local function next_token(key, least, seed, keep_ms, tokens)
   local risen = redis.call('incrby', key, tokens)
   local last = risen - tokens
-  if last == 0 then
+  if last < 4294967296 then
     local time = redis.call('time')
     local now, hour = time[1] * 1e6 + time[2], 3.6e9
-    last = math.min(math.max(tonumber(seed), now - hour), now + hour)
+    last = math.max(last, math.min(math.max(tonumber(seed), now - hour), now + hour))
   end
   local token = math.max(math.max(last, tonumber(record[2]) or 0) + tokens, tonumber(least))
   if token == risen then

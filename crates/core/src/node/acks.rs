@@ -129,7 +129,7 @@ fn refuse(request: &Request, reply: &mut Value, why: &str) {
             items.iter_mut().filter(|item| **item == Value::Int(1)).for_each(one);
         }
         // A token, which may be none, or the reply to a plain SET.
-        (Request::Acquire { .. }, reply @ (Value::Int(_) | Value::Text(_))) => one(reply),
+        (Request::Acquire { .. }, reply @ (Value::Int(_) | Value::Okay)) => one(reply),
         (_, reply @ Value::Int(1)) => one(reply),
         _ => {}
     }

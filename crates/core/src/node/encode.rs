@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::greet::Greeted;
+use super::plain::{self, Plain};
 use super::request::{Dialect, Request};
 use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Scripts};
@@ -17,13 +18,28 @@ impl Dialect {
             Request::Acquire { term, counter, in_line: None, .. }
                 if self.needs_no_script(*counter, scripts) =>
             {
-                command(out, 6);
-                bulk(out, b"SET");
-                bulk(out, term.name.as_str().as_bytes());
-                self.nonce(term, out);
-                bulk(out, b"NX");
-                bulk(out, b"PX");
-                number(out, millis(term.ttl));
+                self.set(term, out);
+            }
+            Request::Acquire { .. } if let Some(plain) = Plain::of(request, self, scripts) => {
+                command(out, 1);
+                bulk(out, b"MULTI");
+                command(out, 3);
+                bulk(out, b"SCRIPT");
+                bulk(out, b"EXISTS");
+                bulk(out, scripts.acquire.digest.as_bytes());
+                command(out, 5);
+                bulk(out, b"HMGET");
+                bulk(out, plain.record.as_bytes());
+                for field in ["stamp", "floor", "fmax"] {
+                    bulk(out, field.as_bytes());
+                }
+                self.set(plain.term, out);
+                command(out, 2);
+                bulk(out, b"INCR");
+                bulk_of(out, plain.term.name.token_key_parts());
+                command(out, 1);
+                bulk(out, b"EXEC");
+                return plain::COMMANDS;
             }
             Request::Acquire { term, counter, in_line, .. } => {
                 let (keys, args) = if in_line.is_some() { (3, 10) } else { (2, 7) };
@@ -68,7 +84,7 @@ impl Dialect {
             }
             Request::Release { term, .. } if self.releases_without_script(term, to) => {
                 command(out, 3);
-                bulk(out, b"DELIFEQ");
+                bulk(out, deletes_if_ours(self.wire).as_bytes());
                 bulk(out, term.name.as_str().as_bytes());
                 self.nonce(term, out);
                 command(out, 3);
@@ -118,13 +134,26 @@ impl Dialect {
     /// Where nothing but the name is touched, nothing is asked about the node's memory and a denial
     /// may be brief, the server's own command does what the script does, for a quarter of its time.
     fn needs_no_script(&self, counter: Counter, scripts: &Scripts) -> bool {
-        self.wire == Wire::Redlock && counter.tokens == 0 && counter.brief && !scripts.bound
+        self.wire == Wire::Redlock
+            && counter.tokens == 0
+            && counter.alone
+            && scripts.bound.is_none()
     }
 
-    /// Where the server has a command that compares and deletes, and nobody is to be woken, its own
-    /// commands do what the script does, for half of its time.
+    /// Where we may use the server's own command, and nobody is to be woken, it and two others do what
+    /// the script does, for half of its time.
     fn releases_without_script(&self, term: &Term, to: &Greeted) -> bool {
-        to.deletes_if_equal && self.wire == Wire::Redlock && !self.crowds.wait_for(&term.name)
+        to.deletes_if_ours && !self.crowds.wait_for(&term.name)
+    }
+
+    fn set(&self, term: &Term, out: &mut Vec<u8>) {
+        command(out, 6);
+        bulk(out, b"SET");
+        bulk(out, term.name.as_str().as_bytes());
+        self.nonce(term, out);
+        bulk(out, b"NX");
+        bulk(out, b"PX");
+        number(out, millis(term.ttl));
     }
 
     fn name_and_token(&self, name: &Name, out: &mut Vec<u8>) {
@@ -156,6 +185,15 @@ impl Dialect {
     }
 }
 
+/// Deletes a lock if it holds a nonce. A hash goes with its last field, and a lock's has one.
+pub(super) fn deletes_if_ours(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Redisson => "HDEL",
+        // Of Valkey 9.
+        Wire::Redlock => "DELIFEQ",
+    }
+}
+
 fn eval(out: &mut Vec<u8>, script: &Script, keys: usize, args: usize) {
     command(out, 3 + keys + args);
     bulk(out, b"EVALSHA");
@@ -164,6 +202,6 @@ fn eval(out: &mut Vec<u8>, script: &Script, keys: usize, args: usize) {
 }
 
 /// Whole milliseconds, rounded up: the node may hold longer than we believe, never shorter.
-fn millis(d: Duration) -> u64 {
+pub(super) fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

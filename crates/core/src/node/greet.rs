@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::dial::{Dialer, Stream, Trouble};
+use super::encode::deletes_if_ours;
 use super::master::Claim;
 use super::resp::{self, Value};
 use super::scripts::{Scripts, office};
 use crate::admission::{Charter, Record, Sheet, Standing, judge};
-use crate::{Denial, NodeReport, Stamp, Wire};
+use crate::{Denial, NodeReport, Stamp};
 
 /// What a connection is good for.
 #[derive(Clone, Debug)]
@@ -23,8 +24,9 @@ pub(super) struct Greeted {
     /// Which of the node's addresses it is at.
     pub(super) at: usize,
     pub(super) claim: Claim,
-    /// Whether the server has a command of its own that deletes a key if its value is a given one.
-    pub(super) deletes_if_equal: bool,
+    /// Whether the server has a command of its own that deletes a key if it holds a given nonce, and we
+    /// may use it.
+    pub(super) deletes_if_ours: bool,
 }
 
 impl Dialer {
@@ -59,9 +61,11 @@ impl Dialer {
         let scripts = greeted.scripts.all();
         talk.say(&scripts.map(|script| ("SCRIPT", load(&script.text)))).await?;
         // No counter has this value; and the key is one that an ACL allows.
-        let probe = redis::cmd("DELIFEQ").arg("redisson_lock_token:{probe}").arg("").to_owned();
-        let asked = self.wire == Wire::Redlock;
-        greeted.deletes_if_equal = asked && talk.offers(&probe).await?;
+        let probe = redis::cmd(deletes_if_ours(self.wire))
+            .arg("redisson_lock_token:{probe}")
+            .arg("")
+            .to_owned();
+        greeted.deletes_if_ours = talk.offers(&probe).await?;
         Ok(greeted)
     }
 
@@ -105,8 +109,8 @@ impl Dialer {
 
     fn unbound(&self, unproven: Option<Denial>) -> Greeted {
         let (scripts, stamp) = (self.unbound.clone(), Stamp::NONE);
-        let (claim, deletes_if_equal) = (Claim::default(), false);
-        Greeted { scripts, stamp, unproven, at: 0, claim, deletes_if_equal }
+        let (claim, deletes_if_ours) = (Claim::default(), false);
+        Greeted { scripts, stamp, unproven, at: 0, claim, deletes_if_ours }
     }
 
     /// Refuses a replica: it grants nothing, unless it may be written to, and then its grants are

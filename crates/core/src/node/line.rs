@@ -63,7 +63,7 @@ pub(super) struct Pending {
     pub(super) asked: Instant,
     /// Sent a second time, after a NOSCRIPT.
     pub(super) again: bool,
-    /// Of several replies, all but the last one: those that are not here yet, and the first.
+    /// Of several replies: those that are not here yet, and what the others come to.
     more: usize,
     first: Option<Value>,
 }
@@ -173,11 +173,15 @@ impl Pending {
 
     /// The answer, if this reply is the last that belongs to it.
     pub(super) fn hear(&mut self, reply: Value) -> Option<Value> {
+        let acquires = matches!(self.request, Request::Acquire { .. });
+        // Of a transaction: the reply to EXEC, or the first error, which says why there is none.
         // Of a release by the server's own commands: whether it was held, how many were told, whether
         // anybody is in the queue. Together they are what release.lua replies, or -1: it was not
         // held, and somebody waits.
         let so_far = match (self.first.take(), reply) {
             (None, reply) => reply,
+            (Some(error @ Value::Error(_)), _) if acquires => error,
+            (Some(_), reply) if acquires => reply,
             (Some(Value::Int(1)), Value::Int(told)) if self.more > 0 => Value::Int(1 + told.min(1)),
             (Some(Value::Int(1..)), Value::Int(1)) => Value::Int(3),
             (Some(Value::Int(0)), Value::Int(1)) if self.more == 0 => Value::Int(-1),

@@ -6,10 +6,12 @@ mod debts;
 mod dial;
 mod encode;
 mod greet;
+mod inbox;
 mod line;
 mod listen;
 mod master;
 mod office;
+mod plain;
 mod pulse;
 mod pump;
 mod request;
@@ -17,7 +19,7 @@ mod resp;
 mod scripts;
 mod tls;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -147,6 +149,7 @@ impl Maker<'_> {
             fence_ttl: settings.fence_ttl,
             debts: Debts::default(),
             crowds: Crowds::default(),
+            scripts_only: AtomicBool::new(false),
             pulse: Mutex::new(Pulse::new(settings.rho)),
             set_forward: AtomicU64::new(0),
             clock: self.clock.clone(),

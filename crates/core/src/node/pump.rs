@@ -4,18 +4,20 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::ReadBuf;
 use tokio::time::Sleep;
 
 use super::acks::Acks;
 use super::dial::Stream;
+use super::inbox::Inbox;
 use super::line::{Pending, Shared};
+use super::plain::{self, Said};
 use super::request::Request;
-use super::resp::{self, Value};
-use crate::Silence;
+use super::resp::Value;
+use crate::{Silence, Stamp};
 
 /// How a connection ended.
 pub(super) struct Ended {
@@ -218,13 +220,30 @@ impl Pump<'_> {
                 self.shared.state().push(&self.shared.dialect, wake);
             }
             self.crowd += 1;
-            self.settle(pending, reply);
+            match plain(&pending, several) {
+                Some(stamp) => self.conclude(pending, plain::read(reply, stamp)),
+                None => self.settle(pending, reply),
+            }
             if self.crowd == SLICE {
                 self.more = true;
                 break;
             }
         }
         Ok(true)
+    }
+
+    /// An acquisition without a script is answered, or begun again with one.
+    fn conclude(&mut self, pending: Pending, said: Said) {
+        match said {
+            Said::Clear(reply) => self.settle(pending, reply),
+            unclear => {
+                self.reverify |= unclear == Said::Unproven;
+                if unclear == Said::Forbidden {
+                    self.shared.dialect.scripts_only.store(true, Ordering::Relaxed);
+                }
+                self.shared.dialect.stale(pending.request);
+            }
+        }
     }
 
     fn settle(&mut self, pending: Pending, reply: Value) {
@@ -330,6 +349,14 @@ const ROOM: usize = 16 << 10;
 /// How often an unproven node is looked at again.
 const RECHECK: Duration = Duration::from_millis(250);
 
+/// What an acquisition that was sent without a script rests on.
+fn plain(pending: &Pending, several: bool) -> Option<Stamp> {
+    match &pending.request {
+        Request::Acquire { stamp, .. } if several => Some(*stamp),
+        _ => None,
+    }
+}
+
 /// A master that was demoted while we were connected.
 fn is_replica(error: &str) -> bool {
     error.contains("READONLY") || error.starts_with("MASTERDOWN")
@@ -337,51 +364,4 @@ fn is_replica(error: &str) -> bool {
 
 fn broke(e: &io::Error) -> String {
     format!("the connection broke: {e}")
-}
-
-/// Bytes that arrived and are not yet decoded.
-struct Inbox {
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Default for Inbox {
-    fn default() -> Self {
-        Self { buffer: vec![0; 16 << 10], start: 0, end: 0 }
-    }
-}
-
-impl Inbox {
-    fn poll_fill(&mut self, stream: &mut dyn Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        } else if self.end == self.buffer.len() {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-            if self.end > self.buffer.len() / 2 {
-                self.buffer.resize(self.buffer.len() * 2, 0);
-            }
-        }
-        let mut room = ReadBuf::new(&mut self.buffer[self.end..]);
-        ready!(Pin::new(stream).poll_read(cx, &mut room))?;
-        match room.filled().len() {
-            0 => Poll::Ready(Err(io::Error::other("closed by the server"))),
-            n => {
-                self.end += n;
-                Poll::Ready(Ok(()))
-            }
-        }
-    }
-
-    fn next(&mut self) -> Result<Option<Value>, &'static str> {
-        match resp::decode(&self.buffer[self.start..self.end]) {
-            Ok(None) => Ok(None),
-            Ok(Some((value, len))) => {
-                self.start += len;
-                Ok(Some(value))
-            }
-            Err(malformed) => Err(malformed.0),
-        }
-    }
 }

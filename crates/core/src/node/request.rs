@@ -1,6 +1,6 @@
 //! Requests to a server, and its replies as answers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -116,6 +116,8 @@ pub(super) struct Dialect {
     pub(super) fence_ttl: Duration,
     pub(super) debts: Debts,
     pub(super) crowds: Crowds,
+    /// The node lets us have no transactions.
+    pub(super) scripts_only: AtomicBool,
     pub(super) pulse: Mutex<Pulse>,
     /// By so many microseconds, all in all, was the node's clock seen to be set forward.
     pub(super) set_forward: AtomicU64,
@@ -132,6 +134,10 @@ impl Dialect {
     pub(super) fn answer(&self, request: Request, asked: Instant, reply: Value) {
         match (&request, &reply) {
             (Request::Acquire { term, .. }, Value::Array(_)) => self.crowds.note(&term.name, true),
+            // Others of this process wait: its release may as well wake whoever does elsewhere.
+            (Request::Acquire { term, counter, .. }, Value::Int(_)) if !counter.alone => {
+                self.crowds.note(&term.name, true);
+            }
             (Request::Release { term, .. }, Value::Int(n)) if *n > 0 => {
                 self.crowds.note(&term.name, woke(*n) == Woke::Waiter);
             }
@@ -145,7 +151,7 @@ impl Dialect {
                 }),
                 Value::Array(denied) => Answer::No(Denial::Busy(remaining(denied.first()))),
                 // Of a plain SET.
-                Value::Text(_) => Answer::Yes(Vote {
+                Value::Okay => Answer::Yes(Vote {
                     until: expiry(asked, term.ttl, self.rho),
                     fence: Fence::NONE,
                 }),

@@ -7,6 +7,9 @@
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Int(i64),
+    Okay,
+    /// Put off until EXEC.
+    Queued,
     Text(Vec<u8>),
     Nil,
     Error(String),
@@ -98,7 +101,11 @@ impl Cursor<'_> {
             return Err(Malformed("empty line"));
         };
         Ok(Some(match kind {
-            b'+' => Value::Text(rest.to_vec()),
+            b'+' => match rest {
+                b"OK" => Value::Okay,
+                b"QUEUED" => Value::Queued,
+                other => Value::Text(other.to_vec()),
+            },
             b'-' => Value::Error(String::from_utf8_lossy(rest).into_owned()),
             b':' => Value::Int(integer(rest)?),
             b'$' => match length(rest)? {
@@ -166,8 +173,9 @@ mod tests {
             match value {
                 redis::Value::Int(n) => Value::Int(n),
                 redis::Value::BulkString(bytes) => Value::Text(bytes),
+                redis::Value::SimpleString(text) if text == "QUEUED" => Value::Queued,
                 redis::Value::SimpleString(text) => Value::Text(text.into_bytes()),
-                redis::Value::Okay => Value::Text(b"OK".to_vec()),
+                redis::Value::Okay => Value::Okay,
                 redis::Value::Nil => Value::Nil,
                 redis::Value::Array(items) => {
                     Value::Array(items.into_iter().map(convert).collect())

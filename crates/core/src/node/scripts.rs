@@ -4,8 +4,8 @@ use crate::{Stamp, Wire};
 /// The Lua of one wire, and the digests by which servers know it.
 #[derive(Debug)]
 pub(super) struct Scripts {
-    /// Whether only one life of one server carries them out.
-    pub(super) bound: bool,
+    /// Where only one life of one server carries them out.
+    pub(super) bound: Option<Bound>,
     pub(super) acquire: Script,
     pub(super) raise: Script,
     pub(super) renew: Script,
@@ -14,6 +14,14 @@ pub(super) struct Scripts {
     pub(super) inspect: Script,
     pub(super) force_release: Script,
     pub(super) leave: Script,
+}
+
+/// By what a server proves that it is the one that was verified.
+#[derive(Debug)]
+pub(super) struct Bound {
+    /// The key of its record.
+    pub(super) record: String,
+    pub(super) longest_ms: u64,
 }
 
 #[derive(Debug)]
@@ -38,19 +46,20 @@ pub(super) mod office {
 impl Scripts {
     /// Scripts that any run of a server carries out.
     pub(super) fn unbound(wire: Wire) -> Self {
-        Self::of(wire, include_str!("../lua/unbound.lua"), false)
+        Self::of(wire, include_str!("../lua/unbound.lua"), None)
     }
 
     /// Scripts that only the admitted life of one server carries out.
     pub(super) fn bound(wire: Wire, charter: &Charter, stamp: Stamp) -> Self {
+        let bound = Bound { record: charter.record_key(), longest_ms: charter.longest_ms() };
         let prologue = include_str!("../lua/bound.lua")
-            .replace("@RECORD@", &charter.record_key())
+            .replace("@RECORD@", &bound.record)
             .replace("@STAMP@", &stamp.to_string())
-            .replace("@LONGEST@", &charter.longest_ms().to_string());
-        Self::of(wire, &prologue, true)
+            .replace("@LONGEST@", &bound.longest_ms.to_string());
+        Self::of(wire, &prologue, Some(bound))
     }
 
-    fn of(wire: Wire, prologue: &str, bound: bool) -> Self {
+    fn of(wire: Wire, prologue: &str, bound: Option<Bound>) -> Self {
         let token = include_str!("../lua/token.lua");
         let (queue, wake) = (include_str!("../lua/queue.lua"), include_str!("../lua/wake.lua"));
         let [acquire, raise, renew, recreate, release] = match wire {

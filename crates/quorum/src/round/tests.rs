@@ -17,6 +17,10 @@ fn dead() -> Answer<Vote> {
     Answer::Silent(Silence::Never(NodeReport::new("n", "refused")))
 }
 
+fn late(_: usize) -> NodeReport {
+    NodeReport::new("n", "late")
+}
+
 fn now() -> Instant {
     Clock::manual().now()
 }
@@ -85,7 +89,7 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     round.heard(0, busy(9), now());
     round.heard(1, busy(4), now());
     assert_eq!(round.heard(2, busy(6), now()), Step::Failed);
-    assert_eq!(round.failure().unwrap(), Acquired::Busy(Some(Duration::from_secs(9))));
+    assert_eq!(round.failure(late).unwrap(), Acquired::Busy(Some(Duration::from_secs(9))));
 
     let mut round = Round::new(5, 0);
     round.heard(0, dead(), now());
@@ -94,12 +98,12 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     assert_eq!(round.heard(2, busy(6), now()), Step::Wait);
     round.heard(3, busy(5), now());
     assert_eq!(round.heard(4, busy(5), now()), Step::Failed);
-    assert!(matches!(round.failure(), Ok(Acquired::Busy(_))));
+    assert!(matches!(round.failure(late), Ok(Acquired::Busy(_))));
 
     let mut round = Round::new(3, 0);
     round.heard(0, dead(), now());
     assert_eq!(round.heard(1, dead(), now()), Step::Failed);
-    let Err(Error::Unreachable(why)) = round.failure() else { panic!("reachable?") };
+    let Err(Error::Unreachable(why)) = round.failure(late) else { panic!("reachable?") };
     assert_eq!((why.needed, why.nodes.len()), (2, 2));
 }
 
@@ -110,7 +114,7 @@ fn an_answer_after_the_lease_has_ended_wins_nothing() {
     let mut round = Round::new(3, 0);
     round.heard(0, vote(asked, 1), asked);
     assert_eq!(round.heard(1, vote(asked, 1), asked + LEASE), Step::Failed);
-    assert!(matches!(round.failure(), Err(Error::Unreachable(_))));
+    assert!(matches!(round.failure(late), Err(Error::Unreachable(_))));
 }
 
 /// What the enumeration lets a node do.
@@ -205,7 +209,7 @@ fn play(
             assert_eq!(round.fan_out().len(), nodes.len() - 1);
             // Alone it wins by itself.
             step = match nodes.len() {
-                1 => round.close(now, |_| NodeReport::new("n", "late")),
+                1 => round.close(now),
                 _ => Step::Wait,
             };
         }
@@ -233,7 +237,7 @@ fn play(
         }
     }
     if step == Step::Wait {
-        step = round.close(now, |_| NodeReport::new("n", "late"));
+        step = round.close(now);
     }
     let holds = |node: &usize| matches!(nodes[*node], Does::Grants(_)) && !gone.contains(node);
     match step {
@@ -257,8 +261,8 @@ fn play(
                 assert!(!asked || !holds(&node) || round.may_hold(node), "{nodes:?} leaks {node}");
                 assert!(!asked || nodes[node] != Does::Hangs || round.may_hold(node));
             }
-            match round.failure() {
-                Ok(Acquired::Busy(_)) if round.is_gated() => "kept out",
+            match round.failure(late) {
+                Ok(Acquired::KeptOut(_)) => "kept out",
                 Ok(Acquired::Busy(_)) => "busy",
                 Ok(Acquired::Again) => "again",
                 Ok(Acquired::Yes(_)) => panic!("a failure that grants"),

@@ -1,0 +1,145 @@
+//! An acquisition without a script: a transaction of the server's own commands, for half of the
+//! script's time.
+//!
+//! It is the fast path of acquire.lua on a proven node, and decides nothing that is not plain: then the
+//! script is asked, in a fresh round. The counter moves for whoever is refused, too. That is safe, since
+//! it only rises and a token is taken from the reply to a grant alone (SAFETY.md, Tokens, form c).
+
+use std::sync::atomic::Ordering;
+
+use super::encode::millis;
+use super::request::{Dialect, Request};
+use super::resp::Value;
+use super::scripts::Scripts;
+use crate::{Counter, Stamp, Term, Wire};
+
+/// How many commands, and replies, make it up.
+pub(super) const COMMANDS: usize = 6;
+
+/// What is asked in the transaction.
+pub(super) struct Plain<'a> {
+    pub(super) record: &'a str,
+    pub(super) term: &'a Term,
+}
+
+/// What the replies come to.
+#[derive(Debug, PartialEq)]
+pub(super) enum Said {
+    /// As the script would have replied.
+    Clear(Value),
+    /// The memory must be verified again. The name may be held all the same.
+    Unproven,
+    /// The script must be asked. The name may be held all the same.
+    Unclear,
+    /// As that, now and ever: there is no permission (ACL) for a transaction.
+    Forbidden,
+}
+
+impl<'a> Plain<'a> {
+    /// The plain form of an acquisition, where it has one: of a string, on a proven node, with a counter
+    /// that is surely there, by somebody who is in no queue and need not know for how long.
+    pub(super) fn of(
+        request: &'a Request,
+        dialect: &Dialect,
+        scripts: &'a Scripts,
+    ) -> Option<Self> {
+        let Request::Acquire { term, counter, in_line: None, .. } = request else { return None };
+        let bound = scripts.bound.as_ref()?;
+        let plain = counter.is_plain()
+            && dialect.wire == Wire::Redlock
+            && !dialect.scripts_only.load(Ordering::Relaxed)
+            // A lease that is too long is refused by the script.
+            && millis(term.ttl) <= bound.longest_ms;
+        plain.then_some(Self { record: &bound.record, term })
+    }
+}
+
+/// Reads the reply to EXEC, or the first error of the transaction.
+pub(super) fn read(reply: Value, stamp: Stamp) -> Said {
+    let items = match reply {
+        Value::Array(items) => items,
+        Value::Error(text) if text.starts_with("NOPERM") => return Said::Forbidden,
+        _ => return Said::Unclear,
+    };
+    let [loaded, Value::Array(record), set, risen] = &items[..] else { return Said::Unclear };
+    let [known, floor, most] = &record[..] else { return Said::Unclear };
+    // The script cache does not outlive the server (H9, H10), nor the stamp its memory (H13).
+    let proven = *loaded == Value::Array(vec![Value::Int(1)]);
+    if !proven || Stamp::parse(&known.text()) != Some(stamp) {
+        return Said::Unproven;
+    }
+    match (set, risen) {
+        (Value::Nil, _) => Said::Clear(Value::Nil),
+        (Value::Okay, Value::Int(token)) => {
+            let last = token.saturating_sub(1);
+            // Started by a clock, above the floor, and known to repairs of other nodes.
+            let plain = last >= Counter::UNSEEDED.cast_signed()
+                && last >= number(floor)
+                && *token <= number(most);
+            if plain { Said::Clear(Value::Int(*token)) } else { Said::Unclear }
+        }
+        _ => Said::Unclear,
+    }
+}
+
+fn number(value: &Value) -> i64 {
+    value.text().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMP: &str = "0123456789abcdef0123456789abcdef";
+    const LAST: i64 = 1_790_000_000_000_000;
+
+    fn said(set: Value, risen: Value, edit: impl FnOnce(&mut Vec<Value>)) -> Said {
+        let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+        let most = text(&(LAST + 10).to_string());
+        let record = Value::Array(vec![text(STAMP), text(&LAST.to_string()), most]);
+        let loaded = Value::Array(vec![Value::Int(1)]);
+        let mut items = vec![loaded, record, set, risen];
+        edit(&mut items);
+        read(Value::Array(items), Stamp::parse(STAMP).unwrap())
+    }
+
+    fn granted(risen: i64) -> Said {
+        said(Value::Okay, Value::Int(risen), |_| {})
+    }
+
+    #[test]
+    fn a_token_is_above_the_floor_and_known_to_repairs() {
+        assert_eq!(granted(LAST + 1), Said::Clear(Value::Int(LAST + 1)));
+        assert_eq!(granted(LAST + 10), Said::Clear(Value::Int(LAST + 10)));
+        assert_eq!(granted(LAST), Said::Unclear, "not above the floor");
+        assert_eq!(granted(LAST + 11), Said::Unclear, "a repair would not know of it");
+    }
+
+    #[test]
+    fn a_counter_that_no_clock_started_gives_no_token() {
+        let no_floor = |items: &mut Vec<Value>| {
+            let Value::Array(record) = &mut items[1] else { panic!("the record") };
+            record[1] = Value::Nil;
+        };
+        assert_eq!(said(Value::Okay, Value::Int(1), no_floor), Said::Unclear);
+        assert!(matches!(said(Value::Okay, Value::Int(LAST), no_floor), Said::Clear(_)));
+    }
+
+    #[test]
+    fn a_refusal_is_one_only_on_a_proven_node() {
+        assert_eq!(said(Value::Nil, Value::Int(7), |_| {}), Said::Clear(Value::Nil));
+        let gone = |items: &mut Vec<Value>| items[0] = Value::Array(vec![Value::Int(0)]);
+        assert_eq!(said(Value::Nil, Value::Int(7), gone), Said::Unproven);
+        let flushed =
+            |items: &mut Vec<Value>| items[1] = Value::Array(vec![const { Value::Nil }; 3]);
+        assert_eq!(said(Value::Okay, Value::Int(LAST + 1), flushed), Said::Unproven);
+    }
+
+    #[test]
+    fn errors_are_for_the_script_to_name() {
+        let aborted = Value::Error("EXECABORT".into());
+        assert_eq!(read(aborted, Stamp::parse(STAMP).unwrap()), Said::Unclear);
+        let error = Value::Error("ERR value is not an integer".into());
+        assert_eq!(said(Value::Okay, error, |_| {}), Said::Unclear);
+    }
+}

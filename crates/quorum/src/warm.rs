@@ -1,0 +1,94 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quorumlock_core::{Acquired, Error, Instant, Name};
+
+use crate::gate::hash;
+
+/// Names that this locker was granted by scripts lately: their counters are there, and will not expire
+/// soon. Advice, never safety: whoever relies on it looks at the counter's value.
+#[derive(Clone, Debug)]
+pub(crate) struct Warm {
+    /// When a script was last asked for each name that was granted.
+    asked: Arc<Mutex<HashMap<u64, Instant>>>,
+    /// For so long. Counters are kept at least twice as long after a script has moved them.
+    lasts: Duration,
+}
+
+/// Beyond it all are forgotten, and seen again.
+const MOST: usize = 4_096;
+
+impl Warm {
+    pub(crate) fn lasting(lasts: Duration) -> Self {
+        Self { asked: Arc::default(), lasts }
+    }
+
+    pub(crate) fn knows(&self, name: &Name, now: Instant) -> bool {
+        self.asked().get(&hash(name)).is_some_and(|asked| now.since(*asked) < self.lasts)
+    }
+
+    /// What came of an acquisition that began at `asked`, of a name that was known or not. One that must
+    /// be begun again asks with a script then.
+    pub(crate) fn note(
+        &self,
+        name: &Name,
+        (asked, known): (Instant, bool),
+        decided: &Result<Acquired, Error>,
+    ) {
+        match decided {
+            Ok(Acquired::Yes(_)) if !known => {
+                let mut all = self.asked();
+                if all.len() >= MOST {
+                    all.clear();
+                }
+                all.insert(hash(name), asked);
+            }
+            Ok(Acquired::Yes(_) | Acquired::Busy(_) | Acquired::KeptOut(_)) => {}
+            Ok(Acquired::Again) | Err(_) => {
+                self.asked().remove(&hash(name));
+            }
+        }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorumlock_core::{Clock, Fence, Grant};
+
+    const LASTS: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_name_is_known_for_a_while_after_a_script_has_granted_it() {
+        let (clock, name) = (Clock::manual(), Name::new("x").unwrap());
+        let warm = Warm::lasting(LASTS);
+        let granted = || Ok(Acquired::Yes(Grant { until: clock.now(), fence: Fence::new(7) }));
+        warm.note(&name, (clock.now(), false), &Ok(Acquired::Busy(None)));
+        assert!(!warm.knows(&name, clock.now()));
+        warm.note(&name, (clock.now(), false), &granted());
+        clock.advance(LASTS / 2);
+        assert!(warm.knows(&name, clock.now()));
+        assert!(!warm.knows(&Name::new("y").unwrap(), clock.now()));
+        // Without a script the counter's expiry stays where it was.
+        warm.note(&name, (clock.now(), true), &granted());
+        clock.advance(LASTS / 2);
+        assert!(!warm.knows(&name, clock.now()));
+    }
+
+    #[test]
+    fn what_must_be_begun_again_is_asked_with_a_script() {
+        let (now, name) = (Clock::manual().now(), Name::new("x").unwrap());
+        let warm = Warm::lasting(LASTS);
+        let granted = Ok(Acquired::Yes(Grant { until: now, fence: Fence::new(7) }));
+        warm.note(&name, (now, false), &granted);
+        warm.note(&name, (now, true), &Ok(Acquired::Busy(None)));
+        assert!(warm.knows(&name, now));
+        warm.note(&name, (now, true), &Ok(Acquired::Again));
+        assert!(!warm.knows(&name, now));
+    }
+}
