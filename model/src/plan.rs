@@ -69,7 +69,7 @@ pub fn plan(size: Size) -> Vec<Case> {
 
 fn tokens() -> Vec<Case> {
     use Expected::Holds;
-    use Size::{Full, Quick};
+    use Size::{Deep, Full, Quick};
     let library = |loss| move || TokenModel::<2>::new(Rule::Library, loss);
     let library3 = |loss| move || TokenModel::<3>::new(Rule::Library, loss);
     let never = Loss::Never;
@@ -86,6 +86,13 @@ fn tokens() -> Vec<Case> {
         case("M6", "library's round, 3 acquisitions", Holds, Full, library3(never)),
         case("M1", "no equal-set rule, 2 acquisitions", Holds, Quick, small_copy),
         case("M1", "no equal-set rule, 3 acquisitions", Holds, Full, copy),
+        case("M12", "a counter moves for the refused, 2 acq.", Holds, Quick, move || {
+            library(never)().nudged(2)
+        }),
+        case("M12", "the same, leaving out nothing", Holds, Full, move || {
+            library(never)().nudged(1).in_full()
+        }),
+        case("M12", "the same, 3 acquisitions", Holds, Deep, move || library3(never)().nudged(1)),
         case("M7", "1 loss, that node never counts, 2 acq.", Holds, Quick, library(Loss::Excluded)),
         case("M7", "1 loss, that node never counts, 3 acq.", Holds, Full, library3(Loss::Excluded)),
     ]
@@ -124,6 +131,11 @@ fn repairs() -> Vec<Case> {
         case("M8c", "barrier: answers tell of new lives", Holds, Full, repaired(Form::Lives)),
         case("M8d", "barrier: requests bound to stamps", Holds, Full, repaired(Form::Stamps)),
         case("M8d", "the same, one counter ahead", Holds, Full, ahead(Form::Stamps)),
+        case("M12b", "the same, a counter moves for the refused", Holds, Full, move || {
+            TokenModel::<2>::new(Rule::Library, Loss::Repaired(Form::Stamps))
+                .starting_at([1, 0, 0])
+                .nudged(1)
+        }),
         case("M8d+", "the same, 3 acquisitions", Holds, Deep, three),
         case("M8e", "a raise bound when it is sent", Caught, Full, ahead(Form::StampsWhenSent)),
         case("M8f", "repair that knows no raises", Caught, Full, ahead(Form::StampsOfGrants)),

@@ -63,15 +63,15 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
     let (who, name) = (0..3usize, 0..2usize);
     let at = (who, name);
     let votes = prop_oneof![
-        6 => (at.clone(), 0..3usize, 0..4u64, any::<bool>())
-            .prop_map(|(at, ttl, tokens, far)| {
-                Op::Acquire { at, ttl, tokens, far, line: None }
+        6 => (at.clone(), 0..3usize, 0..4u64, any::<bool>(), any::<bool>())
+            .prop_map(|(at, ttl, tokens, far, plain)| {
+                Op::Acquire { at, ttl, tokens, far, line: None, plain }
             }),
         6 => (at.clone(), 0..3usize, 0..2_000u64, any::<bool>())
             .prop_map(|(at, ttl, waited, others_first)| {
                 let waited = Duration::from_millis(waited);
                 let line = Some(InLine { waited, others_first });
-                Op::Acquire { at, ttl, tokens: 1, far: false, line }
+                Op::Acquire { at, ttl, tokens: 1, far: false, line, plain: false }
             }),
         2 => (at.clone(), -2..5i64).prop_map(|(at, by)| Op::Raise { at, by }),
         3 => (at.clone(), 0..3usize, 1..4u32).prop_map(|(at, ttl, holds)| Op::Renew {

@@ -99,8 +99,10 @@ impl Client {
         let wire = &mut self.wires[n];
         let answer = match *wire {
             _ if stale => node.answer(Said::Refused),
-            Wire::Raising(token) | Wire::RaisingLate(token) => node.raise(me, token, model.rule),
-            _ => node.acquire(me, model.rule, model.loss),
+            Wire::Raising(token) | Wire::RaisingLate(token) => {
+                node.raise(me, token, model.rule, model.nudges)
+            }
+            _ => node.acquire(me, model.rule, model.loss, model.nudges),
         };
         *wire = match wire {
             Wire::Asked => Wire::Granted(answer),

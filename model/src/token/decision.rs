@@ -49,7 +49,7 @@ impl Decision {
 
     pub(super) fn close(&mut self) -> Step {
         match self {
-            Self::Library(round) => change(round, |r| r.close(NOW, |_| no_report())),
+            Self::Library(round) => change(round, |r| r.close(NOW)),
             Self::Copy(tally) => tally.decide(),
         }
     }

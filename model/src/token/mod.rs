@@ -101,6 +101,8 @@ pub struct TokenModel<const K: usize> {
     pub loss: Loss,
     /// The counters before the first acquisition.
     pub counters: Vec<[u8; N]>,
+    /// So many times, all in all, counters move for whoever is refused, and nobody is told.
+    pub nudges: u8,
     /// Leaves out what cannot matter.
     pub frugal: bool,
     /// Each property speaks once.
@@ -110,13 +112,19 @@ pub struct TokenModel<const K: usize> {
 impl<const K: usize> TokenModel<K> {
     /// From counters of zero, leaving out what cannot matter.
     pub fn new(rule: Rule, loss: Loss) -> Self {
-        Self { rule, loss, counters: vec![[0; N]], frugal: true, once: Once::default() }
+        let (counters, once) = (vec![[0; N]], Once::default());
+        Self { rule, loss, counters, nudges: 0, frugal: true, once }
     }
 
     /// Leaves out nothing; clients also look at a decision late, and are told that no answer will
     /// come.
     pub fn in_full(self) -> Self {
         Self { frugal: false, ..self }
+    }
+
+    /// With counters that move for whoever is refused, too.
+    pub fn nudged(self, nudges: u8) -> Self {
+        Self { nudges, ..self }
     }
 
     /// From these counters.
@@ -140,6 +148,7 @@ pub struct State<const K: usize> {
     nodes: [Server; N],
     clients: [Client; K],
     repair: Repair,
+    nudged: u8,
 }
 
 /// One step of the world. Numbers are those of the client and the node.
@@ -157,6 +166,8 @@ pub enum Action {
     Close(usize),
     /// The node's key goes.
     Expire(usize),
+    /// The node's counter moves for somebody who is refused.
+    Nudge(usize),
     /// Node 0 loses its data; the nodes are alike, so it may as well be that one.
     Lose,
     /// A node shows its counter to the repair of node 0.
@@ -174,6 +185,7 @@ impl<const K: usize> Model for TokenModel<K> {
             nodes: counters.map(Server::new),
             clients: std::array::from_fn(|_| Client::new(self.rule)),
             repair: Repair::default(),
+            nudged: 0,
         };
         self.counters.iter().map(start).collect()
     }
@@ -206,6 +218,9 @@ impl<const K: usize> Model for TokenModel<K> {
         }
         let held = (0..N).filter(|n| state.nodes[*n].holder.is_some());
         actions.extend(held.map(Action::Expire));
+        if state.nudged < self.nudges {
+            actions.extend((0..N).map(Action::Nudge));
+        }
         if self.loss != Loss::Never {
             state.repair.actions(self.loss, &state.nodes, actions);
         }
@@ -213,7 +228,7 @@ impl<const K: usize> Model for TokenModel<K> {
 
     fn next_state(&self, state: &Self::State, action: Action) -> Option<Self::State> {
         let mut next = state.clone();
-        let State { nodes, clients, repair } = &mut next;
+        let State { nodes, clients, repair, nudged } = &mut next;
         match action {
             Action::Start(c) => clients[c].start(state.returned(), nodes, self.loss),
             Action::Serve(c, n) => {
@@ -229,8 +244,12 @@ impl<const K: usize> Model for TokenModel<K> {
             Action::Silence(c, n) => clients[c].silence(n, nodes, self),
             Action::Close(c) => clients[c].close(self),
             Action::Expire(n) => nodes[n].holder = None,
+            Action::Nudge(n) => {
+                *nudged += 1;
+                nodes[n].counter += 1;
+            }
             Action::Lose => repair.lose(self.loss, nodes),
-            Action::Show(n) => repair.show(n, self.loss, nodes),
+            Action::Show(n) => repair.show(n, self.loss, self.nudges, nodes),
             Action::Admit => repair.admit(nodes),
         }
         if self.frugal {

@@ -6,7 +6,8 @@ pub(super) struct Server {
     pub(super) counter: u8,
     /// The acquisition that holds the key.
     pub(super) holder: Option<u8>,
-    /// The largest counter that it granted; kept only where the repair asks for no more.
+    /// The largest counter that it granted, or was raised to; kept only where the repair asks for no
+    /// more.
     granted: u8,
     /// Which life of node 0 its data are of; kept only where there is a barrier.
     pub(super) life: u8,
@@ -44,7 +45,7 @@ impl Server {
         Self { counter, holder: None, granted: 0, life: 0, amnesic: false, noted: 0 }
     }
 
-    pub(super) fn acquire(&mut self, client: usize, rule: Rule, loss: Loss) -> Answer {
+    pub(super) fn acquire(&mut self, client: usize, rule: Rule, loss: Loss, nudges: u8) -> Answer {
         let said = match self.holder {
             _ if self.amnesic => Said::Refused,
             // Told only where somebody looks at it: else it is one state more for nothing.
@@ -53,7 +54,7 @@ impl Server {
             None => {
                 self.holder = Some(client as u8);
                 self.counter += 1;
-                if loss == Loss::Repaired(Form::StampsOfGrants) {
+                if loss == Loss::Repaired(Form::StampsOfGrants) || nudges > 0 {
                     self.granted = self.counter;
                 }
                 Said::Yes(self.counter)
@@ -62,13 +63,16 @@ impl Server {
         self.answer(said)
     }
 
-    pub(super) fn raise(&mut self, client: usize, token: u8, rule: Rule) -> Answer {
+    pub(super) fn raise(&mut self, client: usize, token: u8, rule: Rule, nudges: u8) -> Answer {
         let held = self.holder == Some(client as u8) || rule == Rule::RaiseUnheld;
         let said = match held {
             _ if self.amnesic => Said::Refused,
             false => Said::Gone,
             true => {
                 self.counter = self.counter.max(token);
+                if nudges > 0 {
+                    self.granted = self.granted.max(token);
+                }
                 Said::Yes(token)
             }
         };
@@ -121,12 +125,13 @@ impl Repair {
     }
 
     /// One script on the helper: the note and the counter belong together.
-    pub(super) fn show(&mut self, helper: usize, loss: Loss, nodes: &mut [Server; N]) {
+    pub(super) fn show(&mut self, helper: usize, loss: Loss, nudges: u8, nodes: &mut [Server; N]) {
         let node = &mut nodes[helper];
         if loss != Loss::Repaired(Form::Naive) {
             node.noted = 1;
         }
-        let of_grants = loss == Loss::Repaired(Form::StampsOfGrants);
+        // What moved for whoever was refused is nobody's token.
+        let of_grants = loss == Loss::Repaired(Form::StampsOfGrants) || nudges > 0;
         self.shown[helper] = Some(if of_grants { node.granted } else { node.counter });
     }
 

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +11,7 @@ use crate::trial::recorder::Scribe;
 #[derive(Debug, Clone)]
 pub(super) struct Voice {
     speaker: Option<Speaker>,
-    noted: Vec<Event>,
+    noted: VecDeque<Event>,
 }
 
 /// What the tasks of one locker share.
@@ -31,7 +32,7 @@ impl Voice {
             client: name(locker),
             attempts: Arc::default(),
         });
-        Self { speaker, noted: Vec::new() }
+        Self { speaker, noted: VecDeque::new() }
     }
 
     /// The number of the next attempt.
@@ -53,14 +54,17 @@ impl Voice {
         let mut event = speaker.scribe.event(&speaker.client, op, phase);
         (event.hold, event.mono_ns) = (Some(attempt), mono_ns);
         details(&mut event);
-        self.noted.push(event);
+        self.noted.push_back(event);
     }
 
-    /// Tells what was noted.
+    /// Tells what was noted. Cut off, it leaves the rest to be told when the voice is dropped.
     pub(super) async fn tell(&mut self) {
-        let Some(speaker) = &self.speaker else { return };
-        for event in self.noted.drain(..) {
-            speaker.scribe.tell(event).await;
+        let Some(Speaker { scribe, .. }) = &self.speaker else { return };
+        while !self.noted.is_empty() {
+            let room = scribe.room().await;
+            if let Some(event) = self.noted.pop_front() {
+                scribe.tell_now(event, room);
+            }
         }
     }
 }
@@ -70,7 +74,7 @@ impl Voice {
 impl Drop for Voice {
     fn drop(&mut self) {
         if let Some(speaker) = &self.speaker {
-            self.noted.drain(..).for_each(|event| speaker.scribe.tell_now(event));
+            self.noted.drain(..).for_each(|event| speaker.scribe.tell_now(event, None));
         }
     }
 }
@@ -85,9 +89,11 @@ fn name(locker: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
     use crate::history::Reader;
-    use crate::trial::recorder::Recorder;
+    use crate::trial::recorder::{BACKLOG, Recorder};
 
     #[tokio::test]
     async fn what_was_noted_is_told_in_order_at_the_latest_when_it_ends() {
@@ -111,6 +117,26 @@ mod tests {
         let c = |hold, at, token| ("c".to_owned(), Some(hold), at, token);
         let expected = [c(0, 10, None), c(0, 20, Some(7)), c(0, 30, None), c(1, 25, None)];
         assert_eq!(told.collect::<Vec<_>>(), expected);
+    }
+
+    /// Its task is cut off while it waits for room, as an interrupt does.
+    #[tokio::test]
+    async fn nothing_is_dropped_where_there_is_no_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.jsonl");
+        let (recorder, scribe, _) = Recorder::start(&path, "r", 1).unwrap();
+        let mut voice = Voice::of(Some(&scribe), 0);
+        for _ in 0..BACKLOG {
+            scribe.tell(scribe.event("b", Op::Note, Phase::Info)).await;
+        }
+        drop(scribe);
+        for at in 1..=3 {
+            voice.note(Op::Unlock, Phase::Invoke, 0, at, |_| {});
+        }
+        assert!(voice.tell().now_or_never().is_none(), "there is no room");
+        drop(voice);
+        recorder.finish().await.unwrap();
+        assert_eq!(Reader::open(&path).unwrap().map(Result::unwrap).count(), BACKLOG + 3);
     }
 
     #[tokio::test]

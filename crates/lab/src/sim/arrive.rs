@@ -60,7 +60,11 @@ impl State {
         }
         let as_whom = (link.client, wire);
         let was = matches!(*ask, Ask::Office(_)) && self.servers[link.node].admitted();
-        let Did { reply, woken } = self.servers[link.node].execute(&ask, bound, as_whom, now);
+        let did = self.servers[link.node].execute(&ask, bound, as_whom, now);
+        let Did { reply, woken, seen } = did;
+        if let Some(seen) = seen {
+            self.see(seen);
+        }
         self.office_done(link, &ask, &reply, was);
         let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
         self.spring_ambush(link, &ask, granted, false);

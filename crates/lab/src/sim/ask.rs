@@ -180,6 +180,10 @@ impl To {
                         Answer::Yes(Vote { until: until(term), fence: Fence::new(token) })
                     }
                     Taken::Busy(ms) => Answer::No(busy(ms)),
+                    Taken::Unclear => {
+                        let what = "must be asked with the script";
+                        Answer::No(Denial::Stale(NodeReport::new(with.label, what)))
+                    }
                 };
                 Told::Vote(to, answer)
             }

@@ -45,11 +45,13 @@ pub(super) struct Attempt {
     pub(super) granted: bool,
     /// Its client gave it up: a release was posted.
     pub(super) over: bool,
+    /// That, or it was lost: nothing that comes later saves it.
+    pub(super) ended: bool,
     /// When a node last said definitely no.
     pub(super) refused_at: Micros,
     /// Its window before that.
     pub(super) before: Instant,
-    /// Its window when it was given up.
+    /// Its window when it ended.
     pub(super) at_end: Instant,
     /// When its window last grew.
     pub(super) grown_at: Micros,
@@ -57,7 +59,7 @@ pub(super) struct Attempt {
     pub(super) topped_at: Micros,
     /// When a renewal was last answered after the answer timeout.
     pub(super) late_at: Micros,
-    /// When it was given up.
+    /// When it ended.
     pub(super) ended_at: Micros,
 }
 
@@ -68,7 +70,7 @@ pub(super) struct View {
     pub(super) until: Instant,
     /// The node said yes to the acquisition.
     pub(super) granted: bool,
-    /// It had said so when the attempt was given up.
+    /// It had said so when the attempt ended.
     pub(super) counted: bool,
     /// The node itself said definitely no, whatever the client was told.
     pub(super) said_no: bool,
@@ -90,6 +92,8 @@ pub(super) struct Holding {
     pub(super) client: usize,
     pub(super) attempt: usize,
     pub(super) watch: Watch,
+    /// Until when it stood, when its holder looked last.
+    pub(super) told: Instant,
 }
 
 impl Ledger {
@@ -170,9 +174,9 @@ impl Ledger {
             Told::One(_, answer) => self.each(ask, |ledger, number, _| match answer {
                 Answer::Yes(until) => {
                     let attempt = &mut ledger.attempts[number];
-                    let (over, view) = (attempt.over, &mut attempt.nodes[node]);
+                    let (ended, view) = (attempt.ended, &mut attempt.nodes[node]);
                     (view.granted, attempt.topped_at) = (true, now);
-                    view.said_no &= over || !view.recreated;
+                    view.said_no &= ended || !view.recreated;
                     ledger.seen.see(Sometimes::ToppedUp);
                     ledger.believe(number, node, *until, now);
                 }
@@ -223,6 +227,7 @@ impl Ledger {
             nodes: vec![View::NEW; size],
             granted: false,
             over: false,
+            ended: false,
             refused_at: 0,
             before: Instant::NEVER,
             at_end: Instant::NEVER,
@@ -239,9 +244,7 @@ impl Ledger {
             return;
         }
         attempt.over = true;
-        attempt.ended_at = now;
-        attempt.at_end = attempt.until();
-        attempt.nodes.iter_mut().for_each(|view| view.counted = view.granted);
+        attempt.end(now);
         let votes = attempt.nodes.iter().filter(|view| view.granted).count();
         if !attempt.granted && votes > 0 && votes < quorum_of(attempt.nodes.len()) {
             let (client, began) = (attempt.client, attempt.began);
@@ -254,7 +257,7 @@ impl Ledger {
 
     fn believe(&mut self, number: usize, node: usize, until: Instant, now: Micros) {
         let attempt = &mut self.attempts[number];
-        if attempt.over {
+        if attempt.ended {
             // The client's code no longer listens: it releases what comes.
             return;
         }
@@ -281,9 +284,18 @@ impl Ledger {
 }
 
 impl Attempt {
-    /// Its window now, or when it was given up.
+    /// It was lost or given up.
+    pub(super) fn end(&mut self, now: Micros) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.ended_at = now;
+            self.at_end = self.until();
+            self.nodes.iter_mut().for_each(|view| view.counted = view.granted);
+        }
+    }
+
+    /// Its window now, or when it ended.
     pub(super) fn window(&self) -> Instant {
-        if self.over { self.at_end } else { self.until() }
+        if self.ended { self.at_end } else { self.until() }
     }
 
     /// The q-th largest e_n.

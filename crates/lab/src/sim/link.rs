@@ -8,6 +8,7 @@ use quorumlock_core::{Instant, Lane, NodeReport, ReplyTo, Silence, Term};
 
 use super::ask::{Ask, Context, Reply, To, Told};
 use super::dial::Greeted;
+use super::invariants::check_given_back;
 use super::mutants;
 use super::nemesis::Moment;
 use super::sometimes::Sometimes;
@@ -80,6 +81,11 @@ impl State {
         if self.closed || self.processes[link.client].dead {
             self.out.push(Delivery::Drop(Box::new(to)));
             return;
+        }
+        if let Ask::Release(term) = &ask
+            && let Some(attempt) = self.ledger.of(term)
+        {
+            check_given_back(self, link.client, attempt);
         }
         self.waiter_asks(link, &ask);
         let size = self.plan.nodes;
@@ -227,11 +233,13 @@ impl State {
     }
 
     pub(super) fn tell(&mut self, at: LinkId, ask: &Ask, told: Told) {
+        self.note_losses(at.client);
         for told in mutants::bend(self, at, ask, told) {
             self.ledger.told(at.node, ask, &told, self.now);
             self.note_ask("told", at, ask);
             self.out.push(Delivery::Told(told));
         }
+        mutants::frees_unheard(self, at, ask);
         let attempts = ask.terms().iter().filter_map(|term| self.ledger.of(term)).collect();
         self.out.push(Delivery::Check { node: at.node, attempts });
     }

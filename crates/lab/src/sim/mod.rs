@@ -28,6 +28,7 @@ mod nemesis;
 mod node;
 mod note;
 mod page;
+mod plain;
 mod plan;
 mod process;
 mod queue;

@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 
 use quorumlock_core::{
-    Answer, Denial, Fence, Instant, NodeReport, Nonce, ReplyTo, Silence, Vote, quorum_of,
+    Answer, Denial, Fence, Instant, Lane, NodeReport, Nonce, ReplyTo, Silence, Vote, quorum_of,
 };
 use quorumlock_watchdog::expiry;
 
-use super::ask::{Ask, Told};
+use super::ask::{Ask, To, Told};
 use super::invariants::Invariant;
 use super::link::{LinkId, Pending};
 use super::time::micros;
@@ -40,11 +40,13 @@ pub enum Bug {
     NoBarrier,
     BoundWhenSent,
     RecordAtConnect,
+    FreesUnheard,
+    BelievesAnyMemory,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::RaiseNotHeld,
         Self::CountsNotHeld,
         Self::MedianToken,
@@ -66,6 +68,8 @@ impl Bug {
         Self::NoBarrier,
         Self::BoundWhenSent,
         Self::RecordAtConnect,
+        Self::FreesUnheard,
+        Self::BelievesAnyMemory,
     ];
 
     /// By what it must be caught: anything else would be luck.
@@ -79,6 +83,7 @@ impl Bug {
             Self::ReleasesOnlyGranted | Self::RenewalRecreates => &[Invariant::Leak],
             Self::NoLookAfterSubscribe => &[Invariant::Wake],
             Self::SilenceIsLoss => &[Invariant::ForAReason],
+            Self::FreesUnheard => &[Invariant::GivenBack],
             _ => &[Invariant::Lemma, Invariant::Exclusion],
         }
     }
@@ -86,27 +91,29 @@ impl Bug {
     /// The first seed in which it shows (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::RaiseNotHeld => 154,
+            Self::RaiseNotHeld => 36,
             Self::CountsNotHeld => 5,
             Self::MedianToken => 0,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
-            Self::RenewsAnybodys => 2,
-            Self::RenewalRecreates => 5,
+            Self::RenewsAnybodys => 0,
+            Self::RenewalRecreates => 2,
             Self::StartAfterReply => 62,
             Self::NoDriftAllowance => 1,
-            Self::ReleasesOnlyGranted => 86,
+            Self::ReleasesOnlyGranted => 43,
             Self::NoLookAfterSubscribe => 1,
             Self::SilenceIsGrant => 0,
             Self::QuorumOfReachable => 0,
             Self::SilenceIsLoss => 0,
-            Self::ClockStopsInSuspend => 0,
+            Self::ClockStopsInSuspend => 12,
             Self::UptimeWitness => 0,
-            Self::RenewsUnproven => 73,
-            Self::RecreatesUnproven => 73,
-            Self::NoBarrier => 364,
-            Self::BoundWhenSent => 364,
+            Self::RenewsUnproven => 32,
+            Self::RecreatesUnproven => 32,
+            Self::NoBarrier => 73,
+            Self::BoundWhenSent => 248,
             Self::RecordAtConnect => 0,
+            Self::FreesUnheard => 0,
+            Self::BelievesAnyMemory => 894,
         }
     }
 
@@ -136,6 +143,8 @@ impl Bug {
             Self::NoBarrier => "a repair reads the counters without a barrier",
             Self::BoundWhenSent => "a request is bound to the stamp of when it is sent",
             Self::RecordAtConnect => "the record is checked at connect, not in the scripts",
+            Self::FreesUnheard => "nodes are freed at a loss, before its holder has heard",
+            Self::BelievesAnyMemory => "a grant without a script counts wherever the name was free",
         }
     }
 }
@@ -156,6 +165,22 @@ pub(super) fn swallows(state: &State, at: LinkId, ask: &Ask) -> bool {
             number.is_some_and(|number| !state.ledger.attempts[number].nodes[at.node].counted)
         }
         _ => false,
+    }
+}
+
+/// The client's code gives nodes back as soon as it has heard too many noes.
+pub(super) fn frees_unheard(state: &mut State, at: LinkId, ask: &Ask) {
+    if state.bug != Some(Bug::FreesUnheard) || !matches!(ask, Ask::Renew(_)) {
+        return;
+    }
+    for term in ask.terms() {
+        let lost = state.ledger.of(term).map(|number| &state.ledger.attempts[number]);
+        if lost.is_some_and(|lost| lost.granted && !lost.over && lost.until() == Instant::NEVER) {
+            for node in 0..state.plan.nodes {
+                let link = LinkId { node, lane: Lane::Keep, ..at };
+                state.post(link, Ask::Release(term.clone()), To::Freed(ReplyTo::nobody()));
+            }
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use quorumlock_core::{Counter, Fence, Freed, InLine, Name, Nonce, Stamp, Term, W
 
 use super::ask::{Ask, Filed, Office, Reply, millis};
 use super::mutants::Bug;
+use super::plain;
 use super::plan::Plan;
+use super::sometimes::Sometimes;
 use super::store::{Field, Store, Take, Taken, WrongType};
 use super::time::{Micros, NodeClock, SECOND};
 use super::world::Arrival;
@@ -60,6 +62,7 @@ pub(super) struct Did {
     pub(super) reply: Reply,
     /// Whose turn it is, of those who subscribe.
     pub(super) woken: Option<(usize, Name)>,
+    pub(super) seen: Option<Sometimes>,
 }
 
 impl Server {
@@ -94,10 +97,11 @@ impl Server {
         (client, wire): (usize, Wire),
         now: Micros,
     ) -> Did {
-        if ask.votes()
-            && let Some(refusal) = self.refuses(ask, bound)
-        {
-            return Did { reply: refusal, woken: None };
+        let refusal = self.refuses(ask, bound).filter(|_| ask.votes());
+        let plain =
+            plain::is_plain(ask, wire, self.charter.as_ref().filter(|_| bound != Stamp::NONE));
+        if let Some(refusal) = refusal.as_ref().filter(|_| !plain) {
+            return Did { reply: refusal.clone(), woken: None, seen: None };
         }
         self.store.bound = bound != Stamp::NONE;
         let time = self.clock.micros(now);
@@ -108,8 +112,16 @@ impl Server {
         let bug = self.bug;
         let by = |term: &Term| (wire, field(bug, term, client));
         let keep = self.keep_ms;
-        let mut woken = None;
+        let (mut woken, mut seen) = (None, None);
         let reply = match ask {
+            Ask::Acquire(term, counter, ..) if plain => {
+                let take = take(term, by(term), *counter, keep);
+                let taken = self.store.acquire_plain(&term.name, &take, time);
+                seen = Some(plain::seen(refusal.is_some(), taken));
+                refusal
+                    .filter(|_| bug != Some(Bug::BelievesAnyMemory))
+                    .unwrap_or(Reply::Taken(taken))
+            }
             Ask::Acquire(term, counter, _, in_line) => {
                 let take = take(term, by(term), *counter, keep);
                 self.take_or_stand(term, &take, *in_line, (client, time))
@@ -158,7 +170,7 @@ impl Server {
             }
             Ask::Office(office) => Reply::Filed(self.office(office, now)),
         };
-        Did { reply, woken }
+        Did { reply, woken, seen }
     }
 
     /// What a voting script that is bound to `stamp` answers before it does anything.
@@ -325,7 +337,8 @@ impl Life {
     }
 }
 
-const NO_TOKEN: Counter = Counter { tokens: 0, least: Fence::NONE, seed: 0, brief: false };
+const NO_TOKEN: Counter =
+    Counter { tokens: 0, least: Fence::NONE, seed: 0, alone: false, warm: false };
 
 fn take(term: &Term, (wire, by): (Wire, Field), counter: Counter, keep_ms: u64) -> Take {
     Take { wire, by, ttl_ms: millis(term.ttl), holds: term.holds, counter, keep_ms }

@@ -38,11 +38,15 @@ pub enum Sometimes {
     GatePassed,
     GateFallback,
     HandedOver,
+    PlainGrant,
+    PlainRefused,
+    PlainUnclear,
+    PlainUnproven,
 }
 
 impl Sometimes {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 38] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::PartialRenewal,
@@ -77,6 +81,10 @@ impl Sometimes {
         Self::GatePassed,
         Self::GateFallback,
         Self::HandedOver,
+        Self::PlainGrant,
+        Self::PlainRefused,
+        Self::PlainUnclear,
+        Self::PlainUnproven,
     ];
 
     /// In words.
@@ -116,6 +124,10 @@ impl Sometimes {
             Self::GatePassed => "the gate granted, and then the others were asked",
             Self::GateFallback => "a gate did not answer in time, and all were asked",
             Self::HandedOver => "a lease was handed over inside a process",
+            Self::PlainGrant => "an acquisition was granted without a script",
+            Self::PlainRefused => "a counter moved for somebody who was refused",
+            Self::PlainUnclear => "an acquisition without a script was begun again with it",
+            Self::PlainUnproven => "a name was set where no memory was proven",
         }
     }
 }

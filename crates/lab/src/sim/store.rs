@@ -39,7 +39,7 @@ pub(super) struct Held {
     pub(super) by: Field,
     pub(super) holds: u32,
     /// In milliseconds of the node's clock, as Redis keeps it: it lives through that one.
-    until: u64,
+    pub(super) until: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub(super) enum Taken {
     Token(u64),
     /// Held by another; its remaining milliseconds. Or free, and others go first.
     Busy(Option<u64>),
+    /// Held now, perhaps, and the script must be asked.
+    Unclear,
 }
 
 /// The key holds the other wire's format.
@@ -221,6 +223,17 @@ impl Store {
         self.remember(token);
     }
 
+    /// To expire when it would have; one that was not there, never.
+    pub(super) fn move_counter(&mut self, name: &Name, value: u64) {
+        let counter =
+            self.counters.entry(name.clone()).or_insert(Counter { value, until: u64::MAX });
+        counter.value = value;
+    }
+
+    pub(super) fn put_lock(&mut self, name: &Name, lock: Held) {
+        self.locks.insert(name.clone(), lock);
+    }
+
     pub(super) fn drop_lock(&mut self, name: &Name) -> bool {
         self.locks.remove(name).is_some()
     }
@@ -283,7 +296,9 @@ impl Store {
     fn next_token(&mut self, name: &Name, take: &Take, now: Micros) -> u64 {
         const HOUR: Micros = 3_600 * SECOND;
         let last = self.counter(name, now);
-        let last = last.unwrap_or_else(|| take.counter.seed.clamp(now - HOUR, now + HOUR));
+        let last = last.filter(|last| *last >= Seeded::UNSEEDED).unwrap_or_else(|| {
+            take.counter.seed.clamp(now - HOUR, now + HOUR).max(last.unwrap_or(0))
+        });
         let floor = self.page.as_ref().filter(|_| self.bound).map_or(0, |page| page.floor);
         let value = take.counter.least.get().max(last.max(floor) + take.counter.tokens);
         let counter = Counter { value, until: now / MS + take.keep_ms };

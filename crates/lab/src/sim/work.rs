@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorumlock_core::{Error, Guard, Locker, Loss, Lost, Name, Owner};
+use quorumlock_core::{Error, Guard, Instant, Locker, Loss, Lost, Name, Owner};
 
 use super::invariants::{
     Register, check_exclusion, check_re_entry, check_reason, check_told, liveness, wake,
@@ -138,7 +138,10 @@ impl Hand {
                 let read = world.with(|state| state.bench.register(&name).claim(token));
                 tokio::time::sleep(pause).await;
                 if style != 1 && guard.check().is_ok() {
-                    world.with(|state| check_told(state, attempt));
+                    world.with(|state| {
+                        check_told(state, attempt);
+                        state.looks(attempt);
+                    });
                 }
                 match read {
                     Some(read) => world.with(|state| state.write(&name, token, read)),
@@ -215,7 +218,9 @@ impl Hand {
             }
             state.note("granted", Who::client(client).on(Some(attempt)), token);
             let watch = guard.watch();
-            state.ledger.holders.push(Holding { client, attempt, watch });
+            let told = Instant::NEVER;
+            state.ledger.holders.push(Holding { client, attempt, watch, told });
+            state.looks(attempt);
             check_exclusion(state, attempt);
             let tokens = state.ledger.tokens.entry(name.clone()).or_default();
             if let Some(violation) = tokens.check(attempt, token, after) {
@@ -297,6 +302,27 @@ impl Bench {
 }
 
 impl State {
+    /// The holder of an attempt reads how long it stands.
+    fn looks(&mut self, attempt: usize) {
+        let holder = self.ledger.holders.iter_mut().find(|holder| holder.attempt == attempt);
+        if let Some(holder) = holder {
+            let process = &self.processes[holder.client];
+            holder.told = process.now() + process.clock.observe(|| holder.watch.valid_for());
+        }
+    }
+
+    /// What this client has lost by now ended no later: what it is told next saves nothing.
+    pub(super) fn note_losses(&mut self, client: usize) {
+        let Self { ledger, processes, now, .. } = self;
+        for holder in ledger.holders.iter().filter(|holder| holder.client == client) {
+            let attempt = &mut ledger.attempts[holder.attempt];
+            let clock = &processes[client].clock;
+            if !attempt.ended && clock.observe(|| holder.watch.check()).is_err() {
+                attempt.end(*now);
+            }
+        }
+    }
+
     /// Nothing in the plan explains this error.
     pub(super) fn unexpected(&mut self, client: usize, error: &dyn std::error::Error) {
         let why = error.to_string();

@@ -351,8 +351,18 @@ pub(super) struct Requests {
 }
 
 /// What lockers send. Commands inside of scripts are counted by servers under their own names.
-const SENT: [&str; 8] =
-    ["delifeq", "eval", "evalsha", "fcall", "script|load", "subscribe", "unsubscribe", "wait"];
+const SENT: [&str; 10] = [
+    "delifeq",
+    "eval",
+    "evalsha",
+    "exec",
+    "fcall",
+    "hdel",
+    "script|load",
+    "subscribe",
+    "unsubscribe",
+    "wait",
+];
 
 impl Requests {
     fn from_info(info: &str) -> Option<Self> {

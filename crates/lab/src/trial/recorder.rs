@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::history::{Event, Op, Phase, Writer};
 use crate::scenario::When;
 use crate::stamp;
 
-/// How many events may be on their way; whoever tells more waits.
-const BACKLOG: usize = 4_096;
+/// How many events may be on their way; whoever tells more waits, unless it can wait no more.
+pub(crate) const BACKLOG: usize = 4_096;
 
 /// Writes the history of a run.
 #[derive(Debug)]
@@ -25,8 +26,12 @@ pub(crate) struct Recorder {
 pub(crate) struct Scribe {
     run: String,
     seed: u64,
-    sender: mpsc::Sender<Event>,
+    sender: mpsc::UnboundedSender<(Event, Option<Room>)>,
+    room: Arc<Semaphore>,
 }
+
+/// Room for one event on its way.
+pub(crate) type Room = OwnedSemaphorePermit;
 
 /// What is going on, as far as the recorder has heard.
 #[derive(Debug, Clone, Default)]
@@ -65,11 +70,11 @@ impl Recorder {
         seed: u64,
     ) -> io::Result<(Self, Scribe, watch::Receiver<Live>)> {
         let mut writer = Writer::create(path)?;
-        let (sender, mut events) = mpsc::channel::<Event>(BACKLOG);
+        let (sender, mut events) = mpsc::unbounded_channel::<(Event, Option<Room>)>();
         let (live, now) = watch::channel(Live::default());
         let task = tokio::spawn(async move {
             let mut seq = 0;
-            while let Some(mut event) = events.recv().await {
+            while let Some((mut event, _room)) = events.recv().await {
                 event.seq = seq;
                 seq += 1;
                 writer.write(&event)?;
@@ -77,7 +82,8 @@ impl Recorder {
             }
             writer.flush()
         });
-        Ok((Self { task }, Scribe { run: run.to_owned(), seed, sender }, now))
+        let room = Arc::new(Semaphore::new(BACKLOG));
+        Ok((Self { task }, Scribe { run: run.to_owned(), seed, sender, room }, now))
     }
 
     /// Waits until all that was told is on disk. Every [`Scribe`] must be gone, or soon be.
@@ -94,13 +100,19 @@ impl Scribe {
     }
 
     pub(crate) async fn tell(&self, event: Event) {
-        // If the recorder is gone, the disk is full, which it says at the end.
-        let _ = self.sender.send(event).await;
+        let room = self.room().await;
+        self.tell_now(event, room);
     }
 
-    /// For those who cannot wait any more. What finds no room is not told.
-    pub(crate) fn tell_now(&self, event: Event) {
-        let _ = self.sender.try_send(event);
+    /// Waits until there is room for one more event.
+    pub(crate) async fn room(&self) -> Option<Room> {
+        self.room.clone().acquire_owned().await.ok()
+    }
+
+    /// Waits for nothing. Without room it is for those who cannot wait any more: nothing is dropped.
+    pub(crate) fn tell_now(&self, event: Event, room: Option<Room>) {
+        // If the recorder is gone, the disk is full, which it says at the end.
+        let _ = self.sender.send((event, room));
     }
 }
 

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // a test: whatever cannot be is its failure
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+mod hand;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,25 +16,59 @@ use quorumlock_core::{
 use quorumlock_lab::sim;
 use tokio::sync::Notify;
 
+use hand::by_hand;
+
 /// One request, or something that happens to the node.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Acquire { at: (usize, usize), ttl: usize, tokens: u64, far: bool, line: Option<InLine> },
-    Raise { at: (usize, usize), by: i64 },
-    Renew { at: (usize, usize), ttl: usize, holds: u32 },
-    Recreate { at: (usize, usize), ttl: usize, by: i64 },
-    Release { at: (usize, usize) },
-    Inspect { name: usize },
-    Force { name: usize },
-    Leave { name: usize },
-    Delete { name: usize },
+    Acquire {
+        at: (usize, usize),
+        ttl: usize,
+        tokens: u64,
+        far: bool,
+        line: Option<InLine>,
+        plain: bool,
+    },
+    Raise {
+        at: (usize, usize),
+        by: i64,
+    },
+    Renew {
+        at: (usize, usize),
+        ttl: usize,
+        holds: u32,
+    },
+    Recreate {
+        at: (usize, usize),
+        ttl: usize,
+        by: i64,
+    },
+    Release {
+        at: (usize, usize),
+    },
+    Inspect {
+        name: usize,
+    },
+    Force {
+        name: usize,
+    },
+    Leave {
+        name: usize,
+    },
+    Delete {
+        name: usize,
+    },
     Wait,
     Flush,
     Examine,
     Mark,
     Barrier,
-    Admit { right: bool },
-    Provision { replace: bool },
+    Admit {
+        right: bool,
+    },
+    Provision {
+        replace: bool,
+    },
 }
 
 /// Over soon, over late, longer than the charter allows.
@@ -196,10 +231,11 @@ impl<N: Voter> Side<N> {
         let stamp = Nonce::from_u128(fresh).to_string();
         let known = self.node.stamp();
         match op {
-            Op::Acquire { at, ttl, tokens, far, line } => {
+            Op::Acquire { at, ttl, tokens, far, line, plain } => {
                 let hours = if *far { 7_200_000_000 } else { 0 };
-                let (tokens, least) = (*tokens, Fence::NONE);
-                let counter = Counter { tokens, least, seed: seed - hours, brief: false };
+                let tokens = if *plain { 1 } else { *tokens };
+                let (least, alone, warm) = (Fence::NONE, *plain, *plain);
+                let counter = Counter { tokens, least, seed: seed - hours, alone, warm };
                 let term = term(*at, LEASES[*ttl], 1);
                 let answer = ask(|to| self.node.acquire(&term, counter, known, *line, to)).await;
                 if let Answer::Yes(vote) = &answer {
@@ -351,20 +387,5 @@ fn near(a: Option<u64>, b: Option<u64>, slack: u64) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a.abs_diff(b) <= slack,
         (a, b) => a == b,
-    }
-}
-
-/// One inline command on a connection of its own; its answer without the frame.
-fn by_hand(address: SocketAddr, command: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
-    let mut buffer = [0; 256];
-    let length = stream.read(&mut buffer).unwrap();
-    let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
-    let mut lines = text.lines();
-    match lines.next() {
-        Some(head) if head.starts_with('$') => lines.next().unwrap_or_default().to_owned(),
-        head => head.unwrap_or_default().to_owned(),
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::history::{Phase, SCHEMA, Writer};
+use crate::history::{Phase, Writer};
 use crate::judge::Accountant;
 
 /// Events of a history, by milliseconds.
@@ -13,24 +13,12 @@ impl Script {
     }
 
     fn add(&mut self, at: u64, client: &str, op: Op, phase: Phase) -> &mut Event {
+        let mono_ns = (5_000 + at) * 1_000_000;
         let event = Event {
-            v: SCHEMA,
-            run: "r".into(),
-            seed: 1,
             seq: self.events.len() as u64,
-            mono_ns: (5_000 + at) * 1_000_000,
-            wall_ns: 0,
-            client: client.into(),
-            op,
-            phase,
             hold: Some(1),
             name: Some("x".into()),
-            nonce: None,
-            token: None,
-            valid_until_ns: None,
-            node: None,
-            value: None,
-            what: None,
+            ..Event::seen(("r", 1), (mono_ns, 0), client, op, phase)
         };
         self.events.push(event);
         self.events.last_mut().expect("just pushed")

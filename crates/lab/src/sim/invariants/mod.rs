@@ -8,6 +8,7 @@
 //! | `register` | G4 | A7 |
 //! | `told_in_time` | G5 | A2 |
 //! | `for_a_reason` | G5 | A2 |
+//! | `given_back` | H26 | - |
 //! | `re_entry` | G8 | - |
 //! | `leak` | clean-up (H16, H17) | A3 |
 //! | `liveness` | G6 | - |
@@ -15,6 +16,7 @@
 
 mod exclusion;
 mod for_a_reason;
+mod given_back;
 pub(super) mod leak;
 pub(super) mod lemma;
 pub(super) mod liveness;
@@ -29,6 +31,7 @@ use std::fmt;
 use super::faults::Assumption;
 pub(super) use exclusion::check as check_exclusion;
 pub(super) use for_a_reason::check as check_reason;
+pub(super) use given_back::check as check_given_back;
 pub(super) use re_entry::check as check_re_entry;
 pub(super) use register::Register;
 pub(super) use tokens::Tokens;
@@ -49,6 +52,8 @@ pub enum Invariant {
     ToldInTime,
     /// A holder hears of a loss only if there is one.
     ForAReason,
+    /// Nodes are given back only when the holder knows.
+    GivenBack,
     /// Holds of one owner share one token.
     ReEntry,
     /// Nothing of ours stays on a node.
@@ -69,6 +74,7 @@ pub enum Violation {
     TokenBackward { attempt: usize, token: u64, after: u64 },
     LostUpdate { token: u64 },
     ToldLate { attempt: usize, by_us: u64 },
+    GivenBackEarly { attempt: usize, by_us: u64 },
     NewToken { attempt: usize, outer: u64, inner: u64 },
     NoReason { attempt: usize, why: String },
     Leaked { node: usize, attempt: usize, why: &'static str },
@@ -79,13 +85,14 @@ pub enum Violation {
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Lemma,
         Self::Exclusion,
         Self::Tokens,
         Self::Register,
         Self::ToldInTime,
         Self::ForAReason,
+        Self::GivenBack,
         Self::ReEntry,
         Self::Leak,
         Self::Liveness,
@@ -100,7 +107,7 @@ impl Invariant {
             Self::Tokens | Self::Register => &[Counters],
             Self::ToldInTime | Self::ForAReason => &[ClientClock],
             Self::Leak => &[Continuity, Oblivion],
-            Self::ReEntry | Self::Liveness | Self::Wake => &[],
+            Self::GivenBack | Self::ReEntry | Self::Liveness | Self::Wake => &[],
         }
     }
 }
@@ -115,6 +122,7 @@ impl Violation {
             Self::LostUpdate { .. } => Invariant::Register,
             Self::ToldLate { .. } => Invariant::ToldInTime,
             Self::NoReason { .. } => Invariant::ForAReason,
+            Self::GivenBackEarly { .. } => Invariant::GivenBack,
             Self::NewToken { .. } => Invariant::ReEntry,
             Self::Leaked { .. } | Self::LeftBehind { .. } => Invariant::Leak,
             Self::NotAcquired { .. } => Invariant::Liveness,
@@ -148,6 +156,10 @@ impl fmt::Display for Violation {
             Self::NoReason { attempt, why } => {
                 write!(f, "attempt a{attempt} was lost without a reason: {why}")
             }
+            Self::GivenBackEarly { attempt, by_us } => write!(
+                f,
+                "attempt a{attempt} was given back {by_us} us before its holder can know of its loss"
+            ),
             Self::NewToken { attempt, outer, inner } => write!(
                 f,
                 "the owner that holds attempt a{attempt} with token {outer} entered again with {inner}"
