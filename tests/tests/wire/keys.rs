@@ -54,9 +54,8 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
         assert_eq!(plain.ask::<String>(&["GET", "redisson_lock_token:{x}"]).await, kept);
 
         plain.ask::<String>(&["SLOWLOG", "RESET"]).await;
-        let compared = wire == Wire::Redlock && node.deletes_if_equal().await;
         guard.unlock().await.expect("held once, released once");
-        let release = commands(&plain, if compared { "DELIFEQ" } else { "EVALSHA" }).await;
+        let release = commands(&plain, node.releases_by(wire).await).await;
         let release = release.last().expect("a release").clone();
         assert!(!plain.exists("x").await);
         let next = locker.lock("x").lease(LONG).await.expect("free");
@@ -123,7 +122,7 @@ async fn releases(wire: Wire) {
         assert_eq!(messages.next().await, "0", "forced, on {channel}");
         // Nor do acquisitions say anything, nor a script's releases of what is lost.
         drop(forced);
-        if wire == Wire::Redlock && node.deletes_if_equal().await {
+        if node.releases_by(wire).await != "EVALSHA" {
             assert_eq!(messages.next().await, "0", "lost, on {channel}");
         }
         drop(locker.lock(name).lease(LONG).await.expect("free"));

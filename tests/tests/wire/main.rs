@@ -3,9 +3,12 @@
 
 mod foreign;
 mod keys;
+mod look;
+mod plain;
 mod queue;
 mod redisson;
 mod redlock;
+mod release;
 mod stranger;
 mod unfenced;
 
@@ -38,9 +41,13 @@ impl Node {
         (self.locker.clone(), self.plain.clone())
     }
 
-    /// Whether releases in Redlock's layout need no script: on Valkey from 9.0 on.
-    async fn deletes_if_equal(&self) -> bool {
-        self.plain.send::<u32>(&["DELIFEQ", "nothing", ""]).await.is_ok()
+    /// What a release begins with where nobody waits. Redlock's layout needs a script before Valkey 9.
+    async fn releases_by(&self, wire: Wire) -> &'static str {
+        if wire == Wire::Redisson {
+            return "HDEL";
+        }
+        let offered = self.plain.send::<u32>(&["DELIFEQ", "nothing", ""]).await.is_ok();
+        if offered { "DELIFEQ" } else { "EVALSHA" }
     }
 }
 
