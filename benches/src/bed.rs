@@ -182,7 +182,9 @@ fn client_commands(info: &str, plain: bool) -> u64 {
         let (name, rest) = line.trim().strip_prefix("cmdstat_")?.split_once(":calls=")?;
         let sent = match name {
             // A release without a script: two more commands come with it.
-            "delifeq" => 3,
+            "delifeq" | "hdel" => 3,
+            // And an acquisition.
+            "exec" => 6,
             name => u64::from(SENT.contains(&name) || plain && name == "set"),
         };
         let calls = rest.split(',').next()?.parse::<u64>().ok()?;
@@ -202,8 +204,9 @@ mod tests {
             cmdstat_info:calls=7,usec=9\r\n\
             cmdstat_script|load:calls=1,usec=9\r\n\
             cmdstat_delifeq:calls=2,usec=9\r\n\
+            cmdstat_exec:calls=1,usec=9\r\n\
             cmdstat_evalsha:calls=20,usec=9\r\n";
-        assert_eq!(client_commands(info, false), 27);
-        assert_eq!(client_commands(info, true), 32);
+        assert_eq!(client_commands(info, false), 33);
+        assert_eq!(client_commands(info, true), 38);
     }
 }
