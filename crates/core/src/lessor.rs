@@ -220,6 +220,8 @@ pub type Asked<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// How an acquisition is gone about: advice, never safety.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approach {
+    /// When it was begun.
+    pub asked: Instant,
     /// How many tokens are reserved: one, or a block for several holds in a row in this process; 0
     /// without fencing.
     pub tokens: u64,

@@ -18,6 +18,7 @@ mod node;
 mod reply;
 mod settings;
 mod single;
+mod warm;
 mod wire;
 
 pub use attempt::might_be_granted;
@@ -35,4 +36,5 @@ pub use quorumlock_watchdog::{Clock, Instant, Loss, Renewal, Window, quorum_of};
 pub use reply::{Collect, MaybeMissing, ReplyTo, Slot};
 pub use settings::Settings;
 pub use single::Single;
+pub use warm::Warm;
 pub use wire::Wire;

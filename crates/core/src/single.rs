@@ -7,7 +7,7 @@ use crate::attempt::Attempt;
 use crate::{
     Acquired, Answer, Approach, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant,
     Holder, Lane, Lessor, Listening, Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable,
-    Vote,
+    Vote, Warm,
 };
 
 /// One node as a lessor: whoever holds its one vote holds the lock (SAFETY.md G1).
@@ -16,12 +16,13 @@ pub struct Single<N> {
     node: Arc<N>,
     clock: Clock,
     answer_timeout: Duration,
+    warm: Warm,
 }
 
 impl<N: Node> Single<N> {
-    /// Locks on `node` alone.
-    pub fn new(node: N, clock: Clock, answer_timeout: Duration) -> Self {
-        Self { node: Arc::new(node), clock, answer_timeout }
+    /// Locks on `node` alone, for `longest` at a time at most.
+    pub fn new(node: N, clock: Clock, answer_timeout: Duration, longest: Duration) -> Self {
+        Self { node: Arc::new(node), clock, answer_timeout, warm: Warm::lasting(longest) }
     }
 
     /// Posts a request and waits for its definite answer, no longer than the answer timeout.
@@ -49,28 +50,32 @@ impl<N: Node> Lessor for Single<N> {
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
         let seed = self.clock.wall_micros();
-        let Approach { tokens, alone, in_line, .. } = approach;
-        let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm: false };
+        let Approach { asked, tokens, alone, in_line, .. } = approach;
+        let names = (tokens == 1).then(|| (self.warm.clone(), term.name.clone()));
+        let warm = names.as_ref().is_some_and(|(names, name)| names.knows(name, asked));
+        let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
         let attempt = Attempt::post(self.node.clone(), term, counter, in_line);
         let (node, clock, within) = (self.node.clone(), self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
-            let Some(answer) = answer_within(within, attempt.answer()).await else {
-                return Err(unanswered(&*node, within));
-            };
-            match answer {
+            let decided = match answer_within(within, attempt.answer()).await {
+                None => Err(unanswered(&*node, within)),
                 // Checked after the answer: a pause while acquiring is caught here (H3).
-                Answer::Yes(Vote { until, fence }) if clock.now() < until => {
+                Some(Answer::Yes(Vote { until, fence })) if clock.now() < until => {
                     attempt.keep();
                     Ok(Acquired::Yes(Grant { until, fence }))
                 }
-                Answer::Yes(_) => {
+                Some(Answer::Yes(_)) => {
                     let what = "answered after the lease had ended";
                     Err(unreachable(NodeReport::new(node.label(), what)))
                 }
-                Answer::No(Denial::Stale(_)) => Ok(Acquired::Again),
-                Answer::No(Denial::Busy(remaining)) => Ok(Acquired::Busy(remaining)),
-                other => Err(failure(other)),
+                Some(Answer::No(Denial::Stale(_))) => Ok(Acquired::Again),
+                Some(Answer::No(Denial::Busy(remaining))) => Ok(Acquired::Busy(remaining)),
+                Some(other) => Err(failure(other)),
+            };
+            if let Some((names, name)) = names {
+                names.note(&name, (asked, warm), &decided);
             }
+            decided
         })
     }
 

@@ -14,11 +14,6 @@ pub(crate) fn gate<N: Node>(nodes: &[N], name: &Name) -> Option<usize> {
     (0..nodes.len()).max_by_key(|at| weight(&nodes[*at]))
 }
 
-/// A number for `name`.
-pub(crate) fn hash(name: &Name) -> u64 {
-    mix(fold(SEED, name.as_str()))
-}
-
 /// How long gates took to answer lately, in microseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace(Arc<AtomicU64>);

@@ -12,6 +12,5 @@ mod roll;
 pub mod round;
 mod tend;
 mod top_up;
-mod warm;
 
 pub use quorum::Quorum;

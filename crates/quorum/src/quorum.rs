@@ -5,7 +5,7 @@ use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
     Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
     Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo,
-    Term, Woke, quorum_of,
+    Term, Warm, Woke, quorum_of,
 };
 
 use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
@@ -16,7 +16,6 @@ use crate::roll::Roll;
 use crate::round::Round;
 use crate::tend::Tending;
 use crate::top_up::top_up;
-use crate::warm::Warm;
 
 /// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing
 /// (SAFETY.md G2).
@@ -146,17 +145,18 @@ impl<N: Node> Lessor for Quorum<N> {
             Some(gate) if nodes > 1 => Round::gated(nodes, self.losses, gate),
             _ => Round::new(nodes, self.losses),
         };
-        let Approach { tokens, alone, in_line, .. } = approach;
-        let names = self.office.as_ref().map(|office| (office.warm.clone(), self.clock.now()));
-        let warm = names.as_ref().is_some_and(|(names, now)| names.knows(&term.name, *now));
+        let Approach { asked, tokens, alone, in_line, .. } = approach;
+        let office = self.office.as_ref().filter(|_| tokens == 1);
+        let names = office.map(|office| (office.warm.clone(), term.name.clone()));
+        let warm = names.as_ref().is_some_and(|(names, name)| names.knows(name, asked));
         let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
         let wish = Wish { counter, in_line };
-        let (name, within) = (term.name.clone(), self.answer_timeout);
+        let within = self.answer_timeout;
         let ballot =
             Ballot::open(&self.nodes, term, round, wish, &self.pace, &self.clock, &self.roll);
         Box::pin(async move {
             let decided = ballot.decision(within).await;
-            if let Some((names, asked)) = names {
+            if let Some((names, name)) = names {
                 names.note(&name, (asked, warm), &decided);
             }
             decided

@@ -5,6 +5,7 @@ mod foreign;
 mod keys;
 mod look;
 mod plain;
+mod plain_single;
 mod queue;
 mod redisson;
 mod redlock;

@@ -111,7 +111,8 @@ impl Locker {
         let clock = Clock::system();
         let wire = wire.unwrap_or(Wire::Redisson);
         let node = crate::redis_master(urls, wire, &settings, &clock)?;
-        let lessor = crate::Single::new(node, clock.clone(), settings.answer_timeout);
+        let lessor =
+            crate::Single::new(node, clock.clone(), settings.answer_timeout, settings.max_lease);
         Self::over(Arc::new(lessor), settings, World { clock, ..World::default() })
     }
 

@@ -5,6 +5,7 @@ mod guard;
 mod handover;
 mod lease;
 mod locker;
+mod looks;
 mod owners;
 mod quest;
 mod turns;

@@ -12,6 +12,7 @@ use super::guard::Guard;
 use super::handover::{self, Series};
 use super::lease::Lease;
 use super::locker::Inner;
+use super::looks::{Denied, Looks, Standpoint};
 use super::owners::Place;
 use super::turns::{Next, Turn, Wants};
 use super::wake::Wake;
@@ -77,12 +78,12 @@ impl Quest {
         let join = || InQueues::join(lessor, &self.wanted.name);
         // Declared after the turn, so that the queues are left before the next of this process asks.
         let mut queues = None;
-        let mut others_first = false;
+        let mut looks = Looks::begin(false);
         // Read before each attempt: what is counted from it may end early, never late.
         let mut asked = begun;
         match turn.others_first(begun) {
             _ if self.once => {}
-            Woke::Waiter => (queues, others_first) = (Some(join()), true),
+            Woke::Waiter => (queues, looks) = (Some(join()), Looks::begin(true)),
             Woke::Strangers => {
                 // A courtesy, which may not cost the caller the attempt itself.
                 let _ = Box::pin(self.in_time(tokio::time::sleep(HEAD_START))).await;
@@ -90,13 +91,13 @@ impl Quest {
             }
             Woke::Nobody => {}
         }
-        let mut gate_first = queues.is_some();
-        let (mut in_vain, mut verified, mut woken, mut ends) = (0, 0, false, Instant::NEVER);
+        let mut verified = 0;
         loop {
             if let Some(InQueues { wake, .. }) = &queues {
                 wake.forget();
             }
             let waited = asked.since(begun);
+            let Looks { gate_first, others_first, .. } = looks;
             let in_line = queues.is_some().then_some(InLine { waited, others_first });
             let term = Term {
                 name: self.wanted.name.clone(),
@@ -108,14 +109,14 @@ impl Quest {
             let waiting = turn.waiting();
             let tokens = handover::tokens(self.inner.settings.fencing, waiting);
             let alone = in_line.is_none() && waiting == 0;
-            let approach = Approach { tokens, gate_first, in_line, alone };
-            let (remaining, split) = match lessor.acquire(term.clone(), approach).await? {
+            let approach = Approach { asked, tokens, gate_first, in_line, alone };
+            let (remaining, kept_out) = match lessor.acquire(term.clone(), approach).await? {
                 Acquired::Yes(grant) => {
                     queues.as_mut().map(InQueues::served);
                     return Ok(self.granted(asked, &term, (grant, tokens), turn, place));
                 }
-                Acquired::Busy(remaining) => (remaining, true),
-                Acquired::KeptOut(remaining) => (remaining, false),
+                Acquired::Busy(remaining) => (remaining, false),
+                Acquired::KeptOut(remaining) => (remaining, true),
                 // After a barrier, or a restart: the next round meets verified nodes.
                 Acquired::Again if verified < MOST_VERIFICATIONS => {
                     verified += 1;
@@ -130,22 +131,10 @@ impl Quest {
             // Listening wakes us once more, so that a release in between is not missed.
             let InQueues { wake, .. } = queues.get_or_insert_with(join);
             turn.contended(self.inner.clock.now());
-            in_vain += u32::from(woken && split);
-            // It is free, and others were woken.
-            let polite = others_first && remaining.is_none();
-            // A lease that ends later than what was in the way before is another one, or renewed.
-            let moves_on = remaining.is_some_and(|left| {
-                let before = std::mem::replace(&mut ends, asked + left);
-                before == Instant::NEVER || ends > before + JITTER
-            });
-            let held = Denied { remaining, at_gate: gate_first, in_vain, waited, polite };
+            looks.denied(Denied { asked, remaining, kept_out });
             // On the heap, as all that only contenders need: a future should be small.
-            let by_gate = Box::pin(self.pause(wake, held)).await;
-            (woken, asked) = (by_gate.is_some(), self.inner.clock.now());
-            // Whoever looks by itself while others have their turns leaves them those. If nothing moves,
-            // whoever has the gate may have died before it had the others (SAFETY.md d1).
-            gate_first = woken || moves_on || polite;
-            others_first = by_gate == Some(false) || !woken && moves_on;
+            Box::pin(self.pause(wake, &mut looks, (remaining, waited))).await;
+            asked = self.inner.clock.now();
         }
     }
 
@@ -174,36 +163,21 @@ impl Quest {
     }
 
     /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
-    /// message is relied upon (SAFETY.md H22). Whether it was the gate that woke us, if we were woken:
-    /// if not, another one may be on its way there.
-    async fn pause(&self, wake: &Wake, denied: Denied) -> Option<bool> {
-        let Denied { remaining, at_gate, in_vain, waited, polite } = denied;
-        let lease = self.wanted.lease;
-        // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
-        let mut longest = remaining.unwrap_or(lease).min(lease);
-        // Whoever was woken in our place may have died since: ask again, and not all of us at once.
-        let mut probe = LONGEST_PROBE.max(waited / 4).min(lease / 3);
-        if at_gate && self.inner.lessor.nodes() > 1 {
-            // Whoever has the gate may have died before it had the others: ask all of them, soon
-            // (SAFETY.md d1).
-            probe = LONGEST_PROBE.min(lease / 8);
+    /// message is relied upon (SAFETY.md H22).
+    async fn pause(
+        &self,
+        wake: &Wake,
+        looks: &mut Looks,
+        (remaining, waited): (Option<Duration>, Duration),
+    ) {
+        let (chance, nodes) = (&self.inner.chance, self.inner.lessor.nodes());
+        let in_time = |wait: Duration| self.left().map_or(wait, |left| left.min(wait));
+        let place = Standpoint { lease: self.wanted.lease, waited, nodes };
+        let longest = in_time(looks.longest(remaining, place, chance.fraction()));
+        looks.woken(tokio::time::timeout(longest, wake.woken()).await.ok());
+        if let Some(spread) = looks.spread(nodes) {
+            tokio::time::sleep(in_time(spread).mul_f64(chance.fraction())).await;
         }
-        if polite {
-            // They come at once, or never.
-            probe = probe.min(COURTESY);
-        }
-        longest = longest.min(probe.mul_f64(0.5 + 0.5 * self.inner.chance.fraction()));
-        longest += Duration::from_millis(1);
-        longest = self.left().map_or(longest, |left| left.min(longest));
-        let by_gate = tokio::time::timeout(longest, wake.woken()).await.ok();
-        if by_gate.is_some() && in_vain > FEW && self.inner.lessor.nodes() > 1 {
-            // A gate that keeps nobody apart: equals split the votes again and again unless they
-            // spread.
-            let spread = SPREAD * (in_vain - FEW).min(16);
-            let spread = self.left().map_or(spread, |left| left.min(spread));
-            tokio::time::sleep(spread.mul_f64(self.inner.chance.fraction())).await;
-        }
-        by_gate
     }
 
     fn granted(
@@ -270,17 +244,6 @@ impl Wanted {
     }
 }
 
-/// What a waiter knows when an attempt was in vain.
-struct Denied {
-    remaining: Option<Duration>,
-    at_gate: bool,
-    /// How often it was woken, and not kept out by the gate.
-    in_vain: u32,
-    waited: Duration,
-    /// The lock is free, and others go first.
-    polite: bool,
-}
-
 /// In the queues of the nodes, or about to be: left when it is dropped, unless it was served.
 struct InQueues {
     lessor: Arc<dyn Lessor>,
@@ -318,17 +281,8 @@ fn unverified() -> Error {
 
 /// Each takes one failed round; more in a row than nodes can be repaired at once is no chance.
 const MOST_VERIFICATIONS: u32 = 8;
-/// How exactly the end of a lease is seen from afar.
-const JITTER: Duration = Duration::from_millis(50);
 /// How long after our release programs that know of no queue may take the lock before we do.
 const HEAD_START: Duration = Duration::from_millis(5);
-/// How long we wait for others that our release woke.
-const COURTESY: Duration = Duration::from_millis(75);
-/// How long a waiter believes, at most, that whoever has the gate will have the others too.
-const LONGEST_PROBE: Duration = Duration::from_millis(250);
-/// The step by which retries on several nodes spread, after a few that did not.
-const SPREAD: Duration = Duration::from_millis(1);
-const FEW: u32 = 3;
 
 impl Guard {
     /// Tells the nodes how many guards share the lease: an absolute count.

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use super::dump::hash_of_one;
 use super::greet::Greeted;
-use super::plain::{self, Plain};
+use super::plain::Plain;
 use super::request::{Dialect, Request};
 use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Scripts};
@@ -23,23 +24,28 @@ impl Dialect {
             Request::Acquire { .. } if let Some(plain) = Plain::of(request, self, scripts) => {
                 command(out, 1);
                 bulk(out, b"MULTI");
-                command(out, 3);
-                bulk(out, b"SCRIPT");
-                bulk(out, b"EXISTS");
-                bulk(out, scripts.acquire.digest.as_bytes());
-                command(out, 5);
-                bulk(out, b"HMGET");
-                bulk(out, plain.record.as_bytes());
-                for field in ["stamp", "floor", "fmax"] {
-                    bulk(out, field.as_bytes());
+                if let Some(record) = plain.record {
+                    command(out, 3);
+                    bulk(out, b"SCRIPT");
+                    bulk(out, b"EXISTS");
+                    bulk(out, scripts.acquire.digest.as_bytes());
+                    command(out, 5);
+                    bulk(out, b"HMGET");
+                    bulk(out, record.as_bytes());
+                    for field in ["stamp", "floor", "fmax"] {
+                        bulk(out, field.as_bytes());
+                    }
                 }
-                self.set(plain.term, out);
+                match self.wire {
+                    Wire::Redisson => self.restore(plain.term, out),
+                    Wire::Redlock => self.set(plain.term, out),
+                }
                 command(out, 2);
                 bulk(out, b"INCR");
                 bulk_of(out, plain.term.name.token_key_parts());
                 command(out, 1);
                 bulk(out, b"EXEC");
-                return plain::COMMANDS;
+                return plain.commands();
             }
             Request::Acquire { term, counter, in_line, .. } => {
                 let (keys, args) = if in_line.is_some() { (3, 10) } else { (2, 7) };
@@ -156,6 +162,14 @@ impl Dialect {
         number(out, millis(term.ttl));
     }
 
+    fn restore(&self, term: &Term, out: &mut Vec<u8>) {
+        command(out, 4);
+        bulk(out, b"RESTORE");
+        bulk(out, term.name.as_str().as_bytes());
+        number(out, millis(term.ttl));
+        self.with_nonce(term, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
+    }
+
     fn name_and_token(&self, name: &Name, out: &mut Vec<u8>) {
         bulk(out, name.as_str().as_bytes());
         bulk_of(out, name.token_key_parts());
@@ -172,6 +186,10 @@ impl Dialect {
     }
 
     fn nonce(&self, term: &Term, out: &mut Vec<u8>) {
+        self.with_nonce(term, |nonce| bulk(out, nonce));
+    }
+
+    fn with_nonce(&self, term: &Term, then: impl FnOnce(&[u8])) {
         let mut text = [0; 64];
         let mut rest = &mut text[..];
         // Fits: 36 + 1 + 20 bytes at most.
@@ -181,7 +199,7 @@ impl Dialect {
         };
         debug_assert!(written.is_ok());
         let left = rest.len();
-        bulk(out, &text[..text.len() - left]);
+        then(&text[..text.len() - left]);
     }
 }
 

@@ -4,6 +4,7 @@ mod acks;
 mod crowds;
 mod debts;
 mod dial;
+mod dump;
 mod encode;
 mod greet;
 mod inbox;

@@ -11,14 +11,12 @@ use super::encode::millis;
 use super::request::{Dialect, Request};
 use super::resp::Value;
 use super::scripts::Scripts;
-use crate::{Counter, Stamp, Term, Wire};
-
-/// How many commands, and replies, make it up.
-pub(super) const COMMANDS: usize = 6;
+use crate::{Counter, Stamp, Term};
 
 /// What is asked in the transaction.
 pub(super) struct Plain<'a> {
-    pub(super) record: &'a str,
+    /// Where the memory must be proven: the key of the node's record.
+    pub(super) record: Option<&'a str>,
     pub(super) term: &'a Term,
 }
 
@@ -31,55 +29,72 @@ pub(super) enum Said {
     Unproven,
     /// The script must be asked. The name may be held all the same.
     Unclear,
-    /// As that, now and ever: there is no permission (ACL) for a transaction.
+    /// As that, now and ever: the server does not do this for us.
     Forbidden,
 }
 
 impl<'a> Plain<'a> {
-    /// The plain form of an acquisition, where it has one: of a string, on a proven node, with a counter
-    /// that is surely there, by somebody who is in no queue and need not know for how long.
+    /// The plain form of an acquisition, where it has one: with a counter that is surely there, by somebody
+    /// who is in no queue and need not know for how long.
     pub(super) fn of(
         request: &'a Request,
         dialect: &Dialect,
         scripts: &'a Scripts,
     ) -> Option<Self> {
         let Request::Acquire { term, counter, in_line: None, .. } = request else { return None };
-        let bound = scripts.bound.as_ref()?;
+        let bound = scripts.bound.as_ref();
         let plain = counter.is_plain()
-            && dialect.wire == Wire::Redlock
             && !dialect.scripts_only.load(Ordering::Relaxed)
             // A lease that is too long is refused by the script.
-            && millis(term.ttl) <= bound.longest_ms;
-        plain.then_some(Self { record: &bound.record, term })
+            && bound.is_none_or(|bound| millis(term.ttl) <= bound.longest_ms);
+        plain.then(|| Self { record: bound.map(|bound| &*bound.record), term })
+    }
+
+    /// How many commands, and replies, make it up.
+    pub(super) fn commands(&self) -> usize {
+        if self.record.is_some() { 6 } else { 4 }
     }
 }
 
-/// Reads the reply to EXEC, or the first error of the transaction.
-pub(super) fn read(reply: Value, stamp: Stamp) -> Said {
+/// Reads the reply to EXEC, or the first error of the transaction; `stamp`: under which the memory must be
+/// proven, if it must.
+pub(super) fn read(reply: Value, stamp: Option<Stamp>) -> Said {
     let items = match reply {
         Value::Array(items) => items,
-        Value::Error(text) if text.starts_with("NOPERM") => return Said::Forbidden,
+        Value::Error(text) if is_for_ever(&text) => return Said::Forbidden,
         _ => return Said::Unclear,
     };
-    let [loaded, Value::Array(record), set, risen] = &items[..] else { return Said::Unclear };
-    let [known, floor, most] = &record[..] else { return Said::Unclear };
-    // The script cache does not outlive the server (H9, H10), nor the stamp its memory (H13).
-    let proven = *loaded == Value::Array(vec![Value::Int(1)]);
-    if !proven || Stamp::parse(&known.text()) != Some(stamp) {
-        return Said::Unproven;
-    }
-    match (set, risen) {
+    let (taken, risen, (floor, most)) = match (stamp, &items[..]) {
+        (None, [taken, risen]) => (taken, risen, (0, i64::MAX)),
+        (Some(stamp), [loaded, Value::Array(record), taken, risen]) => {
+            let [known, floor, most] = &record[..] else { return Said::Unclear };
+            // The script cache does not outlive the server (H9, H10), nor the stamp its memory (H13).
+            let proven = *loaded == Value::Array(vec![Value::Int(1)]);
+            if !proven || Stamp::parse(&known.text()) != Some(stamp) {
+                return Said::Unproven;
+            }
+            (taken, risen, (number(floor), number(most)))
+        }
+        _ => return Said::Unclear,
+    };
+    match (taken, risen) {
+        // As SET says it, and as RESTORE does.
         (Value::Nil, _) => Said::Clear(Value::Nil),
+        (Value::Error(text), _) if text.starts_with("BUSYKEY") => Said::Clear(Value::Nil),
+        (Value::Error(text), _) if text.starts_with("ERR") => Said::Forbidden,
         (Value::Okay, Value::Int(token)) => {
             let last = token.saturating_sub(1);
             // Started by a clock, above the floor, and known to repairs of other nodes.
-            let plain = last >= Counter::UNSEEDED.cast_signed()
-                && last >= number(floor)
-                && *token <= number(most);
+            let plain = last >= Counter::UNSEEDED.cast_signed() && last >= floor && *token <= most;
             if plain { Said::Clear(Value::Int(*token)) } else { Said::Unclear }
         }
         _ => Said::Unclear,
     }
+}
+
+/// No permission (ACL), or a server without the command, or one that takes no dump of this format.
+fn is_for_ever(error: &str) -> bool {
+    error.starts_with("NOPERM") || error.starts_with("ERR unknown command")
 }
 
 fn number(value: &Value) -> i64 {
@@ -100,7 +115,7 @@ mod tests {
         let loaded = Value::Array(vec![Value::Int(1)]);
         let mut items = vec![loaded, record, set, risen];
         edit(&mut items);
-        read(Value::Array(items), Stamp::parse(STAMP).unwrap())
+        read(Value::Array(items), Stamp::parse(STAMP))
     }
 
     fn granted(risen: i64) -> Said {
@@ -138,8 +153,27 @@ mod tests {
     #[test]
     fn errors_are_for_the_script_to_name() {
         let aborted = Value::Error("EXECABORT".into());
-        assert_eq!(read(aborted, Stamp::parse(STAMP).unwrap()), Said::Unclear);
+        assert_eq!(read(aborted, Stamp::parse(STAMP)), Said::Unclear);
         let error = Value::Error("ERR value is not an integer".into());
         assert_eq!(said(Value::Okay, error, |_| {}), Said::Unclear);
+    }
+
+    #[test]
+    fn where_no_memory_is_proven_the_counter_alone_is_looked_at() {
+        let said = |taken, risen| read(Value::Array(vec![taken, risen]), None);
+        assert_eq!(said(Value::Okay, Value::Int(LAST)), Said::Clear(Value::Int(LAST)));
+        assert_eq!(said(Value::Okay, Value::Int(1)), Said::Unclear);
+        let busy = Value::Error("BUSYKEY Target key name already exists.".into());
+        assert_eq!(said(busy, Value::Int(LAST)), Said::Clear(Value::Nil));
+    }
+
+    #[test]
+    fn what_a_server_does_not_do_for_us_is_not_asked_for_again() {
+        let refused = |text: &str| read(Value::Error(text.into()), None);
+        assert_eq!(refused("NOPERM this user has no permissions"), Said::Forbidden);
+        assert_eq!(refused("ERR unknown command 'RESTORE'"), Said::Forbidden);
+        assert_eq!(refused("OOM command not allowed"), Said::Unclear);
+        let dump = Value::Error("ERR DUMP payload version or checksum are wrong".into());
+        assert_eq!(read(Value::Array(vec![dump, Value::Int(LAST)]), None), Said::Forbidden);
     }
 }

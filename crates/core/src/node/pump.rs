@@ -17,7 +17,7 @@ use super::line::{Pending, Shared};
 use super::plain::{self, Said};
 use super::request::Request;
 use super::resp::Value;
-use crate::{Silence, Stamp};
+use crate::Silence;
 
 /// How a connection ended.
 pub(super) struct Ended {
@@ -220,9 +220,12 @@ impl Pump<'_> {
                 self.shared.state().push(&self.shared.dialect, wake);
             }
             self.crowd += 1;
-            match plain(&pending, several) {
-                Some(stamp) => self.conclude(pending, plain::read(reply, stamp)),
-                None => self.settle(pending, reply),
+            match &pending.request {
+                Request::Acquire { stamp, .. } if several => {
+                    let stamp = self.shared.bound().then_some(*stamp);
+                    self.conclude(pending, plain::read(reply, stamp));
+                }
+                _ => self.settle(pending, reply),
             }
             if self.crowd == SLICE {
                 self.more = true;
@@ -348,14 +351,6 @@ const ROOM: usize = 16 << 10;
 
 /// How often an unproven node is looked at again.
 const RECHECK: Duration = Duration::from_millis(250);
-
-/// What an acquisition that was sent without a script rests on.
-fn plain(pending: &Pending, several: bool) -> Option<Stamp> {
-    match &pending.request {
-        Request::Acquire { stamp, .. } if several => Some(*stamp),
-        _ => None,
-    }
-}
 
 /// A master that was demoted while we were connected.
 fn is_replica(error: &str) -> bool {

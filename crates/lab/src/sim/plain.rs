@@ -1,7 +1,7 @@
 //! An acquisition without a script, as `plain.rs` of the core sends it.
 
 use quorumlock_core::admission::Charter;
-use quorumlock_core::{Counter, Name, Wire};
+use quorumlock_core::{Counter, Name};
 
 use super::ask::{Ask, millis};
 use super::sometimes::Sometimes;
@@ -10,9 +10,10 @@ use super::time::{MS, Micros};
 
 /// Whether it is asked in this way: the node then does what it does whether or not its memory is
 /// proven, and the client throws away what it says.
-pub(super) fn is_plain(ask: &Ask, wire: Wire, bound: Option<&Charter>) -> bool {
-    let (Ask::Acquire(term, counter, _, None), Some(charter)) = (ask, bound) else { return false };
-    counter.is_plain() && wire == Wire::Redlock && millis(term.ttl) <= charter.longest_ms()
+pub(super) fn is_plain(ask: &Ask, charter: Option<&Charter>, bound: bool) -> bool {
+    let Ask::Acquire(term, counter, _, None) = ask else { return false };
+    let may = charter.is_none_or(|charter| bound && millis(term.ttl) <= charter.longest_ms());
+    may && counter.is_plain()
 }
 
 pub(super) fn seen(unproven: bool, taken: Taken) -> Sometimes {
@@ -35,7 +36,11 @@ impl Store {
         }
         let Take { wire, by, holds, .. } = *take;
         self.put_lock(name, Held { wire, by, holds, until: now / MS + take.ttl_ms });
-        let (floor, most) = self.page.as_ref().map_or((0, 0), |page| (page.floor, page.fmax));
+        let (floor, most) = match &self.page {
+            _ if !self.bound => (0, u64::MAX),
+            None => (0, 0),
+            Some(page) => (page.floor, page.fmax),
+        };
         match last >= Counter::UNSEEDED && last >= floor && risen <= most {
             true => Taken::Token(risen),
             false => Taken::Unclear,

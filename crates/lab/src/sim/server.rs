@@ -98,8 +98,7 @@ impl Server {
         now: Micros,
     ) -> Did {
         let refusal = self.refuses(ask, bound).filter(|_| ask.votes());
-        let plain =
-            plain::is_plain(ask, wire, self.charter.as_ref().filter(|_| bound != Stamp::NONE));
+        let plain = plain::is_plain(ask, self.charter.as_ref(), bound != Stamp::NONE);
         if let Some(refusal) = refusal.as_ref().filter(|_| !plain) {
             return Did { reply: refusal.clone(), woken: None, seen: None };
         }

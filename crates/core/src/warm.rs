@@ -2,16 +2,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorumlock_core::{Acquired, Error, Instant, Name};
-
-use crate::gate::hash;
+use crate::{Acquired, Error, Instant, Name};
 
 /// Names that this locker was granted by scripts lately: their counters are there, and will not expire
-/// soon. Advice, never safety: whoever relies on it looks at the counter's value.
+/// soon. Advice, never safety: whoever relies on it looks at the counter's value. Clones share what they
+/// know.
 #[derive(Clone, Debug)]
-pub(crate) struct Warm {
+pub struct Warm {
     /// When a script was last asked for each name that was granted.
-    asked: Arc<Mutex<HashMap<u64, Instant>>>,
+    asked: Arc<Mutex<HashMap<Name, Instant>>>,
     /// For so long. Counters are kept at least twice as long after a script has moved them.
     lasts: Duration,
 }
@@ -20,17 +19,20 @@ pub(crate) struct Warm {
 const MOST: usize = 4_096;
 
 impl Warm {
-    pub(crate) fn lasting(lasts: Duration) -> Self {
+    /// Knows a name for so long after a script was asked: the longest lease, since counters are kept at least
+    /// twice that.
+    pub fn lasting(lasts: Duration) -> Self {
         Self { asked: Arc::default(), lasts }
     }
 
-    pub(crate) fn knows(&self, name: &Name, now: Instant) -> bool {
-        self.asked().get(&hash(name)).is_some_and(|asked| now.since(*asked) < self.lasts)
+    /// Whether an acquisition that begins `now` may be asked for without a script.
+    pub fn knows(&self, name: &Name, now: Instant) -> bool {
+        self.asked().get(name).is_some_and(|asked| now.since(*asked) < self.lasts)
     }
 
     /// What came of an acquisition that began at `asked`, of a name that was known or not. One that must
     /// be begun again asks with a script then.
-    pub(crate) fn note(
+    pub fn note(
         &self,
         name: &Name,
         (asked, known): (Instant, bool),
@@ -42,16 +44,16 @@ impl Warm {
                 if all.len() >= MOST {
                     all.clear();
                 }
-                all.insert(hash(name), asked);
+                all.insert(name.clone(), asked);
             }
             Ok(Acquired::Yes(_) | Acquired::Busy(_) | Acquired::KeptOut(_)) => {}
             Ok(Acquired::Again) | Err(_) => {
-                self.asked().remove(&hash(name));
+                self.asked().remove(name);
             }
         }
     }
 
-    fn asked(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+    fn asked(&self) -> MutexGuard<'_, HashMap<Name, Instant>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,7 +61,7 @@ impl Warm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorumlock_core::{Clock, Fence, Grant};
+    use crate::{Clock, Fence, Grant};
 
     const LASTS: Duration = Duration::from_secs(60);
 

@@ -1,0 +1,205 @@
+//! When a waiter looks again, and how: decided here, and done by the quest (SAFETY.md H22, d1, d2). Advice,
+//! never safety.
+
+use std::time::Duration;
+
+use quorumlock_watchdog::Instant;
+
+/// What a waiter has seen so far, and how it asks next.
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// Ask the gate first, and the others only once it has granted.
+    pub(super) gate_first: bool,
+    /// Leave a free lock to those who were woken.
+    pub(super) others_first: bool,
+    woken: bool,
+    /// How often it was woken, and not kept out by the gate.
+    in_vain: u32,
+    /// When the lease that was in the way last ends.
+    ends: Instant,
+    /// The lease in the way is another one than before, or renewed.
+    moves_on: bool,
+    /// The lock is free, and others go first.
+    polite: bool,
+}
+
+/// An attempt that got nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Denied {
+    pub(super) asked: Instant,
+    /// How long the lease in the way lasts, if there is one and that is known.
+    pub(super) remaining: Option<Duration>,
+    /// The gate refused, and the others were not asked.
+    pub(super) kept_out: bool,
+}
+
+/// Who waits, where, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standpoint {
+    pub(super) lease: Duration,
+    pub(super) waited: Duration,
+    pub(super) nodes: usize,
+}
+
+impl Looks {
+    /// Of one who asks all nodes at once; or, if others were woken by its own release, after them.
+    pub(super) fn begin(others_first: bool) -> Self {
+        Self {
+            gate_first: others_first,
+            others_first,
+            woken: false,
+            in_vain: 0,
+            ends: Instant::NEVER,
+            moves_on: false,
+            polite: false,
+        }
+    }
+
+    /// Notes what an attempt came to.
+    pub(super) fn denied(&mut self, denied: Denied) {
+        let Denied { asked, remaining, kept_out } = denied;
+        self.in_vain += u32::from(self.woken && !kept_out);
+        self.polite = self.others_first && remaining.is_none();
+        self.moves_on = remaining.is_some_and(|left| {
+            let before = std::mem::replace(&mut self.ends, asked + left);
+            before == Instant::NEVER || self.ends > before + JITTER
+        });
+    }
+
+    /// How long it waits at most for somebody to wake it: `share` of the way from half of that to all of it,
+    /// so that not all look at once.
+    pub(super) fn longest(
+        &self,
+        remaining: Option<Duration>,
+        place: Standpoint,
+        share: f64,
+    ) -> Duration {
+        let Standpoint { lease, waited, nodes } = place;
+        // Whoever was woken in our place may have died since: ask again.
+        let mut probe = LONGEST_PROBE.max(waited / 4).min(lease / 3);
+        if self.gate_first && nodes > 1 {
+            // Whoever has the gate may have died before it had the others: ask all of them, soon
+            // (SAFETY.md d1).
+            probe = LONGEST_PROBE.min(lease / 8);
+        }
+        if self.polite {
+            // They come at once, or never.
+            probe = probe.min(COURTESY);
+        }
+        // A foreign lease may claim any length (SAFETY.md H7): look again after one of ours.
+        let longest = remaining.unwrap_or(lease).min(lease);
+        longest.min(probe.mul_f64(0.5 + 0.5 * share)) + Duration::from_millis(1)
+    }
+
+    /// Whether the gate woke it (if another node did, somebody else may be on its way there), or nobody.
+    pub(super) fn woken(&mut self, by_gate: Option<bool>) {
+        self.woken = by_gate.is_some();
+        // Whoever looks by itself while others have their turns leaves them those. If nothing moves,
+        // whoever has the gate may have died before it had the others (SAFETY.md d1).
+        self.gate_first = self.woken || self.moves_on || self.polite;
+        self.others_first = by_gate == Some(false) || !self.woken && self.moves_on;
+    }
+
+    /// Within how long it asks: equals split the votes again and again unless they spread, where the gate
+    /// keeps nobody apart (SAFETY.md d2).
+    pub(super) fn spread(&self, nodes: usize) -> Option<Duration> {
+        let spreads = self.woken && self.in_vain > FEW && nodes > 1;
+        spreads.then(|| SPREAD * (self.in_vain - FEW).min(16))
+    }
+}
+
+/// How exactly the end of a lease is seen from afar.
+const JITTER: Duration = Duration::from_millis(50);
+/// How long we wait for others that our release woke.
+const COURTESY: Duration = Duration::from_millis(75);
+/// How long a waiter believes, at most, that whoever has the gate will have the others too.
+const LONGEST_PROBE: Duration = Duration::from_millis(250);
+/// The step by which retries on several nodes spread, after a few that did not.
+const SPREAD: Duration = Duration::from_millis(1);
+const FEW: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorumlock_watchdog::Clock;
+
+    const LEASE: Duration = Duration::from_secs(30);
+    const QUORUM: Standpoint = Standpoint { lease: LEASE, waited: Duration::ZERO, nodes: 5 };
+
+    fn denied(asked: Instant, seconds: u64) -> Denied {
+        Denied { asked, remaining: Some(Duration::from_secs(seconds)), kept_out: true }
+    }
+
+    #[test]
+    fn who_was_woken_by_the_gate_takes_its_turn_there() {
+        let mut looks = Looks::begin(false);
+        assert!(!looks.gate_first && !looks.others_first);
+        looks.denied(denied(Clock::manual().now(), 20));
+        looks.woken(Some(true));
+        assert!(looks.gate_first && !looks.others_first);
+        looks.denied(denied(Clock::manual().now(), 20));
+        looks.woken(Some(false));
+        assert!(looks.gate_first && looks.others_first, "somebody else may be on its way there");
+    }
+
+    #[test]
+    fn who_looks_leaves_the_turn_to_others_while_the_lease_moves_on() {
+        let (clock, mut looks) = (Clock::manual(), Looks::begin(false));
+        for _ in 0..3 {
+            looks.denied(denied(clock.now(), 20));
+            looks.woken(None);
+            assert!(looks.gate_first && looks.others_first);
+            clock.advance(Duration::from_secs(1));
+        }
+        // The same lease as before: whoever has the gate may be dead (d1).
+        looks.denied(denied(clock.now(), 19));
+        looks.woken(None);
+        assert!(!looks.gate_first && !looks.others_first);
+    }
+
+    #[test]
+    fn the_end_of_a_lease_is_not_seen_exactly() {
+        let (clock, mut looks) = (Clock::manual(), Looks::begin(false));
+        looks.denied(denied(clock.now(), 20));
+        clock.advance(JITTER);
+        looks.denied(denied(clock.now(), 20));
+        looks.woken(None);
+        assert!(!looks.others_first);
+    }
+
+    #[test]
+    fn who_let_others_go_first_looks_soon_and_at_the_gate() {
+        let mut looks = Looks::begin(true);
+        looks.denied(Denied { asked: Clock::manual().now(), remaining: None, kept_out: false });
+        assert!(looks.longest(None, QUORUM, 1.0) <= COURTESY + Duration::from_millis(1));
+        looks.woken(None);
+        assert!(looks.gate_first && !looks.others_first, "they did not come");
+    }
+
+    #[test]
+    fn it_looks_again_within_a_lease_of_ours_and_not_everybody_at_once() {
+        let mut looks = Looks::begin(false);
+        looks.denied(denied(Clock::manual().now(), 3_600));
+        let hour = Some(Duration::from_secs(3_600));
+        let place = Standpoint { waited: Duration::from_secs(600), ..QUORUM };
+        let (soon, late) = (looks.longest(hour, place, 0.0), looks.longest(hour, place, 1.0));
+        assert!(soon < late && late <= LEASE, "{soon:?} {late:?}");
+        let over = Some(Duration::ZERO);
+        assert_eq!(looks.longest(over, place, 1.0), Duration::from_millis(1), "it has ended");
+    }
+
+    #[test]
+    fn only_those_spread_whom_the_gate_did_not_keep_out() {
+        let (now, mut kept_out, mut split) =
+            (Clock::manual().now(), Looks::begin(false), Looks::begin(false));
+        for _ in 0..9 {
+            kept_out.denied(denied(now, 20));
+            split.denied(Denied { kept_out: false, ..denied(now, 20) });
+            kept_out.woken(Some(true));
+            split.woken(Some(true));
+        }
+        assert_eq!(kept_out.spread(5), None);
+        assert!(split.spread(5).is_some_and(|spread| spread <= 16 * SPREAD));
+        assert_eq!(split.spread(1), None, "one node is not split");
+    }
+}
