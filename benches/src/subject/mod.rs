@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use quorumlock::Locker;
 use quorumlock_core::Instant;
 
 use self::floor::{Baton, Pings};
+use self::ours::Ours;
 use self::peers::{RedisLock, Rlock, Rslock};
 use self::raw::Raw;
 use crate::bed::now;
@@ -53,7 +53,7 @@ pub enum Subject {
     /// By hand.
     Raw(Raw),
     /// quorumlock.
-    Ours(Locker, Option<Duration>),
+    Ours(Ours),
     /// A crate.
     Rslock(Rslock),
     /// A crate.
@@ -124,8 +124,7 @@ impl Kind {
             Self::Raw => Subject::Raw(Raw::connect(urls, false).await?),
             Self::RawTokens => Subject::Raw(Raw::connect(urls, true).await?),
             Self::Default | Self::Like | Self::NoTokens | Self::NoAdmission | Self::NoRenewal => {
-                let limit = (self == Self::NoRenewal).then_some(LEASE);
-                Subject::Ours(ours::locker(self, urls)?, limit)
+                Subject::Ours(Ours::connect(self, urls)?)
             }
             Self::Rslock => Subject::Rslock(Rslock::new(urls)),
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),
@@ -136,30 +135,44 @@ impl Kind {
     }
 }
 
-impl Subject {
-    /// For another task: whatever a crate wants each task to have of its own is.
-    #[must_use]
-    pub fn for_task(&self) -> Self {
-        match self {
-            Self::RedisLock(lock) => Self::RedisLock(lock.for_task()),
-            other => other.clone(),
-        }
-    }
-
+/// What takes a lock.
+pub trait Hold: Clone + Send + Sync + 'static {
     /// Waits for a lock, works, gives it back.
     ///
     /// # Errors
     /// What the subject says.
-    pub async fn hold(&self, name: &str, work: Work) -> Result<Held> {
-        match self {
-            Self::Raw(raw) => raw.hold(name, work).await,
-            Self::Ours(locker, limit) => ours::hold(locker, *limit, name, work).await,
-            Self::Rslock(rslock) => rslock.hold(name, work).await,
-            Self::RedisLock(lock) => lock.hold(name, work).await,
-            Self::Rlock(rlock) => rlock.hold(name, work).await,
-            Self::Pings(pings) => pings.hold(work).await,
-            Self::Baton(baton) => baton.hold(name, work).await,
+    fn hold(&self, name: &str, work: Work) -> impl Future<Output = Result<Held>> + Send;
+
+    /// For another task: whatever a crate wants each task to have of its own is.
+    #[must_use]
+    fn for_task(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Does something with a subject as what it is: no subject pays for the size of another's futures.
+#[macro_export]
+macro_rules! with_subject {
+    ($subject:expr, $it:ident => $do:expr) => {
+        match $subject {
+            $crate::subject::Subject::Raw($it) => $do,
+            $crate::subject::Subject::Ours($it) => $do,
+            $crate::subject::Subject::Rslock($it) => $do,
+            $crate::subject::Subject::RedisLock($it) => $do,
+            $crate::subject::Subject::Rlock($it) => $do,
+            $crate::subject::Subject::Pings($it) => $do,
+            $crate::subject::Subject::Baton($it) => $do,
         }
+    };
+}
+
+impl Subject {
+    /// Waits for a lock, works, gives it back: once.
+    ///
+    /// # Errors
+    /// What the subject says.
+    pub async fn hold(&self, name: &str, work: Work) -> Result<Held> {
+        with_subject!(self, it => it.hold(name, work).await)
     }
 }
 

@@ -9,7 +9,7 @@ use redis_lock::LockAcrossOptions;
 use rlock::AcquireOptions;
 use tokio::sync::Mutex;
 
-use super::{Held, LEASE, RETRY, Work};
+use super::{Held, Hold, LEASE, RETRY, Work};
 
 /// `rslock`.
 #[derive(Clone)]
@@ -21,8 +21,10 @@ impl Rslock {
         manager.set_retry(1, RETRY);
         Self(manager)
     }
+}
 
-    pub(super) async fn hold(&self, name: &str, work: Work) -> Result<Held> {
+impl Hold for Rslock {
+    async fn hold(&self, name: &str, work: Work) -> Result<Held> {
         // Its own loop retries without a pause, and each of its rounds with one in between.
         let lock = loop {
             match self.0.lock(name, LEASE).await {
@@ -54,9 +56,11 @@ impl RedisLock {
         }
         Ok(Self(nodes))
     }
+}
 
+impl Hold for RedisLock {
     /// The same connections behind mutexes of its own: tasks would wait for each other's.
-    pub(super) fn for_task(&self) -> Self {
+    fn for_task(&self) -> Self {
         let apart = |node: &Arc<Mutex<MultiplexedConnection>>| {
             let connection = node.try_lock().ok().map(|connection| connection.clone());
             connection.map_or_else(|| node.clone(), |connection| Arc::new(Mutex::new(connection)))
@@ -64,7 +68,7 @@ impl RedisLock {
         Self(self.0.iter().map(apart).collect())
     }
 
-    pub(super) async fn hold(&self, name: &str, work: Work) -> Result<Held> {
+    async fn hold(&self, name: &str, work: Work) -> Result<Held> {
         let options = LockAcrossOptions { ttl: LEASE, retry: RETRY / 2, duration: LEASE };
         let held = redis_lock::lock_across(&self.0, name, work.run(), options).await;
         held.map_err(|error| anyhow!("{error}"))
@@ -82,8 +86,10 @@ impl Rlock {
         let options = AcquireOptions::builder().ttl(LEASE).retry_interval(RETRY / 2).build()?;
         Ok(Self(rlock, options))
     }
+}
 
-    pub(super) async fn hold(&self, name: &str, work: Work) -> Result<Held> {
+impl Hold for Rlock {
+    async fn hold(&self, name: &str, work: Work) -> Result<Held> {
         let mut guard = self.0.acquire_mutex_with_options(name, self.1.clone()).await?;
         let held = work.run().await;
         guard.release().await?;

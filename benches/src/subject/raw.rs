@@ -8,7 +8,7 @@ use futures::future::join_all;
 use redis::Script;
 use redis::aio::MultiplexedConnection;
 
-use super::{Held, LEASE, RETRY, Work};
+use super::{Held, Hold, LEASE, RETRY, Work};
 use crate::bed::connect;
 
 /// Connections and scripts.
@@ -45,13 +45,6 @@ impl Raw {
             }
         };
         Ok(Self { nodes, scripts: Arc::new(scripts) })
-    }
-
-    pub(super) async fn hold(&self, name: &str, work: Work) -> Result<Held> {
-        match &self.nodes[..] {
-            [node] => self.hold_one(&mut node.clone(), name, work).await,
-            _ => self.hold_several(name, work).await,
-        }
     }
 
     async fn hold_one(
@@ -120,6 +113,15 @@ impl Raw {
     }
 }
 
+impl Hold for Raw {
+    async fn hold(&self, name: &str, work: Work) -> Result<Held> {
+        match &self.nodes[..] {
+            [node] => self.hold_one(&mut node.clone(), name, work).await,
+            _ => self.hold_several(name, work).await,
+        }
+    }
+}
+
 async fn pause() {
     let nanos = rand::random_range(0..RETRY.as_nanos() as u64);
     tokio::time::sleep(Duration::from_nanos(nanos)).await;
@@ -156,6 +158,9 @@ return 0";
 const UNBOUND: &str = include_str!("../../../crates/core/src/lua/unbound.lua");
 const TOKEN: &str = include_str!("../../../crates/core/src/lua/token.lua");
 const QUEUE: &str = include_str!("../../../crates/core/src/lua/queue.lua");
-const WAKE: &str = include_str!("../../../crates/core/src/lua/wake.lua");
+const WAKE: &str = concat!(
+    include_str!("../../../crates/core/src/lua/redisson/strangers.lua"),
+    include_str!("../../../crates/core/src/lua/wake.lua")
+);
 const ACQUIRE: &str = include_str!("../../../crates/core/src/lua/redisson/acquire.lua");
 const RELEASE: &str = include_str!("../../../crates/core/src/lua/redisson/release.lua");

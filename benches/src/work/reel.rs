@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use quorumlock_core::Instant;
 
 use crate::bed::now;
-use crate::subject::{Subject, Work};
+use crate::subject::{Held, Hold, Subject, Work};
+use crate::with_subject;
 
 /// One pair of lock and unlock.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,16 @@ pub(super) async fn reel(
     work: Work,
     end: Instant,
 ) -> Result<Vec<Pair>> {
+    with_subject!(subject, it => reel_of(it, tasks, names, work, end).await)
+}
+
+async fn reel_of(
+    subject: &impl Hold,
+    tasks: usize,
+    names: Names<'_>,
+    work: Work,
+    end: Instant,
+) -> Result<Vec<Pair>> {
     let name = |task: usize| match names {
         Names::One(name) => name.to_owned(),
         Names::Apart => format!("bench:{task}"),
@@ -66,31 +77,31 @@ pub(super) async fn reel(
 }
 
 async fn one(
-    subject: &Subject,
+    subject: &impl Hold,
     task: usize,
     name: &str,
     work: Work,
     end: Instant,
 ) -> Result<Vec<Pair>> {
     let mut pairs = Vec::new();
-    loop {
-        let asked = now();
-        if asked >= end {
-            return Ok(pairs);
+    let mut asked = now();
+    let patience = end.since(asked) + PATIENCE;
+    // One timer for all: what is measured is the subject.
+    let pairing = async {
+        while asked < end {
+            let held = subject.hold(name, work).await?;
+            let done = now();
+            let Held { granted, released } = held;
+            pairs.push(Pair { task, asked, granted, released, done });
+            asked = done;
         }
-        // A subject that hangs is told by the lap's own patience.
-        let Ok(held) = tokio::time::timeout(PATIENCE, subject.hold(name, work)).await else {
-            bail!("no lock within {PATIENCE:?}");
-        };
-        let held = held?;
-        pairs.push(Pair {
-            task,
-            asked,
-            granted: held.granted,
-            released: held.released,
-            done: now(),
-        });
+        Ok(())
+    };
+    match tokio::time::timeout(patience, pairing).await {
+        Ok(done) => done.map(|()| pairs),
+        Err(_) => bail!("no lock within {PATIENCE:?}"),
     }
 }
 
+/// A subject that hangs is told so by this.
 const PATIENCE: Duration = Duration::from_secs(10);
