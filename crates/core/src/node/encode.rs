@@ -93,14 +93,18 @@ impl Dialect {
                 bulk(out, deletes_if_ours(self.wire).as_bytes());
                 bulk(out, term.name.as_str().as_bytes());
                 self.nonce(term, out);
-                command(out, 3);
-                bulk(out, b"PUBLISH");
-                bulk_of(out, term.name.channel_parts());
-                bulk(out, b"0");
+                // In Redlock's layout nobody listens to a name's channel.
+                let publishes = self.wire == Wire::Redisson;
+                if publishes {
+                    command(out, 3);
+                    bulk(out, b"PUBLISH");
+                    bulk_of(out, term.name.channel_parts());
+                    bulk(out, b"0");
+                }
                 command(out, 2);
                 bulk(out, b"EXISTS");
                 bulk_of(out, term.name.waiters_key_parts());
-                return 3;
+                return 2 + usize::from(publishes);
             }
             Request::Release { term, .. } => {
                 eval(out, &scripts.release, 3, 1);
@@ -146,8 +150,8 @@ impl Dialect {
             && scripts.bound.is_none()
     }
 
-    /// Where we may use the server's own command, and nobody is to be woken, it and two others do what
-    /// the script does, for half of its time.
+    /// Where we may use the server's own command, and nobody is to be woken, it and one or two others do
+    /// what the script does, for half of its time.
     fn releases_without_script(&self, term: &Term, to: &Greeted) -> bool {
         to.deletes_if_ours && !self.crowds.wait_for(&term.name)
     }
