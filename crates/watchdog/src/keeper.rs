@@ -121,11 +121,11 @@ impl<R: Renewer> Keeper<R> {
         (Self { shared }, work)
     }
 
-    /// Renews `lease` from now on, until [`Keeper::forget`], [`Keeper::release`] or its loss.
-    pub fn keep(&self, lease: &Arc<R::Lease>) {
-        let now = self.shared.clock.now();
+    /// Renews `lease` from now on, until [`Keeper::forget`], [`Keeper::release`] or its loss. It was asked
+    /// for at `asked`: from then on the lessor counts.
+    pub fn keep(&self, lease: &Arc<R::Lease>, asked: Instant) {
         let mut state = self.shared.state();
-        state.schedule.add(lease.id(), lease.standing().terms(), now);
+        state.schedule.add(lease.id(), lease.standing().terms(), asked);
         state.leases.insert(lease.id(), lease.clone());
         let sooner = match (state.schedule.next(), state.planned) {
             (Some(next), Some(planned)) => next < planned,

@@ -106,8 +106,8 @@ fn leases_are_renewed_together_and_stand_longer_than_one_lease() {
     let (keeper, _, seen) = keeper(Answer::Renewed);
     let lease = Duration::from_millis(300);
     let (a, b) = (Lease::new(1, lease), Lease::new(2, lease));
-    keeper.keep(&a);
-    keeper.keep(&b);
+    keeper.keep(&a, Clock::system().now());
+    keeper.keep(&b, Clock::system().now());
     let mut renewed = 0;
     while renewed < 10 {
         match seen.recv_timeout(SOON).expect("a renewal") {
@@ -124,12 +124,12 @@ fn leases_are_renewed_together_and_stand_longer_than_one_lease() {
 fn gone_is_told_at_once_and_cleaned_up_when_its_holder_has_heard() {
     let (keeper, answer, seen) = keeper(Answer::Gone);
     let lease = Lease::new(1, SOON);
-    keeper.keep(&lease);
+    keeper.keep(&lease, Clock::system().now());
     assert_eq!(keeper.end(&lease, Loss::Gone), Loss::Gone);
     assert_eq!(lease.standing.check(), Err(Loss::Gone));
     // The keeper has turned to another lease since: it did what was due before that.
     *answer.lock().unwrap() = Answer::Unknown;
-    keeper.keep(&Lease::new(2, Duration::from_millis(60)));
+    keeper.keep(&Lease::new(2, Duration::from_millis(60)), Clock::system().now());
     while match seen.recv_timeout(SOON).expect("the end of the other") {
         Event::Released(1) => panic!("released under its holder"),
         Event::Released(id) => id != 2,
@@ -150,7 +150,7 @@ fn a_holder_who_does_not_hear_keeps_the_nodes_until_the_window_that_he_was_told_
     let (keeper, _, seen) = keeper(Answer::Gone);
     let lease = Lease::new(1, Duration::from_millis(300));
     let told = lease.standing.until();
-    keeper.keep(&lease);
+    keeper.keep(&lease, Clock::system().now());
     assert_eq!(seen.recv_timeout(SOON), Ok(Event::Renewed(vec![1])));
     assert_eq!(seen.recv_timeout(SOON), Ok(Event::Released(1)), "and it was asked for no more");
     assert!(lease.clock.now() >= told);
@@ -162,7 +162,7 @@ fn a_holder_who_does_not_hear_keeps_the_nodes_until_the_window_that_he_was_told_
 fn unknown_is_tried_again_until_the_window_shuts() {
     let (keeper, answer, seen) = keeper(Answer::Unknown);
     let lease = Lease::new(1, Duration::from_secs(2));
-    keeper.keep(&lease);
+    keeper.keep(&lease, Clock::system().now());
     for _ in 0..3 {
         assert_eq!(seen.recv_timeout(SOON), Ok(Event::Renewed(vec![1])));
         assert_eq!(lease.standing.check(), Ok(()), "unknown is not lost");
@@ -171,7 +171,7 @@ fn unknown_is_tried_again_until_the_window_shuts() {
     seen.recv_timeout(SOON).expect("one more try");
     let healed = Lease::new(2, Duration::from_millis(120));
     *answer.lock().unwrap() = Answer::Unknown;
-    keeper.keep(&healed);
+    keeper.keep(&healed, Clock::system().now());
     while seen.recv_timeout(SOON).expect("an end") != Event::Released(2) {}
     assert_eq!(healed.standing.check(), Err(Loss::WindowShut));
 }
@@ -180,7 +180,7 @@ fn unknown_is_tried_again_until_the_window_shuts() {
 fn the_thread_ends_with_the_last_handle_after_all_releases() {
     let (keeper, _, seen) = keeper(Answer::Renewed);
     let lease = Lease::new(7, SOON);
-    keeper.keep(&lease);
+    keeper.keep(&lease, Clock::system().now());
     keeper.release(lease);
     drop(keeper);
     assert_eq!(seen.recv_timeout(SOON), Ok(Event::Released(7)));
@@ -192,7 +192,7 @@ async fn flush_waits_for_the_releases() {
     let (keeper, _, seen) = keeper(Answer::Renewed);
     for id in 0..50 {
         let lease = Lease::new(id, SOON);
-        keeper.keep(&lease);
+        keeper.keep(&lease, Clock::system().now());
         keeper.release(lease);
     }
     keeper.flush().await;

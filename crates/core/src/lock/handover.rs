@@ -53,6 +53,11 @@ impl Inner {
     /// Hands a lease that nobody holds any more over to whoever waits for it in this process. False
     /// if it must be given back.
     pub(super) fn hand_over(self: &Arc<Self>, lease: &Lease) -> bool {
+        let waited_for = || lease.turn().as_ref().is_some_and(|turn| turn.waiting() > 0);
+        // The clock is read only if it matters.
+        if !lease.series_goes_on() || !waited_for() {
+            return false;
+        }
         let now = self.clock.now();
         if !lease.may_be_handed_over(now) {
             return false;
@@ -81,12 +86,14 @@ impl Inner {
 }
 
 impl Lease {
+    fn series_goes_on(&self) -> bool {
+        let Series { handed, last, .. } = self.series;
+        (self.fence < last || self.fence == Fence::NONE) && handed < MOST
+    }
+
     fn may_be_handed_over(&self, now: Instant) -> bool {
-        let Series { since, handed, last } = self.series;
         // A window that is half shut already is a sign that the nodes do not answer.
-        (self.fence < last || self.fence == Fence::NONE)
-            && handed < MOST
-            && now.since(since) < LONGEST
+        now.since(self.series.since) < LONGEST
             && self.standing.valid_for() >= self.standing.terms().lease / 2
     }
 

@@ -207,7 +207,7 @@ impl Quest {
             place: OnceLock::new(),
         });
         lease.settle(place);
-        inner.keeper.keep(&lease);
+        inner.keeper.keep(&lease, asked);
         Guard::new(inner.clone(), lease)
     }
 

@@ -201,6 +201,7 @@ impl Pump<'_> {
             }
         }
         self.crowd = 0;
+        let slice = SLICE.max(self.inflight.len() / 8);
         while let Some(reply) = self.inbox.next().map_err(|e| format!("speaks no RESP: {e}"))? {
             (self.heard, self.useful) = (true, true);
             let Some(mut pending) = self.inflight.pop_front() else {
@@ -227,7 +228,7 @@ impl Pump<'_> {
                 }
                 _ => self.settle(pending, reply),
             }
-            if self.crowd == SLICE {
+            if self.crowd >= slice {
                 self.more = true;
                 break;
             }
