@@ -91,12 +91,12 @@ impl Bug {
     /// The first seed in which it shows (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::RaiseNotHeld => 36,
+            Self::RaiseNotHeld => 66,
             Self::CountsNotHeld => 5,
             Self::MedianToken => 0,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
-            Self::RenewsAnybodys => 0,
+            Self::RenewsAnybodys => 2,
             Self::RenewalRecreates => 2,
             Self::StartAfterReply => 62,
             Self::NoDriftAllowance => 1,
@@ -109,11 +109,11 @@ impl Bug {
             Self::UptimeWitness => 0,
             Self::RenewsUnproven => 32,
             Self::RecreatesUnproven => 32,
-            Self::NoBarrier => 73,
-            Self::BoundWhenSent => 248,
+            Self::NoBarrier => 32,
+            Self::BoundWhenSent => 269,
             Self::RecordAtConnect => 0,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 894,
+            Self::BelievesAnyMemory => 776,
         }
     }
 
