@@ -120,8 +120,9 @@ impl Counter {
     /// refused, and says nothing of the tokens before that.
     pub const UNSEEDED: u64 = 1 << 32;
 
-    /// Whether no script is needed on a proven node: the counter is surely there, moves by one (a series
-    /// of holds in one process costs the node fewer commands by script), and need not reach anything.
+    /// Whether no script is needed, on a single node or a proven one: the counter is surely there, moves by
+    /// one (a series of holds in one process costs the node fewer commands by script), and need not reach
+    /// anything.
     pub fn is_plain(&self) -> bool {
         self.warm && self.alone && self.tokens == 1 && self.least == Fence::NONE
     }

@@ -1,9 +1,9 @@
 //! An acquisition without a script: a transaction of the server's own commands, for half of the
 //! script's time.
 //!
-//! It is the fast path of acquire.lua on a proven node, and decides nothing that is not plain: then the
-//! script is asked, in a fresh round. The counter moves for whoever is refused, too. That is safe, since
-//! it only rises and a token is taken from the reply to a grant alone (SAFETY.md, Tokens, form c).
+//! It is the fast path of acquire.lua, on a single node or a proven one, and decides nothing that is not
+//! plain: then the script is asked, in a fresh round. The counter moves for whoever is refused, too. That is
+//! safe, since it only rises and a token is taken from the reply to a grant alone (SAFETY.md, Tokens, form c).
 
 use std::sync::atomic::Ordering;
 
