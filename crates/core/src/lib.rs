@@ -36,5 +36,5 @@ pub use quorumlock_watchdog::{Clock, Instant, Loss, Renewal, Window, quorum_of};
 pub use reply::{Collect, MaybeMissing, ReplyTo, Slot};
 pub use settings::Settings;
 pub use single::Single;
-pub use warm::Warm;
+pub use warm::{Recalled, Warm};
 pub use wire::Wire;

@@ -6,8 +6,8 @@ use quorumlock_watchdog::{Clock, Instant, Renewal};
 use crate::attempt::Attempt;
 use crate::{
     Acquired, Answer, Approach, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant,
-    Holder, Lane, Lessor, Listening, Name, Node, NodeReport, ReplyTo, Slot, Term, Unreachable,
-    Vote, Warm,
+    Holder, Lane, Lessor, Listening, Name, Node, NodeReport, Recalled, ReplyTo, Slot, Term,
+    Unreachable, Vote, Warm,
 };
 
 /// One node as a lessor: whoever holds its one vote holds the lock (SAFETY.md G1).
@@ -50,9 +50,9 @@ impl<N: Node> Lessor for Single<N> {
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
         let seed = self.clock.wall_micros();
-        let Approach { asked, tokens, alone, in_line, .. } = approach;
-        let names = (tokens == 1).then(|| (self.warm.clone(), term.name.clone()));
-        let warm = names.as_ref().is_some_and(|(names, name)| names.knows(name, asked));
+        let recalled = self.warm.recall(&term.name, &approach);
+        let warm = recalled.as_ref().is_some_and(Recalled::is_known);
+        let Approach { tokens, alone, in_line, .. } = approach;
         let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
         let attempt = Attempt::post(self.node.clone(), term, counter, in_line);
         let (node, clock, within) = (self.node.clone(), self.clock.clone(), self.answer_timeout);
@@ -72,8 +72,8 @@ impl<N: Node> Lessor for Single<N> {
                 Some(Answer::No(Denial::Busy(remaining))) => Ok(Acquired::Busy(remaining)),
                 Some(other) => Err(failure(other)),
             };
-            if let Some((names, name)) = names {
-                names.note(&name, (asked, warm), &decided);
+            if let Some(recalled) = recalled {
+                recalled.note(&decided);
             }
             decided
         })

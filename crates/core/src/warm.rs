@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::{Acquired, Error, Instant, Name};
+use crate::{Acquired, Approach, Error, Instant, Name};
 
 /// Names that this locker was granted by scripts lately: their counters are there, and will not expire
 /// soon. Advice, never safety: whoever relies on it looks at the counter's value. Clones share what they
@@ -25,14 +25,24 @@ impl Warm {
         Self { asked: Arc::default(), lasts }
     }
 
-    /// Whether an acquisition that begins `now` may be asked for without a script.
-    pub fn knows(&self, name: &Name, now: Instant) -> bool {
+    /// What is known of `name` as an acquisition begins. `None` if that does not matter: only single tokens
+    /// are asked for without a script.
+    pub fn recall(&self, name: &Name, approach: &Approach) -> Option<Recalled> {
+        (approach.tokens == 1).then(|| Recalled {
+            warm: self.clone(),
+            name: name.clone(),
+            asked: approach.asked,
+            known: self.knows(name, approach.asked),
+        })
+    }
+
+    fn knows(&self, name: &Name, now: Instant) -> bool {
         self.asked().get(name).is_some_and(|asked| now.since(*asked) < self.lasts)
     }
 
     /// What came of an acquisition that began at `asked`, of a name that was known or not. One that must
     /// be begun again asks with a script then.
-    pub fn note(
+    fn note(
         &self,
         name: &Name,
         (asked, known): (Instant, bool),
@@ -55,6 +65,27 @@ impl Warm {
 
     fn asked(&self) -> MutexGuard<'_, HashMap<Name, Instant>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was known of a name when an acquisition of it began.
+#[derive(Debug)]
+pub struct Recalled {
+    warm: Warm,
+    name: Name,
+    asked: Instant,
+    known: bool,
+}
+
+impl Recalled {
+    /// Whether it may be asked for without a script.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// Notes what came of it.
+    pub fn note(self, decided: &Result<Acquired, Error>) {
+        self.warm.note(&self.name, (self.asked, self.known), decided);
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
     Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
-    Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Renewal, ReplyTo,
-    Term, Warm, Woke, quorum_of,
+    Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Recalled, Renewal,
+    ReplyTo, Term, Warm, Woke, quorum_of,
 };
 
 use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
@@ -145,10 +145,10 @@ impl<N: Node> Lessor for Quorum<N> {
             Some(gate) if nodes > 1 => Round::gated(nodes, self.losses, gate),
             _ => Round::new(nodes, self.losses),
         };
-        let Approach { asked, tokens, alone, in_line, .. } = approach;
-        let office = self.office.as_ref().filter(|_| tokens == 1);
-        let names = office.map(|office| (office.warm.clone(), term.name.clone()));
-        let warm = names.as_ref().is_some_and(|(names, name)| names.knows(name, asked));
+        let office = self.office.as_ref();
+        let recalled = office.and_then(|office| office.warm.recall(&term.name, &approach));
+        let warm = recalled.as_ref().is_some_and(Recalled::is_known);
+        let Approach { tokens, alone, in_line, .. } = approach;
         let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
         let wish = Wish { counter, in_line };
         let within = self.answer_timeout;
@@ -156,8 +156,8 @@ impl<N: Node> Lessor for Quorum<N> {
             Ballot::open(&self.nodes, term, round, wish, &self.pace, &self.clock, &self.roll);
         Box::pin(async move {
             let decided = ballot.decision(within).await;
-            if let Some((names, name)) = names {
-                names.note(&name, (asked, warm), &decided);
+            if let Some(recalled) = recalled {
+                recalled.note(&decided);
             }
             decided
         })
