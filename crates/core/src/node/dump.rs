@@ -15,7 +15,7 @@ const LONGEST: usize = 80;
 const HASH: u8 = 4;
 /// That of Redis 2.6: later servers read it too.
 const VERSION: [u8; 2] = 6_u16.to_le_bytes();
-const CHECKSUM: Crc<u64, Table<1>> = Crc::<u64, Table<1>>::new(&CRC_64_REDIS);
+static CHECKSUM: Crc<u64, Table<1>> = Crc::<u64, Table<1>>::new(&CRC_64_REDIS);
 
 /// The hash `{field: "1"}`, as `DUMP` would write it: kind, how many fields, each text after its length,
 /// the format's version, and a checksum of all of that. `field` has less than 64 bytes: lengths are written

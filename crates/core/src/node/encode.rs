@@ -22,30 +22,7 @@ impl Dialect {
                 self.set(term, out);
             }
             Request::Acquire { .. } if let Some(plain) = Plain::of(request, self, scripts) => {
-                command(out, 1);
-                bulk(out, b"MULTI");
-                if let Some(record) = plain.record {
-                    command(out, 3);
-                    bulk(out, b"SCRIPT");
-                    bulk(out, b"EXISTS");
-                    bulk(out, scripts.acquire.digest.as_bytes());
-                    command(out, 5);
-                    bulk(out, b"HMGET");
-                    bulk(out, record.as_bytes());
-                    for field in ["stamp", "floor", "fmax"] {
-                        bulk(out, field.as_bytes());
-                    }
-                }
-                match self.wire {
-                    Wire::Redisson => self.restore(plain.term, out),
-                    Wire::Redlock => self.set(plain.term, out),
-                }
-                command(out, 2);
-                bulk(out, b"INCR");
-                bulk_of(out, plain.term.name.token_key_parts());
-                command(out, 1);
-                bulk(out, b"EXEC");
-                return plain.commands();
+                return self.transaction(&plain, &scripts.acquire, out);
             }
             Request::Acquire { term, counter, in_line, .. } => {
                 let (keys, args) = if in_line.is_some() { (3, 10) } else { (2, 7) };
@@ -154,6 +131,35 @@ impl Dialect {
     /// what the script does, for half of its time.
     fn releases_without_script(&self, term: &Term, to: &Greeted) -> bool {
         to.deletes_if_ours && !self.crowds.wait_for(&term.name)
+    }
+
+    /// Appends an acquisition without a script: says of how many commands.
+    fn transaction(&self, plain: &Plain<'_>, acquire: &Script, out: &mut Vec<u8>) -> usize {
+        let Plain { record, term } = plain;
+        command(out, 1);
+        bulk(out, b"MULTI");
+        if let Some(record) = record {
+            command(out, 3);
+            bulk(out, b"SCRIPT");
+            bulk(out, b"EXISTS");
+            bulk(out, acquire.digest.as_bytes());
+            command(out, 5);
+            bulk(out, b"HMGET");
+            bulk(out, record.as_bytes());
+            for field in ["stamp", "floor", "fmax"] {
+                bulk(out, field.as_bytes());
+            }
+        }
+        match self.wire {
+            Wire::Redisson => self.restore(term, out),
+            Wire::Redlock => self.set(term, out),
+        }
+        command(out, 2);
+        bulk(out, b"INCR");
+        bulk_of(out, term.name.token_key_parts());
+        command(out, 1);
+        bulk(out, b"EXEC");
+        if record.is_some() { 6 } else { 4 }
     }
 
     fn set(&self, term: &Term, out: &mut Vec<u8>) {

@@ -49,11 +49,6 @@ impl<'a> Plain<'a> {
             && bound.is_none_or(|bound| millis(term.ttl) <= bound.longest_ms);
         plain.then(|| Self { record: bound.map(|bound| &*bound.record), term })
     }
-
-    /// How many commands, and replies, make it up.
-    pub(super) fn commands(&self) -> usize {
-        if self.record.is_some() { 6 } else { 4 }
-    }
 }
 
 /// Reads the reply to EXEC, or the first error of the transaction; `stamp`: under which the memory must be

@@ -201,7 +201,7 @@ impl Pump<'_> {
             }
         }
         self.crowd = 0;
-        let slice = SLICE.max(self.inflight.len() / 8);
+        let slice = SLICE.max(self.inflight.len() / SLICES);
         while let Some(reply) = self.inbox.next().map_err(|e| format!("speaks no RESP: {e}"))? {
             (self.heard, self.useful) = (true, true);
             let Some(mut pending) = self.inflight.pop_front() else {
@@ -346,6 +346,8 @@ impl Shared {
 /// So many tasks that were answered may ask again before the others are answered: the server then
 /// works on their requests while we are at the rest, and not in turns with us.
 const SLICE: usize = 16;
+/// With many requests out it is a larger slice, since each costs a write: one in so many of them.
+const SLICES: usize = 8;
 
 /// What an idle connection keeps for bytes and for requests, in bytes each.
 const ROOM: usize = 16 << 10;

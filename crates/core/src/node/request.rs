@@ -116,7 +116,7 @@ pub(super) struct Dialect {
     pub(super) fence_ttl: Duration,
     pub(super) debts: Debts,
     pub(super) crowds: Crowds,
-    /// The node lets us have no transactions.
+    /// The node has refused to be asked for a name without a script.
     pub(super) scripts_only: AtomicBool,
     pub(super) pulse: Mutex<Pulse>,
     /// By so many microseconds, all in all, was the node's clock seen to be set forward.
