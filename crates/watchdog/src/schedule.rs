@@ -10,8 +10,8 @@ use crate::{Instant, Loss};
 
 /// When every kept lease is due.
 ///
-/// Rules: renew every third of a lease; while answers are missing try again after a thirtieth,
-/// until the window shuts; never past the hold limit; never after removal.
+/// Rules: renew every third of a lease; while answers are missing try again after a thirtieth, sooner when
+/// little is left, until the window shuts; never past the hold limit; never after removal.
 #[derive(Debug, Default)]
 pub struct Schedule {
     kept: HashMap<u64, Entry>,
@@ -95,7 +95,7 @@ impl Schedule {
             // Until an answer moves it, the next try is a short while away.
             let renewable = entry.terms.renewable(now);
             entry.next = entry.terms.bounded(match renewable {
-                Some(_) => now + entry.terms.lease / RETRIES_PER_LEASE,
+                Some(_) => now + entry.terms.again(now, 3),
                 None => entry.terms.until,
             });
             self.queue.insert((entry.next, id));
@@ -125,7 +125,14 @@ impl Terms {
     /// `until`. Soon, if that has passed.
     fn next_renewal(&self, now: Instant) -> Instant {
         let third = self.until - self.lease * 2 / 3;
-        self.bounded(if third > now { third } else { now + self.lease / RETRIES_PER_LEASE })
+        self.bounded(if third > now { third } else { now + self.again(now, 10) })
+    }
+
+    /// After a thirtieth of the lease, or this part of what is left of it: one that was handed over begins
+    /// with little.
+    fn again(&self, now: Instant, part: u32) -> Duration {
+        let most = self.lease / RETRIES_PER_LEASE;
+        most.min(self.until.since(now) / part).max(most / 10)
     }
 
     /// We must look again when the window shuts or the hold limit comes, whichever is first.
@@ -215,7 +222,7 @@ mod tests {
             end.extend(acts.into_iter().filter(|d| matches!(d, Due::End(..))));
         }
         assert_eq!(end, [Due::End(1, Loss::WindowShut)]);
-        assert!((15..=21).contains(&tries), "{tries} tries in two thirds of a lease");
+        assert!((15..=27).contains(&tries), "{tries} tries in two thirds of a lease");
         assert!(t.schedule.is_empty());
         assert_eq!(t.schedule.next(), None);
     }
@@ -226,7 +233,7 @@ mod tests {
         let now = t.clock.now();
         // A node said no: the window is now only 5 s long.
         t.schedule.renewed(1, now + LEASE / 6, now);
-        assert_eq!(t.schedule.next(), Some(now + LEASE / 30));
+        assert_eq!(t.schedule.next(), Some(now + LEASE / 60));
     }
 
     #[test]
