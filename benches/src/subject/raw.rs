@@ -159,7 +159,8 @@ const UNBOUND: &str = include_str!("../../../crates/core/src/lua/unbound.lua");
 const TOKEN: &str = include_str!("../../../crates/core/src/lua/token.lua");
 const QUEUE: &str = include_str!("../../../crates/core/src/lua/queue.lua");
 const WAKE: &str = concat!(
-    include_str!("../../../crates/core/src/lua/redisson/strangers.lua"),
+    include_str!("../../../crates/core/src/lua/redisson/layout.lua"),
+    include_str!("../../../crates/core/src/lua/hand.lua"),
     include_str!("../../../crates/core/src/lua/wake.lua")
 );
 const ACQUIRE: &str = include_str!("../../../crates/core/src/lua/redisson/acquire.lua");

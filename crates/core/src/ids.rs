@@ -31,6 +31,12 @@ impl Nonce {
         Self(bits)
     }
 
+    /// What stands on a node, read back in either wire's form; `None` if it is not one of ours.
+    pub fn parse(id: &str) -> Option<Self> {
+        let nonce = id.split_once(':').map_or(id, |(nonce, _)| nonce);
+        uuid::Uuid::try_parse(nonce).ok().map(|nonce| Self(nonce.as_u128()))
+    }
+
     /// In the form `8-4-4-4-12` of hexadecimal digits, as Redisson's client ids.
     pub fn hyphenated(self) -> impl fmt::Display {
         uuid::Uuid::from_u128(self.0).hyphenated()
@@ -176,6 +182,14 @@ pub(crate) fn next_id() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_nonce_is_read_back_in_either_wires_form() {
+        let nonce = Nonce::from_u128(0x12ab << 96 | 7);
+        assert_eq!(Nonce::parse(&nonce.to_string()), Some(nonce));
+        assert_eq!(Nonce::parse(&format!("{}:42", nonce.hyphenated())), Some(nonce));
+        assert_eq!(Nonce::parse("somebody:1"), None);
+    }
 
     #[test]
     fn a_holder_has_the_nonce_that_its_id_shows_in_either_wire() {

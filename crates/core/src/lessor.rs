@@ -156,6 +156,41 @@ pub struct InLine {
     pub waited: Duration,
     /// Its own process has just given the name back, and woke others with that: they go first.
     pub others_first: bool,
+    /// On what terms it may be handed the name by whoever releases it, where [`Node::hands_over`].
+    pub offer: Option<Offer>,
+    /// Under what nonce it asked before, and made the same offer: that is no more.
+    pub before: Option<Nonce>,
+}
+
+/// On what terms a waiter takes a name that is handed over to it.
+///
+/// That is a grant, carried out by another's release: it answers what the waiter asked last, by the nonce of
+/// that, and the lease counts from before that was asked (SAFETY.md G1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// How long the node keeps the name without news: no longer than others may wait in vain for one that
+    /// was stopped before it heard.
+    pub claim: Duration,
+    /// How many tokens it gets; 0 without fencing.
+    pub tokens: u64,
+}
+
+/// What comes to a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The name may be free, or something may have been missed: ask.
+    Ask,
+    /// The name was handed over.
+    Handed(Handed),
+}
+
+/// A name that was handed over to what a waiter asked under this nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// Which of its acquisitions it is.
+    pub nonce: Nonce,
+    /// The last of its tokens.
+    pub fence: Fence,
 }
 
 /// One voter: a Redis server, or a simulated one.
@@ -201,12 +236,17 @@ pub trait Node: Send + Sync + 'static {
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>);
     /// Free the name, whoever holds it, and bump its fencing counter: true if it was held.
     fn force_release(&self, name: &Name, to: ReplyTo<Answer<bool>>);
-    /// Leave the queue for a name. If this locker was woken already, the next one is.
-    fn leave(&self, name: &Name);
-    /// Tells `to` when the name may be free now: when it is its turn in the node's queue, and
-    /// whenever news may have been missed (at once, or as soon as there is a connection, and after
+    /// Leave the queue for a name. If this locker was woken already, the next one is; if it was handed the
+    /// name, that is given back: what it asked last, and offered.
+    fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>);
+    /// Whether a release may hand the name over to who stands in the queue ([`InLine::offer`]).
+    fn hands_over(&self) -> bool {
+        false
+    }
+    /// Tells `to` when the name may be free now, or was handed over: when it is its turn in the node's queue,
+    /// and whenever news may have been missed (at once, or as soon as there is a connection, and after
     /// each new one). Ends when the result is dropped.
-    fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<()>>, from: usize) -> Listening;
+    fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<News>>, from: usize) -> Listening;
 }
 
 /// Terms in one [`Node::renew`] at most.
@@ -297,7 +337,11 @@ pub trait Lessor: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
     /// As [`Node::leave`], on all nodes.
-    fn leave(&self, name: &Name);
+    fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>);
+    /// As [`Node::hands_over`], where one node's vote is the lock.
+    fn hands_over(&self) -> bool {
+        false
+    }
     /// As [`Node::listen`], for each node with its index.
-    fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<()>>) -> Listening;
+    fn listen(&self, name: &Name, to: Arc<dyn crate::Collect<News>>) -> Listening;
 }

@@ -26,8 +26,8 @@ pub use chance::Chance;
 pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
 pub use ids::{Fence, Holder, Nonce, Owner, Stamp};
 pub use lessor::{
-    Acquired, Answer, Approach, Asked, Counter, Denial, Freed, Grant, InLine, Lane, Lessor,
-    Listening, MOST_PER_CALL, Node, Silence, Term, Vote, Woke,
+    Acquired, Answer, Approach, Asked, Counter, Denial, Freed, Grant, Handed, InLine, Lane, Lessor,
+    Listening, MOST_PER_CALL, News, Node, Offer, Silence, Term, Vote, Woke,
 };
 pub use lock::{Guard, Lock, Locker, TryLock, Watch, World};
 pub use name::Name;

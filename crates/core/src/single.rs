@@ -6,8 +6,8 @@ use quorumlock_watchdog::{Clock, Instant, Renewal};
 use crate::attempt::Attempt;
 use crate::{
     Acquired, Answer, Approach, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant,
-    Holder, Lane, Lessor, Listening, Name, Node, NodeReport, Recalled, ReplyTo, Slot, Term,
-    Unreachable, Vote, Warm,
+    Holder, Lane, Lessor, Listening, Name, News, Node, NodeReport, Offer, Recalled, ReplyTo, Slot,
+    Term, Unreachable, Vote, Warm,
 };
 
 /// One node as a lessor: whoever holds its one vote holds the lock (SAFETY.md G1).
@@ -122,11 +122,15 @@ impl<N: Node> Lessor for Single<N> {
         Box::pin(async move { drop(renewed.await) })
     }
 
-    fn leave(&self, name: &Name) {
-        self.node.leave(name);
+    fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
+        self.node.leave(name, offered);
     }
 
-    fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {
+    fn hands_over(&self) -> bool {
+        self.node.hands_over()
+    }
+
+    fn listen(&self, name: &Name, to: Arc<dyn Collect<News>>) -> Listening {
         self.node.listen(name, to, 0)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use quorumlock_core::{InLine, Wire};
+use quorumlock_core::{InLine, Offer, Wire};
 use quorumlock_lab::servers::{ServerOptions, Servers, Source, for_test};
 
 use twin::{Op, compare};
@@ -59,19 +59,28 @@ fn on(servers: &Servers, wire: Wire, strict: bool) {
     assert!(run.is_ok(), "{}", run.err().map(|e| e.to_string()).unwrap_or_default());
 }
 
+/// What waiters agree to: handed over for so long, with so many tokens.
+fn offer() -> impl Strategy<Value = Option<Offer>> {
+    let offer = (0..2usize, 0..3u64);
+    prop::option::of(offer.prop_map(|(claim, tokens)| Offer { claim: CLAIMS[claim], tokens }))
+}
+
+const CLAIMS: [Duration; 2] = [Duration::from_millis(600), Duration::from_secs(10)];
+
 fn op(strict: bool) -> impl Strategy<Value = Op> {
     let (who, name) = (0..3usize, 0..2usize);
-    let at = (who, name);
+    let at = (who.clone(), name);
     let votes = prop_oneof![
         6 => (at.clone(), 0..3usize, 0..4u64, any::<bool>(), any::<bool>())
             .prop_map(|(at, ttl, tokens, far, plain)| {
-                Op::Acquire { at, ttl, tokens, far, line: None, plain }
+                Op::Acquire { at, ttl, tokens, far, line: None, before: None, plain }
             }),
-        6 => (at.clone(), 0..3usize, 0..2_000u64, any::<bool>())
-            .prop_map(|(at, ttl, waited, others_first)| {
-                let waited = Duration::from_millis(waited);
-                let line = Some(InLine { waited, others_first });
-                Op::Acquire { at, ttl, tokens: 1, far: false, line, plain: false }
+        8 => (at.clone(), 0..3usize, 0..5u64, any::<bool>(), (offer(), prop::option::of(who)))
+            .prop_map(|(at, ttl, waited, others_first, (offer, before))| {
+                // Far enough apart that who came first does not hang on which side was quicker.
+                let waited = Duration::from_millis(400 * waited);
+                let line = Some(InLine { waited, others_first, offer, before: None });
+                Op::Acquire { at, ttl, tokens: 1, far: false, line, before, plain: false }
             }),
         2 => (at.clone(), -2..5i64).prop_map(|(at, by)| Op::Raise { at, by }),
         3 => (at.clone(), 0..3usize, 1..4u32).prop_map(|(at, ttl, holds)| Op::Renew {
@@ -89,7 +98,7 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
         4 => at.clone().prop_map(|at| Op::Release { at }),
         2 => (0..2usize).prop_map(|name| Op::Inspect { name }),
         1 => (0..2usize).prop_map(|name| Op::Force { name }),
-        1 => (0..2usize).prop_map(|name| Op::Leave { name }),
+        1 => (at, offer()).prop_map(|(at, offer)| Op::Leave { at, offer }),
         1 => (0..2usize).prop_map(|name| Op::Delete { name }),
         1 => Just(Op::Wait),
         1 => Just(Op::Flush),

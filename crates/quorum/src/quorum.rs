@@ -4,8 +4,8 @@ use std::time::Duration;
 use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
     Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
-    Freed, Holder, Instant, Lane, Lessor, Listening, Name, Node, NodeReport, Recalled, Renewal,
-    ReplyTo, Term, Warm, Woke, quorum_of,
+    Freed, Holder, Instant, Lane, Lessor, Listening, Name, News, Node, NodeReport, Offer, Recalled,
+    Renewal, ReplyTo, Term, Warm, Woke, quorum_of,
 };
 
 use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
@@ -285,11 +285,11 @@ impl<N: Node> Lessor for Quorum<N> {
         }
     }
 
-    fn leave(&self, name: &Name) {
-        self.nodes.iter().for_each(|node| node.leave(name));
+    fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
+        self.nodes.iter().for_each(|node| node.leave(name, offered));
     }
 
-    fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>) -> Listening {
+    fn listen(&self, name: &Name, to: Arc<dyn Collect<News>>) -> Listening {
         let nodes = self.nodes.iter().enumerate();
         Box::new(nodes.map(|(i, node)| node.listen(name, to.clone(), i)).collect::<Vec<_>>())
     }

@@ -2,6 +2,7 @@
 //! these, and other libraries depend on them.
 
 mod foreign;
+mod hand;
 mod keys;
 mod look;
 mod plain;

@@ -20,8 +20,9 @@ use crate::Fence;
 /// How far a lease has been handed over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Series {
-    /// When the nodes granted it.
+    /// When the nodes granted it, and how long it stood then.
     pub(super) since: Instant,
+    pub(super) window: Duration,
     /// How often it has been handed over.
     pub(super) handed: u32,
     /// The last of the tokens that were reserved.
@@ -43,9 +44,14 @@ pub(super) fn tokens(fencing: bool, waiting: usize) -> u64 {
 
 impl Series {
     /// A lease that was granted now, and the token of its first holder; `last` is that of the block.
-    pub(super) fn begin(since: Instant, tokens: u64, last: Fence) -> (Self, Fence) {
+    pub(super) fn begin(
+        (since, until): (Instant, Instant),
+        tokens: u64,
+        last: Fence,
+    ) -> (Self, Fence) {
+        let window = until.since(since);
         let first = Fence::new(last.get().saturating_sub(tokens.saturating_sub(1)));
-        (Self { since, handed: 0, last }, first)
+        (Self { since, window, handed: 0, last }, first)
     }
 }
 
@@ -94,7 +100,7 @@ impl Lease {
     fn may_be_handed_over(&self, now: Instant) -> bool {
         // A window that is half shut already is a sign that the nodes do not answer.
         now.since(self.series.since) < LONGEST
-            && self.standing.valid_for() >= self.standing.terms().lease / 2
+            && self.standing.valid_for() >= self.series.window / 2
     }
 
     /// The same on the nodes; a new one, with the next token, for whoever holds it.

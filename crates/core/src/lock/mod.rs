@@ -3,6 +3,7 @@
 mod acquire;
 mod guard;
 mod handover;
+mod in_queues;
 mod lease;
 mod locker;
 mod looks;

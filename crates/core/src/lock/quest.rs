@@ -10,6 +10,7 @@ use quorumlock_watchdog::{Instant, Renewal, Standing};
 
 use super::guard::Guard;
 use super::handover::{self, Series};
+use super::in_queues::InQueues;
 use super::lease::Lease;
 use super::locker::Inner;
 use super::looks::{Denied, Looks, Standpoint};
@@ -18,8 +19,8 @@ use super::turns::{Next, Turn, Wants};
 use super::wake::Wake;
 use crate::ids::next_id;
 use crate::{
-    Acquired, Approach, Busy, Error, Grant, InLine, Lane, Lessor, Listening, Loss, Name,
-    NodeReport, Term, Unreachable, Woke,
+    Acquired, Approach, Busy, Error, Grant, Lane, Loss, Name, NodeReport, Nonce, Offer, Term,
+    Unreachable, Woke,
 };
 
 /// What is to be locked, and how.
@@ -73,9 +74,13 @@ impl Quest {
                 return Ok(guard);
             }
         };
-        let lessor = &self.inner.lessor;
+        let (lessor, settings) = (&self.inner.lessor, &self.inner.settings);
         let begun = self.inner.clock.now();
-        let join = || InQueues::join(lessor, &self.wanted.name);
+        // A whole block of tokens: when the name is handed over, others here may wait.
+        let block = handover::tokens(settings.fencing, 1);
+        let offer = lessor.hands_over().then(|| Offer::of(self.wanted.ttl(), block));
+        let terms = offer.map(|offer| (offer, settings.rho));
+        let join = || InQueues::join(lessor, &self.wanted.name, terms);
         // Declared after the turn, so that the queues are left before the next of this process asks.
         let mut queues = None;
         let mut looks = Looks::begin(false);
@@ -93,12 +98,8 @@ impl Quest {
         }
         let mut verified = 0;
         loop {
-            if let Some(InQueues { wake, .. }) = &queues {
-                wake.forget();
-            }
             let waited = asked.since(begun);
             let Looks { gate_first, others_first, .. } = looks;
-            let in_line = queues.is_some().then_some(InLine { waited, others_first });
             let term = Term {
                 name: self.wanted.name.clone(),
                 // Fresh at every attempt: replies of two attempts never mix.
@@ -106,14 +107,16 @@ impl Quest {
                 ttl: self.wanted.ttl(),
                 holds: 1,
             };
+            let asks = |queues: &mut InQueues| queues.ask((&term, asked), (waited, others_first));
+            let in_line = queues.as_mut().map(asks);
             let waiting = turn.waiting();
-            let tokens = handover::tokens(self.inner.settings.fencing, waiting);
+            let tokens = handover::tokens(settings.fencing, waiting);
             let alone = in_line.is_none() && waiting == 0;
             let approach = Approach { asked, tokens, gate_first, in_line, alone };
             let (remaining, kept_out) = match lessor.acquire(term.clone(), approach).await? {
                 Acquired::Yes(grant) => {
                     queues.as_mut().map(InQueues::served);
-                    return Ok(self.granted(asked, &term, (grant, tokens), turn, place));
+                    return Ok(self.granted(asked, term.nonce, (grant, tokens), turn, place));
                 }
                 Acquired::Busy(remaining) => (remaining, false),
                 Acquired::KeptOut(remaining) => (remaining, true),
@@ -129,12 +132,18 @@ impl Quest {
                 return Err(self.busy(remaining));
             }
             // Listening wakes us once more, so that a release in between is not missed.
-            let InQueues { wake, .. } = queues.get_or_insert_with(join);
+            let queues = queues.get_or_insert_with(join);
             turn.contended(self.inner.clock.now());
             looks.denied(Denied { asked, remaining, kept_out });
+            // What is offered must not get too old.
+            let lease = offer.map_or(self.wanted.lease, |offer| offer.claim);
+            let stands = Standpoint { lease, waited, nodes: lessor.nodes() };
             // On the heap, as all that only contenders need: a future should be small.
-            Box::pin(self.pause(wake, &mut looks, (remaining, waited))).await;
+            Box::pin(self.pause(&queues.wake, &mut looks, (remaining, stands))).await;
             asked = self.inner.clock.now();
+            if let Some((nonce, grant)) = queues.heir(asked) {
+                return Ok(self.granted(asked, nonce, (grant, block), turn, place));
+            }
         }
     }
 
@@ -168,22 +177,21 @@ impl Quest {
         &self,
         wake: &Wake,
         looks: &mut Looks,
-        (remaining, waited): (Option<Duration>, Duration),
+        (remaining, stands): (Option<Duration>, Standpoint),
     ) {
-        let (chance, nodes) = (&self.inner.chance, self.inner.lessor.nodes());
+        let chance = &self.inner.chance;
         let in_time = |wait: Duration| self.left().map_or(wait, |left| left.min(wait));
-        let place = Standpoint { lease: self.wanted.lease, waited, nodes };
-        let longest = in_time(looks.longest(remaining, place, chance.fraction()));
+        let longest = in_time(looks.longest(remaining, stands, chance.fraction()));
         looks.woken(tokio::time::timeout(longest, wake.woken()).await.ok());
-        if let Some(spread) = looks.spread(nodes) {
+        if let Some(spread) = looks.spread(stands.nodes) {
             tokio::time::sleep(in_time(spread).mul_f64(chance.fraction())).await;
         }
     }
 
     fn granted(
         &self,
-        asked: Instant,
-        term: &Term,
+        now: Instant,
+        nonce: Nonce,
         (grant, tokens): (Grant, u64),
         turn: Turn,
         place: Option<Place>,
@@ -192,13 +200,13 @@ impl Quest {
         let terms = Terms {
             lease: self.wanted.ttl(),
             until: grant.until,
-            hold_until: self.wanted.hold_at_most.map(|limit| asked + limit),
+            hold_until: self.wanted.hold_at_most.map(|limit| now + limit),
         };
-        let (series, fence) = Series::begin(asked, tokens, grant.fence);
+        let (series, fence) = Series::begin((now, grant.until), tokens, grant.fence);
         let lease = Arc::new(Lease {
             id: next_id(),
             name: self.wanted.name.clone(),
-            nonce: term.nonce,
+            nonce,
             fence,
             series,
             standing: Standing::new(inner.clock.clone(), terms),
@@ -207,7 +215,7 @@ impl Quest {
             place: OnceLock::new(),
         });
         lease.settle(place);
-        inner.keeper.keep(&lease, asked);
+        inner.keeper.keep(&lease, now);
         Guard::new(inner.clone(), lease)
     }
 
@@ -241,36 +249,6 @@ impl Wanted {
 
     fn ttl(&self) -> Duration {
         self.hold_at_most.map_or(self.lease, |limit| limit.min(self.lease))
-    }
-}
-
-/// In the queues of the nodes, or about to be: left when it is dropped, unless it was served.
-struct InQueues {
-    lessor: Arc<dyn Lessor>,
-    name: Name,
-    wake: Arc<Wake>,
-    served: bool,
-    _listening: Listening,
-}
-
-impl InQueues {
-    fn join(lessor: &Arc<dyn Lessor>, name: &Name) -> Self {
-        let wake = Arc::new(Wake::new(lessor.nodes(), lessor.gate(name)));
-        let _listening = lessor.listen(name, wake.clone());
-        Self { lessor: lessor.clone(), name: name.clone(), wake, served: false, _listening }
-    }
-
-    fn served(&mut self) {
-        self.served = true;
-    }
-}
-
-impl Drop for InQueues {
-    /// Its turn may have come meanwhile: then it is the next one's.
-    fn drop(&mut self) {
-        if !self.served {
-            self.lessor.leave(&self.name);
-        }
     }
 }
 

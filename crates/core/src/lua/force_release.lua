@@ -11,5 +11,5 @@ end
 if redis.call('exists', KEYS[2]) == 1 then
   redis.pcall('incr', KEYS[2])
 end
-wake(KEYS[1], KEYS[4], KEYS[3])
+wake(KEYS[1], KEYS[4], KEYS[3], KEYS[2])
 return 1

@@ -1,6 +1,7 @@
 -- The queue of a name (prepended to the script that takes it).
 -- KEYS: 3 waiters, if whoever is denied will wait
--- ARGV: 8 its id, 9 for how many microseconds it has waited, 10 whether others go first (1 or 0)
+-- ARGV: 8 as what it stands there (hand.lua), 9 for how many microseconds it has waited, 10 whether others
+--   go first (1 or 0), 11 as what it stood there before, if that was another
 -- Replies: see acquire.lua
 -- Rule: advice, never safety: nothing here may fail (SAFETY.md, Waiting).
 
@@ -9,12 +10,17 @@ local function denied()
   if KEYS[3] then
     local time = redis.call('time')
     local since = time[1] * 1e6 + time[2] - ARGV[9]
+    if ARGV[11] then
+      redis.pcall('zrem', KEYS[3], ARGV[11])
+    end
     -- A full server takes nobody into the queue, and still says for how long.
     redis.pcall('zadd', KEYS[3], 'nx', string.format('%.0f', since), ARGV[8])
     local keep = math.max(tonumber(ARGV[2]), 1000)
     if redis.call('pttl', KEYS[3]) < keep then
       redis.call('pexpire', KEYS[3], keep)
     end
+    -- For the tokens of those who are handed the name.
+    redis.call('pexpire', KEYS[2], ARGV[6])
   end
   return {redis.call('pttl', KEYS[1])}
 end
@@ -28,7 +34,7 @@ end
 -- Whoever has the lock waits no more, and is the one that was woken, as far as that matters.
 local function served()
   if KEYS[3] then
-    redis.pcall('zrem', KEYS[3], ARGV[8], '')
+    redis.pcall('zrem', KEYS[3], ARGV[11] or ARGV[8], '')
   end
 end
 

@@ -1,23 +1,28 @@
--- Who waits for a name (prepended to the scripts that free one). Advice, never safety.
+-- Who waits for a name (prepended to the scripts that free one): advice, but for what hand.lua does.
 --
--- Wakes the first in the queue whose process still listens: the others sleep on. If there is none,
--- whoever subscribes to the name's channel, in the layout where somebody does. Returns 0 (nobody),
--- 1 (strangers), 2 (a waiter).
-local function wake(name, waiters, channel)
+-- Hands the name over to the first in the queue, or wakes it: the others sleep on. Whose process listens no
+-- more is passed over. If there is none, wakes whoever subscribes to the name's channel, in the layout
+-- where somebody does. Returns 0 (nobody), 1 (strangers), 2 (a waiter).
+local function wake(name, waiters, channel, counter)
+  -- One release of eight, by its nonce, so that programs which know of no queue do not starve beside one.
+  local strangers_too = STRANGERS and string.find(ARGV[1] or '', '^[08]')
+    and redis.call('publish', channel, '0') > 0
   for _ = 1, 64 do
     local first = redis.pcall('zpopmin', waiters)[1]
     if not first then
       break
     end
-    if first ~= '' and redis.call('publish', 'redisson_lock__channel:waiter:' .. first, name) > 0 then
+    local waiter, nonce, claim, tokens = string.match(first, '^(%S+) (%S+) (%d+) (%d+)$')
+    if waiter and not strangers_too
+      and hand(name, counter, waiter, nonce, claim, tokens) then
+      return 2
+    end
+    waiter = waiter or first
+    if waiter ~= '' and redis.call('publish', 'redisson_lock__channel:waiter:' .. waiter, name) > 0 then
       -- The mark of one that was woken, until it comes or the next one is.
       redis.pcall('zadd', waiters, 0, '')
       if redis.call('zcard', waiters) == 1 then
         redis.call('pexpire', waiters, 1000)
-      end
-      if STRANGERS and redis.call('time')[2] % 8 == 0 then
-        -- Now and then, so that programs which know of no queue do not starve beside one.
-        redis.call('publish', channel, '0')
       end
       return 2
     end

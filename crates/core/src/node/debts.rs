@@ -3,7 +3,7 @@ use std::sync::{Mutex, PoisonError};
 
 use quorumlock_watchdog::Instant;
 
-use crate::Term;
+use crate::{Offer, Term};
 
 /// Releases that may not have arrived: asked again on the next connection, until the lease that
 /// they would give back has ended by itself (SAFETY.md G7).
@@ -17,6 +17,7 @@ pub(super) struct Debts {
 #[derive(Debug)]
 struct Debt {
     term: Term,
+    offer: Option<Offer>,
     until: Instant,
 }
 
@@ -24,20 +25,20 @@ struct Debt {
 const MOST: usize = 65_536;
 
 impl Debts {
-    pub(super) fn owe(&self, term: Term, now: Instant) {
+    pub(super) fn owe(&self, (term, offer): (Term, Option<Offer>), now: Instant) {
         let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         if owed.len() == MOST {
             owed.retain(|debt| debt.until > now);
         }
         if owed.len() < MOST {
             let until = now + term.ttl;
-            owed.push(Debt { term, until });
+            owed.push(Debt { term, offer, until });
             self.any.store(true, Ordering::Release);
         }
     }
 
     /// All that is still owed at `now`.
-    pub(super) fn collect(&self, now: Instant) -> Vec<Term> {
+    pub(super) fn collect(&self, now: Instant) -> Vec<(Term, Option<Offer>)> {
         if !self.any.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
@@ -45,7 +46,7 @@ impl Debts {
         owed.into_iter()
             .filter(|debt| debt.until > now)
             // What is left: if this fails too, it is owed no longer than before.
-            .map(|debt| Term { ttl: debt.until.since(now), ..debt.term })
+            .map(|debt| (Term { ttl: debt.until.since(now), ..debt.term }, debt.offer))
             .collect()
     }
 }
@@ -68,13 +69,13 @@ mod tests {
             ttl: Duration::from_secs(secs),
             holds: 1,
         };
-        debts.owe(term(5), clock.now());
-        debts.owe(term(9), clock.now());
+        debts.owe((term(5), None), clock.now());
+        debts.owe((term(9), None), clock.now());
         clock.advance(Duration::from_secs(5));
         let collected = debts.collect(clock.now());
         assert_eq!(collected.len(), 1);
-        assert_eq!(collected[0].nonce, Nonce::from_u128(9));
-        assert_eq!(collected[0].ttl, Duration::from_secs(4));
+        assert_eq!(collected[0].0.nonce, Nonce::from_u128(9));
+        assert_eq!(collected[0].0.ttl, Duration::from_secs(4));
         assert!(debts.collect(clock.now()).is_empty());
     }
 }

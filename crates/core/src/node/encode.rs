@@ -9,7 +9,7 @@ use super::plain::Plain;
 use super::request::{Dialect, Request};
 use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Scripts};
-use crate::{Counter, Name, Term, Wire};
+use crate::{Counter, Name, Nonce, Offer, Term, Wire};
 
 impl Dialect {
     /// Appends the request, as one or several commands: says how many.
@@ -25,7 +25,11 @@ impl Dialect {
                 return self.transaction(&plain, &scripts.acquire, out);
             }
             Request::Acquire { term, counter, in_line, .. } => {
-                let (keys, args) = if in_line.is_some() { (3, 10) } else { (2, 7) };
+                let before = in_line.and_then(|in_line| in_line.before);
+                let (keys, args) = match in_line {
+                    None => (2, 7),
+                    Some(_) => (3, 10 + usize::from(before.is_some())),
+                };
                 eval(out, &scripts.acquire, keys, args);
                 self.name_and_token(&term.name, out);
                 if in_line.is_some() {
@@ -37,9 +41,12 @@ impl Dialect {
                 number(out, keep);
                 number(out, counter.tokens);
                 if let Some(in_line) = in_line {
-                    self.waiter(out);
+                    self.stands_as(term.nonce, in_line.offer, out);
                     number(out, u64::try_from(in_line.waited.as_micros()).unwrap_or(u64::MAX));
                     number(out, in_line.others_first.into());
+                    if let Some(before) = before {
+                        self.stands_as(before, in_line.offer, out);
+                    }
                 }
             }
             Request::Recreate { term, fence, .. } => {
@@ -65,7 +72,9 @@ impl Dialect {
                     self.held_by(term, out);
                 }
             }
-            Request::Release { term, .. } if self.releases_without_script(term, to) => {
+            Request::Release { term, offer: None, .. }
+                if self.releases_without_script(term, to) =>
+            {
                 command(out, 3);
                 bulk(out, deletes_if_ours(self.wire).as_bytes());
                 bulk(out, term.name.as_str().as_bytes());
@@ -83,12 +92,16 @@ impl Dialect {
                 bulk_of(out, term.name.waiters_key_parts());
                 return 2 + usize::from(publishes);
             }
-            Request::Release { term, .. } => {
-                eval(out, &scripts.release, 3, 1);
+            Request::Release { term, offer, .. } => {
+                eval(out, &scripts.release, 4, 1 + usize::from(offer.is_some()));
                 bulk(out, term.name.as_str().as_bytes());
                 bulk_of(out, term.name.channel_parts());
                 bulk_of(out, term.name.waiters_key_parts());
+                bulk_of(out, term.name.token_key_parts());
                 self.nonce(term, out);
+                if offer.is_some() {
+                    self.stands_as(term.nonce, *offer, out);
+                }
             }
             Request::Inspect { name, .. } => {
                 eval(out, &scripts.inspect, 1, 0);
@@ -101,12 +114,13 @@ impl Dialect {
                 bulk_of(out, name.waiters_key_parts());
             }
             Request::Leave(name, ours) => {
-                eval(out, &scripts.leave, 3, 1);
+                eval(out, &scripts.leave, 4, 1);
                 bulk(out, name.as_str().as_bytes());
                 bulk_of(out, name.waiters_key_parts());
                 bulk_of(out, name.channel_parts());
+                bulk_of(out, name.token_key_parts());
                 match ours {
-                    true => self.waiter(out),
+                    true => bulk(out, self.waiter.to_string().as_bytes()),
                     false => bulk(out, b"-"),
                 }
             }
@@ -177,12 +191,24 @@ impl Dialect {
         bulk(out, b"RESTORE");
         bulk(out, term.name.as_str().as_bytes());
         number(out, millis(term.ttl));
-        self.with_nonce(term, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
+        self.with_nonce(term.nonce, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
     }
 
     fn name_and_token(&self, name: &Name, out: &mut Vec<u8>) {
         bulk(out, name.as_str().as_bytes());
         bulk_of(out, name.token_key_parts());
+    }
+
+    /// As what it stands in the queue of a name, under the nonce of what it asks or has asked: see hand.lua.
+    fn stands_as(&self, nonce: Nonce, offer: Option<Offer>, out: &mut Vec<u8>) {
+        match offer {
+            None => bulk(out, self.waiter.to_string().as_bytes()),
+            Some(Offer { claim, tokens }) => self.with_nonce(nonce, |nonce| {
+                let nonce = String::from_utf8_lossy(nonce);
+                let stands = format!("{} {nonce} {} {tokens}", self.waiter, millis(claim));
+                bulk(out, stands.as_bytes());
+            }),
+        }
     }
 
     fn held_by(&self, term: &Term, out: &mut Vec<u8>) {
@@ -191,21 +217,17 @@ impl Dialect {
         number(out, term.holds.into());
     }
 
-    fn waiter(&self, out: &mut Vec<u8>) {
-        bulk(out, self.waiter.to_string().as_bytes());
-    }
-
     fn nonce(&self, term: &Term, out: &mut Vec<u8>) {
-        self.with_nonce(term, |nonce| bulk(out, nonce));
+        self.with_nonce(term.nonce, |nonce| bulk(out, nonce));
     }
 
-    fn with_nonce(&self, term: &Term, then: impl FnOnce(&[u8])) {
+    fn with_nonce(&self, nonce: Nonce, then: impl FnOnce(&[u8])) {
         let mut text = [0; 64];
         let mut rest = &mut text[..];
         // Fits: 36 + 1 + 20 bytes at most.
         let written = match self.wire {
-            Wire::Redisson => write!(rest, "{}:{}", term.nonce.hyphenated(), self.client_id),
-            Wire::Redlock => write!(rest, "{}", term.nonce),
+            Wire::Redisson => write!(rest, "{}:{}", nonce.hyphenated(), self.client_id),
+            Wire::Redlock => write!(rest, "{nonce}"),
         };
         debug_assert!(written.is_ok());
         let left = rest.len();

@@ -4,9 +4,12 @@
 //! frees one wakes the first in its queue alone. Programs that know of no queue are heard on the
 //! name's own channel, once the wait is long enough to be worth a subscription.
 //!
-//! Advice only, never safety: messages get lost, so a waiter also sleeps no longer than the
+//! That is advice only, never safety: messages get lost, so a waiter also sleeps no longer than the
 //! remaining lease; and after each (re)subscription it looks again, since a release may have come
 //! in between (SAFETY.md, Waiting).
+//!
+//! On another channel of its own it hears of names that it was handed. That is an answer (hand.lua), to
+//! what was asked under the nonce that the message names, and to nothing else.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -23,7 +26,7 @@ use tokio::time::{Sleep, sleep};
 use super::line::Line;
 use super::master::Addresses;
 use super::request::Request;
-use crate::{Collect, Listening, Name, Nonce};
+use crate::{Collect, Fence, Handed, Listening, Name, News, Nonce};
 
 /// The subscriptions of one node.
 #[derive(Debug)]
@@ -32,8 +35,9 @@ pub(super) struct Ears(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     addresses: Arc<Addresses>,
-    /// This locker's own channel.
-    channel: String,
+    /// This locker's own channels: of names that it may ask for, of names that it is handed.
+    turns: String,
+    heirs: String,
     /// Where a turn is passed on that comes to nobody.
     work: Weak<Line>,
     /// Whether programs that know of no queue free the same names.
@@ -56,7 +60,7 @@ struct State {
 
 struct Ear {
     id: u64,
-    to: Arc<dyn Collect<()>>,
+    to: Arc<dyn Collect<News>>,
     from: usize,
 }
 
@@ -72,7 +76,8 @@ impl Ears {
     ) -> Self {
         Self(Arc::new(Shared {
             addresses,
-            channel: format!("redisson_lock__channel:waiter:{waiter}"),
+            turns: format!("redisson_lock__channel:waiter:{waiter}"),
+            heirs: format!("redisson_lock__channel:heir:{waiter}"),
             work,
             strangers,
             state: Mutex::new(State::default()),
@@ -86,7 +91,7 @@ impl Ears {
         self.0.up.load(Ordering::SeqCst)
     }
 
-    pub(super) fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {
+    pub(super) fn listen(&self, name: &Name, to: Arc<dyn Collect<News>>, from: usize) -> Listening {
         let shared = &self.0;
         let mut state = shared.state();
         let id = state.next_ear;
@@ -103,7 +108,7 @@ impl Ears {
             shared.changed.notify_one();
         }
         if self.hear() {
-            to.collect(from, ());
+            to.collect(from, News::Ask);
         }
         Box::new(Hearing { shared: shared.clone(), name: name.clone(), id })
     }
@@ -144,13 +149,13 @@ impl Shared {
     }
 
     /// Tells whoever waits for this name; false if nobody does.
-    fn tell(&self, name: &Name) -> bool {
+    fn tell(&self, name: &Name, news: News) -> bool {
         let ears: Vec<_> = match self.state().ears.get(name) {
             Some(ears) => ears.iter().map(|ear| (ear.to.clone(), ear.from)).collect(),
             None => return false,
         };
         for (to, from) in ears {
-            to.collect(from, ());
+            to.collect(from, news);
         }
         true
     }
@@ -158,12 +163,26 @@ impl Shared {
     /// It is this locker's turn for a name.
     fn turn(&self, name: &str) {
         let Ok(name) = Name::new(name) else { return };
-        if !self.tell(&name)
+        if !self.tell(&name, News::Ask)
             && let Some(work) = self.work.upgrade()
         {
             // Nobody here waits for it any more: others do (SAFETY.md e5).
             work.post(Request::Leave(name, true));
         }
+    }
+
+    /// This locker was handed a name: what hand.lua says.
+    fn heir(&self, told: &str) {
+        let mut parts = told.splitn(3, ' ');
+        let (Some(nonce), Some(token), Some(name)) = (
+            parts.next().and_then(Nonce::parse),
+            parts.next().and_then(|token| token.parse().ok()),
+            parts.next().and_then(|name| Name::new(name).ok()),
+        ) else {
+            return;
+        };
+        // Whoever has given up has told the node so by now, and got it back to it.
+        self.tell(&name, News::Handed(Handed { nonce, fence: Fence::new(token) }));
     }
 
     fn names(&self) -> Vec<Name> {
@@ -229,11 +248,11 @@ async fn hear(shared: &Shared) -> Result<(), String> {
     let redis = dialer.target.redis();
     let pubsub = PubSub::new(redis, stream).await.map_err(|e| e.to_string())?;
     let (mut sink, mut messages) = pubsub.split();
-    sink.subscribe(&shared.channel).await.map_err(|e| e.to_string())?;
+    sink.subscribe(&[&shared.turns, &shared.heirs]).await.map_err(|e| e.to_string())?;
     shared.up.store(true, Ordering::SeqCst);
     // A release may have come before the subscription: everybody looks again (SAFETY.md e3).
     for name in shared.names() {
-        shared.tell(&name);
+        shared.tell(&name, News::Ask);
     }
     let mut strangers = Strangers::default();
     loop {
@@ -245,12 +264,16 @@ async fn hear(shared: &Shared) -> Result<(), String> {
         }
         tokio::select! {
             message = messages.next() => match message {
-                Some(message) if message.get_channel_name() == shared.channel => {
-                    shared.turn(&message.get_payload::<String>().unwrap_or_default());
-                }
                 Some(message) => {
-                    if let Some(name) = strangers.heard.get(message.get_channel_name()) {
-                        shared.tell(name);
+                    let text = || message.get_payload::<String>().unwrap_or_default();
+                    match message.get_channel_name() {
+                        channel if channel == shared.heirs => shared.heir(&text()),
+                        channel if channel == shared.turns => shared.turn(&text()),
+                        channel => {
+                            if let Some(name) = strangers.heard.get(channel) {
+                                shared.tell(name, News::Ask);
+                            }
+                        }
                     }
                 }
                 None => return Err("the connection broke".into()),
@@ -297,7 +320,7 @@ impl Strangers {
         for name in shared.patient(ear, &self.heard) {
             let channel = name.channel();
             sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
-            shared.tell(&name);
+            shared.tell(&name, News::Ask);
             self.heard.insert(channel, name);
         }
         Ok(())

@@ -41,7 +41,7 @@ use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
     Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, InLine, Lane, Listening, Name,
-    Node, Nonce, ReplyTo, Settings, Stamp, Term, Vote, Wire,
+    News, Node, Nonce, Offer, ReplyTo, Settings, Stamp, Term, Vote, Wire,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -53,6 +53,7 @@ pub struct RedisNode {
     work: Arc<Line>,
     keep: Line,
     ears: Ears,
+    hands_over: bool,
 }
 
 /// The nodes at `urls`, which share a locker. No I/O yet.
@@ -77,6 +78,7 @@ pub fn redis_nodes(
         client_id: next_id(),
         waiter: Nonce::fresh()?,
         strangers: wire == Wire::Redisson && urls.len() == 1,
+        hands_over: false,
     };
     parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
 }
@@ -102,7 +104,9 @@ pub fn redis_master(
     let roster = Roster::default();
     let (client_id, waiter) = (next_id(), Nonce::fresh()?);
     let strangers = wire == Wire::Redisson;
-    Maker { wire, charter: None, settings, clock, roster, client_id, waiter, strangers }
+    // What replicas must have is not granted before they do.
+    let hands_over = settings.replicas == 0;
+    Maker { wire, charter: None, settings, clock, roster, client_id, waiter, strangers, hands_over }
         .node(targets)
 }
 
@@ -135,6 +139,8 @@ struct Maker<'a> {
     waiter: Nonce,
     /// Whether programs that know of no queue may hold and free the same names.
     strangers: bool,
+    /// Whether whoever releases a name hands it over to who waits.
+    hands_over: bool,
 }
 
 impl Maker<'_> {
@@ -164,7 +170,8 @@ impl Maker<'_> {
         let (work, keep) = (Arc::new(line()), line());
         let passes_on = Arc::downgrade(&work);
         let ears = Ears::new(addresses.clone(), self.waiter, passes_on, self.strangers);
-        Ok(RedisNode { dialect, charter: self.charter.clone(), work, keep, ears })
+        let (charter, hands_over) = (self.charter.clone(), self.hands_over);
+        Ok(RedisNode { dialect, charter, work, keep, ears, hands_over })
     }
 
     fn dialer(&self, target: Target, replicated: bool) -> Result<Dialer, ConfigError> {
@@ -233,7 +240,7 @@ impl Node for RedisNode {
     }
 
     fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>) {
-        self.line(lane).post(Request::Release { term: term.clone(), to });
+        self.line(lane).post(Request::Release { term: term.clone(), offer: None, to });
     }
 
     fn set_forward(&self) -> Duration {
@@ -248,13 +255,20 @@ impl Node for RedisNode {
         self.work.post(Request::ForceRelease { name: name.clone(), to });
     }
 
-    fn leave(&self, name: &Name) {
-        if self.ears.hear() {
+    fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
+        if let Some((term, offer)) = offered {
+            let (term, offer) = (term.clone(), Some(*offer));
+            self.work.post(Request::Release { term, offer, to: ReplyTo::nobody() });
+        } else if self.ears.hear() {
             self.work.post(Request::Leave(name.clone(), true));
         }
     }
 
-    fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {
+    fn hands_over(&self) -> bool {
+        self.hands_over
+    }
+
+    fn listen(&self, name: &Name, to: Arc<dyn Collect<News>>, from: usize) -> Listening {
         self.ears.listen(name, to, from)
     }
 }

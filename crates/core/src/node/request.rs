@@ -13,7 +13,7 @@ use super::resp::Value;
 use super::scripts::{Script, Scripts};
 use crate::{
     Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Name, NodeReport, Nonce,
-    ReplyTo, Silence, Stamp, Term, Vote, Wire, Woke,
+    Offer, ReplyTo, Silence, Stamp, Term, Vote, Wire, Woke,
 };
 
 /// One request and where its answer goes.
@@ -43,6 +43,8 @@ pub(super) enum Request {
     },
     Release {
         term: Term,
+        /// For one that gives up waiting, and may still stand in the queue with that.
+        offer: Option<Offer>,
         to: ReplyTo<Answer<Freed>>,
     },
     Inspect {
@@ -183,7 +185,7 @@ impl Dialect {
                 }
                 other => terms.iter().map(|term| self.odd(&term.name, other.clone())).collect(),
             }),
-            Request::Release { term, to } => to.send(match reply {
+            Request::Release { term, to, .. } => to.send(match reply {
                 Value::Int(n) => Answer::Yes(Freed { held: n > 0, woke: Some(woke(n)) }),
                 // A key of another type is not our hold.
                 Value::Error(text) if text.contains(WRONG_TYPE) => {
@@ -219,8 +221,8 @@ impl Dialect {
             Request::Renew { terms, to } => {
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { term, to } => {
-                self.debts.owe(term, self.clock.now());
+            Request::Release { term, offer, to } => {
+                self.debts.owe((term, offer), self.clock.now());
                 to.send(Answer::Silent(silence.clone()));
             }
             Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
@@ -267,8 +269,8 @@ impl Dialect {
                 let silence = Silence::Never(self.report(error.to_string()));
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { term, to } => {
-                self.debts.owe(term, self.clock.now());
+            Request::Release { term, offer, to } => {
+                self.debts.owe((term, offer), self.clock.now());
                 to.send(Answer::No(no()));
             }
             Request::ForceRelease { to, .. } => to.send(Answer::No(no())),

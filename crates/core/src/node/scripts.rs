@@ -62,11 +62,12 @@ impl Scripts {
     fn of(wire: Wire, prologue: &str, bound: Option<Bound>) -> Self {
         let token = include_str!("../lua/token.lua");
         let queue = include_str!("../lua/queue.lua");
-        let strangers = match wire {
-            Wire::Redisson => include_str!("../lua/redisson/strangers.lua"),
-            Wire::Redlock => include_str!("../lua/redlock/strangers.lua"),
+        let layout = match wire {
+            Wire::Redisson => include_str!("../lua/redisson/layout.lua"),
+            Wire::Redlock => include_str!("../lua/redlock/layout.lua"),
         };
-        let wake = &*[strangers, include_str!("../lua/wake.lua")].concat();
+        let (hand, wake) = (include_str!("../lua/hand.lua"), include_str!("../lua/wake.lua"));
+        let wake = &*[layout, hand, wake].concat();
         let [acquire, raise, renew, recreate, release] = match wire {
             Wire::Redisson => [
                 include_str!("../lua/redisson/acquire.lua"),

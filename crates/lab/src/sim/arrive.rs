@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use quorumlock_core::{Lane, Name, ReplyTo};
+use quorumlock_core::{Handed, Lane, Name, News, ReplyTo};
 
 use super::ask::{Ask, Reply, To};
 use super::invariants::leak;
+use super::ledger::View;
 use super::link::LinkId;
 use super::mutants::Bug;
-use super::server::Did;
+use super::server::{Did, Woken};
 use super::sometimes::Sometimes;
 use super::store::Taken;
 use super::time::MS;
@@ -70,8 +71,8 @@ impl State {
         self.spring_ambush(link, &ask, granted, false);
         self.said(link.node, &ask, &reply);
         self.note_ask("done", link, &ask);
-        if let Some((client, name)) = woken {
-            self.publish(link.node, client, name);
+        if let Some(woken) = woken {
+            self.publish(link.node, woken);
         }
         for term in ask.terms() {
             if let Some(number) = self.ledger.of(term) {
@@ -115,9 +116,9 @@ impl State {
             if let Some(number) = self.ledger.of(term) {
                 let view = &mut self.ledger.attempts[number].nodes[node];
                 view.travelling -= 1;
-                view.tainted = true;
             }
         }
+        self.taint(&arrival.ask, node);
     }
 
     pub(super) fn travels(&mut self, ask: &Ask, node: usize) {
@@ -136,27 +137,62 @@ impl State {
         }
     }
 
-    /// Tells a client that it is its turn, at some time; a message may get lost.
-    pub(super) fn publish(&mut self, node: usize, client: usize, name: Name) {
-        if !self.healed && self.dice.chance(self.plan.odds.lost_message) {
-            return;
-        }
-        let delay = self.ear_latency(client, node);
-        self.after(delay, Event::Message(client, node, name));
+    /// What is known of the acquisition to which a name was handed over.
+    fn view(&mut self, node: usize, handed: Option<Handed>) -> Option<&mut View> {
+        let number = self.ledger.number(handed?.nonce)?;
+        Some(&mut self.ledger.attempts[number].nodes[node])
     }
 
-    pub(super) fn message(&mut self, client: usize, node: usize, name: &Name) {
+    /// Tells a client that it is its turn, at some time; a message may get lost.
+    pub(super) fn publish(&mut self, node: usize, woken: Woken) {
+        let Woken { client, name, handed } = woken;
+        if let Some(view) = self.view(node, handed) {
+            view.last = "hand over";
+        }
+        if !self.healed && self.dice.chance(self.plan.odds.lost_message) {
+            if let Some(view) = self.view(node, handed) {
+                view.tainted = true;
+            }
+            return;
+        }
+        if let Some(view) = self.view(node, handed) {
+            view.travelling += 1;
+        }
+        let delay = self.ear_latency(client, node);
+        self.after(delay, Event::Message(client, node, name, handed));
+    }
+
+    pub(super) fn message(
+        &mut self,
+        (client, node): (usize, usize),
+        name: &Name,
+        handed: Option<Handed>,
+    ) {
+        if let Some(view) = self.view(node, handed) {
+            view.travelling -= 1;
+        }
         if self.processes[client].dead {
             return;
         }
         self.processes[client].told.0 = true;
         self.note("message", Who::both(client, node), 0);
-        if self.processes[client].waits_for(node, name) {
-            self.tell_ears(client, node, name);
-        } else {
-            // Nobody here waits for it any more: others do.
-            let link = LinkId { client, node, lane: Lane::Work };
-            self.post(link, Ask::Leave(name.clone()), To::Forced(ReplyTo::nobody()));
+        match handed {
+            Some(handed) if self.processes[client].waits_for(node, name) => {
+                self.ledger.handed(node, handed.nonce, self.now);
+                self.see(Sometimes::Inherited);
+                self.tell_ears(client, node, name, News::Handed(handed));
+            }
+            None if self.processes[client].waits_for(node, name) => {
+                self.tell_ears(client, node, name, News::Ask);
+            }
+            // Whoever gave up has told the node so by now, and gives it back with that.
+            Some(_) => self.see(Sometimes::InheritedInVain),
+            None => {
+                // Nobody here waits for it any more: others do.
+                let link = LinkId { client, node, lane: Lane::Work };
+                let leave = Ask::Leave(name.clone());
+                self.post(link, leave, To::Forced(ReplyTo::nobody()));
+            }
         }
     }
 
@@ -184,7 +220,7 @@ impl State {
         }
         self.processes[client].told.1 = true;
         for name in self.processes[client].names(node) {
-            self.tell_ears(client, node, &name);
+            self.tell_ears(client, node, &name, News::Ask);
         }
     }
 
@@ -197,9 +233,9 @@ impl State {
         }
     }
 
-    pub(super) fn tell_ears(&mut self, client: usize, node: usize, name: &Name) {
+    pub(super) fn tell_ears(&mut self, client: usize, node: usize, name: &Name, news: News) {
         let ears = self.processes[client].ears(node, name);
-        let tell = ears.iter().map(|ear| Delivery::Tell(Arc::clone(&ear.to), ear.from));
+        let tell = ears.iter().map(|ear| Delivery::Tell(Arc::clone(&ear.to), ear.from, news));
         self.out.extend(tell);
     }
 }

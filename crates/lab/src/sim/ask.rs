@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorumlock_core::admission::Sheet;
 use quorumlock_core::{
     Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Instant, Name, NodeReport,
-    ReplyTo, Silence, Stamp, Term, Vote, Wire,
+    Offer, ReplyTo, Silence, Stamp, Term, Vote, Wire,
 };
 use quorumlock_watchdog::expiry;
 
@@ -19,7 +19,8 @@ pub(super) enum Ask {
     Raise(Term, Fence, Stamp),
     Recreate(Term, Fence),
     Renew(Vec<Term>),
-    Release(Term),
+    /// And leaves the queue, where it may stand with that.
+    Release(Term, Option<Offer>),
     Inspect(Name),
     ForceRelease(Name),
     Leave(Name),
@@ -105,7 +106,7 @@ impl Ask {
             Self::Acquire(term, ..)
             | Self::Raise(term, ..)
             | Self::Recreate(term, _)
-            | Self::Release(term) => std::slice::from_ref(term),
+            | Self::Release(term, _) => std::slice::from_ref(term),
             Self::Renew(terms) => terms,
             Self::Inspect(_) | Self::ForceRelease(_) | Self::Leave(_) | Self::Office(_) => &[],
         }
@@ -129,7 +130,7 @@ impl Ask {
             Self::Acquire(..) => "acquire",
             Self::Raise(..) => "raise",
             Self::Renew(_) => "renew",
-            Self::Release(_) => "release",
+            Self::Release(..) => "release",
             Self::Inspect(_) => "inspect",
             Self::ForceRelease(_) => "force_release",
             Self::Leave(_) => "leave",

@@ -16,8 +16,6 @@ pub(super) struct Ledger {
     pub(super) attempts: Vec<Attempt>,
     /// Only looked up, never walked: its order differs from run to run.
     numbers: HashMap<Nonce, usize>,
-    /// The last attempt of a client at a name.
-    latest: BTreeMap<(usize, Name), usize>,
     /// Who may believe in which node.
     pub(super) believers: BTreeMap<(usize, Name), Vec<usize>>,
     /// The last attempt at a name that held a minority when it failed.
@@ -41,6 +39,8 @@ pub(super) struct Attempt {
     /// The largest token that somebody had before it began.
     pub(super) after: u64,
     pub(super) nodes: Vec<View>,
+    /// Until when it may be believed in if it is handed over.
+    offered: Instant,
     /// Its holder has the guard.
     pub(super) granted: bool,
     /// Its client gave it up: a release was posted.
@@ -105,10 +105,6 @@ impl Ledger {
         self.number(term.nonce)
     }
 
-    pub(super) fn latest(&self, client: usize, name: &Name) -> Option<usize> {
-        self.latest.get(&(client, name.clone())).copied()
-    }
-
     /// A client hands a request to its connection.
     pub(super) fn posted(
         &mut self,
@@ -135,7 +131,7 @@ impl Ledger {
                 }
             }
             Ask::Raise(..) => self.seen.see(Sometimes::SecondRound),
-            Ask::Release(term) => {
+            Ask::Release(term, _) => {
                 if let Some(number) = self.of(term) {
                     self.give_up(number, now);
                     self.attempts[number].nodes[node].until = Instant::NEVER;
@@ -144,6 +140,23 @@ impl Ledger {
             _ => {}
         }
         self.each(ask, |ledger, number, _| ledger.attempts[number].nodes[node].open += 1);
+    }
+
+    /// What it asks now may be handed over, and counts until then.
+    pub(super) fn offered(&mut self, nonce: Nonce, until: Instant) {
+        if let Some(number) = self.number(nonce) {
+            self.attempts[number].offered = until;
+        }
+    }
+
+    /// A client is about to be told that it was handed a name.
+    pub(super) fn handed(&mut self, node: usize, nonce: Nonce, now: Micros) {
+        if let Some(number) = self.number(nonce) {
+            let attempt = &mut self.attempts[number];
+            attempt.nodes[node].granted = true;
+            let until = attempt.offered;
+            self.believe(number, node, until, now);
+        }
     }
 
     /// What a client is about to be told.
@@ -216,7 +229,6 @@ impl Ledger {
             self.seen.see(Sometimes::BegunAgain);
         }
         self.numbers.insert(term.nonce, number);
-        self.latest.insert((client, term.name.clone()), number);
         self.attempts.push(Attempt {
             client,
             name: term.name.clone(),
@@ -225,6 +237,7 @@ impl Ledger {
             first: 0,
             after: self.tokens.get(&term.name).map_or(0, Tokens::largest),
             nodes: vec![View::NEW; size],
+            offered: Instant::NEVER,
             granted: false,
             over: false,
             ended: false,

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use quorumlock_core::{Instant, Lane, NodeReport, ReplyTo, Silence, Term};
+use quorumlock_core::{InLine, Instant, Lane, NodeReport, Offer, ReplyTo, Silence, Term};
+use quorumlock_watchdog::expiry;
 
 use super::ask::{Ask, Context, Reply, To, Told};
 use super::dial::Greeted;
@@ -72,6 +73,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) struct Debt {
     pub(super) term: Term,
+    offer: Option<Offer>,
     until: Instant,
 }
 
@@ -82,7 +84,7 @@ impl State {
             self.out.push(Delivery::Drop(Box::new(to)));
             return;
         }
-        if let Ask::Release(term) = &ask
+        if let Ask::Release(term, _) = &ask
             && let Some(attempt) = self.ledger.of(term)
         {
             check_given_back(self, link.client, attempt);
@@ -107,6 +109,10 @@ impl State {
     }
 
     pub(super) fn queue_request(&mut self, at: LinkId, ask: Ask, to: To, asked: Instant) {
+        if let Ask::Acquire(term, .., Some(InLine { offer: Some(offer), .. })) = &ask {
+            let until = expiry(asked, offer.claim, mutants::rho(self));
+            self.ledger.offered(term.nonce, until);
+        }
         let ask = Arc::new(ask);
         let phase = self.link(at).phase;
         if phase == Phase::Up || phase == Phase::Dialing {
@@ -216,9 +222,9 @@ impl State {
 
     /// The client learns that there is no answer.
     pub(super) fn silence(&mut self, at: LinkId, pending: Pending, maybe: bool) {
-        if let Ask::Release(term) = &*pending.ask {
+        if let Ask::Release(term, offer) = &*pending.ask {
             let now = self.processes[at.client].clock.running();
-            let debt = Debt { term: term.clone(), until: now + term.ttl };
+            let debt = Debt { term: term.clone(), offer: *offer, until: now + term.ttl };
             self.processes[at.client].debts[at.node].push(debt);
         }
         let report = NodeReport::new(self.servers[at.node].label.clone(), "gave no answer");
@@ -280,7 +286,7 @@ impl State {
                 let link = self.link(at);
                 link.next_id += 1;
                 let (id, sent) = (link.next_id, self.now);
-                let ask = Arc::new(Ask::Release(term));
+                let ask = Arc::new(Ask::Release(term, debt.offer));
                 self.ledger.posted(at.client, at.node, &ask, self.plan.nodes, sent);
                 let to = To::Freed(ReplyTo::nobody());
                 let pending = Pending { id, ask, to, asked: now, sent };

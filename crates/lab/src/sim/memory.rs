@@ -142,14 +142,15 @@ impl State {
 
     pub(super) fn force_unlock(&mut self) -> bool {
         let names: Vec<_> = self.bench.names().cloned().collect();
+        let wire = self.plan.wire;
         for name in &names {
             for node in 0..self.plan.nodes {
                 let server = &mut self.servers[node];
                 let time = server.clock.micros(self.now);
                 if server.store.force_release(name, time)
-                    && let Some((client, name)) = server.wake(name, time)
+                    && let Some(woken) = server.wake(name, wire, time)
                 {
-                    self.publish(node, client, name);
+                    self.publish(node, woken);
                 }
             }
         }

@@ -42,11 +42,13 @@ pub enum Bug {
     RecordAtConnect,
     FreesUnheard,
     BelievesAnyMemory,
+    HandsWhatIsHeld,
+    HandsOldToken,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::RaiseNotHeld,
         Self::CountsNotHeld,
         Self::MedianToken,
@@ -70,6 +72,8 @@ impl Bug {
         Self::RecordAtConnect,
         Self::FreesUnheard,
         Self::BelievesAnyMemory,
+        Self::HandsWhatIsHeld,
+        Self::HandsOldToken,
     ];
 
     /// By what it must be caught: anything else would be luck.
@@ -79,7 +83,8 @@ impl Bug {
             | Self::CountsNotHeld
             | Self::MedianToken
             | Self::NoBarrier
-            | Self::BoundWhenSent => &[Invariant::Tokens, Invariant::Register],
+            | Self::BoundWhenSent
+            | Self::HandsOldToken => &[Invariant::Tokens, Invariant::Register],
             Self::ReleasesOnlyGranted | Self::RenewalRecreates => &[Invariant::Leak],
             Self::NoLookAfterSubscribe => &[Invariant::Wake],
             Self::SilenceIsLoss => &[Invariant::ForAReason],
@@ -113,7 +118,9 @@ impl Bug {
             Self::BoundWhenSent => 269,
             Self::RecordAtConnect => 0,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 776,
+            Self::BelievesAnyMemory => 170,
+            Self::HandsWhatIsHeld => 26,
+            Self::HandsOldToken => 26,
         }
     }
 
@@ -145,6 +152,8 @@ impl Bug {
             Self::RecordAtConnect => "the record is checked at connect, not in the scripts",
             Self::FreesUnheard => "nodes are freed at a loss, before its holder has heard",
             Self::BelievesAnyMemory => "a grant without a script counts wherever the name was free",
+            Self::HandsWhatIsHeld => "a release hands over a name that another holds",
+            Self::HandsOldToken => "a name is handed over with the tokens of the holder before",
         }
     }
 }
@@ -160,7 +169,7 @@ type Withheld = (ReplyTo<Answer<Vote>>, Vote);
 /// Whether the client's code does not send this at all.
 pub(super) fn swallows(state: &State, at: LinkId, ask: &Ask) -> bool {
     match ask {
-        Ask::Release(term) if state.bug == Some(Bug::ReleasesOnlyGranted) => {
+        Ask::Release(term, _) if state.bug == Some(Bug::ReleasesOnlyGranted) => {
             let number = state.ledger.of(term);
             number.is_some_and(|number| !state.ledger.attempts[number].nodes[at.node].counted)
         }
@@ -178,7 +187,7 @@ pub(super) fn frees_unheard(state: &mut State, at: LinkId, ask: &Ask) {
         if lost.is_some_and(|lost| lost.granted && !lost.over && lost.until() == Instant::NEVER) {
             for node in 0..state.plan.nodes {
                 let link = LinkId { node, lane: Lane::Keep, ..at };
-                state.post(link, Ask::Release(term.clone()), To::Freed(ReplyTo::nobody()));
+                state.post(link, Ask::Release(term.clone(), None), To::Freed(ReplyTo::nobody()));
             }
         }
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use quorumlock_core::admission::{Sheet, Voter};
 use quorumlock_core::{
     Answer, Asked, Collect, Counter, Fence, Freed, Holder, InLine, Instant, Lane, Listening, Name,
-    Node, NodeReport, ReplyTo, Slot, Stamp, Term, Vote,
+    News, Node, NodeReport, Offer, ReplyTo, Slot, Stamp, Term, Vote,
 };
 
 use super::ask::{Ask, Filed, Office, To};
@@ -101,7 +101,7 @@ impl Node for SimNode {
     }
 
     fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>) {
-        self.post(lane, Ask::Release(term.clone()), To::Freed(to));
+        self.post(lane, Ask::Release(term.clone(), None), To::Freed(to));
     }
 
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>) {
@@ -112,13 +112,20 @@ impl Node for SimNode {
         self.post(Lane::Work, Ask::ForceRelease(name.clone()), To::Forced(to));
     }
 
-    fn leave(&self, name: &Name) {
-        if self.hears() {
+    fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
+        if let Some((term, offer)) = offered {
+            let release = Ask::Release(term.clone(), Some(*offer));
+            self.post(Lane::Work, release, To::Freed(ReplyTo::nobody()));
+        } else if self.hears() {
             self.post(Lane::Work, Ask::Leave(name.clone()), To::Forced(ReplyTo::nobody()));
         }
     }
 
-    fn listen(&self, name: &Name, to: Arc<dyn Collect<()>>, from: usize) -> Listening {
+    fn hands_over(&self) -> bool {
+        self.world.with(|state| state.plan.charter.is_none())
+    }
+
+    fn listen(&self, name: &Name, to: Arc<dyn Collect<News>>, from: usize) -> Listening {
         let (client, node) = (self.client, self.node);
         let id = self.world.with(|state| {
             if state.closed {
@@ -128,7 +135,7 @@ impl Node for SimNode {
             match state.processes[client].tuned[node] {
                 (_, true) if state.bug == Some(Bug::NoLookAfterSubscribe) => {}
                 // The newcomer looks again all the same.
-                (_, true) => state.tell_ears(client, node, name),
+                (_, true) => state.tell_ears(client, node, name, News::Ask),
                 (true, false) => {}
                 (false, false) => {
                     state.processes[client].tuned[node].0 = true;

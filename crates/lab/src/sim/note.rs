@@ -47,7 +47,7 @@ fn verb_number(ask: &Ask) -> u64 {
         Ask::Acquire(..) => 1,
         Ask::Raise(..) => 2,
         Ask::Renew(_) => 3,
-        Ask::Release(_) => 4,
+        Ask::Release(..) => 4,
         Ask::Inspect(_) => 5,
         Ask::ForceRelease(_) => 6,
         Ask::Recreate(..) => 7,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use quorumlock_core::{
-    Chance, Clock, Collect, ConfigError, Instant, Lane, Lessor, Locker, Name, Single,
+    Chance, Clock, Collect, ConfigError, Instant, Lane, Lessor, Locker, Name, News, Single,
     World as Given,
 };
 use quorumlock_quorum::Quorum;
@@ -51,7 +51,7 @@ pub(super) struct Process {
 /// Somebody who waits for a name.
 pub(super) struct Ear {
     id: u64,
-    pub(super) to: Arc<dyn Collect<()>>,
+    pub(super) to: Arc<dyn Collect<News>>,
     pub(super) from: usize,
 }
 
@@ -91,7 +91,7 @@ impl Process {
         &mut self,
         node: usize,
         name: &Name,
-        (to, from): (Arc<dyn Collect<()>>, usize),
+        (to, from): (Arc<dyn Collect<News>>, usize),
     ) -> u64 {
         let id = self.next_ear;
         self.next_ear += 1;

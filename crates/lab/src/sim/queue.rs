@@ -1,10 +1,12 @@
-//! Who waits for names at a node: a model of `queue.lua` and `wake.lua`. Advice, as there.
+//! Who waits for names at a node: a model of `queue.lua`, `wake.lua` and `hand.lua`. All but the last is
+//! advice, as there.
 
 use std::collections::BTreeMap;
 
-use quorumlock_core::{InLine, Name};
+use quorumlock_core::{Counter, InLine, Name, Nonce, Offer, Wire};
 
-use super::store::Store;
+use super::ask::millis;
+use super::store::{Field, Held, Store};
 use super::time::{MS, Micros, micros};
 
 /// The queue of one name.
@@ -12,10 +14,35 @@ use super::time::{MS, Micros, micros};
 pub(super) struct Queue {
     /// In milliseconds of the node's clock.
     until: u64,
-    /// Clients, and since when they wait.
-    waiting: BTreeMap<usize, Micros>,
+    waiting: BTreeMap<Place, Micros>,
     /// The mark of one that was woken and has not come yet.
     called: bool,
+}
+
+/// As what a client stands in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) client: usize,
+    /// What it asked last, if the name may be handed over to that: for how many milliseconds, how many
+    /// tokens.
+    offered: Option<(u128, u64, u64)>,
+}
+
+impl Place {
+    pub(super) fn of(client: usize, offered: Option<(Nonce, Offer)>) -> Self {
+        let offered = offered.map(|(nonce, Offer { claim, tokens })| {
+            let bits = u128::from_str_radix(&nonce.to_string(), 16).unwrap_or_default();
+            (bits, millis(claim), tokens)
+        });
+        Self { client, offered }
+    }
+
+    /// As what it stands after an attempt under `nonce`, and as what it stood before.
+    pub(super) fn at(client: usize, nonce: Nonce, in_line: InLine) -> (Self, Self) {
+        let as_of = |nonce| Self::of(client, in_line.offer.map(|offer| (nonce, offer)));
+        let now = as_of(nonce);
+        (now, in_line.before.map_or(now, as_of))
+    }
 }
 
 impl Store {
@@ -23,14 +50,16 @@ impl Store {
     pub(super) fn stand(
         &mut self,
         name: &Name,
-        client: usize,
-        in_line: InLine,
-        ttl_ms: u64,
+        (place, before): (Place, Place),
+        (in_line, ttl_ms): (InLine, u64),
         now: Micros,
     ) {
         self.forget_queue(name, now);
         let queue = self.queues.entry(name.clone()).or_default();
-        queue.waiting.entry(client).or_insert_with(|| now.saturating_sub(micros(in_line.waited)));
+        if before != place {
+            queue.waiting.remove(&before);
+        }
+        queue.waiting.entry(place).or_insert_with(|| now.saturating_sub(micros(in_line.waited)));
         queue.until = queue.until.max(now / MS + ttl_ms.max(1_000));
     }
 
@@ -41,20 +70,44 @@ impl Store {
     }
 
     /// Takes a client out of the queue; whether it was there.
-    pub(super) fn leave(&mut self, name: &Name, client: usize, now: Micros) -> bool {
+    pub(super) fn leave(&mut self, name: &Name, place: Place, now: Micros) -> bool {
         self.forget_queue(name, now);
         let Some(queue) = self.queues.get_mut(name) else { return false };
-        let there = queue.waiting.remove(&client).is_some();
+        let there = queue.waiting.remove(&place).is_some();
         self.forget_queue(name, now);
         there
     }
 
     /// Whoever has the lock waits no more.
-    pub(super) fn served(&mut self, name: &Name, client: usize, now: Micros) {
+    pub(super) fn served(&mut self, name: &Name, place: Place, now: Micros) {
         if let Some(queue) = self.queues.get_mut(name) {
             queue.called = false;
         }
-        self.leave(name, client, now);
+        self.leave(name, place, now);
+    }
+
+    /// `hand.lua`: the token, if the name may be handed over to this one.
+    pub(super) fn hand(
+        &mut self,
+        name: &Name,
+        place: Place,
+        wire: Wire,
+        now: Micros,
+    ) -> Option<(Nonce, u64)> {
+        let (nonce, claim_ms, tokens) = place.offered?;
+        let mut token = 0;
+        if tokens > 0 {
+            let last = self.counter(name, now).unwrap_or(0);
+            token = last + tokens;
+            self.move_counter(name, token);
+            if last < Counter::UNSEEDED {
+                return None;
+            }
+        }
+        let nonce = Nonce::from_u128(nonce);
+        let by = Field { nonce, client: place.client as u64 };
+        self.put_lock(name, Held { wire, by, holds: 1, until: now / MS + claim_ms });
+        Some((nonce, token))
     }
 
     /// One was woken.
@@ -67,7 +120,7 @@ impl Store {
     }
 
     /// Takes the first one out of the queue.
-    pub(super) fn next_in_line(&mut self, name: &Name, now: Micros) -> Option<usize> {
+    pub(super) fn next_in_line(&mut self, name: &Name, now: Micros) -> Option<Place> {
         self.forget_queue(name, now);
         let queue = self.queues.get_mut(name)?;
         queue.called = false;

@@ -3,12 +3,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Sheet, Standing, judge};
-use quorumlock_core::{Counter, Fence, Freed, InLine, Name, Nonce, Stamp, Term, Wire, Woke};
+use quorumlock_core::{
+    Counter, Fence, Freed, Handed, InLine, Name, Nonce, Offer, Stamp, Term, Wire, Woke,
+};
 
 use super::ask::{Ask, Filed, Office, Reply, millis};
 use super::mutants::Bug;
 use super::plain;
 use super::plan::Plan;
+use super::queue::Place;
 use super::sometimes::Sometimes;
 use super::store::{Field, Store, Take, Taken, WrongType};
 use super::time::{Micros, NodeClock, SECOND};
@@ -61,8 +64,15 @@ pub(super) struct Life {
 pub(super) struct Did {
     pub(super) reply: Reply,
     /// Whose turn it is, of those who subscribe.
-    pub(super) woken: Option<(usize, Name)>,
+    pub(super) woken: Option<Woken>,
     pub(super) seen: Option<Sometimes>,
+}
+
+/// Who is told that a name is free, or that it has been handed over.
+pub(super) struct Woken {
+    pub(super) client: usize,
+    pub(super) name: Name,
+    pub(super) handed: Option<Handed>,
 }
 
 impl Server {
@@ -143,11 +153,14 @@ impl Server {
                 let held = terms.iter().map(|term| self.renew(term, by(term), time));
                 Reply::Renewed(held.collect())
             }
-            Ask::Release(term) => match self.release(term, by(term), time) {
+            Ask::Release(term, offer) => match self.release(term, *offer, (client, by(term)), time)
+            {
                 Ok(held) => {
                     // Won without this node, perhaps: who waits here alone must hear of it (e6).
-                    let free = held || self.store.held(&term.name, time).is_none();
-                    woken = free.then(|| self.wake(&term.name, time)).flatten();
+                    let free = held
+                        || self.store.held(&term.name, time).is_none()
+                        || bug == Some(Bug::HandsWhatIsHeld);
+                    woken = free.then(|| self.wake(&term.name, wire, time)).flatten();
                     let woke = if held && woken.is_some() { Woke::Waiter } else { Woke::Nobody };
                     Reply::Freed(Freed { held, woke: Some(woke) })
                 }
@@ -157,13 +170,14 @@ impl Server {
             Ask::ForceRelease(name) => {
                 self.store.about_to_write(name, now);
                 let held = self.store.force_release(name, time);
-                woken = held.then(|| self.wake(name, time)).flatten();
+                woken = held.then(|| self.wake(name, wire, time)).flatten();
                 Reply::Forced(held)
             }
             Ask::Leave(name) => {
-                let late = !self.store.leave(name, client, time);
+                self.store.about_to_write(name, now);
+                let late = !self.store.leave(name, Place::of(client, None), time);
                 if late && self.store.held(name, time).is_none() {
-                    woken = self.wake(name, time);
+                    woken = self.wake(name, wire, time);
                 }
                 Reply::Forced(false)
             }
@@ -270,7 +284,16 @@ impl Server {
         }
     }
 
-    fn release(&mut self, term: &Term, by: (Wire, Field), time: Micros) -> Result<bool, WrongType> {
+    fn release(
+        &mut self,
+        term: &Term,
+        offer: Option<Offer>,
+        (client, by): (usize, (Wire, Field)),
+        time: Micros,
+    ) -> Result<bool, WrongType> {
+        if let Some(offer) = offer {
+            self.store.leave(&term.name, Place::of(client, Some((term.nonce, offer))), time);
+        }
         match self.bug {
             Some(Bug::ReleasesAnybodys) => {
                 Ok(self.store.held(&term.name, time).is_some() && self.store.drop_lock(&term.name))
@@ -294,22 +317,35 @@ impl Server {
             }
             _ => self.acquire(term, take, time),
         };
-        match (in_line, &reply) {
-            (Some(in_line), Reply::Taken(Taken::Busy(_))) => {
-                self.store.stand(name, client, in_line, take.ttl_ms, time);
+        let Some(in_line) = in_line else { return reply };
+        let (place, before) = Place::at(client, term.nonce, in_line);
+        match &reply {
+            Reply::Taken(Taken::Busy(_)) => {
+                self.store.stand(name, (place, before), (in_line, take.ttl_ms), time);
+                self.store.keep_counter(name, take.keep_ms, time);
             }
-            (Some(_), Reply::Taken(Taken::Token(_))) => self.store.served(name, client, time),
+            Reply::Taken(Taken::Token(_)) => self.store.served(name, before, time),
             _ => {}
         }
         reply
     }
 
     /// `wake.lua`: the first in the queue who still listens.
-    pub(super) fn wake(&mut self, name: &Name, time: Micros) -> Option<(usize, Name)> {
-        while let Some(client) = self.store.next_in_line(name, time) {
+    pub(super) fn wake(&mut self, name: &Name, wire: Wire, time: Micros) -> Option<Woken> {
+        while let Some(place) = self.store.next_in_line(name, time) {
+            let (client, old) = (place.client, self.store.counter(name, time));
+            let handed = self.store.hand(name, place, wire, time).map(|(nonce, token)| {
+                let old = old.filter(|_| self.bug == Some(Bug::HandsOldToken));
+                Handed { nonce, fence: Fence::new(old.unwrap_or(token)) }
+            });
             if self.subscribed.contains(&client) {
-                self.store.call(name, time);
-                return Some((client, name.clone()));
+                if handed.is_none() {
+                    self.store.call(name, time);
+                }
+                return Some(Woken { client, name: name.clone(), handed });
+            }
+            if handed.is_some() {
+                self.store.drop_lock(name);
             }
         }
         None

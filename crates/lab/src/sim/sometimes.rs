@@ -42,11 +42,13 @@ pub enum Sometimes {
     PlainRefused,
     PlainUnclear,
     PlainUnproven,
+    Inherited,
+    InheritedInVain,
 }
 
 impl Sometimes {
     /// All of them.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 40] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::PartialRenewal,
@@ -85,6 +87,8 @@ impl Sometimes {
         Self::PlainRefused,
         Self::PlainUnclear,
         Self::PlainUnproven,
+        Self::Inherited,
+        Self::InheritedInVain,
     ];
 
     /// In words.
@@ -128,6 +132,8 @@ impl Sometimes {
             Self::PlainRefused => "a counter moved for somebody who was refused",
             Self::PlainUnclear => "an acquisition without a script was begun again with it",
             Self::PlainUnproven => "a name was set where no memory was proven",
+            Self::Inherited => "a release handed a name over to a waiter",
+            Self::InheritedInVain => "a name was handed over where nobody waited for it any more",
         }
     }
 }

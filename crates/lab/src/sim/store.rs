@@ -230,6 +230,15 @@ impl Store {
         counter.value = value;
     }
 
+    /// It expires no sooner than so long from now.
+    pub(super) fn keep_counter(&mut self, name: &Name, keep_ms: u64, now: Micros) {
+        if self.counter(name, now).is_some()
+            && let Some(counter) = self.counters.get_mut(name)
+        {
+            counter.until = now / MS + keep_ms;
+        }
+    }
+
     pub(super) fn put_lock(&mut self, name: &Name, lock: Held) {
         self.locks.insert(name.clone(), lock);
     }

@@ -195,7 +195,7 @@ impl Hand {
                 let waited = state.now - since;
                 liveness::check(state, client, waited);
                 let free = state.got(&name, client, hand);
-                if let (Some(free), Some(attempt)) = (free, state.ledger.latest(client, &name)) {
+                if let (Some(free), Some(attempt)) = (free, state.ledger.number(guard.nonce())) {
                     wake::check(state, attempt, free);
                 }
             });
@@ -210,7 +210,7 @@ impl Hand {
         let Ok(name) = Name::new(guard.name()) else { return 0 };
         let client = self.client;
         self.world.with(|state| {
-            let Some(attempt) = state.ledger.latest(client, &name) else { return 0 };
+            let Some(attempt) = state.ledger.number(guard.nonce()) else { return 0 };
             let token = guard.fence().get();
             let after = state.ledger.attempts[attempt].after;
             if std::mem::replace(&mut state.ledger.attempts[attempt].granted, true) {

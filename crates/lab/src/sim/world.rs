@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorumlock_core::{Collect, Name, Stamp};
+use quorumlock_core::{Collect, Handed, Name, News, Stamp};
 use tokio::sync::Notify;
 
 use super::ambush::Ambush;
@@ -97,7 +97,7 @@ pub(super) enum Event {
     Broken(LinkId, u64),
     Subscribe(usize, usize),
     Subscribed(usize, usize),
-    Message(usize, usize, Name),
+    Message(usize, usize, Name, Option<Handed>),
     /// At some time, or at a moment that matters.
     Fault(Option<Moment>),
     End(Ending),
@@ -106,7 +106,7 @@ pub(super) enum Event {
 /// What is done once the world is unlocked: the client's code may call back at once.
 pub(super) enum Delivery {
     Told(Told),
-    Tell(Arc<dyn Collect<()>>, usize),
+    Tell(Arc<dyn Collect<News>>, usize, News),
     /// After an answer: does anybody believe what he must not?
     Check {
         node: usize,
@@ -233,7 +233,7 @@ impl World {
     fn deliver(&self, delivery: Delivery) {
         match delivery {
             Delivery::Told(told) => told.deliver(),
-            Delivery::Tell(to, from) => to.collect(from, ()),
+            Delivery::Tell(to, from, news) => to.collect(from, news),
             Delivery::Check { node, attempts } => self.with(|state| {
                 for attempt in attempts {
                     lemma::check(state, node, attempt);
@@ -312,7 +312,9 @@ impl State {
             Event::Broken(link, connection) => self.broken_from_outside(link, connection),
             Event::Subscribe(client, node) => self.subscribe(client, node),
             Event::Subscribed(client, node) => self.subscribed(client, node),
-            Event::Message(client, node, name) => self.message(client, node, &name),
+            Event::Message(client, node, name, handed) => {
+                self.message((client, node), &name, handed);
+            }
             Event::Fault(moment) => self.fault(moment),
             Event::End(ending) => self.end(ending),
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test: whatever cannot be is its failure
 
 mod hand;
+mod op;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,66 +11,14 @@ use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Sheet, Voter};
 use quorumlock_core::{
-    Answer, Clock, Collect, Counter, Denial, Fence, Holder, InLine, Lane, Name, Node as _,
+    Answer, Clock, Collect, Counter, Denial, Fence, Holder, InLine, Lane, Name, News, Node as _,
     NodeReport, Nonce, ReplyTo, Settings, Slot, Stamp, Term, Wire, Woke, redis_nodes,
 };
 use quorumlock_lab::sim;
 use tokio::sync::Notify;
 
 use hand::by_hand;
-
-/// One request, or something that happens to the node.
-#[derive(Clone, Debug)]
-pub(crate) enum Op {
-    Acquire {
-        at: (usize, usize),
-        ttl: usize,
-        tokens: u64,
-        far: bool,
-        line: Option<InLine>,
-        plain: bool,
-    },
-    Raise {
-        at: (usize, usize),
-        by: i64,
-    },
-    Renew {
-        at: (usize, usize),
-        ttl: usize,
-        holds: u32,
-    },
-    Recreate {
-        at: (usize, usize),
-        ttl: usize,
-        by: i64,
-    },
-    Release {
-        at: (usize, usize),
-    },
-    Inspect {
-        name: usize,
-    },
-    Force {
-        name: usize,
-    },
-    Leave {
-        name: usize,
-    },
-    Delete {
-        name: usize,
-    },
-    Wait,
-    Flush,
-    Examine,
-    Mark,
-    Barrier,
-    Admit {
-        right: bool,
-    },
-    Provision {
-        replace: bool,
-    },
-}
+pub(crate) use op::Op;
 
 /// Over soon, over late, longer than the charter allows.
 const LEASES: [Duration; 3] =
@@ -216,8 +165,8 @@ async fn run(
 #[derive(Default)]
 struct Ear(Notify);
 
-impl Collect<()> for Ear {
-    fn collect(&self, _from: usize, (): ()) {
+impl Collect<News> for Ear {
+    fn collect(&self, _from: usize, _news: News) {
         self.0.notify_one();
     }
 }
@@ -231,13 +180,15 @@ impl<N: Voter> Side<N> {
         let stamp = Nonce::from_u128(fresh).to_string();
         let known = self.node.stamp();
         match op {
-            Op::Acquire { at, ttl, tokens, far, line, plain } => {
+            Op::Acquire { at, ttl, tokens, far, line, before, plain } => {
                 let hours = if *far { 7_200_000_000 } else { 0 };
                 let tokens = if *plain { 1 } else { *tokens };
                 let (least, alone, warm) = (Fence::NONE, *plain, *plain);
                 let counter = Counter { tokens, least, seed: seed - hours, alone, warm };
                 let term = term(*at, LEASES[*ttl], 1);
-                let answer = ask(|to| self.node.acquire(&term, counter, known, *line, to)).await;
+                let before = before.map(nonce_of);
+                let line = line.map(|line| InLine { before, ..line });
+                let answer = ask(|to| self.node.acquire(&term, counter, known, line, to)).await;
                 if let Answer::Yes(vote) = &answer {
                     self.tokens[at.1] = vote.fence.get();
                 }
@@ -292,10 +243,12 @@ impl<N: Voter> Side<N> {
                 let answer = ask(|to| self.node.force_release(&name_of(*name), to)).await;
                 self.said(&answer, |held| (Some(u64::from(*held)), None))
             }
-            Op::Leave { name } => {
-                self.node.leave(&name_of(*name));
+            Op::Leave { at, offer } => {
+                let name = name_of(at.1);
+                let offered = offer.map(|offer| (term(*at, LEASES[1], 1), offer));
+                self.node.leave(&name, offered.as_ref());
                 // Answered behind it, on the same connection.
-                ask(|to| self.node.inspect(&name_of(*name), to)).await;
+                ask(|to| self.node.inspect(&name, to)).await;
                 self.filed(Ok(()), |()| "-".into())
             }
             Op::Examine => self.filed(self.node.examine().await, |sheet| sheet_in_words(&sheet)),
@@ -360,7 +313,12 @@ fn who(holder: &Holder) -> (String, u32) {
 }
 
 fn term((who, name): (usize, usize), ttl: Duration, holds: u32) -> Term {
-    Term { name: name_of(name), nonce: Nonce::from_u128(77 + who as u128), ttl, holds }
+    Term { name: name_of(name), nonce: nonce_of(who), ttl, holds }
+}
+
+/// One release of eight, by its nonce, is told to strangers too, and there are none in the model.
+fn nonce_of(who: usize) -> Nonce {
+    Nonce::from_u128(0x1_u128 << 124 | who as u128)
 }
 
 fn name_of(name: usize) -> Name {

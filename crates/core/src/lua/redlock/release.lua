@@ -1,15 +1,18 @@
--- Give back one acquisition, and wake who waits.
--- KEYS: 1 name, 2 channel, 3 waiters
--- ARGV: 1 nonce
+-- Give back one acquisition, and wake who waits, or hand the name over.
+-- KEYS: 1 name, 2 channel, 3 waiters, 4 fencing counter
+-- ARGV: 1 nonce; 2 as what it stands in the queue (hand.lua), if it gives up waiting
 -- Replies: 0 (was not held), else 1 + whom it woke (wake.lua)
 -- Rules: matches this acquisition, never its owner; needs no memory (SAFETY.md H15, H16).
+if ARGV[2] then
+  redis.pcall('zrem', KEYS[3], ARGV[2])
+end
 local held = redis.call('get', KEYS[1])
 if held ~= ARGV[1] then
   -- Won without this node, perhaps: who waits here alone would not hear of it (SAFETY.md e6).
   if not held and redis.call('exists', KEYS[3]) == 1 then
-    wake(KEYS[1], KEYS[3], KEYS[2])
+    wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4])
   end
   return 0
 end
 redis.call('del', KEYS[1])
-return 1 + wake(KEYS[1], KEYS[3], KEYS[2])
+return 1 + wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4])

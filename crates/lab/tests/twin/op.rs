@@ -1,0 +1,57 @@
+use quorumlock_core::{InLine, Offer};
+
+/// One request, or something that happens to the node.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Acquire {
+        at: (usize, usize),
+        ttl: usize,
+        tokens: u64,
+        far: bool,
+        line: Option<InLine>,
+        /// Who asked before in its place, if it may be handed the name.
+        before: Option<usize>,
+        plain: bool,
+    },
+    Raise {
+        at: (usize, usize),
+        by: i64,
+    },
+    Renew {
+        at: (usize, usize),
+        ttl: usize,
+        holds: u32,
+    },
+    Recreate {
+        at: (usize, usize),
+        ttl: usize,
+        by: i64,
+    },
+    Release {
+        at: (usize, usize),
+    },
+    Inspect {
+        name: usize,
+    },
+    Force {
+        name: usize,
+    },
+    Leave {
+        at: (usize, usize),
+        offer: Option<Offer>,
+    },
+    Delete {
+        name: usize,
+    },
+    Wait,
+    Flush,
+    Examine,
+    Mark,
+    Barrier,
+    Admit {
+        right: bool,
+    },
+    Provision {
+        replace: bool,
+    },
+}

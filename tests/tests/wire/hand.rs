@@ -1,0 +1,235 @@
+//! On a single node a release hands the name over to the first in the queue (SAFETY.md, Tokens, form d). What
+//! is not polled here has heard nothing, as a process that was stopped.
+
+use std::future::IntoFuture as _;
+use std::pin::Pin;
+use std::time::Duration;
+
+use quorumlock::{Error, Fence, Guard, Holder, Locker, Wire};
+use quorumlock_tests::{Plain, eventually, within};
+
+use crate::{LONG, Node};
+
+const WAITERS: &str = "redisson_lock_waiters:{x}";
+const TOKEN: &str = "redisson_lock_token:{x}";
+const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
+/// So short that a name which was handed over in vain is free after a second.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// Of which a tenth is longer than a test waits.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A server, somebody who holds `x`, and somebody else who waits for it.
+struct Pair {
+    node: Node,
+    held: Option<Guard>,
+    other: Locker,
+    waiting: Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>,
+}
+
+impl Pair {
+    async fn start(wire: Wire, lease: Duration) -> Option<Self> {
+        let node = Node::start(wire).await?;
+        let guard = within("free", node.locker.lock("x").lease(LONG)).await.expect("granted");
+        let other = Locker::builder().wire(wire).max_lease(HOUR);
+        let other = other.single(node.server[0].url()).expect("a good URL");
+        let waiting = Box::pin(other.lock("x").lease(lease).into_future());
+        let mut pair = Self { node, held: Some(guard), other, waiting };
+        pair.stands_in_line().await;
+        Some(pair)
+    }
+
+    /// Polls the waiter until it is in the queue.
+    async fn stands_in_line(&mut self) {
+        let plain = &self.node.plain;
+        tokio::select! {
+            biased;
+            answer = &mut self.waiting => panic!("it is held: {answer:?}"),
+            _ = eventually("in line", async || queue(plain).await.pop()) => {}
+        }
+    }
+
+    async fn release(&mut self) {
+        let guard = self.held.take().expect("somebody holds it");
+        guard.unlock().await.expect("held");
+    }
+
+    async fn holder(&self) -> Option<Holder> {
+        self.node.locker.holder("x").await.expect("an answer")
+    }
+
+    async fn counter(&self) -> u64 {
+        self.node.plain.ask(&["GET", TOKEN]).await
+    }
+}
+
+async fn queue(plain: &Plain) -> Vec<String> {
+    plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await
+}
+
+/// As what somebody stands in the queue: its id, its nonce, for how long, how many tokens.
+fn parts(stands: &str) -> [&str; 4] {
+    let parts: Vec<_> = stands.split(' ').collect();
+    parts.try_into().unwrap_or_else(|parts| panic!("{parts:?}"))
+}
+
+#[tokio::test]
+async fn it_is_handed_over_to_what_was_asked_and_becomes_a_whole_lease() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, LONG).await else { return };
+        let stands = queue(&pair.node.plain).await.remove(0);
+        let [_, nonce, claim, tokens] = parts(&stands);
+        assert_eq!((claim, tokens), ("6000", "17"));
+        let last = pair.counter().await;
+        pair.release().await;
+        // In the same step, before anybody has heard.
+        let holder = pair.holder().await.expect("held");
+        assert_eq!(holder.id, nonce);
+        assert!(holder.remaining.expect("a lease") <= Duration::from_secs(6));
+        assert!(queue(&pair.node.plain).await.is_empty());
+        assert_eq!(pair.counter().await, last + 17);
+
+        let guard = within("heard", &mut pair.waiting).await.expect("granted");
+        assert!(holder.has(guard.nonce()));
+        assert_eq!(guard.fence().get(), last + 1, "the first of its tokens");
+        eventually("the watchdog made a whole lease of it", async || {
+            (guard.valid_for() > LONG / 2).then_some(())
+        })
+        .await;
+        assert!(pair.node.plain.pttl("x").await > 30_000);
+        guard.unlock().await.expect("held");
+        assert!(!pair.node.plain.exists("x").await);
+    }
+}
+
+/// Others wait for a process that was stopped no longer than it has claimed the name; and when it goes on,
+/// its lease counts from before it asked, not from when it hears.
+#[tokio::test]
+async fn who_hears_of_it_too_late_does_not_have_it() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, SHORT).await else { return };
+        pair.release().await;
+        let late = pair.holder().await.expect("held");
+        let handed = pair.counter().await;
+        let third = pair.node.locker.lock("x").lease(LONG);
+        let guard = within("nobody came", third).await.expect("granted");
+        assert!(!late.has(guard.nonce()));
+        assert!(guard.fence().get() > handed);
+        pair.stands_in_line().await;
+        assert!(pair.holder().await.expect("held").has(guard.nonce()));
+        guard.unlock().await.expect("held");
+        let next = within("its turn", &mut pair.waiting).await.expect("granted");
+        assert!(!late.has(next.nonce()), "it asked anew");
+        next.unlock().await.expect("held");
+    }
+}
+
+/// What was handed over, and nobody took, is the next one's.
+#[tokio::test]
+async fn who_gives_up_after_it_was_handed_the_name_gives_it_back() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, HOUR).await else { return };
+        pair.release().await;
+        let holder = pair.holder().await.expect("held");
+        drop(pair.waiting);
+        let next = within("given back", pair.node.locker.lock("x")).await.expect("granted");
+        assert!(!holder.has(next.nonce()));
+        next.unlock().await.expect("held");
+        assert!(queue(&pair.node.plain).await.is_empty());
+    }
+}
+
+/// As one that was killed: its process subscribes to nothing any more.
+#[tokio::test]
+async fn a_dead_waiter_is_handed_nothing() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, HOUR).await else { return };
+        let stands = queue(&pair.node.plain).await.remove(0);
+        let [_, nonce, claim, tokens] = parts(&stands);
+        let dead = format!("dead {nonce}0 {claim} {tokens}");
+        pair.node.plain.ask::<i64>(&["ZADD", WAITERS, "1", &dead]).await;
+        let last = pair.counter().await;
+        pair.release().await;
+        let guard = within("heard", &mut pair.waiting).await.expect("granted");
+        assert!(guard.fence().get() > last);
+        guard.unlock().await.expect("held");
+    }
+}
+
+/// A counter that was lost is started by a clock: not by a release, which knows none.
+#[tokio::test]
+async fn without_its_counter_a_name_is_not_handed_over() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, LONG).await else { return };
+        let fence = pair.held.as_ref().map_or(Fence::NONE, Guard::fence);
+        pair.node.plain.ask::<i64>(&["DEL", TOKEN]).await;
+        pair.release().await;
+        assert_eq!(pair.holder().await, None);
+        let guard = within("woken", &mut pair.waiting).await.expect("granted");
+        assert!(guard.fence() > fence);
+        guard.unlock().await.expect("held");
+    }
+}
+
+/// The counter outlives a series of handovers, since whoever waits keeps it.
+#[tokio::test]
+async fn whoever_waits_keeps_the_counter() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, LONG).await else { return };
+        pair.node.plain.ask::<i64>(&["PEXPIRE", TOKEN, "60000"]).await;
+        eventually("it asks again", async || {
+            tokio::select! {
+                biased;
+                answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
+                left = pair.node.plain.pttl(TOKEN) => (left > 60_000).then_some(()),
+            }
+        })
+        .await;
+    }
+}
+
+/// A limit counts from when the lock is there.
+#[tokio::test]
+async fn what_is_handed_over_is_held_no_longer_than_was_asked() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, LONG).await else { return };
+        let limit = Duration::from_millis(1_500);
+        pair.waiting = Box::pin(pair.other.lock("x").hold_at_most(limit).into_future());
+        eventually("it left, and stands again", async || {
+            tokio::select! {
+                biased;
+                answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
+                queue = queue(&pair.node.plain) => {
+                    let claims: Vec<_> = queue.iter().map(|stands| parts(stands)[2]).collect();
+                    (claims == ["1000"]).then_some(())
+                }
+            }
+        })
+        .await;
+        pair.release().await;
+        let guard = within("heard", &mut pair.waiting).await.expect("granted");
+        assert!(guard.valid_for() <= limit);
+        let lost = within("its limit", guard.lost()).await;
+        assert_eq!(lost.why, quorumlock::Loss::HoldLimit);
+    }
+}
+
+/// Two processes that hand the lock back and forth: no token twice, and each larger than the one before.
+#[tokio::test]
+async fn tokens_rise_from_hand_to_hand() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let fences = std::sync::Mutex::new(Vec::new());
+        let hands = [&node.locker, &other, &node.locker, &other].map(|locker| async {
+            for _ in 0..25 {
+                let guard = within("its turn", locker.lock("x")).await.expect("granted");
+                fences.lock().expect("no panic").push(guard.fence());
+                guard.unlock().await.expect("held");
+            }
+        });
+        futures::future::join_all(hands).await;
+        let fences = fences.into_inner().expect("no panic");
+        assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+    }
+}
