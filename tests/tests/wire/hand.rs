@@ -124,7 +124,7 @@ async fn who_hears_of_it_too_late_does_not_have_it() {
     }
 }
 
-/// What was handed over, and nobody took, is the next one's.
+/// What was handed over, and nobody took, is the next one's (SAFETY.md e7).
 #[tokio::test]
 async fn who_gives_up_after_it_was_handed_the_name_gives_it_back() {
     for wire in WIRES {

@@ -77,7 +77,7 @@ impl InQueues {
 }
 
 impl Drop for InQueues {
-    /// Its turn may have come meanwhile, or the name itself: then it is the next one's.
+    /// Its turn may have come meanwhile, or the name itself: then it is the next one's (SAFETY.md e5, e7).
     fn drop(&mut self) {
         if self.served {
             return;

@@ -3,9 +3,10 @@
 -- Hands the name over to the first in the queue, or wakes it: the others sleep on. Whose process listens no
 -- more is passed over. If there is none, wakes whoever subscribes to the name's channel, in the layout
 -- where somebody does. Returns 0 (nobody), 1 (strangers), 2 (a waiter).
-local function wake(name, waiters, channel, counter)
-  -- One release of eight, by its nonce, so that programs which know of no queue do not starve beside one.
-  local strangers_too = STRANGERS and string.find(ARGV[1] or '', '^[08]')
+local function wake(name, waiters, channel, counter, by)
+  -- One release of eight, by its nonce (nil: none), so that programs which know of no queue do not starve
+  -- beside one.
+  local strangers_too = STRANGERS and by and string.find(by, '^[08]')
     and redis.call('publish', channel, '0') > 0
   for _ = 1, 64 do
     local first = redis.pcall('zpopmin', waiters)[1]

@@ -9,9 +9,9 @@ end
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   -- Won without this node, perhaps: who waits here alone would not hear of it (SAFETY.md e6).
   if redis.call('exists', KEYS[1]) == 0 and redis.call('exists', KEYS[3]) == 1 then
-    wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4])
+    wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])
   end
   return 0
 end
 redis.call('del', KEYS[1])
-return 1 + wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4])
+return 1 + wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])

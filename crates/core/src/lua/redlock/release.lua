@@ -10,9 +10,9 @@ local held = redis.call('get', KEYS[1])
 if held ~= ARGV[1] then
   -- Won without this node, perhaps: who waits here alone would not hear of it (SAFETY.md e6).
   if not held and redis.call('exists', KEYS[3]) == 1 then
-    wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4])
+    wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])
   end
   return 0
 end
 redis.call('del', KEYS[1])
-return 1 + wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4])
+return 1 + wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])
