@@ -38,6 +38,9 @@ macro_rules! options {
         impl $builder {
             /// What Redis keeps without news from us: a dead holder's lock is free after so long.
             /// Default: the locker's setting (30 s); at least 10 ms, at most `max_lease`.
+            ///
+            /// A lock that another process hands over on a single node begins with a tenth of it, a second at
+            /// least, and the watchdog makes a whole lease of that at once (docs/SAFETY.md, Tokens, form d).
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.order.lease = lease;
                 self

@@ -99,3 +99,16 @@ impl Offer {
 }
 
 const LEAST_CLAIM: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_wait_in_vain_for_a_tenth_of_a_lease_or_a_second() {
+        let claim = |ttl| Offer::of(Duration::from_millis(ttl), 17).claim.as_millis();
+        assert_eq!(claim(30_000), 3_000);
+        assert_eq!(claim(2_000), 1_000);
+        assert_eq!(claim(50), 50, "never longer than the lease");
+    }
+}
