@@ -125,7 +125,8 @@ impl CharterArgs {
 impl LockNodes {
     /// Connects to nothing yet.
     pub(crate) fn locker(&self) -> Result<Locker, Failure> {
-        let mut builder = self.charter.builder().replicas(self.replicas);
+        // A command is told to end well before its lease does: it needs a whole one from the start.
+        let mut builder = self.charter.builder().replicas(self.replicas).handover(false);
         if let Some(wire) = self.wire {
             builder = builder.wire(match wire {
                 WireArg::Redisson => Wire::Redisson,

@@ -29,6 +29,10 @@ pub struct Settings {
     /// Whether grants carry fencing tokens. Default true. Without them nothing protects a resource
     /// from a holder that was paused (SAFETY.md G4).
     pub fencing: bool,
+    /// Whether whoever releases a name on a single node may hand it over to us when we wait for it. Default
+    /// true. Such a lease begins with a tenth of itself, a second at least, and is whole a moment later: false
+    /// for whoever needs a whole one from the start.
+    pub handover: bool,
     /// `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
     /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
@@ -47,6 +51,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(1),
             fence_ttl: 7 * DAY,
             fencing: true,
+            handover: true,
             client_name: Some("quorumlock".into()),
             tls_ca: None,
         }

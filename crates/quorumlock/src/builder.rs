@@ -145,6 +145,17 @@ impl Builder {
         self
     }
 
+    /// Whether whoever releases a name on a single node may hand it over to us when we wait for it: a trip and
+    /// a request less. Default true.
+    ///
+    /// Such a lease begins with a tenth of itself, a second at least, so that nobody waits for long if we were
+    /// stopped before we heard; the watchdog makes a whole one of it a moment later. False for whoever needs a
+    /// whole lease from the start, as `quorumlock run` does, whose commands get time to end before it does.
+    pub fn handover(mut self, handover: bool) -> Self {
+        self.settings.handover = handover;
+        self
+    }
+
     /// Whether grants carry fencing tokens. Default true.
     ///
     /// Without them a lock costs its servers less, as much as that of plain libraries, and protects

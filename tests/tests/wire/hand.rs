@@ -234,25 +234,27 @@ async fn tokens_rise_from_hand_to_hand() {
     }
 }
 
-/// What replicas must have first is not given by a release, which waits for nobody.
+/// What replicas must have first is not given by a release, which waits for nobody; and who needs a whole
+/// lease from the start asks for it.
 #[tokio::test]
-async fn who_waits_for_replicas_is_only_woken() {
+async fn who_needs_replicas_or_a_whole_lease_is_only_woken() {
     for wire in WIRES {
-        let Some(mut pair) = Pair::start(wire, LONG).await else { return };
-        let other = Locker::builder().wire(wire).replicas(1);
-        let other = other.single(pair.node.server[0].url()).expect("a good URL");
-        pair.waiting = Box::pin(other.lock("x").lease(LONG).into_future());
-        eventually("it left, and another stands there", async || {
-            tokio::select! {
-                biased;
-                answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
-                queue = queue(&pair.node.plain) => {
-                    (queue.len() == 1 && !queue[0].contains(' ')).then_some(())
+        for builder in [Locker::builder().replicas(1), Locker::builder().handover(false)] {
+            let Some(mut pair) = Pair::start(wire, LONG).await else { return };
+            let other = builder.wire(wire).single(pair.node.server[0].url()).expect("a good URL");
+            pair.waiting = Box::pin(other.lock("x").lease(LONG).into_future());
+            eventually("it left, and another stands there", async || {
+                tokio::select! {
+                    biased;
+                    answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
+                    queue = queue(&pair.node.plain) => {
+                        (queue.len() == 1 && !queue[0].contains(' ')).then_some(())
+                    }
                 }
-            }
-        })
-        .await;
-        pair.release().await;
-        assert_eq!(pair.holder().await, None);
+            })
+            .await;
+            pair.release().await;
+            assert_eq!(pair.holder().await, None);
+        }
     }
 }

@@ -105,7 +105,7 @@ pub fn redis_master(
     let (client_id, waiter) = (next_id(), Nonce::fresh()?);
     let strangers = wire == Wire::Redisson;
     // What replicas must have is not granted before they do.
-    let hands_over = settings.replicas == 0;
+    let hands_over = settings.handover && settings.replicas == 0;
     Maker { wire, charter: None, settings, clock, roster, client_id, waiter, strangers, hands_over }
         .node(targets)
 }
