@@ -164,8 +164,8 @@ pub struct InLine {
 
 /// On what terms a waiter takes a name that is handed over to it.
 ///
-/// That is a grant, carried out by another's release: it answers what the waiter asked last, by the nonce of
-/// that, and the lease counts from before that was asked (SAFETY.md G1).
+/// That is a grant, carried out by another's release: it answers the one attempt whose nonce it names, and
+/// the lease counts from before that was asked (SAFETY.md G1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// How long the node keeps the name without news: no longer than others may wait in vain for one that

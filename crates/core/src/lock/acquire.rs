@@ -39,8 +39,9 @@ macro_rules! options {
             /// What Redis keeps without news from us: a dead holder's lock is free after so long.
             /// Default: the locker's setting (30 s); at least 10 ms, at most `max_lease`.
             ///
-            /// A lock that another process hands over on a single node begins with a tenth of it, a second at
-            /// least, and the watchdog makes a whole lease of that at once (docs/SAFETY.md, Tokens, form d).
+            /// A lock that another process hands over on a single node begins with a tenth of it (a second at
+            /// least, never more than all of it), and the watchdog makes a whole lease of that a moment later
+            /// (docs/SAFETY.md, Tokens, form d). Who needs a whole one from the start: `Builder::handover(false)`.
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.order.lease = lease;
                 self
