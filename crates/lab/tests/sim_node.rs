@@ -31,6 +31,31 @@ fn redisson_with_admission() {
     on_every_server(Wire::Redisson, true);
 }
 
+/// Found by the tests above: asked once more, the model kept the place of before.
+#[test]
+fn whoever_says_as_what_it_stood_takes_a_new_place() {
+    let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
+    let Some(address) = servers[0].addr() else { return };
+    let ask = |waited, offer, before| {
+        let waited = Duration::from_millis(waited);
+        let line = Some(InLine { waited, others_first: false, offer, before: None });
+        Op::Acquire { at: (0, 0), ttl: 1, tokens: 1, far: false, line, before, plain: false }
+    };
+    let offer = Some(Offer { claim: CLAIMS[1], tokens: 1 });
+    let (line, before) = (None, None);
+    let ops = [
+        Op::Acquire { at: (2, 0), ttl: 1, tokens: 1, far: false, line, before, plain: false },
+        ask(400, offer, None),
+        ask(1_600, None, None),
+        ask(0, None, Some(0)),
+        Op::Release { at: (2, 0) },
+    ];
+    for wire in [Wire::Redlock, Wire::Redisson] {
+        let same = compare(&format!("redis://{address}"), address, wire, false, &ops);
+        assert_eq!(same, Ok(()), "{wire:?}");
+    }
+}
+
 /// The server of all tests, and what else there is on this machine.
 fn on_every_server(wire: Wire, strict: bool) {
     if let Some(servers) = for_test(1, &ServerOptions::default()) {

@@ -56,7 +56,7 @@ impl Store {
     ) {
         self.forget_queue(name, now);
         let queue = self.queues.entry(name.clone()).or_default();
-        if before != place {
+        if in_line.before.is_some() {
             queue.waiting.remove(&before);
         }
         queue.waiting.entry(place).or_insert_with(|| now.saturating_sub(micros(in_line.waited)));
