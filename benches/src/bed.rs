@@ -1,6 +1,7 @@
 //! The servers that all subjects share.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use quorumlock::Locker;
@@ -9,6 +10,7 @@ use quorumlock_lab::servers::{Server, Servers};
 use redis::aio::MultiplexedConnection;
 
 use crate::cpu::{self, Core};
+use crate::relay::Relay;
 use crate::stats::micros;
 
 /// Independent servers, in groups of 1, 3, 5, ...; started when first needed.
@@ -25,6 +27,7 @@ pub struct Group {
     servers: Option<Servers>,
     urls: Vec<String>,
     watch: Vec<MultiplexedConnection>,
+    pinned: bool,
 }
 
 /// What servers had done at some instant.
@@ -101,7 +104,7 @@ impl Group {
             Locker::quorum(servers.urls())?.provision().await?;
         }
         let group = Self::of(&servers.urls()).await?;
-        Ok(Self { servers: Some(servers), ..group })
+        Ok(Self { servers: Some(servers), pinned, ..group })
     }
 
     /// Servers that another process runs.
@@ -110,7 +113,15 @@ impl Group {
     /// If they do not answer.
     pub async fn of(urls: &[String]) -> Result<Self> {
         let watch = connect(urls).await?;
-        Ok(Self { servers: None, urls: urls.to_vec(), watch })
+        Ok(Self { servers: None, urls: urls.to_vec(), watch, pinned: false })
+    }
+
+    /// A way to the servers that takes so long in each direction.
+    ///
+    /// # Errors
+    /// See [`Relay::to`].
+    pub async fn relay(&self, later: Duration) -> Result<Relay> {
+        Relay::to(&self.urls, later, self.pinned).await
     }
 
     /// Of all servers.
@@ -151,9 +162,11 @@ impl Group {
     /// If one does not answer.
     pub async fn round_trip(&self) -> Result<f64> {
         const PINGS: usize = 300;
+        const LONG: Duration = Duration::from_millis(300);
         let mut watch = self.watch.clone();
         let mut times = Vec::with_capacity(PINGS);
-        for _ in 0..PINGS {
+        let begun = now();
+        while times.len() < PINGS && now().since(begun) < LONG {
             let begin = now();
             let pings = watch
                 .iter_mut()
@@ -164,7 +177,7 @@ impl Group {
             times.push(micros(now().since(begin)));
         }
         times.sort_by(f64::total_cmp);
-        Ok(times[PINGS / 2])
+        Ok(times[times.len() / 2])
     }
 }
 

@@ -124,13 +124,13 @@ fn contended(subject: &'static str) -> Vec<Target> {
 
 /// P6 and P7.
 fn between_processes(subject: &'static str) -> Vec<Target> {
-    use processes::{COMMANDS, FAIRNESS, HANDOVER, metric};
+    use processes::{COMMANDS, FAIRNESS, HANDOVER, Scene};
     let mut all = Vec::new();
     for (nodes, round_trips, commands) in [(1, 4.0, 1.5), (5, 6.0, 20.0)] {
-        for shape in [(4, 4), (16, 1)] {
+        for (shape, far) in [((4, 4), false), ((16, 1), false), ((16, 1), true)] {
             for (what, most) in [(HANDOVER, round_trips), (COMMANDS, commands), (FAIRNESS, 1.3)] {
-                let bound = Bound::AtMost(most);
-                all.push(target("P6", subject, nodes, 16, &metric(what, shape), None, bound));
+                let metric = Scene { shape, far }.metric(what);
+                all.push(target("P6", subject, nodes, 16, &metric, None, Bound::AtMost(most)));
             }
         }
     }

@@ -49,10 +49,27 @@ struct Line(usize, u64, u64, u64, u64);
 /// Processes, and tasks in each.
 const SHAPES: [(usize, usize); 2] = [(4, 4), (16, 1)];
 
-/// The name of a metric for one shape.
-#[must_use]
-pub fn metric(what: &str, (processes, tasks): (usize, usize)) -> String {
-    format!("{what}, {processes}x{tasks}")
+/// Who contends.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene {
+    /// Processes, and tasks in each.
+    pub shape: (usize, usize),
+    /// Whether the servers are [far away](FAR).
+    pub far: bool,
+}
+
+/// So much later arrives what goes to servers that are far away, and what comes from them: there round trips
+/// count, and little else.
+pub const FAR: Duration = Duration::from_millis(2);
+
+impl Scene {
+    /// The name of a metric.
+    #[must_use]
+    pub fn metric(&self, what: &str) -> String {
+        let (processes, tasks) = self.shape;
+        let far = if self.far { ", far" } else { "" };
+        format!("{what}, {processes}x{tasks}{far}")
+    }
 }
 
 /// In round trips.
@@ -70,33 +87,42 @@ pub async fn run(bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
     for nodes in [1, 5] {
         let group = bed.group(nodes).await?;
         for shape in SHAPES {
-            let mut kinds = vec![Kind::Raw, Kind::Default, Kind::Like, Kind::Rslock];
-            if (nodes, shape.1) == (1, 1) {
-                kinds.push(Kind::Baton);
-            }
-            for round in 0..plan.rounds {
-                progress("P6", round, &format!("{nodes} node(s), {}x{}", shape.0, shape.1));
-                for at in order(kinds.len(), round) {
-                    let kind = kinds[at];
-                    let tasks = shape.0 * shape.1;
-                    let page = Page { book, round, id: "P6", kind, nodes, tasks };
-                    if let Err(error) = lap(page, group, shape, plan.lap(2_000)).await {
-                        progress("P6", round, &format!("{}: {error}", kind.name()));
-                    }
-                }
+            laps(group, nodes, Scene { shape, far: false }, plan, book).await?;
+        }
+        let relay = group.relay(FAR).await?;
+        let group = Group::of(relay.urls()).await?;
+        laps(&group, nodes, Scene { shape: SHAPES[1], far: true }, plan, book).await?;
+    }
+    Ok(())
+}
+
+async fn laps(
+    group: &Group,
+    nodes: usize,
+    scene: Scene,
+    plan: &Plan,
+    book: &mut Book,
+) -> Result<()> {
+    let mut kinds = vec![Kind::Raw, Kind::Default, Kind::Like, Kind::Rslock];
+    if (nodes, scene.shape.1) == (1, 1) {
+        kinds.push(Kind::Baton);
+    }
+    for round in 0..plan.rounds {
+        progress("P6", round, &scene.metric(&format!("{nodes} node(s)")));
+        for at in order(kinds.len(), round) {
+            let kind = kinds[at];
+            let tasks = scene.shape.0 * scene.shape.1;
+            let page = Page { book, round, id: "P6", kind, nodes, tasks };
+            if let Err(error) = lap(page, group, scene, plan.lap(2_000)).await {
+                progress("P6", round, &format!("{}: {error}", kind.name()));
             }
         }
     }
     Ok(())
 }
 
-async fn lap(
-    mut page: Page<'_>,
-    group: &Group,
-    shape: (usize, usize),
-    time: Duration,
-) -> Result<()> {
-    let (processes, tasks) = shape;
+async fn lap(mut page: Page<'_>, group: &Group, scene: Scene, time: Duration) -> Result<()> {
+    let (processes, tasks) = scene.shape;
     let plain = page.kind.sends_set(page.nodes);
     let round_trip = group.round_trip().await?;
     let before = group.tally(plain).await?;
@@ -132,12 +158,15 @@ async fn lap(
     let times = Quantiles::of(found.to_another_locker);
     let p50 = times.percent(50).map_or(f64::NAN, micros);
     let among = times.count() as f64 / holds.len() as f64;
-    page.enter(&metric(HANDOVER, shape), "round trips", p50 / round_trip);
-    page.enter(&metric("handovers to another process", shape), "%", among * 100.0);
+    page.enter(&scene.metric(HANDOVER), "round trips", p50 / round_trip);
+    page.enter(&scene.metric("handovers to another process"), "%", among * 100.0);
     let commands = (after.commands - before.commands) as f64 / holds.len() as f64;
-    page.enter(&metric(COMMANDS, shape), "", commands);
-    page.enter(&metric(FAIRNESS, shape), "", unfairness(&shares).unwrap_or(f64::NAN));
-    page.enter(&metric("acquisitions", shape), "1/s", holds.len() as f64 / time.as_secs_f64());
+    // Far away there are few acquisitions: connecting would be most of it.
+    if !scene.far {
+        page.enter(&scene.metric(COMMANDS), "", commands);
+    }
+    page.enter(&scene.metric(FAIRNESS), "", unfairness(&shares).unwrap_or(f64::NAN));
+    page.enter(&scene.metric("acquisitions"), "1/s", holds.len() as f64 / time.as_secs_f64());
     Ok(())
 }
 
