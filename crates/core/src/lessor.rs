@@ -180,6 +180,8 @@ pub struct Offer {
 pub enum News {
     /// The name may be free, or something may have been missed: ask.
     Ask,
+    /// The name is free, and of those who wait at the node it is this one's turn.
+    Turn,
     /// The name was handed over.
     Handed(Handed),
 }

@@ -7,11 +7,19 @@ use std::time::Duration;
 
 use quorumlock_core::{Name, Node};
 
-/// The gate of `name`: the same for all clients that give the nodes the same addresses, in whatever
+/// The gates of all names: the same for all clients that give the nodes the same addresses, in whatever
 /// order (rendezvous hashing).
-pub(crate) fn gate<N: Node>(nodes: &[N], name: &Name) -> Option<usize> {
-    let weight = |node: &N| mix(fold(fold(SEED, node.label()), name.as_str()));
-    (0..nodes.len()).max_by_key(|at| weight(&nodes[*at]))
+#[derive(Clone, Debug)]
+pub(crate) struct Gates(Box<[u64]>);
+
+impl Gates {
+    pub(crate) fn new<N: Node>(nodes: &[N]) -> Self {
+        Self(nodes.iter().map(|node| fold(SEED, node.label())).collect())
+    }
+
+    pub(crate) fn of(&self, name: &Name) -> Option<usize> {
+        (0..self.0.len()).max_by_key(|at| mix(fold(self.0[*at], name.as_str())))
+    }
 }
 
 /// How long gates took to answer lately, in microseconds.

@@ -11,7 +11,7 @@ use quorumlock_core::{
 use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
 use crate::ballot::{Ballot, Wish};
 use crate::census::Census;
-use crate::gate::{self, Pace};
+use crate::gate::{Gates, Pace};
 use crate::roll::Roll;
 use crate::round::Round;
 use crate::tend::Tending;
@@ -25,6 +25,7 @@ pub struct Quorum<N: Node> {
     answer_timeout: Duration,
     /// Lost counters that a token's uniqueness survives.
     losses: usize,
+    gates: Gates,
     pace: Pace,
     roll: Roll,
     /// With admission.
@@ -40,12 +41,13 @@ impl<N: Node> Quorum<N> {
         if nodes.is_empty() {
             return Err(ConfigError::NoNodes);
         }
-        let (nodes, roll) = (nodes.into(), Roll::default());
+        let (gates, roll) = (Gates::new(&nodes), Roll::default());
         Ok(Self {
-            nodes,
+            nodes: nodes.into(),
             clock,
             answer_timeout,
             losses: 0,
+            gates,
             pace: Pace::default(),
             roll,
             office: None,
@@ -110,16 +112,18 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Asks all nodes the same, waits until `enough` of the answers are in, and makes one of them.
+    /// Asks all nodes the same, `last` after the others, waits until `enough` of the answers are in, and makes one of them.
     fn ask_all<T: Send + 'static, U>(
         &self,
+        last: Option<usize>,
         post: impl Fn(&N, ReplyTo<Answer<T>>),
         enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
         make: impl FnOnce(Vec<T>) -> U + Send + 'static,
     ) -> Asked<Result<U, Error>> {
         let census = Census::new(self.nodes.len(), enough, |_, _| {});
-        for (i, node) in self.nodes.iter().enumerate() {
-            post(node, census.reply_to(i));
+        let first = last.map_or(0, |last| last + 1);
+        for i in (first..first + self.nodes.len()).map(|i| i % self.nodes.len()) {
+            post(&self.nodes[i], census.reply_to(i));
         }
         let (quorum, within) = (self.quorum(), self.answer_timeout);
         let nodes = self.nodes.clone();
@@ -208,6 +212,8 @@ impl<N: Node> Lessor for Quorum<N> {
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         self.ask_all(
+            // Whoever is woken there asks all nodes: by then these have been told.
+            self.gate(&term.name),
             |node, to| node.release(&term, lane, to),
             move |answers| is_freed(answers, quorum),
             move |said| {
@@ -224,6 +230,7 @@ impl<N: Node> Lessor for Quorum<N> {
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
         let (quorum, all) = (self.quorum(), self.nodes.len());
         self.ask_all(
+            None,
             |node, to| node.inspect(&name, to),
             move |answers| {
                 let open = all - answers.iter().flatten().count();
@@ -244,6 +251,7 @@ impl<N: Node> Lessor for Quorum<N> {
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
         // All nodes, within the answer timeout: whoever asks for this wants nothing left behind.
         self.ask_all(
+            self.gate(&name),
             |node, to| node.force_release(&name, to),
             |_| false,
             |said| said.contains(&true),
@@ -251,7 +259,7 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn gate(&self, name: &Name) -> Option<usize> {
-        gate::gate(&self.nodes, name)
+        self.gates.of(name)
     }
 
     fn settle(&self, lane: Lane) -> Asked<()> {

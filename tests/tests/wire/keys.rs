@@ -3,7 +3,7 @@
 use quorumlock::{Locker, Wire};
 use quorumlock_tests::{Plain, within};
 
-use crate::{LONG, Node, Quorum};
+use crate::{LONG, Node, Quorum, slow_log};
 
 /// A name that contains a brace anywhere gets none around it.
 const NAMES: [(&str, &str); 5] = [
@@ -67,10 +67,9 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
 
 /// The commands of a kind that were sent so far, the last one last.
 async fn commands(node: &Plain, verb: &str) -> Vec<Vec<String>> {
-    type Entry = (i64, i64, i64, Vec<String>, String, String);
-    let log: Vec<Entry> = node.ask(&["SLOWLOG", "GET", "128"]).await;
-    let sent = log.into_iter().rev().map(|(_, _, _, command, _, _)| command);
-    sent.filter(|command| command[0].eq_ignore_ascii_case(verb)).collect()
+    let mut sent = slow_log(node).await;
+    sent.retain(|command| command[0].eq_ignore_ascii_case(verb));
+    sent
 }
 
 async fn send<T: redis::FromRedisValue>(node: &Plain, command: &[String]) -> T {

@@ -3,6 +3,7 @@
 
 mod foreign;
 mod hand;
+mod hears_first;
 mod keys;
 mod look;
 mod plain;
@@ -75,6 +76,13 @@ impl Quorum {
     fn clients(&self) -> (Locker, Vec<Plain>) {
         (self.locker.clone(), self.plain.clone())
     }
+}
+
+/// What clients sent so far, the last one last, if slowness begins at 0 there.
+async fn slow_log(node: &Plain) -> Vec<Vec<String>> {
+    type Entry = (i64, i64, i64, Vec<String>, String, String);
+    let log: Vec<Entry> = node.ask(&["SLOWLOG", "GET", "128"]).await;
+    log.into_iter().rev().map(|(_, _, _, command, _, _)| command).collect()
 }
 
 /// As other libraries lock, which know of no admission.

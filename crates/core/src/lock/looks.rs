@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use quorumlock_watchdog::Instant;
 
+use super::wake::Woken;
+
 /// What a waiter has seen so far, and how it asks next.
 #[derive(Debug)]
 pub(super) struct Looks {
@@ -91,13 +93,18 @@ impl Looks {
         longest.min(probe.mul_f64(0.5 + 0.5 * share)) + Duration::from_millis(1)
     }
 
-    /// Whether the gate woke it (if another node did, somebody else may be on its way there), or nobody.
-    pub(super) fn woken(&mut self, by_gate: Option<bool>) {
-        self.woken = by_gate.is_some();
+    /// What woke it, if anything did.
+    pub(super) fn woken(&mut self, woken: Option<Woken>) {
+        self.woken = woken.is_some();
         // Whoever looks by itself while others have their turns leaves them those. If nothing moves,
         // whoever has the gate may have died before it had the others (SAFETY.md d1).
-        self.gate_first = self.woken || self.moves_on || self.polite;
-        self.others_first = by_gate == Some(false) || !self.woken && self.moves_on;
+        self.gate_first = match woken {
+            // Nobody else was told, and who asks by itself lets it go first: a trip less (d1).
+            Some(Woken::Turn) => self.in_vain > 0,
+            Some(Woken::ByGate | Woken::ByOthers) => true,
+            None => self.moves_on || self.polite,
+        };
+        self.others_first = woken == Some(Woken::ByOthers) || woken.is_none() && self.moves_on;
     }
 
     /// Within how long it asks: equals split the votes again and again unless they spread, where the gate
@@ -135,10 +142,10 @@ mod tests {
         let mut looks = Looks::begin(false);
         assert!(!looks.gate_first && !looks.others_first);
         looks.denied(denied(Clock::manual().now(), 20));
-        looks.woken(Some(true));
+        looks.woken(Some(Woken::ByGate));
         assert!(looks.gate_first && !looks.others_first);
         looks.denied(denied(Clock::manual().now(), 20));
-        looks.woken(Some(false));
+        looks.woken(Some(Woken::ByOthers));
         assert!(looks.gate_first && looks.others_first, "somebody else may be on its way there");
     }
 
@@ -195,8 +202,8 @@ mod tests {
         for _ in 0..9 {
             kept_out.denied(denied(now, 20));
             split.denied(Denied { kept_out: false, ..denied(now, 20) });
-            kept_out.woken(Some(true));
-            split.woken(Some(true));
+            kept_out.woken(Some(Woken::ByGate));
+            split.woken(Some(Woken::ByGate));
         }
         assert_eq!(kept_out.spread(5), None);
         assert!(split.spread(5).is_some_and(|spread| spread <= 16 * SPREAD));

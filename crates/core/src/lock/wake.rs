@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,9 +16,22 @@ pub(super) struct Wake {
     gate: u64,
     /// One bit per node that spoke; nodes beyond 64 share the last one.
     heard: AtomicU64,
+    /// Whether the gate said that it is our turn.
+    turn: AtomicBool,
     spoken: Notify,
     /// What was handed over and not looked at yet.
     handed: Mutex<Vec<Handed>>,
+}
+
+/// Why it is worth trying again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// By the gate, and of all who stand there it is our turn.
+    Turn,
+    /// By the gate: something may have been missed there.
+    ByGate,
+    /// By other nodes: somebody else may be on its way to the gate.
+    ByOthers,
 }
 
 /// About one round trip in one data centre.
@@ -32,6 +45,7 @@ impl Wake {
             quorum,
             gate,
             heard: AtomicU64::new(0),
+            turn: AtomicBool::new(false),
             spoken: Notify::new(),
             handed: Mutex::default(),
         }
@@ -40,6 +54,7 @@ impl Wake {
     /// Forgets who spoke, not what was handed over: call it before an attempt, so that what comes during it is
     /// kept.
     pub(super) fn forget(&self) {
+        self.turn.store(false, Ordering::SeqCst);
         self.heard.store(0, Ordering::SeqCst);
     }
 
@@ -48,25 +63,32 @@ impl Wake {
         std::mem::take(&mut *self.unseen())
     }
 
-    /// Resolves when it is worth trying again: whether the gate has said so.
-    pub(super) async fn woken(&self) -> bool {
+    /// Resolves when it is worth trying again.
+    pub(super) async fn woken(&self) -> Woken {
         loop {
             let spoken = self.spoken.notified();
             tokio::pin!(spoken);
             spoken.as_mut().enable();
             let heard = self.heard.load(Ordering::SeqCst);
             match heard.count_ones() {
-                _ if !self.unseen().is_empty() => return true,
+                _ if !self.unseen().is_empty() => return Woken::Turn,
                 0 => spoken.await,
-                _ if heard & self.gate != 0 => return true,
-                count if count >= self.quorum => return false,
+                _ if heard & self.gate != 0 => return self.by_gate(),
+                count if count >= self.quorum => return Woken::ByOthers,
                 _ => {
                     if tokio::time::timeout(GRACE, spoken).await.is_err() {
-                        return self.heard.load(Ordering::SeqCst) & self.gate != 0;
+                        return match self.heard.load(Ordering::SeqCst) & self.gate {
+                            0 => Woken::ByOthers,
+                            _ => self.by_gate(),
+                        };
                     }
                 }
             }
         }
+    }
+
+    fn by_gate(&self) -> Woken {
+        if self.turn.load(Ordering::SeqCst) { Woken::Turn } else { Woken::ByGate }
     }
 
     fn unseen(&self) -> MutexGuard<'_, Vec<Handed>> {
@@ -78,6 +100,9 @@ impl Collect<News> for Wake {
     fn collect(&self, from: usize, news: News) {
         if let News::Handed(handed) = news {
             self.unseen().push(handed);
+        }
+        if news == News::Turn && bit(from) == self.gate {
+            self.turn.store(true, Ordering::SeqCst);
         }
         self.heard.fetch_or(bit(from), Ordering::SeqCst);
         self.spoken.notify_waiters();
@@ -100,12 +125,16 @@ mod tests {
         assert!(wake.woken().now_or_never().is_none());
         wake.collect(2, News::Ask);
         assert!(wake.woken().now_or_never().is_none(), "one of two: a grace for the others");
-        assert!(!wake.woken().await);
+        assert_eq!(wake.woken().await, Woken::ByOthers);
         wake.collect(0, News::Ask);
         assert!(wake.woken().now_or_never().is_some());
         wake.forget();
         assert!(wake.woken().now_or_never().is_none());
         wake.collect(1, News::Ask);
-        assert_eq!(wake.woken().now_or_never(), Some(true), "the gate is enough");
+        assert_eq!(wake.woken().now_or_never(), Some(Woken::ByGate), "the gate is enough");
+        wake.collect(2, News::Turn);
+        assert_eq!(wake.woken().now_or_never(), Some(Woken::ByGate), "a turn elsewhere is none");
+        wake.collect(1, News::Turn);
+        assert_eq!(wake.woken().now_or_never(), Some(Woken::Turn));
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,8 @@ use crate::Name;
 /// such a name wakes the next waiter in the same step.
 #[derive(Debug, Default)]
 pub(super) struct Crowds {
-    names: Mutex<HashSet<Name>>,
+    /// And whether our last release of it woke one of them.
+    names: Mutex<HashMap<Name, bool>>,
     /// Spares the common case the lock.
     any: AtomicBool,
 }
@@ -18,26 +19,40 @@ const MOST: usize = 1_024;
 
 impl Crowds {
     pub(super) fn wait_for(&self, name: &Name) -> bool {
-        self.any.load(Ordering::Acquire) && self.names().contains(name)
+        self.any.load(Ordering::Acquire) && self.names().contains_key(name)
     }
 
-    pub(super) fn note(&self, name: &Name, waited_for: bool) {
-        if !waited_for && !self.any.load(Ordering::Acquire) {
-            return;
-        }
-        let mut names = self.names();
-        if waited_for {
-            if names.len() >= MOST {
-                names.clear();
-            }
-            names.insert(name.clone());
-        } else {
+    /// Whether it is waited for, and our last release of it woke somebody.
+    pub(super) fn were_woken(&self, name: &Name) -> bool {
+        self.any.load(Ordering::Acquire) && self.names().get(name) == Some(&true)
+    }
+
+    /// Others were seen to wait for it.
+    pub(super) fn seen(&self, name: &Name) {
+        self.add(name, false);
+    }
+
+    /// What a release of ours came to.
+    pub(super) fn released(&self, name: &Name, woke: bool) {
+        if woke {
+            self.add(name, true);
+        } else if self.any.load(Ordering::Acquire) {
+            let mut names = self.names();
             names.remove(name);
+            self.any.store(!names.is_empty(), Ordering::Release);
         }
-        self.any.store(!names.is_empty(), Ordering::Release);
     }
 
-    fn names(&self) -> MutexGuard<'_, HashSet<Name>> {
+    fn add(&self, name: &Name, woken: bool) {
+        let mut names = self.names();
+        if names.len() >= MOST {
+            names.clear();
+        }
+        *names.entry(name.clone()).or_default() |= woken;
+        self.any.store(true, Ordering::Release);
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<Name, bool>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -50,18 +65,21 @@ mod tests {
     fn a_name_is_waited_for_until_nobody_is_seen_to() {
         let (crowds, name) = (Crowds::default(), Name::new("x").unwrap());
         assert!(!crowds.wait_for(&name));
-        crowds.note(&name, true);
-        assert!(crowds.wait_for(&name));
+        crowds.seen(&name);
+        assert!(crowds.wait_for(&name) && !crowds.were_woken(&name));
         assert!(!crowds.wait_for(&Name::new("y").unwrap()));
-        crowds.note(&name, false);
-        assert!(!crowds.wait_for(&name));
+        crowds.released(&name, true);
+        crowds.seen(&name);
+        assert!(crowds.wait_for(&name) && crowds.were_woken(&name));
+        crowds.released(&name, false);
+        assert!(!crowds.wait_for(&name) && !crowds.were_woken(&name));
     }
 
     #[test]
     fn it_has_a_bound() {
         let crowds = Crowds::default();
         for i in 0..=MOST {
-            crowds.note(&Name::new(&format!("x{i}")).unwrap(), true);
+            crowds.seen(&Name::new(&format!("x{i}")).unwrap());
         }
         assert_eq!(crowds.names().len(), 1);
     }

@@ -208,6 +208,9 @@ impl State {
     /// Encoded only once connected: the scripts may be bound to the connection's server.
     pub(super) fn push(&mut self, dialect: &Dialect, mut pending: Pending) {
         if let (Phase::Up, Some(greeted)) = (&self.phase, &self.greeted) {
+            if dialect.goes_behind(&pending.request, &mut self.out) {
+                self.queued.push_back(Pending::new(Request::Aside, pending.asked));
+            }
             pending.more = dialect.encode(&pending.request, greeted, &mut self.out) - 1;
         }
         self.queued.push_back(pending);
@@ -264,7 +267,7 @@ impl Shared {
         let mut refused = Vec::new();
         for pending in std::mem::take(&mut state.queued) {
             match pending.request {
-                Request::Load => {}
+                Request::Aside => {}
                 request => match state.objection(&request) {
                     None => state.push(&self.dialect, Pending { request, ..pending }),
                     objection => refused.push((request, objection)),

@@ -163,7 +163,7 @@ impl Shared {
     /// It is this locker's turn for a name.
     fn turn(&self, name: &str) {
         let Ok(name) = Name::new(name) else { return };
-        if !self.tell(&name, News::Ask)
+        if !self.tell(&name, News::Turn)
             && let Some(work) = self.work.upgrade()
         {
             // Nobody here waits for it any more: others do (SAFETY.md e5).

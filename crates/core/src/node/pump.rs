@@ -269,7 +269,7 @@ impl Pump<'_> {
                     let mut load = redis::cmd("SCRIPT");
                     load.arg("LOAD").arg(&script.text);
                     state.out.extend_from_slice(&load.get_packed_command());
-                    state.queued.push_back(Pending::new(Request::Load, pending.asked));
+                    state.queued.push_back(Pending::new(Request::Aside, pending.asked));
                 }
                 if let Request::Acquire { .. } = pending.request {
                     drop(state);

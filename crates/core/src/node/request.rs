@@ -62,8 +62,8 @@ pub(super) enum Request {
         command: redis::Cmd,
         to: ReplyTo<Answer<Value>>,
     },
-    /// `SCRIPT LOAD` after a NOSCRIPT: its reply interests nobody.
-    Load,
+    /// `SCRIPT LOAD` after a NOSCRIPT, or what goes ahead of a release: its reply interests nobody.
+    Aside,
 }
 
 impl Request {
@@ -79,7 +79,7 @@ impl Request {
             | Self::ForceRelease { .. }
             | Self::Leave(..)
             | Self::Office { .. }
-            | Self::Load => false,
+            | Self::Aside => false,
         }
     }
 
@@ -102,7 +102,7 @@ impl Request {
             Self::Inspect { .. } => &scripts.inspect,
             Self::ForceRelease { .. } => &scripts.force_release,
             Self::Leave(..) => &scripts.leave,
-            Self::Office { .. } | Self::Load => return None,
+            Self::Office { .. } | Self::Aside => return None,
         })
     }
 }
@@ -135,13 +135,13 @@ impl Dialect {
     /// Tells whoever asked what the server replied. `asked` is when the request was queued.
     pub(super) fn answer(&self, request: Request, asked: Instant, reply: Value) {
         match (&request, &reply) {
-            (Request::Acquire { term, .. }, Value::Array(_)) => self.crowds.note(&term.name, true),
+            (Request::Acquire { term, .. }, Value::Array(_)) => self.crowds.seen(&term.name),
             // Others of this process wait: its release may as well wake whoever does elsewhere.
             (Request::Acquire { term, counter, .. }, Value::Int(_)) if !counter.alone => {
-                self.crowds.note(&term.name, true);
+                self.crowds.seen(&term.name);
             }
             (Request::Release { term, .. }, Value::Int(n)) if *n > 0 => {
-                self.crowds.note(&term.name, woke(*n) == Woke::Waiter);
+                self.crowds.released(&term.name, woke(*n) == Woke::Waiter);
             }
             _ => {}
         }
@@ -208,7 +208,7 @@ impl Dialect {
                 }
                 reply => Answer::Yes(reply),
             }),
-            Request::Leave(..) | Request::Load => {}
+            Request::Leave(..) | Request::Aside => {}
         }
     }
 
@@ -228,7 +228,7 @@ impl Dialect {
             Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Inspect { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Office { to, .. } => to.send(Answer::Silent(silence.clone())),
-            Request::Leave(..) | Request::Load => {}
+            Request::Leave(..) | Request::Aside => {}
         }
     }
 
@@ -276,7 +276,7 @@ impl Dialect {
             Request::ForceRelease { to, .. } => to.send(Answer::No(no())),
             Request::Inspect { to, .. } => to.send(Answer::No(no())),
             Request::Office { to, .. } => to.send(Answer::No(no())),
-            Request::Leave(..) | Request::Load => {}
+            Request::Leave(..) | Request::Aside => {}
         }
     }
 

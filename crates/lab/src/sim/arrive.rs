@@ -183,7 +183,7 @@ impl State {
                 self.tell_ears(client, node, name, News::Handed(handed));
             }
             None if self.processes[client].waits_for(node, name) => {
-                self.tell_ears(client, node, name, News::Ask);
+                self.tell_ears(client, node, name, News::Turn);
             }
             // Whoever gave up has told the node so by now, and gives it back with that.
             Some(_) => self.see(Sometimes::InheritedInVain),
