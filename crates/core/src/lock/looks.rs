@@ -99,7 +99,7 @@ impl Looks {
         // Whoever looks by itself while others have their turns leaves them those. If nothing moves,
         // whoever has the gate may have died before it had the others (SAFETY.md d1).
         self.gate_first = match woken {
-            // Nobody else was told, and who asks by itself lets it go first: a trip less (d1).
+            // Nobody else was told, and who asks by itself lets it go first: a trip less (SAFETY.md d1).
             Some(Woken::Turn) => self.in_vain > 0,
             Some(Woken::ByGate | Woken::ByOthers) => true,
             None => self.moves_on || self.polite,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_woken_by_the_gate_takes_its_turn_there() {
+    fn who_was_woken_asks_the_gate_first() {
         let mut looks = Looks::begin(false);
         assert!(!looks.gate_first && !looks.others_first);
         looks.denied(denied(Clock::manual().now(), 20));
@@ -147,6 +147,17 @@ mod tests {
         looks.denied(denied(Clock::manual().now(), 20));
         looks.woken(Some(Woken::ByOthers));
         assert!(looks.gate_first && looks.others_first, "somebody else may be on its way there");
+    }
+
+    #[test]
+    fn who_has_its_turn_asks_all_at_once_until_that_was_in_vain() {
+        let mut looks = Looks::begin(false);
+        looks.denied(denied(Clock::manual().now(), 20));
+        looks.woken(Some(Woken::Turn));
+        assert!(!looks.gate_first && !looks.others_first, "a trip less (decision 22)");
+        looks.denied(Denied { kept_out: false, ..denied(Clock::manual().now(), 20) });
+        looks.woken(Some(Woken::Turn));
+        assert!(looks.gate_first && !looks.others_first, "others had the votes");
     }
 
     #[test]
