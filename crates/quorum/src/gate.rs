@@ -9,7 +9,7 @@ use quorumlock_core::{Name, Node};
 
 /// The gates of all names: the same for all clients that give the nodes the same addresses, in whatever
 /// order (rendezvous hashing).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Gates(Box<[u64]>);
 
 impl Gates {

@@ -112,7 +112,8 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Asks all nodes the same, `last` after the others, waits until `enough` of the answers are in, and makes one of them.
+    /// Asks all nodes the same, `last` after the others, waits until `enough` of the answers are in, and makes
+    /// one of them.
     fn ask_all<T: Send + 'static, U>(
         &self,
         last: Option<usize>,

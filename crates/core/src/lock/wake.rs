@@ -26,7 +26,7 @@ pub(super) struct Wake {
 /// Why it is worth trying again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// By the gate, and of all who stand there it is our turn.
+    /// By the gate, and of all who stand there it is our turn; or the name was handed over to us.
     Turn,
     /// By the gate: something may have been missed there.
     ByGate,
@@ -73,22 +73,22 @@ impl Wake {
             match heard.count_ones() {
                 _ if !self.unseen().is_empty() => return Woken::Turn,
                 0 => spoken.await,
-                _ if heard & self.gate != 0 => return self.by_gate(),
-                count if count >= self.quorum => return Woken::ByOthers,
+                count if heard & self.gate != 0 || count >= self.quorum => return self.why(heard),
                 _ => {
                     if tokio::time::timeout(GRACE, spoken).await.is_err() {
-                        return match self.heard.load(Ordering::SeqCst) & self.gate {
-                            0 => Woken::ByOthers,
-                            _ => self.by_gate(),
-                        };
+                        return self.why(self.heard.load(Ordering::SeqCst));
                     }
                 }
             }
         }
     }
 
-    fn by_gate(&self) -> Woken {
-        if self.turn.load(Ordering::SeqCst) { Woken::Turn } else { Woken::ByGate }
+    fn why(&self, heard: u64) -> Woken {
+        match heard & self.gate {
+            0 => Woken::ByOthers,
+            _ if self.turn.load(Ordering::SeqCst) => Woken::Turn,
+            _ => Woken::ByGate,
+        }
     }
 
     fn unseen(&self) -> MutexGuard<'_, Vec<Handed>> {

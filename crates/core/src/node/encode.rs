@@ -132,12 +132,12 @@ impl Dialect {
         1
     }
 
-    /// Appends a command ahead of a release that is about to wake somebody: whether it did.
+    /// Appends what goes ahead of a release that is about to wake somebody: says whether it did.
     ///
     /// Redis and Valkey write first to those who were told something last. By the release alone its sender would
     /// hear before the waiter that it wakes, and ask again while that one sleeps on; with something to be told
     /// already it hears after. A matter of speed only.
-    pub(super) fn goes_behind(&self, request: &Request, out: &mut Vec<u8>) -> bool {
+    pub(super) fn encode_ahead(&self, request: &Request, out: &mut Vec<u8>) -> bool {
         let Request::Release { term, offer: None, .. } = request else { return false };
         let wakes = self.crowds.were_woken(&term.name);
         if wakes {

@@ -208,7 +208,7 @@ impl State {
     /// Encoded only once connected: the scripts may be bound to the connection's server.
     pub(super) fn push(&mut self, dialect: &Dialect, mut pending: Pending) {
         if let (Phase::Up, Some(greeted)) = (&self.phase, &self.greeted) {
-            if dialect.goes_behind(&pending.request, &mut self.out) {
+            if dialect.encode_ahead(&pending.request, &mut self.out) {
                 self.queued.push_back(Pending::new(Request::Aside, pending.asked));
             }
             pending.more = dialect.encode(&pending.request, greeted, &mut self.out) - 1;
