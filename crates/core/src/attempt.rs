@@ -75,7 +75,7 @@ impl<N: Node> Drop for Attempt<N> {
 impl<N: Node> Shared<N> {
     /// On the acquire's connection, so that it cannot overtake it (H17).
     fn release(&self) {
-        self.node.release(&self.term, Lane::Work, ReplyTo::nobody());
+        self.node.release(&self.term, Lane::Work, None, ReplyTo::nobody());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -195,6 +195,15 @@ pub struct Handed {
     pub fence: Fence,
 }
 
+/// What a release tells of the place in the node's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// It gives up waiting, and may still stand there with this.
+    Left(Offer),
+    /// It stays, having waited so long: it keeps its turn, and nobody is woken.
+    Kept(Duration),
+}
+
 /// One voter: a Redis server, or a simulated one.
 ///
 /// Requests are queued and written in order per [`Lane`]; nothing waits. Each [`ReplyTo`] is
@@ -227,8 +236,9 @@ pub trait Node: Send + Sync + 'static {
     fn recreate(&self, term: &Term, fence: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>);
     /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
-    /// Give back.
-    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>);
+    /// Give back. Who `stays` in line, having got too few of the other nodes, keeps its place and its turn:
+    /// nobody is woken.
+    fn release(&self, term: &Term, lane: Lane, stays: Option<InLine>, to: ReplyTo<Answer<Freed>>);
     /// By how much, all in all, its clock was seen to be set forward: leases granted there before
     /// end so much earlier (SAFETY.md H6).
     fn set_forward(&self) -> Duration {
@@ -294,7 +304,7 @@ pub enum Acquired {
     Yes(Grant),
     /// Somebody else's; when enough nodes may be free, if they said so.
     Busy(Option<Duration>),
-    /// As that, says the gate; the other nodes were not asked.
+    /// As that, and so says the gate, or the only node: who asked stands in line there, if at all.
     KeptOut(Option<Duration>),
     /// Nobody's: a node must be verified first. Ask again, with a fresh nonce.
     Again,
@@ -313,9 +323,10 @@ pub trait Lessor: Send + Sync + 'static {
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>>;
     /// Lengthens at most [`MOST_PER_CALL`] leases; one answer per term.
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>>;
-    /// Gives back. The requests are queued before this returns; the future only waits for the
-    /// answers.
-    fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>>;
+    /// Gives back. The requests are queued before this returns; the future only waits for the answers: where
+    /// others wanted the name lately (`contended`), for a moment also for that of the node which wakes the next
+    /// one, lest whoever asks again at once comes in its way.
+    fn release(&self, term: Term, lane: Lane, contended: bool) -> Asked<Result<Freed, Error>>;
     /// Who holds the name?
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>>;
     /// Frees the name, whoever holds it.

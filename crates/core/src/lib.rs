@@ -27,7 +27,7 @@ pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
 pub use ids::{Fence, Holder, Nonce, Owner, Stamp};
 pub use lessor::{
     Acquired, Answer, Approach, Asked, Counter, Denial, Freed, Grant, Handed, InLine, Lane, Lessor,
-    Listening, MOST_PER_CALL, News, Node, Offer, Silence, Term, Vote, Woke,
+    Listening, MOST_PER_CALL, News, Node, Offer, Silence, Spot, Term, Vote, Woke,
 };
 pub use lock::{Guard, Lock, Locker, TryLock, Watch, World};
 pub use name::Name;

@@ -69,7 +69,7 @@ impl<N: Node> Lessor for Single<N> {
                     Err(unreachable(NodeReport::new(node.label(), what)))
                 }
                 Some(Answer::No(Denial::Stale(_))) => Ok(Acquired::Again),
-                Some(Answer::No(Denial::Busy(remaining))) => Ok(Acquired::Busy(remaining)),
+                Some(Answer::No(Denial::Busy(remaining))) => Ok(Acquired::KeptOut(remaining)),
                 Some(other) => Err(failure(other)),
             };
             if let Some(recalled) = recalled {
@@ -100,8 +100,8 @@ impl<N: Node> Lessor for Single<N> {
         })
     }
 
-    fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
-        self.ask(|node, to| node.release(&term, lane, to))
+    fn release(&self, term: Term, lane: Lane, _: bool) -> Asked<Result<Freed, Error>> {
+        self.ask(|node, to| node.release(&term, lane, None, to))
     }
 
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {

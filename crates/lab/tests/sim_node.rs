@@ -48,7 +48,7 @@ fn whoever_says_as_what_it_stood_takes_a_new_place() {
         ask(400, offer, None),
         ask(1_600, None, None),
         ask(0, None, Some(0)),
-        Op::Release { at: (2, 0) },
+        Op::Release { at: (2, 0), stays: None },
     ];
     for wire in [Wire::Redlock, Wire::Redisson] {
         let same = compare(&format!("redis://{address}"), address, wire, false, &ops);
@@ -120,7 +120,12 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
         }),
     ];
     let others = prop_oneof![
-        4 => at.clone().prop_map(|at| Op::Release { at }),
+        3 => at.clone().prop_map(|at| Op::Release { at, stays: None }),
+        2 => (at.clone(), 0..5u64).prop_map(|(at, waited)| {
+            let waited = Duration::from_millis(400 * waited);
+            let stays = InLine { waited, others_first: false, offer: None, before: None };
+            Op::Release { at, stays: Some(stays) }
+        }),
         2 => (0..2usize).prop_map(|name| Op::Inspect { name }),
         1 => (0..2usize).prop_map(|name| Op::Force { name }),
         1 => (at, offer()).prop_map(|(at, offer)| Op::Leave { at, offer }),

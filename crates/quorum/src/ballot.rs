@@ -24,6 +24,8 @@ struct Shared<N: Node> {
     /// Of each node when the round began: all that it asks rests on these (model M8e).
     stamps: Vec<Stamp>,
     wish: Wish,
+    /// Where it stands in line: at the other nodes only if this one does not answer (SAFETY.md d1).
+    gate: Option<usize>,
     pace: Pace,
     clock: Clock,
     roll: Roll,
@@ -50,6 +52,8 @@ enum Phase {
     Decided,
     /// Won with this token and handed on: late grants are votes of a lease that stands.
     Kept(Fence),
+    /// Not won: whoever asked waits on, if it stood in line.
+    Lost,
     Abandoned,
 }
 
@@ -58,7 +62,7 @@ impl<N: Node> Ballot<N> {
         nodes: &Arc<[N]>,
         term: Term,
         round: Round,
-        wish: Wish,
+        (wish, gate): (Wish, Option<usize>),
         pace: &Pace,
         clock: &Clock,
         roll: &Roll,
@@ -70,13 +74,14 @@ impl<N: Node> Ballot<N> {
             term,
             stamps: nodes.iter().map(Node::stamp).collect(),
             wish,
+            gate,
             pace: pace.clone(),
             clock: clock.clone(),
             roll: roll.clone(),
             state: Mutex::new(state),
             me: me.clone(),
         });
-        shared.ask(asked, wish);
+        shared.ask(asked, wish, gate);
         Self(shared)
     }
 
@@ -111,13 +116,19 @@ impl<N: Node> Ballot<N> {
                 self.0.top_up(grant.fence, stale);
                 Ok(Acquired::Yes(grant))
             }
-            _ => state.round.failure(|node| {
-                let what = match in_time {
-                    true => "had not answered when it was decided".to_owned(),
-                    false => format!("no answer within {within:?}"),
-                };
-                NodeReport::new(self.0.nodes[node].label(), what)
-            }),
+            _ => {
+                let failure = state.round.failure(|node| {
+                    let what = match in_time {
+                        true => "had not answered when it was decided".to_owned(),
+                        false => format!("no answer within {within:?}"),
+                    };
+                    NodeReport::new(self.0.nodes[node].label(), what)
+                });
+                if let Ok(Acquired::Busy(_)) = failure {
+                    state.phase = Phase::Lost;
+                }
+                failure
+            }
         }
     }
 }
@@ -147,11 +158,15 @@ impl<N: Node> Drop for Ballot<N> {
         if let Phase::Kept(_) = state.phase {
             return;
         }
+        let stays = self.0.wish.in_line.filter(|_| state.phase == Phase::Lost);
         state.phase = Phase::Abandoned;
         let held: Vec<_> = (0..self.0.nodes.len()).filter(|n| state.round.may_hold(*n)).collect();
         drop(state);
         for node in held {
-            self.0.release(node);
+            // It has had its turn in vain, and so would the next one: others hold the name, and wake
+            // somebody at the gate when they give it back.
+            let stays = stays.filter(|_| self.0.gate == Some(node));
+            self.0.nodes[node].release(&self.0.term, Lane::Work, stays, ReplyTo::nobody());
         }
     }
 }
@@ -159,7 +174,7 @@ impl<N: Node> Drop for Ballot<N> {
 impl<N: Node> Shared<N> {
     /// On the acquire's connection, so that it cannot overtake it (H17).
     fn release(&self, node: usize) {
-        self.nodes[node].release(&self.term, Lane::Work, ReplyTo::nobody());
+        self.nodes[node].release(&self.term, Lane::Work, None, ReplyTo::nobody());
     }
 
     /// Nodes that were verified meanwhile have a share in the lease at once, not only at its renewal.
@@ -170,10 +185,15 @@ impl<N: Node> Shared<N> {
         }
     }
 
-    fn ask(self: &Arc<Self>, nodes: Vec<usize>, wish: Wish) {
+    /// Whoever asks stands in line at the `gate` alone, or at all `nodes`.
+    fn ask(self: &Arc<Self>, nodes: Vec<usize>, wish: Wish, gate: Option<usize>) {
         for node in nodes {
             let to = ReplyTo::new(self.clone(), node);
-            let Wish { counter, in_line } = wish;
+            let Wish { mut counter, mut in_line } = wish;
+            if in_line.is_some() && gate.is_some_and(|gate| gate != node) {
+                // Nobody waits there. A transaction would be more commands, and no faster.
+                (counter.alone, counter.warm, in_line) = (true, false, None);
+            }
             self.nodes[node].acquire(&self.term, counter, self.stamps[node], in_line, to);
         }
     }
@@ -184,11 +204,13 @@ impl<N: Node> Shared<N> {
             return;
         }
         let nodes = state.round.fan_out();
+        let gate = self.gate.filter(|_| state.round.has_gate());
         let waker = state.waker.take();
         drop(state);
         // Whether others go first is for the gate to say.
         let in_line = self.wish.in_line.map(|in_line| InLine { others_first: false, ..in_line });
-        self.ask(nodes.clone(), Wish { counter: Counter { least, ..self.wish.counter }, in_line });
+        let counter = Counter { least, ..self.wish.counter };
+        self.ask(nodes.clone(), Wish { counter, in_line }, gate);
         if self.state().phase == Phase::Abandoned {
             // Just now, maybe before they were asked.
             nodes.into_iter().for_each(|node| self.release(node));
@@ -240,7 +262,7 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
                 self.act(state, step);
             }
             // Not yet looked at: it may still be a vote, and must not be forgotten.
-            Phase::Decided => {
+            Phase::Decided | Phase::Lost => {
                 state.round.heard(node, answer, self.clock.now());
             }
             Phase::Kept(fence) => {

@@ -1,5 +1,5 @@
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -35,9 +35,29 @@ where
 
     /// The answers, when there are enough, or when all are in, or after `within`.
     pub(crate) async fn answers(self: Arc<Self>, within: Duration) -> Vec<Option<T>> {
+        self.decided(within).await;
+        self.take()
+    }
+
+    /// When there are enough, or when all are in, or after `within`.
+    pub(crate) async fn decided(&self, within: Duration) {
+        self.until(within, &self.enough).await;
+    }
+
+    /// When this node has answered, or after `within`.
+    pub(crate) async fn heard(&self, node: usize, within: Duration) {
+        self.until(within, |answers| answers[node].is_some()).await;
+    }
+
+    /// The answers so far: none later counts.
+    pub(crate) fn take(&self) -> Vec<Option<T>> {
+        std::mem::take(&mut self.state().answers)
+    }
+
+    async fn until(&self, within: Duration, enough: impl Fn(&[Option<T>]) -> bool) {
         let enough = poll_fn(|cx| {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if state.answers.iter().all(Option::is_some) || (self.enough)(&state.answers) {
+            let mut state = self.state();
+            if state.answers.iter().all(Option::is_some) || enough(&state.answers) {
                 return Poll::Ready(());
             }
             state.waker = Some(cx.waker().clone());
@@ -45,7 +65,12 @@ where
         });
         // Late is as good as never: what is there then is what counts.
         let _ = tokio::time::timeout(within, enough).await;
-        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).answers)
+    }
+}
+
+impl<T, Enough, Each> Census<T, Enough, Each> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,7 +83,7 @@ where
     fn collect(&self, from: usize, answer: T) {
         (self.each)(from, &answer);
         let waker = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state();
             // Nobody waits for it any more if there is no place for it.
             if let Some(place) = state.answers.get_mut(from) {
                 *place = Some(answer);

@@ -112,11 +112,11 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Asks all nodes the same, `last` after the others, waits until `enough` of the answers are in, and makes
-    /// one of them.
+    /// Asks all nodes the same, `last` after the others, waits until `enough` of the answers are in, and for
+    /// that of the last one `for_last` besides, and makes one of them.
     fn ask_all<T: Send + 'static, U>(
         &self,
-        last: Option<usize>,
+        (last, for_last): (Option<usize>, Duration),
         post: impl Fn(&N, ReplyTo<Answer<T>>),
         enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
         make: impl FnOnce(Vec<T>) -> U + Send + 'static,
@@ -129,7 +129,11 @@ impl<N: Node> Quorum<N> {
         let (quorum, within) = (self.quorum(), self.answer_timeout);
         let nodes = self.nodes.clone();
         Box::pin(async move {
-            let answers = census.answers(within).await;
+            census.decided(within).await;
+            if let (Some(last), false) = (last, for_last.is_zero()) {
+                census.heard(last, for_last).await;
+            }
+            let answers = census.take();
             let late = |node: usize| {
                 NodeReport::new(nodes[node].label(), format!("no answer within {within:?}"))
             };
@@ -145,10 +149,13 @@ impl<N: Node> Lessor for Quorum<N> {
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
         let (nodes, seed) = (self.nodes.len(), self.clock.wall_micros());
-        let gate = approach.gate_first.then(|| self.gate(&term.name)).flatten();
+        let gate = self.gate(&term.name);
         let round = match gate {
-            Some(gate) if nodes > 1 => Round::gated(nodes, self.losses, gate),
-            _ => Round::new(nodes, self.losses),
+            Some(gate) if approach.gate_first && nodes > 1 => {
+                Round::gated(nodes, self.losses, gate)
+            }
+            Some(gate) => Round::standing(nodes, self.losses, gate),
+            None => Round::new(nodes, self.losses),
         };
         let office = self.office.as_ref();
         let recalled = office.and_then(|office| office.warm.recall(&term.name, &approach));
@@ -157,8 +164,15 @@ impl<N: Node> Lessor for Quorum<N> {
         let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
         let wish = Wish { counter, in_line };
         let within = self.answer_timeout;
-        let ballot =
-            Ballot::open(&self.nodes, term, round, wish, &self.pace, &self.clock, &self.roll);
+        let ballot = Ballot::open(
+            &self.nodes,
+            term,
+            round,
+            (wish, gate),
+            &self.pace,
+            &self.clock,
+            &self.roll,
+        );
         Box::pin(async move {
             let decided = ballot.decision(within).await;
             if let Some(recalled) = recalled {
@@ -208,14 +222,14 @@ impl<N: Node> Lessor for Quorum<N> {
         })
     }
 
-    fn release(&self, term: Term, lane: Lane) -> Asked<Result<Freed, Error>> {
+    fn release(&self, term: Term, lane: Lane, contended: bool) -> Asked<Result<Freed, Error>> {
         self.roll.strike(term.nonce, lane);
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         self.ask_all(
             // Whoever is woken there asks all nodes: by then these have been told.
-            self.gate(&term.name),
-            |node, to| node.release(&term, lane, to),
+            (self.gate(&term.name), if contended { GRACE } else { Duration::ZERO }),
+            |node, to| node.release(&term, lane, None, to),
             move |answers| is_freed(answers, quorum),
             move |said| {
                 let woke = said.iter().filter_map(|freed| freed.woke).max();
@@ -231,7 +245,7 @@ impl<N: Node> Lessor for Quorum<N> {
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
         let (quorum, all) = (self.quorum(), self.nodes.len());
         self.ask_all(
-            None,
+            (None, Duration::ZERO),
             |node, to| node.inspect(&name, to),
             move |answers| {
                 let open = all - answers.iter().flatten().count();
@@ -252,7 +266,7 @@ impl<N: Node> Lessor for Quorum<N> {
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
         // All nodes, within the answer timeout: whoever asks for this wants nothing left behind.
         self.ask_all(
-            self.gate(&name),
+            (self.gate(&name), Duration::ZERO),
             |node, to| node.force_release(&name, to),
             |_| false,
             |said| said.contains(&true),
@@ -310,6 +324,9 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
     }
 }
+
+/// For how long whoever gives back what others wait for waits for the gate besides.
+const GRACE: Duration = Duration::from_millis(1);
 
 /// Whether a lease stands for less than before.
 fn fell(roll: &Roll, term: &Term, before: Option<Instant>) -> bool {

@@ -23,8 +23,10 @@ pub struct Round {
     nodes: Vec<Ballot>,
     token: Option<Fence>,
     misconfigured: Option<ConfigError>,
-    /// The only node asked so far: the others are asked once it has granted, or does not answer.
+    /// Where whoever asks stands in line if it is refused.
     gate: Option<usize>,
+    /// Only the gate was asked so far: the others are asked once it has granted, or does not answer.
+    gated: bool,
 }
 
 /// What one node has said so far.
@@ -86,13 +88,20 @@ impl Round {
             token: None,
             misconfigured: None,
             gate: None,
+            gated: false,
         }
+    }
+
+    /// As that, by somebody who stands in line at `gate` if it is refused: a no of that node is told apart
+    /// ([`Acquired::KeptOut`]).
+    pub fn standing(nodes: usize, losses: usize, gate: usize) -> Self {
+        Self { gate: Some(gate), ..Self::new(nodes, losses) }
     }
 
     /// Only `gate` was asked: of many contenders one gets past it, and does not split the votes with
     /// the others. Advice: [`Round::fan_out`] at any time makes it an ordinary round.
     pub fn gated(nodes: usize, losses: usize, gate: usize) -> Self {
-        let mut round = Self { gate: Some(gate), ..Self::new(nodes, losses) };
+        let mut round = Self { gated: true, ..Self::standing(nodes, losses, gate) };
         for (node, ballot) in round.nodes.iter_mut().enumerate() {
             if node != gate {
                 *ballot = Ballot::Unasked;
@@ -108,12 +117,17 @@ impl Round {
 
     /// Whether only the gate was asked so far.
     pub fn is_gated(&self) -> bool {
-        self.gate.is_some()
+        self.gated
+    }
+
+    /// Whether the gate has granted.
+    pub fn has_gate(&self) -> bool {
+        matches!(self.gate.map(|gate| &self.nodes[gate]), Some(Ballot::Granted { .. }))
     }
 
     /// From now on all nodes are asked; those that were not yet.
     pub fn fan_out(&mut self) -> Vec<usize> {
-        self.gate = None;
+        self.gated = false;
         let mut asked = Vec::new();
         for (node, ballot) in self.nodes.iter_mut().enumerate() {
             if *ballot == Ballot::Unasked {
@@ -214,12 +228,14 @@ impl Round {
         if let Some(error) = &self.misconfigured {
             return Err(error.clone().into());
         }
-        if let Some(Ballot::Busy(remaining)) = self.gate.map(|gate| &self.nodes[gate]) {
-            return Ok(Acquired::KeptOut(*remaining));
-        }
-        if self.blocked_by_others() || self.reached() >= self.confirm && self.held() < self.confirm
-        {
-            return Ok(Acquired::Busy(self.free_in()));
+        let refused = self.blocked_by_others()
+            || self.reached() >= self.confirm && self.held() < self.confirm;
+        match self.gate.map(|gate| &self.nodes[gate]) {
+            Some(Ballot::Busy(left)) if self.gated || refused => {
+                return Ok(Acquired::KeptOut(*left));
+            }
+            _ if refused => return Ok(Acquired::Busy(self.free_in())),
+            _ => {}
         }
         if self.count(|b| matches!(b, Ballot::Stale(_)) || stands(b, Stand::Stale)) > 0 {
             return Ok(Acquired::Again);
@@ -244,7 +260,7 @@ impl Round {
         if self.misconfigured.is_some() {
             return Step::Failed;
         }
-        if let Some(gate) = self.gate {
+        if let (Some(gate), true) = (self.gate, self.gated) {
             // Its counter as floor, so that the others answer the same: else one round more (d4).
             return match &self.nodes[gate] {
                 Ballot::Asked => Step::Wait,

@@ -170,11 +170,11 @@ impl Guard {
             return Err(self.lease.lost(why).into());
         }
         let term = self.lease.term(self.lease.standing.terms().lease);
-        let released = self.inner.lessor.release(term, Lane::Work);
-        let mut turn = self.lease.take_turn();
         let clock = &self.inner.clock;
-        if self.lease.series.handed == 0 && !self.inner.turns.is_contended(&self.lease.name, clock)
-        {
+        let contended = self.inner.turns.is_contended(&self.lease.name, clock);
+        let released = self.inner.lessor.release(term, Lane::Work, contended);
+        let mut turn = self.lease.take_turn();
+        if self.lease.series.handed == 0 && !contended {
             // Whoever comes next in this process queues behind our release on the same connection.
             // After a series of its own, or with others about, it first hears whether they wait.
             turn = None;

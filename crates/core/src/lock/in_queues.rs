@@ -72,7 +72,7 @@ impl InQueues {
     /// As after an attempt that was given up.
     fn give_back(&self, term: Term) {
         // The request is queued by now, and is asked again if it does not arrive.
-        drop(self.lessor.release(term, Lane::Work));
+        drop(self.lessor.release(term, Lane::Work, false));
     }
 }
 

@@ -125,7 +125,9 @@ impl Renewer for Keep {
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (turns, clock) = (self.turns.clone(), self.clock.clone());
-        let released = self.lessor.release(lease.term(lease.standing.terms().lease), Lane::Keep);
+        let contended = turns.is_contended(&lease.name, &clock);
+        let term = lease.term(lease.standing.terms().lease);
+        let released = self.lessor.release(term, Lane::Keep, contended);
         Box::pin(async move {
             match released.await {
                 Ok(freed) => turns.released(&lease.name, freed.woke, &clock),

@@ -15,7 +15,9 @@ pub(super) struct Looks {
     /// Leave a free lock to those who were woken.
     pub(super) others_first: bool,
     woken: bool,
-    /// How often it was woken, and not kept out by the gate.
+    /// It stands in line when it asks.
+    in_line: bool,
+    /// How often in a row it asked from there and got too few nodes, though the gate did not refuse.
     in_vain: u32,
     /// When the lease that was in the way last ends.
     ends: Instant,
@@ -50,6 +52,7 @@ impl Looks {
             gate_first: others_first,
             others_first,
             woken: false,
+            in_line: others_first,
             in_vain: 0,
             ends: Instant::NEVER,
             moves_on: false,
@@ -60,8 +63,9 @@ impl Looks {
     /// Notes what an attempt came to.
     pub(super) fn denied(&mut self, denied: Denied) {
         let Denied { asked, remaining, kept_out } = denied;
-        self.in_vain += u32::from(self.woken && !kept_out);
-        self.polite = self.others_first && remaining.is_none();
+        self.in_vain = if kept_out { 0 } else { self.in_vain + u32::from(self.in_line) };
+        self.in_line = true;
+        self.polite = self.others_first && remaining.is_none() && !self.polite;
         self.moves_on = remaining.is_some_and(|left| {
             let before = std::mem::replace(&mut self.ends, asked + left);
             before == Instant::NEVER || self.ends > before + JITTER
@@ -81,8 +85,13 @@ impl Looks {
         let mut probe = LONGEST_PROBE.max(waited / 4).min(lease / 3);
         if self.gate_first && nodes > 1 {
             // Whoever has the gate may have died before it had the others: ask all of them, soon
-            // (SAFETY.md d1).
-            probe = LONGEST_PROBE.min(lease / 8);
+            // (SAFETY.md d1). Not while the lock is seen to change hands.
+            probe = LONGEST_PROBE.min(lease / 8) * (1 + u32::from(self.moves_on));
+        }
+        if self.in_vain > 0 {
+            // Its turn goes on, and nobody else was woken: others hold the name, who wake it, or asked
+            // for it at the same time, who do not.
+            probe = probe.min(SOON * (1 << self.in_vain.min(8)));
         }
         if self.polite {
             // They come at once, or never.
@@ -100,17 +109,22 @@ impl Looks {
         // whoever has the gate may have died before it had the others (SAFETY.md d1).
         self.gate_first = match woken {
             // Nobody else was told, and who asks by itself lets it go first: a trip less (SAFETY.md d1).
-            Some(Woken::Turn) => self.in_vain > 0,
+            Some(Woken::Turn) => false,
             Some(Woken::ByGate | Woken::ByOthers) => true,
+            None => self.moves_on || self.polite || self.in_vain > 0,
+        };
+        let leaves_it = match woken {
+            Some(Woken::Turn | Woken::ByGate) => false,
+            Some(Woken::ByOthers) => true,
             None => self.moves_on || self.polite,
         };
-        self.others_first = woken == Some(Woken::ByOthers) || woken.is_none() && self.moves_on;
+        self.others_first = leaves_it && self.in_vain == 0;
     }
 
     /// Within how long it asks: equals split the votes again and again unless they spread, where the gate
     /// keeps nobody apart (SAFETY.md d2).
-    pub(super) fn spread(&self, nodes: usize) -> Option<Duration> {
-        let spreads = self.woken && self.in_vain > FEW && nodes > 1;
+    pub(super) fn spread(&self) -> Option<Duration> {
+        let spreads = self.woken && self.in_vain > FEW;
         spreads.then(|| SPREAD * (self.in_vain - FEW).min(16))
     }
 }
@@ -121,6 +135,8 @@ const JITTER: Duration = Duration::from_millis(50);
 const COURTESY: Duration = Duration::from_millis(75);
 /// How long a waiter believes, at most, that whoever has the gate will have the others too.
 const LONGEST_PROBE: Duration = Duration::from_millis(250);
+/// The step by which a turn that was in vain waits longer each time.
+const SOON: Duration = Duration::from_millis(8);
 /// The step by which retries on several nodes spread, after a few that did not.
 const SPREAD: Duration = Duration::from_millis(1);
 const FEW: u32 = 3;
@@ -150,14 +166,33 @@ mod tests {
     }
 
     #[test]
-    fn who_has_its_turn_asks_all_at_once_until_that_was_in_vain() {
+    fn who_has_its_turn_asks_all_at_once() {
         let mut looks = Looks::begin(false);
         looks.denied(denied(Clock::manual().now(), 20));
         looks.woken(Some(Woken::Turn));
         assert!(!looks.gate_first && !looks.others_first, "a trip less (decision 22)");
-        looks.denied(Denied { kept_out: false, ..denied(Clock::manual().now(), 20) });
+    }
+
+    #[test]
+    fn a_turn_in_vain_goes_on() {
+        let now = Clock::manual().now();
+        let in_vain = Denied { kept_out: false, ..denied(now, 20) };
+        let mut looks = Looks::begin(false);
+        looks.denied(in_vain);
+        assert!(
+            looks.longest(None, QUORUM, 0.0) > 10 * SOON,
+            "it stood nowhere, and woke the next one"
+        );
         looks.woken(Some(Woken::Turn));
-        assert!(looks.gate_first && !looks.others_first, "others had the votes");
+        for times in 1..=3 {
+            looks.denied(in_vain);
+            let longest = looks.longest(None, QUORUM, 1.0);
+            assert_eq!(longest, SOON * (1 << times) + Duration::from_millis(1));
+            looks.woken(if times == 2 { Some(Woken::ByOthers) } else { None });
+            assert!(looks.gate_first && !looks.others_first, "it stands there itself");
+        }
+        looks.denied(denied(now, 40));
+        assert!(looks.longest(None, QUORUM, 0.0) > 10 * SOON, "kept out: others have it");
     }
 
     #[test]
@@ -187,9 +222,13 @@ mod tests {
 
     #[test]
     fn who_let_others_go_first_looks_soon_and_at_the_gate() {
+        let free = Denied { asked: Clock::manual().now(), remaining: None, kept_out: true };
         let mut looks = Looks::begin(true);
-        looks.denied(Denied { asked: Clock::manual().now(), remaining: None, kept_out: false });
+        looks.denied(free);
         assert!(looks.longest(None, QUORUM, 1.0) <= COURTESY + Duration::from_millis(1));
+        looks.woken(None);
+        assert!(looks.gate_first && looks.others_first, "the lock may be free for a moment only");
+        looks.denied(free);
         looks.woken(None);
         assert!(looks.gate_first && !looks.others_first, "they did not come");
     }
@@ -213,11 +252,11 @@ mod tests {
         for _ in 0..9 {
             kept_out.denied(denied(now, 20));
             split.denied(Denied { kept_out: false, ..denied(now, 20) });
+            assert_eq!(kept_out.in_vain, 0);
             kept_out.woken(Some(Woken::ByGate));
             split.woken(Some(Woken::ByGate));
         }
-        assert_eq!(kept_out.spread(5), None);
-        assert!(split.spread(5).is_some_and(|spread| spread <= 16 * SPREAD));
-        assert_eq!(split.spread(1), None, "one node is not split");
+        assert_eq!(kept_out.spread(), None);
+        assert!(split.spread().is_some_and(|spread| spread <= 16 * SPREAD));
     }
 }

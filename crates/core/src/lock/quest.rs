@@ -183,7 +183,7 @@ impl Quest {
         let in_time = |wait: Duration| self.left().map_or(wait, |left| left.min(wait));
         let longest = in_time(looks.longest(remaining, stands, chance.fraction()));
         looks.woken(tokio::time::timeout(longest, wake.woken()).await.ok());
-        if let Some(spread) = looks.spread(stands.nodes) {
+        if let Some(spread) = looks.spread() {
             tokio::time::sleep(in_time(spread).mul_f64(chance.fraction())).await;
         }
     }

@@ -8,17 +8,11 @@
 -- The reply to whoever is denied, who is in the queue from now on.
 local function denied()
   if KEYS[3] then
-    local time = redis.call('time')
-    local since = time[1] * 1e6 + time[2] - ARGV[9]
     if ARGV[11] then
       redis.pcall('zrem', KEYS[3], ARGV[11])
     end
-    -- A full server takes nobody into the queue, and still says for how long.
-    redis.pcall('zadd', KEYS[3], 'nx', string.format('%.0f', since), ARGV[8])
-    local keep = math.max(tonumber(ARGV[2]), 1000)
-    if redis.call('pttl', KEYS[3]) < keep then
-      redis.call('pexpire', KEYS[3], keep)
-    end
+    -- Whoever is denied by a full server is told for how long all the same.
+    stand(KEYS[3], ARGV[8], ARGV[9], math.max(tonumber(ARGV[2]), 1000))
     -- For the tokens of those who are handed the name.
     redis.call('pexpire', KEYS[2], ARGV[6])
   end

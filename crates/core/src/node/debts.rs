@@ -3,7 +3,7 @@ use std::sync::{Mutex, PoisonError};
 
 use quorumlock_watchdog::Instant;
 
-use crate::{Offer, Term};
+use crate::{Spot, Term};
 
 /// Releases that may not have arrived: asked again on the next connection, until the lease that
 /// they would give back has ended by itself (SAFETY.md G7).
@@ -17,7 +17,7 @@ pub(super) struct Debts {
 #[derive(Debug)]
 struct Debt {
     term: Term,
-    offer: Option<Offer>,
+    spot: Option<Spot>,
     until: Instant,
 }
 
@@ -25,20 +25,22 @@ struct Debt {
 const MOST: usize = 65_536;
 
 impl Debts {
-    pub(super) fn owe(&self, (term, offer): (Term, Option<Offer>), now: Instant) {
+    pub(super) fn owe(&self, (term, spot): (Term, Option<Spot>), now: Instant) {
         let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         if owed.len() == MOST {
             owed.retain(|debt| debt.until > now);
         }
         if owed.len() < MOST {
             let until = now + term.ttl;
-            owed.push(Debt { term, offer, until });
+            // It may have left by then.
+            let spot = spot.filter(|spot| matches!(spot, Spot::Left(_)));
+            owed.push(Debt { term, spot, until });
             self.any.store(true, Ordering::Release);
         }
     }
 
     /// All that is still owed at `now`.
-    pub(super) fn collect(&self, now: Instant) -> Vec<(Term, Option<Offer>)> {
+    pub(super) fn collect(&self, now: Instant) -> Vec<(Term, Option<Spot>)> {
         if !self.any.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
@@ -46,7 +48,7 @@ impl Debts {
         owed.into_iter()
             .filter(|debt| debt.until > now)
             // What is left: if this fails too, it is owed no longer than before.
-            .map(|debt| (Term { ttl: debt.until.since(now), ..debt.term }, debt.offer))
+            .map(|debt| (Term { ttl: debt.until.since(now), ..debt.term }, debt.spot))
             .collect()
     }
 }

@@ -9,7 +9,7 @@ use super::plain::Plain;
 use super::request::{Dialect, Request};
 use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Scripts};
-use crate::{Counter, Name, Nonce, Offer, Term, Wire};
+use crate::{Counter, Name, Nonce, Offer, Spot, Term, Wire};
 
 impl Dialect {
     /// Appends the request, as one or several commands: says how many.
@@ -42,7 +42,7 @@ impl Dialect {
                 number(out, counter.tokens);
                 if let Some(in_line) = in_line {
                     self.stands_as(term.nonce, in_line.offer, out);
-                    number(out, u64::try_from(in_line.waited.as_micros()).unwrap_or(u64::MAX));
+                    number(out, micros(in_line.waited));
                     number(out, in_line.others_first.into());
                     if let Some(before) = before {
                         self.stands_as(before, in_line.offer, out);
@@ -72,9 +72,7 @@ impl Dialect {
                     self.held_by(term, out);
                 }
             }
-            Request::Release { term, offer: None, .. }
-                if self.releases_without_script(term, to) =>
-            {
+            Request::Release { term, spot: None, .. } if self.releases_without_script(term, to) => {
                 command(out, 3);
                 bulk(out, deletes_if_ours(self.wire).as_bytes());
                 bulk(out, term.name.as_str().as_bytes());
@@ -92,15 +90,25 @@ impl Dialect {
                 bulk_of(out, term.name.waiters_key_parts());
                 return 2 + usize::from(publishes);
             }
-            Request::Release { term, offer, .. } => {
-                eval(out, &scripts.release, 4, 1 + usize::from(offer.is_some()));
+            Request::Release { term, spot, .. } => {
+                let args = match spot {
+                    None => 1,
+                    Some(Spot::Left(_)) => 2,
+                    Some(Spot::Kept(_)) => 3,
+                };
+                eval(out, &scripts.release, 4, args);
                 bulk(out, term.name.as_str().as_bytes());
                 bulk_of(out, term.name.channel_parts());
                 bulk_of(out, term.name.waiters_key_parts());
                 bulk_of(out, term.name.token_key_parts());
                 self.nonce(term, out);
-                if offer.is_some() {
-                    self.stands_as(term.nonce, *offer, out);
+                match spot {
+                    None => {}
+                    Some(Spot::Left(offer)) => self.stands_as(term.nonce, Some(*offer), out),
+                    Some(Spot::Kept(waited)) => {
+                        self.stands_as(term.nonce, None, out);
+                        number(out, micros(*waited));
+                    }
                 }
             }
             Request::Inspect { name, .. } => {
@@ -138,7 +146,7 @@ impl Dialect {
     /// hear before the waiter that it wakes, and ask again while that one sleeps on; with something to be told
     /// already it hears after. A matter of speed only.
     pub(super) fn encode_ahead(&self, request: &Request, out: &mut Vec<u8>) -> bool {
-        let Request::Release { term, offer: None, .. } = request else { return false };
+        let Request::Release { term, spot: None, .. } = request else { return false };
         let wakes = self.crowds.were_woken(&term.name);
         if wakes {
             command(out, 2);
@@ -270,4 +278,8 @@ fn eval(out: &mut Vec<u8>, script: &Script, keys: usize, args: usize) {
 /// Whole milliseconds, rounded up: the node may hold longer than we believe, never shorter.
 pub(super) fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+fn micros(d: Duration) -> u64 {
+    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
 }

@@ -199,8 +199,8 @@ impl Pending {
 impl State {
     /// Asks once more for the releases that may not have arrived.
     fn push_debts(&mut self, dialect: &Dialect, now: Instant) {
-        for (term, offer) in dialect.debts.collect(now) {
-            let request = Request::Release { term, offer, to: ReplyTo::nobody() };
+        for (term, spot) in dialect.debts.collect(now) {
+            let request = Request::Release { term, spot, to: ReplyTo::nobody() };
             self.push(dialect, Pending::new(request, now));
         }
     }

@@ -41,7 +41,7 @@ use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
     Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, InLine, Lane, Listening, Name,
-    News, Node, Nonce, Offer, ReplyTo, Settings, Stamp, Term, Vote, Wire,
+    News, Node, Nonce, Offer, ReplyTo, Settings, Spot, Stamp, Term, Vote, Wire,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -239,8 +239,9 @@ impl Node for RedisNode {
         self.line(lane).post(Request::Renew { terms: terms.to_vec(), to });
     }
 
-    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>) {
-        self.line(lane).post(Request::Release { term: term.clone(), offer: None, to });
+    fn release(&self, term: &Term, lane: Lane, stays: Option<InLine>, to: ReplyTo<Answer<Freed>>) {
+        let spot = stays.filter(|_| self.ears.hear()).map(|in_line| Spot::Kept(in_line.waited));
+        self.line(lane).post(Request::Release { term: term.clone(), spot, to });
     }
 
     fn set_forward(&self) -> Duration {
@@ -257,8 +258,8 @@ impl Node for RedisNode {
 
     fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
         if let Some((term, offer)) = offered {
-            let (term, offer) = (term.clone(), Some(*offer));
-            self.work.post(Request::Release { term, offer, to: ReplyTo::nobody() });
+            let (term, spot) = (term.clone(), Some(Spot::Left(*offer)));
+            self.work.post(Request::Release { term, spot, to: ReplyTo::nobody() });
         } else if self.ears.hear() {
             self.work.post(Request::Leave(name.clone(), true));
         }

@@ -13,7 +13,7 @@ use super::resp::Value;
 use super::scripts::{Script, Scripts};
 use crate::{
     Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Name, NodeReport, Nonce,
-    Offer, ReplyTo, Silence, Stamp, Term, Vote, Wire, Woke,
+    ReplyTo, Silence, Spot, Stamp, Term, Vote, Wire, Woke,
 };
 
 /// One request and where its answer goes.
@@ -43,8 +43,7 @@ pub(super) enum Request {
     },
     Release {
         term: Term,
-        /// For one that gives up waiting, and may still stand in the queue with that.
-        offer: Option<Offer>,
+        spot: Option<Spot>,
         to: ReplyTo<Answer<Freed>>,
     },
     Inspect {
@@ -137,9 +136,12 @@ impl Dialect {
         match (&request, &reply) {
             (Request::Acquire { term, .. }, Value::Array(_)) => self.crowds.seen(&term.name),
             // Others of this process wait: its release may as well wake whoever does elsewhere.
-            (Request::Acquire { term, counter, .. }, Value::Int(_)) if !counter.alone => {
+            (Request::Acquire { term, counter, in_line, .. }, Value::Int(_))
+                if in_line.is_some() || !counter.alone =>
+            {
                 self.crowds.seen(&term.name);
             }
+            (Request::Release { spot: Some(Spot::Kept(_)), .. }, _) => {}
             (Request::Release { term, .. }, Value::Int(n)) if *n > 0 => {
                 self.crowds.released(&term.name, woke(*n) == Woke::Waiter);
             }
@@ -221,8 +223,8 @@ impl Dialect {
             Request::Renew { terms, to } => {
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { term, offer, to } => {
-                self.debts.owe((term, offer), self.clock.now());
+            Request::Release { term, spot, to } => {
+                self.debts.owe((term, spot), self.clock.now());
                 to.send(Answer::Silent(silence.clone()));
             }
             Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
@@ -269,8 +271,8 @@ impl Dialect {
                 let silence = Silence::Never(self.report(error.to_string()));
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { term, offer, to } => {
-                self.debts.owe((term, offer), self.clock.now());
+            Request::Release { term, spot, to } => {
+                self.debts.owe((term, spot), self.clock.now());
                 to.send(Answer::No(no()));
             }
             Request::ForceRelease { to, .. } => to.send(Answer::No(no())),

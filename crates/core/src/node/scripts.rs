@@ -61,7 +61,7 @@ impl Scripts {
 
     fn of(wire: Wire, prologue: &str, bound: Option<Bound>) -> Self {
         let token = include_str!("../lua/token.lua");
-        let queue = include_str!("../lua/queue.lua");
+        let (stand, queue) = (include_str!("../lua/stand.lua"), include_str!("../lua/queue.lua"));
         let layout = match wire {
             Wire::Redisson => include_str!("../lua/redisson/layout.lua"),
             Wire::Redlock => include_str!("../lua/redlock/layout.lua"),
@@ -87,11 +87,11 @@ impl Scripts {
         // Giving back and looking need no proof of memory.
         Self {
             bound,
-            acquire: Script::new([prologue, token, queue, acquire].concat()),
+            acquire: Script::new([prologue, token, stand, queue, acquire].concat()),
             raise: Script::new([prologue, token, raise].concat()),
             renew: Script::new([prologue, renew].concat()),
             recreate: Script::new([prologue, token, recreate].concat()),
-            release: Script::new([wake, release].concat()),
+            release: Script::new([wake, stand, release].concat()),
             inspect: Script::new(include_str!("../lua/inspect.lua").to_owned()),
             force_release: Script::new([wake, include_str!("../lua/force_release.lua")].concat()),
             leave: Script::new([wake, include_str!("../lua/leave.lua")].concat()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorumlock_core::admission::Sheet;
 use quorumlock_core::{
     Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Instant, Name, NodeReport,
-    Offer, ReplyTo, Silence, Stamp, Term, Vote, Wire,
+    ReplyTo, Silence, Spot, Stamp, Term, Vote, Wire,
 };
 use quorumlock_watchdog::expiry;
 
@@ -20,7 +20,7 @@ pub(super) enum Ask {
     Recreate(Term, Fence),
     Renew(Vec<Term>),
     /// And leaves the queue, where it may stand with that.
-    Release(Term, Option<Offer>),
+    Release(Term, Option<Spot>),
     Inspect(Name),
     ForceRelease(Name),
     Leave(Name),

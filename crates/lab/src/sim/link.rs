@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use quorumlock_core::{InLine, Instant, Lane, NodeReport, Offer, ReplyTo, Silence, Term};
+use quorumlock_core::{InLine, Instant, Lane, NodeReport, ReplyTo, Silence, Spot, Term};
 use quorumlock_watchdog::expiry;
 
 use super::ask::{Ask, Context, Reply, To, Told};
@@ -73,7 +73,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) struct Debt {
     pub(super) term: Term,
-    offer: Option<Offer>,
+    spot: Option<Spot>,
     until: Instant,
 }
 
@@ -222,9 +222,10 @@ impl State {
 
     /// The client learns that there is no answer.
     pub(super) fn silence(&mut self, at: LinkId, pending: Pending, maybe: bool) {
-        if let Ask::Release(term, offer) = &*pending.ask {
+        if let Ask::Release(term, spot) = &*pending.ask {
             let now = self.processes[at.client].clock.running();
-            let debt = Debt { term: term.clone(), offer: *offer, until: now + term.ttl };
+            let spot = spot.filter(|spot| matches!(spot, Spot::Left(_)));
+            let debt = Debt { term: term.clone(), spot, until: now + term.ttl };
             self.processes[at.client].debts[at.node].push(debt);
         }
         let report = NodeReport::new(self.servers[at.node].label.clone(), "gave no answer");
@@ -286,7 +287,7 @@ impl State {
                 let link = self.link(at);
                 link.next_id += 1;
                 let (id, sent) = (link.next_id, self.now);
-                let ask = Arc::new(Ask::Release(term, debt.offer));
+                let ask = Arc::new(Ask::Release(term, debt.spot));
                 self.ledger.posted(at.client, at.node, &ask, self.plan.nodes, sent);
                 let to = To::Freed(ReplyTo::nobody());
                 let pending = Pending { id, ask, to, asked: now, sent };

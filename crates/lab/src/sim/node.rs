@@ -3,7 +3,7 @@ use std::sync::Arc;
 use quorumlock_core::admission::{Sheet, Voter};
 use quorumlock_core::{
     Answer, Asked, Collect, Counter, Fence, Freed, Holder, InLine, Instant, Lane, Listening, Name,
-    News, Node, NodeReport, Offer, ReplyTo, Slot, Stamp, Term, Vote,
+    News, Node, NodeReport, Offer, ReplyTo, Slot, Spot, Stamp, Term, Vote,
 };
 
 use super::ask::{Ask, Filed, Office, To};
@@ -100,8 +100,9 @@ impl Node for SimNode {
         self.post(lane, Ask::Renew(terms.to_vec()), To::Until(to));
     }
 
-    fn release(&self, term: &Term, lane: Lane, to: ReplyTo<Answer<Freed>>) {
-        self.post(lane, Ask::Release(term.clone(), None), To::Freed(to));
+    fn release(&self, term: &Term, lane: Lane, stays: Option<InLine>, to: ReplyTo<Answer<Freed>>) {
+        let spot = stays.filter(|_| self.hears()).map(|in_line| Spot::Kept(in_line.waited));
+        self.post(lane, Ask::Release(term.clone(), spot), To::Freed(to));
     }
 
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>) {
@@ -114,7 +115,7 @@ impl Node for SimNode {
 
     fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
         if let Some((term, offer)) = offered {
-            let release = Ask::Release(term.clone(), Some(*offer));
+            let release = Ask::Release(term.clone(), Some(Spot::Left(*offer)));
             self.post(Lane::Work, release, To::Freed(ReplyTo::nobody()));
         } else if self.hears() {
             self.post(Lane::Work, Ask::Leave(name.clone()), To::Forced(ReplyTo::nobody()));

@@ -7,7 +7,7 @@ use quorumlock_core::{Counter, InLine, Name, Nonce, Offer, Wire};
 
 use super::ask::millis;
 use super::store::{Field, Held, Store};
-use super::time::{MS, Micros, micros};
+use super::time::{MS, Micros};
 
 /// The queue of one name.
 #[derive(Clone, Debug, Default)]
@@ -46,21 +46,19 @@ impl Place {
 }
 
 impl Store {
-    /// Whoever is denied stands in the queue.
+    /// `stand.lua`.
     pub(super) fn stand(
         &mut self,
         name: &Name,
-        (place, before): (Place, Place),
-        (in_line, ttl_ms): (InLine, u64),
+        place: Place,
+        waited: Micros,
+        keep_ms: u64,
         now: Micros,
     ) {
         self.forget_queue(name, now);
         let queue = self.queues.entry(name.clone()).or_default();
-        if in_line.before.is_some() {
-            queue.waiting.remove(&before);
-        }
-        queue.waiting.entry(place).or_insert_with(|| now.saturating_sub(micros(in_line.waited)));
-        queue.until = queue.until.max(now / MS + ttl_ms.max(1_000));
+        queue.waiting.entry(place).or_insert_with(|| now.saturating_sub(waited));
+        queue.until = queue.until.max(now / MS + keep_ms);
     }
 
     /// Whether a free name goes to others first.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Sheet, Standing, judge};
 use quorumlock_core::{
-    Counter, Fence, Freed, Handed, InLine, Name, Nonce, Offer, Stamp, Term, Wire, Woke,
+    Counter, Fence, Freed, Handed, InLine, Name, Nonce, Spot, Stamp, Term, Wire, Woke,
 };
 
 use super::ask::{Ask, Filed, Office, Reply, millis};
@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::queue::Place;
 use super::sometimes::Sometimes;
 use super::store::{Field, Store, Take, Taken, WrongType};
-use super::time::{Micros, NodeClock, SECOND};
+use super::time::{Micros, NodeClock, SECOND, micros};
 use super::world::Arrival;
 use crate::dice::Dice;
 
@@ -153,8 +153,12 @@ impl Server {
                 let held = terms.iter().map(|term| self.renew(term, by(term), time));
                 Reply::Renewed(held.collect())
             }
-            Ask::Release(term, offer) => match self.release(term, *offer, (client, by(term)), time)
-            {
+            Ask::Release(term, spot) => match self.release(term, *spot, (client, by(term)), time) {
+                Ok(true) if let Some(Spot::Kept(waited)) = spot => {
+                    let place = Place::of(client, None);
+                    self.store.stand(&term.name, place, micros(*waited), 1_000, time);
+                    Reply::Freed(Freed { held: true, woke: Some(Woke::Nobody) })
+                }
                 Ok(held) => {
                     // Won without this node, perhaps: who waits here alone must hear of it (e6).
                     let free = held
@@ -287,11 +291,11 @@ impl Server {
     fn release(
         &mut self,
         term: &Term,
-        offer: Option<Offer>,
+        spot: Option<Spot>,
         (client, by): (usize, (Wire, Field)),
         time: Micros,
     ) -> Result<bool, WrongType> {
-        if let Some(offer) = offer {
+        if let Some(Spot::Left(offer)) = spot {
             self.store.leave(&term.name, Place::of(client, Some((term.nonce, offer))), time);
         }
         match self.bug {
@@ -321,7 +325,11 @@ impl Server {
         let (place, before) = Place::at(client, term.nonce, in_line);
         match &reply {
             Reply::Taken(Taken::Busy(_)) => {
-                self.store.stand(name, (place, before), (in_line, take.ttl_ms), time);
+                if in_line.before.is_some() {
+                    self.store.leave(name, before, time);
+                }
+                let waited = micros(in_line.waited);
+                self.store.stand(name, place, waited, take.ttl_ms.max(1_000), time);
                 self.store.keep_counter(name, take.keep_ms, time);
             }
             Reply::Taken(Taken::Token(_)) => self.store.served(name, before, time),

@@ -29,6 +29,7 @@ pub(crate) enum Op {
     },
     Release {
         at: (usize, usize),
+        stays: Option<InLine>,
     },
     Inspect {
         name: usize,

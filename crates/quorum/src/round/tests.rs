@@ -145,7 +145,7 @@ fn enumerated_completely_for_up_to_five_nodes() {
             for first in 0..nodes.len() {
                 for raise in [Raised::Yes, Raised::Gone, Raised::Stale, Raised::Never] {
                     for losses in 0..quorum_of(nodes.len()) {
-                        for gate in [None, Some(first)] {
+                        for gate in [None, Some((first, true)), Some((first, false))] {
                             outcomes.insert(play(&nodes, first, raise, losses, gate));
                             cases += 1;
                         }
@@ -154,7 +154,7 @@ fn enumerated_completely_for_up_to_five_nodes() {
             }
         }
     }
-    assert_eq!(cases, 8 * (6 + 2 * 2 * 36 + 2 * 3 * 216 + 3 * 4 * 1_296 + 3 * 5 * 7_776));
+    assert_eq!(cases, 12 * (6 + 2 * 2 * 36 + 2 * 3 * 216 + 3 * 4 * 1_296 + 3 * 5 * 7_776));
     // The generator is not blind: every kind of ending was seen.
     for seen in ["won in one round", "won by a raise", "busy", "kept out", "unreachable", "again"] {
         assert!(outcomes.contains(seen), "{seen} never happened");
@@ -175,12 +175,13 @@ fn play(
     first: usize,
     raise: Raised,
     losses: usize,
-    gate: Option<usize>,
+    gate: Option<(usize, bool)>,
 ) -> &'static str {
     let now = now();
     let quorum = quorum_of(nodes.len());
     let mut round = match gate {
-        Some(gate) => Round::gated(nodes.len(), losses, gate),
+        Some((gate, true)) => Round::gated(nodes.len(), losses, gate),
+        Some((gate, false)) => Round::standing(nodes.len(), losses, gate),
         None => Round::new(nodes.len(), losses),
     };
     let mut step = Step::Wait;
@@ -262,8 +263,14 @@ fn play(
                 assert!(!asked || nodes[node] != Does::Hangs || round.may_hold(node));
             }
             match round.failure(late) {
-                Ok(Acquired::KeptOut(_)) => "kept out",
-                Ok(Acquired::Busy(_)) => "busy",
+                Ok(Acquired::KeptOut(_)) => {
+                    assert!(gate.is_some_and(|(gate, _)| nodes[gate] == Does::Denies));
+                    "kept out"
+                }
+                Ok(Acquired::Busy(_)) => {
+                    assert!(gate.is_none_or(|(gate, _)| nodes[gate] != Does::Denies));
+                    "busy"
+                }
                 Ok(Acquired::Again) => "again",
                 Ok(Acquired::Yes(_)) => panic!("a failure that grants"),
                 Err(Error::Unreachable(why)) => {

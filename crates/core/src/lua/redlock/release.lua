@@ -1,9 +1,10 @@
 -- Give back one acquisition, and wake who waits, or hand the name over.
 -- KEYS: 1 name, 2 channel, 3 waiters, 4 fencing counter
--- ARGV: 1 nonce; 2 as what it stands in the queue (hand.lua), if it gives up waiting
+-- ARGV: 1 nonce; 2 as what it stands in the queue (hand.lua), if it gives up waiting; 3 for how many
+--   microseconds it has waited, if it waits on: it keeps its turn then, and nobody is woken
 -- Replies: 0 (was not held), else 1 + whom it woke (wake.lua)
 -- Rules: matches this acquisition, never its owner; needs no memory (SAFETY.md H15, H16).
-if ARGV[2] then
+if ARGV[2] and not ARGV[3] then
   redis.pcall('zrem', KEYS[3], ARGV[2])
 end
 local held = redis.call('get', KEYS[1])
@@ -15,4 +16,8 @@ if held ~= ARGV[1] then
   return 0
 end
 redis.call('del', KEYS[1])
+if ARGV[3] then
+  stand(KEYS[3], ARGV[2], ARGV[3], 1000)
+  return 1
+end
 return 1 + wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])
