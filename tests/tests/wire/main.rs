@@ -13,6 +13,7 @@ mod redisson;
 mod redlock;
 mod release;
 mod stranger;
+mod turn;
 mod unfenced;
 
 use std::time::Duration;

@@ -1,0 +1,125 @@
+//! A waiter's turn on a quorum: it stands in line at the name's gate, and keeps a turn that was in vain
+//! (SAFETY.md d1).
+
+use std::future::IntoFuture as _;
+
+use quorumlock::Wire;
+use quorumlock_tests::{Plain, eventually, within};
+
+use crate::{LONG, Quorum, plain_quorum};
+
+const NAME: &str = "invoice/7";
+const WAITERS: &str = "redisson_lock_waiters:{invoice/7}";
+const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
+
+#[tokio::test]
+async fn a_turn_in_vain_goes_on_and_wakes_nobody() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        for node in &plain {
+            held_by_another(node, wire).await;
+        }
+        let mut waiting = Box::pin(locker.lock(NAME).lease(LONG).into_future());
+        let gate = tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            gate = one_with_a_queue(&plain) => gate,
+        };
+        let at = &plain[gate];
+        let ours = queue(at).await.remove(0);
+        let mut next = at.listen(&channel_of("next")).await;
+        at.ask::<i64>(&["ZADD", WAITERS, &i64::MAX.to_string(), "next"]).await;
+
+        // Its turn comes, and others hold the majority.
+        at.ask::<i64>(&["DEL", NAME]).await;
+        at.ask::<i64>(&["ZREM", WAITERS, &ours]).await;
+        at.ask::<i64>(&["PUBLISH", &channel_of(&ours), NAME]).await;
+        let back = eventually("in vain", async || {
+            let there = queue(at).await == [&*ours, "next"] && !at.exists(NAME).await;
+            there.then_some(())
+        });
+        tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            () = back => {}
+        }
+        for (other, node) in plain.iter().enumerate() {
+            assert_eq!(node.exists(WAITERS).await, other == gate, "it stands at the gate alone");
+        }
+        at.ask::<i64>(&["PUBLISH", &channel_of("next"), "nothing"]).await;
+        assert_eq!(next.next().await, "nothing", "it was not woken before");
+
+        for node in &plain {
+            node.ask::<i64>(&["DEL", NAME]).await;
+        }
+        let guard = within("it looks", waiting).await.expect("free");
+        guard.unlock().await.expect("held");
+        assert_eq!(next.next().await, NAME);
+    }
+}
+
+/// Where the gate does not answer, those are woken who stand elsewhere.
+#[tokio::test]
+async fn without_a_gate_waiters_stand_at_the_other_nodes() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+        let mut waiting = Box::pin(plain_quorum(wire, &quorum.servers).lock(NAME).into_future());
+        let gate = tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            gate = one_with_a_queue(&plain) => gate,
+        };
+        quorum.servers[gate].kill().expect("a process");
+        let others: Vec<_> = (0..3).filter(|node| *node != gate).collect();
+        let stands = eventually("in line", async || {
+            let mut all = true;
+            for other in &others {
+                all &= plain[*other].exists(WAITERS).await;
+            }
+            all.then_some(())
+        });
+        tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            () = stands => {}
+        }
+        guard.unlock().await.expect("held by two");
+        let _guard = within("its turn", waiting).await.expect("free");
+    }
+}
+
+async fn held_by_another(node: &Plain, wire: Wire) {
+    match wire {
+        Wire::Redlock => {
+            node.ask::<String>(&["SET", NAME, "another", "PX", "60000"]).await;
+        }
+        _ => {
+            node.ask::<i64>(&["HSET", NAME, "another:1", "1"]).await;
+            node.ask::<i64>(&["PEXPIRE", NAME, "60000"]).await;
+        }
+    }
+}
+
+async fn one_with_a_queue(plain: &[Plain]) -> usize {
+    eventually("in line", async || {
+        let mut with = None;
+        for (at, node) in plain.iter().enumerate() {
+            if node.exists(WAITERS).await {
+                assert!(with.replace(at).is_none(), "it stands at one node");
+            }
+        }
+        with
+    })
+    .await
+}
+
+async fn queue(node: &Plain) -> Vec<String> {
+    node.ask(&["ZRANGE", WAITERS, "0", "-1"]).await
+}
+
+fn channel_of(id: &str) -> String {
+    format!("redisson_lock__channel:waiter:{id}")
+}
