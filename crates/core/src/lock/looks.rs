@@ -23,8 +23,8 @@ pub(super) struct Looks {
     ends: Instant,
     /// The lease in the way is another one than before, or renewed.
     moves_on: bool,
-    /// The lock is free, and others go first.
-    polite: bool,
+    /// How often in a row the lock was free, and left to others.
+    polite: u32,
 }
 
 /// An attempt that got nothing.
@@ -56,7 +56,7 @@ impl Looks {
             in_vain: 0,
             ends: Instant::NEVER,
             moves_on: false,
-            polite: false,
+            polite: 0,
         }
     }
 
@@ -65,7 +65,8 @@ impl Looks {
         let Denied { asked, remaining, kept_out } = denied;
         self.in_vain = if kept_out { 0 } else { self.in_vain + u32::from(self.in_line) };
         self.in_line = true;
-        self.polite = self.others_first && remaining.is_none() && !self.polite;
+        let polite = self.others_first && remaining.is_none();
+        self.polite = if polite { self.polite + 1 } else { 0 };
         self.moves_on = remaining.is_some_and(|left| {
             let before = std::mem::replace(&mut self.ends, asked + left);
             before == Instant::NEVER || self.ends > before + JITTER
@@ -93,7 +94,7 @@ impl Looks {
             // for it at the same time, who do not.
             probe = probe.min(SOON * (1 << self.in_vain.min(8)));
         }
-        if self.polite {
+        if self.polite > 0 {
             // They come at once, or never.
             probe = probe.min(COURTESY);
         }
@@ -111,12 +112,13 @@ impl Looks {
             // Nobody else was told, and who asks by itself lets it go first: a trip less (SAFETY.md d1).
             Some(Woken::Turn) => false,
             Some(Woken::ByGate | Woken::ByOthers) => true,
-            None => self.moves_on || self.polite || self.in_vain > 0,
+            None => self.moves_on || self.polite > 0 || self.in_vain > 0,
         };
         let leaves_it = match woken {
             Some(Woken::Turn | Woken::ByGate) => false,
             Some(Woken::ByOthers) => true,
-            None => self.moves_on || self.polite,
+            // Free for a moment only, perhaps: once more.
+            None => self.moves_on || self.polite == 1,
         };
         self.others_first = leaves_it && self.in_vain == 0;
     }

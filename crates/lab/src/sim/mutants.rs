@@ -96,15 +96,15 @@ impl Bug {
     /// The first seed in which it shows (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::RaiseNotHeld => 66,
+            Self::RaiseNotHeld => 218,
             Self::CountsNotHeld => 64,
             Self::MedianToken => 0,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
-            Self::RenewsAnybodys => 1,
+            Self::RenewsAnybodys => 0,
             Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 12,
-            Self::NoDriftAllowance => 0,
+            Self::StartAfterReply => 23,
+            Self::NoDriftAllowance => 1,
             Self::ReleasesOnlyGranted => 49,
             Self::NoLookAfterSubscribe => 1,
             Self::SilenceIsGrant => 0,
@@ -114,11 +114,11 @@ impl Bug {
             Self::UptimeWitness => 0,
             Self::RenewsUnproven => 16,
             Self::RecreatesUnproven => 16,
-            Self::NoBarrier => 1_218,
+            Self::NoBarrier => 2_080,
             Self::BoundWhenSent => 4_042,
             Self::RecordAtConnect => 9,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 779,
+            Self::BelievesAnyMemory => 567,
             Self::HandsWhatIsHeld => 26,
             Self::HandsOldToken => 26,
         }
