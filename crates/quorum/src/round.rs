@@ -203,7 +203,7 @@ impl Round {
 
     /// How many nodes were asked and have not answered.
     pub fn unanswered(&self) -> usize {
-        self.count(|ballot| *ballot == Ballot::Asked)
+        self.count(|ballot| matches!(ballot, Ballot::Asked))
     }
 
     /// The nodes that were verified while the round went on: they may be asked again.
@@ -231,8 +231,9 @@ impl Round {
         let refused = self.blocked_by_others()
             || self.reached() >= self.confirm && self.held() < self.confirm;
         match self.gate.map(|gate| &self.nodes[gate]) {
-            Some(Ballot::Busy(left)) if self.gated || refused => {
-                return Ok(Acquired::KeptOut(*left));
+            Some(Ballot::Busy(left)) if self.gated => return Ok(Acquired::KeptOut(*left)),
+            Some(Ballot::Busy(left)) if refused => {
+                return Ok(Acquired::KeptOut(self.free_in().or(*left)));
             }
             _ if refused => return Ok(Acquired::Busy(self.free_in())),
             _ => {}

@@ -84,6 +84,24 @@ fn a_dead_minority_is_not_waited_for() {
 }
 
 #[test]
+fn a_no_of_the_gate_is_told_apart() {
+    for (gate, kept_out) in [(1, true), (3, false)] {
+        let mut round = Round::standing(5, 0, gate);
+        round.heard(0, busy(9), now());
+        round.heard(1, busy(4), now());
+        assert_eq!(round.heard(2, busy(6), now()), Step::Failed);
+        let when_enough_are_free = Some(Duration::from_secs(9));
+        assert_eq!(
+            round.failure(late).unwrap(),
+            match kept_out {
+                true => Acquired::KeptOut(when_enough_are_free),
+                false => Acquired::Busy(when_enough_are_free),
+            }
+        );
+    }
+}
+
+#[test]
 fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     let mut round = Round::new(5, 0);
     round.heard(0, busy(9), now());
