@@ -39,6 +39,12 @@ fn with_extension(extension: &str) -> Vec<(PathBuf, String)> {
 }
 
 /// Breaches as one readable list, so that all can be mended at once.
+fn of_the_library(path: &Path) -> bool {
+    ["watchdog", "core", "quorum", "quorumlock"]
+        .iter()
+        .any(|room| path.starts_with(Path::new("crates").join(room).join("src")))
+}
+
 fn assert_none(rule: &str, breaches: &[String]) {
     assert!(breaches.is_empty(), "{rule}:\n{}", breaches.join("\n"));
 }
@@ -127,10 +133,7 @@ fn packages_outside_crates_are_not_published() {
 fn only_clock_rs_reads_a_clock() {
     let mut breaches = Vec::new();
     for (path, text) in with_extension("rs") {
-        let library = ["watchdog", "core", "quorum", "quorumlock"]
-            .iter()
-            .any(|room| path.starts_with(Path::new("crates").join(room).join("src")));
-        if !library || path.file_name().is_some_and(|name| name == "clock.rs") {
+        if !of_the_library(&path) || path.file_name().is_some_and(|name| name == "clock.rs") {
             continue;
         }
         for (number, line) in text.lines().enumerate() {
@@ -142,6 +145,24 @@ fn only_clock_rs_reads_a_clock() {
     assert_none("clock reads", &breaches);
 }
 
+/// What is counted from an early instant ends early; what is judged by one might be judged late (SAFETY.md A2).
+#[test]
+fn early_instants_are_for_what_begins() {
+    const BEGIN: [&str; 3] =
+        ["core/src/node/line.rs", "core/src/lock/quest.rs", "quorum/src/ballot.rs"];
+    let (mut breaches, mut begin) = (Vec::new(), 0);
+    for (path, text) in with_extension("rs").into_iter().filter(|(path, _)| of_the_library(path)) {
+        let uses = text.matches(".early()").count();
+        match BEGIN.iter().any(|place| path.ends_with(place)) {
+            true => begin += uses,
+            false if uses > 0 => breaches.push(path.display().to_string()),
+            false => {}
+        }
+    }
+    assert_eq!(begin, 5, "look whether the new one begins something");
+    assert_none("early instants", &breaches);
+}
+
 /// A generator in the process would give a cloned machine the same nonces as its twin (SAFETY.md
 /// H20): it may spread retries, and nothing else.
 #[test]
@@ -149,9 +170,7 @@ fn nonces_come_from_the_operating_system() {
     let mut breaches = Vec::new();
     let mut fresh = false;
     for (path, text) in with_extension("rs") {
-        let library = ["watchdog", "core", "quorum", "quorumlock"]
-            .iter()
-            .any(|room| path.starts_with(Path::new("crates").join(room).join("src")));
+        let library = of_the_library(&path);
         for (number, line) in text.lines().enumerate().filter(|_| library) {
             let system = path.ends_with("ids.rs")
                 && ["TryRng", "SysRng"].iter().any(|name| line.contains(name));

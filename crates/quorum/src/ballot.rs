@@ -257,13 +257,14 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
     fn collect(&self, node: usize, answer: Answer<Vote>) {
         let mut state = self.state();
         match state.phase {
+            // An early instant will do: whether a round is won is judged once more.
             Phase::Open => {
-                let step = state.round.heard(node, answer, self.clock.now());
+                let step = state.round.heard(node, answer, self.clock.early());
                 self.act(state, step);
             }
             // Not yet looked at: it may still be a vote, and must not be forgotten.
             Phase::Decided | Phase::Lost => {
-                state.round.heard(node, answer, self.clock.now());
+                state.round.heard(node, answer, self.clock.early());
             }
             Phase::Kept(fence) => {
                 drop(state);
@@ -289,7 +290,7 @@ impl<N: Node> Collect<Answer<()>> for Shared<N> {
     fn collect(&self, node: usize, answer: Answer<()>) {
         let mut state = self.state();
         if state.phase == Phase::Open {
-            let step = state.round.raised(node, &answer, self.clock.now());
+            let step = state.round.raised(node, &answer, self.clock.early());
             self.act(state, step);
         }
     }

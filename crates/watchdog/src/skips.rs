@@ -47,10 +47,15 @@ impl Skips {
             reading.ahead(at).abs_diff(last) > TOLERANCE
         };
         if !(0..OTHERS).any(moved) {
-            return reading.base.saturating_add(self.missed.load(Ordering::Acquire));
+            return self.elapsed_early(reading.base);
         }
         self.compare(&read);
-        read().base.saturating_add(self.missed.load(Ordering::Acquire))
+        self.elapsed_early(read().base)
+    }
+
+    /// The base clock, and what it is known to have missed: no later than [`elapsed`](Self::elapsed).
+    pub(crate) fn elapsed_early(&self, base: u64) -> u64 {
+        base.saturating_add(self.missed.load(Ordering::Acquire))
     }
 
     fn compare(&self, read: &impl Fn() -> Reading) {
@@ -145,6 +150,19 @@ mod tests {
         assert_eq!(machine.counted([0, 14 * S, 14 * S]), 14 * SECOND, "a pause: not twice");
         assert_eq!(machine.counted([0, 3 * S, 0]), 3 * SECOND, "set right after a pause");
         assert_eq!(machine.counted([S, S, S]), SECOND);
+    }
+
+    /// What counts from it ends early, never late.
+    #[test]
+    fn the_early_one_does_not_see_what_nobody_has_looked_for_and_is_never_ahead() {
+        let machine = Machine::new();
+        let early = || machine.skips.elapsed_early(machine.clocks[0].get());
+        let before = machine.now();
+        assert_eq!(early(), before);
+        machine.pass([S, 14 * S, 14 * S]);
+        assert_eq!(early() - before, SECOND, "not yet");
+        assert_eq!(machine.now() - before, 14 * SECOND);
+        assert_eq!(early() - before, 14 * SECOND, "as soon as one has");
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Line {
     pub(super) fn post(&self, request: Request) {
         let shared = &self.0;
         // The lease counts from before the command enters our own queue.
-        let asked = shared.dialect.clock.now();
+        let asked = shared.dialect.clock.early();
         let mut state = shared.state();
         match &state.phase {
             Phase::Up if state.objection(&request).is_some() => {
