@@ -154,14 +154,14 @@ impl<R: Renewer> Keeper<R> {
         lease.standing().end(loss)
     }
 
-    /// Hands `old` on to a successor with the same id, made of the instant until which it stands:
-    /// from now on that one is kept, and `old` is released. `None` if `old` stands no more.
+    /// Hands `old` on, `now`, to a successor with the same id, made of the instant until which it stands:
+    /// from then on that one is kept, and `old` is released. `None` if `old` stands no more.
     pub fn pass(
         &self,
         old: &R::Lease,
+        now: Instant,
         successor: impl FnOnce(Instant) -> Arc<R::Lease>,
     ) -> Option<Arc<R::Lease>> {
-        let now = self.shared.clock.now();
         let mut state = self.shared.state();
         // Under the lock that answers take: a renewal reaches the one or the other.
         if !state.leases.contains_key(&old.id()) || old.standing().check().is_err() {

@@ -161,6 +161,8 @@ impl Guard {
             return self.publish_holds().await;
         }
         if self.inner.hand_over(&self.lease) {
+            // The next holder goes on first: most often we would only ask again, behind it.
+            tokio::task::yield_now().await;
             return Ok(());
         }
         let kept = self.inner.keeper.forget(&self.lease);

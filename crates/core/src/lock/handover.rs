@@ -75,7 +75,7 @@ impl Inner {
         };
         let hold_until = heir.hold_at_most().map(|limit| now + limit);
         let successor = |until| Arc::new(lease.successor(until, hold_until, &self.clock));
-        let passed = self.keeper.pass(lease, successor);
+        let passed = self.keeper.pass(lease, now, successor);
         let turn = { turn.take() };
         let handed = passed.is_some();
         match (passed, turn) {
@@ -100,7 +100,7 @@ impl Lease {
     fn may_be_handed_over(&self, now: Instant) -> bool {
         // A window that is half shut already is a sign that the nodes do not answer.
         now.since(self.series.since) < LONGEST
-            && self.standing.valid_for() >= self.series.window / 2
+            && self.standing.until().since(now) >= self.series.window / 2
     }
 
     /// The same on the nodes; a new one, with the next token, for whoever holds it.
