@@ -31,6 +31,11 @@ impl Nonce {
         Self(bits)
     }
 
+    /// Its bits.
+    pub(crate) const fn to_u128(self) -> u128 {
+        self.0
+    }
+
     /// What stands on a node, read back in either wire's form; `None` if it is not one of ours.
     pub fn parse(id: &str) -> Option<Self> {
         let nonce = id.split_once(':').map_or(id, |(nonce, _)| nonce);

@@ -1,3 +1,4 @@
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,11 +80,10 @@ const MANY: usize = 1_024;
 impl Turns {
     /// The turn, if nobody has it.
     pub(super) fn take(&self, name: &Name) -> Option<Turn> {
-        let mut queues = self.queues();
-        if queues.waiting.contains_key(name) {
-            return None;
-        }
-        queues.waiting.insert(name.clone(), None);
+        match self.queues().waiting.entry(name.clone()) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(free) => free.insert(None),
+        };
         Some(Turn { turns: self.clone(), name: name.clone() })
     }
 
@@ -168,10 +168,10 @@ impl Turn {
     /// Which other processes were woken when we released the name, just before `now`: they have
     /// their turn first.
     pub(super) fn others_first(&self, now: Instant) -> Woke {
-        match self.turns.queues().woken.remove(&self.name) {
-            Some((woke, at)) if now.since(at) < COURTESY => woke,
-            _ => Woke::Nobody,
-        }
+        let mut queues = self.turns.queues();
+        // Most often for nobody: then no name is looked up.
+        let woken = (!queues.woken.is_empty()).then(|| queues.woken.remove(&self.name)).flatten();
+        woken.filter(|(_, at)| now.since(*at) < COURTESY).map_or(Woke::Nobody, |(woke, _)| woke)
     }
 
     /// How many wait for it.
@@ -207,9 +207,12 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let next = {
             let mut queues = self.turns.queues();
-            let next = queues.queue(&self.name).and_then(VecDeque::pop_front);
+            let Entry::Occupied(mut queue) = queues.waiting.entry(self.name.clone()) else {
+                return;
+            };
+            let next = queue.get_mut().as_deref_mut().and_then(VecDeque::pop_front);
             if next.is_none() {
-                queues.waiting.remove(&self.name);
+                queue.remove();
             }
             next
         };

@@ -1,13 +1,12 @@
 //! Requests to a server as bytes.
 
-use std::io::Write;
 use std::time::Duration;
 
 use super::dump::hash_of_one;
 use super::greet::Greeted;
 use super::plain::Plain;
 use super::request::{Dialect, Request};
-use super::resp::{bulk, bulk_of, command, number};
+use super::resp::{bulk, bulk_of, command, decimal, number};
 use super::scripts::{Script, Scripts};
 use crate::{Counter, Name, Nonce, Offer, Spot, Term, Wire};
 
@@ -25,7 +24,7 @@ impl Dialect {
                 return self.transaction(&plain, &scripts.acquire, out);
             }
             Request::Acquire { term, counter, in_line, .. } => {
-                let before = in_line.and_then(|in_line| in_line.before);
+                let before = in_line.as_ref().and_then(|in_line| in_line.before);
                 let (keys, args) = match in_line {
                     None => (2, 7),
                     Some(_) => (3, 10 + usize::from(before.is_some())),
@@ -246,16 +245,21 @@ impl Dialect {
     }
 
     fn with_nonce(&self, nonce: Nonce, then: impl FnOnce(&[u8])) {
+        let nonce = uuid::Uuid::from_u128(nonce.to_u128());
+        // Enough for 36 + 1 + 20 bytes.
         let mut text = [0; 64];
-        let mut rest = &mut text[..];
-        // Fits: 36 + 1 + 20 bytes at most.
         let written = match self.wire {
-            Wire::Redisson => write!(rest, "{}:{}", nonce.hyphenated(), self.client_id),
-            Wire::Redlock => write!(rest, "{nonce}"),
+            Wire::Redlock => nonce.simple().encode_lower(&mut text).len(),
+            Wire::Redisson => {
+                let mut digits = [0; 20];
+                let id = decimal(&mut digits, self.client_id);
+                let colon = nonce.hyphenated().encode_lower(&mut text).len();
+                text[colon] = b':';
+                text[colon + 1..][..id.len()].copy_from_slice(id);
+                colon + 1 + id.len()
+            }
         };
-        debug_assert!(written.is_ok());
-        let left = rest.len();
-        then(&text[..text.len() - left]);
+        then(&text[..written]);
     }
 }
 

@@ -159,7 +159,10 @@ fn read_record(flat: &[Value]) -> Option<Record> {
     }
     let get = |name: &str| {
         let mut pairs = flat.chunks_exact(2);
-        pairs.find(|pair| pair[0].text() == name).map(|pair| pair[1].text()).unwrap_or_default()
+        pairs
+            .find(|pair| pair[0].text() == name)
+            .map(|pair| pair[1].text().into_owned())
+            .unwrap_or_default()
     };
     Some(Record {
         cluster: get("cluster"),

@@ -108,10 +108,14 @@ impl Line {
                 shared.dialect.object(request, objection);
             }
             Phase::Up | Phase::Dialing if state.queued.len() < MOST_QUEUED => {
+                // Whoever put the first bytes there wakes the driver, which takes all of them.
+                let first = state.out.is_empty();
                 state.push_debts(&shared.dialect, asked);
                 state.push(&shared.dialect, Pending::new(request, asked));
                 drop(state);
-                shared.wake.wake();
+                if first {
+                    shared.wake.wake();
+                }
             }
             Phase::Up | Phase::Dialing => {
                 drop(state);

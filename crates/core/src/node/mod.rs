@@ -223,7 +223,7 @@ impl Node for RedisNode {
         to: ReplyTo<Answer<Vote>>,
     ) {
         // Whoever cannot be told of its turn keeps others from theirs.
-        let in_line = in_line.filter(|_| self.ears.hear());
+        let in_line = in_line.filter(|_| self.ears.hear()).map(Box::new);
         self.work.post(Request::Acquire { term: term.clone(), counter, stamp, in_line, to });
     }
 

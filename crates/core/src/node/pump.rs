@@ -204,15 +204,14 @@ impl Pump<'_> {
         let slice = SLICE.max(self.inflight.len() / SLICES);
         while let Some(reply) = self.inbox.next().map_err(|e| format!("speaks no RESP: {e}"))? {
             (self.heard, self.useful) = (true, true);
-            let Some(mut pending) = self.inflight.pop_front() else {
+            let Some(first) = self.inflight.front_mut() else {
                 self.acknowledge(&reply)?;
                 continue;
             };
-            let several = pending.several();
-            let Some(reply) = pending.hear(reply) else {
-                self.inflight.push_front(pending);
-                continue;
-            };
+            let several = first.several();
+            let whole =
+                first.hear(reply).and_then(|reply| Some((reply, self.inflight.pop_front()?)));
+            let Some((reply, pending)) = whole else { continue };
             if let (true, Request::Release { term, .. }, Value::Int(3 | -1)) =
                 (several, &pending.request, &reply)
             {

@@ -23,7 +23,8 @@ pub(super) enum Request {
         term: Term,
         counter: Counter,
         stamp: Stamp,
-        in_line: Option<InLine>,
+        /// On the heap: every request is moved about, and few stand in line.
+        in_line: Option<Box<InLine>>,
         to: ReplyTo<Answer<Vote>>,
     },
     Raise {

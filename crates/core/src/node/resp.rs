@@ -3,6 +3,8 @@
 //! The redis crate's own incremental decoder is not public; its whole-buffer parser is, and the
 //! tests hold this one against it.
 
+use std::borrow::Cow;
+
 /// A reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
@@ -18,10 +20,10 @@ pub(super) enum Value {
 
 impl Value {
     /// Text as text, anything else as nothing.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            _ => String::new(),
+            Self::Text(bytes) => String::from_utf8_lossy(bytes),
+            _ => Cow::Borrowed(""),
         }
     }
 }
@@ -70,7 +72,8 @@ fn header(out: &mut Vec<u8>, kind: u8, len: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {
+/// A number in decimal digits.
+pub(super) fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {
     let mut at = digits.len();
     loop {
         at -= 1;
