@@ -70,6 +70,14 @@ impl Scene {
         let far = if self.far { ", far" } else { "" };
         format!("{what}, {processes}x{tasks}{far}")
     }
+
+    /// Long enough for each process to have its turn often: a lap ends in the middle of somebody's.
+    const fn lap_ms(&self) -> u64 {
+        match self {
+            Self { shape: (_, 1), far: false } => 2_000,
+            _ => 6_000,
+        }
+    }
 }
 
 /// In round trips.
@@ -113,7 +121,7 @@ async fn laps(
             let kind = kinds[at];
             let tasks = scene.shape.0 * scene.shape.1;
             let page = Page { book, round, id: "P6", kind, nodes, tasks };
-            if let Err(error) = lap(page, group, scene, plan.lap(2_000)).await {
+            if let Err(error) = lap(page, group, scene, plan.lap(scene.lap_ms())).await {
                 progress("P6", round, &format!("{}: {error}", kind.name()));
             }
         }
