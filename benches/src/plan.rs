@@ -43,7 +43,16 @@ impl Plan {
     pub fn lap(&self, millis: u64) -> Duration {
         Duration::from_millis(if self.quick { millis.div_ceil(3) } else { millis })
     }
+
+    /// Of what one task alone does: how long a lap is, and how many rounds there are. Many brief ones, since
+    /// a busy machine has phases of seconds, and ratios are of one round.
+    #[must_use]
+    pub fn brief(&self) -> (Duration, usize) {
+        (self.lap(400) / BRIEF, self.rounds * BRIEF as usize)
+    }
 }
+
+const BRIEF: u32 = 5;
 
 /// In which order `subjects` have their laps in a round: each starts once, and the direction
 /// changes, so that none always runs after the same other one.

@@ -100,9 +100,10 @@ impl Holder {
             let taken = names.map(|i| take(&locker, format!("bench:held:{i}")));
             guards.append(&mut try_join_all(taken).await?);
         }
-        let memory = (cpu::resident().unwrap_or(f64::NAN) - before) / self.locks as f64;
-        // One whole interval that begins after the acquisitions and before the first renewal.
+        // One whole interval that begins after the acquisitions, when connections have come to rest, and before
+        // the first renewal.
         tokio::time::sleep(INTERVAL / 10).await;
+        let memory = (cpu::resident().unwrap_or(f64::NAN) - before) / self.locks as f64;
         let (calls, used) = (group.tally(false).await?.commands, cpu::used_by_us());
         tokio::time::sleep(INTERVAL).await;
         let calls = (group.tally(false).await?.commands - calls) as f64 / self.urls.len() as f64;

@@ -20,10 +20,11 @@ pub const LAYERS: &str = "cost of all layers";
 /// See [`run`](super::run).
 pub async fn run(bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
     let one = [Kind::Raw, Kind::Default, Kind::NoTokens, Kind::NoRenewal];
-    sweep("P10", bed.group(1).await?, &one, &[1], plan.lap(400), plan.rounds, book).await?;
+    let (time, rounds) = plan.brief();
+    sweep("P10", bed.group(1).await?, &one, &[1], time, rounds, book).await?;
     let (tokens, admission) = (Kind::NoTokens, Kind::NoAdmission);
     let five = [Kind::Raw, Kind::Default, Kind::Like, tokens, admission, Kind::NoRenewal];
-    sweep("P10", bed.group(5).await?, &five, &[1], plan.lap(400), plan.rounds, book).await?;
+    sweep("P10", bed.group(5).await?, &five, &[1], time, rounds, book).await?;
     let ratio = |book: &Book, kind: Kind, nodes, to: Kind| {
         book.ratios(&key(kind, nodes, P50, "us"), to.name())
     };

@@ -31,7 +31,8 @@ pub async fn alone(
     book: &mut Book,
 ) -> Result<()> {
     let group = bed.group(nodes).await?;
-    sweep(id, group, &kinds(nodes), &[1], plan.lap(400), plan.rounds, book).await
+    let (time, rounds) = plan.brief();
+    sweep(id, group, &kinds(nodes), &[1], time, rounds, book).await
 }
 
 /// 64 and 1,024 tasks.
