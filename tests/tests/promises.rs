@@ -27,6 +27,7 @@ macro_rules! all_promises {
             handover::a_lost_lock_is_not_handed_over,
             handover::a_waiter_that_gives_up_with_the_lock_in_its_hands_passes_it_on,
             handover::tasks_of_one_process_take_over_in_order_with_tokens_of_their_own,
+            handover::whoever_takes_over_goes_on_before_whoever_unlocked,
             keeping::a_blocked_runtime_loses_no_lock,
             keeping::a_hold_limit_ends_the_lease_without_renewal,
             keeping::a_long_hold_is_renewed_up_to_its_limit,

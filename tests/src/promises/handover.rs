@@ -59,6 +59,32 @@ pub async fn a_waiter_that_gives_up_with_the_lock_in_its_hands_passes_it_on(bed:
     drop(within("free", bed.locker().lock(NAME)).await.expect("free"));
 }
 
+/// Whoever takes over goes on first: the one before most often only asks again, behind it.
+pub async fn whoever_takes_over_goes_on_before_whoever_unlocked(bed: &Bed) {
+    let locker = bed.locker();
+    eventually("a lock that was handed over", async || {
+        let first = locker.lock(NAME).lease(LONG).await.expect("free");
+        let (mut a, mut b) = (queued(&locker, LONG), queued(&locker, LONG));
+        drop(first);
+        let mut unlocking = Box::pin(within("its turn", &mut a).await.expect("free").unlock());
+        let unlocked = (&mut unlocking).now_or_never();
+        let handed = (&mut b).now_or_never();
+        assert!(handed.is_none() || unlocked.is_none(), "the next one first");
+        if unlocked.is_none() {
+            unlocking.await.expect("held");
+        }
+        // After a stall of this machine it has to ask the nodes.
+        let stalled = handed.is_none();
+        let next = match handed {
+            Some(next) => next,
+            None => within("its turn", &mut b).await,
+        };
+        next.expect("free").unlock().await.expect("held");
+        (!stalled).then_some(())
+    })
+    .await;
+}
+
 /// What was lost is not handed over: whoever waits acquires anew.
 pub async fn a_lost_lock_is_not_handed_over(bed: &Bed) {
     let locker = bed.locker();
