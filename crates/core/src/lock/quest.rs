@@ -75,7 +75,8 @@ impl Quest {
             }
         };
         let (lessor, settings) = (&self.inner.lessor, &self.inner.settings);
-        let begun = self.inner.clock.early();
+        // By all clocks: a pause before this is none of the lease's, which may count from an early instant.
+        let begun = self.inner.clock.now();
         // A whole block of tokens: when the name is handed over, others here may wait.
         let block = handover::tokens(settings.fencing, 1);
         let offer = lessor.hands_over().then(|| Offer::of(self.wanted.ttl(), block));
