@@ -38,13 +38,13 @@ fn with_extension(extension: &str) -> Vec<(PathBuf, String)> {
     texts
 }
 
-/// Breaches as one readable list, so that all can be mended at once.
 fn of_the_library(path: &Path) -> bool {
     ["watchdog", "core", "quorum", "quorumlock"]
         .iter()
         .any(|room| path.starts_with(Path::new("crates").join(room).join("src")))
 }
 
+/// Breaches as one readable list, so that all can be mended at once.
 fn assert_none(rule: &str, breaches: &[String]) {
     assert!(breaches.is_empty(), "{rule}:\n{}", breaches.join("\n"));
 }

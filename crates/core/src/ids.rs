@@ -31,9 +31,9 @@ impl Nonce {
         Self(bits)
     }
 
-    /// Its bits.
-    pub(crate) const fn to_u128(self) -> u128 {
-        self.0
+    /// In the forms of a uuid.
+    pub(crate) const fn uuid(self) -> uuid::Uuid {
+        uuid::Uuid::from_u128(self.0)
     }
 
     /// What stands on a node, read back in either wire's form; `None` if it is not one of ours.
@@ -44,7 +44,7 @@ impl Nonce {
 
     /// In the form `8-4-4-4-12` of hexadecimal digits, as Redisson's client ids.
     pub fn hyphenated(self) -> impl fmt::Display {
-        uuid::Uuid::from_u128(self.0).hyphenated()
+        self.uuid().hyphenated()
     }
 }
 

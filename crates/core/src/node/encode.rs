@@ -245,7 +245,7 @@ impl Dialect {
     }
 
     fn with_nonce(&self, nonce: Nonce, then: impl FnOnce(&[u8])) {
-        let nonce = uuid::Uuid::from_u128(nonce.to_u128());
+        let nonce = nonce.uuid();
         // Enough for 36 + 1 + 20 bytes.
         let mut text = [0; 64];
         let written = match self.wire {
