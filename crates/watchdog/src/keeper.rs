@@ -162,16 +162,13 @@ impl<R: Renewer> Keeper<R> {
         now: Instant,
         successor: impl FnOnce(Instant) -> Arc<R::Lease>,
     ) -> Option<Arc<R::Lease>> {
-        let mut state = self.shared.state();
         // Under the lock that answers take: a renewal reaches the one or the other.
-        if !state.leases.contains_key(&old.id()) || old.standing().check().is_err() {
-            return None;
-        }
-        let new = successor(old.standing().until());
+        let state = &mut *self.shared.state();
+        let kept = state.leases.get_mut(&old.id())?;
+        let new = successor(old.standing().pass(now).ok()?);
         debug_assert_eq!(new.id(), old.id());
         state.schedule.add(new.id(), new.standing().terms(), now);
-        state.leases.insert(new.id(), new.clone());
-        old.standing().end(Loss::Released);
+        *kept = new.clone();
         Some(new)
     }
 

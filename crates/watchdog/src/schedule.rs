@@ -48,8 +48,11 @@ impl Schedule {
     /// Keeps a lease from now on.
     pub fn add(&mut self, id: u64, terms: Terms, now: Instant) {
         let next = terms.next_renewal(now);
-        if let Some(old) = self.kept.insert(id, Entry { terms, next }) {
-            self.queue.remove(&(old.next, id));
+        match self.kept.insert(id, Entry { terms, next }) {
+            // Handed on, most often: it has its place.
+            Some(old) if old.next == next => return,
+            Some(old) => drop(self.queue.remove(&(old.next, id))),
+            None => {}
         }
         self.queue.insert((next, id));
     }

@@ -88,7 +88,27 @@ impl Standing {
     /// # Errors
     /// The [`Loss`], the same one for ever after.
     pub fn check(&self) -> Result<(), Loss> {
-        self.settle(self.clock.now()).loss.map_or(Ok(()), Err)
+        self.check_at(self.clock.now())
+    }
+
+    /// Does it stand at `now`, which was read just before?
+    ///
+    /// # Errors
+    /// As [`Standing::check`].
+    pub fn check_at(&self, now: Instant) -> Result<(), Loss> {
+        self.settle(now).loss.map_or(Ok(()), Err)
+    }
+
+    /// Ends it as released, for a successor that stands until the instant returned.
+    ///
+    /// # Errors
+    /// The [`Loss`] if it no longer stands at `now`.
+    pub(crate) fn pass(&self, now: Instant) -> Result<Instant, Loss> {
+        self.check_at(now)?;
+        match self.end(Loss::Released) {
+            Loss::Released => Ok(self.until()),
+            loss => Err(loss),
+        }
     }
 
     /// Moves the end, forward or (after a definite no of a node) backward.
@@ -111,16 +131,16 @@ impl Standing {
 
     /// Ends it for `loss`, unless it had already ended; returns why it ended.
     pub fn end(&self, loss: Loss) -> Loss {
-        let first = {
+        let before = {
             let mut state = self.state();
-            let first = state.loss.is_none();
+            let before = state.loss;
             state.loss.get_or_insert(loss);
-            first
+            before
         };
-        if first {
+        before.unwrap_or_else(|| {
             self.ended.notify_waiters();
-        }
-        self.state().loss.unwrap_or(loss)
+            loss
+        })
     }
 
     /// Waits until the lease no longer stands, and says why; at once if it does not stand now.

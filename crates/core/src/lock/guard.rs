@@ -155,12 +155,13 @@ impl Guard {
             return Err(ConfigError::NoRuntime.into());
         }
         self.unlocked = true;
-        let still = self.lease.check();
+        let now = self.inner.clock.now();
+        let still = self.lease.check_at(now);
         if self.lease.leave() > 0 {
             still?;
             return self.publish_holds().await;
         }
-        if self.inner.hand_over(&self.lease) {
+        if self.inner.hand_over(&self.lease, now) {
             // The next holder goes on first: most often we would only ask again, behind it.
             tokio::task::yield_now().await;
             return Ok(());
@@ -204,7 +205,7 @@ impl Drop for Guard {
         if self.unlocked {
             return;
         }
-        if self.lease.leave() == 0 && !self.inner.hand_over(&self.lease) {
+        if self.lease.leave() == 0 && !self.inner.hand_over(&self.lease, self.inner.clock.now()) {
             self.lease.standing.end(Loss::Released);
             self.inner.keeper.release(self.lease.clone());
         }

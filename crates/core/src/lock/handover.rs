@@ -9,12 +9,12 @@ use std::sync::{OnceLock, atomic::AtomicU32};
 use std::time::Duration;
 
 use quorumlock_watchdog::schedule::Terms;
-use quorumlock_watchdog::{Instant, Standing};
+use quorumlock_watchdog::{Clock, Instant, Standing};
 
 use super::guard::Guard;
 use super::lease::Lease;
 use super::locker::Inner;
-use super::turns::Next;
+use super::turns::{Heir, Next, Turn};
 use crate::Fence;
 
 /// How far a lease has been handed over.
@@ -56,61 +56,50 @@ impl Series {
 }
 
 impl Inner {
-    /// Hands a lease that nobody holds any more over to whoever waits for it in this process. False
-    /// if it must be given back.
-    pub(super) fn hand_over(self: &Arc<Self>, lease: &Lease) -> bool {
-        let waited_for = || lease.turn().as_ref().is_some_and(|turn| turn.waiting() > 0);
-        // The clock is read only if it matters.
-        if !lease.series_goes_on() || !waited_for() {
+    /// Hands a lease that nobody holds any more, `now`, over to whoever waits for it in this process.
+    /// False if it must be given back.
+    pub(super) fn hand_over(self: &Arc<Self>, lease: &Lease, now: Instant) -> bool {
+        let terms = lease.standing.terms();
+        if !lease.may_be_handed_over(terms.until, now) {
             return false;
         }
-        let now = self.clock.now();
-        if !lease.may_be_handed_over(now) {
-            return false;
-        }
-        let mut turn = lease.turn();
-        let Some(heir) = turn.as_ref().and_then(|turn| turn.heir(lease.standing.terms().lease))
-        else {
-            return false;
-        };
+        let Some((turn, heir)) = lease.heir(terms.lease) else { return false };
         let hold_until = heir.hold_at_most().map(|limit| now + limit);
-        let successor = |until| Arc::new(lease.successor(until, hold_until, &self.clock));
+        let successor = |until| {
+            let terms = Terms { until, hold_until, ..terms };
+            Arc::new(lease.successor(terms, &self.clock))
+        };
         let passed = self.keeper.pass(lease, now, successor);
-        let turn = { turn.take() };
         let handed = passed.is_some();
-        match (passed, turn) {
-            (Some(successor), turn) => {
-                *successor.turn() = turn;
-                heir.give(Next::Guard(Guard::new(self.clone(), successor)));
+        heir.give(match passed {
+            Some(successor) => {
+                *successor.turn() = Some(turn);
+                Next::Guard(Guard::new(self.clone(), successor))
             }
             // Lost just now.
-            (None, Some(turn)) => heir.give(Next::Turn(turn)),
-            (None, None) => {}
-        }
+            None => Next::Turn(turn),
+        });
         handed
     }
 }
 
 impl Lease {
-    fn series_goes_on(&self) -> bool {
-        let Series { handed, last, .. } = self.series;
-        (self.fence < last || self.fence == Fence::NONE) && handed < MOST
+    fn may_be_handed_over(&self, until: Instant, now: Instant) -> bool {
+        let Series { since, window, handed, last } = self.series;
+        let tokens_left = self.fence < last || self.fence == Fence::NONE;
+        // A window that is half shut already is a sign that the nodes do not answer.
+        tokens_left && handed < MOST && now.since(since) < LONGEST && until.since(now) >= window / 2
     }
 
-    fn may_be_handed_over(&self, now: Instant) -> bool {
-        // A window that is half shut already is a sign that the nodes do not answer.
-        now.since(self.series.since) < LONGEST
-            && self.standing.until().since(now) >= self.series.window / 2
+    /// The next in this process, if it can take over a lease of `ttl`, and the turn that goes to it.
+    fn heir(&self, ttl: Duration) -> Option<(Turn, Heir)> {
+        let mut turn = self.turn();
+        let heir = turn.as_ref()?.heir(ttl)?;
+        turn.take().map(|turn| (turn, heir))
     }
 
     /// The same on the nodes; a new one, with the next token, for whoever holds it.
-    fn successor(
-        &self,
-        until: Instant,
-        hold_until: Option<Instant>,
-        clock: &quorumlock_watchdog::Clock,
-    ) -> Self {
-        let terms = Terms { lease: self.standing.terms().lease, until, hold_until };
+    fn successor(&self, terms: Terms, clock: &Clock) -> Self {
         Self {
             id: self.id,
             name: self.name.clone(),

@@ -69,6 +69,10 @@ impl Lease {
         self.standing.check().map_err(|why| self.lost(why))
     }
 
+    pub(super) fn check_at(&self, now: Instant) -> Result<(), Lost> {
+        self.standing.check_at(now).map_err(|why| self.lost(why))
+    }
+
     pub(super) fn lost(&self, why: Loss) -> Lost {
         Lost::new(self.name.clone(), why)
     }

@@ -1,5 +1,5 @@
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::collections::hash_map::Entry;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -68,6 +68,8 @@ pub(super) struct Waiting {
     name: Name,
     ticket: u64,
     next: oneshot::Receiver<Next>,
+    /// It was given something, and stands in the queue no more.
+    served: bool,
 }
 
 /// Asked again within so long after a release, this process lets those go first who waited then.
@@ -93,7 +95,8 @@ impl Turns {
         let mut queues = self.queues();
         queues.tickets += 1;
         let ticket = queues.tickets;
-        let waiting = Waiting { turns: self.clone(), name: name.clone(), ticket, next };
+        let turns = self.clone();
+        let waiting = Waiting { turns, name: name.clone(), ticket, next, served: false };
         match queues.waiting.get_mut(name) {
             Some(queue) => {
                 queue.get_or_insert_default().push_back(Waiter { ticket, wants, next: tell });
@@ -228,7 +231,10 @@ impl Future for Waiting {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
         match Pin::new(&mut self.next).poll(cx) {
-            Poll::Ready(Ok(next)) => Poll::Ready(next),
+            Poll::Ready(Ok(next)) => {
+                self.served = true;
+                Poll::Ready(next)
+            }
             // Never: whoever leaves the queue is given something.
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
         }
@@ -237,6 +243,9 @@ impl Future for Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        if self.served {
+            return;
+        }
         let mut queues = self.turns.queues();
         if let Some(queue) = queues.queue(&self.name)
             && let Ok(at) = queue.binary_search_by_key(&self.ticket, |waiter| waiter.ticket)
