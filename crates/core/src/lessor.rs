@@ -202,6 +202,8 @@ pub enum Spot {
     Left(Offer),
     /// It stays, having waited so long: it keeps its turn, and nobody is woken.
     Kept(Duration),
+    /// Whoever waits stands at another node: nobody need be looked for here.
+    Elsewhere,
 }
 
 /// One voter: a Redis server, or a simulated one.
@@ -236,9 +238,8 @@ pub trait Node: Send + Sync + 'static {
     fn recreate(&self, term: &Term, fence: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>);
     /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
-    /// Give back. Who `stays` in line, having got too few of the other nodes, keeps its place and its turn:
-    /// nobody is woken.
-    fn release(&self, term: &Term, lane: Lane, stays: Option<InLine>, to: ReplyTo<Answer<Freed>>);
+    /// Give back, and wake the first in the queue, unless `spot` says otherwise.
+    fn release(&self, term: &Term, lane: Lane, spot: Option<Spot>, to: ReplyTo<Answer<Freed>>);
     /// By how much, all in all, its clock was seen to be set forward: leases granted there before
     /// end so much earlier (SAFETY.md H6).
     fn set_forward(&self) -> Duration {

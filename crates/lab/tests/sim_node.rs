@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use quorumlock_core::{InLine, Offer, Wire};
+use quorumlock_core::{InLine, Offer, Spot, Wire};
 use quorumlock_lab::servers::{ServerOptions, Servers, Source, for_test};
 
 use twin::{Op, compare};
@@ -48,7 +48,7 @@ fn whoever_says_as_what_it_stood_takes_a_new_place() {
         ask(400, offer, None),
         ask(1_600, None, None),
         ask(0, None, Some(0)),
-        Op::Release { at: (2, 0), stays: None },
+        Op::Release { at: (2, 0), spot: None },
     ];
     for wire in [Wire::Redlock, Wire::Redisson] {
         let same = compare(&format!("redis://{address}"), address, wire, false, &ops);
@@ -120,11 +120,10 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
         }),
     ];
     let others = prop_oneof![
-        3 => at.clone().prop_map(|at| Op::Release { at, stays: None }),
+        3 => at.clone().prop_map(|at| Op::Release { at, spot: None }),
         2 => (at.clone(), 0..5u64).prop_map(|(at, waited)| {
             let waited = Duration::from_millis(400 * waited);
-            let stays = InLine { waited, others_first: false, offer: None, before: None };
-            Op::Release { at, stays: Some(stays) }
+            Op::Release { at, spot: Some(Spot::Kept(waited)) }
         }),
         2 => (0..2usize).prop_map(|name| Op::Inspect { name }),
         1 => (0..2usize).prop_map(|name| Op::Force { name }),

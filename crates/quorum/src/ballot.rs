@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorumlock_core::{
     Acquired, Answer, Clock, Collect, Counter, Denial, Error, Fence, InLine, Lane, Node,
-    NodeReport, ReplyTo, Stamp, Term, Vote, might_be_granted,
+    NodeReport, ReplyTo, Spot, Stamp, Term, Vote, might_be_granted,
 };
 
 use crate::gate::Pace;
@@ -166,7 +166,8 @@ impl<N: Node> Drop for Ballot<N> {
             // It has had its turn in vain, and so would the next one: others hold the name, and wake
             // somebody at the gate when they give it back.
             let stays = stays.filter(|_| self.0.gate == Some(node));
-            self.0.nodes[node].release(&self.0.term, Lane::Work, stays, ReplyTo::nobody());
+            let spot = stays.map(|in_line| Spot::Kept(in_line.waited));
+            self.0.nodes[node].release(&self.0.term, Lane::Work, spot, ReplyTo::nobody());
         }
     }
 }

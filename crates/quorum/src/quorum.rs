@@ -5,7 +5,7 @@ use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
     Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
     Freed, Holder, Instant, Lane, Lessor, Listening, Name, News, Node, NodeReport, Offer, Recalled,
-    Renewal, ReplyTo, Term, Warm, Woke, quorum_of,
+    Renewal, ReplyTo, Spot, Term, Warm, Woke, quorum_of,
 };
 
 use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
@@ -117,14 +117,14 @@ impl<N: Node> Quorum<N> {
     fn ask_all<T: Send + 'static, U>(
         &self,
         (last, for_last): (Option<usize>, Duration),
-        post: impl Fn(&N, ReplyTo<Answer<T>>),
+        post: impl Fn(usize, ReplyTo<Answer<T>>),
         enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
         make: impl FnOnce(Vec<T>) -> U + Send + 'static,
     ) -> Asked<Result<U, Error>> {
         let census = Census::new(self.nodes.len(), enough, |_, _| {});
         let first = last.map_or(0, |last| last + 1);
         for i in (first..first + self.nodes.len()).map(|i| i % self.nodes.len()) {
-            post(&self.nodes[i], census.reply_to(i));
+            post(i, census.reply_to(i));
         }
         let (quorum, within) = (self.quorum(), self.answer_timeout);
         let nodes = self.nodes.clone();
@@ -223,13 +223,20 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn release(&self, term: Term, lane: Lane, contended: bool) -> Asked<Result<Freed, Error>> {
-        self.roll.strike(term.nonce, lane);
+        let (gate, window) = (self.gate(&term.name), self.roll.strike(term.nonce, lane));
+        // Whoever waits stands at the gate alone if that answers (SAFETY.md d1), as it has answered us.
+        let answers = |gate: &usize| window.is_some_and(|window| window.is_held_by(*gate));
+        let waiters_at = gate.filter(answers);
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         self.ask_all(
             // Whoever is woken there asks all nodes: by then these have been told.
-            (self.gate(&term.name), if contended { GRACE } else { Duration::ZERO }),
-            |node, to| node.release(&term, lane, None, to),
+            (gate, if contended { GRACE } else { Duration::ZERO }),
+            |node, to| {
+                let elsewhere = waiters_at.is_some_and(|gate| gate != node);
+                let spot = elsewhere.then_some(Spot::Elsewhere);
+                self.nodes[node].release(&term, lane, spot, to);
+            },
             move |answers| is_freed(answers, quorum),
             move |said| {
                 let woke = said.iter().filter_map(|freed| freed.woke).max();
@@ -246,7 +253,7 @@ impl<N: Node> Lessor for Quorum<N> {
         let (quorum, all) = (self.quorum(), self.nodes.len());
         self.ask_all(
             (None, Duration::ZERO),
-            |node, to| node.inspect(&name, to),
+            |node, to| self.nodes[node].inspect(&name, to),
             move |answers| {
                 let open = all - answers.iter().flatten().count();
                 let most = majority(answers.iter().flatten().filter_map(held_by), 1);
@@ -267,7 +274,7 @@ impl<N: Node> Lessor for Quorum<N> {
         // All nodes, within the answer timeout: whoever asks for this wants nothing left behind.
         self.ask_all(
             (self.gate(&name), Duration::ZERO),
-            |node, to| node.force_release(&name, to),
+            |node, to| self.nodes[node].force_release(&name, to),
             |_| false,
             |said| said.contains(&true),
         )

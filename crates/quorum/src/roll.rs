@@ -44,14 +44,15 @@ impl Roll {
         self.with(|leases| leases.entries.insert(nonce, Box::new(entry)));
     }
 
-    /// Ends the lease, which is about to be released on this lane.
-    pub(crate) fn strike(&self, nonce: Nonce, lane: Lane) {
+    /// Ends the lease, which is about to be released on this lane, and tells who held it.
+    pub(crate) fn strike(&self, nonce: Nonce, lane: Lane) -> Option<Window> {
         self.with(|leases| {
-            let late = leases.entries.remove(&nonce).and_then(|entry| entry.late);
-            if let (Some(late), Lane::Work) = (late, lane) {
+            let entry = leases.entries.remove(&nonce)?;
+            if let (Some(late), Lane::Work) = (entry.late, lane) {
                 leases.given_back.insert(nonce, late.stragglers);
             }
-        });
+            Some(entry.window)
+        })
     }
 
     /// Notes what a node said of a lease. False if the lease has ended: a yes must be released.

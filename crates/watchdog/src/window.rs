@@ -51,6 +51,11 @@ impl Window {
         *at = *at - by;
     }
 
+    /// Whether the node has said yes, and no no since.
+    pub fn is_held_by(&self, node: usize) -> bool {
+        self.held_until[node] > Instant::NEVER
+    }
+
     /// The nodes that do not surely hold our nonce at `now`.
     pub fn lacking(&self, now: Instant) -> impl Iterator<Item = usize> {
         self.held_until.iter().enumerate().filter(move |(_, until)| **until <= now).map(|(n, _)| n)

@@ -6,7 +6,7 @@ use std::future::IntoFuture as _;
 use quorumlock::Wire;
 use quorumlock_tests::{Plain, eventually, within};
 
-use crate::{LONG, Quorum, plain_quorum};
+use crate::{LONG, Quorum, plain_quorum, slow_log};
 
 const NAME: &str = "invoice/7";
 const WAITERS: &str = "redisson_lock_waiters:{invoice/7}";
@@ -59,7 +59,7 @@ async fn a_turn_in_vain_goes_on_and_wakes_nobody() {
     }
 }
 
-/// Where the gate does not answer, those are woken who stand elsewhere.
+/// Where the gate does not answer, those get the lock in the end who stand elsewhere.
 #[tokio::test]
 async fn without_a_gate_waiters_stand_at_the_other_nodes() {
     for wire in WIRES {
@@ -89,6 +89,41 @@ async fn without_a_gate_waiters_stand_at_the_other_nodes() {
         guard.unlock().await.expect("held by two");
         let _guard = within("its turn", waiting).await.expect("free");
     }
+}
+
+/// Nobody stands at another node while the gate answers, so nobody is looked for there.
+#[tokio::test]
+async fn a_release_looks_for_waiters_at_the_gate_alone_while_it_answers() {
+    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let (locker, plain) = quorum.clients();
+    if plain[0].send::<u32>(&["DELIFEQ", "nothing", ""]).await.is_err() {
+        return eprintln!("skipped: before Valkey 9 a script releases");
+    }
+    for node in &plain {
+        node.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    }
+    let looked_at = async || {
+        for node in &plain {
+            let _: Option<String> = node.send(&["SLOWLOG", "RESET"]).await.ok();
+        }
+        within("free", locker.lock(NAME)).await.expect("granted").unlock().await.expect("held");
+        let mut found = Vec::new();
+        for (at, node) in plain.iter().enumerate() {
+            let Ok(_) = node.send::<String>(&["PING"]).await else { continue };
+            let looked = slow_log(node).await.iter().any(|sent| *sent == ["EXISTS", WAITERS]);
+            found.extend(looked.then_some(at));
+        }
+        found
+    };
+    // Until it has answered before the release, which two others are enough for.
+    let gate = eventually("one of them", async || match looked_at().await[..] {
+        [gate] => Some(gate),
+        _ => None,
+    })
+    .await;
+    quorum.servers[gate].kill().expect("a process");
+    let others: Vec<_> = (0..3).filter(|node| *node != gate).collect();
+    eventually("the others", async || (looked_at().await == others).then_some(())).await;
 }
 
 async fn held_by_another(node: &Plain, wire: Wire) {

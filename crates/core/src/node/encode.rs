@@ -71,13 +71,18 @@ impl Dialect {
                     self.held_by(term, out);
                 }
             }
-            Request::Release { term, spot: None, .. } if self.releases_without_script(term, to) => {
+            Request::Release { term, spot: spot @ (None | Some(Spot::Elsewhere)), .. }
+                if self.releases_without_script(term, to) =>
+            {
                 command(out, 3);
                 bulk(out, deletes_if_ours(self.wire).as_bytes());
                 bulk(out, term.name.as_str().as_bytes());
                 self.nonce(term, out);
                 // In Redlock's layout nobody listens to a name's channel.
                 let publishes = self.wire == Wire::Redisson;
+                if spot.is_some() && !publishes {
+                    return 1;
+                }
                 if publishes {
                     command(out, 3);
                     bulk(out, b"PUBLISH");
@@ -91,7 +96,7 @@ impl Dialect {
             }
             Request::Release { term, spot, .. } => {
                 let args = match spot {
-                    None => 1,
+                    None | Some(Spot::Elsewhere) => 1,
                     Some(Spot::Left(_)) => 2,
                     Some(Spot::Kept(_)) => 3,
                 };
@@ -102,7 +107,7 @@ impl Dialect {
                 bulk_of(out, term.name.token_key_parts());
                 self.nonce(term, out);
                 match spot {
-                    None => {}
+                    None | Some(Spot::Elsewhere) => {}
                     Some(Spot::Left(offer)) => self.stands_as(term.nonce, Some(*offer), out),
                     Some(Spot::Kept(waited)) => {
                         self.stands_as(term.nonce, None, out);

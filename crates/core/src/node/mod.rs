@@ -239,8 +239,8 @@ impl Node for RedisNode {
         self.line(lane).post(Request::Renew { terms: terms.to_vec(), to });
     }
 
-    fn release(&self, term: &Term, lane: Lane, stays: Option<InLine>, to: ReplyTo<Answer<Freed>>) {
-        let spot = stays.filter(|_| self.ears.hear()).map(|in_line| Spot::Kept(in_line.waited));
+    fn release(&self, term: &Term, lane: Lane, spot: Option<Spot>, to: ReplyTo<Answer<Freed>>) {
+        let spot = spot.filter(|spot| !matches!(spot, Spot::Kept(_)) || self.ears.hear());
         self.line(lane).post(Request::Release { term: term.clone(), spot, to });
     }
 

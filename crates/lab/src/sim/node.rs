@@ -100,8 +100,8 @@ impl Node for SimNode {
         self.post(lane, Ask::Renew(terms.to_vec()), To::Until(to));
     }
 
-    fn release(&self, term: &Term, lane: Lane, stays: Option<InLine>, to: ReplyTo<Answer<Freed>>) {
-        let spot = stays.filter(|_| self.hears()).map(|in_line| Spot::Kept(in_line.waited));
+    fn release(&self, term: &Term, lane: Lane, spot: Option<Spot>, to: ReplyTo<Answer<Freed>>) {
+        let spot = spot.filter(|spot| !matches!(spot, Spot::Kept(_)) || self.hears());
         self.post(lane, Ask::Release(term.clone(), spot), To::Freed(to));
     }
 

@@ -159,6 +159,9 @@ impl Server {
                     self.store.stand(&term.name, place, micros(*waited), 1_000, time);
                     Reply::Freed(Freed { held: true, woke: Some(Woke::Nobody) })
                 }
+                Ok(held) if *spot == Some(Spot::Elsewhere) => {
+                    Reply::Freed(Freed { held, woke: Some(Woke::Nobody) })
+                }
                 Ok(held) => {
                     // Won without this node, perhaps: who waits here alone must hear of it (e6).
                     let free = held

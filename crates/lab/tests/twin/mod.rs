@@ -218,9 +218,9 @@ impl<N: Voter> Side<N> {
                 let now = self.clock.now();
                 self.said(&answer, |until| (ms(until.since(now)), None))
             }
-            Op::Release { at, stays } => {
+            Op::Release { at, spot } => {
                 let term = term(*at, LEASES[1], 1);
-                let answer = ask(|to| self.node.release(&term, Lane::Work, *stays, to)).await;
+                let answer = ask(|to| self.node.release(&term, Lane::Work, *spot, to)).await;
                 let mut said = self.said(&answer, |_| (None, None));
                 if let Answer::Yes(freed) = &answer {
                     // In the model nobody listens on the channels of names.

@@ -1,4 +1,4 @@
-use quorumlock_core::{InLine, Offer};
+use quorumlock_core::{InLine, Offer, Spot};
 
 /// One request, or something that happens to the node.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(crate) enum Op {
     },
     Release {
         at: (usize, usize),
-        stays: Option<InLine>,
+        spot: Option<Spot>,
     },
     Inspect {
         name: usize,
