@@ -1,6 +1,7 @@
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use foldhash::HashMap;
 
 use crate::{Acquired, Approach, Error, Instant, Name};
 

@@ -1,7 +1,7 @@
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use quorumlock_core::{Answer, Denial, Fence, Instant, Lane, Nonce, Vote, Window};
 
 /// Of every lease that stands, which node surely holds it until when.

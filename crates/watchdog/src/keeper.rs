@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -6,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use tokio::sync::{Notify, oneshot};
 
 use crate::schedule::{Due, Schedule};
@@ -377,7 +377,7 @@ impl<L> Default for State<L> {
     fn default() -> Self {
         Self {
             schedule: Schedule::default(),
-            leases: HashMap::new(),
+            leases: HashMap::default(),
             releases: Vec::new(),
             releasing: 0,
             unsettled: false,

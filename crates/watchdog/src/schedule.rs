@@ -3,8 +3,10 @@
 //! No clock, no task, no random source: `now` is an argument, so every rule is tested without
 //! sleeping.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use foldhash::HashMap;
 
 use crate::{Instant, Loss};
 

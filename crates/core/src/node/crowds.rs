@@ -1,6 +1,7 @@
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::HashMap;
 
 use crate::Name;
 
