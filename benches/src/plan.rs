@@ -52,7 +52,7 @@ impl Plan {
     }
 }
 
-const BRIEF: u32 = 5;
+const BRIEF: u32 = 20;
 
 /// In which order `subjects` have their laps in a round: each starts once, and the direction
 /// changes, so that none always runs after the same other one.

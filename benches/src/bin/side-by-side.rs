@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 use quorumlock_benches::bed::Bed;
 use quorumlock_benches::book::{Book, Row};
@@ -63,11 +63,17 @@ async fn main() -> Result<()> {
 
 async fn measure(arguments: &Arguments) -> Result<String> {
     let plan = Plan::new(Some(&arguments.only), arguments.rounds, arguments.quick);
-    let plan = plan.map_err(anyhow::Error::msg)?;
+    let mut plan = plan.map_err(anyhow::Error::msg)?;
     let pinned = !arguments.all_cores;
     let (mut bed, mut book) = (Bed::new(pinned), Book::default());
-    for &id in &plan.ids {
-        work::run(id, &mut bed, &plan, &mut book).await.with_context(|| id.to_owned())?;
+    let mut failed = None;
+    for id in plan.ids.clone() {
+        if let Err(error) = work::run(id, &mut bed, &plan, &mut book).await {
+            // What the others measured is not lost, nor what was written of this one before.
+            plan.ids.retain(|other| *other != id);
+            failed = Some(error.context(id));
+            writeln!(std::io::stderr(), "{id} failed, and is left out")?;
+        }
     }
     let record = machine::record(bed.version().as_deref(), plan.rounds, plan.quick, pinned);
     let rows = book.rows();
@@ -81,7 +87,14 @@ async fn measure(arguments: &Arguments) -> Result<String> {
         write_json(&out.join("benchmarks.json"), &plan, rows)?;
         write_document(&out.join("BENCHMARKS.md"), &plan, &record, &book)?;
     }
-    Ok(format!("{figures}\n{targets}\n{record}"))
+    let text = format!("{figures}\n{targets}\n{record}");
+    match failed {
+        None => Ok(text),
+        Some(error) => {
+            writeln!(std::io::stdout(), "{text}")?;
+            Err(error)
+        }
+    }
 }
 
 /// What this run did not measure stays as it was.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use futures::future::try_join_all;
 use quorumlock_lab::judge::Quantiles;
 
-use super::reel::{Names, Pair, reel};
+use super::reel::{Names, Pair, own_name, reel};
 use super::{Page, progress};
 use crate::bed::{Bed, Group, now};
 use crate::book::Book;
@@ -64,10 +65,10 @@ pub(super) async fn sweep(
     for &tasks in tasks {
         let mut subjects = Vec::new();
         for kind in kinds {
-            let subject = kind.connect(&urls).await?;
-            // Connections, scripts, memory.
-            reel(&subject, tasks, Names::Apart, Work(None), now() + time / 10).await?;
-            subjects.push((*kind, subject));
+            match warm(*kind, &urls, tasks, time).await {
+                Ok(subject) => subjects.push((*kind, subject)),
+                Err(error) => progress(id, 0, &format!("{} has no lap: {error}", kind.name())),
+            }
         }
         for round in 0..rounds {
             progress(id, round, &format!("{nodes} node(s), {tasks} task(s)"));
@@ -81,6 +82,19 @@ pub(super) async fn sweep(
         }
     }
     Ok(())
+}
+
+/// Connections, scripts, memory. First acquisitions cost servers more than later ones, and would take too long
+/// for the last ones if all came at once.
+async fn warm(kind: Kind, urls: &[String], tasks: usize, time: Duration) -> Result<Subject> {
+    const CROWD: usize = 256;
+    let subject = kind.connect(urls).await?;
+    let names: Vec<_> = (0..tasks).map(own_name).collect();
+    for crowd in names.chunks(CROWD) {
+        try_join_all(crowd.iter().map(|name| subject.hold(name, Work(None)))).await?;
+    }
+    reel(&subject, tasks, Names::Apart, Work(None), now() + time / 10).await?;
+    Ok(subject)
 }
 
 async fn lap(page: &mut Page<'_>, group: &Group, subject: &Subject, time: Duration) -> Result<()> {

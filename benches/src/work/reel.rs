@@ -35,6 +35,11 @@ pub(super) enum Names<'a> {
     Apart,
 }
 
+/// The name of the lock that only this task wants.
+pub(super) fn own_name(task: usize) -> String {
+    format!("bench:{task}")
+}
+
 /// Runs `tasks` tasks of one subject until `end`.
 ///
 /// # Errors
@@ -58,7 +63,7 @@ async fn reel_of(
 ) -> Result<Vec<Pair>> {
     let name = |task: usize| match names {
         Names::One(name) => name.to_owned(),
-        Names::Apart => format!("bench:{task}"),
+        Names::Apart => own_name(task),
     };
     if tasks == 1 {
         return one(subject, 0, &name(0), work, end).await;
