@@ -288,6 +288,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_handed_on_is_renewed_once_and_when_it_was_to_be() {
+        let mut t = Table::with(None);
+        let planned = t.schedule.next();
+        let now = t.clock.now();
+        let terms = Terms { lease: LEASE, until: crate::expiry(now, LEASE, 0.01), hold_until: None };
+        t.clock.advance(LEASE / 10);
+        t.schedule.add(1, terms, t.clock.now());
+        assert_eq!((t.schedule.next(), t.schedule.len()), (planned, 1));
+        // Its next holder may hold it for less.
+        let limit = now + LEASE / 5;
+        t.schedule.add(1, Terms { hold_until: Some(limit), ..terms }, t.clock.now());
+        assert_eq!((t.schedule.next(), t.schedule.len()), (Some(limit), 1));
+        assert_eq!(t.step(LEASE / 10), [Due::End(1, Loss::HoldLimit)]);
+        assert_eq!(t.schedule.next(), None);
+    }
+
+    #[test]
     fn what_was_removed_is_never_renewed() {
         let mut t = Table::with(None);
         assert!(t.schedule.remove(1));

@@ -249,6 +249,20 @@ mod tests {
     }
 
     #[test]
+    fn only_what_stands_is_handed_on_and_then_it_is_released() {
+        let clock = Clock::manual();
+        let lease = standing(&clock);
+        let until = lease.until();
+        assert_eq!(lease.pass(clock.now()), Ok(until));
+        assert_eq!(lease.check(), Err(Loss::Released));
+        assert_eq!(lease.pass(clock.now()), Err(Loss::Released), "once");
+        let late = standing(&clock);
+        clock.advance(SECOND);
+        assert_eq!(late.pass(clock.now()), Err(Loss::WindowShut));
+        assert_eq!(late.check(), Err(Loss::WindowShut), "and it is not released");
+    }
+
+    #[test]
     fn the_first_reason_stays() {
         let clock = Clock::manual();
         let lease = standing(&clock);
