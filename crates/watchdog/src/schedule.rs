@@ -292,7 +292,8 @@ mod tests {
         let mut t = Table::with(None);
         let planned = t.schedule.next();
         let now = t.clock.now();
-        let terms = Terms { lease: LEASE, until: crate::expiry(now, LEASE, 0.01), hold_until: None };
+        let terms =
+            Terms { lease: LEASE, until: crate::expiry(now, LEASE, 0.01), hold_until: None };
         t.clock.advance(LEASE / 10);
         t.schedule.add(1, terms, t.clock.now());
         assert_eq!((t.schedule.next(), t.schedule.len()), (planned, 1));
