@@ -21,7 +21,7 @@ use crate::subject::Kind;
 /// Runs one workload of the plan.
 ///
 /// # Errors
-/// If the servers or the raw client fail; a peer that fails has no figures, and stderr says why.
+/// If the servers fail; a subject that fails has no figures, and stderr says why.
 pub async fn run(id: &'static str, bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
     // Who waits for each answer before it asks again leaves the processor to the servers meanwhile.
     // Many tasks work while the servers do.

@@ -50,8 +50,7 @@ impl Node {
         if wire == Wire::Redisson {
             return "HDEL";
         }
-        let offered = self.plain.send::<u32>(&["DELIFEQ", "nothing", ""]).await.is_ok();
-        if offered { "DELIFEQ" } else { "EVALSHA" }
+        if deletes_if_equal(&self.plain).await { "DELIFEQ" } else { "EVALSHA" }
     }
 }
 
@@ -84,6 +83,11 @@ async fn slow_log(node: &Plain) -> Vec<Vec<String>> {
     type Entry = (i64, i64, i64, Vec<String>, String, String);
     let log: Vec<Entry> = node.ask(&["SLOWLOG", "GET", "128"]).await;
     log.into_iter().rev().map(|(_, _, _, command, _, _)| command).collect()
+}
+
+/// Whether it is a Valkey of version 9.
+async fn deletes_if_equal(node: &Plain) -> bool {
+    node.send::<u32>(&["DELIFEQ", "nothing", ""]).await.is_ok()
 }
 
 /// As other libraries lock, which know of no admission.

@@ -136,7 +136,7 @@ const JITTER: Duration = Duration::from_millis(50);
 /// How long we wait for others that our release woke.
 const COURTESY: Duration = Duration::from_millis(75);
 /// So often in a row the lock is found free before it is taken for nobody's: where nodes are far away it is
-/// free for a third of the time, on its way from one to the next.
+/// free for much of the time, on its way from one to the next.
 const MOST_POLITE: u32 = 4;
 /// How long a waiter believes, at most, that whoever has the gate will have the others too.
 const LONGEST_PROBE: Duration = Duration::from_millis(250);

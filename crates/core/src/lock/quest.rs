@@ -157,11 +157,7 @@ impl Quest {
                 None if self.once => return Err(self.busy(None)),
                 None => {
                     let waiting = turns.wait(&self.wanted.name, self.wanted.wants());
-                    match self.deadline {
-                        // Straight to it: most often the lock comes this way in the end.
-                        None => waiting.await,
-                        Some(_) => Box::pin(self.in_time(waiting)).await?,
-                    }
+                    Box::pin(self.in_time(waiting)).await?
                 }
             };
             let Next::Guard(guard) = next else { return Ok(next) };

@@ -69,8 +69,6 @@ pub(super) struct Waiting {
     name: Name,
     ticket: u64,
     next: oneshot::Receiver<Next>,
-    /// It was given something, and stands in the queue no more.
-    served: bool,
 }
 
 /// Asked again within so long after a release, this process lets those go first who waited then.
@@ -96,8 +94,7 @@ impl Turns {
         let mut queues = self.queues();
         queues.tickets += 1;
         let ticket = queues.tickets;
-        let turns = self.clone();
-        let waiting = Waiting { turns, name: name.clone(), ticket, next, served: false };
+        let waiting = Waiting { turns: self.clone(), name: name.clone(), ticket, next };
         match queues.waiting.get_mut(name) {
             Some(queue) => {
                 queue.get_or_insert_default().push_back(Waiter { ticket, wants, next: tell });
@@ -232,10 +229,7 @@ impl Future for Waiting {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
         match Pin::new(&mut self.next).poll(cx) {
-            Poll::Ready(Ok(next)) => {
-                self.served = true;
-                Poll::Ready(next)
-            }
+            Poll::Ready(Ok(next)) => Poll::Ready(next),
             // Never: whoever leaves the queue is given something.
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
         }
@@ -244,7 +238,8 @@ impl Future for Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.served {
+        if self.next.is_terminated() {
+            // It was given something, and stands in the queue no more.
             return;
         }
         let mut queues = self.turns.queues();
