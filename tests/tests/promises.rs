@@ -11,6 +11,12 @@ fn bed(topology: Topology, wire: Wire) -> Option<Bed> {
 macro_rules! all_promises {
     ($topology:ident, $wire:ident) => {
         all_promises! { $topology, $wire, asynchronous:
+            bump::a_bump_dropped_anywhere_leaves_nothing_behind,
+            bump::a_bump_gives_a_hold_of_its_own,
+            bump::a_bump_of_a_lost_lock_takes_nothing,
+            bump::a_bump_waits_no_longer_than_it_may,
+            bump::a_lock_that_others_of_its_owner_share_stays_held,
+            bump::those_who_wait_have_their_turn_too,
             cancel::a_dropped_wait_for_loss_leaves_the_guard_alone,
             cancel::a_lock_future_dropped_anywhere_leaves_nothing_behind,
             cancel::a_re_entry_dropped_anywhere_leaves_the_outer_hold,
@@ -56,6 +62,7 @@ macro_rules! all_promises {
             waiting::every_waiter_gets_its_turn,
         }
         all_promises! { $topology, $wire, threads:
+            blocking::a_blocking_bump_gives_a_hold_of_its_own,
             blocking::a_blocking_hold_is_renewed_between_calls,
             blocking::a_blocking_lock_excludes_an_async_one,
             blocking::a_blocking_owner_enters_again_and_a_limit_ends_its_hold,

@@ -159,6 +159,10 @@ impl Owner {
         Self(Arc::new(next_id()))
     }
 
+    pub(crate) fn of(id: u64) -> Self {
+        Self(Arc::new(id))
+    }
+
     pub(crate) fn id(&self) -> u64 {
         *self.0
     }

@@ -204,6 +204,17 @@ pub enum Spot {
     Kept(Duration),
     /// Whoever waits stands at another node: nobody need be looked for here.
     Elsewhere,
+    /// It wants the name again: it stands behind all who wait, with what it asks under this nonce. Alone there, it
+    /// is handed the name itself.
+    Again(Nonce, Offer),
+}
+
+impl Spot {
+    /// Whether it means to stand in the queue from now on: whoever cannot be told of its turn keeps others from
+    /// theirs.
+    pub fn stands(&self) -> bool {
+        matches!(self, Self::Kept(_) | Self::Again(..))
+    }
 }
 
 /// One voter: a Redis server, or a simulated one.
@@ -328,6 +339,12 @@ pub trait Lessor: Send + Sync + 'static {
     /// others wanted the name lately (`contended`), for a moment also for that of the node which wakes the next
     /// one, lest whoever asks again at once comes in its way.
     fn release(&self, term: Term, lane: Lane, contended: bool) -> Asked<Result<Freed, Error>>;
+    /// Gives back, and stands in line again for what is asked under `next`: whoever listens is told. Of no use
+    /// where the name is not handed over ([`Lessor::hands_over`]): then it only gives back.
+    fn bump(&self, term: Term, next: (Nonce, Offer)) -> Asked<Result<Freed, Error>> {
+        let _ = next;
+        self.release(term, Lane::Work, true)
+    }
     /// Who holds the name?
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>>;
     /// Frees the name, whoever holds it.

@@ -6,8 +6,8 @@ use quorumlock_watchdog::{Clock, Instant, Renewal};
 use crate::attempt::Attempt;
 use crate::{
     Acquired, Answer, Approach, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant,
-    Holder, Lane, Lessor, Listening, Name, News, Node, NodeReport, Offer, Recalled, ReplyTo, Slot,
-    Term, Unreachable, Vote, Warm,
+    Holder, Lane, Lessor, Listening, Name, News, Node, NodeReport, Nonce, Offer, Recalled, ReplyTo,
+    Slot, Spot, Term, Unreachable, Vote, Warm,
 };
 
 /// One node as a lessor: whoever holds its one vote holds the lock (SAFETY.md G1).
@@ -102,6 +102,10 @@ impl<N: Node> Lessor for Single<N> {
 
     fn release(&self, term: Term, lane: Lane, _: bool) -> Asked<Result<Freed, Error>> {
         self.ask(|node, to| node.release(&term, lane, None, to))
+    }
+
+    fn bump(&self, term: Term, (nonce, offer): (Nonce, Offer)) -> Asked<Result<Freed, Error>> {
+        self.ask(|node, to| node.release(&term, Lane::Work, Some(Spot::Again(nonce, offer)), to))
     }
 
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {

@@ -125,6 +125,10 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
             let waited = Duration::from_millis(400 * waited);
             Op::Release { at, spot: Some(Spot::Kept(waited)) }
         }),
+        2 => (at.clone(), 0..3usize, 0..2usize, 0..3u64).prop_map(|(at, next, claim, tokens)| {
+            let offer = Offer { claim: CLAIMS[claim], tokens };
+            Op::Release { at, spot: Some(Spot::Again(twin::nonce_of(next), offer)) }
+        }),
         2 => (0..2usize).prop_map(|name| Op::Inspect { name }),
         1 => (0..2usize).prop_map(|name| Op::Force { name }),
         1 => (at, offer()).prop_map(|(at, offer)| Op::Leave { at, offer }),

@@ -157,7 +157,7 @@ impl Locker {
 }
 
 /// As [`crate::Lock`], without async.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "nothing is locked until `acquire` is called"]
 pub struct Lock {
     order: crate::Lock,
@@ -274,6 +274,12 @@ impl Guard {
     /// How many guards of the same owner share this lock.
     pub fn hold_count(&self) -> u32 {
         self.inner.hold_count()
+    }
+
+    /// Lets others have the lock, and takes it again: see [`crate::Guard::bump`].
+    pub fn bump(self) -> Lock {
+        let Self { inner, driver } = self;
+        Lock { order: inner.bump(), driver }
     }
 
     /// Releases the lock, and waits until that is confirmed.

@@ -8,6 +8,17 @@ use quorumlock::{Error, Owner};
 use super::{LONG, NAME};
 use crate::{Bed, PATIENCE, Stopwatch};
 
+/// Behind those who wait, and with a token of its own.
+pub fn a_blocking_bump_gives_a_hold_of_its_own(bed: &Bed) {
+    let ours = bed.blocking();
+    let guard = ours.lock(NAME).lease(LONG).acquire().expect("free");
+    let fence = guard.fence();
+    let guard = guard.bump().lease(LONG).acquire().expect("free");
+    assert!(guard.fence() > fence);
+    guard.check().expect("held");
+    guard.unlock().expect("held");
+}
+
 /// Refused while held, free afterwards, and a larger token for the next.
 pub fn blocking_locks_exclude_each_other(bed: &Bed) {
     let (ours, other) = (bed.blocking(), bed.blocking());

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 pub mod blocking;
+pub mod bump;
 pub mod cancel;
 pub mod exclusion;
 pub mod fencing;

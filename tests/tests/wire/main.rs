@@ -1,6 +1,7 @@
 //! The wire formats, byte for byte, read and written by a plain client: docs/decisions/ says why
 //! these, and other libraries depend on them.
 
+mod bump;
 mod foreign;
 mod hand;
 mod hears_first;

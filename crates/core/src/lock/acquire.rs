@@ -10,11 +10,13 @@ use crate::settings::{check_hold, check_wait};
 use crate::{ConfigError, Error, Name, Owner};
 
 /// A lock that is about to be waited for: give it options, then await it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "nothing is locked until this is awaited"]
 pub struct Lock {
     order: Order,
     wait: Option<Duration>,
+    /// What is given back first.
+    after: Option<Box<Guard>>,
 }
 
 /// A lock that is about to be tried: give it options, then await it.
@@ -70,7 +72,17 @@ options!(TryLock);
 
 impl Lock {
     pub(super) fn new(locker: &Locker, name: &str) -> Self {
-        Self { order: Order::new(locker, name), wait: None }
+        Self { order: Order::new(locker.clone(), Name::new(name)), wait: None, after: None }
+    }
+
+    pub(super) fn after(guard: Guard) -> Self {
+        let lease = guard.lease();
+        let locker = Locker { inner: guard.inner().clone() };
+        let order = Order {
+            owner: lease.place.get().map(|place| place.owner()),
+            ..Order::new(locker, Ok(lease.name.clone()))
+        };
+        Self { order, wait: None, after: Some(Box::new(guard)) }
     }
 
     /// Waits so long at most, then gives [`Error::Busy`]. Default: for ever.
@@ -82,7 +94,7 @@ impl Lock {
 
 impl TryLock {
     pub(super) fn new(locker: &Locker, name: &str) -> Self {
-        Self { order: Order::new(locker, name) }
+        Self { order: Order::new(locker.clone(), Name::new(name)) }
     }
 }
 
@@ -99,7 +111,10 @@ impl IntoFuture for Lock {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.order.acquire(self.wait, false))
+        match self.after {
+            None => Box::pin(self.order.acquire(self.wait, false)),
+            Some(guard) => Box::pin(self.order.acquire_again(self.wait, guard)),
+        }
     }
 }
 
@@ -124,21 +139,33 @@ impl IntoFuture for TryLock {
 }
 
 impl Order {
-    fn new(locker: &Locker, name: &str) -> Self {
-        Self {
-            locker: locker.clone(),
-            name: Name::new(name),
-            lease: locker.inner.settings.lease,
-            hold_at_most: None,
-            owner: None,
-        }
+    fn new(locker: Locker, name: Result<Name, ConfigError>) -> Self {
+        let lease = locker.inner.settings.lease;
+        Self { locker, name, lease, hold_at_most: None, owner: None }
     }
 
     async fn acquire(self, wait: Option<Duration>, once: bool) -> Result<Guard, Error> {
         match self.quest(wait, once)? {
-            (quest, None) => quest.seek(None).await,
+            (quest, None) => quest.seek(None, None).await,
             // Seldom, so on the heap: a future should be small.
             (quest, Some(place)) => Box::pin(quest.enter(place)).await,
+        }
+    }
+
+    async fn acquire_again(
+        self,
+        wait: Option<Duration>,
+        guard: Box<Guard>,
+    ) -> Result<Guard, Error> {
+        match self.quest(wait, false)? {
+            (quest, None) => {
+                let bumped = quest.bump(*guard).await?;
+                quest.seek(None, bumped).await
+            }
+            (quest, Some(place)) => {
+                quest.part_with(*guard).await?;
+                quest.enter(place).await
+            }
         }
     }
 

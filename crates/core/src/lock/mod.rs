@@ -1,6 +1,7 @@
 //! What users hold: the same for every lessor.
 
 mod acquire;
+mod bump;
 mod guard;
 mod handover;
 mod in_queues;

@@ -30,6 +30,10 @@ impl Owners {
 }
 
 impl Place {
+    pub(super) fn owner(&self) -> Owner {
+        Owner::of(self.key.0)
+    }
+
     pub(super) fn held(&self) -> Held {
         self.held.clone().unwrap_or_default()
     }

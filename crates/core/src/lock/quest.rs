@@ -8,6 +8,7 @@ use std::time::Duration;
 use quorumlock_watchdog::schedule::Terms;
 use quorumlock_watchdog::{Instant, Renewal, Standing};
 
+use super::bump::Bumped;
 use super::guard::Guard;
 use super::handover::{self, Series};
 use super::in_queues::InQueues;
@@ -19,8 +20,8 @@ use super::turns::{Next, Turn, Wants};
 use super::wake::Wake;
 use crate::ids::next_id;
 use crate::{
-    Acquired, Approach, Busy, Error, Grant, Lane, Loss, Name, NodeReport, Nonce, Offer, Term,
-    Unreachable, Woke,
+    Acquired, Approach, Busy, Error, Grant, Lane, Loss, Name, NodeReport, Nonce, Offer, Settings,
+    Term, Unreachable, Woke,
 };
 
 /// What is to be locked, and how.
@@ -48,7 +49,7 @@ impl Quest {
         {
             return Ok(guard);
         }
-        let guard = self.seek(Some(place)).await?;
+        let guard = self.seek(Some(place), None).await?;
         *held = Arc::downgrade(guard.lease());
         Ok(guard)
     }
@@ -65,30 +66,38 @@ impl Quest {
     }
 
     /// Takes its turn in this process, then asks the nodes until they grant or time is up (too
-    /// few answers end it: SAFETY.md G6); or takes over from a holder in this process.
-    pub(super) async fn seek(&self, place: Option<Place>) -> Result<Guard, Error> {
-        let turn = match self.turn().await? {
-            Next::Turn(turn) => turn,
-            Next::Guard(guard) => {
-                guard.lease().settle(place);
-                return Ok(guard);
-            }
+    /// few answers end it: SAFETY.md G6); or takes over from a holder in this process. Or goes on from where a
+    /// release of its own has put it.
+    pub(super) async fn seek(
+        &self,
+        place: Option<Place>,
+        bumped: Option<Box<Bumped>>,
+    ) -> Result<Guard, Error> {
+        let (turn, stood) = match bumped {
+            Some(bumped) => (bumped.turn, Some((bumped.asked, bumped.queues))),
+            None => match self.turn().await? {
+                Next::Turn(turn) => (turn, None),
+                Next::Guard(guard) => {
+                    guard.lease().settle(place);
+                    return Ok(guard);
+                }
+            },
         };
         let (lessor, settings) = (&self.inner.lessor, &self.inner.settings);
-        // By all clocks: a pause before this is none of the lease's, which may count from an early instant.
-        let begun = self.inner.clock.now();
-        // A whole block of tokens: when the name is handed over, others here may wait.
-        let block = handover::tokens(settings.fencing, 1);
-        let offer = lessor.hands_over().then(|| Offer::of(self.wanted.ttl(), block));
-        let terms = offer.map(|offer| (offer, settings.rho));
+        let terms = self.offer();
         let join = || InQueues::join(lessor, &self.wanted.name, terms);
         // Declared after the turn, so that the queues are left before the next of this process asks.
-        let mut queues = None;
+        let (begun, mut queues) = match stood {
+            Some((asked, queues)) => (asked, Some(queues)),
+            // By all clocks: a pause before this is none of the lease's, which may count from an early instant.
+            None => (self.inner.clock.now(), None),
+        };
+        let mut stands = queues.is_some();
         let mut looks = Looks::begin(false);
         // Read before each attempt: what is counted from it may end early, never late.
         let mut asked = begun;
         match turn.others_first(begun) {
-            _ if self.once => {}
+            _ if self.once || stands => {}
             Woke::Waiter => (queues, looks) = (Some(join()), Looks::begin(true)),
             Woke::Strangers => {
                 // A courtesy, which may not cost the caller the attempt itself.
@@ -100,34 +109,33 @@ impl Quest {
         let mut verified = 0;
         loop {
             let waited = asked.since(begun);
-            let Looks { gate_first, others_first, .. } = looks;
-            let term = Term {
-                name: self.wanted.name.clone(),
-                // Fresh at every attempt: replies of two attempts never mix.
-                nonce: self.inner.chance.nonce()?,
-                ttl: self.wanted.ttl(),
-                holds: 1,
-            };
-            let asks = |queues: &mut InQueues| queues.ask((&term, asked), (waited, others_first));
-            let in_line = queues.as_mut().map(asks);
-            let waiting = turn.waiting();
-            let tokens = handover::tokens(settings.fencing, waiting);
-            let alone = in_line.is_none() && waiting == 0;
-            let approach = Approach { asked, tokens, gate_first, in_line, alone };
-            let (remaining, kept_out) = match lessor.acquire(term.clone(), approach).await? {
-                Acquired::Yes(grant) => {
-                    queues.as_mut().map(InQueues::served);
-                    return Ok(self.granted(asked, term.nonce, (grant, tokens), turn, place));
+            let (remaining, kept_out) = if std::mem::take(&mut stands) {
+                (None, true)
+            } else {
+                let Looks { gate_first, others_first, .. } = looks;
+                let term = self.term()?;
+                let asks =
+                    |queues: &mut InQueues| queues.ask((&term, asked), (waited, others_first));
+                let in_line = queues.as_mut().map(asks);
+                let waiting = turn.waiting();
+                let tokens = handover::tokens(settings.fencing, waiting);
+                let alone = in_line.is_none() && waiting == 0;
+                let approach = Approach { asked, tokens, gate_first, in_line, alone };
+                match lessor.acquire(term.clone(), approach).await? {
+                    Acquired::Yes(grant) => {
+                        queues.as_mut().map(InQueues::served);
+                        return Ok(self.granted(asked, term.nonce, (grant, tokens), turn, place));
+                    }
+                    Acquired::Busy(remaining) => (remaining, false),
+                    Acquired::KeptOut(remaining) => (remaining, true),
+                    // After a barrier, or a restart: the next round meets verified nodes.
+                    Acquired::Again if verified < MOST_VERIFICATIONS => {
+                        verified += 1;
+                        asked = self.inner.clock.now();
+                        continue;
+                    }
+                    Acquired::Again => return Err(unverified()),
                 }
-                Acquired::Busy(remaining) => (remaining, false),
-                Acquired::KeptOut(remaining) => (remaining, true),
-                // After a barrier, or a restart: the next round meets verified nodes.
-                Acquired::Again if verified < MOST_VERIFICATIONS => {
-                    verified += 1;
-                    asked = self.inner.clock.now();
-                    continue;
-                }
-                Acquired::Again => return Err(unverified()),
             };
             if self.once || self.left().is_some_and(|left| left.is_zero()) {
                 return Err(self.busy(remaining));
@@ -137,15 +145,30 @@ impl Quest {
             turn.contended(self.inner.clock.now());
             looks.denied(Denied { asked, remaining, kept_out });
             // What is offered must not get too old.
-            let lease = offer.map_or(self.wanted.lease, |offer| offer.claim);
-            let stands = Standpoint { lease, waited, nodes: lessor.nodes() };
+            let lease = terms.map_or(self.wanted.lease, |(offer, _)| offer.claim);
+            let place_at = Standpoint { lease, waited, nodes: lessor.nodes() };
             // On the heap, as all that only contenders need: a future should be small.
-            Box::pin(self.pause(&queues.wake, &mut looks, (remaining, stands))).await;
+            Box::pin(self.pause(&queues.wake, &mut looks, (remaining, place_at))).await;
             asked = self.inner.clock.now();
             if let Some((nonce, grant)) = queues.heir(asked) {
-                return Ok(self.granted(asked, nonce, (grant, block), turn, place));
+                let tokens = terms.map_or(0, |(offer, _)| offer.tokens);
+                return Ok(self.granted(asked, nonce, (grant, tokens), turn, place));
             }
         }
+    }
+
+    /// What is asked of the nodes: fresh at every attempt, so that replies of two never mix.
+    pub(super) fn term(&self) -> Result<Term, Error> {
+        let nonce = self.inner.chance.nonce()?;
+        Ok(Term { name: self.wanted.name.clone(), nonce, ttl: self.wanted.ttl(), holds: 1 })
+    }
+
+    /// On what terms the name may be handed over to us, where it is; and the bound on the node's clock rate.
+    pub(super) fn offer(&self) -> Option<(Offer, f64)> {
+        let Settings { fencing, rho, .. } = self.inner.settings;
+        // A whole block of tokens: when the name is handed over, others here may wait.
+        let offer = || Offer::of(self.wanted.ttl(), handover::tokens(fencing, 1));
+        self.inner.lessor.hands_over().then(|| (offer(), rho))
     }
 
     /// Waits for its turn in this process, or for a holder who hands over.

@@ -99,6 +99,7 @@ impl Dialect {
                     None | Some(Spot::Elsewhere) => 1,
                     Some(Spot::Left(_)) => 2,
                     Some(Spot::Kept(_)) => 3,
+                    Some(Spot::Again(..)) => 5,
                 };
                 eval(out, &scripts.release, 4, args);
                 bulk(out, term.name.as_str().as_bytes());
@@ -112,6 +113,12 @@ impl Dialect {
                     Some(Spot::Kept(waited)) => {
                         self.stands_as(term.nonce, None, out);
                         number(out, micros(*waited));
+                    }
+                    Some(Spot::Again(nonce, offer)) => {
+                        self.stands_as(*nonce, Some(*offer), out);
+                        number(out, 0);
+                        number(out, millis(offer.claim));
+                        number(out, keep);
                     }
                 }
             }
@@ -150,7 +157,9 @@ impl Dialect {
     /// hear before the waiter that it wakes, and ask again while that one sleeps on; with something to be told
     /// already it hears after. A matter of speed only.
     pub(super) fn encode_ahead(&self, request: &Request, out: &mut Vec<u8>) -> bool {
-        let Request::Release { term, spot: None, .. } = request else { return false };
+        let Request::Release { term, spot: None | Some(Spot::Again(..)), .. } = request else {
+            return false;
+        };
         let wakes = self.crowds.were_woken(&term.name);
         if wakes {
             command(out, 2);

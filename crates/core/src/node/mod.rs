@@ -240,7 +240,7 @@ impl Node for RedisNode {
     }
 
     fn release(&self, term: &Term, lane: Lane, spot: Option<Spot>, to: ReplyTo<Answer<Freed>>) {
-        let spot = spot.filter(|spot| !matches!(spot, Spot::Kept(_)) || self.ears.hear());
+        let spot = spot.filter(|spot| !spot.stands() || self.ears.hear());
         self.line(lane).post(Request::Release { term: term.clone(), spot, to });
     }
 

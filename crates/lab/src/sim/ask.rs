@@ -19,8 +19,8 @@ pub(super) enum Ask {
     Raise(Term, Fence, Stamp),
     Recreate(Term, Fence),
     Renew(Vec<Term>),
-    /// And leaves the queue, where it may stand with that.
-    Release(Term, Option<Spot>),
+    /// What is given back, and what is asked with that; and what becomes of the place in the queue.
+    Release(Vec<Term>, Option<Spot>),
     Inspect(Name),
     ForceRelease(Name),
     Leave(Name),
@@ -101,13 +101,20 @@ pub(super) struct Context<'a> {
 }
 
 impl Ask {
+    pub(super) fn release(term: &Term, spot: Option<Spot>) -> Self {
+        let mut terms = vec![term.clone()];
+        if let Some(Spot::Again(nonce, _)) = spot {
+            terms.push(Term { nonce, ..term.clone() });
+        }
+        Self::Release(terms, spot)
+    }
+
     pub(super) fn terms(&self) -> &[Term] {
         match self {
-            Self::Acquire(term, ..)
-            | Self::Raise(term, ..)
-            | Self::Recreate(term, _)
-            | Self::Release(term, _) => std::slice::from_ref(term),
-            Self::Renew(terms) => terms,
+            Self::Acquire(term, ..) | Self::Raise(term, ..) | Self::Recreate(term, _) => {
+                std::slice::from_ref(term)
+            }
+            Self::Renew(terms) | Self::Release(terms, _) => terms,
             Self::Inspect(_) | Self::ForceRelease(_) | Self::Leave(_) | Self::Office(_) => &[],
         }
     }

@@ -131,10 +131,15 @@ impl Ledger {
                 }
             }
             Ask::Raise(..) => self.seen.see(Sometimes::SecondRound),
-            Ask::Release(term, _) => {
-                if let Some(number) = self.of(term) {
+            Ask::Release(terms, _) => {
+                let (released, next) = (terms.first(), terms.get(1));
+                if let Some(number) = released.and_then(|term| self.of(term)) {
                     self.give_up(number, now);
                     self.attempts[number].nodes[node].until = Instant::NEVER;
+                }
+                if let Some(next) = next {
+                    self.begin(client, next, size, now);
+                    self.seen.see(Sometimes::Bumped);
                 }
             }
             _ => {}

@@ -84,8 +84,8 @@ impl State {
             self.out.push(Delivery::Drop(Box::new(to)));
             return;
         }
-        if let Ask::Release(term, _) = &ask
-            && let Some(attempt) = self.ledger.of(term)
+        if let Ask::Release(terms, _) = &ask
+            && let Some(attempt) = terms.first().and_then(|term| self.ledger.of(term))
         {
             check_given_back(self, link.client, attempt);
         }
@@ -109,9 +109,16 @@ impl State {
     }
 
     pub(super) fn queue_request(&mut self, at: LinkId, ask: Ask, to: To, asked: Instant) {
-        if let Ask::Acquire(term, .., Some(InLine { offer: Some(offer), .. })) = &ask {
+        let offered = match &ask {
+            Ask::Acquire(term, .., Some(InLine { offer: Some(offer), .. })) => {
+                Some((term.nonce, *offer))
+            }
+            Ask::Release(_, Some(Spot::Again(nonce, offer))) => Some((*nonce, *offer)),
+            _ => None,
+        };
+        if let Some((nonce, offer)) = offered {
             let until = expiry(asked, offer.claim, mutants::rho(self));
-            self.ledger.offered(term.nonce, until);
+            self.ledger.offered(nonce, until);
         }
         let ask = Arc::new(ask);
         let phase = self.link(at).phase;
@@ -222,7 +229,9 @@ impl State {
 
     /// The client learns that there is no answer.
     pub(super) fn silence(&mut self, at: LinkId, pending: Pending, maybe: bool) {
-        if let Ask::Release(term, spot) = &*pending.ask {
+        if let Ask::Release(terms, spot) = &*pending.ask
+            && let Some(term) = terms.first()
+        {
             let now = self.processes[at.client].clock.running();
             let spot = spot.filter(|spot| matches!(spot, Spot::Left(_)));
             let debt = Debt { term: term.clone(), spot, until: now + term.ttl };
@@ -287,7 +296,7 @@ impl State {
                 let link = self.link(at);
                 link.next_id += 1;
                 let (id, sent) = (link.next_id, self.now);
-                let ask = Arc::new(Ask::Release(term, debt.spot));
+                let ask = Arc::new(Ask::release(&term, debt.spot));
                 self.ledger.posted(at.client, at.node, &ask, self.plan.nodes, sent);
                 let to = To::Freed(ReplyTo::nobody());
                 let pending = Pending { id, ask, to, asked: now, sent };

@@ -16,6 +16,7 @@
 mod ambush;
 mod arrive;
 mod ask;
+mod calm;
 mod dial;
 mod distance;
 mod faults;
@@ -32,6 +33,7 @@ mod plain;
 mod plan;
 mod process;
 mod queue;
+mod release;
 mod run;
 mod server;
 mod sometimes;

@@ -101,8 +101,8 @@ impl Node for SimNode {
     }
 
     fn release(&self, term: &Term, lane: Lane, spot: Option<Spot>, to: ReplyTo<Answer<Freed>>) {
-        let spot = spot.filter(|spot| !matches!(spot, Spot::Kept(_)) || self.hears());
-        self.post(lane, Ask::Release(term.clone(), spot), To::Freed(to));
+        let spot = spot.filter(|spot| !spot.stands() || self.hears());
+        self.post(lane, Ask::release(term, spot), To::Freed(to));
     }
 
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>) {
@@ -115,7 +115,7 @@ impl Node for SimNode {
 
     fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
         if let Some((term, offer)) = offered {
-            let release = Ask::Release(term.clone(), Some(Spot::Left(*offer)));
+            let release = Ask::release(term, Some(Spot::Left(*offer)));
             self.post(Lane::Work, release, To::Freed(ReplyTo::nobody()));
         } else if self.hears() {
             self.post(Lane::Work, Ask::Leave(name.clone()), To::Forced(ReplyTo::nobody()));

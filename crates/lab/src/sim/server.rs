@@ -3,9 +3,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Sheet, Standing, judge};
-use quorumlock_core::{
-    Counter, Fence, Freed, Handed, InLine, Name, Nonce, Spot, Stamp, Term, Wire, Woke,
-};
+use quorumlock_core::{Counter, Fence, Handed, InLine, Name, Nonce, Stamp, Term, Wire};
 
 use super::ask::{Ask, Filed, Office, Reply, millis};
 use super::mutants::Bug;
@@ -13,7 +11,7 @@ use super::plain;
 use super::plan::Plan;
 use super::queue::Place;
 use super::sometimes::Sometimes;
-use super::store::{Field, Store, Take, Taken, WrongType};
+use super::store::{Field, Store, Take, Taken};
 use super::time::{Micros, NodeClock, SECOND, micros};
 use super::world::Arrival;
 use crate::dice::Dice;
@@ -153,26 +151,11 @@ impl Server {
                 let held = terms.iter().map(|term| self.renew(term, by(term), time));
                 Reply::Renewed(held.collect())
             }
-            Ask::Release(term, spot) => match self.release(term, *spot, (client, by(term)), time) {
-                Ok(true) if let Some(Spot::Kept(waited)) = spot => {
-                    let place = Place::of(client, None);
-                    self.store.stand(&term.name, place, micros(*waited), 1_000, time);
-                    Reply::Freed(Freed { held: true, woke: Some(Woke::Nobody) })
-                }
-                Ok(held) if *spot == Some(Spot::Elsewhere) => {
-                    Reply::Freed(Freed { held, woke: Some(Woke::Nobody) })
-                }
-                Ok(held) => {
-                    // Won without this node, perhaps: who waits here alone must hear of it (e6).
-                    let free = held
-                        || self.store.held(&term.name, time).is_none()
-                        || bug == Some(Bug::HandsWhatIsHeld);
-                    woken = free.then(|| self.wake(&term.name, wire, time)).flatten();
-                    let woke = if held && woken.is_some() { Woke::Waiter } else { Woke::Nobody };
-                    Reply::Freed(Freed { held, woke: Some(woke) })
-                }
-                Err(WrongType) => Reply::WrongType,
-            },
+            Ask::Release(terms, spot) => {
+                let reply;
+                (reply, woken) = self.give_back(&terms[0], *spot, (client, by(&terms[0])), time);
+                reply
+            }
             Ask::Inspect(name) => Reply::Holder(self.store.inspect(name, time)),
             Ask::ForceRelease(name) => {
                 self.store.about_to_write(name, now);
@@ -291,24 +274,6 @@ impl Server {
         }
     }
 
-    fn release(
-        &mut self,
-        term: &Term,
-        spot: Option<Spot>,
-        (client, by): (usize, (Wire, Field)),
-        time: Micros,
-    ) -> Result<bool, WrongType> {
-        if let Some(Spot::Left(offer)) = spot {
-            self.store.leave(&term.name, Place::of(client, Some((term.nonce, offer))), time);
-        }
-        match self.bug {
-            Some(Bug::ReleasesAnybodys) => {
-                Ok(self.store.held(&term.name, time).is_some() && self.store.drop_lock(&term.name))
-            }
-            _ => self.store.release(&term.name, by, time),
-        }
-    }
-
     /// `queue.lua`.
     fn take_or_stand(
         &mut self,
@@ -339,27 +304,6 @@ impl Server {
             _ => {}
         }
         reply
-    }
-
-    /// `wake.lua`: the first in the queue who still listens.
-    pub(super) fn wake(&mut self, name: &Name, wire: Wire, time: Micros) -> Option<Woken> {
-        while let Some(place) = self.store.next_in_line(name, time) {
-            let (client, old) = (place.client, self.store.counter(name, time));
-            let handed = self.store.hand(name, place, wire, time).map(|(nonce, token)| {
-                let old = old.filter(|_| self.bug == Some(Bug::HandsOldToken));
-                Handed { nonce, fence: Fence::new(old.unwrap_or(token)) }
-            });
-            if self.subscribed.contains(&client) {
-                if handed.is_none() {
-                    self.store.call(name, time);
-                }
-                return Some(Woken { client, name: name.clone(), handed });
-            }
-            if handed.is_some() {
-                self.store.drop_lock(name);
-            }
-        }
-        None
     }
 }
 

@@ -44,11 +44,12 @@ pub enum Sometimes {
     PlainUnproven,
     Inherited,
     InheritedInVain,
+    Bumped,
 }
 
 impl Sometimes {
     /// All of them.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::PartialRenewal,
@@ -89,6 +90,7 @@ impl Sometimes {
         Self::PlainUnproven,
         Self::Inherited,
         Self::InheritedInVain,
+        Self::Bumped,
     ];
 
     /// In words.
@@ -134,6 +136,7 @@ impl Sometimes {
             Self::PlainUnproven => "a name was set where no memory was proven",
             Self::Inherited => "a release handed a name over to a waiter",
             Self::InheritedInVain => "a name was handed over where nobody waited for it any more",
+            Self::Bumped => "a release asked for the name again",
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use quorumlock_core::{Error, Guard, Instant, Locker, Loss, Lost, Name, Owner};
 
 use super::invariants::{
-    Register, check_exclusion, check_re_entry, check_reason, check_told, liveness, wake,
+    Register, check_exclusion, check_re_entry, check_reason, check_told, liveness,
 };
 use super::ledger::Holding;
 use super::sometimes::Sometimes;
@@ -14,9 +14,6 @@ use super::time::{MS, Micros, duration, micros};
 use super::trace::Who;
 use super::world::{State, World};
 use crate::dice::Dice;
-
-/// How often each hand takes a lock in the calm.
-pub(super) const CALM_ROUNDS: usize = 2;
 
 /// What is shared outside of the locks, and who waits for what in the calm.
 #[derive(Debug, Default)]
@@ -34,14 +31,14 @@ struct Place {
 }
 
 /// One task of a client.
-struct Hand {
-    world: World,
-    client: usize,
-    hand: usize,
-    locker: Locker,
+pub(super) struct Hand {
+    pub(super) world: World,
+    pub(super) client: usize,
+    pub(super) hand: usize,
+    pub(super) locker: Locker,
     owner: Owner,
-    dice: Dice,
-    lease: Micros,
+    pub(super) dice: Dice,
+    pub(super) lease: Micros,
     think: Micros,
     names: usize,
 }
@@ -94,9 +91,31 @@ impl Hand {
             },
         };
         match got {
-            Ok(guard) => self.hold(guard).await,
+            Ok(guard) => self.hold_and_bump(guard, lease).await,
             Err(error) => self.failed(&error),
         }
+    }
+
+    /// Holds it once, or again and again, with others in between.
+    async fn hold_and_bump(&mut self, guard: Guard, lease: Duration) {
+        let (mut guard, mut attempt) = self.hold(guard).await;
+        while self.dice.chance(0.2) {
+            self.lets_go(attempt);
+            let wait = duration(self.dice.spread(MS, self.lease * 3));
+            let lock = guard.bump().lease(lease);
+            let got = match self.dice.chance(0.5) {
+                true => lock.wait(wait).await,
+                false => match tokio::time::timeout(wait, lock).await {
+                    Ok(got) => got,
+                    Err(_) => return self.world.with(|state| state.see(Sometimes::Cancelled)),
+                },
+            };
+            match got {
+                Ok(again) => (guard, attempt) = self.hold(again).await,
+                Err(error) => return self.failed(&error),
+            }
+        }
+        self.give_back(guard, attempt).await;
     }
 
     async fn enter_twice(&mut self, name: &str, lease: Duration) {
@@ -120,10 +139,10 @@ impl Hand {
     }
 
     /// Holds it in one of the ways users do, writing now and then.
-    async fn hold(&mut self, guard: Guard) {
+    async fn hold(&mut self, guard: Guard) -> (Guard, usize) {
         let attempt = self.granted(&guard);
         let (token, name) = (guard.fence().get(), Name::new(guard.name()));
-        let Ok(name) = name else { return };
+        let Ok(name) = name else { return (guard, attempt) };
         let long = if self.dice.chance(0.3) { self.lease * 2 } else { self.lease / 4 };
         let hold = self.dice.within(0, long);
         // In the calm nobody makes the others wait for long.
@@ -165,48 +184,10 @@ impl Hand {
         if let Some(lost) = lost {
             self.lost(attempt, &lost, style != 1);
         }
-        self.give_back(guard, attempt).await;
+        (guard, attempt)
     }
 
-    /// After the faults: everybody gets the lock, and soon.
-    async fn calm(&mut self, recovered: Micros) {
-        let strict = self.world.with(|state| state.plan.charter.is_some());
-        // Nobody watches over nodes that nobody asks for anything.
-        while strict && self.world.with(|state| state.now) + self.lease < recovered {
-            let name = self.name();
-            drop(self.locker.try_lock(&name).await);
-            tokio::time::sleep(duration(self.dice.within(self.lease / 4, self.lease))).await;
-        }
-        let now = self.world.with(|state| state.now);
-        let wait = recovered.saturating_sub(now) + self.dice.within(0, 20 * MS);
-        tokio::time::sleep(duration(wait)).await;
-        for _ in 0..CALM_ROUNDS {
-            let text = self.name();
-            let Ok(name) = Name::new(&text) else { return };
-            let (client, hand) = (self.client, self.hand);
-            let since = self.world.with(|state| state.waits(&name, client, hand));
-            let guard = match self.locker.lock(&text).await {
-                Ok(guard) => guard,
-                Err(error) => {
-                    return self.world.with(|state| state.unexpected(client, &error));
-                }
-            };
-            self.world.with(|state| {
-                let waited = state.now - since;
-                liveness::check(state, client, waited);
-                let free = state.got(&name, client, hand);
-                if let (Some(free), Some(attempt)) = (free, state.ledger.number(guard.nonce())) {
-                    wake::check(state, attempt, free);
-                }
-            });
-            let attempt = self.granted(&guard);
-            let hold = self.dice.within(0, 20 * MS);
-            tokio::time::sleep(duration(hold)).await;
-            self.give_back(guard, attempt).await;
-        }
-    }
-
-    fn granted(&self, guard: &Guard) -> usize {
+    pub(super) fn granted(&self, guard: &Guard) -> usize {
         let Ok(name) = Name::new(guard.name()) else { return 0 };
         let client = self.client;
         self.world.with(|state| {
@@ -230,7 +211,8 @@ impl Hand {
         })
     }
 
-    async fn give_back(&mut self, guard: Guard, attempt: usize) {
+    /// It is about to be given back: whatever it still believes then matters to nobody.
+    pub(super) fn lets_go(&self, attempt: usize) {
         let client = self.client;
         let gone = self.world.with(|state| {
             state.note("gives back", Who::client(client).on(Some(attempt)), 0);
@@ -242,6 +224,10 @@ impl Hand {
             place.map(|place| holders.remove(place))
         });
         drop(gone);
+    }
+
+    pub(super) async fn give_back(&mut self, guard: Guard, attempt: usize) {
+        self.lets_go(attempt);
         if self.dice.chance(0.4) {
             drop(guard);
         } else if let Err(error @ Error::Config(_)) = guard.unlock().await {
@@ -278,7 +264,7 @@ impl Hand {
         }
     }
 
-    fn name(&mut self) -> String {
+    pub(super) fn name(&mut self) -> String {
         let number = self.dice.index(self.names);
         match self.world.with(|state| state.now.checked_div(state.plan.renames)) {
             Some(term) => format!("job/{number}/{term}"),
@@ -337,7 +323,7 @@ impl State {
         }
     }
 
-    fn waits(&mut self, name: &Name, client: usize, hand: usize) -> Micros {
+    pub(super) fn waits(&mut self, name: &Name, client: usize, hand: usize) -> Micros {
         let now = self.now;
         let twin = |(other, task, _): &(usize, usize, Micros)| *other == client && *task != hand;
         if self.bench.place(name).waiting.iter().any(twin) {
@@ -348,7 +334,7 @@ impl State {
     }
 
     /// For how long it was free and somebody waited, if it was held in the calm before.
-    fn got(&mut self, name: &Name, client: usize, hand: usize) -> Option<Micros> {
+    pub(super) fn got(&mut self, name: &Name, client: usize, hand: usize) -> Option<Micros> {
         let now = self.now;
         let place = self.bench.place(name);
         let first = place.waiting.iter().map(|(.., since)| *since).min();

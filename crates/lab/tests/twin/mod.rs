@@ -317,7 +317,7 @@ fn term((who, name): (usize, usize), ttl: Duration, holds: u32) -> Term {
 }
 
 /// One release of eight, by its nonce, is told to strangers too, and there are none in the model.
-fn nonce_of(who: usize) -> Nonce {
+pub(crate) fn nonce_of(who: usize) -> Nonce {
     Nonce::from_u128(0x1_u128 << 124 | who as u128)
 }
 

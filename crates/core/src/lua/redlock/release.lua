@@ -1,7 +1,8 @@
 -- Give back one acquisition, and wake who waits, or hand the name over.
 -- KEYS: 1 name, 2 channel, 3 waiters, 4 fencing counter
 -- ARGV: 1 nonce; 2 as what it stands in the queue (hand.lua), if it gives up waiting; 3 for how many
---   microseconds it has waited, if it waits on: it keeps its turn then, and nobody is woken
+--   microseconds it has waited, if it stands there from now on: it keeps its turn, and nobody is woken;
+--   4 for how many ms it stays, 5 keep counter for ms, if those before it have their turn first
 -- Replies: 0 (was not held), else 1 + whom it woke (wake.lua)
 -- Rules: matches this acquisition, never its owner; needs no memory (SAFETY.md H15, H16).
 if ARGV[2] and not ARGV[3] then
@@ -17,7 +18,11 @@ if held ~= ARGV[1] then
 end
 redis.call('del', KEYS[1])
 if ARGV[3] then
-  stand(KEYS[3], ARGV[2], ARGV[3], 1000)
-  return 1
+  stand(KEYS[3], ARGV[2], ARGV[3], math.max(tonumber(ARGV[4]) or 0, 1000))
+  if not ARGV[4] then
+    return 1
+  end
+  -- For the token of whoever is handed the name.
+  redis.call('pexpire', KEYS[4], ARGV[5])
 end
 return 1 + wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])

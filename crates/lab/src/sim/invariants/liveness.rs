@@ -11,7 +11,7 @@ const TURN: Micros = 400 * MS;
 /// How long anybody may wait in the calm.
 pub(in crate::sim) fn longest_wait(state: &State) -> Micros {
     let hands = (state.plan.clients * state.plan.hands) as u64;
-    hands * TURN * crate::sim::work::CALM_ROUNDS as u64
+    hands * TURN * crate::sim::calm::CALM_ROUNDS as u64
 }
 
 /// `client` asked `waited` ago.
