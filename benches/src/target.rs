@@ -65,6 +65,8 @@ impl Target {
 
 const DEFAULT: &str = "default";
 const LIKE: &str = "like for like";
+const BUMP: &str = "default, bump";
+const LIKE_BUMP: &str = "like for like, bump";
 const RSLOCK: &str = "rslock";
 
 fn all() -> Vec<Target> {
@@ -74,6 +76,8 @@ fn all() -> Vec<Target> {
         all.extend(between_processes(subject));
         all.extend(under_faults(subject));
     }
+    // Bumped is on one server only: the targets are those of all.
+    all.extend([BUMP, LIKE_BUMP].into_iter().flat_map(between_processes));
     all.extend(held_and_layers());
     all
 }

@@ -29,6 +29,10 @@ pub enum Kind {
     Default,
     /// As plain libraries do it: Redlock's layout, no tokens, no admission.
     Like,
+    /// The default, where each hold but the first is the bump of the one before.
+    Bump,
+    /// [`Kind::Like`], likewise.
+    LikeBump,
     /// The default, but without tokens.
     NoTokens,
     /// The default, but any node may vote.
@@ -93,6 +97,8 @@ impl Kind {
             Self::RawTokens => "raw, our scripts",
             Self::Default => "default",
             Self::Like => "like for like",
+            Self::Bump => "default, bump",
+            Self::LikeBump => "like for like, bump",
             Self::NoTokens => "no tokens",
             Self::NoAdmission => "no admission",
             Self::NoRenewal => "no renewal",
@@ -123,9 +129,13 @@ impl Kind {
         Ok(match self {
             Self::Raw => Subject::Raw(Raw::connect(urls, false).await?),
             Self::RawTokens => Subject::Raw(Raw::connect(urls, true).await?),
-            Self::Default | Self::Like | Self::NoTokens | Self::NoAdmission | Self::NoRenewal => {
-                Subject::Ours(Ours::connect(self, urls)?)
-            }
+            Self::Default
+            | Self::Like
+            | Self::Bump
+            | Self::LikeBump
+            | Self::NoTokens
+            | Self::NoAdmission
+            | Self::NoRenewal => Subject::Ours(Ours::connect(self, urls)?),
             Self::Rslock => Subject::Rslock(Rslock::new(urls)),
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),
             Self::Rlock => Subject::Rlock(Rlock::connect(urls).await?),
@@ -142,6 +152,14 @@ pub trait Hold: Clone + Send + Sync + 'static {
     /// # Errors
     /// What the subject says.
     fn hold(&self, name: &str, work: Work) -> impl Future<Output = Result<Held>> + Send;
+
+    /// After the last hold of a task.
+    ///
+    /// # Errors
+    /// What the subject says.
+    fn finish(&self) -> impl Future<Output = Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// For another task: whatever a crate wants each task to have of its own is.
     #[must_use]

@@ -100,7 +100,7 @@ async fn one(
             pairs.push(Pair { task, asked, granted, released, done });
             asked = done;
         }
-        Ok(())
+        subject.finish().await
     };
     match tokio::time::timeout(patience, pairing).await {
         Ok(done) => done.map(|()| pairs),
