@@ -9,7 +9,8 @@ if ARGV[6] ~= '1' and redis.call('exists', KEYS[1]) == 1 then
 end
 local old = redis.call('hmget', KEYS[1], 'floor', 'fmax')
 local floor = math.max(tonumber(old[1]) or 0, tonumber(old[2]) or 0)
-redis.call('hset', KEYS[1], 'life', life(), 'stamp', ARGV[1], 'cluster', ARGV[2], 'epoch', ARGV[3],
-  'nodes', ARGV[4], 'longest_ms', ARGV[5], 'floor', string.format('%.0f', floor))
+-- First in a new record, and so found first, what every acquisition reads.
+redis.call('hset', KEYS[1], 'stamp', ARGV[1], 'floor', string.format('%.0f', floor), 'fmax', old[2] or 0,
+  'life', life(), 'cluster', ARGV[2], 'epoch', ARGV[3], 'nodes', ARGV[4], 'longest_ms', ARGV[5])
 redis.call('hdel', KEYS[1], 'pending')
 return 1
