@@ -73,7 +73,7 @@ async fn who_bumps_stands_behind_all_who_wait() {
         .await;
         let holder = locker.holder("x").await.expect("an answer").expect("held");
         assert_eq!(holder.id, nonce(&first), "it was handed to the first in line");
-        assert_eq!(queue(&plain).await, [stands.clone()]);
+        assert_eq!(queue(&plain).await, [&*stands]);
 
         let between = within("heard", waiting).await.expect("granted");
         let fence = between.fence();
