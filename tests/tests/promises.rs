@@ -14,6 +14,7 @@ macro_rules! all_promises {
             bump::a_bump_dropped_anywhere_leaves_nothing_behind,
             bump::a_bump_gives_a_hold_of_its_own,
             bump::a_bump_of_a_lost_lock_takes_nothing,
+            bump::a_bump_that_may_not_wait_takes_a_free_lock,
             bump::a_bump_waits_no_longer_than_it_may,
             bump::a_lock_that_others_of_its_owner_share_stays_held,
             bump::those_who_wait_have_their_turn_too,

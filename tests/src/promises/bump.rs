@@ -111,6 +111,20 @@ pub async fn a_lock_that_others_of_its_owner_share_stays_held(bed: &Bed) {
     assert_eq!(again.fence(), alone.fence());
 }
 
+/// As `lock` does: a free lock needs no wait.
+pub async fn a_bump_that_may_not_wait_takes_a_free_lock(bed: &Bed) {
+    let locker = bed.locker();
+    let mut guard = locker.lock(NAME).lease(LONG).await.expect("free");
+    for _ in 0..5 {
+        let bump = guard.bump().lease(LONG).wait(Duration::ZERO);
+        guard = within("an answer", bump).await.expect("free");
+        guard.check().expect("held");
+    }
+    guard.unlock().await.expect("held");
+    bed.awaits_no_key(NAME).await;
+    bed.awaits_no_waiter(NAME).await;
+}
+
 /// Its wait has a bound, too; then nobody here holds the lock for it.
 pub async fn a_bump_waits_no_longer_than_it_may(bed: &Bed) {
     let locker = bed.locker();

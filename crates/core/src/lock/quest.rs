@@ -110,6 +110,11 @@ impl Quest {
         loop {
             let waited = asked.since(begun);
             let (remaining, kept_out) = if std::mem::take(&mut stands) {
+                if self.is_late() {
+                    // Leaves the queue, and asks once: a free lock is taken without a wait.
+                    queues = None;
+                    continue;
+                }
                 (None, true)
             } else {
                 let Looks { gate_first, others_first, .. } = looks;
@@ -137,7 +142,7 @@ impl Quest {
                     Acquired::Again => return Err(unverified()),
                 }
             };
-            if self.once || self.left().is_some_and(|left| left.is_zero()) {
+            if self.once || self.is_late() {
                 return Err(self.busy(remaining));
             }
             // Listening wakes us once more, so that a release in between is not missed.
@@ -245,6 +250,10 @@ impl Quest {
 
     fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.since(self.inner.clock.now()))
+    }
+
+    fn is_late(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
     }
 
     async fn in_time<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Error> {
