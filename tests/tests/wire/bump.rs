@@ -16,7 +16,8 @@ const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 /// Of which a tenth is longer than a test waits.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-type Bump = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
+/// A lock on its way.
+type Coming = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
 async fn queue(plain: &Plain) -> Vec<String> {
     plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await
@@ -39,8 +40,19 @@ async fn heard(locker: &Locker, plain: &Plain) -> Guard {
     guard
 }
 
+/// Somebody else who waits, and as what it stands in line.
+async fn waiter(other: &Locker, plain: &Plain) -> (Coming, String) {
+    let mut waiting: Coming = Box::pin(other.lock("x").lease(LONG).into_future());
+    let stands = tokio::select! {
+        biased;
+        answer = &mut waiting => panic!("it is held: {answer:?}"),
+        stands = eventually("in line", async || queue(plain).await.pop()) => stands,
+    };
+    (waiting, stands)
+}
+
 /// Polls a bump until the server has done what it asks, and no longer: it has heard nothing then.
-async fn until<T>(bump: &mut Bump, what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
+async fn until<T>(bump: &mut Coming, what: &str, found: impl AsyncFnMut() -> Option<T>) -> T {
     tokio::select! {
         biased;
         found = eventually(what, found) => found,
@@ -59,14 +71,9 @@ async fn who_bumps_stands_behind_all_who_wait() {
         let (locker, plain) = node.clients();
         let guard = heard(&locker, &plain).await;
         let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
-        let mut waiting = Box::pin(other.lock("x").lease(LONG).into_future());
-        let first = tokio::select! {
-            biased;
-            answer = &mut waiting => panic!("it is held: {answer:?}"),
-            first = eventually("in line", async || queue(&plain).await.pop()) => first,
-        };
+        let (waiting, first) = waiter(&other, &plain).await;
         let ours = guard.nonce();
-        let mut bump: Bump = Box::pin(guard.bump().lease(LONG).into_future());
+        let mut bump: Coming = Box::pin(guard.bump().lease(LONG).into_future());
         let stands = until(&mut bump, "behind", async || {
             queue(&plain).await.pop().filter(|stands| *stands != first)
         })
@@ -99,15 +106,10 @@ async fn a_hold_costs_one_request() {
         // A stall of this machine makes waiters look: sooner or later there is none.
         eventually("a hold for each script", async || {
             let mut guard = heard(&locker, &plain).await;
-            let mut waiting: Bump = Box::pin(other.lock("x").lease(LONG).into_future());
-            tokio::select! {
-                biased;
-                answer = &mut waiting => panic!("it is held: {answer:?}"),
-                _ = eventually("in line", async || queue(&plain).await.pop()) => {}
-            }
+            let (mut waiting, _) = waiter(&other, &plain).await;
             plain.ask::<String>(&["SLOWLOG", "RESET"]).await;
             for _ in 0..8 {
-                let mut bump: Bump = Box::pin(guard.bump().lease(LONG).into_future());
+                let mut bump: Coming = Box::pin(guard.bump().lease(LONG).into_future());
                 guard = tokio::select! {
                     biased;
                     answer = &mut bump => panic!("before the other one: {answer:?}"),
@@ -134,7 +136,7 @@ async fn who_bumps_and_gives_up_leaves_the_lock_free() {
         let locker = locker.single(node.server[0].url()).expect("a good URL");
         let guard = heard(&locker, plain).await;
         let ours = guard.nonce();
-        let mut bump: Bump = Box::pin(guard.bump().lease(HOUR).into_future());
+        let mut bump: Coming = Box::pin(guard.bump().lease(HOUR).into_future());
         until(&mut bump, "handed to itself", async || {
             let holder = locker.holder("x").await.expect("an answer")?;
             (!holder.has(ours)).then_some(())
@@ -154,12 +156,7 @@ async fn a_bump_that_waited_for_long_enough_stands_nowhere() {
         let (locker, plain) = node.clients();
         let guard = heard(&locker, &plain).await;
         let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
-        let mut waiting = Box::pin(other.lock("x").lease(LONG).into_future());
-        tokio::select! {
-            biased;
-            answer = &mut waiting => panic!("it is held: {answer:?}"),
-            _ = eventually("in line", async || queue(&plain).await.pop()) => {}
-        }
+        let (waiting, _) = waiter(&other, &plain).await;
         let bump = guard.bump().lease(LONG).wait(Duration::from_millis(300)).into_future();
         let (answer, next) = within("both", futures::future::join(bump, waiting)).await;
         assert!(matches!(answer, Err(Error::Busy(_))), "{answer:?}");

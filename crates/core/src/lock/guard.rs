@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::lease::Lease;
 use super::locker::Inner;
-use crate::{ConfigError, Error, Fence, Lane, Lock, Loss, Lost, Nonce, Term};
+use crate::{ConfigError, Error, Fence, Lane, Loss, Lost, Nonce, Term};
 
 /// A held lock. It is renewed until it is unlocked, dropped or lost.
 ///
@@ -183,34 +183,6 @@ impl Guard {
         drop(turn);
         still?;
         if freed?.held { Ok(()) } else { Err(self.lease.lost(Loss::Gone).into()) }
-    }
-
-    /// Lets others have the lock, and takes it again: as [`Guard::unlock`] and then
-    /// [`Locker::lock`](crate::Locker::lock), behind all who wait. On a single node that is one request instead of
-    /// two. Named after `MutexGuard::bump` of lock_api; but a name that nobody waits for
-    /// is given back, too, and what is held next has a fencing token of its own.
-    ///
-    /// ```no_run
-    /// # async fn doc(mut guard: quorumlock_core::Guard) -> Result<(), quorumlock_core::Error> {
-    /// for _page in 0..10 {
-    ///     // ... a part of the job, with its own `guard.fence()` in every write ...
-    ///     guard = guard.bump().await?;
-    /// }
-    /// guard.unlock().await
-    /// # }
-    /// ```
-    ///
-    /// Await the result, after giving it options, as any lock; its owner stays the same. After [`Lock::wait`], or
-    /// dropped, nobody here holds the lock. One that other guards of the same owner share stays held.
-    ///
-    /// # Errors
-    /// When awaited: as [`Guard::unlock`], and nothing is taken then; and as [`Locker::lock`](crate::Locker::lock).
-    ///
-    /// # Cancel safety
-    /// The lock is given back at the first poll, or by the drop if that comes before; what might have been granted
-    /// since is released.
-    pub fn bump(self) -> Lock {
-        Lock::after(self)
     }
 
     /// Ends the last hold: what is to be given back to the nodes.
