@@ -115,7 +115,7 @@ impl Kind {
     pub fn sends_set(self, nodes: usize) -> bool {
         match self {
             Self::Raw => nodes > 1,
-            // Ours sends it for the first question only; its scripts send none where it is counted.
+            // Ours sends it where nobody else is known to want the name; else a script does, which counts, too.
             Self::Like | Self::Rslock | Self::RedisLock | Self::Rlock => true,
             _ => false,
         }

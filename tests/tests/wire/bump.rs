@@ -28,6 +28,11 @@ fn nonce(stands: &str) -> &str {
     stands.split(' ').nth(1).unwrap_or_else(|| panic!("{stands} offers nothing"))
 }
 
+/// What another process would have.
+fn another(node: &Node, wire: Wire) -> Locker {
+    Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL")
+}
+
 /// A guard of a locker that hears of its turns already.
 async fn heard(locker: &Locker, plain: &Plain) -> Guard {
     let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
@@ -70,7 +75,7 @@ async fn who_bumps_stands_behind_all_who_wait() {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         let guard = heard(&locker, &plain).await;
-        let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other = another(&node, wire);
         let (waiting, first) = waiter(&other, &plain).await;
         let ours = guard.nonce();
         let mut bump: Coming = Box::pin(guard.bump().lease(LONG).into_future());
@@ -101,7 +106,7 @@ async fn a_hold_costs_one_request() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other = another(&node, wire);
         plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
         // A stall of this machine makes waiters look: sooner or later there is none.
         eventually("a hold for each script", async || {
@@ -155,7 +160,7 @@ async fn a_bump_that_waited_for_long_enough_stands_nowhere() {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         let guard = heard(&locker, &plain).await;
-        let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other = another(&node, wire);
         let (waiting, _) = waiter(&other, &plain).await;
         let bump = guard.bump().lease(LONG).wait(Duration::from_millis(300)).into_future();
         let (answer, next) = within("both", futures::future::join(bump, waiting)).await;
@@ -173,7 +178,7 @@ async fn a_bump_of_what_another_holds_stands_nowhere() {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         let guard = heard(&locker, &plain).await;
-        let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other = another(&node, wire);
         assert!(other.force_unlock("x").await.expect("an answer"), "it was held");
         let next = within("free", other.lock("x").lease(LONG)).await.expect("granted");
         let answer = within("told", guard.bump()).await;

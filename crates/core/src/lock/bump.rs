@@ -12,9 +12,10 @@ use crate::{Error, Lock, Loss};
 
 impl Guard {
     /// Lets others have the lock, and takes it again: as [`Guard::unlock`] and then
-    /// [`Locker::lock`](crate::Locker::lock), behind all who wait. On a single node that is one request instead of
-    /// two. Named after `MutexGuard::bump` of lock_api; but a name that nobody waits for
-    /// is given back, too, and what is held next has a fencing token of its own.
+    /// [`Locker::lock`](crate::Locker::lock). On a single node that is one request instead of two, and it stands behind
+    /// all who wait there; that spares the server, and not the next holder, who has the lock a little later. On a quorum
+    /// others go first most often: a courtesy. Named after `MutexGuard::bump` of lock_api; but a name that nobody waits
+    /// for is given back, too, and what is held next has a fencing token of its own.
     ///
     /// ```no_run
     /// # async fn doc(mut guard: quorumlock_core::Guard) -> Result<(), quorumlock_core::Error> {
