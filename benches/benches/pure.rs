@@ -3,12 +3,14 @@
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use quorumlock_core::{Answer, Clock, Fence, Vote, Window};
 use quorumlock_quorum::round::Round;
 use quorumlock_watchdog::schedule::{Schedule, Terms};
+use quorumlock_watchdog::{Leased, Standing};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -36,26 +38,36 @@ fn window(c: &mut Criterion) {
     c.bench_function("window/until of 5", |b| b.iter(|| black_box(&window).until()));
 }
 
+struct Lease(u64, Standing);
+
+impl Leased for Lease {
+    fn id(&self) -> u64 {
+        self.0
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.1
+    }
+}
+
 fn schedule(c: &mut Criterion) {
     let clock = Clock::manual();
     let now = clock.now();
     let terms = Terms { lease: LEASE, until: now + LEASE, hold_until: None };
-    let mut kept = Schedule::default();
-    for id in 0..10_000 {
-        kept.add(id, terms, now);
-    }
+    let lease = |id| Arc::new(Lease(id, Standing::new(clock.clone(), terms)));
+    let full = || {
+        let mut schedule = Schedule::default();
+        (0..10_000).for_each(|id| schedule.add(lease(id), now));
+        schedule
+    };
+    let (mut kept, more) = (full(), lease(10_000));
     c.bench_function("schedule/add and remove beside 10,000", |b| {
         b.iter(|| {
-            kept.add(10_000, terms, now);
+            kept.add(more.clone(), now);
             kept.remove(10_000)
         });
     });
     c.bench_function("schedule/10,000 due in batches of 100", |b| {
-        let full = || {
-            let mut schedule = Schedule::default();
-            (0..10_000).for_each(|id| schedule.add(id, terms, now));
-            schedule
-        };
         b.iter_batched(
             full,
             |mut schedule| while !schedule.due(now + LEASE / 3, 100).is_empty() {},

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use foldhash::HashMap;
 use tokio::sync::{Notify, oneshot};
 
 use crate::schedule::{Due, Schedule};
@@ -73,8 +72,7 @@ struct Shared<R: Renewer> {
 }
 
 struct State<L> {
-    schedule: Schedule,
-    leases: HashMap<u64, Arc<L>>,
+    schedule: Schedule<L>,
     releases: Vec<Arc<L>>,
     /// Releases under way.
     releasing: usize,
@@ -125,8 +123,7 @@ impl<R: Renewer> Keeper<R> {
     /// for at `asked`: from then on the lessor counts.
     pub fn keep(&self, lease: &Arc<R::Lease>, asked: Instant) {
         let mut state = self.shared.state();
-        state.schedule.add(lease.id(), lease.standing().terms(), asked);
-        state.leases.insert(lease.id(), lease.clone());
+        state.schedule.add(lease.clone(), asked);
         let sooner = match (state.schedule.next(), state.planned) {
             (Some(next), Some(planned)) => next < planned,
             _ => true,
@@ -164,24 +161,23 @@ impl<R: Renewer> Keeper<R> {
     ) -> Option<Arc<R::Lease>> {
         // Under the lock that answers take: a renewal reaches the one or the other.
         let state = &mut *self.shared.state();
-        let kept = state.leases.get_mut(&old.id())?;
+        state.schedule.get(old.id())?;
         let new = successor(old.standing().pass(now).ok()?);
         debug_assert_eq!(new.id(), old.id());
-        state.schedule.add(new.id(), new.standing().terms(), now);
-        *kept = new.clone();
+        state.schedule.add(new.clone(), now);
         Some(new)
     }
 
     /// Renews it no more: its holder releases it himself. False if the keeper gave it up already;
     /// then it is being released.
     pub fn forget(&self, lease: &R::Lease) -> bool {
-        self.shared.state().forget(lease.id())
+        self.shared.state().schedule.remove(lease.id()).is_some()
     }
 
     /// Renews it no more and releases it on the keeper's thread, unless it was given up already.
     pub fn release(&self, lease: Arc<R::Lease>) {
         let mut state = self.shared.state();
-        if state.forget(lease.id()) {
+        if state.schedule.remove(lease.id()).is_some() {
             state.releases.push(lease);
             drop(state);
             self.shared.wake.notify_one();
@@ -293,8 +289,8 @@ impl<R: Renewer> Shared<R> {
             let mut state = self.state();
             for act in acts {
                 match act {
-                    Due::Renew(id, lease) => {
-                        batch.extend(state.leases.get(&id).map(|l| (l.clone(), lease)));
+                    Due::Renew(id, ttl) => {
+                        batch.extend(state.schedule.get(id).map(|lease| (lease.clone(), ttl)));
                     }
                     Due::End(id, loss) => {
                         // Whoever holds it is told now; its nodes are cleaned up all the same.
@@ -317,7 +313,7 @@ impl<R: Renewer> Shared<R> {
         for (id, answer) in ids.into_iter().zip(answers) {
             // Released in the meantime? Then somebody else cleans up. Handed on? Then it is its
             // successor's.
-            let Some(lease) = state.leases.get(&id).cloned() else { continue };
+            let Some(lease) = state.schedule.get(id).cloned() else { continue };
             let loss = match answer {
                 Renewal::Unknown => continue,
                 Renewal::Until(until) => match state.renewed(&*lease, until, now) {
@@ -340,7 +336,7 @@ impl<R: Renewer> Shared<R> {
 impl<L: Leased> State<L> {
     fn renewed(&mut self, lease: &L, until: Instant, now: Instant) -> Result<(), Loss> {
         lease.standing().renew(until)?;
-        self.schedule.renewed(lease.id(), until, now);
+        self.schedule.renewed(lease.id(), now);
         Ok(())
     }
 
@@ -348,20 +344,14 @@ impl<L: Leased> State<L> {
     /// guard is gone, or when the last window that he can have read has shut, if that comes first:
     /// until then those that still hold it keep the next one out (SAFETY.md H26).
     fn end(&mut self, id: u64, loss: Loss, now: Instant) {
-        let Some(lease) = self.leases.get(&id) else { return };
+        let Some(lease) = self.schedule.get(id) else { return };
         lease.standing().end(loss);
         let told = lease.standing().told();
         if told > now {
             self.schedule.linger(id, told);
-        } else if let Some(lease) = self.leases.remove(&id) {
-            self.schedule.remove(id);
-            self.releases.push(lease);
+        } else {
+            self.releases.extend(self.schedule.remove(id));
         }
-    }
-
-    fn forget(&mut self, id: u64) -> bool {
-        self.leases.remove(&id);
-        self.schedule.remove(id)
     }
 
     /// Who waits for releases, if none is left.
@@ -377,7 +367,6 @@ impl<L> Default for State<L> {
     fn default() -> Self {
         Self {
             schedule: Schedule::default(),
-            leases: HashMap::default(),
             releases: Vec::new(),
             releasing: 0,
             unsettled: false,

@@ -1,22 +1,23 @@
 //! Pure: which lease is renewed at what instant, and when it is given up.
 //!
-//! No clock, no task, no random source: `now` is an argument, so every rule is tested without
-//! sleeping.
+//! No clock is read, no task and no random source: `now` is an argument, so every rule is tested without
+//! sleeping. Leases say themselves what their terms are: they are written down nowhere else.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
 
-use crate::{Instant, Loss};
+use crate::{Instant, Leased, Loss};
 
-/// When every kept lease is due.
+/// The kept leases, and when each is due.
 ///
 /// Rules: renew every third of a lease; while answers are missing try again after a thirtieth, sooner when
-/// little is left, until the window shuts; never past the hold limit; never after removal.
-#[derive(Debug, Default)]
-pub struct Schedule {
-    kept: HashMap<u64, Entry>,
+/// little is left, until the window shuts; never past the hold limit; never after loss or removal.
+pub struct Schedule<L> {
+    kept: HashMap<u64, Kept<L>>,
     queue: BTreeSet<(Instant, u64)>,
 }
 
@@ -36,21 +37,21 @@ pub struct Terms {
 pub enum Due {
     /// Ask the lessor to renew it for so long.
     Renew(u64, Duration),
-    /// Give it up: it is no longer in the schedule.
+    /// Give it up: it is due no more, and kept until it is removed.
     End(u64, Loss),
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    terms: Terms,
+/// A lease, and its place in the queue.
+struct Kept<L> {
+    lease: Arc<L>,
     next: Instant,
 }
 
-impl Schedule {
-    /// Keeps a lease from now on.
-    pub fn add(&mut self, id: u64, terms: Terms, now: Instant) {
-        let next = terms.next_renewal(now);
-        match self.kept.insert(id, Entry { terms, next }) {
+impl<L: Leased> Schedule<L> {
+    /// Keeps a lease from now on, instead of another one with its id.
+    pub fn add(&mut self, lease: Arc<L>, now: Instant) {
+        let (id, next) = (lease.id(), lease.standing().terms().next_renewal(now));
+        match self.kept.insert(id, Kept { lease, next }) {
             // Handed on, most often: it has its place.
             Some(old) if old.next == next => return,
             Some(old) => drop(self.queue.remove(&(old.next, id))),
@@ -59,28 +60,26 @@ impl Schedule {
         self.queue.insert((next, id));
     }
 
-    /// Keeps it no longer; true if it was kept.
-    pub fn remove(&mut self, id: u64) -> bool {
-        match self.kept.remove(&id) {
-            Some(entry) => self.queue.remove(&(entry.next, id)),
-            None => false,
-        }
+    /// Keeps it no longer; the lease if it was kept.
+    pub fn remove(&mut self, id: u64) -> Option<Arc<L>> {
+        let Kept { lease, next } = self.kept.remove(&id)?;
+        self.queue.remove(&(next, id));
+        Some(lease)
     }
 
-    /// The lessor answered: the lease now stands until `until`. No answer: call nothing.
-    pub fn renewed(&mut self, id: u64, until: Instant, now: Instant) {
-        if let Some(entry) = self.kept.get(&id) {
-            self.add(id, Terms { until, ..entry.terms }, now);
-        }
+    /// The lease that is kept by this id.
+    pub fn get(&self, id: u64) -> Option<&Arc<L>> {
+        self.kept.get(&id).map(|kept| &kept.lease)
+    }
+
+    /// The lessor answered, and moved the end of the lease. No answer: call nothing.
+    pub fn renewed(&mut self, id: u64, now: Instant) {
+        self.place(id, |lease| lease.standing().terms().next_renewal(now));
     }
 
     /// It is lost, and renewed no more; due once again, to be given up at `until`.
     pub fn linger(&mut self, id: u64, until: Instant) {
-        // Without a lease nothing is left to ask for before that.
-        let terms = Terms { lease: Duration::ZERO, until, hold_until: Some(until) };
-        self.remove(id);
-        self.kept.insert(id, Entry { terms, next: until });
-        self.queue.insert((until, id));
+        self.place(id, |_| until);
     }
 
     /// Takes up to `most` acts that are due at `now`.
@@ -91,19 +90,20 @@ impl Schedule {
             && next <= now
         {
             self.queue.pop_first();
-            let Some(entry) = self.kept.get_mut(&id) else { continue };
-            if let Some(loss) = entry.terms.ended(now) {
-                self.kept.remove(&id);
+            let Some(kept) = self.kept.get_mut(&id) else { continue };
+            let standing = kept.lease.standing();
+            let terms = standing.terms();
+            if let Some(loss) = standing.loss().or_else(|| terms.ended(now)) {
                 acts.push(Due::End(id, loss));
                 continue;
             }
             // Until an answer moves it, the next try is a short while away.
-            let renewable = entry.terms.renewable(now);
-            entry.next = entry.terms.bounded(match renewable {
-                Some(_) => now + entry.terms.again(now, 3),
-                None => entry.terms.until,
+            let renewable = terms.renewable(now);
+            kept.next = terms.bounded(match renewable {
+                Some(_) => now + terms.again(now, 3),
+                None => terms.until,
             });
-            self.queue.insert((entry.next, id));
+            self.queue.insert((kept.next, id));
             acts.extend(renewable.map(|lease| Due::Renew(id, lease)));
         }
         acts
@@ -122,6 +122,26 @@ impl Schedule {
     /// Whether none is kept.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
+    }
+
+    fn place(&mut self, id: u64, next: impl FnOnce(&L) -> Instant) {
+        if let Some(kept) = self.kept.get_mut(&id) {
+            self.queue.remove(&(kept.next, id));
+            kept.next = next(&kept.lease);
+            self.queue.insert((kept.next, id));
+        }
+    }
+}
+
+impl<L> Default for Schedule<L> {
+    fn default() -> Self {
+        Self { kept: HashMap::default(), queue: BTreeSet::new() }
+    }
+}
+
+impl<L> fmt::Debug for Schedule<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schedule").field("queue", &self.queue).finish_non_exhaustive()
     }
 }
 
@@ -178,30 +198,63 @@ const RETRIES_PER_LEASE: u32 = 30;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Clock;
+    use crate::{Clock, Standing};
 
     const LEASE: Duration = Duration::from_secs(30);
 
+    #[derive(Debug)]
+    struct Lease(u64, Standing);
+
+    impl Leased for Lease {
+        fn id(&self) -> u64 {
+            self.0
+        }
+
+        fn standing(&self) -> &Standing {
+            &self.1
+        }
+    }
+
     struct Table {
         clock: Clock,
-        schedule: Schedule,
+        schedule: Schedule<Lease>,
     }
 
     impl Table {
+        /// Keeps a lease by the id 1, asked for now.
         fn with(hold: Option<Duration>) -> Self {
-            let clock = Clock::manual();
-            let now = clock.now();
+            let mut table = Self { clock: Clock::manual(), schedule: Schedule::default() };
+            let now = table.clock.now();
             let lease = hold.map_or(LEASE, |h| h.min(LEASE));
             let until = crate::expiry(now, lease, 0.01);
-            let terms = Terms { lease, until, hold_until: hold.map(|limit| now + limit) };
-            let mut schedule = Schedule::default();
-            schedule.add(1, terms, now);
-            Self { clock, schedule }
+            table.add(1, Terms { lease, until, hold_until: hold.map(|limit| now + limit) });
+            table
         }
 
+        fn add(&mut self, id: u64, terms: Terms) {
+            let lease = Lease(id, Standing::new(self.clock.clone(), terms));
+            self.schedule.add(Arc::new(lease), self.clock.now());
+        }
+
+        fn renewed(&mut self, until: Instant) {
+            self.schedule.get(1).expect("kept").1.renew(until).expect("it stands");
+            self.schedule.renewed(1, self.clock.now());
+        }
+
+        /// As the keeper does: what has ended is given up.
         fn step(&mut self, by: Duration) -> Vec<Due> {
             self.clock.advance(by);
-            self.schedule.due(self.clock.now(), 100)
+            let acts = self.schedule.due(self.clock.now(), 100);
+            for act in &acts {
+                if let Due::End(id, _) = act {
+                    self.schedule.remove(*id);
+                }
+            }
+            acts
+        }
+
+        fn until_next(&self) -> Option<Duration> {
+            self.schedule.next().map(|next| next.since(self.clock.now()))
         }
     }
 
@@ -210,9 +263,8 @@ mod tests {
         let mut t = Table::with(None);
         assert_eq!(t.step(LEASE * 3 / 10), []);
         assert_eq!(t.step(LEASE / 30), [Due::Renew(1, LEASE)]);
-        let now = t.clock.now();
-        t.schedule.renewed(1, now + LEASE, now);
-        assert_eq!(t.schedule.next(), Some(now + LEASE / 3));
+        t.renewed(t.clock.now() + LEASE);
+        assert_eq!(t.until_next(), Some(LEASE / 3));
     }
 
     #[test]
@@ -221,8 +273,8 @@ mod tests {
         let mut tries = t.step(LEASE / 3).len();
         let mut end = Vec::new();
         while end.is_empty() {
-            let next = t.schedule.next().expect("still kept");
-            let acts = t.step(next.since(t.clock.now()));
+            let next = t.until_next().expect("still kept");
+            let acts = t.step(next);
             tries += acts.iter().filter(|d| matches!(d, Due::Renew(..))).count();
             end.extend(acts.into_iter().filter(|d| matches!(d, Due::End(..))));
         }
@@ -235,10 +287,9 @@ mod tests {
     #[test]
     fn a_definite_setback_is_answered_soon() {
         let mut t = Table::with(None);
-        let now = t.clock.now();
         // A node said no: the window is now only 5 s long.
-        t.schedule.renewed(1, now + LEASE / 6, now);
-        assert_eq!(t.schedule.next(), Some(now + LEASE / 60));
+        t.renewed(t.clock.now() + LEASE / 6);
+        assert_eq!(t.until_next(), Some(LEASE / 60));
     }
 
     #[test]
@@ -247,16 +298,14 @@ mod tests {
         let mut t = Table::with(Some(limit));
         let start = t.clock.now();
         assert_eq!(t.step(LEASE / 3), [Due::Renew(1, LEASE)]);
-        let now = t.clock.now();
-        t.schedule.renewed(1, now + LEASE, now);
+        t.renewed(t.clock.now() + LEASE);
         // At two thirds only 25 s are left of the 45.
         let rest = limit - LEASE * 2 / 3;
         assert_eq!(t.step(LEASE / 3), [Due::Renew(1, rest)]);
-        let now = t.clock.now();
-        t.schedule.renewed(1, crate::expiry(now, rest, 0.01), now);
+        t.renewed(crate::expiry(t.clock.now(), rest, 0.01));
         let mut acts = Vec::new();
-        while let Some(next) = t.schedule.next() {
-            acts.extend(t.step(next.since(t.clock.now())));
+        while let Some(next) = t.until_next() {
+            acts.extend(t.step(next));
         }
         assert_eq!(acts, [Due::End(1, Loss::HoldLimit)]);
         assert!(t.clock.now().since(start) <= limit);
@@ -268,8 +317,8 @@ mod tests {
         let mut t = Table::with(Some(hold));
         let start = t.clock.now();
         let mut acts = Vec::new();
-        while let Some(next) = t.schedule.next() {
-            acts.extend(t.step(next.since(t.clock.now())));
+        while let Some(next) = t.until_next() {
+            acts.extend(t.step(next));
         }
         assert_eq!(acts, [Due::End(1, Loss::HoldLimit)]);
         assert!(t.clock.now().since(start) <= hold);
@@ -279,12 +328,21 @@ mod tests {
     fn what_lingers_is_never_renewed_and_given_up_once() {
         let mut t = Table::with(None);
         let until = t.clock.now() + LEASE;
+        t.schedule.get(1).expect("kept").1.end(Loss::Gone);
         t.schedule.linger(1, until);
         assert_eq!(t.step(LEASE * 9 / 10), []);
-        assert_eq!(t.schedule.next(), Some(until));
-        assert!(matches!(t.step(LEASE / 10)[..], [Due::End(1, _)]));
+        assert_eq!(t.until_next(), Some(LEASE / 10));
+        assert_eq!(t.step(LEASE / 10), [Due::End(1, Loss::Gone)]);
         assert!(t.schedule.is_empty());
         assert_eq!(t.schedule.next(), None);
+    }
+
+    #[test]
+    fn what_is_lost_is_given_up_instead_of_renewed() {
+        let mut t = Table::with(None);
+        // By its holder, of whom we have not heard.
+        t.schedule.get(1).expect("kept").1.end(Loss::Released);
+        assert_eq!(t.step(LEASE / 3), [Due::End(1, Loss::Released)]);
     }
 
     #[test]
@@ -295,11 +353,11 @@ mod tests {
         let terms =
             Terms { lease: LEASE, until: crate::expiry(now, LEASE, 0.01), hold_until: None };
         t.clock.advance(LEASE / 10);
-        t.schedule.add(1, terms, t.clock.now());
+        t.add(1, terms);
         assert_eq!((t.schedule.next(), t.schedule.len()), (planned, 1));
         // Its next holder may hold it for less.
         let limit = now + LEASE / 5;
-        t.schedule.add(1, Terms { hold_until: Some(limit), ..terms }, t.clock.now());
+        t.add(1, Terms { hold_until: Some(limit), ..terms });
         assert_eq!((t.schedule.next(), t.schedule.len()), (Some(limit), 1));
         assert_eq!(t.step(LEASE / 10), [Due::End(1, Loss::HoldLimit)]);
         assert_eq!(t.schedule.next(), None);
@@ -308,23 +366,22 @@ mod tests {
     #[test]
     fn what_was_removed_is_never_renewed() {
         let mut t = Table::with(None);
-        assert!(t.schedule.remove(1));
-        assert!(!t.schedule.remove(1));
-        t.schedule.renewed(1, t.clock.now() + LEASE, t.clock.now());
+        assert!(t.schedule.remove(1).is_some());
+        assert!(t.schedule.remove(1).is_none());
+        t.schedule.renewed(1, t.clock.now());
+        t.schedule.linger(1, t.clock.now());
         assert_eq!(t.step(LEASE * 2), []);
-        assert_eq!(t.schedule.len(), 0);
+        assert_eq!((t.schedule.len(), t.schedule.next()), (0, None));
     }
 
     #[test]
     fn batches_are_bounded() {
-        let clock = Clock::manual();
-        let now = clock.now();
-        let mut schedule = Schedule::default();
-        for id in 0..250 {
-            schedule.add(id, Terms { lease: LEASE, until: now + LEASE, hold_until: None }, now);
+        let mut t = Table::with(None);
+        for id in 1..=250 {
+            t.add(id, Terms { lease: LEASE, until: t.clock.now() + LEASE, hold_until: None });
         }
-        clock.advance(LEASE / 3);
-        let sizes: Vec<_> = (0..4).map(|_| schedule.due(clock.now(), 100).len()).collect();
+        t.clock.advance(LEASE / 3);
+        let sizes: Vec<_> = (0..4).map(|_| t.schedule.due(t.clock.now(), 100).len()).collect();
         assert_eq!(sizes, [100, 100, 50, 0]);
     }
 }

@@ -83,6 +83,11 @@ impl Standing {
         self.state().told
     }
 
+    /// Why it ended, if anybody has noticed.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.state().loss
+    }
+
     /// Does it stand at this instant?
     ///
     /// # Errors
