@@ -26,6 +26,9 @@ pub const CPU: &str = "client CPU";
 /// How many.
 pub const LOCKS: usize = 10_000;
 
+/// So many are asked for together.
+const AT_ONCE: usize = 500;
+
 /// The default lease is renewed every third of it.
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -91,12 +94,12 @@ impl Holder {
             several => Locker::quorum(several)?,
         };
         let group = Group::of(&self.urls).await?;
-        // What the first locks need is no cost of each.
-        try_join_all((0..200).map(|i| take(&locker, format!("bench:warm:{i}")))).await?;
+        // What the first locks need is no cost of each, nor what as many need that are asked for at once.
+        try_join_all((0..AT_ONCE).map(|i| take(&locker, format!("bench:warm:{i}")))).await?;
         let before = cpu::resident().unwrap_or(f64::NAN);
         let mut guards = Vec::with_capacity(self.locks);
-        for begin in (0..self.locks).step_by(500) {
-            let names = begin..self.locks.min(begin + 500);
+        for begin in (0..self.locks).step_by(AT_ONCE) {
+            let names = begin..self.locks.min(begin + AT_ONCE);
             let taken = names.map(|i| take(&locker, format!("bench:held:{i}")));
             guards.append(&mut try_join_all(taken).await?);
         }
