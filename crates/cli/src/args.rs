@@ -23,7 +23,7 @@ pub(crate) enum Command {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-   1  lab: something is not as theory says
+   1  lab, compare: something is not as theory says
   64  bad usage: fix the command line
   69  no majority of the nodes answers: look at the nodes (quorumlock doctor)
   75  busy: somebody else holds the lock, try again later

@@ -30,6 +30,8 @@ use crate::output::{print, say};
 /// Servers are looked for in QUORUMLOCK_REDIS_URLS (1 + nodes of them; none is killed then),
 /// QUORUMLOCK_SERVER_BIN, redis-server or valkey-server on PATH, and what scripts/get-server has
 /// fetched.
+///
+/// Exit status: 1 if something was seen that a mode rules out: the verdict says BROKEN.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Servers of the quorum.
@@ -85,8 +87,9 @@ pub(crate) async fn compare(args: Args) -> Outcome {
         Ok(Ok(report)) => {
             let told = kept.transpose()?;
             told.iter().filter(|_| args.json).for_each(say);
+            let broken = verdict::is_broken(&report);
             print(args.json, &Shown { report, told })?;
-            Ok(0)
+            Ok(u8::from(broken))
         }
         Err(number) => {
             kept.transpose()?.iter().for_each(say);

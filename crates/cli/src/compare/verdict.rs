@@ -18,6 +18,16 @@ pub(super) fn of(report: &Report) -> String {
     verdicts.iter().map(|verdict| fill(verdict)).collect::<Vec<_>>().join("\n")
 }
 
+/// Whether something was seen that a mode rules out.
+pub(super) fn is_broken(report: &Report) -> bool {
+    let (single, quorum) = (&report.single, &report.quorum);
+    ruled_out(&[&single.contended, &quorum.contended], quorum.server_killed.as_ref())
+}
+
+fn ruled_out(without: &[&Contended], quorum_killed: Option<&ServerKilled>) -> bool {
+    without_fault(without).is_some() || quorum_killed.is_some_and(|killed| killed.overlaps > 0)
+}
+
 fn of_single(killed: Option<&ServerKilled>) -> String {
     let promise = "exclusion holds only while that one server keeps what it granted.";
     let Some(killed) = killed else { return format!("{promise} {UNTESTED}") };
@@ -169,6 +179,19 @@ mod tests {
         let bad = ServerKilled { tokens_increasing: false, ..killed(0) };
         assert!(of_tokens(&[&killed(0), &bad]).contains("misled"));
         assert!(of_tokens(&[&killed(0), &killed(1)]).contains("refuses"));
+    }
+
+    #[test]
+    fn a_single_node_may_forget_and_nothing_else_may_happen() {
+        let sound =
+            Contended { tokens_unique: true, tokens_increasing: true, ..Default::default() };
+        let overlapped = Contended { overlaps: 1, ..sound.clone() };
+        let repeated = Contended { tokens_unique: false, ..sound.clone() };
+        assert!(!ruled_out(&[&sound, &sound], None));
+        assert!(!ruled_out(&[&sound, &sound], Some(&killed(0))));
+        assert!(ruled_out(&[&sound, &sound], Some(&killed(1))));
+        assert!(ruled_out(&[&overlapped, &sound], None));
+        assert!(ruled_out(&[&sound, &repeated], None));
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub struct Parallel {
 }
 
 /// Many tasks of several lockers want one name, and hold it for as long as a timer's shortest sleep.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Contended {
     /// Lockers, each of which stands for a process: they share no connection and no memory.
     pub lockers: usize,
