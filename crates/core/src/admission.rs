@@ -70,8 +70,6 @@ pub struct Sheet {
     pub replicas: u64,
     /// What it does when memory is full.
     pub policy: String,
-    /// How long it has been up, by its wall clock.
-    pub uptime: Duration,
     /// Major version of the protocol family (7 for Redis 7 and all Valkeys).
     pub major: u32,
 }

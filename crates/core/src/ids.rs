@@ -182,6 +182,11 @@ impl PartialEq for Owner {
 
 impl Eq for Owner {}
 
+/// A number for `text` and what `before` stands for (FNV-1a): programs of any version agree on it.
+pub fn fingerprint(before: u64, text: &str) -> u64 {
+    text.bytes().fold(before, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// Unique in this process.
 pub(crate) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);

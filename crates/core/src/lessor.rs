@@ -224,6 +224,9 @@ impl Spot {
 pub trait Node: Send + Sync + 'static {
     /// Its URL without user and password, for people.
     fn label(&self) -> &str;
+    /// A number for the server: once it has been reached the same for all clients, by whatever address they reach
+    /// it; before that, one for its label.
+    fn identity(&self) -> u64;
     /// Under what its memory was verified, as far as the [`Lane::Work`] connection knows now.
     fn stamp(&self) -> Stamp;
     /// Take the name if it is free, or say who holds it.
@@ -293,6 +296,8 @@ pub struct Approach {
     /// Whether the name's gate node is asked first, and the others only once it has granted: what
     /// keeps many contenders from splitting the votes.
     pub gate_first: bool,
+    /// Whether it stands in line at all nodes, and not at the gate alone.
+    pub everywhere: bool,
     /// For whoever listens already: its place in the nodes' queues if it is denied.
     pub in_line: Option<InLine>,
     /// Whether nobody else is known to want the name: a denial may leave out how long the holder's lease

@@ -24,7 +24,7 @@ mod wire;
 pub use attempt::might_be_granted;
 pub use chance::Chance;
 pub use error::{Busy, ConfigError, Error, Lost, NodeReport, Unreachable};
-pub use ids::{Fence, Holder, Nonce, Owner, Stamp};
+pub use ids::{Fence, Holder, Nonce, Owner, Stamp, fingerprint};
 pub use lessor::{
     Acquired, Answer, Approach, Asked, Counter, Denial, Freed, Grant, Handed, InLine, Lane, Lessor,
     Listening, MOST_PER_CALL, News, Node, Offer, Silence, Spot, Term, Vote, Woke,

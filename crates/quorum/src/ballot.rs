@@ -165,7 +165,7 @@ impl<N: Node> Drop for Ballot<N> {
         for node in held {
             // It has had its turn in vain, and so would the next one: others hold the name, and wake
             // somebody at the gate when they give it back.
-            let stays = stays.filter(|_| self.0.gate == Some(node));
+            let stays = stays.filter(|_| self.0.gate.is_none_or(|gate| gate == node));
             let spot = stays.map(|in_line| Spot::Kept(in_line.waited));
             self.0.nodes[node].release(&self.0.term, Lane::Work, spot, ReplyTo::nobody());
         }

@@ -1,25 +1,24 @@
 //! Which node contenders ask first, and for how long they wait for it. Advice, never safety
 //! (SAFETY.md d1, d2).
+//!
+//! The gates of all names are the same for all clients that have reached the same servers, in whatever order and by
+//! whatever addresses they know them (rendezvous hashing).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorumlock_core::{Name, Node};
+use quorumlock_core::{Name, Node, fingerprint};
 
-/// The gates of all names: the same for all clients that give the nodes the same addresses, in whatever
-/// order (rendezvous hashing).
-#[derive(Debug)]
-pub(crate) struct Gates(Box<[u64]>);
+/// Which of the nodes is the gate of a name.
+pub(crate) fn gate_of<N: Node>(nodes: &[N], name: &Name) -> Option<usize> {
+    (0..nodes.len()).max_by_key(|at| mix(fingerprint(nodes[*at].identity(), name.as_str())))
+}
 
-impl Gates {
-    pub(crate) fn new<N: Node>(nodes: &[N]) -> Self {
-        Self(nodes.iter().map(|node| fold(SEED, node.label())).collect())
-    }
-
-    pub(crate) fn of(&self, name: &Name) -> Option<usize> {
-        (0..self.0.len()).max_by_key(|at| mix(fold(self.0[*at], name.as_str())))
-    }
+/// Whether a release, the how manieth of this locker, looks for waiters at all nodes: whoever does not reach the gate
+/// stands elsewhere (SAFETY.md d6). One in sixteen, of no period, so that those of every name do.
+pub(crate) fn looks_everywhere(release: u64) -> bool {
+    mix(release).is_multiple_of(16)
 }
 
 /// How long gates took to answer lately, in microseconds.
@@ -44,13 +43,6 @@ impl Pace {
 const SHORTEST: Duration = Duration::from_millis(3);
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// FNV-1a, so that programs of any version agree.
-fn fold(hash: u64, text: &str) -> u64 {
-    text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-const SEED: u64 = 0xcbf2_9ce4_8422_2325;
-
 /// FNV alone leaves the last bytes in the low bits.
 fn mix(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -60,6 +52,16 @@ fn mix(hash: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// SAFETY.md d6.
+    #[test]
+    fn of_every_name_some_releases_look_everywhere() {
+        let share = |step| (0..1_600_u64).filter(|at| looks_everywhere(at * step)).count();
+        for names in 1..=64 {
+            let share = share(names);
+            assert!((50..200).contains(&share), "{share} of 1,600, one name of {names}");
+        }
+    }
 
     #[test]
     fn patience_follows_the_nodes_and_is_bounded() {

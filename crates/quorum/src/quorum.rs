@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Examined, Voter};
@@ -11,7 +12,7 @@ use quorumlock_core::{
 use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
 use crate::ballot::{Ballot, Wish};
 use crate::census::Census;
-use crate::gate::{Gates, Pace};
+use crate::gate::{Pace, gate_of, looks_everywhere};
 use crate::roll::Roll;
 use crate::round::Round;
 use crate::tend::Tending;
@@ -25,7 +26,8 @@ pub struct Quorum<N: Node> {
     answer_timeout: Duration,
     /// Lost counters that a token's uniqueness survives.
     losses: usize,
-    gates: Gates,
+    /// How many there were: some of them look for waiters at all nodes.
+    releases: AtomicU64,
     pace: Pace,
     roll: Roll,
     /// With admission.
@@ -41,15 +43,14 @@ impl<N: Node> Quorum<N> {
         if nodes.is_empty() {
             return Err(ConfigError::NoNodes);
         }
-        let (gates, roll) = (Gates::new(&nodes), Roll::default());
         Ok(Self {
             nodes: nodes.into(),
             clock,
             answer_timeout,
             losses: 0,
-            gates,
+            releases: AtomicU64::new(0),
             pace: Pace::default(),
-            roll,
+            roll: Roll::default(),
             office: None,
         })
     }
@@ -160,7 +161,7 @@ impl<N: Node> Lessor for Quorum<N> {
         let office = self.office.as_ref();
         let recalled = office.and_then(|office| office.warm.recall(&term.name, &approach));
         let warm = recalled.as_ref().is_some_and(Recalled::is_known);
-        let Approach { tokens, alone, in_line, .. } = approach;
+        let Approach { tokens, alone, everywhere, in_line, .. } = approach;
         let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
         let wish = Wish { counter, in_line };
         let within = self.answer_timeout;
@@ -168,7 +169,7 @@ impl<N: Node> Lessor for Quorum<N> {
             &self.nodes,
             term,
             round,
-            (wish, gate),
+            (wish, gate.filter(|_| !everywhere)),
             &self.pace,
             &self.clock,
             &self.roll,
@@ -226,7 +227,8 @@ impl<N: Node> Lessor for Quorum<N> {
         let (gate, window) = (self.gate(&term.name), self.roll.strike(term.nonce, lane));
         // Whoever waits stands at the gate alone if that answers (SAFETY.md d1), as it has answered us.
         let answers = |gate: &usize| window.is_some_and(|window| window.is_held_by(*gate));
-        let waiters_at = gate.filter(answers);
+        let wide = looks_everywhere(self.releases.fetch_add(1, Ordering::Relaxed));
+        let waiters_at = gate.filter(|_| !wide).filter(answers);
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         self.ask_all(
@@ -281,7 +283,7 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn gate(&self, name: &Name) -> Option<usize> {
-        self.gates.of(name)
+        gate_of(&self.nodes, name)
     }
 
     fn settle(&self, lane: Lane) -> Asked<()> {

@@ -3,7 +3,7 @@
 
 use std::future::IntoFuture as _;
 
-use quorumlock::Wire;
+use quorumlock::{Admission, Locker, Wire};
 use quorumlock_tests::{Plain, eventually, within};
 
 use crate::{LONG, Quorum, deletes_if_equal, plain_quorum, slow_log};
@@ -124,6 +124,42 @@ async fn a_release_looks_for_waiters_at_the_gate_alone_while_it_answers() {
     quorum.servers[gate].kill().expect("a process");
     let others: Vec<_> = (0..3).filter(|node| *node != gate).collect();
     eventually("the others", async || (looked_at().await == others).then_some(())).await;
+}
+
+/// The gate is the same for all, whatever they call the servers: a release looks there alone.
+#[tokio::test]
+async fn waiters_stand_at_one_node_by_whatever_address_they_know_it() {
+    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let (locker, plain) = quorum.clients();
+    let mut urls = quorum.servers.urls();
+    urls.iter_mut().for_each(|url| *url = url.replace("127.0.0.1", "localhost"));
+    let builder = Locker::builder().admission(Admission::Redlock).wire(Wire::Redlock);
+    let by_name = builder.quorum(urls).expect("good URLs");
+    for name in ["one", "two", "three", "four", "five"] {
+        let guard = locker.lock(name).lease(LONG).await.expect("free");
+        let ours = [plain_quorum(Wire::Redlock, &quorum.servers), by_name.clone()];
+        // Whoever comes first gives it back by itself, whichever that is.
+        let waiting = ours.map(|locker| {
+            tokio::spawn(async move {
+                let guard = locker.lock(name).lease(LONG).await.expect("free");
+                guard.unlock().await.expect("held");
+            })
+        });
+        let queues = format!("redisson_lock_waiters:{{{name}}}");
+        eventually("in one line", async || {
+            let mut lengths = Vec::new();
+            for node in &plain {
+                lengths.push(node.ask::<u32>(&["ZCARD", &queues]).await);
+            }
+            lengths.sort_unstable();
+            (lengths == [0, 0, 2]).then_some(())
+        })
+        .await;
+        guard.unlock().await.expect("held");
+        for waiter in waiting {
+            within("its turn", waiter).await.expect("no panic");
+        }
+    }
 }
 
 async fn held_by_another(node: &Plain, wire: Wire) {

@@ -27,7 +27,6 @@ fn sheet() -> Sheet {
         role: "master".into(),
         replicas: 0,
         policy: "noeviction".into(),
-        uptime: Duration::ZERO,
         major: 7,
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct Looks {
     pub(super) gate_first: bool,
     /// Leave a free lock to those who were woken.
     pub(super) others_first: bool,
+    /// Stand in line at all nodes: not everybody who has the lock has the gate (SAFETY.md d6).
+    pub(super) everywhere: bool,
     woken: bool,
     /// It stands in line when it asks.
     in_line: bool,
@@ -51,6 +53,7 @@ impl Looks {
         Self {
             gate_first: others_first,
             others_first,
+            everywhere: false,
             woken: false,
             in_line: others_first,
             in_vain: 0,
@@ -65,6 +68,7 @@ impl Looks {
         let Denied { asked, remaining, kept_out } = denied;
         self.in_vain = if kept_out { 0 } else { self.in_vain + u32::from(self.in_line) };
         self.in_line = true;
+        self.everywhere |= self.in_vain > 1;
         let polite = self.others_first && remaining.is_none();
         self.polite = if polite { self.polite + 1 } else { 0 };
         self.moves_on = remaining.is_some_and(|left| {
@@ -111,7 +115,9 @@ impl Looks {
         self.gate_first = match woken {
             // Nobody else was told, and who asks by itself lets it go first: a trip less (SAFETY.md d1).
             Some(Woken::Turn) => false,
-            Some(Woken::ByGate | Woken::ByOthers) => true,
+            // From where it stands, too: the gate may not have been asked.
+            Some(Woken::ByOthers) => !self.everywhere,
+            Some(Woken::ByGate) => true,
             None => self.moves_on || self.polite > 0 || self.in_vain > 0,
         };
         let leaves_it = match woken {
@@ -178,6 +184,7 @@ mod tests {
         assert!(!looks.gate_first && !looks.others_first, "a trip less (decision 22)");
     }
 
+    /// SAFETY.md d1, d6.
     #[test]
     fn a_turn_in_vain_goes_on() {
         let now = Clock::manual().now();
@@ -193,8 +200,10 @@ mod tests {
             looks.denied(in_vain);
             let longest = looks.longest(None, QUORUM, 1.0);
             assert_eq!(longest, SOON * (1 << times) + Duration::from_millis(1));
+            assert_eq!(looks.everywhere, times > 1, "whoever has the lock may not have the gate");
             looks.woken(if times == 2 { Some(Woken::ByOthers) } else { None });
-            assert!(looks.gate_first && !looks.others_first, "it stands there itself");
+            assert!(!looks.others_first, "it stands there itself");
+            assert_eq!(looks.gate_first, times != 2, "nobody else was woken at the others");
         }
         looks.denied(denied(now, 40));
         assert!(looks.longest(None, QUORUM, 0.0) > 10 * SOON, "kept out: others have it");

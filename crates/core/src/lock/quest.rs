@@ -117,7 +117,7 @@ impl Quest {
                 }
                 (None, true)
             } else {
-                let Looks { gate_first, others_first, .. } = looks;
+                let Looks { gate_first, others_first, everywhere, .. } = looks;
                 let term = self.term()?;
                 let asks =
                     |queues: &mut InQueues| queues.ask((&term, asked), (waited, others_first));
@@ -125,7 +125,7 @@ impl Quest {
                 let waiting = turn.waiting();
                 let tokens = handover::tokens(settings.fencing, waiting);
                 let alone = in_line.is_none() && waiting == 0;
-                let approach = Approach { asked, tokens, gate_first, in_line, alone };
+                let approach = Approach { asked, tokens, gate_first, everywhere, in_line, alone };
                 match lessor.acquire(term.clone(), approach).await? {
                     Acquired::Yes(grant) => {
                         queues.as_mut().map(InQueues::served);

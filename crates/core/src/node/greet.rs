@@ -1,12 +1,12 @@
 //! The first words on a new connection: who we are, who the server is, the scripts.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::dial::{Dialer, Stream, Trouble};
 use super::encode::deletes_if_ours;
+use super::identity;
 use super::master::Claim;
 use super::resp::{self, Value};
 use super::scripts::{Scripts, office};
@@ -24,6 +24,8 @@ pub(super) struct Greeted {
     /// Which of the node's addresses it is at.
     pub(super) at: usize,
     pub(super) claim: Claim,
+    /// Of this life of the server.
+    pub(super) identity: u64,
     /// Whether the server has a command of its own that deletes a key if it holds a given nonce, and we
     /// may use it.
     pub(super) deletes_if_ours: bool,
@@ -45,16 +47,15 @@ impl Dialer {
         let mut greeted = match &self.charter {
             None => {
                 let claim = self.read_claim(&last().text())?;
-                self.roster.enter(self.target.label(), field(&last().text(), "run_id"))?;
-                Greeted { claim, ..self.unbound(None) }
+                let identity = self.enter(field(&last().text(), "run_id"))?;
+                Greeted { claim, identity, ..self.unbound(None) }
             }
             Some(charter) => {
                 let sheet = read_sheet(&last()).ok_or_else(|| {
                     Trouble::Passing("INFO in a script gave no answer that we know".into())
                 })?;
-                let run_id = sheet.life.split('/').next().unwrap_or_default();
-                self.roster.enter(self.target.label(), run_id)?;
-                self.admit(&sheet, charter)
+                let identity = self.enter(sheet.life.split('/').next().unwrap_or_default())?;
+                Greeted { identity, ..self.admit(&sheet, charter) }
             }
         };
         let load = |text: &str| redis::cmd("SCRIPT").arg("LOAD").arg(text).to_owned();
@@ -67,6 +68,13 @@ impl Dialer {
             .to_owned();
         greeted.deletes_if_ours = talk.offers(&probe).await?;
         Ok(greeted)
+    }
+
+    /// Notes which server it is.
+    fn enter(&self, run_id: &str) -> Result<u64, Trouble> {
+        let label = self.target.label();
+        self.roster.enter(label, run_id)?;
+        Ok(identity(if run_id.is_empty() { label } else { run_id }))
     }
 
     fn introduction(&self) -> Vec<(&'static str, redis::Cmd)> {
@@ -109,8 +117,8 @@ impl Dialer {
 
     fn unbound(&self, unproven: Option<Denial>) -> Greeted {
         let (scripts, stamp) = (self.unbound.clone(), Stamp::NONE);
-        let (claim, deletes_if_ours) = (Claim::default(), false);
-        Greeted { scripts, stamp, unproven, at: 0, claim, deletes_if_ours }
+        let (claim, identity, deletes_if_ours) = (Claim::default(), 0, false);
+        Greeted { scripts, stamp, unproven, at: 0, claim, identity, deletes_if_ours }
     }
 
     /// Refuses a replica: it grants nothing, unless it may be written to, and then its grants are
@@ -148,7 +156,6 @@ pub(super) fn read_sheet(told: &Value) -> Option<Sheet> {
         role: field(&replication, "role").to_owned(),
         replicas: number(field(&replication, "connected_slaves")),
         policy: field(&memory, "maxmemory_policy").to_owned(),
-        uptime: Duration::from_secs(number(field(&server, "uptime_in_seconds"))),
         major: u32::try_from(number(field(&server, "redis_version").split('.').next()?)).ok()?,
     })
 }

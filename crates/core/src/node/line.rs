@@ -5,6 +5,7 @@
 //! lives on the caller's runtime: a thread hop costs more than the round trip.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -266,6 +267,7 @@ impl Shared {
     fn publish(&self, greeted: Greeted) {
         let mut state = self.state();
         state.phase = Phase::Up;
+        self.dialect.identity.store(greeted.identity, Ordering::Relaxed);
         state.greeted = Some(greeted);
         state.out.clear();
         let mut refused = Vec::new();

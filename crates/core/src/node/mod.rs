@@ -41,7 +41,7 @@ use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
     Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, InLine, Lane, Listening, Name,
-    News, Node, Nonce, Offer, ReplyTo, Settings, Spot, Stamp, Term, Vote, Wire,
+    News, Node, Nonce, Offer, ReplyTo, Settings, Spot, Stamp, Term, Vote, Wire, fingerprint,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -110,6 +110,12 @@ pub fn redis_master(
         .node(targets)
 }
 
+/// The number of what is called so.
+fn identity(what: &str) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    fingerprint(BASIS, what)
+}
+
 /// Nobody has more, and somebody may have meant milliseconds.
 const MOST_REPLICAS: usize = 32;
 
@@ -149,8 +155,10 @@ impl Maker<'_> {
         let replicated = targets.len() > 1;
         let dialers = targets.into_iter().map(|target| self.dialer(target, replicated));
         let addresses = Arc::new(Addresses::new(dialers.collect::<Result<_, _>>()?));
+        let label = addresses.label();
         let dialect = Arc::new(Dialect {
-            label: addresses.label(),
+            identity: AtomicU64::new(identity(&label)),
+            label,
             wire,
             rho: settings.rho,
             fence_ttl: settings.fence_ttl,
@@ -208,6 +216,10 @@ impl RedisNode {
 impl Node for RedisNode {
     fn label(&self) -> &str {
         &self.dialect.label
+    }
+
+    fn identity(&self) -> u64 {
+        self.dialect.identity.load(Ordering::Relaxed)
     }
 
     fn stamp(&self) -> Stamp {

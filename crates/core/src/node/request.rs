@@ -111,6 +111,8 @@ impl Request {
 #[derive(Debug)]
 pub(super) struct Dialect {
     pub(super) label: String,
+    /// See [`Node::identity`](crate::Node::identity).
+    pub(super) identity: AtomicU64,
     pub(super) wire: Wire,
     /// The bound on the node's clock rate against ours.
     pub(super) rho: f64,

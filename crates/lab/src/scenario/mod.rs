@@ -47,6 +47,7 @@ mod l38_told_otherwise;
 mod l39_lost_wake_ups;
 mod l40_busy;
 mod l41_operator;
+mod l43_no_way_to_one;
 mod plan;
 mod step;
 
@@ -140,6 +141,7 @@ pub fn all() -> &'static [Scenario] {
         l41_operator::SCENARIO,
         l41_operator::BY_FORCE,
         l04_pause_before_write::UNCHECKED,
+        l43_no_way_to_one::SCENARIO,
     ]
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quorumlock_core::{Handed, Lane, Name, News, ReplyTo};
 
 use super::ask::{Ask, Reply, To};
+use super::faults::Assumption;
 use super::invariants::leak;
 use super::ledger::View;
 use super::link::LinkId;
@@ -69,6 +70,9 @@ impl State {
         self.office_done(link, &ask, &reply, was);
         let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
         self.spring_ambush(link, &ask, granted, false);
+        if granted {
+            self.granted_twice(link.node, &ask);
+        }
         self.said(link.node, &ask, &reply);
         self.note_ask("done", link, &ask);
         if let Some(woken) = woken {
@@ -89,6 +93,18 @@ impl State {
         }
         let at = self.answer_at(link);
         self.at(at, Event::Answer(link, connection, id, reply));
+    }
+
+    /// Notes a copy of a request that the node had granted, and lost, while its client goes on to count that.
+    fn granted_twice(&mut self, node: usize, ask: &Ask) {
+        let counts = |term| {
+            let attempt = &self.ledger.attempts[self.ledger.of(term)?];
+            Some(attempt.nodes[node].granted && !attempt.granted && !attempt.over)
+        };
+        let lost = self.broken.contains(&Assumption::Continuity);
+        if lost && ask.terms().iter().any(|term| counts(term) == Some(true)) {
+            self.broken.insert(Assumption::Once);
+        }
     }
 
     /// Notes definite noes of the node itself, whatever becomes of its answer.

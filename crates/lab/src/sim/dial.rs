@@ -1,7 +1,7 @@
 //! How a connection begins and ends: dialled, greeted, verified, given up, dialled again.
 
 use quorumlock_core::admission::Standing;
-use quorumlock_core::{Denial, Lane, NodeReport, Stamp};
+use quorumlock_core::{Denial, Lane, NodeReport, Stamp, fingerprint};
 
 use super::ask::Ask;
 use super::link::{Link, LinkId, Pending, Phase};
@@ -83,10 +83,9 @@ impl State {
     /// What the node says of itself on a new connection; the scripts are loaded.
     fn greet(&mut self, at: LinkId) -> Greeted {
         mutants::trusts_uptime(self, at.node);
-        let now = self.now;
         let server = &mut self.servers[at.node];
         let report = || NodeReport::new(server.label.clone(), "its memory is not proven");
-        let (stamp, unproven) = match server.standing(now) {
+        let (stamp, unproven) = match server.standing() {
             None => (Stamp::NONE, None),
             Some(Standing::Admitted(stamp)) => (stamp, None),
             Some(Standing::Misfit(error)) => (Stamp::NONE, Some(Denial::Config(error))),
@@ -178,6 +177,20 @@ impl State {
             return Stamp::NONE;
         }
         self.link(LinkId { client, node, lane: Lane::Work }).stamp()
+    }
+
+    /// See [`Node::identity`](quorumlock_core::Node::identity): each client calls the nodes by names of its own,
+    /// until it has met them.
+    pub(super) fn identity(&mut self, client: usize, node: usize) -> u64 {
+        let met = match self.closed {
+            true => None,
+            false => {
+                let link = self.link(LinkId { client, node, lane: Lane::Work });
+                link.greeted.is_some().then_some(link.run)
+            }
+        };
+        let (who, what) = met.map_or((client as u64, "met by"), |run| (run, "in its life"));
+        fingerprint((node as u64) << 32 | who, what)
     }
 
     /// As far as a client's connections know.

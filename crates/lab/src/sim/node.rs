@@ -72,6 +72,10 @@ impl Node for SimNode {
         &self.label
     }
 
+    fn identity(&self) -> u64 {
+        self.world.with(|state| state.identity(self.client, self.node))
+    }
+
     fn stamp(&self) -> Stamp {
         self.world.with(|state| state.known_stamp(self.client, self.node))
     }

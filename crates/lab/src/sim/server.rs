@@ -1,7 +1,5 @@
 use std::collections::BTreeSet;
 
-use std::time::Duration;
-
 use quorumlock_core::admission::{Charter, Sheet, Standing, judge};
 use quorumlock_core::{Counter, Fence, Handed, InLine, Name, Nonce, Stamp, Term, Wire};
 
@@ -198,7 +196,7 @@ impl Server {
         let life = self.life.id();
         let store = &mut self.store;
         Filed::Number(match office {
-            Office::Examine => return Filed::Sheet(Box::new(self.sheet(now))),
+            Office::Examine => return Filed::Sheet(Box::new(self.sheet())),
             Office::Mark(id) => {
                 store.mark(id, &charter, &life, now);
                 0
@@ -216,24 +214,27 @@ impl Server {
     }
 
     /// `sheet.lua`.
-    pub(super) fn sheet(&self, now: Micros) -> Sheet {
-        let seconds = |micros: Micros| micros / SECOND;
-        let uptime = seconds(self.clock.micros(now)).saturating_sub(seconds(self.life.born));
+    pub(super) fn sheet(&self) -> Sheet {
         Sheet {
             record: self.store.page.as_ref().map(|page| page.record.clone()),
             life: self.life.id(),
             role: "master".into(),
             replicas: 0,
             policy: "noeviction".into(),
-            uptime: Duration::from_secs(uptime),
             major: 7,
         }
     }
 
+    /// What `INFO server` says of it, in whole seconds.
+    pub(super) fn uptime(&self, now: Micros) -> Micros {
+        let whole = |micros: Micros| micros - micros % SECOND;
+        whole(self.clock.micros(now)).saturating_sub(whole(self.life.born))
+    }
+
     /// What a client that connects now finds.
-    pub(super) fn standing(&self, now: Micros) -> Option<Standing> {
+    pub(super) fn standing(&self) -> Option<Standing> {
         let charter = self.charter.as_ref()?;
-        Some(judge(&self.label, &self.sheet(now), charter))
+        Some(judge(&self.label, &self.sheet(), charter))
     }
 
     /// Whether it counts, by its record.
