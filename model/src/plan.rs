@@ -93,6 +93,13 @@ fn tokens() -> Vec<Case> {
             library(never)().nudged(1).in_full()
         }),
         case("M12", "the same, 3 acquisitions", Holds, Deep, move || library3(never)().nudged(1)),
+        case("M13", "a request is carried out twice, 2 acq.", Holds, Quick, move || {
+            library(never)().repeated(2)
+        }),
+        case("M13", "the same, leaving out nothing", Holds, Full, move || {
+            library(never)().repeated(1).in_full()
+        }),
+        case("M13", "the same, 3 acquisitions", Holds, Deep, move || library3(never)().repeated(1)),
         case("M7", "1 loss, that node never counts, 2 acq.", Holds, Quick, library(Loss::Excluded)),
         case("M7", "1 loss, that node never counts, 3 acq.", Holds, Full, library3(Loss::Excluded)),
     ]
@@ -110,6 +117,9 @@ fn planted_tokens() -> Vec<Case> {
         case("M2", "a node that denied us confirms", Caught, Quick, planted(Rule::DenierConfirms)),
         case("M2b", "a refused raise confirms", Caught, Quick, planted(Rule::RefusalConfirms)),
         case("M3", "a raise though the key is gone", Caught, Quick, planted(Rule::RaiseUnheld)),
+        case("M13", "a token is confirmed unraised", Caught, Quick, move || {
+            planted(Rule::ConfirmUnraised)().repeated(1)
+        }),
         case("M4", "1 counter lost, nobody notices", Caught, Quick, unguarded),
         case("M4", "the same, leaving out nothing", Caught, Full, move || unguarded().in_full()),
         case("M5", "token = q-th smallest reply", Caught, Quick, median),

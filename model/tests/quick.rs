@@ -3,10 +3,11 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// Steps to the planted bugs: what is found earlier or later is another bug, or another model.
-const STEPS: [(&str, usize); 9] = [
+const STEPS: [(&str, usize); 10] = [
     ("M2", 14),
     ("M2b", 12),
     ("M3", 12),
+    ("M13", 13),
     ("M4", 9),
     ("M5", 12),
     ("M8", 12),

@@ -59,7 +59,7 @@ pub enum Denial {
     Gone,
     /// The call or set-up is wrong: no use in asking again.
     Config(ConfigError),
-    /// It was verified under another stamp: verified again, it may grant in a fresh round.
+    /// It was verified under another stamp, or its counter has moved: it may grant in a fresh round.
     Stale(NodeReport),
     /// Its memory is not proven: it counts for nothing, renewals included.
     NotAdmitted(NodeReport),
@@ -244,8 +244,8 @@ pub trait Node: Send + Sync + 'static {
         in_line: Option<InLine>,
         to: ReplyTo<Answer<Vote>>,
     );
-    /// Raise the fencing counter to at least `fence`, only while the nonce is still held.
-    /// [`Denial::Stale`] as for [`Node::acquire`].
+    /// Raise the fencing counter to `fence`, only while the nonce is still held. [`Denial::Stale`] as for
+    /// [`Node::acquire`], and if the counter is as high already (SAFETY.md a5).
     fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>);
     /// Hold the name again for an acquisition whose window is open, at its token; a definite no if
     /// another holds it. Only for nodes whose memory is proven.

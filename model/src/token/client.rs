@@ -111,6 +111,11 @@ impl Client {
         };
     }
 
+    /// Whether the node has carried out what it was asked first.
+    pub(super) fn was_served(&self, n: usize) -> bool {
+        self.phase != Phase::Idle && !matches!(self.wires[n], Wire::Asked | Wire::AskedLate)
+    }
+
     /// Whether a request is bound to a stamp that the node no longer has.
     pub(super) fn is_stale(&self, node: &Server, n: usize, loss: Loss) -> bool {
         self.phase != Phase::Idle && loss.binds() && self.bound[n] != node.noted

@@ -21,7 +21,7 @@ const NOW: Instant = Instant::NEVER;
 impl Decision {
     pub(super) fn new(rule: Rule) -> Self {
         match rule {
-            Rule::Library | Rule::RefusalConfirms | Rule::RaiseUnheld => {
+            Rule::Library | Rule::RefusalConfirms | Rule::RaiseUnheld | Rule::ConfirmUnraised => {
                 Self::Library(Kept::new(Round::new(N, 0)))
             }
             Rule::LargestHeld | Rule::DenierConfirms | Rule::MedianReply => {

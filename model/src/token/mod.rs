@@ -37,10 +37,18 @@ pub enum Rule {
     DenierConfirms,
     /// Planted: the client takes a refused raise for a confirmation.
     RefusalConfirms,
-    /// Planted, M3: nodes raise and confirm though the nonce is gone.
+    /// Planted, M3: nodes raise and confirm though the nonce is gone, whatever their counter says.
     RaiseUnheld,
+    /// Planted, M13: nodes confirm a token that their counter has reached without them.
+    ConfirmUnraised,
     /// Planted, M5: the token is the q-th smallest reply, confirmed by whatever is not below it.
     MedianReply,
+}
+
+impl Rule {
+    fn confirms_unraised(self) -> bool {
+        matches!(self, Self::ConfirmUnraised | Self::RaiseUnheld)
+    }
 }
 
 /// What becomes of a node that loses its data, once.
@@ -103,6 +111,8 @@ pub struct TokenModel<const K: usize> {
     pub counters: Vec<[u8; N]>,
     /// So many times, all in all, counters move for whoever is refused, and nobody is told.
     pub nudges: u8,
+    /// So many requests, all in all, are carried out once more; nobody hears the answer.
+    pub copies: u8,
     /// Leaves out what cannot matter.
     pub frugal: bool,
     /// Each property speaks once.
@@ -113,7 +123,7 @@ impl<const K: usize> TokenModel<K> {
     /// From counters of zero, leaving out what cannot matter.
     pub fn new(rule: Rule, loss: Loss) -> Self {
         let (counters, once) = (vec![[0; N]], Once::default());
-        Self { rule, loss, counters, nudges: 0, frugal: true, once }
+        Self { rule, loss, counters, nudges: 0, copies: 0, frugal: true, once }
     }
 
     /// Leaves out nothing; clients also look at a decision late, and are told that no answer will
@@ -125,6 +135,11 @@ impl<const K: usize> TokenModel<K> {
     /// With counters that move for whoever is refused, too.
     pub fn nudged(self, nudges: u8) -> Self {
         Self { nudges, ..self }
+    }
+
+    /// With requests that are carried out twice.
+    pub fn repeated(self, copies: u8) -> Self {
+        Self { copies, ..self }
     }
 
     /// From these counters.
@@ -149,6 +164,7 @@ pub struct State<const K: usize> {
     clients: [Client; K],
     repair: Repair,
     nudged: u8,
+    copied: u8,
 }
 
 /// One step of the world. Numbers are those of the client and the node.
@@ -166,6 +182,8 @@ pub enum Action {
     Close(usize),
     /// The node's key goes.
     Expire(usize),
+    /// A node grants the client's request again, though it has lost the key.
+    Again(usize, usize),
     /// The node's counter moves for somebody who is refused.
     Nudge(usize),
     /// Node 0 loses its data; the nodes are alike, so it may as well be that one.
@@ -186,6 +204,7 @@ impl<const K: usize> Model for TokenModel<K> {
             clients: std::array::from_fn(|_| Client::new(self.rule)),
             repair: Repair::default(),
             nudged: 0,
+            copied: 0,
         };
         self.counters.iter().map(start).collect()
     }
@@ -214,6 +233,10 @@ impl<const K: usize> Model for TokenModel<K> {
                 if !self.frugal && client.phase == Phase::Open && awaited {
                     actions.push(Action::Silence(c, n));
                 }
+                let free = state.nodes[n].holder.is_none();
+                if state.copied < self.copies && free && client.was_served(n) {
+                    actions.push(Action::Again(c, n));
+                }
             }
         }
         let held = (0..N).filter(|n| state.nodes[*n].holder.is_some());
@@ -228,7 +251,7 @@ impl<const K: usize> Model for TokenModel<K> {
 
     fn next_state(&self, state: &Self::State, action: Action) -> Option<Self::State> {
         let mut next = state.clone();
-        let State { nodes, clients, repair, nudged } = &mut next;
+        let State { nodes, clients, repair, nudged, copied } = &mut next;
         match action {
             Action::Start(c) => clients[c].start(state.returned(), nodes, self.loss),
             Action::Serve(c, n) => {
@@ -244,6 +267,10 @@ impl<const K: usize> Model for TokenModel<K> {
             Action::Silence(c, n) => clients[c].silence(n, nodes, self),
             Action::Close(c) => clients[c].close(self),
             Action::Expire(n) => nodes[n].holder = None,
+            Action::Again(c, n) => {
+                *copied += 1;
+                let _unheard = nodes[n].acquire(c, self.rule, self.loss, self.nudges);
+            }
             Action::Nudge(n) => {
                 *nudged += 1;
                 nodes[n].counter += 1;

@@ -68,6 +68,7 @@ impl Server {
         let said = match held {
             _ if self.amnesic => Said::Refused,
             false => Said::Gone,
+            true if self.counter >= token && !rule.confirms_unraised() => Said::Refused,
             true => {
                 self.counter = self.counter.max(token);
                 if nudges > 0 {

@@ -1,7 +1,9 @@
 //! What both wires share: the fencing counter, the channel, the rule for braces, all nodes alike.
 
-use quorumlock::{Locker, Wire};
-use quorumlock_tests::{Plain, within};
+use std::future::IntoFuture as _;
+
+use quorumlock::{Admission, Locker, Wire};
+use quorumlock_tests::{Plain, Proxy, Way, eventually, within};
 
 use crate::{LONG, Node, Quorum, slow_log};
 
@@ -62,6 +64,44 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
         assert_eq!(send::<u64>(&plain, &release).await, 0, "the hold of another nonce");
         assert_eq!(send::<Vec<i64>>(&plain, &acquire).await.len(), 1, "busy");
         next.unlock().await.expect("still held");
+    }
+}
+
+/// A lock was lost, others had it, and a copy of the first request takes it again: their token is theirs
+/// (SAFETY.md H18, a5).
+#[tokio::test]
+async fn a_token_that_others_raised_to_is_not_confirmed() {
+    const THEIRS: u64 = 1 << 50;
+    for wire in [Wire::Redisson, Wire::Redlock] {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (_, plain) = quorum.clients();
+        let way = |node: usize| Proxy::to(quorum.servers[node].addr().expect("ours"));
+        let (late, dead) = (way(0), way(1));
+        dead.cut();
+        let urls = [late.url(), dead.url(), quorum.servers[2].url().to_owned()];
+        let builder = Locker::builder().wire(wire).admission(Admission::Redlock);
+        let locker = builder.quorum(urls).expect("good URLs");
+        locker.lock("connected").await.expect("free").unlock().await.expect("held");
+
+        // So that one is to be raised to what the other replied.
+        let counter = "redisson_lock_token:{x}";
+        for (node, counted) in [(0, THEIRS - 1), (2, THEIRS - 9)] {
+            plain[node].ask::<String>(&["SET", counter, &counted.to_string()]).await;
+        }
+        plain[2].ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+        late.hold(Way::Replies);
+        let asking = tokio::spawn(locker.lock("x").lease(LONG).into_future());
+        for node in [0, 2] {
+            eventually("it has it", async || plain[node].exists("x").await.then_some(())).await;
+        }
+        let acquire = commands(&plain[2], "EVALSHA").await.pop().expect("an acquisition");
+        plain[2].ask::<u32>(&["DEL", "x"]).await;
+        plain[2].ask::<String>(&["SET", counter, &THEIRS.to_string()]).await;
+        assert!(send::<u64>(&plain[2], &acquire).await > THEIRS, "it has it again");
+        late.heal();
+        let guard = within("its turn", asking).await.expect("no panic").expect("free");
+        assert!(guard.fence().get() > THEIRS, "{} may be another's", guard.fence());
+        guard.unlock().await.expect("held");
     }
 }
 
@@ -143,10 +183,7 @@ async fn renewal_and_expiry_publish_nothing() {
     let limit = std::time::Duration::from_millis(600);
     let guard = locker.lock("invoice/7").lease(limit / 3).hold_at_most(limit).await.expect("free");
     within("its end", guard.lost()).await;
-    quorumlock_tests::eventually("expired", async || {
-        (!plain.exists("invoice/7").await).then_some(())
-    })
-    .await;
+    eventually("expired", async || (!plain.exists("invoice/7").await).then_some(())).await;
     plain.ask::<i64>(&["PUBLISH", channel, "the end"]).await;
     // The clean-up of an expired lease may say that it is free: true, if late.
     let said = messages.next().await;
@@ -162,7 +199,7 @@ async fn a_quorum_writes_the_same_to_every_node() {
         let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
         for node in &plain {
             // The slowest node's grant was not waited for.
-            let id = quorumlock_tests::eventually("granted", async || id_on(node).await).await;
+            let id = eventually("granted", async || id_on(node).await).await;
             assert_eq!(id, holder.id);
             let token = node.ask::<u64>(&["GET", "redisson_lock_token:{invoice/7}"]).await;
             assert_eq!(token, guard.fence().get(), "on {node:?}");
@@ -192,6 +229,6 @@ async fn single_mode_speaks_redisson_and_quorum_mode_redlock_unless_told_otherwi
     for node in &plain {
         let string =
             async || (node.ask::<String>(&["TYPE", "many"]).await == "string").then_some(());
-        quorumlock_tests::eventually("granted", string).await;
+        eventually("granted", string).await;
     }
 }

@@ -32,10 +32,13 @@ local function next_token(key, least, seed, keep_ms, tokens)
   return token
 end
 
--- To a token that a quorum agreed on. A repair must know of raised counters too (model M8f).
+-- To a token that a quorum agreed on; whether it was lower. A repair must know of raised counters too
+-- (model M8f).
 local function raise_token(key, token, keep_ms)
-  if (tonumber(redis.call('get', key)) or 0) < tonumber(token) then
+  local lower = (tonumber(redis.call('get', key)) or 0) < tonumber(token)
+  if lower then
     redis.call('set', key, token, 'px', keep_ms)
   end
   remember(tonumber(token))
+  return lower
 end

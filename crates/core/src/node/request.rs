@@ -167,7 +167,11 @@ impl Dialect {
             }),
             Request::Raise { term, to, .. } => to.send(match reply {
                 Value::Int(1) => Answer::Yes(()),
-                Value::Int(_) => Answer::No(Denial::Gone),
+                Value::Int(0) => Answer::No(Denial::Gone),
+                // Begun again: a fresh nonce is above whatever moved it.
+                Value::Int(_) => {
+                    Answer::No(Denial::Stale(self.report("its fencing counter has moved")))
+                }
                 other => self.odd(&term.name, other),
             }),
             Request::Recreate { term, to, .. } => to.send(match reply {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use quorumlock_core::{Handed, Lane, Name, News, ReplyTo};
 
 use super::ask::{Ask, Reply, To};
-use super::faults::Assumption;
 use super::invariants::leak;
 use super::ledger::View;
 use super::link::LinkId;
 use super::mutants::Bug;
 use super::server::{Did, Woken};
 use super::sometimes::Sometimes;
-use super::store::Taken;
+use super::store::{Raised, Taken};
 use super::time::MS;
 use super::trace::Who;
 use super::world::{Arrival, Delivery, Event, State};
@@ -70,9 +69,6 @@ impl State {
         self.office_done(link, &ask, &reply, was);
         let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
         self.spring_ambush(link, &ask, granted, false);
-        if granted {
-            self.granted_twice(link.node, &ask);
-        }
         self.said(link.node, &ask, &reply);
         self.note_ask("done", link, &ask);
         if let Some(woken) = woken {
@@ -95,26 +91,17 @@ impl State {
         self.at(at, Event::Answer(link, connection, id, reply));
     }
 
-    /// Notes a copy of a request that the node had granted, and lost, while its client goes on to count that.
-    fn granted_twice(&mut self, node: usize, ask: &Ask) {
-        let counts = |term| {
-            let attempt = &self.ledger.attempts[self.ledger.of(term)?];
-            Some(attempt.nodes[node].granted && !attempt.granted && !attempt.over)
-        };
-        let lost = self.broken.contains(&Assumption::Continuity);
-        if lost && ask.terms().iter().any(|term| counts(term) == Some(true)) {
-            self.broken.insert(Assumption::Once);
-        }
-    }
-
     /// Notes definite noes of the node itself, whatever becomes of its answer.
     fn said(&mut self, node: usize, ask: &Ask, reply: &Reply) {
         let no = |at: usize| match reply {
             Reply::Renewed(held) => held.get(at) == Some(&false),
-            Reply::Raised(held) => !held,
+            Reply::Raised(raised) => *raised == Raised::Gone,
             Reply::Recreated(other) => other.is_some(),
             _ => false,
         };
+        if let Reply::Raised(Raised::Moved) = reply {
+            self.see(Sometimes::RaiseMoved);
+        }
         for (at, term) in ask.terms().iter().enumerate() {
             let Some(number) = self.ledger.of(term) else { continue };
             let view = &mut self.ledger.attempts[number].nodes[node];

@@ -9,7 +9,7 @@ use quorumlock_core::{
 };
 use quorumlock_watchdog::expiry;
 
-use super::store::{Held, Taken};
+use super::store::{Held, Raised, Taken};
 use super::time::micros;
 
 /// A request on its way.
@@ -63,7 +63,7 @@ pub(super) enum Reply {
     Taken(Taken),
     /// A planted bug: the counter of a node that another holds.
     CounterOnly(u64),
-    Raised(bool),
+    Raised(Raised),
     /// The remaining milliseconds of another, if it holds the name.
     Recreated(Option<u64>),
     Renewed(Vec<bool>),
@@ -199,7 +199,15 @@ impl To {
                 let fence = Fence::new(token);
                 Told::Vote(to, Answer::Yes(Vote { until: Instant::NEVER, fence }))
             }
-            (Self::Done(to), _, Reply::Raised(held)) => Told::Done(to, held_or_gone((), held)),
+            (Self::Done(to), _, Reply::Raised(raised)) => {
+                let moved = || NodeReport::new(with.label, "its fencing counter has moved");
+                let answer = match raised {
+                    Raised::Yes => Answer::Yes(()),
+                    Raised::Gone => Answer::No(Denial::Gone),
+                    Raised::Moved => Answer::No(Denial::Stale(moved())),
+                };
+                Told::Done(to, answer)
+            }
             (Self::One(to), Ask::Recreate(term, _), Reply::Recreated(other)) => {
                 let yes = Answer::Yes(until(term));
                 Told::One(to, other.map_or(yes, |ms| Answer::No(busy(Some(ms)))))

@@ -14,9 +14,6 @@ pub enum Assumption {
     Counters,
     /// What a node gave back or let expire does not come back.
     Oblivion,
-    /// What a node lost without [`Continuity`](Self::Continuity) is not granted again to the same acquisition, by a copy of
-    /// its request, while its round goes on (SAFETY.md H18).
-    Once,
 }
 
 /// A kind of fault; each is on for half of all seeds.

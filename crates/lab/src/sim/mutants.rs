@@ -19,6 +19,7 @@ use super::world::State;
 #[allow(missing_docs)] // `Bug::what` says it
 pub enum Bug {
     RaiseNotHeld,
+    ConfirmsUnraised,
     CountsNotHeld,
     MedianToken,
     OwnerNotNonce,
@@ -47,8 +48,9 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::RaiseNotHeld,
+        Self::ConfirmsUnraised,
         Self::CountsNotHeld,
         Self::MedianToken,
         Self::OwnerNotNonce,
@@ -79,6 +81,7 @@ impl Bug {
     pub fn caught_by(self) -> &'static [Invariant] {
         match self {
             Self::RaiseNotHeld
+            | Self::ConfirmsUnraised
             | Self::CountsNotHeld
             | Self::MedianToken
             | Self::NoBarrier
@@ -96,13 +99,14 @@ impl Bug {
     pub fn first_seed(self) -> u64 {
         match self {
             Self::RaiseNotHeld => 36,
+            Self::ConfirmsUnraised => 6019,
             Self::CountsNotHeld => 5,
             Self::MedianToken => 1,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
             Self::RenewsAnybodys => 0,
             Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 101,
+            Self::StartAfterReply => 76,
             Self::NoDriftAllowance => 0,
             Self::ReleasesOnlyGranted => 49,
             Self::NoLookAfterSubscribe => 1,
@@ -113,11 +117,11 @@ impl Bug {
             Self::UptimeWitness => 0,
             Self::RenewsUnproven => 32,
             Self::RecreatesUnproven => 32,
-            Self::NoBarrier => 1016,
+            Self::NoBarrier => 1673,
             Self::BoundWhenSent => 7848,
             Self::RecordAtConnect => 0,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 170,
+            Self::BelievesAnyMemory => 392,
             Self::HandsWhatIsHeld => 26,
             Self::HandsOldToken => 26,
         }
@@ -127,6 +131,7 @@ impl Bug {
     pub fn what(self) -> &'static str {
         match self {
             Self::RaiseNotHeld => "the counter is raised, and counts, without a hold check",
+            Self::ConfirmsUnraised => "a raise counts where the counter was as high already",
             Self::CountsNotHeld => "a node that another holds confirms the token",
             Self::MedianToken => "the token is the median of the replies, without a raise",
             Self::OwnerNotNonce => "nodes match the owner instead of the nonce",

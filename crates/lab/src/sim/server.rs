@@ -9,7 +9,7 @@ use super::plain;
 use super::plan::Plan;
 use super::queue::Place;
 use super::sometimes::Sometimes;
-use super::store::{Field, Store, Take, Taken};
+use super::store::{Field, Raised, Store, Take, Taken};
 use super::time::{Micros, NodeClock, SECOND, micros};
 use super::world::Arrival;
 use crate::dice::Dice;
@@ -133,10 +133,15 @@ impl Server {
             }
             Ask::Raise(term, token, _) if bug == Some(Bug::RaiseNotHeld) => {
                 self.store.raise_counter(&term.name, token.get(), keep, time);
-                Reply::Raised(true)
+                Reply::Raised(Raised::Yes)
             }
             Ask::Raise(term, token, _) => {
                 let raised = self.store.raise(&term.name, by(term), token.get(), keep, time);
+                let counts = bug == Some(Bug::ConfirmsUnraised);
+                let raised = raised.map(|raised| match raised {
+                    Raised::Moved if counts => Raised::Yes,
+                    raised => raised,
+                });
                 raised.map_or(Reply::WrongType, Reply::Raised)
             }
             Ask::Recreate(term, token) => {

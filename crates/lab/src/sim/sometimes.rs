@@ -6,6 +6,7 @@
 pub enum Sometimes {
     SecondRound,
     RaiseRefused,
+    RaiseMoved,
     PartialRenewal,
     Lapsed,
     LostByNo,
@@ -49,9 +50,10 @@ pub enum Sometimes {
 
 impl Sometimes {
     /// All of them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::SecondRound,
         Self::RaiseRefused,
+        Self::RaiseMoved,
         Self::PartialRenewal,
         Self::Lapsed,
         Self::LostByNo,
@@ -98,6 +100,7 @@ impl Sometimes {
         match self {
             Self::SecondRound => "a counter was raised to the token: the second round",
             Self::RaiseRefused => "a raise came when the nonce was no longer held",
+            Self::RaiseMoved => "a raise found the counter as high as the token already",
             Self::PartialRenewal => "a renewal reached some nodes only, and the lease stood",
             Self::Lapsed => "a lease ended because no renewal was confirmed",
             Self::LostByNo => "a lease ended because nodes said definitely no",

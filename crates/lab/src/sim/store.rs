@@ -48,6 +48,16 @@ struct Counter {
     until: u64,
 }
 
+/// What came of a raise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Raised {
+    Yes,
+    /// The acquisition does not hold the name.
+    Gone,
+    /// The counter is as high already.
+    Moved,
+}
+
 #[derive(Clone, Debug)]
 struct Before {
     at: Micros,
@@ -110,7 +120,7 @@ impl Store {
         Ok(Taken::Token(token.unwrap_or_else(|| self.next_token(name, take, now))))
     }
 
-    /// `raise.lua`: whether it was held.
+    /// `raise.lua`.
     pub(super) fn raise(
         &mut self,
         name: &Name,
@@ -118,12 +128,11 @@ impl Store {
         token: u64,
         keep_ms: u64,
         now: Micros,
-    ) -> Result<bool, WrongType> {
+    ) -> Result<Raised, WrongType> {
         if !self.holds(name, wire, by, now)? {
-            return Ok(false);
+            return Ok(Raised::Gone);
         }
-        self.raise_counter(name, token, keep_ms, now);
-        Ok(true)
+        Ok(if self.raise_counter(name, token, keep_ms, now) { Raised::Yes } else { Raised::Moved })
     }
 
     /// `recreate.lua`: the remaining milliseconds of another if it holds the name.
@@ -214,13 +223,21 @@ impl Store {
         self.counters.get(name).filter(|counter| now / MS <= counter.until).map(|c| c.value)
     }
 
-    /// Raises it whoever holds the name.
-    pub(super) fn raise_counter(&mut self, name: &Name, token: u64, keep_ms: u64, now: Micros) {
-        if self.counter(name, now).unwrap_or(0) < token {
+    /// Raises it whoever holds the name; whether it was lower.
+    pub(super) fn raise_counter(
+        &mut self,
+        name: &Name,
+        token: u64,
+        keep_ms: u64,
+        now: Micros,
+    ) -> bool {
+        let lower = self.counter(name, now).unwrap_or(0) < token;
+        if lower {
             let counter = Counter { value: token, until: now / MS + keep_ms };
             self.counters.insert(name.clone(), counter);
         }
         self.remember(token);
+        lower
     }
 
     /// To expire when it would have; one that was not there, never.

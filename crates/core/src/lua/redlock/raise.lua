@@ -1,10 +1,9 @@
 -- Raise the fencing counter to a token that a quorum agreed on.
 -- KEYS: 1 name, 2 fencing counter
 -- ARGV: 1 nonce, 2 token, 3 keep counter for ms
--- Replies: 1 (raised, or high enough), 0 (not held by this nonce: does not count)
--- Rule: only while held (SAFETY.md, Tokens, a1 and a2).
+-- Replies: 1 (raised), 0 (not held by this nonce: does not count), -1 (as high already: does not count)
+-- Rules: only while held (SAFETY.md, Tokens, a1 and a2); what others raised is theirs (a5).
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-raise_token(KEYS[2], ARGV[2], ARGV[3])
-return 1
+return raise_token(KEYS[2], ARGV[2], ARGV[3]) and 1 or -1

@@ -101,10 +101,10 @@ impl Invariant {
 
     /// The assumptions without which it may fall.
     pub fn needs(self) -> &'static [Assumption] {
-        use Assumption::{ClientClock, Continuity, Counters, Oblivion, Once, Rates};
+        use Assumption::{ClientClock, Continuity, Counters, Oblivion, Rates};
         match self {
             Self::Lemma | Self::Exclusion => &[Rates, ClientClock, Continuity],
-            Self::Tokens | Self::Register => &[Counters, Once],
+            Self::Tokens | Self::Register => &[Counters],
             Self::ToldInTime | Self::ForAReason => &[ClientClock],
             Self::Leak => &[Continuity, Oblivion],
             Self::GivenBack | Self::ReEntry | Self::Liveness | Self::Wake => &[],
