@@ -22,6 +22,16 @@ fn sees_what_falls(tally: &Tally) {
     }
 }
 
+/// In these it was once: another's token was confirmed (decision 28), and a judge took a bump's question for a
+/// release.
+#[test]
+fn what_was_red_once_is_not_red_again() {
+    for seed in [6_019, 15_018] {
+        let violation = run(seed, None, 0).violation;
+        assert!(violation.is_none(), "seed {seed}: {violation:?}");
+    }
+}
+
 #[test]
 fn the_same_seed_is_the_same_run() {
     for seed in 0..20 {

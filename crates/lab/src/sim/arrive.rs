@@ -48,12 +48,16 @@ impl State {
     fn execute(&mut self, arrival: Arrival, current: bool) {
         let Arrival { link, connection, id, ask, bound, copy } = arrival;
         let (now, wire) = (self.now, self.plan.wire);
-        for term in ask.terms() {
+        for (at, term) in ask.terms().iter().enumerate() {
             if let Some(number) = self.ledger.of(term) {
                 let view = &mut self.ledger.attempts[number].nodes[link.node];
                 let late = view.last == "release" && matches!(&*ask, Ask::Acquire(..));
                 view.travelling -= 1;
-                view.last = ask.verb();
+                view.last = match &*ask {
+                    // What is asked for with a release is not released by it.
+                    Ask::Release(..) if at > 0 => "stand",
+                    ask => ask.verb(),
+                };
                 if late {
                     self.see(Sometimes::ExecutedAfterRelease);
                 }
