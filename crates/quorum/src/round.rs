@@ -4,7 +4,8 @@
 //!
 //! The fencing rule (SAFETY.md, Tokens): let H be the first nodes that granted this nonce, as many as
 //! must confirm. The token is the largest reply (if all are equal, one round trip is enough: the
-//! steady state), and the others of H are raised to it, **only while they still hold this nonce**.
+//! steady state), and the others of H are raised to it, **only while they still hold this nonce**, and
+//! from below.
 //! Won when enough nodes *that hold our nonce* stand at the token, inside the window. Nodes that we
 //! do not hold never count, whatever they say.
 
@@ -58,7 +59,7 @@ enum Stand {
     Confirmed,
     /// It did not answer the raise.
     Unconfirmed,
-    /// It was verified anew before the raise.
+    /// It was verified anew before the raise, or its counter was as high already (SAFETY.md a5).
     Stale,
 }
 

@@ -7,6 +7,7 @@
 //!   it could do is to make nodes say no.
 //! - A client starts when it is first served: a start as late as that asks the most of the order of
 //!   tokens, and nobody sees a client earlier.
+//! - A request is carried out twice only where it was granted. Of one that was refused nothing counts.
 //! - The answer to a raise is heard at once: hearing it later could only return the same token
 //!   later, or find votes void that are not yet.
 //! - Nodes that were never used are alike: they are used in order of their numbers.

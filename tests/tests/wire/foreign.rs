@@ -115,7 +115,7 @@ async fn a_quorum_says_so_too_and_leaves_nothing_behind() {
     for (ours, theirs) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
         let Some(quorum) = Quorum::start(3, ours).await else { return };
         let (locker, plain) = quorum.clients();
-        let other = plain_quorum(theirs, &quorum.servers);
+        let other = plain_quorum(theirs, quorum.servers.urls());
         let guard = other.lock("invoice/7").lease(LONG).await.expect("free");
         let answer = within("an answer", locker.lock("invoice/7")).await;
         assert!(matches!(answer, Err(Error::Config(ConfigError::OtherWire { .. }))), "{answer:?}");

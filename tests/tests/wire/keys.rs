@@ -2,10 +2,10 @@
 
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, Locker, Wire};
+use quorumlock::{Locker, Wire};
 use quorumlock_tests::{Plain, Proxy, Way, eventually, within};
 
-use crate::{LONG, Node, Quorum, slow_log};
+use crate::{LONG, Node, Quorum, plain_quorum, slow_log};
 
 /// A name that contains a brace anywhere gets none around it.
 const NAMES: [(&str, &str); 5] = [
@@ -79,8 +79,7 @@ async fn a_token_that_others_raised_to_is_not_confirmed() {
         let (late, dead) = (way(0), way(1));
         dead.cut();
         let urls = [late.url(), dead.url(), quorum.servers[2].url().to_owned()];
-        let builder = Locker::builder().wire(wire).admission(Admission::Redlock);
-        let locker = builder.quorum(urls).expect("good URLs");
+        let locker = plain_quorum(wire, urls);
         locker.lock("connected").await.expect("free").unlock().await.expect("held");
 
         // So that one is to be raised to what the other replied.

@@ -66,7 +66,7 @@ impl Quorum {
     /// `None` if there is no server here.
     async fn start(nodes: usize, wire: Wire) -> Option<Self> {
         let servers = servers::for_test(nodes, &ServerOptions::default())?;
-        let locker = plain_quorum(wire, &servers);
+        let locker = plain_quorum(wire, servers.urls());
         let mut plain = Vec::new();
         for url in servers.urls() {
             plain.push(Plain::to(&url).await);
@@ -92,9 +92,9 @@ async fn deletes_if_equal(node: &Plain) -> bool {
 }
 
 /// As other libraries lock, which know of no admission.
-fn plain_quorum(wire: Wire, servers: &Servers) -> Locker {
+fn plain_quorum(wire: Wire, urls: impl Into<Vec<String>>) -> Locker {
     let builder = Locker::builder().wire(wire).admission(Admission::Redlock);
-    builder.quorum(servers.urls()).expect("good URLs")
+    builder.quorum(urls.into()).expect("good URLs")
 }
 
 fn is_lower_hex(text: &str) -> bool {

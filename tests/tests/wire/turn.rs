@@ -3,7 +3,7 @@
 
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, Locker, Wire};
+use quorumlock::Wire;
 use quorumlock_tests::{Plain, eventually, within};
 
 use crate::{LONG, Quorum, deletes_if_equal, plain_quorum, slow_log};
@@ -66,7 +66,8 @@ async fn without_a_gate_waiters_stand_at_the_other_nodes() {
         let Some(quorum) = Quorum::start(3, wire).await else { return };
         let (locker, plain) = quorum.clients();
         let guard = locker.lock(NAME).lease(LONG).await.expect("free");
-        let mut waiting = Box::pin(plain_quorum(wire, &quorum.servers).lock(NAME).into_future());
+        let mut waiting =
+            Box::pin(plain_quorum(wire, quorum.servers.urls()).lock(NAME).into_future());
         let gate = tokio::select! {
             biased;
             answer = &mut waiting => panic!("it is held: {answer:?}"),
@@ -133,11 +134,10 @@ async fn waiters_stand_at_one_node_by_whatever_address_they_know_it() {
     let (locker, plain) = quorum.clients();
     let mut urls = quorum.servers.urls();
     urls.iter_mut().for_each(|url| *url = url.replace("127.0.0.1", "localhost"));
-    let builder = Locker::builder().admission(Admission::Redlock).wire(Wire::Redlock);
-    let by_name = builder.quorum(urls).expect("good URLs");
+    let by_name = plain_quorum(Wire::Redlock, urls);
     for name in ["one", "two", "three", "four", "five"] {
         let guard = locker.lock(name).lease(LONG).await.expect("free");
-        let ours = [plain_quorum(Wire::Redlock, &quorum.servers), by_name.clone()];
+        let ours = [plain_quorum(Wire::Redlock, quorum.servers.urls()), by_name.clone()];
         // Whoever comes first gives it back by itself, whichever that is.
         let waiting = ours.map(|locker| {
             tokio::spawn(async move {

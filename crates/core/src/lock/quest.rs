@@ -133,7 +133,8 @@ impl Quest {
                     }
                     Acquired::Busy(remaining) => (remaining, false),
                     Acquired::KeptOut(remaining) => (remaining, true),
-                    // After a barrier, or a restart: the next round meets verified nodes.
+                    // After a barrier, or a restart: the next round meets verified nodes. Or a counter moved: it
+                    // is granted a larger number.
                     Acquired::Again if verified < MOST_VERIFICATIONS => {
                         verified += 1;
                         asked = self.inner.clock.now();

@@ -131,6 +131,7 @@ impl Server {
                 let take = take(term, by(term), *counter, keep);
                 self.take_or_stand(term, &take, *in_line, (client, time))
             }
+            // Nor by a5: that alone would keep whole tokens apart, but for blocks (SAFETY.md a2).
             Ask::Raise(term, token, _) if bug == Some(Bug::RaiseNotHeld) => {
                 self.store.raise_counter(&term.name, token.get(), keep, time);
                 Reply::Raised(Raised::Yes)
