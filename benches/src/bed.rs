@@ -197,9 +197,10 @@ fn client_commands(info: &str, plain: bool) -> u64 {
             // A release without a script: one or two more commands come with it.
             "delifeq" => 2,
             "hdel" => 3,
-            // An acquisition: with it MULTI and INCR; where memories are proven, HMGET and SET.
-            "exec" | "script|exists" => 3,
-            "restore" => 1,
+            // A transaction, which acquisitions share: with them MULTI and HMGET.
+            "exec" | "script|exists" => 2,
+            // An acquisition in it: with it SET or RESTORE. Scripts move counters by INCRBY.
+            "incr" => 2,
             name => u64::from(SENT.contains(&name) || plain && name == "set"),
         };
         let calls = rest.split(',').next()?.parse::<u64>().ok()?;
@@ -222,6 +223,7 @@ mod tests {
             cmdstat_exec:calls=2,usec=9\r\n\
             cmdstat_script|exists:calls=1,usec=9\r\n\
             cmdstat_restore:calls=1,usec=9\r\n\
+            cmdstat_incr:calls=2,usec=9\r\n\
             cmdstat_hdel:calls=1,usec=9\r\n\
             cmdstat_evalsha:calls=20,usec=9\r\n";
         assert_eq!(client_commands(info, false), 38);

@@ -13,6 +13,7 @@ mod queue;
 mod redisson;
 mod redlock;
 mod release;
+mod shared;
 mod stranger;
 mod turn;
 mod unfenced;
@@ -44,6 +45,14 @@ impl Node {
 
     fn clients(&self) -> (Locker, Plain) {
         (self.locker.clone(), self.plain.clone())
+    }
+
+    /// How often a command has been carried out, by scripts and transactions as well.
+    async fn calls(&self, command: &str) -> usize {
+        let stats: String = self.plain.ask(&["INFO", "commandstats"]).await;
+        let prefix = format!("cmdstat_{command}:calls=");
+        let calls = stats.lines().find_map(|line| line.strip_prefix(&prefix));
+        calls.and_then(|rest| rest.split(',').next()).map_or(0, |n| n.parse().expect("a number"))
     }
 
     /// What a release begins with where nobody waits. Redlock's layout needs a script before Valkey 9.

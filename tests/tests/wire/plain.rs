@@ -8,15 +8,15 @@ use crate::LONG;
 
 const TOKEN: &str = "redisson_lock_token:{x}";
 
-struct Fleet {
+pub(crate) struct Fleet {
     servers: Servers,
-    locker: Locker,
-    plain: Vec<Plain>,
+    pub(crate) locker: Locker,
+    pub(crate) plain: Vec<Plain>,
 }
 
 impl Fleet {
     /// Three admitted nodes, which have all granted `x`.
-    async fn warm() -> Option<Self> {
+    pub(crate) async fn warm() -> Option<Self> {
         let servers = servers::for_test(3, &ServerOptions::default())?;
         let locker = Self::another(&servers);
         locker.provision().await.expect("all nodes answer");
@@ -25,17 +25,22 @@ impl Fleet {
             plain.push(Plain::to(&url).await);
         }
         let fleet = Self { servers, locker, plain };
-        // Two of three are enough for a grant: the third may not be verified yet.
+        fleet.warm_up("x").await;
+        Some(fleet)
+    }
+
+    /// Two of three are enough for a grant: the third may not be verified yet.
+    pub(crate) async fn warm_up(&self, name: &str) {
         eventually("counted by all", async || {
-            fleet.take().await.unlock().await.expect("held");
+            let guard = within("free", self.locker.lock(name)).await.expect("granted");
+            guard.unlock().await.expect("held");
             let mut counted = true;
-            for node in &fleet.plain {
-                counted &= node.exists(TOKEN).await;
+            for node in &self.plain {
+                counted &= node.exists(&format!("redisson_lock_token:{{{name}}}")).await;
             }
             counted.then_some(())
         })
         .await;
-        Some(fleet)
     }
 
     fn another(servers: &Servers) -> Locker {
@@ -47,7 +52,7 @@ impl Fleet {
     }
 
     /// So many acquisitions without a script have the nodes seen.
-    async fn transactions(&self) -> usize {
+    pub(crate) async fn transactions(&self) -> usize {
         self.stat("cmdstat_exec:", "calls=").await
     }
 
@@ -67,7 +72,7 @@ impl Fleet {
         all
     }
 
-    async fn on_all(&self, command: &[&str]) {
+    pub(crate) async fn on_all(&self, command: &[&str]) {
         for node in &self.plain {
             let _: redis::Value = node.ask(command).await;
         }

@@ -26,13 +26,6 @@ impl Node {
         guard.unlock().await.expect("held");
         fence
     }
-
-    async fn calls(&self, command: &str) -> usize {
-        let stats: String = self.plain.ask(&["INFO", "commandstats"]).await;
-        let prefix = format!("cmdstat_{command}:calls=");
-        let calls = stats.lines().find_map(|line| line.strip_prefix(&prefix));
-        calls.and_then(|rest| rest.split(',').next()).map_or(0, |n| n.parse().expect("a number"))
-    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::line::Pending;
+use super::pending::Pending;
 use super::request::Request;
 use super::resp::{Value, bulk, command, number};
 

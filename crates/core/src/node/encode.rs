@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::dump::hash_of_one;
 use super::greet::Greeted;
-use super::plain::Plain;
 use super::request::{Dialect, Request};
 use super::resp::{bulk, bulk_of, command, decimal, number};
 use super::scripts::{Script, Scripts};
 use crate::{Counter, Name, Nonce, Offer, Spot, Term, Wire};
 
 impl Dialect {
-    /// Appends the request, as one or several commands: says how many.
+    /// Appends the request, as one or several commands: says how many. What is asked in a transaction is not
+    /// asked here (node/plain.rs).
     pub(super) fn encode(&self, request: &Request, to: &Greeted, out: &mut Vec<u8>) -> usize {
         let (scripts, keep) = (&to.scripts, millis(self.fence_ttl));
         match request {
@@ -19,9 +19,6 @@ impl Dialect {
                 if self.needs_no_script(*counter, scripts) =>
             {
                 self.set(term, out);
-            }
-            Request::Acquire { .. } if let Some(plain) = Plain::of(request, self, scripts) => {
-                return self.transaction(&plain, &scripts.acquire, out);
             }
             Request::Acquire { term, counter, in_line, .. } => {
                 let before = in_line.as_ref().and_then(|in_line| in_line.before);
@@ -184,36 +181,7 @@ impl Dialect {
         to.deletes_if_ours && !self.crowds.wait_for(&term.name)
     }
 
-    /// Appends an acquisition without a script: says of how many commands.
-    fn transaction(&self, plain: &Plain<'_>, acquire: &Script, out: &mut Vec<u8>) -> usize {
-        let Plain { record, term } = plain;
-        command(out, 1);
-        bulk(out, b"MULTI");
-        if let Some(record) = record {
-            command(out, 3);
-            bulk(out, b"SCRIPT");
-            bulk(out, b"EXISTS");
-            bulk(out, acquire.digest.as_bytes());
-            command(out, 5);
-            bulk(out, b"HMGET");
-            bulk(out, record.as_bytes());
-            for field in ["stamp", "floor", "fmax"] {
-                bulk(out, field.as_bytes());
-            }
-        }
-        match self.wire {
-            Wire::Redisson => self.restore(term, out),
-            Wire::Redlock => self.set(term, out),
-        }
-        command(out, 2);
-        bulk(out, b"INCR");
-        bulk_of(out, term.name.token_key_parts());
-        command(out, 1);
-        bulk(out, b"EXEC");
-        if record.is_some() { 6 } else { 4 }
-    }
-
-    fn set(&self, term: &Term, out: &mut Vec<u8>) {
+    pub(super) fn set(&self, term: &Term, out: &mut Vec<u8>) {
         command(out, 6);
         bulk(out, b"SET");
         bulk(out, term.name.as_str().as_bytes());
@@ -223,7 +191,7 @@ impl Dialect {
         number(out, millis(term.ttl));
     }
 
-    fn restore(&self, term: &Term, out: &mut Vec<u8>) {
+    pub(super) fn restore(&self, term: &Term, out: &mut Vec<u8>) {
         command(out, 4);
         bulk(out, b"RESTORE");
         bulk(out, term.name.as_str().as_bytes());

@@ -4,7 +4,6 @@
 //! (natural batching) and hands each reply to whoever asked, with no channel per command. The task
 //! lives on the caller's runtime: a thread hop costs more than the round trip.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,9 +16,10 @@ use super::acks::Wanted;
 use super::dial::Trouble;
 use super::greet::Greeted;
 use super::master::Addresses;
+use super::outbox::Outbox;
+use super::pending::Pending;
 use super::pump::Pump;
 use super::request::{Dialect, Request};
-use super::resp::Value;
 use crate::{ConfigError, Denial, ReplyTo, Silence, Stamp};
 
 /// One connection: dialled at the first request, re-dialled when it breaks, closed on drop.
@@ -41,9 +41,7 @@ pub(super) struct State {
     phase: Phase,
     /// Of the present connection, or of the last one.
     pub(super) greeted: Option<Greeted>,
-    /// What is queued, as bytes (once connected) and as requests.
-    pub(super) out: Vec<u8>,
-    pub(super) queued: VecDeque<Pending>,
+    pub(super) outbox: Outbox,
     pub(super) closed: bool,
 }
 
@@ -58,17 +56,6 @@ enum Phase {
     Down(Trouble),
 }
 
-#[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) request: Request,
-    pub(super) asked: Instant,
-    /// Sent a second time, after a NOSCRIPT.
-    pub(super) again: bool,
-    /// Of several replies: those that are not here yet, and what the others come to.
-    more: usize,
-    first: Option<Value>,
-}
-
 /// A server that is this far behind gets no more: every queue has a bound.
 const MOST_QUEUED: usize = 65_536;
 
@@ -79,13 +66,8 @@ impl Line {
         stall: Duration,
         acks: Option<Wanted>,
     ) -> Self {
-        let state = State {
-            phase: Phase::Idle,
-            greeted: None,
-            out: Vec::new(),
-            queued: VecDeque::new(),
-            closed: false,
-        };
+        let state =
+            State { phase: Phase::Idle, greeted: None, outbox: Outbox::default(), closed: false };
         Self(Arc::new(Shared {
             addresses,
             dialect,
@@ -108,9 +90,9 @@ impl Line {
                 drop(state);
                 shared.dialect.object(request, objection);
             }
-            Phase::Up | Phase::Dialing if state.queued.len() < MOST_QUEUED => {
+            Phase::Up | Phase::Dialing if state.outbox.len() < MOST_QUEUED => {
                 // Whoever put the first bytes there wakes the driver, which takes all of them.
-                let first = state.out.is_empty();
+                let first = state.outbox.is_empty();
                 state.push_debts(&shared.dialect, asked);
                 state.push(&shared.dialect, Pending::new(request, asked));
                 drop(state);
@@ -162,45 +144,6 @@ impl Drop for Line {
     }
 }
 
-impl Pending {
-    pub(super) fn new(request: Request, asked: Instant) -> Self {
-        Self { request, asked, again: false, more: 0, first: None }
-    }
-
-    pub(super) fn once_more(self) -> Self {
-        Self { again: true, ..self }
-    }
-
-    /// Whether several commands, and replies, make it up.
-    pub(super) fn several(&self) -> bool {
-        self.more > 0 || self.first.is_some()
-    }
-
-    /// The answer, if this reply is the last that belongs to it.
-    pub(super) fn hear(&mut self, reply: Value) -> Option<Value> {
-        let acquires = matches!(self.request, Request::Acquire { .. });
-        // Of a transaction: the reply to EXEC, or the first error, which says why there is none.
-        // Of a release by the server's own commands: whether it was held, how many were told, whether
-        // anybody is in the queue. Together they are what release.lua replies, or -1: it was not
-        // held, and somebody waits.
-        let so_far = match (self.first.take(), reply) {
-            (None, reply) => reply,
-            (Some(error @ Value::Error(_)), _) if acquires => error,
-            (Some(_), reply) if acquires => reply,
-            (Some(Value::Int(1)), Value::Int(told)) if self.more > 0 => Value::Int(1 + told.min(1)),
-            (Some(Value::Int(1..)), Value::Int(1)) => Value::Int(3),
-            (Some(Value::Int(0)), Value::Int(1)) if self.more == 0 => Value::Int(-1),
-            (Some(first), _) => first,
-        };
-        if self.more == 0 {
-            return Some(so_far);
-        }
-        self.more -= 1;
-        self.first = Some(so_far);
-        None
-    }
-}
-
 impl State {
     /// Asks once more for the releases that may not have arrived.
     fn push_debts(&mut self, dialect: &Dialect, now: Instant) {
@@ -211,14 +154,11 @@ impl State {
     }
 
     /// Encoded only once connected: the scripts may be bound to the connection's server.
-    pub(super) fn push(&mut self, dialect: &Dialect, mut pending: Pending) {
-        if let (Phase::Up, Some(greeted)) = (&self.phase, &self.greeted) {
-            if dialect.encode_ahead(&pending.request, &mut self.out) {
-                self.queued.push_back(Pending::new(Request::Aside, pending.asked));
-            }
-            pending.more = dialect.encode(&pending.request, greeted, &mut self.out) - 1;
+    pub(super) fn push(&mut self, dialect: &Dialect, pending: Pending) {
+        match (&self.phase, &self.greeted) {
+            (Phase::Up, Some(greeted)) => self.outbox.push(dialect, greeted, pending),
+            _ => self.outbox.keep(pending),
         }
-        self.queued.push_back(pending);
     }
 
     fn unproven(&self) -> Option<&Denial> {
@@ -250,8 +190,7 @@ impl Shared {
     fn fail(&self, phase: Phase, trouble: &Trouble) {
         let mut state = self.state();
         state.phase = phase;
-        state.out.clear();
-        let queued = std::mem::take(&mut state.queued);
+        let queued = state.outbox.take();
         drop(state);
         for pending in queued {
             self.dialect.refuse(pending.request, trouble);
@@ -269,15 +208,12 @@ impl Shared {
         state.phase = Phase::Up;
         self.dialect.identity.store(greeted.identity, Ordering::Relaxed);
         state.greeted = Some(greeted);
-        state.out.clear();
         let mut refused = Vec::new();
-        for pending in std::mem::take(&mut state.queued) {
-            match pending.request {
-                Request::Aside => {}
-                request => match state.objection(&request) {
-                    None => state.push(&self.dialect, Pending { request, ..pending }),
-                    objection => refused.push((request, objection)),
-                },
+        for pending in state.outbox.take() {
+            match (&pending.request, state.objection(&pending.request)) {
+                (Request::Aside, _) => {}
+                (_, None) => state.push(&self.dialect, pending),
+                (_, objection) => refused.push((pending.request, objection)),
             }
         }
         state.push_debts(&self.dialect, self.dialect.clock.now());

@@ -12,6 +12,8 @@ mod line;
 mod listen;
 mod master;
 mod office;
+mod outbox;
+mod pending;
 mod plain;
 mod pulse;
 mod pump;

@@ -1,5 +1,5 @@
-//! An acquisition without a script: a transaction of the server's own commands, for half of the
-//! script's time.
+//! Acquisitions without a script: a transaction of the server's own commands, for half of the script's
+//! time, and less where several that are asked for at once share it (decision 0029).
 //!
 //! It is the fast path of acquire.lua, on a single node or a proven one, and decides nothing that is not
 //! plain: then the script is asked, in a fresh round. The counter moves for whoever is refused, too. That is
@@ -9,19 +9,20 @@ use std::sync::atomic::Ordering;
 
 use super::encode::millis;
 use super::request::{Dialect, Request};
-use super::resp::Value;
-use super::scripts::Scripts;
-use crate::{Counter, Stamp, Term};
+use super::resp::{Value, bulk, bulk_of, command};
+use super::scripts::{Script, Scripts};
+use crate::{Counter, Stamp, Term, Wire};
 
-/// What is asked in the transaction.
+/// What is asked in the transaction. All who share it are asked for on one connection: their memory is the same
+/// node's, under the same stamp.
 pub(super) struct Plain<'a> {
-    /// Where the memory must be proven: the key of the node's record.
-    pub(super) record: Option<&'a str>,
-    pub(super) term: &'a Term,
+    /// Where the memory must be proven: the key of the node's record, and the script bound to its stamp.
+    proof: Option<(&'a str, &'a Script)>,
+    term: &'a Term,
 }
 
 /// What the replies come to.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {
     /// As the script would have replied.
     Clear(Value),
@@ -47,43 +48,108 @@ impl<'a> Plain<'a> {
             && !dialect.scripts_only.load(Ordering::Relaxed)
             // A lease that is too long is refused by the script.
             && bound.is_none_or(|bound| millis(term.ttl) <= bound.longest_ms);
-        plain.then(|| Self { record: bound.map(|bound| &*bound.record), term })
+        plain.then(|| Self { proof: bound.map(|bound| (&*bound.record, &scripts.acquire)), term })
+    }
+
+    /// Begins a transaction: says of how many commands.
+    pub(super) fn begin(&self, out: &mut Vec<u8>) -> usize {
+        command(out, 1);
+        bulk(out, b"MULTI");
+        let Some((record, acquire)) = self.proof else { return 1 };
+        command(out, 3);
+        bulk(out, b"SCRIPT");
+        bulk(out, b"EXISTS");
+        bulk(out, acquire.digest.as_bytes());
+        command(out, 5);
+        bulk(out, b"HMGET");
+        bulk(out, record.as_bytes());
+        for field in ["stamp", "floor", "fmax"] {
+            bulk(out, field.as_bytes());
+        }
+        3
+    }
+
+    /// Asks for the name, in a transaction that was begun: says by how many commands.
+    pub(super) fn join(&self, dialect: &Dialect, out: &mut Vec<u8>) -> usize {
+        match dialect.wire {
+            Wire::Redisson => dialect.restore(self.term, out),
+            Wire::Redlock => dialect.set(self.term, out),
+        }
+        command(out, 2);
+        bulk(out, b"INCR");
+        bulk_of(out, self.term.name.token_key_parts());
+        2
+    }
+
+    /// Ends a transaction.
+    pub(super) fn end(out: &mut Vec<u8>) {
+        command(out, 1);
+        bulk(out, b"EXEC");
     }
 }
 
-/// Reads the reply to EXEC, or the first error of the transaction; `stamp`: under which the memory must be
-/// proven, if it must.
-pub(super) fn read(reply: Value, stamp: Option<Stamp>) -> Said {
-    let items = match reply {
-        Value::Array(items) => items,
-        Value::Error(text) if is_for_ever(&text) => return Said::Forbidden,
-        _ => return Said::Unclear,
-    };
-    let (taken, risen, (floor, most)) = match (stamp, &items[..]) {
-        (None, [taken, risen]) => (taken, risen, (0, i64::MAX)),
-        (Some(stamp), [loaded, Value::Array(record), taken, risen]) => {
-            let [known, floor, most] = &record[..] else { return Said::Unclear };
-            // The script cache does not outlive the server (H9, H10), nor the stamp its memory (H13).
-            let proven = *loaded == Value::Array(vec![Value::Int(1)]);
-            if !proven || Stamp::parse(&known.text()) != Some(stamp) {
-                return Said::Unproven;
+/// What a transaction came to, for each of those who share it, in their order.
+pub(super) struct Outcome {
+    /// If nothing counts, why.
+    failed: Option<Said>,
+    /// What the memory shows of tokens: above which they are, and of which repairs know.
+    bounds: (i64, i64),
+    replies: std::vec::IntoIter<Value>,
+}
+
+impl Outcome {
+    /// Reads the reply to EXEC, or the first error of the transaction; `stamp`: under which the memory must be
+    /// proven, if it must.
+    pub(super) fn read(reply: Value, stamp: Option<Stamp>) -> Self {
+        let failed =
+            |why| Self { failed: Some(why), bounds: (0, 0), replies: Vec::new().into_iter() };
+        let mut replies = match reply {
+            Value::Array(items) => items.into_iter(),
+            Value::Error(text) if is_for_ever(&text) => return failed(Said::Forbidden),
+            _ => return failed(Said::Unclear),
+        };
+        let Some(stamp) = stamp else {
+            return Self { failed: None, bounds: (0, i64::MAX), replies };
+        };
+        let (Some(loaded), Some(Value::Array(record))) = (replies.next(), replies.next()) else {
+            return failed(Said::Unclear);
+        };
+        let [known, floor, most] = &record[..] else { return failed(Said::Unclear) };
+        // The script cache does not outlive the server (H9, H10), nor the stamp its memory (H13).
+        let proven = loaded == Value::Array(vec![Value::Int(1)]);
+        if !proven || Stamp::parse(&known.text()) != Some(stamp) {
+            return failed(Said::Unproven);
+        }
+        Self { failed: None, bounds: (number(floor), number(most)), replies }
+    }
+}
+
+impl Iterator for Outcome {
+    type Item = Said;
+
+    /// There is one for everybody who asks.
+    fn next(&mut self) -> Option<Said> {
+        if let Some(why) = &self.failed {
+            return Some(why.clone());
+        }
+        let (Some(taken), Some(risen)) = (self.replies.next(), self.replies.next()) else {
+            return Some(Said::Unclear);
+        };
+        Some(match (taken, risen) {
+            // As SET says it, and as RESTORE does.
+            (Value::Nil, _) => Said::Clear(Value::Nil),
+            (Value::Error(text), _) if text.starts_with("BUSYKEY") => Said::Clear(Value::Nil),
+            (Value::Error(text), _) if text.starts_with("ERR") => Said::Forbidden,
+            (Value::Okay, Value::Int(token)) => {
+                let (floor, most) = self.bounds;
+                let last = token.saturating_sub(1);
+                // Started by a clock, above the floor, and known to repairs of other nodes.
+                let seeded = last >= Counter::UNSEEDED.cast_signed();
+                let plain = seeded && last >= floor && token <= most;
+                if plain { Said::Clear(Value::Int(token)) } else { Said::Unclear }
             }
-            (taken, risen, (number(floor), number(most)))
-        }
-        _ => return Said::Unclear,
-    };
-    match (taken, risen) {
-        // As SET says it, and as RESTORE does.
-        (Value::Nil, _) => Said::Clear(Value::Nil),
-        (Value::Error(text), _) if text.starts_with("BUSYKEY") => Said::Clear(Value::Nil),
-        (Value::Error(text), _) if text.starts_with("ERR") => Said::Forbidden,
-        (Value::Okay, Value::Int(token)) => {
-            let last = token.saturating_sub(1);
-            // Started by a clock, above the floor, and known to repairs of other nodes.
-            let plain = last >= Counter::UNSEEDED.cast_signed() && last >= floor && *token <= most;
-            if plain { Said::Clear(Value::Int(*token)) } else { Said::Unclear }
-        }
-        _ => Said::Unclear,
+            _ => Said::Unclear,
+        })
     }
 }
 
@@ -103,6 +169,10 @@ mod tests {
     const STAMP: &str = "0123456789abcdef0123456789abcdef";
     const LAST: i64 = 1_790_000_000_000_000;
 
+    fn one(reply: Value, stamp: Option<Stamp>) -> Said {
+        Outcome::read(reply, stamp).next().expect("one for everybody")
+    }
+
     fn said(set: Value, risen: Value, edit: impl FnOnce(&mut Vec<Value>)) -> Said {
         let text = |text: &str| Value::Text(text.as_bytes().to_vec());
         let most = text(&(LAST + 10).to_string());
@@ -110,7 +180,7 @@ mod tests {
         let loaded = Value::Array(vec![Value::Int(1)]);
         let mut items = vec![loaded, record, set, risen];
         edit(&mut items);
-        read(Value::Array(items), Stamp::parse(STAMP))
+        one(Value::Array(items), Stamp::parse(STAMP))
     }
 
     fn granted(risen: i64) -> Said {
@@ -148,14 +218,14 @@ mod tests {
     #[test]
     fn errors_are_for_the_script_to_name() {
         let aborted = Value::Error("EXECABORT".into());
-        assert_eq!(read(aborted, Stamp::parse(STAMP)), Said::Unclear);
+        assert_eq!(one(aborted, Stamp::parse(STAMP)), Said::Unclear);
         let error = Value::Error("ERR value is not an integer".into());
         assert_eq!(said(Value::Okay, error, |_| {}), Said::Unclear);
     }
 
     #[test]
     fn where_no_memory_is_proven_the_counter_alone_is_looked_at() {
-        let said = |taken, risen| read(Value::Array(vec![taken, risen]), None);
+        let said = |taken, risen| one(Value::Array(vec![taken, risen]), None);
         assert_eq!(said(Value::Okay, Value::Int(LAST)), Said::Clear(Value::Int(LAST)));
         assert_eq!(said(Value::Okay, Value::Int(1)), Said::Unclear);
         let busy = Value::Error("BUSYKEY Target key name already exists.".into());
@@ -164,11 +234,11 @@ mod tests {
 
     #[test]
     fn what_a_server_does_not_do_for_us_is_not_asked_for_again() {
-        let refused = |text: &str| read(Value::Error(text.into()), None);
+        let refused = |text: &str| one(Value::Error(text.into()), None);
         assert_eq!(refused("NOPERM this user has no permissions"), Said::Forbidden);
         assert_eq!(refused("ERR unknown command 'RESTORE'"), Said::Forbidden);
         assert_eq!(refused("OOM command not allowed"), Said::Unclear);
         let dump = Value::Error("ERR DUMP payload version or checksum are wrong".into());
-        assert_eq!(read(Value::Array(vec![dump, Value::Int(LAST)]), None), Said::Forbidden);
+        assert_eq!(one(Value::Array(vec![dump, Value::Int(LAST)]), None), Said::Forbidden);
     }
 }

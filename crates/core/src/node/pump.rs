@@ -13,8 +13,9 @@ use tokio::time::Sleep;
 use super::acks::Acks;
 use super::dial::Stream;
 use super::inbox::Inbox;
-use super::line::{Pending, Shared};
-use super::plain::{self, Said};
+use super::line::Shared;
+use super::pending::Pending;
+use super::plain::{Outcome, Said};
 use super::request::Request;
 use super::resp::Value;
 use crate::Silence;
@@ -33,6 +34,10 @@ pub(super) struct Pump<'a> {
     out: Vec<u8>,
     written: usize,
     inflight: VecDeque<Pending>,
+    /// Acquisitions whose transaction has not ended.
+    sharing: Vec<Pending>,
+    /// The first error of that transaction.
+    fault: Option<Value>,
     inbox: Inbox,
     stall: Pin<Box<Sleep>>,
     /// While the node's memory is not proven: when to look again.
@@ -65,6 +70,8 @@ impl<'a> Pump<'a> {
             out: Vec::new(),
             written: 0,
             inflight: VecDeque::new(),
+            sharing: Vec::new(),
+            fault: None,
             inbox: Inbox::default(),
             stall: Box::pin(tokio::time::sleep(shared.stall)),
             recheck: unproven.then(|| Box::pin(tokio::time::sleep(RECHECK))),
@@ -89,7 +96,7 @@ impl Future for Pump<'_> {
         this.shared.wake.register(cx.waker());
         // The first of several tasks that were just answered wakes us before the others have run:
         // let them ask too, and write all of it in one go.
-        let asked = !this.shared.state().out.is_empty();
+        let asked = !this.shared.state().outbox.is_empty();
         if this.crowd > 1 && !this.more && asked && !std::mem::replace(&mut this.waited, true) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -146,15 +153,14 @@ impl Pump<'_> {
             return Some(false);
         }
         let mut state = self.shared.state();
-        if state.out.is_empty() {
+        if state.outbox.is_empty() {
             return (!state.closed || !self.inflight.is_empty()).then_some(false);
         }
-        std::mem::swap(&mut self.out, &mut state.out);
-        self.burst |= self.out.len() > ROOM;
         self.heard |= self.inflight.is_empty();
         let before = self.inflight.len();
-        self.inflight.append(&mut state.queued);
+        state.outbox.move_to(&mut self.out, &mut self.inflight);
         drop(state);
+        self.burst |= self.out.len() > ROOM;
         self.acks.follow(self.inflight.range(before..), &mut self.out);
         Some(true)
     }
@@ -169,9 +175,8 @@ impl Pump<'_> {
         self.burst = false;
         self.out.shrink_to(ROOM);
         self.inflight.shrink_to(ROOM / size_of::<Pending>());
-        let mut state = self.shared.state();
-        state.out.shrink_to(ROOM);
-        state.queued.shrink_to(ROOM / size_of::<Pending>());
+        self.sharing.shrink_to(0);
+        self.shared.state().outbox.shrink_to(ROOM);
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<bool, String> {
@@ -219,13 +224,12 @@ impl Pump<'_> {
                 let wake = Pending::new(Request::Leave(term.name.clone(), false), pending.asked);
                 self.shared.state().push(&self.shared.dialect, wake);
             }
-            self.crowd += 1;
             match &pending.request {
-                Request::Acquire { stamp, .. } if several => {
-                    let stamp = self.shared.bound().then_some(*stamp);
-                    self.conclude(pending, plain::read(reply, stamp));
+                Request::Acquire { .. } if several => self.share(pending, reply),
+                _ => {
+                    self.crowd += 1;
+                    self.settle(pending, reply);
                 }
-                _ => self.settle(pending, reply),
             }
             if self.crowd >= slice {
                 self.more = true;
@@ -233,6 +237,26 @@ impl Pump<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// An acquisition without a script hears what its commands came to, or that of all in the transaction.
+    fn share(&mut self, pending: Pending, reply: Value) {
+        let stamp = pending.request.stamp().filter(|_| self.shared.bound());
+        let ended = pending.ended_transaction();
+        self.sharing.push(pending);
+        if !ended {
+            if let Value::Error(_) = reply {
+                self.fault.get_or_insert(reply);
+            }
+            return;
+        }
+        let outcome = Outcome::read(self.fault.take().unwrap_or(reply), stamp);
+        let mut sharing = std::mem::take(&mut self.sharing);
+        self.crowd += sharing.len();
+        for (pending, said) in sharing.drain(..).zip(outcome) {
+            self.conclude(pending, said);
+        }
+        self.sharing = sharing;
     }
 
     /// An acquisition without a script is answered, or begun again with one.
@@ -267,8 +291,7 @@ impl Pump<'_> {
                 if let Some(script) = scripts.and_then(|all| pending.request.script(all)) {
                     let mut load = redis::cmd("SCRIPT");
                     load.arg("LOAD").arg(&script.text);
-                    state.out.extend_from_slice(&load.get_packed_command());
-                    state.queued.push_back(Pending::new(Request::Aside, pending.asked));
+                    state.outbox.push_aside(&load, &pending);
                 }
                 if let Request::Acquire { .. } = pending.request {
                     drop(state);
@@ -329,7 +352,8 @@ impl Drop for Pump<'_> {
     fn drop(&mut self) {
         let dialect = &self.shared.dialect;
         let silence = Silence::Maybe(dialect.report("the connection broke before it answered"));
-        for pending in self.acks.kept_back().chain(self.inflight.drain(..)) {
+        let sent = self.sharing.drain(..).chain(self.inflight.drain(..));
+        for pending in self.acks.kept_back().chain(sent) {
             dialect.silent(pending.request, &silence);
         }
     }

@@ -1,0 +1,176 @@
+//! What is asked for at once without a script shares a transaction, and each hears of its own name (SAFETY.md,
+//! Tokens, form c; decision 0029).
+
+use std::future::IntoFuture as _;
+
+use futures::future::{join_all, join3};
+use quorumlock::{Error, Fence, Guard, Locker, Wire};
+use quorumlock_tests::{eventually, within};
+
+use crate::plain::Fleet;
+use crate::{LONG, Node};
+
+const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("name/{i}")).collect()
+}
+
+/// Asks for all of them before anything is sent.
+async fn at_once(locker: &Locker, names: &[String]) -> Vec<Result<Option<Guard>, Error>> {
+    within("answers", join_all(names.iter().map(|name| locker.try_lock(name).into_future()))).await
+}
+
+impl Node {
+    /// Has granted all of the names: says their tokens.
+    async fn all_warm(&self, names: &[String]) -> Vec<Fence> {
+        let guards = at_once(&self.locker, names).await;
+        let mut fences = Vec::new();
+        for guard in guards {
+            let guard = guard.expect("an answer").expect("free");
+            fences.push(guard.fence());
+            guard.unlock().await.expect("held");
+        }
+        fences
+    }
+}
+
+#[tokio::test]
+async fn each_hears_of_its_own_name() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let names = names(8);
+        let fences = node.all_warm(&names).await;
+        let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let theirs = other.lock(&names[3]).lease(LONG).await.expect("free");
+        // No clock has started this one: it is asked for again, by script.
+        node.plain.ask::<String>(&["SET", "redisson_lock_token:{name/5}", "1"]).await;
+
+        let before = node.calls("exec").await;
+        let guards = at_once(&node.locker, &names).await;
+        assert_eq!(node.calls("exec").await, before + 1, "{wire:?}: one for all");
+        for (i, guard) in guards.into_iter().enumerate() {
+            let guard = guard.expect("an answer");
+            assert_eq!(guard.is_some(), i != 3, "{wire:?}: name/{i}");
+            let Some(guard) = guard else { continue };
+            assert!(guard.fence() > fences[i], "{wire:?}: name/{i}");
+            let holder = node.locker.holder(&names[i]).await.expect("an answer").expect("held");
+            assert!(holder.has(guard.nonce()), "{wire:?}: name/{i}: {holder:?}");
+            guard.unlock().await.expect("held");
+        }
+        assert_eq!(theirs.check(), Ok(()));
+        let holder = other.holder(&names[3]).await.expect("an answer").expect("held");
+        assert!(holder.has(theirs.nonce()), "{holder:?}");
+    }
+}
+
+/// So that it does not keep the server from others for long.
+#[tokio::test]
+async fn not_more_than_some_share_one() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let names = names(100);
+    node.all_warm(&names).await;
+    let before = node.calls("exec").await;
+    for guard in at_once(&node.locker, &names).await {
+        guard.expect("an answer").expect("free").unlock().await.expect("held");
+    }
+    assert_eq!(node.calls("exec").await, before + 4);
+}
+
+/// One command that a server does not take aborts a whole transaction.
+#[tokio::test]
+async fn a_release_does_not_share_what_is_aborted() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let names = names(4);
+        node.all_warm(&names).await;
+        let held = node.locker.lock(&names[1]).lease(LONG).await.expect("free");
+        node.plain.ask::<String>(&["CONFIG", "SET", "maxmemory", "1"]).await;
+        let before = node.calls("multi").await;
+        // In this order.
+        let (first, freed, rest) = within(
+            "answers",
+            join3(
+                node.locker.try_lock(&names[0]).into_future(),
+                held.unlock().into_future(),
+                at_once(&node.locker, &names[2..]),
+            ),
+        )
+        .await;
+        assert!(node.calls("multi").await > before, "{wire:?}: nothing was asked in a transaction");
+        for refused in rest.into_iter().chain([first]) {
+            assert!(matches!(refused, Err(Error::Unreachable(_))), "{wire:?}: {refused:?}");
+        }
+        freed.expect("held");
+        assert!(!node.plain.exists(&names[1]).await, "{wire:?}");
+    }
+}
+
+/// All of them are asked for by script then, once and for all.
+#[tokio::test]
+async fn a_right_that_is_missing_is_missing_for_all() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let names = names(4);
+        let mut last = node.all_warm(&names).await;
+        node.plain.ask::<String>(&["ACL", "SETUSER", "default", "-incr"]).await;
+        for _ in 0..2 {
+            let next = node.all_warm(&names).await;
+            assert!(next.iter().zip(&last).all(|(next, last)| next > last), "{wire:?}");
+            last = next;
+        }
+        assert_eq!(node.calls("multi").await, 1, "{wire:?}: asked again for what is forbidden");
+        for name in &names {
+            assert!(!node.plain.exists(name).await, "{wire:?}: {name} stays");
+        }
+    }
+}
+
+/// The memory that a transaction shows is that of all who share it.
+#[tokio::test]
+async fn on_a_node_that_is_not_believed_none_of_them_is() {
+    let Some(fleet) = Fleet::warm().await else { return };
+    let names = names(6);
+    for name in &names {
+        fleet.warm_up(name).await;
+    }
+    // Once the last of what was asked has been carried out by all, nothing of it is counted below.
+    let last = within("free", fleet.locker.lock(&names[5])).await.expect("granted");
+    let at = last.fence().to_string();
+    for node in &fleet.plain {
+        let counter = async || node.ask::<String>(&["GET", "redisson_lock_token:{name/5}"]).await;
+        eventually("counted", async || (counter().await == at).then_some(())).await;
+    }
+    last.unlock().await.expect("held");
+    let before = fleet.transactions().await;
+    let mut fences = Vec::new();
+    for guard in at_once(&fleet.locker, &names).await {
+        let guard = guard.expect("an answer").expect("free");
+        fences.push(guard.fence().get());
+        guard.unlock().await.expect("held");
+    }
+    eventually("one for all on each of three", async || {
+        (fleet.transactions().await >= before + 3).then_some(())
+    })
+    .await;
+    assert_eq!(fleet.transactions().await, before + 3);
+
+    // As a restart that kept all data would leave it, but on the same connections.
+    fleet.on_all(&["SCRIPT", "FLUSH"]).await;
+    for (guard, fence) in at_once(&fleet.locker, &names).await.into_iter().zip(fences) {
+        let guard = guard.expect("an answer").expect("free");
+        // The counters moved for what was not believed, and again for the script.
+        assert!(guard.fence().get() >= fence + 2, "{} after {fence}", guard.fence());
+        guard.unlock().await.expect("held");
+    }
+
+    fleet.on_all(&["FLUSHALL"]).await;
+    for refused in at_once(&fleet.locker, &names).await {
+        assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
+    }
+    for node in &fleet.plain {
+        let none =
+            async || (node.ask::<Vec<String>>(&["KEYS", "name/*"]).await == [""; 0]).then_some(());
+        eventually("nothing stays", none).await;
+    }
+}
