@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use futures::future::try_join_all;
+use futures::future::{try_join, try_join_all};
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
 use super::{Held, Hold, Work};
@@ -15,13 +17,20 @@ use crate::bed::connect;
 pub struct Pings(Vec<MultiplexedConnection>);
 
 /// Hands a token on: whoever has put it back is followed by whoever waited first, whom the server
-/// tells at once. No lease, no owner, and lost with its holder.
+/// tells at once. Of several servers the first has the token, and all are asked before the work and after it, as
+/// for a lock on them, with commands that do nothing. No lease, no owner, and lost with its holder.
 #[derive(Clone)]
 pub struct Baton {
     node: MultiplexedConnection,
+    /// The other servers, and all of them.
+    others: Pings,
+    all: Pings,
     /// Names that have been waited for, so that somebody has brought the token.
     known: Arc<Mutex<HashSet<String>>>,
 }
+
+/// A token that is gone for so long is lost.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Pings {
     pub(super) async fn connect(urls: &[String]) -> Result<Self> {
@@ -49,10 +58,17 @@ impl Hold for Pings {
 
 impl Baton {
     pub(super) async fn connect(urls: &[String]) -> Result<Self> {
-        let Ok([node]) = <[_; 1]>::try_from(connect(urls).await?) else {
-            bail!("one server only");
-        };
-        Ok(Self { node, known: Arc::default() })
+        let [gate, rest @ ..] = urls else { bail!("no server") };
+        let patient = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE * 2));
+        let client = redis::Client::open(gate.as_str())?;
+        let node = client.get_multiplexed_async_connection_with_config(&patient).await?;
+        let others = connect(rest).await?;
+        let mut all = others.clone();
+        // One server tells of the token, and that is all that it is asked.
+        if !rest.is_empty() {
+            all.push(node.clone());
+        }
+        Ok(Self { node, others: Pings(others), all: Pings(all), known: Arc::default() })
     }
 
     /// Whoever of all processes comes first brings the token.
@@ -74,13 +90,20 @@ impl Hold for Baton {
     /// One task for each connection: whoever waits keeps others on it waiting.
     async fn hold(&self, name: &str, work: Work) -> Result<Held> {
         let mut node = self.node.clone();
+        // A name of its own: others find a key of another type there.
+        let token = &format!("{name}:token");
         if !self.brought(name).await? {
             let mut wait = redis::cmd("BLPOP");
-            let taken: Option<(String, u8)> = wait.arg(name).arg(10).query_async(&mut node).await?;
+            let taken: Option<(String, u8)> =
+                wait.arg(token).arg(PATIENCE.as_secs()).query_async(&mut node).await?;
             ensure!(taken.is_some(), "{name} was lost");
         }
+        self.all.ping().await?;
         let held = work.run().await;
-        let back: u64 = redis::cmd("LPUSH").arg(name).arg(1).query_async(&mut node).await?;
+        let mut put = redis::cmd("LPUSH");
+        put.arg(token).arg(1);
+        let put = async { Ok(put.query_async::<u64>(&mut node).await?) };
+        let (back, ()) = try_join(put, self.others.ping()).await?;
         ensure!(back > 0, "{name} was not put back");
         Ok(held)
     }

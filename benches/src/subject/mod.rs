@@ -47,7 +47,8 @@ pub enum Kind {
     Rlock,
     /// No lock at all: two empty round trips.
     Pings,
-    /// No lock at all: a token that the server hands on, one server and one task only.
+    /// No lock at all: a token that the server hands on, to one task for each connection. Several servers are asked
+    /// twice, too.
     Baton,
 }
 
