@@ -112,8 +112,11 @@ async fn laps(
     book: &mut Book,
 ) -> Result<()> {
     let mut kinds = vec![Kind::Raw, Kind::Default, Kind::Like, Kind::Rslock];
-    if (nodes, scene.shape.1) == (1, 1) {
-        kinds.extend([Kind::Bump, Kind::LikeBump, Kind::Baton]);
+    if scene.shape.1 == 1 {
+        kinds.push(Kind::Baton);
+        if nodes == 1 {
+            kinds.extend([Kind::Bump, Kind::LikeBump]);
+        }
     }
     for round in 0..plan.rounds {
         progress("P6", round, &scene.metric(&format!("{nodes} node(s)")));
