@@ -94,5 +94,5 @@ impl Outbox {
 }
 
 /// What is asked for in one step keeps the server from others for as long (of the order of a hundred
-/// microseconds), and MULTI, EXEC and the proof of memory cost a hundredth for each then.
+/// microseconds), and each has a thirtieth of MULTI, EXEC and the proof of memory to bear then.
 const MOST_SHARING: usize = 32;
