@@ -7,11 +7,10 @@ use std::time::Duration;
 use quorumlock::{Error, Guard, Locker, Wire};
 use quorumlock_tests::{Plain, eventually, within};
 
-use crate::{LONG, Node, slow_log};
+use crate::{LONG, Node, WIRES, slow_log};
 
 const WAITERS: &str = "redisson_lock_waiters:{x}";
 const TOKEN: &str = "redisson_lock_token:{x}";
-const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 
 /// Of which a tenth is longer than a test waits.
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -8,11 +8,10 @@ use std::time::Duration;
 use quorumlock::{Error, Fence, Guard, Holder, Locker, Wire};
 use quorumlock_tests::{Plain, eventually, within};
 
-use crate::{LONG, Node};
+use crate::{LONG, Node, WIRES};
 
 const WAITERS: &str = "redisson_lock_waiters:{x}";
 const TOKEN: &str = "redisson_lock_token:{x}";
-const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 /// So short that a name which was handed over in vain is free after a second.
 const SHORT: Duration = Duration::from_secs(2);
 

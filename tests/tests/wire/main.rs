@@ -27,6 +27,8 @@ use quorumlock_tests::Plain;
 /// Nothing that is tested takes so long.
 const LONG: Duration = Duration::from_secs(60);
 
+const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
+
 /// One server with a locker and a plain client.
 struct Node {
     server: Servers,

@@ -6,10 +6,9 @@ use std::time::Duration;
 use quorumlock::{Error, Fence, Locker, Wire};
 use quorumlock_tests::{eventually, within};
 
-use crate::Node;
+use crate::{Node, WIRES};
 
 const TOKEN: &str = "redisson_lock_token:{x}";
-const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 
 impl Node {
     /// On which `x` has been granted once.

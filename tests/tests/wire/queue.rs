@@ -9,13 +9,12 @@ use std::time::Duration;
 use quorumlock::{Error, Guard, Locker, Wire};
 use quorumlock_tests::{Plain, eventually, within};
 
-use crate::{LONG, Node};
+use crate::{LONG, Node, WIRES};
 
 const NAME: &str = "invoice/7";
 const WAITERS: &str = "redisson_lock_waiters:{invoice/7}";
 const TOKEN: &str = "redisson_lock_token:{invoice/7}";
 const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
-const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 
 #[tokio::test]
 async fn a_release_wakes_the_first_in_the_queue_alone() {

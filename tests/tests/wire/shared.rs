@@ -8,9 +8,7 @@ use quorumlock::{Error, Fence, Guard, Locker, Wire};
 use quorumlock_tests::{eventually, within};
 
 use crate::plain::Fleet;
-use crate::{LONG, Node};
-
-const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
+use crate::{LONG, Node, WIRES};
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("name/{i}")).collect()

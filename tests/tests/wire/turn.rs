@@ -6,11 +6,10 @@ use std::future::IntoFuture as _;
 use quorumlock::Wire;
 use quorumlock_tests::{Plain, eventually, within};
 
-use crate::{LONG, Quorum, deletes_if_equal, plain_quorum, slow_log};
+use crate::{LONG, Quorum, WIRES, deletes_if_equal, plain_quorum, slow_log};
 
 const NAME: &str = "invoice/7";
 const WAITERS: &str = "redisson_lock_waiters:{invoice/7}";
-const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 
 #[tokio::test]
 async fn a_turn_in_vain_goes_on_and_wakes_nobody() {
