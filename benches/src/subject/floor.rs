@@ -1,4 +1,5 @@
-//! What no lock can go below with the same client, servers and processors.
+//! Beside the locks: the least that the same client, servers and processors do with all answers awaited. A lock on
+//! several servers may go on with a majority's.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use futures::future::{try_join, try_join_all};
-use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Pipeline, Value};
 
-use super::{Held, Hold, Work};
+use super::{Held, Hold, LEASE, Work};
 use crate::bed::connect;
 
 /// Excludes nobody: asks and gives back with two commands that do nothing, of every server.
@@ -18,57 +19,57 @@ pub struct Pings(Vec<MultiplexedConnection>);
 
 /// Hands a token on: whoever has put it back is followed by whoever waited first, whom the server
 /// tells at once. Of several servers the first has the token, and all are asked before the work and after it, as
-/// for a lock on them, with commands that do nothing. No lease, no owner, and lost with its holder.
+/// for a lock on them. No lease, no owner, and lost with its holder.
 #[derive(Clone)]
 pub struct Baton {
     node: MultiplexedConnection,
-    /// The other servers, and all of them.
-    others: Pings,
-    all: Pings,
+    /// All servers, that one last; none if there is no other: it tells of the token, and that is all that it is asked.
+    all: Vec<MultiplexedConnection>,
+    asked: Asked,
     /// Names that have been waited for, so that somebody has brought the token.
     known: Arc<Mutex<HashSet<String>>>,
 }
 
+/// What several servers are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// To answer.
+    Pings,
+    /// What quorumlock's default sends where nobody contends (Valkey 9). Whatever the answers, nobody waits for another.
+    Lock,
+}
+
 /// A token that is gone for so long is lost.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Of no script. Servers look for it all the same.
+const SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 impl Pings {
     pub(super) async fn connect(urls: &[String]) -> Result<Self> {
         Ok(Self(connect(urls).await?))
     }
-
-    async fn ping(&self) -> Result<()> {
-        let asked = self.0.iter().cloned().map(|mut node| async move {
-            let pong: String = redis::cmd("PING").query_async(&mut node).await?;
-            ensure!(pong == "PONG", "{pong}");
-            Ok(())
-        });
-        try_join_all(asked).await.map(drop)
-    }
 }
 
 impl Hold for Pings {
     async fn hold(&self, _: &str, work: Work) -> Result<Held> {
-        self.ping().await?;
+        ask(&self.0, &ping()).await?;
         let held = work.run().await;
-        self.ping().await?;
+        ask(&self.0, &ping()).await?;
         Ok(held)
     }
 }
 
 impl Baton {
-    pub(super) async fn connect(urls: &[String]) -> Result<Self> {
+    pub(super) async fn connect(urls: &[String], asked: Asked) -> Result<Self> {
         let [gate, rest @ ..] = urls else { bail!("no server") };
         let patient = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE * 2));
         let client = redis::Client::open(gate.as_str())?;
         let node = client.get_multiplexed_async_connection_with_config(&patient).await?;
-        let others = connect(rest).await?;
-        let mut all = others.clone();
-        // One server tells of the token, and that is all that it is asked.
+        let mut all = connect(rest).await?;
         if !rest.is_empty() {
             all.push(node.clone());
         }
-        Ok(Self { node, others: Pings(others), all: Pings(all), known: Arc::default() })
+        Ok(Self { node, all, asked, known: Arc::default() })
     }
 
     /// Whoever of all processes comes first brings the token.
@@ -98,13 +99,45 @@ impl Hold for Baton {
                 wait.arg(token).arg(PATIENCE.as_secs()).query_async(&mut node).await?;
             ensure!(taken.is_some(), "{name} was lost");
         }
-        self.all.ping().await?;
+        let (take, give) = match self.asked {
+            Asked::Pings => (ping(), ping()),
+            Asked::Lock => pair(name),
+        };
+        ask(&self.all, &take).await?;
         let held = work.run().await;
         let mut put = redis::cmd("LPUSH");
         put.arg(token).arg(1);
         let put = async { Ok(put.query_async::<u64>(&mut node).await?) };
-        let (back, ()) = try_join(put, self.others.ping()).await?;
+        let others = &self.all[..self.all.len().saturating_sub(1)];
+        let (back, ()) = try_join(put, ask(others, &give)).await?;
         ensure!(back > 0, "{name} was not put back");
         Ok(held)
     }
+}
+
+async fn ask(nodes: &[MultiplexedConnection], what: &Pipeline) -> Result<()> {
+    let asked = nodes.iter().cloned().map(|mut node| async move {
+        what.query_async::<Value>(&mut node).await?;
+        Ok(())
+    });
+    try_join_all(asked).await.map(drop)
+}
+
+fn ping() -> Pipeline {
+    let mut ping = redis::pipe();
+    ping.cmd("PING");
+    ping
+}
+
+/// To take a lock with a token, with what a proof of memory costs, and to give it back.
+fn pair(name: &str) -> (Pipeline, Pipeline) {
+    let key = format!("{name}:lock");
+    let nonce = format!("{:032x}", rand::random::<u128>());
+    let mut take = redis::pipe();
+    take.atomic().cmd("SCRIPT").arg("EXISTS").arg(SCRIPT);
+    take.cmd("SET").arg(&key).arg(&nonce).arg("NX").arg("PX").arg(LEASE.as_millis() as u64);
+    take.cmd("INCR").arg(format!("{name}:counter"));
+    let mut give = redis::pipe();
+    give.cmd("DELIFEQ").arg(&key).arg(&nonce);
+    (take, give)
 }

@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use quorumlock_core::Instant;
 
-use self::floor::{Baton, Pings};
+use self::floor::{Asked, Baton, Pings};
 use self::ours::Ours;
 use self::peers::{RedisLock, Rlock, Rslock};
 use self::raw::Raw;
@@ -50,6 +50,8 @@ pub enum Kind {
     /// No lock at all: a token that the server hands on, to one task for each connection. Several servers are asked
     /// twice, too.
     Baton,
+    /// Likewise, but several servers are asked what a lock asks.
+    LockBaton,
 }
 
 /// One of them, connected. Cheap to clone: one for each task.
@@ -108,6 +110,7 @@ impl Kind {
             Self::Rlock => "rlock",
             Self::Pings => "two PINGs",
             Self::Baton => "BLPOP and LPUSH",
+            Self::LockBaton => "BLPOP and a lock's commands",
         }
     }
 
@@ -141,7 +144,8 @@ impl Kind {
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),
             Self::Rlock => Subject::Rlock(Rlock::connect(urls).await?),
             Self::Pings => Subject::Pings(Pings::connect(urls).await?),
-            Self::Baton => Subject::Baton(Baton::connect(urls).await?),
+            Self::Baton => Subject::Baton(Baton::connect(urls, Asked::Pings).await?),
+            Self::LockBaton => Subject::Baton(Baton::connect(urls, Asked::Lock).await?),
         })
     }
 }

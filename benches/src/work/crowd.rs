@@ -27,8 +27,9 @@ const SECTION: Work = Work(Some(Duration::from_millis(10)));
 /// # Errors
 /// See [`run`](super::run).
 pub async fn run(bed: &mut Bed, plan: &Plan, book: &mut Book) -> Result<()> {
+    use Kind::{Baton, Default, Like, LockBaton, Raw, Rslock};
     let group = bed.group(5).await?;
-    let kinds = [Kind::Raw, Kind::Default, Kind::Like, Kind::Rslock, Kind::Baton];
+    let kinds = [Raw, Default, Like, Rslock, Baton, LockBaton];
     for round in 0..plan.rounds {
         progress("P7", round, &format!("5 nodes, {CONTENDERS} contenders"));
         for at in order(kinds.len(), round) {

@@ -116,6 +116,8 @@ async fn laps(
         kinds.push(Kind::Baton);
         if nodes == 1 {
             kinds.extend([Kind::Bump, Kind::LikeBump]);
+        } else {
+            kinds.push(Kind::LockBaton);
         }
     }
     for round in 0..plan.rounds {

@@ -287,7 +287,7 @@ impl Wanted {
 }
 
 fn unverified() -> Error {
-    let what = "had to be verified again and again";
+    let what = "had to be verified, or its fencing counter moved meanwhile, again and again";
     Unreachable::new(1, vec![NodeReport::new("a node", what)]).into()
 }
 
