@@ -21,6 +21,7 @@ mod unfenced;
 use std::time::Duration;
 
 use quorumlock::{Admission, Locker, Wire};
+use quorumlock_core::{Lane, Lessor as _, Name, Settings, World, redis_nodes};
 use quorumlock_lab::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::Plain;
 
@@ -87,6 +88,19 @@ impl Quorum {
 
     fn clients(&self) -> (Locker, Vec<Plain>) {
         (self.locker.clone(), self.plain.clone())
+    }
+
+    /// Where those stand in line who wait for `name`.
+    async fn gate(&self, name: &str) -> usize {
+        let (urls, world) = (self.servers.urls(), World::default());
+        let settings = Settings::default();
+        let nodes = redis_nodes(&urls, Wire::Redlock, None, &settings, &world.clock);
+        let nodes = nodes.expect("good URLs");
+        let quorum = quorumlock_quorum::Quorum::new(nodes, world.clock, settings.answer_timeout);
+        let quorum = quorum.expect("some nodes");
+        // By then it has reached them all, and knows which server is which.
+        quorum.settle(Lane::Work).await;
+        quorum.gate(&Name::new(name).expect("a good name")).expect("more than one node")
     }
 }
 

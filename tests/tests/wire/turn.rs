@@ -9,53 +9,63 @@ use quorumlock_tests::{Plain, eventually, within};
 use crate::{LONG, Quorum, WIRES, deletes_if_equal, plain_quorum, slow_log};
 
 const NAME: &str = "invoice/7";
-const WAITERS: &str = "redisson_lock_waiters:{invoice/7}";
 
 #[tokio::test]
 async fn a_turn_in_vain_goes_on_and_wakes_nobody() {
     for wire in WIRES {
         let Some(quorum) = Quorum::start(3, wire).await else { return };
-        let (locker, plain) = quorum.clients();
-        for node in &plain {
-            held_by_another(node, wire).await;
-        }
-        let mut waiting = Box::pin(locker.lock(NAME).lease(LONG).into_future());
-        let gate = tokio::select! {
-            biased;
-            answer = &mut waiting => panic!("it is held: {answer:?}"),
-            gate = one_with_a_queue(&plain) => gate,
-        };
-        let at = &plain[gate];
-        let ours = queue(at).await.remove(0);
-        let mut next = at.listen(&channel_of("next")).await;
-        at.ask::<i64>(&["ZADD", WAITERS, &i64::MAX.to_string(), "next"]).await;
-
-        // Its turn comes, and others hold the majority.
-        at.ask::<i64>(&["DEL", NAME]).await;
-        at.ask::<i64>(&["ZREM", WAITERS, &ours]).await;
-        at.ask::<i64>(&["PUBLISH", &channel_of(&ours), NAME]).await;
-        let back = eventually("in vain", async || {
-            let there = queue(at).await == [&*ours, "next"] && !at.exists(NAME).await;
-            there.then_some(())
-        });
-        tokio::select! {
-            biased;
-            answer = &mut waiting => panic!("it is held: {answer:?}"),
-            () = back => {}
-        }
-        for (other, node) in plain.iter().enumerate() {
-            assert_eq!(node.exists(WAITERS).await, other == gate, "it stands at the gate alone");
-        }
-        at.ask::<i64>(&["PUBLISH", &channel_of("next"), "nothing"]).await;
-        assert_eq!(next.next().await, "nothing", "it was not woken before");
-
-        for node in &plain {
-            node.ask::<i64>(&["DEL", NAME]).await;
-        }
-        let guard = within("it looks", waiting).await.expect("free");
-        guard.unlock().await.expect("held");
-        assert_eq!(next.next().await, NAME);
+        let mut names = names();
+        eventually("only at the gate", async || {
+            let name = names.next()?;
+            stands_at_the_gate_alone(&quorum, (wire, &name)).await.then_some(())
+        })
+        .await;
     }
+}
+
+/// From its first refusal to a turn in vain and after it. Not if its gate was slow just then (see [`names`]).
+async fn stands_at_the_gate_alone(quorum: &Quorum, (wire, name): (Wire, &str)) -> bool {
+    let (locker, plain) = quorum.clients();
+    for node in &plain {
+        held_by_another(node, (wire, name)).await;
+    }
+    let (gate, waiters) = (quorum.gate(name).await, waiters(name));
+    let at = &plain[gate];
+    let mut waiting = Box::pin(locker.lock(name).lease(LONG).into_future());
+    tokio::select! {
+        biased;
+        answer = &mut waiting => panic!("it is held: {answer:?}"),
+        () = in_line(at, name) => {}
+    }
+    let stood = stands(&plain, name).await;
+    let ours = queue(at, &waiters).await.remove(0);
+    let mut next = at.listen(&channel_of("next")).await;
+    at.ask::<i64>(&["ZADD", &waiters, &i64::MAX.to_string(), "next"]).await;
+
+    // Its turn comes, and others hold the majority.
+    at.ask::<i64>(&["DEL", name]).await;
+    at.ask::<i64>(&["ZREM", &waiters, &ours]).await;
+    at.ask::<i64>(&["PUBLISH", &channel_of(&ours), name]).await;
+    let back = eventually("in vain", async || {
+        let there = queue(at, &waiters).await == [&*ours, "next"] && !at.exists(name).await;
+        there.then_some(())
+    });
+    tokio::select! {
+        biased;
+        answer = &mut waiting => panic!("it is held: {answer:?}"),
+        () = back => {}
+    }
+    let stands = stands(&plain, name).await;
+    at.ask::<i64>(&["PUBLISH", &channel_of("next"), "nothing"]).await;
+    assert_eq!(next.next().await, "nothing", "it was not woken before");
+
+    for node in &plain {
+        node.ask::<i64>(&["DEL", name]).await;
+    }
+    let guard = within("it looks", waiting).await.expect("free");
+    guard.unlock().await.expect("held");
+    assert_eq!(next.next().await, name);
+    stood == [gate] && stands == [gate]
 }
 
 /// Where the gate does not answer, those get the lock in the end who stand elsewhere.
@@ -64,27 +74,23 @@ async fn without_a_gate_waiters_stand_at_the_other_nodes() {
     for wire in WIRES {
         let Some(quorum) = Quorum::start(3, wire).await else { return };
         let (locker, plain) = quorum.clients();
+        let gate = quorum.gate(NAME).await;
         let guard = locker.lock(NAME).lease(LONG).await.expect("free");
         let mut waiting =
             Box::pin(plain_quorum(wire, quorum.servers.urls()).lock(NAME).into_future());
-        let gate = tokio::select! {
-            biased;
-            answer = &mut waiting => panic!("it is held: {answer:?}"),
-            gate = one_with_a_queue(&plain) => gate,
-        };
-        quorum.servers[gate].kill().expect("a process");
-        let others: Vec<_> = (0..3).filter(|node| *node != gate).collect();
-        let stands = eventually("in line", async || {
-            let mut all = true;
-            for other in &others {
-                all &= plain[*other].exists(WAITERS).await;
-            }
-            all.then_some(())
-        });
         tokio::select! {
             biased;
             answer = &mut waiting => panic!("it is held: {answer:?}"),
-            () = stands => {}
+            () = in_line(&plain[gate], NAME) => {}
+        }
+        quorum.servers[gate].kill().expect("a process");
+        let others: Vec<_> = (0..3).filter(|node| *node != gate).collect();
+        let stand =
+            futures::future::join_all(others.iter().map(|other| in_line(&plain[*other], NAME)));
+        tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            _ = stand => {}
         }
         guard.unlock().await.expect("held by two");
         let _guard = within("its turn", waiting).await.expect("free");
@@ -102,6 +108,7 @@ async fn a_release_looks_for_waiters_at_the_gate_alone_while_it_answers() {
     for node in &plain {
         node.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
     }
+    let looks_at = waiters(NAME);
     let looked_at = async || {
         for node in &plain {
             let _: Option<String> = node.send(&["SLOWLOG", "RESET"]).await.ok();
@@ -110,7 +117,7 @@ async fn a_release_looks_for_waiters_at_the_gate_alone_while_it_answers() {
         let mut found = Vec::new();
         for (at, node) in plain.iter().enumerate() {
             let Ok(_) = node.send::<String>(&["PING"]).await else { continue };
-            let looked = slow_log(node).await.iter().any(|sent| *sent == ["EXISTS", WAITERS]);
+            let looked = slow_log(node).await.iter().any(|sent| *sent == ["EXISTS", &*looks_at]);
             found.extend(looked.then_some(at));
         }
         found
@@ -144,14 +151,13 @@ async fn waiters_stand_at_one_node_by_whatever_address_they_know_it() {
                 guard.unlock().await.expect("held");
             })
         });
-        let queues = format!("redisson_lock_waiters:{{{name}}}");
+        // If the gate was slow just then, elsewhere, too.
         eventually("in one line", async || {
-            let mut lengths = Vec::new();
+            let mut longest = 0;
             for node in &plain {
-                lengths.push(node.ask::<u32>(&["ZCARD", &queues]).await);
+                longest = longest.max(node.ask::<u32>(&["ZCARD", &waiters(name)]).await);
             }
-            lengths.sort_unstable();
-            (lengths == [0, 0, 2]).then_some(())
+            (longest == 2).then_some(())
         })
         .await;
         guard.unlock().await.expect("held");
@@ -161,33 +167,43 @@ async fn waiters_stand_at_one_node_by_whatever_address_they_know_it() {
     }
 }
 
-async fn held_by_another(node: &Plain, wire: Wire) {
+/// A gate that takes longer than 3 ms, as it may on a loaded machine, is taken for none (SAFETY.md d1): whoever waits
+/// stands at all nodes then. What is said of the gate alone is tried with names until it answers in time.
+fn names() -> impl Iterator<Item = String> {
+    (1..).map(|number| format!("invoice/{number}"))
+}
+
+async fn held_by_another(node: &Plain, (wire, name): (Wire, &str)) {
     match wire {
         Wire::Redlock => {
-            node.ask::<String>(&["SET", NAME, "another", "PX", "60000"]).await;
+            node.ask::<String>(&["SET", name, "another", "PX", "60000"]).await;
         }
         _ => {
-            node.ask::<i64>(&["HSET", NAME, "another:1", "1"]).await;
-            node.ask::<i64>(&["PEXPIRE", NAME, "60000"]).await;
+            node.ask::<i64>(&["HSET", name, "another:1", "1"]).await;
+            node.ask::<i64>(&["PEXPIRE", name, "60000"]).await;
         }
     }
 }
 
-async fn one_with_a_queue(plain: &[Plain]) -> usize {
-    eventually("in line", async || {
-        let mut with = None;
-        for (at, node) in plain.iter().enumerate() {
-            if node.exists(WAITERS).await {
-                assert!(with.replace(at).is_none(), "it stands at one node");
-            }
-        }
-        with
-    })
-    .await
+async fn in_line(node: &Plain, name: &str) {
+    eventually("in line", async || node.exists(&waiters(name)).await.then_some(())).await;
 }
 
-async fn queue(node: &Plain) -> Vec<String> {
-    node.ask(&["ZRANGE", WAITERS, "0", "-1"]).await
+/// The nodes where somebody stands in line.
+async fn stands(plain: &[Plain], name: &str) -> Vec<usize> {
+    let mut with = Vec::new();
+    for (at, node) in plain.iter().enumerate() {
+        with.extend(node.exists(&waiters(name)).await.then_some(at));
+    }
+    with
+}
+
+async fn queue(node: &Plain, waiters: &str) -> Vec<String> {
+    node.ask(&["ZRANGE", waiters, "0", "-1"]).await
+}
+
+fn waiters(name: &str) -> String {
+    format!("redisson_lock_waiters:{{{name}}}")
 }
 
 fn channel_of(id: &str) -> String {
