@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use futures::future::{try_join, try_join_all};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Pipeline, Value};
+use redis::{AsyncConnectionConfig, FromRedisValue, Pipeline, Value};
 
 use super::{Held, Hold, LEASE, Work};
 use crate::bed::connect;
@@ -42,7 +42,7 @@ pub(super) enum Asked {
 /// A token that is gone for so long is lost.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Of no script. Servers look for it all the same.
-const SCRIPT: &str = "0000000000000000000000000000000000000000";
+pub(super) const SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 impl Pings {
     pub(super) async fn connect(urls: &[String]) -> Result<Self> {
@@ -52,9 +52,9 @@ impl Pings {
 
 impl Hold for Pings {
     async fn hold(&self, _: &str, work: Work) -> Result<Held> {
-        ask(&self.0, &ping()).await?;
+        ask::<Value>(&self.0, &ping()).await?;
         let held = work.run().await;
-        ask(&self.0, &ping()).await?;
+        ask::<Value>(&self.0, &ping()).await?;
         Ok(held)
     }
 }
@@ -103,24 +103,26 @@ impl Hold for Baton {
             Asked::Pings => (ping(), ping()),
             Asked::Lock => pair(name),
         };
-        ask(&self.all, &take).await?;
+        ask::<Value>(&self.all, &take).await?;
         let held = work.run().await;
         let mut put = redis::cmd("LPUSH");
         put.arg(token).arg(1);
         let put = async { Ok(put.query_async::<u64>(&mut node).await?) };
         let others = &self.all[..self.all.len().saturating_sub(1)];
-        let (back, ()) = try_join(put, ask(others, &give)).await?;
+        let (back, _) = try_join(put, ask::<Value>(others, &give)).await?;
         ensure!(back > 0, "{name} was not put back");
         Ok(held)
     }
 }
 
-async fn ask(nodes: &[MultiplexedConnection], what: &Pipeline) -> Result<()> {
-    let asked = nodes.iter().cloned().map(|mut node| async move {
-        what.query_async::<Value>(&mut node).await?;
-        Ok(())
-    });
-    try_join_all(asked).await.map(drop)
+/// Asks all of them at once, and awaits all answers.
+pub(super) async fn ask<T: FromRedisValue>(
+    nodes: &[MultiplexedConnection],
+    what: &Pipeline,
+) -> Result<Vec<T>> {
+    let asked = nodes.iter().cloned();
+    let asked = asked.map(|mut node| async move { Ok(what.query_async(&mut node).await?) });
+    try_join_all(asked).await
 }
 
 fn ping() -> Pipeline {

@@ -1,5 +1,6 @@
 //! What is measured: each takes a lock, does its work, and gives it back, as its users would.
 
+mod bulk;
 mod floor;
 mod ours;
 mod peers;
@@ -11,6 +12,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use quorumlock_core::Instant;
 
+use self::bulk::Bulk;
 use self::floor::{Asked, Baton, Pings};
 use self::ours::Ours;
 use self::peers::{RedisLock, Rlock, Rslock};
@@ -52,6 +54,10 @@ pub enum Kind {
     Baton,
     /// Likewise, but several servers are asked what a lock asks.
     LockBaton,
+    /// What the servers have time for: the commands of plain libraries for many names at once.
+    Bulk,
+    /// Likewise, with those of [`Kind::Default`].
+    LockBulk,
 }
 
 /// One of them, connected. Cheap to clone: one for each task.
@@ -71,6 +77,8 @@ pub enum Subject {
     Pings(Pings),
     /// No lock.
     Baton(Baton),
+    /// No lock.
+    Bulk(Bulk),
 }
 
 /// What is done under a lock: nothing, or to wait for so long.
@@ -111,6 +119,8 @@ impl Kind {
             Self::Pings => "two PINGs",
             Self::Baton => "BLPOP and LPUSH",
             Self::LockBaton => "BLPOP and a lock's commands",
+            Self::Bulk => "SET and DELIFEQ in bulk",
+            Self::LockBulk => "a lock's commands in bulk",
         }
     }
 
@@ -146,6 +156,8 @@ impl Kind {
             Self::Pings => Subject::Pings(Pings::connect(urls).await?),
             Self::Baton => Subject::Baton(Baton::connect(urls, Asked::Pings).await?),
             Self::LockBaton => Subject::Baton(Baton::connect(urls, Asked::Lock).await?),
+            Self::Bulk => Subject::Bulk(Bulk::connect(urls, false).await?),
+            Self::LockBulk => Subject::Bulk(Bulk::connect(urls, true).await?),
         })
     }
 }
@@ -185,6 +197,7 @@ macro_rules! with_subject {
             $crate::subject::Subject::Rlock($it) => $do,
             $crate::subject::Subject::Pings($it) => $do,
             $crate::subject::Subject::Baton($it) => $do,
+            $crate::subject::Subject::Bulk($it) => $do,
         }
     };
 }

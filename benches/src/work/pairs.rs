@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::try_join_all;
+use quorumlock_core::Instant;
 use quorumlock_lab::judge::Quantiles;
 
 use super::reel::{Names, Pair, own_name, reel};
@@ -48,7 +49,11 @@ pub async fn many(
     book: &mut Book,
 ) -> Result<()> {
     let group = bed.group(nodes).await?;
-    sweep(id, group, &kinds(nodes), &[64, 1_024], plan.lap(600), plan.rounds, book).await
+    let mut kinds = kinds(nodes);
+    if nodes > 1 {
+        kinds.extend([Kind::Bulk, Kind::LockBulk]);
+    }
+    sweep(id, group, &kinds, &[64, 1_024], plan.lap(600), plan.rounds, book).await
 }
 
 /// Measures some subjects with some numbers of tasks, interleaved.
@@ -101,21 +106,33 @@ async fn lap(page: &mut Page<'_>, group: &Group, subject: &Subject, time: Durati
     let plain = page.kind.sends_set(page.nodes);
     let before = group.tally(plain).await?;
     let (cpu, begin) = (cpu::used_by_us(), now());
-    let pairs = reel(subject, page.tasks, Names::Apart, Work(None), begin + time).await?;
+    let (count, times) = pairs(subject, page.tasks, begin + time).await?;
     let took = now().since(begin).as_secs_f64();
     let cpu = cpu.zip(cpu::used_by_us()).map_or(f64::NAN, |(from, to)| micros(to - from));
     let after = group.tally(plain).await?;
-    let count = pairs.len() as f64;
-    let times = Quantiles::of(pairs.iter().map(Pair::took).collect());
+    let times = Quantiles::of(times);
     let percent = |percent| times.percent(percent).map_or(f64::NAN, micros);
     page.enter(P50, "us", percent(50));
     page.enter("pair p99", "us", percent(99));
     page.enter(RATE, "1/s", count / took);
-    let commands = (after.commands - before.commands) as f64;
-    page.enter("commands per pair", "", commands / count);
+    // What is sent in bulk is no lock's.
+    if !matches!(subject, Subject::Bulk(_)) {
+        let commands = (after.commands - before.commands) as f64;
+        page.enter("commands per pair", "", commands / count);
+    }
     page.enter("client CPU per pair", "us", cpu / count);
     page.enter("server CPU per pair", "us", (after.cpu - before.cpu) / count);
     Ok(())
+}
+
+/// How many there were until `end`, and for how long each took, if that can be told.
+async fn pairs(subject: &Subject, tasks: usize, end: Instant) -> Result<(f64, Vec<Duration>)> {
+    if let Subject::Bulk(bulk) = subject {
+        let names: Vec<_> = (0..tasks).map(own_name).collect();
+        return Ok((bulk.pairs(&names, end).await? as f64, Vec::new()));
+    }
+    let pairs = reel(subject, tasks, Names::Apart, Work(None), end).await?;
+    Ok((pairs.len() as f64, pairs.iter().map(Pair::took).collect()))
 }
 
 fn kinds(nodes: usize) -> Vec<Kind> {

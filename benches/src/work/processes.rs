@@ -80,6 +80,9 @@ impl Scene {
     }
 }
 
+/// As long as four tasks of a process that uses quorumlock go on among themselves.
+const SERIES: Work = Work(Some(Duration::from_millis(34)));
+
 /// In round trips.
 pub const HANDOVER: &str = "handover to another process p50";
 /// What the servers do for each acquisition.
@@ -111,14 +114,11 @@ async fn laps(
     plan: &Plan,
     book: &mut Book,
 ) -> Result<()> {
-    let mut kinds = vec![Kind::Raw, Kind::Default, Kind::Like, Kind::Rslock];
-    if scene.shape.1 == 1 {
-        kinds.push(Kind::Baton);
-        if nodes == 1 {
-            kinds.extend([Kind::Bump, Kind::LikeBump]);
-        } else {
-            kinds.push(Kind::LockBaton);
-        }
+    let mut kinds = vec![Kind::Raw, Kind::Default, Kind::Like, Kind::Rslock, Kind::Baton];
+    if nodes > 1 {
+        kinds.push(Kind::LockBaton);
+    } else if scene.shape.1 == 1 {
+        kinds.extend([Kind::Bump, Kind::LikeBump]);
     }
     for round in 0..plan.rounds {
         progress("P6", round, &scene.metric(&format!("{nodes} node(s)")));
@@ -211,7 +211,10 @@ impl Worker {
         let begin = Instant::NEVER + Duration::from_nanos(self.begin);
         tokio::time::sleep(begin.since(now())).await;
         let end = begin + Duration::from_millis(self.millis);
-        let pairs = reel(&subject, self.tasks, Names::One(&self.name), SECTION, end).await?;
+        // The token goes from process to process, and knows of no tasks.
+        let hands_on = matches!(self.kind, Kind::Baton | Kind::LockBaton) && self.tasks > 1;
+        let (tasks, work) = if hands_on { (1, SERIES) } else { (self.tasks, SECTION) };
+        let pairs = reel(&subject, tasks, Names::One(&self.name), work, end).await?;
         Ok(serde_json::to_string(&pairs.iter().map(Line::of).collect::<Vec<_>>())?)
     }
 }
