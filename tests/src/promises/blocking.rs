@@ -35,8 +35,7 @@ pub fn blocking_locks_exclude_each_other(bed: &Bed) {
 /// Blocking and async locks are one and the same.
 pub fn a_blocking_lock_excludes_an_async_one(bed: &Bed) {
     let guard = bed.blocking().lock(NAME).lease(LONG).acquire().expect("free");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
+    runtime().block_on(async {
         let other = bed.locker();
         assert!(other.try_lock(NAME).await.expect("an answer").is_none());
         drop(guard);
@@ -74,7 +73,7 @@ pub fn a_blocking_wait_ends_at_its_bound_or_by_a_release(bed: &Bed) {
         let guard = other.lock(NAME).wait(LONG).acquire().expect("free");
         told.send(guard.fence()).expect("heard");
     });
-    std::thread::sleep(Duration::from_millis(100));
+    runtime().block_on(bed.awaits_waiters(NAME));
     let fence = guard.fence();
     drop(guard);
     assert!(got_in.recv_timeout(PATIENCE).expect("woken") > fence);
@@ -97,12 +96,15 @@ pub fn a_blocking_owner_enters_again_and_a_limit_ends_its_hold(bed: &Bed) {
 /// They block its thread, as they say, but they need nothing of it.
 pub fn blocking_calls_work_inside_a_runtime(bed: &Bed) {
     let (locker, other) = (bed.blocking(), bed.blocking());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
+    runtime().block_on(async {
         let guard = locker.lock(NAME).lease(LONG).acquire().expect("free");
         assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
         guard.unlock().expect("unlocked");
         let next = other.try_lock(NAME).acquire().expect("an answer");
         drop((next.expect("free"), other));
     });
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
