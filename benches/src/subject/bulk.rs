@@ -6,8 +6,8 @@ use quorumlock_core::Instant;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 
-use super::floor::{SCRIPT, ask};
-use super::{Held, Hold, LEASE, Work};
+use super::floor::{SCRIPT, ask, join, nonce};
+use super::{Held, Hold, Work};
 use crate::bed::{connect, now};
 
 /// Takes and gives back the locks of many tasks as if they were one: each server is written to once for all of them,
@@ -56,7 +56,7 @@ impl Bulk {
     }
 
     fn pair(&self, names: &[String]) -> (Pipeline, Pipeline) {
-        let nonce = format!("{:032x}", rand::random::<u128>());
+        let nonce = nonce();
         let (mut take, mut give) = (redis::pipe(), redis::pipe());
         for names in names.chunks(SHARED) {
             if self.tokens {
@@ -64,17 +64,7 @@ impl Bulk {
                 take.cmd("HMGET").arg(RECORD).arg(&FIELDS[..3]);
             }
             for name in names {
-                let key = format!("{name}:lock");
-                take.cmd("SET")
-                    .arg(&key)
-                    .arg(&nonce)
-                    .arg("NX")
-                    .arg("PX")
-                    .arg(LEASE.as_millis() as u64);
-                if self.tokens {
-                    take.cmd("INCR").arg(format!("{name}:counter"));
-                }
-                give.cmd("DELIFEQ").arg(&key).arg(&nonce);
+                join((&mut take, &mut give), name, &nonce, self.tokens);
             }
             if self.tokens {
                 take.cmd("EXEC");

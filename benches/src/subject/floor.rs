@@ -35,7 +35,7 @@ pub struct Baton {
 pub(super) enum Asked {
     /// To answer.
     Pings,
-    /// What quorumlock's default sends where nobody contends (Valkey 9). Whatever the answers, nobody waits for another.
+    /// What quorumlock's default sends where nobody contends (Valkey 9), but for reading the record. Whatever the answers, nobody waits for another.
     Lock,
 }
 
@@ -131,15 +131,29 @@ fn ping() -> Pipeline {
     ping
 }
 
-/// To take a lock with a token, with what a proof of memory costs, and to give it back.
+/// To take a lock with a token, with what a proof of memory costs but for reading the record, and to give it back.
 fn pair(name: &str) -> (Pipeline, Pipeline) {
-    let key = format!("{name}:lock");
-    let nonce = format!("{:032x}", rand::random::<u128>());
-    let mut take = redis::pipe();
+    let (mut take, mut give) = (redis::pipe(), redis::pipe());
     take.atomic().cmd("SCRIPT").arg("EXISTS").arg(SCRIPT);
-    take.cmd("SET").arg(&key).arg(&nonce).arg("NX").arg("PX").arg(LEASE.as_millis() as u64);
-    take.cmd("INCR").arg(format!("{name}:counter"));
-    let mut give = redis::pipe();
-    give.cmd("DELIFEQ").arg(&key).arg(&nonce);
+    join((&mut take, &mut give), name, &nonce(), true);
     (take, give)
+}
+
+/// Adds what takes one name, with a token or without, and what gives it back.
+pub(super) fn join(
+    (take, give): (&mut Pipeline, &mut Pipeline),
+    name: &str,
+    nonce: &str,
+    token: bool,
+) {
+    let key = format!("{name}:lock");
+    take.cmd("SET").arg(&key).arg(nonce).arg("NX").arg("PX").arg(LEASE.as_millis() as u64);
+    if token {
+        take.cmd("INCR").arg(format!("{name}:counter"));
+    }
+    give.cmd("DELIFEQ").arg(&key).arg(nonce);
+}
+
+pub(super) fn nonce() -> String {
+    format!("{:032x}", rand::random::<u128>())
 }

@@ -80,7 +80,7 @@ impl Scene {
     }
 }
 
-/// As long as four tasks of a process that uses quorumlock go on among themselves.
+/// As long as four tasks of a process that uses quorumlock go on among themselves: 17 holds of about 2 ms.
 const SERIES: Work = Work(Some(Duration::from_millis(34)));
 
 /// In round trips.
