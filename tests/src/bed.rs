@@ -81,10 +81,7 @@ impl Bed {
     fn vouch(&self) {
         let locker = self.locker();
         // On a thread of its own: the caller's may be in a runtime already.
-        let vouching = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async { locker.provision().await })
-        });
+        let vouching = std::thread::spawn(move || in_a_runtime(locker.provision()));
         vouching.join().expect("no panic").expect("all nodes are up");
     }
 
@@ -226,6 +223,14 @@ impl Bed {
     }
 }
 
-fn waiters(name: &str) -> String {
+/// The key of those who wait for a name.
+#[must_use]
+pub fn waiters(name: &str) -> String {
     format!("redisson_lock_waiters:{{{name}}}")
+}
+
+/// Does something asynchronous on a thread that is in no runtime.
+pub(crate) fn in_a_runtime<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(work)
 }

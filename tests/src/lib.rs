@@ -17,7 +17,7 @@ pub mod promises;
 mod second;
 pub mod worker;
 
-pub use self::bed::{Bed, Topology};
+pub use self::bed::{Bed, Topology, waiters};
 pub use self::dead::DeadNode;
 pub use self::patience::{PATIENCE, Stopwatch, eventually, skipped, within};
 pub use self::plain::{Channel, Plain};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use quorumlock::{Error, Owner};
 
 use super::{LONG, NAME};
+use crate::bed::in_a_runtime;
 use crate::{Bed, PATIENCE, Stopwatch};
 
 /// Behind those who wait, and with a token of its own.
@@ -35,7 +36,7 @@ pub fn blocking_locks_exclude_each_other(bed: &Bed) {
 /// Blocking and async locks are one and the same.
 pub fn a_blocking_lock_excludes_an_async_one(bed: &Bed) {
     let guard = bed.blocking().lock(NAME).lease(LONG).acquire().expect("free");
-    runtime().block_on(async {
+    in_a_runtime(async {
         let other = bed.locker();
         assert!(other.try_lock(NAME).await.expect("an answer").is_none());
         drop(guard);
@@ -73,7 +74,7 @@ pub fn a_blocking_wait_ends_at_its_bound_or_by_a_release(bed: &Bed) {
         let guard = other.lock(NAME).wait(LONG).acquire().expect("free");
         told.send(guard.fence()).expect("heard");
     });
-    runtime().block_on(bed.awaits_waiters(NAME));
+    in_a_runtime(bed.awaits_waiters(NAME));
     let fence = guard.fence();
     drop(guard);
     assert!(got_in.recv_timeout(PATIENCE).expect("woken") > fence);
@@ -96,15 +97,11 @@ pub fn a_blocking_owner_enters_again_and_a_limit_ends_its_hold(bed: &Bed) {
 /// They block its thread, as they say, but they need nothing of it.
 pub fn blocking_calls_work_inside_a_runtime(bed: &Bed) {
     let (locker, other) = (bed.blocking(), bed.blocking());
-    runtime().block_on(async {
+    in_a_runtime(async {
         let guard = locker.lock(NAME).lease(LONG).acquire().expect("free");
         assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
         guard.unlock().expect("unlocked");
         let next = other.try_lock(NAME).acquire().expect("an answer");
         drop((next.expect("free"), other));
     });
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use quorumlock::Loss;
 
 use super::NAME;
+use crate::bed::in_a_runtime;
 use crate::{Bed, Stopwatch, within};
 
 /// `hold_at_most` ends a hold without renewal: the holder is told, the next one gets in. So a
@@ -51,8 +52,7 @@ pub async fn a_blocked_runtime_loses_no_lock(bed: &Bed) {
     let holder = std::thread::spawn({
         let blocked = Arc::clone(&blocked);
         move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async {
+            in_a_runtime(async {
                 let guard = ours.lock(NAME).lease(lease).await.expect("free");
                 blocked.store(true, Ordering::SeqCst);
                 std::thread::sleep(lease * 5);

@@ -1,10 +1,10 @@
 //! Lockers live longer than the runtimes in which they are used: in a `static`, between tests.
 
-use std::future::Future;
 use std::time::Duration;
 
 use super::{LONG, NAME};
 use crate::Bed;
+use crate::bed::in_a_runtime;
 
 /// Used in one runtime, which ends, and then in another.
 pub fn a_locker_outlives_its_runtime(bed: &Bed) {
@@ -43,9 +43,4 @@ pub fn an_unlock_before_the_end_of_the_runtime_reaches_every_node(bed: &Bed) {
         });
         in_a_runtime(bed.awaits_no_key(NAME));
     }
-}
-
-fn in_a_runtime<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(work)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorumlock::Admission;
 use quorumlock_lab::servers::{ServerOptions, Servers};
-use quorumlock_tests::{Plain, eventually, within};
+use quorumlock_tests::{Plain, eventually, waiters, within};
 
 use crate::ground::{NAME, builder, in_both, voters};
 
@@ -74,7 +74,7 @@ async fn contend(mode: Admission, urls: &[String], count: &AtomicU64) {
 
 /// Somebody waits for the name at some node.
 async fn waited_for(servers: &Servers) {
-    let waiters = format!("redisson_lock_waiters:{{{NAME}}}");
+    let waiters = waiters(NAME);
     loop {
         for server in servers {
             if Plain::to(server.url()).await.exists(&waiters).await {

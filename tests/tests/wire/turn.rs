@@ -4,7 +4,7 @@
 use std::future::IntoFuture as _;
 
 use quorumlock::Wire;
-use quorumlock_tests::{Plain, eventually, within};
+use quorumlock_tests::{Plain, eventually, waiters, within};
 
 use crate::{LONG, Quorum, WIRES, deletes_if_equal, plain_quorum, slow_log};
 
@@ -200,10 +200,6 @@ async fn stands(plain: &[Plain], name: &str) -> Vec<usize> {
 
 async fn queue(node: &Plain, waiters: &str) -> Vec<String> {
     node.ask(&["ZRANGE", waiters, "0", "-1"]).await
-}
-
-fn waiters(name: &str) -> String {
-    format!("redisson_lock_waiters:{{{name}}}")
 }
 
 fn channel_of(id: &str) -> String {
