@@ -76,7 +76,7 @@ fn judged(lost: bool) -> Memory {
             major: 7,
             ..Sheet::default()
         };
-        matches!(judge("a node", &sheet, &charter), Standing::Admitted(_))
+        matches!(judge(&sheet, &charter), Standing::Admitted(_))
     });
     if admitted { Memory::Admitted } else { Memory::Unproven }
 }

@@ -7,6 +7,7 @@
 //!
 //! - [`token`]: fencing tokens are unique and in real-time order, with no clock at all.
 //! - [`lease`]: at most one client believes that it holds, with exact clocks and lost data.
+//! - [`release`]: an unlock whose release is asked again tells the truth.
 //! - [`admission`]: what counts after a node has lost its data, in one place.
 //! - [`plan`]: all searches, right rules and planted bugs; [`search`] runs one.
 //!
@@ -17,5 +18,6 @@ pub mod admission;
 mod kept;
 pub mod lease;
 pub mod plan;
+pub mod release;
 pub mod search;
 pub mod token;

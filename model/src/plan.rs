@@ -2,6 +2,7 @@
 
 use crate::admission::Quarantine;
 use crate::lease::LeaseModel;
+use crate::release::{ReleaseModel, Rule as Repeat};
 use crate::search::{Outcome, Searched, search};
 use crate::token::{Form, Loss, Rule, TokenModel};
 
@@ -63,7 +64,7 @@ impl std::fmt::Debug for Case {
 
 /// All searches up to a size.
 pub fn plan(size: Size) -> Vec<Case> {
-    let cases = [tokens(), planted_tokens(), repairs(), leases()];
+    let cases = [tokens(), planted_tokens(), repairs(), leases(), releases()];
     cases.into_iter().flatten().filter(|case| case.size <= size).collect()
 }
 
@@ -182,6 +183,22 @@ fn leases() -> Vec<Case> {
         case("M10", "1 crash, 3 clients, 1 renewal", Holds, Full, three),
         case("M10+", "1 crash, 3 clients, 2 renewals", Holds, Deep, deep),
         case("M10b", "2 crashes, 2 renewals", Holds, Full, lease(7, 2, 2, Strict)),
+    ]
+}
+
+fn releases() -> Vec<Case> {
+    use Expected::{Caught, Holds};
+    let planted =
+        |what, rule| case("M14", what, Caught, Size::Quick, move || ReleaseModel::new(rule));
+    vec![
+        case("M14", "a release that is asked again", Holds, Size::Quick, || {
+            ReleaseModel::new(Repeat::Library)
+        }),
+        planted("a restart is not looked for", Repeat::AnyLife),
+        planted("one between the requests is", Repeat::SameLifeOnly),
+        planted("the window is open when asked", Repeat::WindowWhenAsked),
+        planted("the first is written in part", Repeat::PartlyWritten),
+        planted("the repeat tells nobody", Repeat::SilentRepeat),
     ]
 }
 

@@ -3,7 +3,7 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// Steps to the planted bugs: what is found earlier or later is another bug, or another model.
-const STEPS: [(&str, usize); 10] = [
+const STEPS: [(&str, usize); 15] = [
     ("M2", 14),
     ("M2b", 12),
     ("M3", 12),
@@ -14,6 +14,11 @@ const STEPS: [(&str, usize); 10] = [
     ("L", 5),
     ("M9", 11),
     ("M11", 10),
+    ("M14", 6),
+    ("M14", 8),
+    ("M14", 8),
+    ("M14", 6),
+    ("M14", 7),
 ];
 
 #[test]

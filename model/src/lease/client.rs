@@ -1,7 +1,7 @@
 use std::mem;
 use std::time::Duration;
 
-use quorumlock_core::{Answer, Denial, Fence, Instant, NodeReport, Vote, Window};
+use quorumlock_core::{Answer, Denial, Fence, Instant, NodeProblem, NodeReport, Vote, Window};
 use quorumlock_quorum::round::{Round, Step};
 use quorumlock_watchdog::expiry;
 
@@ -185,6 +185,8 @@ fn answer(said: Said, until: Instant) -> Answer<Vote> {
     match said {
         Said::Yes => Answer::Yes(Vote { until, fence: FENCE }),
         Said::No => Answer::No(Denial::Busy(None)),
-        Said::Uncounted => Answer::No(Denial::NotAdmitted(NodeReport::new("", ""))),
+        Said::Uncounted => {
+            Answer::No(Denial::NotAdmitted(NodeReport::new("", NodeProblem::NotAdmitted)))
+        }
     }
 }

@@ -1,4 +1,4 @@
-use quorumlock_core::{Answer, Denial, Fence, Instant, NodeReport, Silence, Vote};
+use quorumlock_core::{Answer, Denial, Fence, Instant, NodeProblem, NodeReport, Silence, Vote};
 use quorumlock_quorum::round::{Round, Step};
 
 use super::server::Said;
@@ -78,5 +78,5 @@ fn answer<T>(said: Option<Said>, yes: impl Fn(u8) -> T) -> Answer<T> {
 }
 
 fn no_report() -> NodeReport {
-    NodeReport::new("", "")
+    NodeReport::new("", NodeProblem::TooLate)
 }
