@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use quorumlock_lab::sim::{Bug, Outcome, Tally, hunt, run, run_all};
+use quorumlock_lab::sim::{Bug, Tally, fresh_start, hunt, run, run_all};
 
 /// Whole fleets under simulated time, every fault decided by one seed.
 #[derive(Debug, Parser)]
@@ -17,6 +17,9 @@ struct Args {
     /// Where to begin.
     #[arg(long, default_value_t = 0)]
     first: u64,
+    /// Runs so many more seeds, from one on that the operating system draws.
+    #[arg(long, env = "FRESH", default_value_t = 0)]
+    fresh: u64,
     /// Threads.
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
     jobs: usize,
@@ -59,9 +62,15 @@ fn all(args: &Args) -> ExitCode {
         let (caught, planted) = mutants(args);
         return exit(caught == planted);
     }
-    let tally = run_all(args.first, args.seeds, args.jobs);
+    let fresh = fresh_start();
+    say(&format!("seeds: {}", range(args.first, args.seeds)));
+    if args.fresh > 0 {
+        say(&format!("fresh seeds: {}", range(fresh, args.fresh)));
+    }
+    let mut tally = run_all(args.first, args.seeds, args.jobs);
+    tally.join(run_all(fresh, args.fresh, args.jobs));
     for outcome in tally.violations.iter().take(20) {
-        say(&format!("{outcome}\n  replay: {}", command(outcome)));
+        say(&format!("{outcome}\n  replay: {}", outcome.replay()));
     }
     for what in tally.never_seen() {
         say(&format!("never seen: {}", what.what()));
@@ -127,9 +136,11 @@ fn summary(tally: &Tally, (caught, planted): (usize, usize)) -> String {
     )
 }
 
-fn command(outcome: &Outcome) -> String {
-    let seed = outcome.seed;
-    format!("cargo run --release -p quorumlock-lab --bin sim -- --seed {seed}")
+fn range(first: u64, count: u64) -> String {
+    match count.checked_sub(1) {
+        Some(more) => format!("{first} to {}", first + more),
+        None => "none".to_owned(),
+    }
 }
 
 // The one place that prints: this is a command.

@@ -67,7 +67,8 @@ impl Worker {
         let mut attempt = self.asks(asked);
         while let Some(time) = left() {
             // Dropping the future gives up the place in the queue.
-            let guard = match tokio::time::timeout(time, self.locker.lock(&self.name)).await {
+            let lock = self.locker.lock(&self.name).fail_fast();
+            let guard = match tokio::time::timeout(time, lock).await {
                 Ok(Ok(guard)) => guard,
                 Ok(Err(error)) => {
                     log.failed.note(&error);
@@ -88,7 +89,7 @@ impl Worker {
             if !told {
                 let phase = match &unlocked {
                     Ok(()) => Phase::Ok,
-                    Err(Error::Unreachable(_)) => Phase::Unknown,
+                    Err(Error::Refused(_) | Error::Unreachable(_)) => Phase::Unknown,
                     Err(_) => Phase::Fail,
                 };
                 self.note(Op::Unlock, phase, attempt, asked, unlocked.as_ref().err());

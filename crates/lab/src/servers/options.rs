@@ -22,7 +22,7 @@ pub struct ServerOptions {
     pub faketime: Option<Faketime>,
 }
 
-/// The PEM files of a server that speaks TLS. Clients need no certificate.
+/// The PEM files of a server that speaks TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate authority.
@@ -31,6 +31,8 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// The server's private key.
     pub key: PathBuf,
+    /// Clients must show a certificate that the authority signed.
+    pub wants_clients: bool,
 }
 
 impl ServerOptions {
@@ -68,7 +70,7 @@ impl ServerOptions {
             set("tls-ca-cert-file", &tls.ca);
             set("tls-cert-file", &tls.cert);
             set("tls-key-file", &tls.key);
-            set("tls-auth-clients", &"no");
+            set("tls-auth-clients", &if tls.wants_clients { "yes" } else { "no" });
         }
         line.extend(self.args.iter().map(OsString::from));
         line

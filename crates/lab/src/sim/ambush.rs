@@ -64,7 +64,7 @@ impl State {
             self.cuts[slot][at.node].0 = self.now + ambush.lasts + 3 * SECOND;
         } else if ambush.dials && self.link(at).phase == Phase::Up {
             self.link(at).useful = true;
-            self.broken(at);
+            self.broken(at, false);
         } else {
             // What is on its way gets through when the cut is over.
             self.cuts[slot][at.node].0 = self.now + ambush.lasts;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorumlock_core::{Handed, Lane, Name, News, ReplyTo};
+use quorumlock_core::{Freed, Handed, Lane, Name, News, ReplyTo};
 
 use super::ask::{Ask, Reply, To};
 use super::invariants::leak;
@@ -69,6 +69,11 @@ impl State {
         let Did { reply, woken, seen } = did;
         if let Some(seen) = seen {
             self.see(seen);
+        }
+        if let (Ask::Release(terms, ..), Reply::Freed(Freed { held: true, .. })) = (&*ask, &reply)
+            && let Some(number) = terms.first().and_then(|term| self.ledger.of(term))
+        {
+            self.ledger.attempts[number].nodes[link.node].freed = true;
         }
         self.office_done(link, &ask, &reply, was);
         let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
@@ -226,6 +231,11 @@ impl State {
             return;
         }
         self.processes[client].told.1 = true;
+        self.all_look(client, node);
+    }
+
+    /// Everybody who waits looks again.
+    pub(super) fn all_look(&mut self, client: usize, node: usize) {
         for name in self.processes[client].names(node) {
             self.tell_ears(client, node, &name, News::Ask);
         }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use quorumlock_core::admission::Sheet;
 use quorumlock_core::{
-    Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Instant, Name, NodeReport,
-    ReplyTo, Silence, Spot, Stamp, Term, Vote, Wire,
+    Answer, Counter, Denial, Fence, Freed, Held as HeldFor, Holder, InLine, Instant, Name,
+    NodeProblem, NodeReport, ReplyTo, Silence, Spot, Stamp, Term, Unconfirmed, Vote, Wire,
 };
 use quorumlock_watchdog::expiry;
 
@@ -20,11 +20,19 @@ pub(super) enum Ask {
     Recreate(Term, Fence),
     Renew(Vec<Term>),
     /// What is given back, and what is asked with that; and what becomes of the place in the queue.
-    Release(Vec<Term>, Option<Spot>),
+    Release(Vec<Term>, Option<Spot>, Asked),
     Inspect(Name),
     ForceRelease(Name),
     Leave(Name),
     Office(Office),
+}
+
+/// A release, as the real line keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) unconfirmed: Unconfirmed,
+    /// It may have been asked before.
+    pub(super) repeat: bool,
 }
 
 /// One of admission's own requests.
@@ -101,12 +109,13 @@ pub(super) struct Context<'a> {
 }
 
 impl Ask {
-    pub(super) fn release(term: &Term, spot: Option<Spot>) -> Self {
+    pub(super) fn release(term: &Term, held: HeldFor, spot: Option<Spot>) -> Self {
         let mut terms = vec![term.clone()];
         if let Some(Spot::Again(nonce, _)) = spot {
             terms.push(Term { nonce, ..term.clone() });
         }
-        Self::Release(terms, spot)
+        let asked = Asked { unconfirmed: Unconfirmed::new(held), repeat: false };
+        Self::Release(terms, spot, asked)
     }
 
     pub(super) fn terms(&self) -> &[Term] {
@@ -114,7 +123,7 @@ impl Ask {
             Self::Acquire(term, ..) | Self::Raise(term, ..) | Self::Recreate(term, _) => {
                 std::slice::from_ref(term)
             }
-            Self::Renew(terms) | Self::Release(terms, _) => terms,
+            Self::Renew(terms) | Self::Release(terms, ..) => terms,
             Self::Inspect(_) | Self::ForceRelease(_) | Self::Leave(_) | Self::Office(_) => &[],
         }
     }
@@ -189,7 +198,7 @@ impl To {
                     }
                     Taken::Busy(ms) => Answer::No(busy(ms)),
                     Taken::Unclear => {
-                        let what = "must be asked with the script";
+                        let what = NodeProblem::Reverified;
                         Answer::No(Denial::Stale(NodeReport::new(with.label, what)))
                     }
                 };
@@ -200,7 +209,7 @@ impl To {
                 Told::Vote(to, Answer::Yes(Vote { until: Instant::NEVER, fence }))
             }
             (Self::Done(to), _, Reply::Raised(raised)) => {
-                let moved = || NodeReport::new(with.label, "its fencing counter has moved");
+                let moved = || NodeReport::new(with.label, NodeProblem::CounterMoved);
                 let answer = match raised {
                     Raised::Yes => Answer::Yes(()),
                     Raised::Gone => Answer::No(Denial::Gone),
@@ -217,11 +226,12 @@ impl To {
             }
             (Self::Filed(to), _, Reply::Filed(filed)) => Told::Filed(to, Answer::Yes(filed)),
             (to, ask, Reply::Unproven) => {
-                let report = NodeReport::new(with.label, "its memory must be verified again");
+                let report = NodeReport::new(with.label, NodeProblem::Reverified);
                 to.denied(ask, &Denial::Stale(report.clone()), report)
             }
             (to, ask, Reply::TooLong) => {
-                let report = NodeReport::new(with.label, "refused: TOOLONG");
+                let (code, text) = ("TOOLONG".into(), "TOOLONG".into());
+                let report = NodeReport::new(with.label, NodeProblem::Refused { code, text });
                 to.denied(ask, &Denial::Refused(report.clone()), report)
             }
             (Self::Until(to), Ask::Renew(terms), Reply::Renewed(held)) => {
@@ -244,9 +254,13 @@ impl To {
                 Told::Done(to, other_wire(&term.name, with.label))
             }
             // No node gives an answer that fits no question.
-            (to, ask, _) => {
-                to.silent(ask, Silence::Maybe(NodeReport::new(with.label, "is confused")))
-            }
+            (to, ask, _) => to.silent(
+                ask,
+                Silence::Maybe(NodeReport::new(
+                    with.label,
+                    NodeProblem::Malformed("confused".into()),
+                )),
+            ),
         }
     }
 }
@@ -275,8 +289,8 @@ fn held_or_gone<T>(yes: T, held: bool) -> Answer<T> {
 }
 
 fn other_wire<T>(name: &Name, label: &str) -> Answer<T> {
-    let node = label.to_owned();
-    Answer::No(Denial::Config(ConfigError::OtherWire { name: name.clone(), node }))
+    let problem = NodeProblem::WrongType { key: name.to_string() };
+    Answer::No(Denial::Refused(NodeReport::new(label, problem)))
 }
 
 fn holder(held: &Held, ms: u64) -> Holder {

@@ -1,7 +1,9 @@
 //! How a connection begins and ends: dialled, greeted, verified, given up, dialled again.
 
 use quorumlock_core::admission::Standing;
-use quorumlock_core::{Denial, Lane, NodeReport, Stamp, fingerprint};
+use quorumlock_core::{
+    Denial, Greeting, Instant, Lane, NodeProblem, NodeReport, Stamp, fingerprint,
+};
 
 use super::ask::Ask;
 use super::link::{Link, LinkId, Pending, Phase};
@@ -19,9 +21,13 @@ pub(super) struct Greeted {
     stamp: Stamp,
     /// What whoever asks for a vote is told, if the node counts for nothing.
     unproven: Option<Denial>,
+    /// Of the server.
+    life: u64,
 }
 
 const FIRST_BACKOFF: Micros = 20 * MS;
+/// How long a connection that was cut while idle stays away at most.
+const REST: Micros = 2 * SECOND;
 /// How often an unproven node is looked at again.
 const RECHECK: Micros = 250 * MS;
 
@@ -30,12 +36,27 @@ impl Link {
         self.greeted.as_ref().map_or(Stamp::NONE, |greeted| greeted.stamp)
     }
 
+    /// How the present connection was greeted, or the last one.
+    pub(super) fn greeting(&self) -> Greeting {
+        let life = self.greeted.as_ref().map(|greeted| greeted.life);
+        Greeting { life, at: self.since.unwrap_or(Instant::NEVER) }
+    }
+
     pub(super) fn unproven(&self) -> Option<&Denial> {
         self.greeted.as_ref()?.unproven.as_ref()
     }
 }
 
 impl State {
+    /// A client dials all nodes before it is told to begin.
+    pub(super) fn connect(&mut self, client: usize) {
+        for node in 0..self.plan.nodes {
+            for lane in LANES {
+                self.dial(LinkId { client, node, lane });
+            }
+        }
+    }
+
     pub(super) fn dial(&mut self, at: LinkId) {
         self.link(at).phase = Phase::Dialing;
         let connection = self.link(at).connection;
@@ -84,25 +105,36 @@ impl State {
     fn greet(&mut self, at: LinkId) -> Greeted {
         mutants::trusts_uptime(self, at.node);
         let server = &mut self.servers[at.node];
-        let report = || NodeReport::new(server.label.clone(), "its memory is not proven");
+        let report = |problem| NodeReport::new(server.label.clone(), problem);
         let (stamp, unproven) = match server.standing() {
             None => (Stamp::NONE, None),
             Some(Standing::Admitted(stamp)) => (stamp, None),
-            Some(Standing::Misfit(error)) => (Stamp::NONE, Some(Denial::Config(error))),
-            Some(_) => (Stamp::NONE, Some(Denial::NotAdmitted(report()))),
+            Some(Standing::Misfit(terms)) => {
+                let terms = NodeProblem::OtherTerms(terms);
+                (Stamp::NONE, Some(Denial::Refused(report(terms))))
+            }
+            Some(_) => (Stamp::NONE, Some(Denial::NotAdmitted(report(NodeProblem::NotAdmitted)))),
         };
         if stamp != Stamp::NONE && !server.life.scripts.contains(&stamp) {
             server.life.scripts.push(stamp);
         }
-        Greeted { stamp, unproven }
+        // A planted bug: it is taken for the one that was there before.
+        let bug = self.bug == Some(Bug::TrustsAnyLife);
+        let life = if bug { 0 } else { fingerprint(0, &server.life.id()) };
+        Greeted { stamp, unproven, life }
     }
 
     /// The connection is ready: what waited for it goes out.
     pub(super) fn greeted(&mut self, at: LinkId, connection: u64, run: u64, greeted: Greeted) {
-        let link = self.link(at);
-        if link.connection != connection {
+        if self.link(at).connection != connection {
             return;
         }
+        let process = &mut self.processes[at.client];
+        let now = process.clock.running();
+        process.lives[at.node].meet(Some(greeted.life), now);
+        let link = self.link(at);
+        link.since = Some(now);
+        let known = link.greeted.is_some() && link.run == run;
         let queued = std::mem::take(&mut link.waiting);
         let unproven = greeted.unproven.is_some();
         (link.phase, link.run, link.useful) = (Phase::Up, run, false);
@@ -112,10 +144,33 @@ impl State {
             self.note("finds it unproven", Who::both(at.client, at.node), at.lane as u64);
             self.after(RECHECK, Event::Recheck(at, connection));
         }
+        self.pay_debts(at);
         for pending in queued {
             self.send_or_object(at, pending);
         }
-        self.pay_debts(at);
+        if at.lane == Lane::Work && !known && self.processes[at.client].tuned[at.node].1 {
+            self.all_look(at.client, at.node);
+        }
+    }
+
+    /// See [`Node::connected_since`](quorumlock_core::Node::connected_since).
+    pub(super) fn connected_since(&mut self, at: LinkId) -> Option<Instant> {
+        if self.closed {
+            return Some(Instant::NEVER);
+        }
+        let link = self.link(at);
+        match link.phase {
+            Phase::Dialing => None,
+            Phase::Up => link.since,
+            Phase::Idle | Phase::Down => Some(Instant::NEVER),
+        }
+    }
+
+    /// A connection that was cut while idle comes back, unless somebody wanted it before.
+    pub(super) fn come_back(&mut self, at: LinkId, connection: u64) {
+        if self.link(at).connection == connection && self.link(at).phase == Phase::Idle {
+            self.dial(at);
+        }
     }
 
     /// The memory of an unproven node is looked at again, on a new connection.
@@ -127,8 +182,7 @@ impl State {
         if !link.waiting.is_empty() {
             return self.after(5 * MS, Event::Recheck(at, connection));
         }
-        link.useful = true;
-        self.broken(at);
+        self.broken(at, true);
     }
 
     /// A request is sent, unless the connected node may not be asked this.
@@ -144,7 +198,7 @@ impl State {
             Some(why) => Some(why),
             None if stale(ask) && bug != Some(Bug::BoundWhenSent) => {
                 self.see(Sometimes::StaleRequest);
-                Some(Denial::Stale(NodeReport::new(label.clone(), "verified anew")))
+                Some(Denial::Stale(NodeReport::new(label.clone(), NodeProblem::Reverified)))
             }
             None => None,
         };
@@ -153,7 +207,7 @@ impl State {
         if matches!(denial, Denial::NotAdmitted(_)) {
             self.voided(at, ask);
         }
-        let report = NodeReport::new(label, "was not asked");
+        let report = NodeReport::new(label, NodeProblem::NotAdmitted);
         let told = pending.to.denied(&pending.ask, &denial, report);
         self.tell(at, &pending.ask, told);
     }
@@ -204,23 +258,34 @@ impl State {
 
     pub(super) fn broken_from_outside(&mut self, at: LinkId, connection: u64) {
         if self.link(at).connection == connection && self.link(at).phase == Phase::Up {
-            self.broken(at);
+            self.broken(at, false);
         }
     }
 
-    /// What was sent and not answered may have happened.
-    pub(super) fn broken(&mut self, at: LinkId) {
+    /// The connection ends, `ours`: we ended it. What was sent and not answered may have happened.
+    pub(super) fn broken(&mut self, at: LinkId, ours: bool) {
         self.note("connection broke", Who::both(at.client, at.node), at.lane as u64);
+        let owes = !self.processes[at.client].debts[at.node].is_empty();
         let link = self.link(at);
         link.connection += 1;
-        let out = std::mem::take(&mut link.waiting);
-        if link.useful {
+        let (connection, out) = (link.connection, std::mem::take(&mut link.waiting));
+        if out.is_empty() && !ours {
+            link.phase = Phase::Idle;
+            match owes {
+                true => self.dial(at),
+                false => {
+                    let rest = self.dice.within(REST / 2, REST);
+                    self.after(rest, Event::ComeBack(at, connection));
+                }
+            }
+        } else if link.useful || ours {
             link.backoff = 0;
             self.dial(at);
         } else {
-            link.phase = Phase::Down;
+            // What breaks a connection may be what is asked again on the next one.
+            link.phase = Phase::Dialing;
             link.backoff = (link.backoff * 2).clamp(FIRST_BACKOFF, SECOND);
-            let (backoff, connection) = (link.backoff, link.connection);
+            let backoff = link.backoff;
             self.after(backoff, Event::Dialed(at, connection, false));
         }
         for pending in out {
@@ -252,5 +317,8 @@ impl State {
                 self.out.push(Delivery::Drop(Box::new(waiting)));
             }
         }
+        let debts = std::mem::take(&mut self.processes[client].debts);
+        self.processes[client].debts = debts.iter().map(|_| Vec::new()).collect();
+        self.out.push(Delivery::Drop(Box::new(debts)));
     }
 }

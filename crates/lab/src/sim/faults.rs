@@ -14,6 +14,9 @@ pub enum Assumption {
     Counters,
     /// What a node gave back or let expire does not come back.
     Oblivion,
+    /// What answers on a connection that lives on deletes no lock: nobody flushes it, evicts from it, frees
+    /// by hand, hands it another memory or puts another server in its place.
+    Memory,
 }
 
 /// A kind of fault; each is on for half of all seeds.
@@ -104,15 +107,17 @@ impl Fault {
 
     /// The assumptions that no longer hold once it has happened, with strict admission or without.
     pub fn breaks(self, strict: bool) -> &'static [Assumption] {
-        use Assumption::{ClientClock, Continuity, Counters, Oblivion, Rates};
+        use Assumption::{ClientClock, Continuity, Counters, Memory, Oblivion, Rates};
         match self {
-            Self::CrashLosingTail | Self::StalePromotion | Self::Restore if strict => &[Oblivion],
-            Self::CrashLosingAll | Self::Flush | Self::Resync if strict => &[],
-            Self::CrashLosingTail | Self::StalePromotion | Self::Restore => {
-                &[Continuity, Counters, Oblivion]
-            }
-            Self::CrashLosingAll | Self::Flush | Self::Resync => &[Continuity, Counters],
-            Self::EvictLock | Self::ForceUnlock => &[Continuity],
+            Self::CrashLosingTail | Self::Restore if strict => &[Oblivion],
+            Self::StalePromotion if strict => &[Oblivion, Memory],
+            Self::Flush | Self::Resync if strict => &[Memory],
+            Self::CrashLosingAll if strict => &[],
+            Self::CrashLosingTail | Self::Restore => &[Continuity, Counters, Oblivion],
+            Self::StalePromotion => &[Continuity, Counters, Oblivion, Memory],
+            Self::Flush | Self::Resync => &[Continuity, Counters, Memory],
+            Self::CrashLosingAll => &[Continuity, Counters],
+            Self::EvictLock | Self::ForceUnlock => &[Continuity, Memory],
             Self::EvictCounter => &[Counters],
             Self::ClockForward | Self::ClockRace => &[Rates],
             Self::ClientFreeze => &[ClientClock],

@@ -84,6 +84,8 @@ pub(super) struct View {
     pub(super) tainted: bool,
     /// What the node executed last for it.
     pub(super) last: &'static str,
+    /// A release freed it at the node.
+    pub(super) freed: bool,
 }
 
 /// A guard that somebody holds.
@@ -131,7 +133,7 @@ impl Ledger {
                 }
             }
             Ask::Raise(..) => self.seen.see(Sometimes::SecondRound),
-            Ask::Release(terms, _) => {
+            Ask::Release(terms, ..) => {
                 let (released, next) = (terms.first(), terms.get(1));
                 if let Some(number) = released.and_then(|term| self.of(term)) {
                     self.give_up(number, now);
@@ -165,6 +167,11 @@ impl Ledger {
     }
 
     /// What a client is about to be told.
+    /// A release is asked again; the client waits on.
+    pub(super) fn owed(&mut self, node: usize, ask: &Ask) {
+        self.each(ask, |ledger, number, _| ledger.attempts[number].nodes[node].open -= 1);
+    }
+
     pub(super) fn told(&mut self, node: usize, ask: &Ask, told: &Told, now: Micros) {
         self.each(ask, |ledger, number, _| ledger.attempts[number].nodes[node].open -= 1);
         match told {
@@ -335,5 +342,6 @@ impl View {
         travelling: 0,
         tainted: false,
         last: "",
+        freed: false,
     };
 }

@@ -4,12 +4,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use quorumlock_core::{InLine, Instant, Lane, NodeReport, ReplyTo, Silence, Spot, Term};
+use quorumlock_core::{
+    Freed, InLine, Instant, Lane, NodeProblem, NodeReport, ReplyTo, Silence, Spot, Term,
+    Unconfirmed,
+};
 use quorumlock_watchdog::expiry;
 
-use super::ask::{Ask, Context, Reply, To, Told};
+use super::ask::{Ask, Asked, Context, Reply, To, Told};
 use super::dial::Greeted;
-use super::invariants::check_given_back;
+use super::invariants::{check_given_back, freed_by_us};
 use super::mutants;
 use super::nemesis::Moment;
 use super::sometimes::Sometimes;
@@ -35,6 +38,8 @@ pub(super) struct Link {
     pub(super) run: u64,
     /// What the present connection is good for, or the last one.
     pub(super) greeted: Option<Greeted>,
+    /// Since when it is up, on the client's clock.
+    pub(super) since: Option<Instant>,
     next_id: u64,
     pub(super) waiting: VecDeque<Pending>,
     /// When the last request arrives and the last answer: later ones come no sooner.
@@ -74,6 +79,8 @@ pub(super) struct Pending {
 pub(super) struct Debt {
     pub(super) term: Term,
     spot: Option<Spot>,
+    unconfirmed: Unconfirmed,
+    to: To,
     until: Instant,
 }
 
@@ -84,7 +91,7 @@ impl State {
             self.out.push(Delivery::Drop(Box::new(to)));
             return;
         }
-        if let Ask::Release(terms, _) = &ask
+        if let Ask::Release(terms, ..) = &ask
             && let Some(attempt) = terms.first().and_then(|term| self.ledger.of(term))
         {
             check_given_back(self, link.client, attempt);
@@ -113,7 +120,7 @@ impl State {
             Ask::Acquire(term, .., Some(InLine { offer: Some(offer), .. })) => {
                 Some((term.nonce, *offer))
             }
-            Ask::Release(_, Some(Spot::Again(nonce, offer))) => Some((*nonce, *offer)),
+            Ask::Release(_, Some(Spot::Again(nonce, offer)), _) => Some((*nonce, *offer)),
             _ => None,
         };
         if let Some((nonce, offer)) = offered {
@@ -210,6 +217,7 @@ impl State {
         let Some(pending) = link.waiting.remove(place) else { return };
         (link.heard, link.useful) = (true, true);
         self.note_late(&pending);
+        let repeated = self.freed_before(at, &pending.ask, &reply);
         let server = &self.servers[at.node];
         let with = Context {
             asked: mutants::asked(self, at.client, &pending),
@@ -217,33 +225,81 @@ impl State {
             label: &server.label,
         };
         let verify = matches!(reply, Reply::Unproven);
+        let reply = repeated.unwrap_or(reply);
         let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
         let told = pending.to.told(&pending.ask, reply, with);
         self.tell(at, &pending.ask, told);
         self.spring_ambush(at, &pending.ask, granted, true);
         if verify {
             self.see(Sometimes::UnprovenScript);
-            self.broken(at);
+            self.broken(at, true);
         }
+    }
+
+    /// What a repeated release makes of "not held".
+    fn freed_before(&mut self, at: LinkId, ask: &Ask, reply: &Reply) -> Option<Reply> {
+        let (
+            Ask::Release(terms, _, Asked { unconfirmed, repeat: true }),
+            Reply::Freed(Freed { held: false, .. }),
+        ) = (ask, reply)
+        else {
+            return None;
+        };
+        let greeting = self.link(at).greeting();
+        let process = &self.processes[at.client];
+        if !unconfirmed.freed_it(greeting, &process.lives[at.node], process.now()) {
+            return None;
+        }
+        self.see(Sometimes::FreedBefore);
+        if let Some(number) = terms.first().and_then(|term| self.ledger.of(term)) {
+            freed_by_us::check(self, at.node, number);
+        }
+        Some(Reply::Freed(Freed { held: true, woke: None }))
+    }
+
+    /// A release that may not have arrived is asked again. `Some`: whoever waits hears that there
+    /// is no answer.
+    fn owe(&mut self, at: LinkId, pending: Pending, maybe: bool) -> Option<Pending> {
+        let Ask::Release(terms, spot, mut asked) = (*pending.ask).clone() else {
+            return Some(pending);
+        };
+        let Some(term) = terms.into_iter().next() else { return Some(pending) };
+        if maybe {
+            let (life, now) = (self.link(at).greeting().life, self.processes[at.client].now());
+            asked.unconfirmed.written(life, now);
+        }
+        let bumps = matches!(spot, Some(Spot::Again(..)));
+        let waits_on = asked.repeat || maybe && !bumps;
+        let spot = spot.filter(|spot| matches!(spot, Spot::Left(_)));
+        let until = self.processes[at.client].clock.running() + term.ttl;
+        let (to, told) = match waits_on {
+            true => {
+                self.ledger.owed(at.node, &pending.ask);
+                (pending.to, None)
+            }
+            false => {
+                let nobody = To::Freed(ReplyTo::nobody());
+                (nobody, Some(pending))
+            }
+        };
+        let debt = Debt { term, spot, unconfirmed: asked.unconfirmed, to, until };
+        self.processes[at.client].debts[at.node].push(debt);
+        told
     }
 
     /// The client learns that there is no answer.
     pub(super) fn silence(&mut self, at: LinkId, pending: Pending, maybe: bool) {
-        if let Ask::Release(terms, spot) = &*pending.ask
-            && let Some(term) = terms.first()
-        {
-            let now = self.processes[at.client].clock.running();
-            let spot = spot.filter(|spot| matches!(spot, Spot::Left(_)));
-            let debt = Debt { term: term.clone(), spot, until: now + term.ttl };
-            self.processes[at.client].debts[at.node].push(debt);
-        }
-        let report = NodeReport::new(self.servers[at.node].label.clone(), "gave no answer");
-        let silence = if maybe { Silence::Maybe(report) } else { Silence::Never(report) };
         if maybe {
             self.taint(&pending.ask, at.node);
             self.see(Sometimes::MaybeSent);
         }
         self.note_ask(if maybe { "maybe" } else { "never" }, at, &pending.ask);
+        let Some(pending) = self.owe(at, pending, maybe) else { return };
+        let report = NodeReport::new(
+            self.servers[at.node].label.clone(),
+            NodeProblem::Broken("no answer".into()),
+        );
+        let silence = if maybe { Silence::Maybe(report) } else { Silence::Never(report) };
         let told = pending.to.silent(&pending.ask, silence);
         self.tell(at, &pending.ask, told);
     }
@@ -272,7 +328,7 @@ impl State {
             return;
         }
         if !std::mem::take(&mut link.heard) {
-            self.broken(at);
+            self.broken(at, false);
             return;
         }
         // A single message was lost, which TCP would not do: no answer will come.
@@ -296,14 +352,16 @@ impl State {
                 let link = self.link(at);
                 link.next_id += 1;
                 let (id, sent) = (link.next_id, self.now);
-                let ask = Arc::new(Ask::release(&term, debt.spot));
+                let asked = Asked { unconfirmed: debt.unconfirmed, repeat: true };
+                let ask = Arc::new(Ask::Release(vec![term], debt.spot, asked));
                 self.ledger.posted(at.client, at.node, &ask, self.plan.nodes, sent);
-                let to = To::Freed(ReplyTo::nobody());
-                let pending = Pending { id, ask, to, asked: now, sent };
+                let pending = Pending { id, ask, to: debt.to, asked: now, sent };
                 match self.link(at).phase {
                     Phase::Up => self.send(at, pending),
                     _ => self.link(at).waiting.push_back(pending),
                 }
+            } else {
+                self.out.push(Delivery::Drop(Box::new(debt.to)));
             }
         }
     }

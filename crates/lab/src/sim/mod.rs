@@ -51,4 +51,4 @@ pub use mutants::Bug;
 pub use node::SimNode;
 pub use run::{Outcome, nodes, run};
 pub use sometimes::{Seen, Sometimes};
-pub use tally::{Catch, Tally, hunt, run_all};
+pub use tally::{Catch, Tally, fresh_start, hunt, run_all};

@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 
 use quorumlock_core::{
-    Answer, Denial, Fence, Instant, Lane, NodeReport, Nonce, ReplyTo, Silence, Vote, quorum_of,
+    Answer, Denial, Fence, Held, Instant, Lane, NodeProblem, NodeReport, Nonce, ReplyTo, Silence,
+    Vote, quorum_of,
 };
 use quorumlock_watchdog::expiry;
 
@@ -44,11 +45,12 @@ pub enum Bug {
     BelievesAnyMemory,
     HandsWhatIsHeld,
     HandsOldToken,
+    TrustsAnyLife,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::RaiseNotHeld,
         Self::ConfirmsUnraised,
         Self::CountsNotHeld,
@@ -75,6 +77,7 @@ impl Bug {
         Self::BelievesAnyMemory,
         Self::HandsWhatIsHeld,
         Self::HandsOldToken,
+        Self::TrustsAnyLife,
     ];
 
     /// By what it must be caught: anything else would be luck.
@@ -91,6 +94,7 @@ impl Bug {
             Self::NoLookAfterSubscribe => &[Invariant::Wake],
             Self::SilenceIsLoss => &[Invariant::ForAReason],
             Self::FreesUnheard => &[Invariant::GivenBack],
+            Self::TrustsAnyLife => &[Invariant::FreedByUs],
             _ => &[Invariant::Lemma, Invariant::Exclusion],
         }
     }
@@ -98,32 +102,33 @@ impl Bug {
     /// The first seed in which it shows (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::RaiseNotHeld => 36,
+            Self::RaiseNotHeld => 66,
             Self::ConfirmsUnraised => 6019,
-            Self::CountsNotHeld => 5,
-            Self::MedianToken => 1,
+            Self::CountsNotHeld => 2,
+            Self::MedianToken => 0,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
-            Self::RenewsAnybodys => 0,
+            Self::RenewsAnybodys => 2,
             Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 76,
+            Self::StartAfterReply => 12,
             Self::NoDriftAllowance => 0,
-            Self::ReleasesOnlyGranted => 49,
-            Self::NoLookAfterSubscribe => 1,
+            Self::ReleasesOnlyGranted => 51,
+            Self::NoLookAfterSubscribe => 7,
             Self::SilenceIsGrant => 0,
             Self::QuorumOfReachable => 0,
-            Self::SilenceIsLoss => 5,
-            Self::ClockStopsInSuspend => 11,
-            Self::UptimeWitness => 0,
+            Self::SilenceIsLoss => 0,
+            Self::ClockStopsInSuspend => 9,
+            Self::UptimeWitness => 9,
             Self::RenewsUnproven => 32,
             Self::RecreatesUnproven => 32,
-            Self::NoBarrier => 1673,
-            Self::BoundWhenSent => 7848,
+            Self::NoBarrier => 364,
+            Self::BoundWhenSent => 1697,
             Self::RecordAtConnect => 0,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 392,
+            Self::BelievesAnyMemory => 57,
             Self::HandsWhatIsHeld => 26,
             Self::HandsOldToken => 26,
+            Self::TrustsAnyLife => 21,
         }
     }
 
@@ -158,6 +163,9 @@ impl Bug {
             Self::BelievesAnyMemory => "a grant without a script counts wherever the name was free",
             Self::HandsWhatIsHeld => "a release hands over a name that another holds",
             Self::HandsOldToken => "a name is handed over with the tokens of the holder before",
+            Self::TrustsAnyLife => {
+                "a repeated release succeeds whatever life of the server it meets"
+            }
         }
     }
 }
@@ -173,7 +181,7 @@ type Withheld = (ReplyTo<Answer<Vote>>, Vote);
 /// Whether the client's code does not send this at all.
 pub(super) fn swallows(state: &State, at: LinkId, ask: &Ask) -> bool {
     match ask {
-        Ask::Release(terms, _) if state.bug == Some(Bug::ReleasesOnlyGranted) => {
+        Ask::Release(terms, ..) if state.bug == Some(Bug::ReleasesOnlyGranted) => {
             let number = terms.first().and_then(|term| state.ledger.of(term));
             number.is_some_and(|number| !state.ledger.attempts[number].nodes[at.node].counted)
         }
@@ -191,7 +199,11 @@ pub(super) fn frees_unheard(state: &mut State, at: LinkId, ask: &Ask) {
         if lost.is_some_and(|lost| lost.granted && !lost.over && lost.until() == Instant::NEVER) {
             for node in 0..state.plan.nodes {
                 let link = LinkId { node, lane: Lane::Keep, ..at };
-                state.post(link, Ask::release(term, None), To::Freed(ReplyTo::nobody()));
+                state.post(
+                    link,
+                    Ask::release(term, Held::UNKNOWN, None),
+                    To::Freed(ReplyTo::nobody()),
+                );
             }
         }
     }
@@ -244,7 +256,7 @@ pub(super) fn bend(state: &mut State, at: LinkId, ask: &Ask, told: Told) -> Vec<
         (Bug::RenewsUnproven, Told::Vote(to, Answer::Yes(_)))
             if state.link(at).unproven().is_some() =>
         {
-            let report = NodeReport::new("node", "is not proven");
+            let report = NodeReport::new("node", NodeProblem::NotAdmitted);
             vec![Told::Vote(to, Answer::No(Denial::NotAdmitted(report)))]
         }
         (Bug::SilenceIsGrant | Bug::QuorumOfReachable, told) if is_silent(bug, &told) => {

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use quorumlock_core::admission::{Sheet, Voter};
 use quorumlock_core::{
-    Answer, Asked, Collect, Counter, Fence, Freed, Holder, InLine, Instant, Lane, Listening, Name,
-    News, Node, NodeReport, Offer, ReplyTo, Slot, Spot, Stamp, Term, Vote,
+    Answer, Asked, Collect, Counter, Fence, Freed, Held, Holder, InLine, Instant, Lane, Listening,
+    Name, News, Node, NodeProblem, NodeReport, Offer, ReplyTo, Slot, Spot, Stamp, Term, Vote,
 };
 
 use super::ask::{Ask, Filed, Office, To};
@@ -104,9 +104,21 @@ impl Node for SimNode {
         self.post(lane, Ask::Renew(terms.to_vec()), To::Until(to));
     }
 
-    fn release(&self, term: &Term, lane: Lane, spot: Option<Spot>, to: ReplyTo<Answer<Freed>>) {
+    fn release(
+        &self,
+        term: &Term,
+        held: Held,
+        lane: Lane,
+        spot: Option<Spot>,
+        to: ReplyTo<Answer<Freed>>,
+    ) {
         let spot = spot.filter(|spot| !spot.stands() || self.hears());
-        self.post(lane, Ask::release(term, spot), To::Freed(to));
+        self.post(lane, Ask::release(term, held, spot), To::Freed(to));
+    }
+
+    fn connected_since(&self, lane: Lane) -> Option<Instant> {
+        let link = LinkId { client: self.client, node: self.node, lane };
+        self.world.with(|state| state.connected_since(link))
     }
 
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>) {
@@ -119,7 +131,7 @@ impl Node for SimNode {
 
     fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
         if let Some((term, offer)) = offered {
-            let release = Ask::release(term, Some(Spot::Left(*offer)));
+            let release = Ask::release(term, Held::UNKNOWN, Some(Spot::Left(*offer)));
             self.post(Lane::Work, release, To::Freed(ReplyTo::nobody()));
         } else if self.hears() {
             self.post(Lane::Work, Ask::Leave(name.clone()), To::Forced(ReplyTo::nobody()));
@@ -162,7 +174,9 @@ impl SimNode {
         Box::pin(async move {
             match slot.await {
                 Answer::Yes(filed) => Ok(filed),
-                Answer::No(denial) => Err(NodeReport::new(label, format!("{denial:?}"))),
+                Answer::No(denial) => {
+                    Err(NodeReport::new(label, NodeProblem::Malformed(format!("{denial:?}"))))
+                }
                 Answer::Silent(silence) => Err(silence.report().clone()),
             }
         })
@@ -190,7 +204,9 @@ impl Voter for SimNode {
         Box::pin(async move {
             match told.await? {
                 Filed::Sheet(sheet) => Ok(*sheet),
-                Filed::Number(_) => Err(NodeReport::new(label, "gave an unreadable sheet")),
+                Filed::Number(_) => {
+                    Err(NodeReport::new(label, NodeProblem::Malformed("a number".into())))
+                }
             }
         })
     }

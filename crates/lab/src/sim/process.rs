@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use quorumlock_core::{
-    Chance, Clock, Collect, ConfigError, Instant, Lane, Lessor, Locker, Name, News, Single,
+    Chance, Clock, Collect, ConfigError, Instant, Lane, Lessor, Lives, Locker, Name, News, Single,
     World as Given,
 };
 use quorumlock_quorum::Quorum;
@@ -37,6 +37,8 @@ pub(super) struct Process {
     pub(super) outbox: Vec<(LinkId, Ask, To)>,
     /// Per node: requests of callers, requests of the watchdog.
     pub(super) links: Vec<[Link; 2]>,
+    /// Of each node, as the process has met it.
+    pub(super) lives: Vec<Lives>,
     pub(super) debts: Vec<Vec<Debt>>,
     ears: Vec<BTreeMap<Name, Vec<Ear>>>,
     /// Per node: its own channel is wanted, and subscribed as far as it knows.
@@ -70,6 +72,7 @@ impl Process {
             inbox: Vec::new(),
             outbox: Vec::new(),
             links: (0..nodes).map(|_| Default::default()).collect(),
+            lives: vec![Lives::default(); nodes],
             debts: (0..nodes).map(|_| Vec::new()).collect(),
             ears: (0..nodes).map(|_| BTreeMap::new()).collect(),
             tuned: vec![(false, false); nodes],

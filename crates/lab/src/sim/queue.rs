@@ -61,10 +61,20 @@ impl Store {
         queue.until = queue.until.max(now / MS + keep_ms);
     }
 
-    /// Whether a free name goes to others first.
-    pub(super) fn others_first(&mut self, name: &Name, in_line: InLine, now: Micros) -> bool {
+    /// Whether a free name goes to others, who stand before these places of one client or were woken.
+    pub(super) fn others_first(
+        &mut self,
+        name: &Name,
+        (in_line, ours): (InLine, (Place, Place)),
+        now: Micros,
+    ) -> bool {
         self.forget_queue(name, now);
-        in_line.others_first && self.held(name, now).is_none() && self.queues.contains_key(name)
+        let Some(queue) = self.queues.get(name).filter(|_| in_line.others_first) else {
+            return false;
+        };
+        let first = queue.waiting.iter().min_by_key(|(_, since)| **since).map(|(first, _)| *first);
+        let others = queue.called || first.is_some_and(|first| first != ours.0 && first != ours.1);
+        others && self.held(name, now).is_none()
     }
 
     /// Takes a client out of the queue; whether it was there.

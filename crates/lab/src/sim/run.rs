@@ -101,6 +101,15 @@ pub fn nodes(count: usize, wire: Wire, charter: Option<&Charter>) -> (Vec<SimNod
     ((0..count).map(|node| SimNode::new(world.clone(), 0, node)).collect(), clock)
 }
 
+impl Outcome {
+    /// The command that runs this seed again, and shows the end of its trace.
+    #[must_use]
+    pub fn replay(&self) -> String {
+        let seed = self.seed;
+        format!("cargo run --release -p quorumlock-lab --features sim --bin sim -- --seed {seed}")
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.violation {

@@ -86,7 +86,7 @@ impl Server {
             },
             charter: plan.charter.clone(),
             subscribed: BTreeSet::new(),
-            keep_ms: millis(plan.settings().fence_ttl),
+            keep_ms: millis(plan.settings().fence_ttl()),
             bug,
         }
     }
@@ -155,7 +155,7 @@ impl Server {
                 let held = terms.iter().map(|term| self.renew(term, by(term), time));
                 Reply::Renewed(held.collect())
             }
-            Ask::Release(terms, spot) => {
+            Ask::Release(terms, spot, _) => {
                 let reply;
                 (reply, woken) = self.give_back(&terms[0], *spot, (client, by(&terms[0])), time);
                 reply
@@ -240,7 +240,7 @@ impl Server {
     /// What a client that connects now finds.
     pub(super) fn standing(&self) -> Option<Standing> {
         let charter = self.charter.as_ref()?;
-        Some(judge(&self.label, &self.sheet(), charter))
+        Some(judge(&self.sheet(), charter))
     }
 
     /// Whether it counts, by its record.
@@ -290,14 +290,12 @@ impl Server {
         (client, time): (usize, Micros),
     ) -> Reply {
         let name = &term.name;
-        let reply = match in_line {
-            Some(in_line) if self.store.others_first(name, in_line, time) => {
-                Reply::Taken(Taken::Busy(None))
-            }
-            _ => self.acquire(term, take, time),
-        };
-        let Some(in_line) = in_line else { return reply };
+        let Some(in_line) = in_line else { return self.acquire(term, take, time) };
         let (place, before) = Place::at(client, term.nonce, in_line);
+        let reply = match self.store.others_first(name, (in_line, (place, before)), time) {
+            true => Reply::Taken(Taken::Busy(None)),
+            false => self.acquire(term, take, time),
+        };
         match &reply {
             Reply::Taken(Taken::Busy(_)) => {
                 if in_line.before.is_some() {

@@ -46,11 +46,12 @@ pub enum Sometimes {
     Inherited,
     InheritedInVain,
     Bumped,
+    FreedBefore,
 }
 
 impl Sometimes {
     /// All of them.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -93,6 +94,7 @@ impl Sometimes {
         Self::Inherited,
         Self::InheritedInVain,
         Self::Bumped,
+        Self::FreedBefore,
     ];
 
     /// In words.
@@ -140,6 +142,7 @@ impl Sometimes {
             Self::Inherited => "a release handed a name over to a waiter",
             Self::InheritedInVain => "a name was handed over where nobody waited for it any more",
             Self::Bumped => "a release asked for the name again",
+            Self::FreedBefore => "a release that was asked again had freed the lock before",
         }
     }
 }

@@ -57,6 +57,12 @@ pub fn run_all(first: u64, count: u64, jobs: usize) -> Tally {
     tally
 }
 
+/// A seed that most likely nobody has begun with yet, of the operating system's random source.
+#[must_use]
+pub fn fresh_start() -> u64 {
+    u64::from(rand::random::<u32>()) << 24
+}
+
 /// Looks for a planted bug in seeds from `first` on, `most` of them at most.
 #[must_use]
 pub fn hunt(bug: Bug, first: u64, most: u64, jobs: usize) -> Option<Catch> {
@@ -95,6 +101,17 @@ impl Tally {
     /// What should have happened in some run and did in none.
     pub fn never_seen(&self) -> Vec<Sometimes> {
         self.seen.missing()
+    }
+
+    /// What became of other seeds as well.
+    pub fn join(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.events += other.events;
+        self.violations.extend(other.violations);
+        self.seen = self.seen.and(other.seen);
+        for (invariant, seeds) in other.expected {
+            *self.expected.entry(invariant).or_default() += seeds;
+        }
     }
 
     fn add(&mut self, outcome: Outcome) {

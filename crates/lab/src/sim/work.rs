@@ -259,7 +259,7 @@ impl Hand {
 
     fn failed(&self, error: &Error) {
         match error {
-            Error::Busy(_) | Error::Unreachable(_) | Error::Lost(_) => {}
+            Error::Busy(_) | Error::Refused(_) | Error::Unreachable(_) | Error::Lost(_) => {}
             other => self.world.with(|state| state.unexpected(self.client, other)),
         }
     }

@@ -91,6 +91,7 @@ pub(super) enum Event {
     Arrive(Arrival),
     Answer(LinkId, u64, u64, Reply),
     Dialed(LinkId, u64, bool),
+    ComeBack(LinkId, u64),
     Greeted(LinkId, u64, u64, Greeted),
     Recheck(LinkId, u64),
     Stall(LinkId, u64),
@@ -303,6 +304,7 @@ impl State {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Answer(link, connection, id, reply) => self.answer(link, connection, id, reply),
+            Event::ComeBack(link, connection) => self.come_back(link, connection),
             Event::Dialed(link, connection, last) => self.dialed(link, connection, last),
             Event::Greeted(link, connection, run, greeted) => {
                 self.greeted(link, connection, run, greeted);
@@ -327,6 +329,7 @@ impl Event {
         match self {
             Self::Answer(link, ..)
             | Self::Dialed(link, ..)
+            | Self::ComeBack(link, _)
             | Self::Greeted(link, ..)
             | Self::Recheck(link, _)
             | Self::Stall(link, ..)

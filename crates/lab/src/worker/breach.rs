@@ -31,7 +31,6 @@ pub(crate) fn locker(
     client: &str,
 ) -> Result<Locker, Error> {
     let builder = Locker::builder()
-        .admission(if mode.strict() { Admission::Strict } else { Admission::Redlock })
         .lease(Duration::from_millis(locking.lease_ms))
         .max_lease(Duration::from_millis(locking.max_lease_ms))
         .client_name(&format!("lab-{client}"))
@@ -39,7 +38,10 @@ pub(crate) fn locker(
     match mode {
         Mode::R | Mode::W => builder.replicated(urls),
         Mode::S => builder.single(urls.first().map_or("", String::as_str)),
-        _ => builder.quorum(urls),
+        _ => {
+            let admission = if mode.strict() { Admission::Strict } else { Admission::Redlock };
+            builder.admission(admission).quorum(urls)
+        }
     }
 }
 
@@ -70,9 +72,12 @@ impl Breached {
 
     pub(super) async fn lock(&self) -> Result<Held, String> {
         match self {
-            Self::Ours { locker, name } => {
-                locker.lock(name).await.map(Held::Ours).map_err(|error| error.to_string())
-            }
+            Self::Ours { locker, name } => locker
+                .lock(name)
+                .fail_fast()
+                .await
+                .map(Held::Ours)
+                .map_err(|error| error.to_string()),
             Self::Broken(broken) => loop {
                 if let Some(held) = broken.try_lock().await? {
                     return Ok(held);
@@ -140,7 +145,7 @@ impl Held {
     pub(super) async fn unlock(self) -> Result<(), (Phase, String)> {
         match self {
             Self::Ours(guard) => guard.unlock().await.map_err(|error| {
-                let unknown = matches!(error, Error::Unreachable(_));
+                let unknown = matches!(error, Error::Refused(_) | Error::Unreachable(_));
                 (if unknown { Phase::Unknown } else { Phase::Fail }, error.to_string())
             }),
             Self::Broken { lock, value, .. } => {

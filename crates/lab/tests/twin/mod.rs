@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Sheet, Voter};
 use quorumlock_core::{
-    Answer, Clock, Collect, Counter, Denial, Fence, Holder, InLine, Lane, Name, News, Node as _,
-    NodeReport, Nonce, ReplyTo, Settings, Slot, Stamp, Term, Wire, Woke, redis_nodes,
+    Answer, Clock, Collect, Counter, Denial, Fence, Held, Holder, InLine, Lane, Name, News,
+    Node as _, NodeReport, Nonce, ReplyTo, Settings, Slot, Stamp, Term, Wire, Woke, redis_nodes,
 };
 use quorumlock_lab::sim;
 use tokio::sync::Notify;
@@ -220,7 +220,8 @@ impl<N: Voter> Side<N> {
             }
             Op::Release { at, spot } => {
                 let term = term(*at, LEASES[1], 1);
-                let answer = ask(|to| self.node.release(&term, Lane::Work, *spot, to)).await;
+                let answer =
+                    ask(|to| self.node.release(&term, Held::UNKNOWN, Lane::Work, *spot, to)).await;
                 let mut said = self.said(&answer, |_| (None, None));
                 if let Answer::Yes(freed) = &answer {
                     // In the model nobody listens on the channels of names.

@@ -9,6 +9,7 @@
 //! | `told_in_time` | G5 | A2 |
 //! | `for_a_reason` | G5 | A2 |
 //! | `given_back` | H26 | - |
+//! | `freed_by_us` | G6 (decision 0031) | A1, A2; A3 while a server lives |
 //! | `re_entry` | G8 | - |
 //! | `leak` | clean-up (H16, H17) | A3 |
 //! | `liveness` | G6 | - |
@@ -16,6 +17,7 @@
 
 mod exclusion;
 mod for_a_reason;
+pub(super) mod freed_by_us;
 mod given_back;
 pub(super) mod leak;
 pub(super) mod lemma;
@@ -54,6 +56,8 @@ pub enum Invariant {
     ForAReason,
     /// Nodes are given back only when the holder knows.
     GivenBack,
+    /// A repeated release succeeds only if an earlier one did.
+    FreedByUs,
     /// Holds of one owner share one token.
     ReEntry,
     /// Nothing of ours stays on a node.
@@ -75,6 +79,7 @@ pub enum Violation {
     LostUpdate { token: u64 },
     ToldLate { attempt: usize, by_us: u64 },
     GivenBackEarly { attempt: usize, by_us: u64 },
+    NotFreed { node: usize, attempt: usize },
     NewToken { attempt: usize, outer: u64, inner: u64 },
     NoReason { attempt: usize, why: String },
     Leaked { node: usize, attempt: usize, why: &'static str },
@@ -85,7 +90,7 @@ pub enum Violation {
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Lemma,
         Self::Exclusion,
         Self::Tokens,
@@ -93,6 +98,7 @@ impl Invariant {
         Self::ToldInTime,
         Self::ForAReason,
         Self::GivenBack,
+        Self::FreedByUs,
         Self::ReEntry,
         Self::Leak,
         Self::Liveness,
@@ -101,11 +107,12 @@ impl Invariant {
 
     /// The assumptions without which it may fall.
     pub fn needs(self) -> &'static [Assumption] {
-        use Assumption::{ClientClock, Continuity, Counters, Oblivion, Rates};
+        use Assumption::{ClientClock, Continuity, Counters, Memory, Oblivion, Rates};
         match self {
             Self::Lemma | Self::Exclusion => &[Rates, ClientClock, Continuity],
             Self::Tokens | Self::Register => &[Counters],
             Self::ToldInTime | Self::ForAReason => &[ClientClock],
+            Self::FreedByUs => &[Rates, ClientClock, Memory],
             Self::Leak => &[Continuity, Oblivion],
             Self::GivenBack | Self::ReEntry | Self::Liveness | Self::Wake => &[],
         }
@@ -123,6 +130,7 @@ impl Violation {
             Self::ToldLate { .. } => Invariant::ToldInTime,
             Self::NoReason { .. } => Invariant::ForAReason,
             Self::GivenBackEarly { .. } => Invariant::GivenBack,
+            Self::NotFreed { .. } => Invariant::FreedByUs,
             Self::NewToken { .. } => Invariant::ReEntry,
             Self::Leaked { .. } | Self::LeftBehind { .. } => Invariant::Leak,
             Self::NotAcquired { .. } => Invariant::Liveness,
@@ -159,6 +167,10 @@ impl fmt::Display for Violation {
             Self::GivenBackEarly { attempt, by_us } => write!(
                 f,
                 "attempt a{attempt} was given back {by_us} us before its holder can know of its loss"
+            ),
+            Self::NotFreed { node, attempt } => write!(
+                f,
+                "no release has freed attempt a{attempt} at node n{node}, and its repeat succeeds"
             ),
             Self::NewToken { attempt, outer, inner } => write!(
                 f,

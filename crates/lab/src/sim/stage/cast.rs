@@ -39,6 +39,9 @@ impl Cast {
             world.with(|state| {
                 let process = Process::new(state, place);
                 state.processes.push(process);
+                if client.work.connected {
+                    state.connect(place);
+                }
                 if let Some(reaches) = &client.reaches {
                     for node in (0..play.plan.servers.voters).filter(|n| !reaches.contains(n)) {
                         state.cuts[place][node] = (u64::MAX / 4, u64::MAX / 4);

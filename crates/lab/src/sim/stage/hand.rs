@@ -115,7 +115,7 @@ impl Hand {
             loop {
                 let waiting = self.shared.client.work.waiting;
                 let asked = match waiting {
-                    Waiting::Queue => locker.lock(name).await.map(Some),
+                    Waiting::Queue => locker.lock(name).fail_fast().await.map(Some),
                     Waiting::PollMs(_) => locker.try_lock(name).await,
                 };
                 match (asked, waiting) {
@@ -165,7 +165,7 @@ impl Hand {
         match guard.unlock().await {
             Ok(()) => self.tell(Op::Unlock, Phase::Ok, attempt, None),
             Err(error) => {
-                let unknown = matches!(error, Error::Unreachable(_));
+                let unknown = matches!(error, Error::Refused(_) | Error::Unreachable(_));
                 let phase = if unknown { Phase::Unknown } else { Phase::Fail };
                 self.tell(Op::Unlock, phase, attempt, Some(error.to_string()));
             }
