@@ -1,10 +1,10 @@
 use clap::{Parser, Subcommand};
 
-use crate::{compare, doctor, init, lab, run, status, unlock};
+use crate::{compare, doctor, init, lab, pages, run, status, unlock};
 
 /// Distributed locks on Redis or Valkey, on one node or on a quorum of independent nodes.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXIT_CODES)]
+#[command(name = "quorumlock", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -19,13 +19,18 @@ pub(crate) enum Command {
     Init(init::Args),
     Compare(compare::Args),
     Lab(lab::Args),
+    Completions(pages::CompletionsArgs),
+    Man(pages::ManArgs),
 }
 
 const EXIT_CODES: &str = "\
 Exit codes:
    1  lab, compare: something is not as theory says
   64  bad usage: fix the command line
-  69  no majority of the nodes answers: look at the nodes (quorumlock doctor)
+  69  too few nodes answer: look at the nodes (quorumlock doctor)
   75  busy: somebody else holds the lock, try again later
-  78  doctor: at least one problem
+  76  TLS: a certificate that is not trusted, or a client certificate that is wanted
+  77  user or password is wrong, or a permission (ACL) is missing
+  78  too few nodes can vote for another reason: not admitted, a replica, a key of another type, ...;
+      doctor: at least one problem
   79  run: the lock was lost and the command was stopped";

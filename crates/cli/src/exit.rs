@@ -1,6 +1,9 @@
 //! Exit codes, and what leads to which.
 
-use quorumlock::Error;
+use std::fmt;
+
+use quorumlock::{Error, NoMajority, NodeProblem};
+use serde::{Serialize, Serializer};
 
 /// Bad usage: the caller must change the command line. As in sysexits.h, like those below.
 pub(crate) const USAGE: u8 = 64;
@@ -12,7 +15,11 @@ pub(crate) const SOFTWARE: u8 = 70;
 pub(crate) const OUTPUT: u8 = 74;
 /// Somebody else holds the lock.
 pub(crate) const BUSY: u8 = 75;
-/// A node is not set up as a lock needs it.
+/// TLS could not be agreed on.
+pub(crate) const TLS: u8 = 76;
+/// A node did not accept user or password, or does not permit what a lock needs.
+pub(crate) const PERMISSION: u8 = 77;
+/// A node is not set up as a lock needs it, is not admitted, or refuses for another reason.
 pub(crate) const CONFIG: u8 = 78;
 /// The lock was lost while the command ran. The first number after those of sysexits.h.
 pub(crate) const LOST: u8 = 79;
@@ -25,19 +32,23 @@ pub(crate) const SIGNAL: u8 = 128;
 
 /// Ended by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
+/// Ended by SIGTERM.
+const TERMINATED: u8 = SIGNAL + 15;
 
-/// What a subcommand ends with: an exit code, or one with a message for people.
+/// What a subcommand ends with: an exit code, or one with what went wrong.
 pub(crate) type Outcome = Result<u8, Failure>;
 
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,
+    /// Where the message is from, if it is the library's.
+    error: Option<Error>,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), error: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -52,8 +63,83 @@ impl From<Error> for Failure {
             Error::Config(_) => USAGE,
             Error::Lost(_) => LOST,
             Error::Unreachable(_) => UNREACHABLE,
+            Error::Refused(ref none) => code_of(none),
             _ => SOFTWARE,
         };
-        Self::new(code, error.to_string())
+        Self { code, message: format!("{error:#}"), error: Some(error) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// `{"error": {...}}`: what `--json` prints instead of a result.
+impl Serialize for Failure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { code, message, error } = self;
+        let kind = error.as_ref().map_or_else(|| kind_of(*code), Error::kind);
+        let mut fields = Fields { kind, exit_code: *code, message, ..Fields::default() };
+        if let Some(Error::Refused(none) | Error::Unreachable(none)) = error {
+            fields.needed = Some(none.needed);
+            fields.nodes = none
+                .nodes
+                .iter()
+                .map(|report| Node { node: &report.node, what: report.problem.to_string() })
+                .collect();
+        }
+        Object { error: fields }.serialize(serializer)
+    }
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    error: Fields<'a>,
+}
+
+#[derive(Default, Serialize)]
+struct Fields<'a> {
+    kind: &'a str,
+    exit_code: u8,
+    message: &'a str,
+    /// How many nodes had to vote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needed: Option<usize>,
+    /// Those that did not, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<Node<'a>>,
+}
+
+#[derive(Serialize)]
+struct Node<'a> {
+    node: &'a str,
+    what: String,
+}
+
+/// Who must act if enough nodes answered and too few can vote: one reason of several is enough.
+fn code_of(none: &NoMajority) -> u8 {
+    let any = |is: fn(&NodeProblem) -> bool| none.nodes.iter().any(|node| is(&node.problem));
+    if any(|p| matches!(p, NodeProblem::Authentication(_) | NodeProblem::Permission(_))) {
+        PERMISSION
+    } else if any(|p| matches!(p, NodeProblem::Tls(_))) {
+        TLS
+    } else {
+        CONFIG
+    }
+}
+
+/// For what the library knows nothing of, in its words.
+fn kind_of(code: u8) -> &'static str {
+    match code {
+        USAGE => "config",
+        UNREACHABLE => "unreachable",
+        OUTPUT => "output",
+        BUSY => "busy",
+        TLS | PERMISSION | CONFIG => "refused",
+        LOST => "lost",
+        INTERRUPTED | TERMINATED => "interrupted",
+        _ => "internal",
     }
 }

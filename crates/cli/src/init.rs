@@ -26,33 +26,30 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn init(args: Args) -> Outcome {
-    let urls: Vec<&str> = args.nodes.urls().collect();
+    let urls = args.nodes.urls()?;
     if urls.len() < 2 {
         return Err(Failure::usage("admission is for quorums: give all nodes, each with --node"));
     }
     if !args.charter.strict() {
         return Err(Failure::usage("with --admission redlock there is nothing to vouch for"));
     }
-    let mut builder = args.charter.builder();
-    if let Some(pem) = args.nodes.tls_ca()? {
-        builder = builder.tls_ca(pem);
-    }
+    let builder = args.nodes.tls()?.give_to(args.charter.builder());
     builder.quorum(&urls)?.provision().await?;
     let max_lease_ms = u64::try_from(args.charter.max_lease.as_millis()).unwrap_or(u64::MAX);
-    let (nodes, cluster, epoch) = (urls.len(), args.charter.cluster.clone(), args.charter.epoch);
+    let (nodes, (cluster, epoch)) = (urls.len(), args.charter.cluster());
     print(args.json, &Admitted { nodes, cluster, epoch, max_lease_ms })?;
     Ok(0)
 }
 
 #[derive(Debug, Serialize)]
-struct Admitted {
+struct Admitted<'a> {
     nodes: usize,
-    cluster: String,
+    cluster: &'a str,
     epoch: u64,
     max_lease_ms: u64,
 }
 
-impl fmt::Display for Admitted {
+impl fmt::Display for Admitted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nodes, cluster, epoch, .. } = self;
         write!(f, "{nodes} nodes admitted (cluster {cluster}, epoch {epoch})")

@@ -8,25 +8,35 @@ mod init;
 mod lab;
 mod nodes;
 mod output;
+mod pages;
 mod run;
 mod status;
 mod unlock;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 use self::args::{Cli, Command};
-use self::output::say;
+use self::exit::Failure;
+use self::output::fail;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let json = asks_for_json(std::env::args_os());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version come this way, too. Nobody is left to tell if this fails.
             let _ = error.print();
-            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+            if !error.use_stderr() {
+                return ExitCode::SUCCESS;
+            }
+            if json {
+                let _ = output::print(true, &Failure::usage(error.render().to_string().trim()));
+            }
+            return exit::USAGE.into();
         }
     };
     let outcome = match cli.command {
@@ -37,11 +47,19 @@ async fn main() -> ExitCode {
         Command::Init(args) => init::init(args).await,
         Command::Compare(args) => compare::compare(args).await,
         Command::Lab(args) => lab::lab(args).await,
+        Command::Completions(args) => pages::completions(&args),
+        Command::Man(args) => pages::man(&args),
     };
     outcome
         .unwrap_or_else(|failure| {
-            say(&failure.message);
+            fail(json, &failure);
             failure.code
         })
         .into()
+}
+
+/// Read from the words themselves, since those that cannot be parsed say it, too. What follows `--`
+/// is for the command that `run` starts.
+fn asks_for_json(words: impl Iterator<Item = OsString>) -> bool {
+    words.take_while(|word| word != "--").any(|word| word == "--json")
 }

@@ -29,6 +29,34 @@ pub(crate) struct Nodes {
     /// Trust this certificate authority (a PEM file) for rediss://.
     #[arg(long, value_name = "FILE", env = "QUORUMLOCK_TLS_CA")]
     tls_ca: Option<PathBuf>,
+
+    /// Show this certificate (a PEM file) to servers that want one; --tls-key has its key.
+    #[arg(long, value_name = "FILE", env = "QUORUMLOCK_TLS_CERT", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key (a PEM file, not encrypted) of --tls-cert.
+    #[arg(long, value_name = "FILE", env = "QUORUMLOCK_TLS_KEY", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+/// PEM texts for rediss://.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tls {
+    pub(crate) ca: Option<Vec<u8>>,
+    /// A certificate and its key.
+    pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Tls {
+    pub(crate) fn give_to(&self, mut builder: Builder) -> Builder {
+        if let Some(pem) = &self.ca {
+            builder = builder.tls_ca(pem);
+        }
+        if let Some((cert, key)) = &self.client {
+            builder = builder.tls_client(cert, key);
+        }
+        builder
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,24 +84,26 @@ pub(crate) struct LockNodes {
     charter: CharterArgs,
 }
 
-/// What all programs must agree on that lock on a quorum.
+/// What all programs must agree on that lock on a quorum. Only what is given is handed on, so that
+/// the library refuses what is for a quorum only.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CharterArgs {
-    /// Which nodes of a quorum may vote. All programs that share a lock must agree.
-    #[arg(long, env = "QUORUMLOCK_ADMISSION", default_value = "strict")]
-    admission: AdmissionArg,
+    /// Which nodes of a quorum may vote [default: strict]. All programs that share a lock must
+    /// agree.
+    #[arg(long, env = "QUORUMLOCK_ADMISSION")]
+    admission: Option<AdmissionArg>,
 
-    /// The longest lease that any lock on a quorum may have; all programs must agree.
+    /// The longest lease that any lock may have; all programs must agree.
     #[arg(long, value_name = "DURATION", env = "QUORUMLOCK_MAX_LEASE", default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) max_lease: Duration,
 
-    /// The quorum's name; all programs must agree.
-    #[arg(long, env = "QUORUMLOCK_CLUSTER", default_value = "quorumlock")]
-    pub(crate) cluster: String,
+    /// The quorum's name [default: quorumlock]; all programs must agree.
+    #[arg(long, env = "QUORUMLOCK_CLUSTER")]
+    cluster: Option<String>,
 
-    /// Raised at each change of membership; all programs must agree.
-    #[arg(long, env = "QUORUMLOCK_EPOCH", default_value_t = 1)]
-    pub(crate) epoch: u64,
+    /// Raised at each change of membership [default: 1]; all programs must agree.
+    #[arg(long, env = "QUORUMLOCK_EPOCH")]
+    epoch: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -93,32 +123,62 @@ enum WireArg {
 }
 
 impl Nodes {
-    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
-        self.urls.iter().map(|url| url.trim()).filter(|url| !url.is_empty())
+    /// At least one. An empty entry is refused: without it a quorum could become a single node.
+    pub(crate) fn urls(&self) -> Result<Vec<&str>, Failure> {
+        let urls = self.urls.iter().map(|url| url.trim()).collect::<Vec<_>>();
+        match urls.iter().position(|url| url.is_empty()) {
+            None => Ok(urls),
+            Some(_) if urls.len() == 1 => {
+                Err(Failure::usage("no node is given: use --node or QUORUMLOCK_NODES"))
+            }
+            Some(empty) => Err(Failure::usage(format!(
+                "node {} of {} is empty in --node or QUORUMLOCK_NODES: a comma too many, or a URL \
+                 that is missing",
+                empty + 1,
+                urls.len(),
+            ))),
+        }
     }
 
-    /// The certificate authority's PEM text, if one was given.
-    pub(crate) fn tls_ca(&self) -> Result<Option<Vec<u8>>, Failure> {
-        let Some(file) = &self.tls_ca else { return Ok(None) };
-        let unreadable = |error| Failure::usage(format!("--tls-ca {}: {error}", file.display()));
-        fs::read(file).map(Some).map_err(unreadable)
+    /// The texts of the files that were given.
+    pub(crate) fn tls(&self) -> Result<Tls, Failure> {
+        let read = |option: &str, file: &Option<PathBuf>| {
+            let Some(file) = file else { return Ok(None) };
+            let unreadable =
+                |error| Failure::usage(format!("{option} {}: {error}", file.display()));
+            fs::read(file).map(Some).map_err(unreadable)
+        };
+        let ca = read("--tls-ca", &self.tls_ca)?;
+        let (cert, key) = (read("--tls-cert", &self.tls_cert)?, read("--tls-key", &self.tls_key)?);
+        Ok(Tls { ca, client: cert.zip(key) })
     }
 }
 
 impl CharterArgs {
     pub(crate) fn strict(&self) -> bool {
-        matches!(self.admission, AdmissionArg::Strict)
+        !matches!(self.admission, Some(AdmissionArg::Redlock))
+    }
+
+    /// The quorum's name and epoch.
+    pub(crate) fn cluster(&self) -> (&str, u64) {
+        (self.cluster.as_deref().unwrap_or("quorumlock"), self.epoch.unwrap_or(1))
     }
 
     pub(crate) fn builder(&self) -> Builder {
-        Locker::builder()
-            .admission(match self.admission {
+        let mut builder = Locker::builder()
+            .lease(self.max_lease.min(Duration::from_secs(30)))
+            .max_lease(self.max_lease);
+        if let Some(admission) = self.admission {
+            builder = builder.admission(match admission {
                 AdmissionArg::Strict => Admission::Strict,
                 AdmissionArg::Redlock => Admission::Redlock,
-            })
-            .cluster(&self.cluster, self.epoch)
-            .lease(self.max_lease.min(Duration::from_secs(30)))
-            .max_lease(self.max_lease)
+            });
+        }
+        if self.cluster.is_some() || self.epoch.is_some() {
+            let (name, epoch) = self.cluster();
+            builder = builder.cluster(name, epoch);
+        }
+        builder
     }
 }
 
@@ -133,10 +193,8 @@ impl LockNodes {
                 WireArg::Redlock => Wire::Redlock,
             });
         }
-        if let Some(pem) = self.nodes.tls_ca()? {
-            builder = builder.tls_ca(pem);
-        }
-        let urls = self.nodes.urls().collect::<Vec<_>>();
+        builder = self.nodes.tls()?.give_to(builder);
+        let urls = self.nodes.urls()?;
         Ok(match urls[..] {
             [url] => builder.single(url)?,
             _ if self.replicated => builder.replicated(urls)?,

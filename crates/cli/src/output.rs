@@ -14,11 +14,21 @@ pub(crate) fn print(json: bool, result: &(impl Display + Serialize)) -> Result<(
     } else {
         write_line(result)
     };
-    match written {
-        // The reader has seen enough, as in `quorumlock doctor | head`.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(Failure::new(exit::OUTPUT, format!("cannot write the result: {error}"))),
-        Ok(()) => Ok(()),
+    checked(written)
+}
+
+/// Prints a result that is no text of ours, byte by byte.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    checked(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// Tells of a failure: people on stderr, and with `--json` programs by one JSON object on stdout.
+pub(crate) fn fail(json: bool, failure: &Failure) {
+    say(&failure.message);
+    if json {
+        // Nobody is left to tell if this fails.
+        let _ = print(true, failure);
     }
 }
 
@@ -26,6 +36,15 @@ pub(crate) fn print(json: bool, result: &(impl Display + Serialize)) -> Result<(
 /// command that runs under a lock must not end because of that.
 pub(crate) fn say(message: impl Display) {
     let _ = writeln!(io::stderr().lock(), "quorumlock: {message}");
+}
+
+fn checked(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        // The reader has seen enough, as in `quorumlock doctor | head`.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::new(exit::OUTPUT, format!("cannot write the result: {error}"))),
+        Ok(()) => Ok(()),
+    }
 }
 
 fn write_line(text: impl Display) -> io::Result<()> {

@@ -4,8 +4,13 @@
 
 mod common;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+
 use common::{Finished, blank_servers, finish, quorumlock};
 use quorumlock::Locker;
+use quorumlock_lab::servers::{ServerOptions, for_test};
 use serde_json::json;
 
 fn init(urls: &[String], options: &[&str]) -> Finished {
@@ -39,4 +44,49 @@ fn init_needs_a_quorum_and_all_of_its_nodes() {
     init(&urls[..1], &[]).expect(64);
     servers[1].kill().unwrap();
     init(&urls, &[]).expect(69);
+}
+
+/// A replica is told as what it is, and nothing is written.
+#[test]
+fn init_names_a_replica_as_what_it_is() {
+    let Some(servers) = blank_servers(2) else { return };
+    let port = servers[0].addr().unwrap().port().to_string();
+    let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
+    let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
+    let urls = [servers.urls(), replica.urls()].concat();
+    let refused = init(&urls, &[]).expect(78);
+    let line = |url: &str| refused.stderr.lines().find(|line| line.contains(url)).unwrap();
+    assert!(line(&urls[2]).contains("role is slave, expected master"), "{refused:?}");
+    assert!(line(&urls[0]).contains("connected replicas"), "{refused:?}");
+    assert!(!refused.stderr.contains(&urls[1]), "{refused:?}");
+    assert!(!refused.stderr.contains("NodeReport"), "{refused:?}");
+}
+
+/// Who must act is told by the exit code as well.
+#[test]
+fn a_wrong_password_is_not_silence() {
+    let options = ServerOptions { password: Some("gue55".into()), ..Default::default() };
+    let Some(servers) = for_test(1, &options) else { return };
+    let url = format!("redis://{}", servers[0].addr().unwrap());
+    let mut command = quorumlock(&[url]);
+    command.args(["status", "job"]);
+    let refused = finish(command).expect(77);
+    assert!(refused.stderr.contains("check user and password"), "{refused:?}");
+}
+
+/// A port that speaks plain text was reached: that is neither silence nor a wrong password.
+#[test]
+fn a_port_without_tls_has_an_exit_code_of_its_own() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("rediss://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0]);
+            let _ = stream.write_all(b"-ERR unknown command\r\n");
+        }
+    });
+    let mut command = quorumlock(&[url]);
+    command.args(["status", "job"]);
+    let refused = finish(command).expect(76);
+    assert!(refused.stderr.contains("redis://"), "{refused:?}");
 }

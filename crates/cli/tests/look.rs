@@ -63,7 +63,7 @@ fn a_master_is_found_among_its_replicas() {
     let status = |options: &[&str]| ask(&urls, &[&["status", "job", "--json"], options].concat());
     assert_eq!(status(&["--replicated"]).expect(0).json()["held"], false);
     // As a single node the replica says whose it is.
-    let alone = ask(&replica.urls(), &["status", "job"]).expect(69);
+    let alone = ask(&replica.urls(), &["status", "job"]).expect(78);
     assert!(alone.stderr.contains(&format!("is a replica of 127.0.0.1:{port}")), "{alone:?}");
     let too_many = status(&["--replicated", "--replicas", "2"]).expect(64);
     assert!(too_many.stderr.contains("0 to 1"), "{too_many:?}");
@@ -76,6 +76,21 @@ fn unlock_needs_force() {
     let mut holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
     ask(&urls, &["unlock", "job"]).expect(64).says(&["--force"]);
     ask(&urls, &["status", "job", "--exit-code"]).expect(1);
+    holder.close_stdin();
+    holder.finish().expect(0);
+}
+
+#[test]
+fn what_is_no_lock_of_this_kind_is_not_taken_away() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    let mut holder = start(run(&urls, &["--name", "job", "--wire", "redlock"], "echo ready; cat"));
+    for command in [&["unlock", "--force", "job"][..], &["status", "job"]] {
+        let refused = ask(&urls, &[command, &["--wire", "redisson"]].concat()).expect(78);
+        assert!(refused.stderr.contains("another type"), "{refused:?}");
+        let reserved = [&command[..command.len() - 1], &["quorumlock:node"]].concat();
+        ask(&urls, &reserved).expect(64).says(&["quorumlock:node", "must not begin with"]);
+    }
     holder.close_stdin();
     holder.finish().expect(0);
 }
@@ -148,8 +163,12 @@ fn doctor_says_which_nodes_may_vote_and_whether_the_next_may_be_restarted() {
     let fresh = doctor(78);
     assert_eq!(findings(&fresh, "admission").len(), 4, "each node, and what follows: {fresh}");
     ask(&servers.urls(), &["init"]).expect(0);
-    let good = last(&doctor(0));
+    let report = doctor(0);
+    let good = last(&report);
     assert_eq!(good["severity"], "ok");
+    // These servers have no append-only file: admission covers what that would.
+    assert_eq!(findings(&report, "persistence").len(), 1);
+    assert_eq!(findings(&report, "persistence")[0].0, "ok", "{report}");
     assert!(good["what"].as_str().unwrap().contains("may be restarted"), "{good}");
     servers[1].restart_empty().unwrap();
     let warned = doctor(0);

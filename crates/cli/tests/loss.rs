@@ -105,7 +105,19 @@ fn a_hold_ends_at_its_limit() {
     let options = job(&["--lease", "1s", "--hold-at-most", "2s"]);
     let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
     let holder = start(run(&servers.urls(), &options, script));
-    assert_eq!(holder.finish().expect(79).says(&["--hold-at-most"]).stdout, "told\n");
+    let ended = holder.finish().expect(79).says(&["--hold-at-most 2s is over soon"]);
+    assert!(!ended.stderr.contains("renewed"), "{ended:?}");
+    assert_eq!(ended.stdout, "told\n");
+}
+
+#[test]
+fn a_hold_that_could_not_be_renewed_does_not_blame_its_limit() {
+    let Some(servers) = servers(1) else { return };
+    let options = job(&["--lease", "1s", "--hold-at-most", "1h"]);
+    let holder = start(run(&servers.urls(), &options, "echo ready; cat"));
+    servers[0].pause().unwrap();
+    let ended = holder.finish().expect(79).says(&["could not be renewed"]);
+    assert!(!ended.stderr.contains("--hold-at-most"), "{ended:?}");
 }
 
 #[test]

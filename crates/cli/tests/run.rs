@@ -76,7 +76,8 @@ fn without_a_majority_nothing_runs() {
         let Some(servers) = servers(count) else { return };
         servers.iter().take(dead).for_each(|server| server.kill().unwrap());
         let urls = servers.urls();
-        let refused = finish(run(&urls, &["--name", "job"], "echo never")).expect(69);
+        let refused =
+            finish(run(&urls, &["--name", "job", "--wait", "1s"], "echo never")).expect(69);
         let address = servers[0].addr().unwrap().to_string();
         assert_eq!(refused.says(&[&address]).stdout, "");
     }
@@ -109,9 +110,34 @@ fn bad_usage_is_told_apart() {
     bad(&["run", "--name", "x", "--lease", "soon", "--", "true"], "soon");
     bad(&["run", "--name", "x", "--lease", "0s", "--", "true"], "lease");
     bad(&["run", "--name", "x", "--lease", "2s", "--grace", "2s", "--", "true"], "--grace 2s");
+    bad(&["run", "--name", "x", "--lease", "10ms", "--", "true"], "Use 100ms at least");
     bad(&["run", "--name", "x", "--tls-ca", "/no/such/file", "--", "true"], "/no/such/file");
     bad(&["run", "--name", "x", "--node", "http://x", "--", "true"], "http");
     bad(&["unlock", "x"], "--force");
+
+    // A quorum of one, by a comma too many, would be another lock than that of the whole quorum.
+    for (nodes, which) in [("a,", "node 2 of 2"), ("a,,b", "node 2 of 3"), (",a", "node 1 of 2")] {
+        for command in [vec!["status", "x"], vec!["doctor"], vec!["init"]] {
+            let mut with_a_gap = quorumlock(&[]);
+            with_a_gap.env("QUORUMLOCK_NODES", nodes).args(command);
+            finish(with_a_gap).expect(64).says(&[which, "is empty"]);
+        }
+    }
+
+    // What is for a quorum only, on the command line or in the environment.
+    for (variable, value, option) in [
+        ("QUORUMLOCK_ADMISSION", "redlock", "admission"),
+        ("QUORUMLOCK_CLUSTER", "quorumlock", "cluster"),
+        ("QUORUMLOCK_EPOCH", "2", "cluster"),
+    ] {
+        for arguments in [&["status", "x"][..], &["doctor"], &["run", "--name", "x", "--", "true"]]
+        {
+            let mut single = quorumlock(&nowhere);
+            single.env(variable, value).args(arguments);
+            finish(single).expect(64).says(&[option, "a single server"]);
+        }
+    }
+    bad(&["doctor", "--max-lease", "1ms"], "max_lease");
 
     let mut without_nodes = quorumlock(&[]);
     without_nodes.args(["run", "--name", "x", "--", "true"]);

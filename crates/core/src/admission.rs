@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::{Asked, ConfigError, Instant, Node, NodeReport, Stamp};
+use crate::{Asked, Instant, Mismatch, Node, NodeReport, Stamp};
 
 /// What all clients of a quorum must agree on; kept on every node, checked in every script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +81,12 @@ pub enum Standing {
     Admitted(Stamp),
     /// Its memory is not proven; the mark under which it is being watched, if there is one.
     Unproven(Option<String>),
-    /// It has no record at all.
-    Blank,
+    /// Nobody has ever admitted it; the mark under which it is being watched, if there is one.
+    New(Option<String>),
     /// It cannot vote as it is set up; others may.
-    Unfit(ConfigError),
+    Unfit(Mismatch),
     /// It and this client disagree on the charter.
-    Misfit(ConfigError),
+    Misfit(Mismatch),
 }
 
 /// What one node of a quorum is worth now.
@@ -99,64 +99,65 @@ pub struct Examined {
 }
 
 /// Judges one node.
-pub fn judge(node: &str, sheet: &Sheet, charter: &Charter) -> Standing {
-    if let Some(error) = unfit(node, sheet) {
+pub fn judge(sheet: &Sheet, charter: &Charter) -> Standing {
+    if let Some(error) = unfit(sheet) {
         return Standing::Unfit(error);
     }
-    if let Some(error) = misfit(node, sheet, charter) {
+    if let Some(error) = misfit(sheet, charter) {
         return Standing::Misfit(error);
     }
-    let Some(record) = &sheet.record else { return Standing::Blank };
+    let Some(record) = &sheet.record else { return Standing::New(None) };
     if record.life == sheet.life
         && let Some(stamp) = Stamp::parse(&record.stamp)
     {
         return Standing::Admitted(stamp);
     }
     let watched = record.pending.starts_with(&sheet.life) && !record.pending.is_empty();
-    Standing::Unproven(watched.then(|| record.pending.clone()))
+    let mark = watched.then(|| record.pending.clone());
+    // A record without an admitted life is there since somebody began to watch it.
+    if record.life.is_empty() { Standing::New(mark) } else { Standing::Unproven(mark) }
 }
 
-fn unfit(node: &str, sheet: &Sheet) -> Option<ConfigError> {
+fn unfit(sheet: &Sheet) -> Option<Mismatch> {
     if sheet.major < 7 {
         // Before 7.0 scripts were saved and replicated, so they would outlive a run.
-        return odd(node, "version", sheet.major.to_string(), "7 or later");
+        return odd("version", sheet.major.to_string(), "7 or later");
     }
     if sheet.role != "master" {
-        return odd(node, "role", sheet.role.clone(), "master");
+        return odd("role", sheet.role.clone(), "master");
     }
     if sheet.replicas > 0 {
         // A replica may be promoted with a stale copy of everything, the record included.
-        return odd(node, "connected replicas", sheet.replicas.to_string(), "0");
+        return odd("connected replicas", sheet.replicas.to_string(), "0");
     }
     if sheet.policy != "noeviction" {
         // It may drop the keys of locks that are held (SAFETY.md H14).
-        return odd(node, "maxmemory-policy", sheet.policy.clone(), "noeviction");
+        return odd("maxmemory-policy", sheet.policy.clone(), "noeviction");
     }
     None
 }
 
-fn misfit(node: &str, sheet: &Sheet, charter: &Charter) -> Option<ConfigError> {
+fn misfit(sheet: &Sheet, charter: &Charter) -> Option<Mismatch> {
     let record = sheet.record.as_ref()?;
     if record.cluster != charter.cluster {
-        return odd(node, "cluster", record.cluster.clone(), &charter.cluster);
+        return odd("cluster", record.cluster.clone(), &charter.cluster);
     }
     if record.epoch != charter.epoch {
-        return odd(node, "epoch", record.epoch.to_string(), &charter.epoch.to_string());
+        return odd("epoch", record.epoch.to_string(), &charter.epoch.to_string());
     }
     if record.nodes != charter.nodes {
         let (found, expected) = (record.nodes.to_string(), charter.nodes.to_string());
-        return odd(node, "number of nodes", found, &expected);
+        return odd("number of nodes", found, &expected);
     }
     if record.longest_ms != charter.longest_ms() {
         let expected = format!("{} ms", charter.longest_ms());
-        return odd(node, "longest lease", format!("{} ms", record.longest_ms), &expected);
+        return odd("longest lease", format!("{} ms", record.longest_ms), &expected);
     }
     None
 }
 
-fn odd(node: &str, what: &'static str, found: String, expected: &str) -> Option<ConfigError> {
-    let (node, expected) = (node.to_owned(), expected.to_owned());
-    Some(ConfigError::UnfitNode { node, what, found, expected })
+fn odd(what: &'static str, found: String, expected: &str) -> Option<Mismatch> {
+    Some(Mismatch::new(what, found, expected.to_owned()))
 }
 
 /// A node that can be examined and admitted. Every future ends when the node answers or its
@@ -235,8 +236,10 @@ impl Warden {
         let mut seen = HashMap::new();
         for node in 0..standings.len() {
             match of(node) {
-                Some(Standing::Blank | Standing::Unproven(None)) => acts.push(Act::Mark(node)),
-                Some(Standing::Unproven(Some(mark))) => {
+                Some(Standing::New(None) | Standing::Unproven(None)) => {
+                    acts.push(Act::Mark(node));
+                }
+                Some(Standing::New(Some(mark)) | Standing::Unproven(Some(mark))) => {
                     let since = self.vigils.get(mark).copied().unwrap_or(now);
                     seen.insert(mark.clone(), since);
                     if now.since(since) >= self.quarantine()
@@ -280,7 +283,7 @@ impl Warden {
         }
         let ripe = |standing: &Standing| match standing {
             Standing::Admitted(_) => true,
-            Standing::Unproven(Some(mark)) => {
+            Standing::New(Some(mark)) | Standing::Unproven(Some(mark)) => {
                 let since = seen.get(mark).or_else(|| self.vigils.get(mark));
                 since.is_some_and(|since| now.since(*since) >= self.quarantine())
             }

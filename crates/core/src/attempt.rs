@@ -2,7 +2,9 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::{Answer, Collect, Counter, Denial, InLine, Lane, Node, ReplyTo, Silence, Term, Vote};
+use crate::{
+    Answer, Collect, Counter, Denial, Held, InLine, Lane, Node, ReplyTo, Silence, Term, Vote,
+};
 
 /// One acquire request to one node. Unless [kept](Attempt::keep), everything that it might have
 /// been granted is released when it is dropped, late grants included.
@@ -75,7 +77,7 @@ impl<N: Node> Drop for Attempt<N> {
 impl<N: Node> Shared<N> {
     /// On the acquire's connection, so that it cannot overtake it (H17).
     fn release(&self) {
-        self.node.release(&self.term, Lane::Work, None, ReplyTo::nobody());
+        self.node.release(&self.term, Held::UNKNOWN, Lane::Work, None, ReplyTo::nobody());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -94,6 +94,9 @@ pub struct Fence(u64);
 impl Fence {
     /// Below every token.
     pub const NONE: Self = Self(0);
+    /// No token is larger: 2^53 - 1, up to which doubles are exact, in Lua and in JSON. A counter that would go
+    /// beyond gives no token ([`NodeProblem::BadCounter`](crate::NodeProblem::BadCounter)).
+    pub const MAX: Self = Self((1 << 53) - 1);
 
     /// A token read back from where it was stored.
     pub const fn new(value: u64) -> Self {

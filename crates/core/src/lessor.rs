@@ -13,7 +13,7 @@ use std::time::Duration;
 use quorumlock_watchdog::{Instant, Renewal};
 
 use crate::admission::Examined;
-use crate::{ConfigError, Error, Fence, Holder, Name, NodeReport, Nonce, ReplyTo, Stamp};
+use crate::{ConfigError, Error, Fence, Held, Holder, Name, NodeReport, Nonce, ReplyTo, Stamp};
 
 /// What is asked of a node: to hold `nonce` at `name` for `ttl`.
 #[derive(Clone, Debug)]
@@ -57,13 +57,13 @@ pub enum Denial {
     Busy(Option<Duration>),
     /// The name is not held by this nonce (any more).
     Gone,
-    /// The call or set-up is wrong: no use in asking again.
+    /// The call is wrong: no use in asking any node again.
     Config(ConfigError),
     /// It was verified under another stamp, or its counter has moved: it may grant in a fresh round.
     Stale(NodeReport),
     /// Its memory is not proven: it counts for nothing, renewals included.
     NotAdmitted(NodeReport),
-    /// The server refused the command (out of memory, no permission, read-only replica, ...).
+    /// The server refused the command (out of memory, no permission, a key of another type, ...).
     Refused(NodeReport),
 }
 
@@ -154,7 +154,7 @@ pub enum Woke {
 pub struct InLine {
     /// For how long it has waited: first come, first served, though it may have been woken in vain.
     pub waited: Duration,
-    /// Its own process has just given the name back, and woke others with that: they go first.
+    /// A free name is left to those who stand before it, or were woken and have not come yet.
     pub others_first: bool,
     /// On what terms it may be handed the name by whoever releases it, where [`Node::hands_over`].
     pub offer: Option<Offer>,
@@ -180,6 +180,8 @@ pub struct Offer {
 pub enum News {
     /// The name may be free, or something may have been missed: ask.
     Ask,
+    /// The name was given back, and nobody knows whose turn it is: ask, and leave it to whoever stands before.
+    Freed,
     /// The name is free, and of those who wait at the node it is this one's turn.
     Turn,
     /// The name was handed over.
@@ -253,7 +255,24 @@ pub trait Node: Send + Sync + 'static {
     /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
     /// Give back, and wake the first in the queue, unless `spot` says otherwise.
-    fn release(&self, term: &Term, lane: Lane, spot: Option<Spot>, to: ReplyTo<Answer<Freed>>);
+    ///
+    /// If the connection breaks before the answer, it is asked again on the next one, while `ttl`
+    /// lasts, and answered then. "Not held" counts as held if an earlier request freed it: `held`
+    /// is what is known of that (decision 0031).
+    fn release(
+        &self,
+        term: &Term,
+        held: Held,
+        lane: Lane,
+        spot: Option<Spot>,
+        to: ReplyTo<Answer<Freed>>,
+    );
+    /// Since when requests on `lane` can be sent; `None` while it is being connected. What can
+    /// never be sent is answered at once.
+    fn connected_since(&self, lane: Lane) -> Option<Instant> {
+        let _ = lane;
+        Some(Instant::NEVER)
+    }
     /// By how much, all in all, its clock was seen to be set forward: leases granted there before
     /// end so much earlier (SAFETY.md H6).
     fn set_forward(&self) -> Duration {
@@ -330,9 +349,10 @@ pub enum Acquired {
 /// Whoever grants leases. Everything above it (guards, waiting, watchdog, blocking API) is the
 /// same for one node and for a quorum.
 ///
-/// Every future ends within the answer timeout, whatever the nodes do; a renewal of a single node on
-/// [`Lane::Keep`] within four, for a late yes is still one. Dropping one leaves nothing
-/// behind: what might have been granted is released.
+/// Every future ends within the answer timeout, whatever the nodes do, counted from when its
+/// requests could be sent: the connect timeout comes first where nodes must be connected. A renewal
+/// of a single node on [`Lane::Keep`] ends within four answer timeouts, for a late yes is still
+/// one. Dropping one leaves nothing behind: what might have been granted is released.
 pub trait Lessor: Send + Sync + 'static {
     /// How many nodes there are: their indices in [`Lessor::listen`].
     fn nodes(&self) -> usize;
@@ -343,12 +363,21 @@ pub trait Lessor: Send + Sync + 'static {
     /// Gives back. The requests are queued before this returns; the future only waits for the answers: where
     /// others wanted the name lately (`contended`), for a moment also for that of the node which wakes the next
     /// one, lest whoever asks again at once comes in its way.
-    fn release(&self, term: Term, lane: Lane, contended: bool) -> Asked<Result<Freed, Error>>;
+    ///
+    /// The future ends within twice the answer timeout: a release whose connection breaks is asked
+    /// again. `held` is since when, and until when, the lease stands.
+    fn release(
+        &self,
+        term: Term,
+        held: Held,
+        lane: Lane,
+        contended: bool,
+    ) -> Asked<Result<Freed, Error>>;
     /// Gives back, and stands in line again for what is asked under `next`: whoever listens is told. Of no use
     /// where the name is not handed over ([`Lessor::hands_over`]): then it only gives back.
-    fn bump(&self, term: Term, next: (Nonce, Offer)) -> Asked<Result<Freed, Error>> {
+    fn bump(&self, term: Term, held: Held, next: (Nonce, Offer)) -> Asked<Result<Freed, Error>> {
         let _ = next;
-        self.release(term, Lane::Work, true)
+        self.release(term, held, Lane::Work, true)
     }
     /// Who holds the name?
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>>;

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::{Answer, NodeReport, Silence};
+use crate::{Answer, NodeProblem, NodeReport, Silence};
 
 /// Takes the answers of several requests; `from` says which one answered.
 pub trait Collect<T>: Send + Sync {
@@ -20,7 +20,10 @@ pub trait MaybeMissing {
 
 impl<T> MaybeMissing for Answer<T> {
     fn missing() -> Self {
-        Self::Silent(Silence::Maybe(NodeReport::new("node", "dropped the request")))
+        Self::Silent(Silence::Maybe(NodeReport::new(
+            "node",
+            NodeProblem::Broken("the request was dropped".into()),
+        )))
     }
 }
 

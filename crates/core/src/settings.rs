@@ -15,17 +15,21 @@ pub struct Settings {
     /// How much faster a node's clock may run than ours. Default 0.01 (1 %); chrony's default slew
     /// limit is 0.083 (SAFETY.md H8).
     pub rho: f64,
-    /// How long a request may stay unanswered. Default 500 ms. Ours, not the client library's.
+    /// How long a request may stay unanswered, from when it could be sent. Default 500 ms. A call
+    /// ends within that and the connect timeout, an unlock within twice that: its release is asked
+    /// again where a connection breaks.
     pub answer_timeout: Duration,
     /// How many replicas of a single master must have a grant or a renewal before it counts. Default
     /// 0: none is asked. Not for the nodes of a quorum.
     pub replicas: usize,
     /// How long they may take: at most the answer timeout, of which it is a quarter unless set.
     pub replica_timeout: Option<Duration>,
-    /// How long dialling and greeting a node may take. Default 1 s.
+    /// How long dialling and greeting a node may take together. Default 1 s. It is not charged to
+    /// the answer timeout.
     pub connect_timeout: Duration,
-    /// How long an idle fencing counter is kept. Default 7 days; it then starts from the clock.
-    pub fence_ttl: Duration,
+    /// How long an idle fencing counter is kept; it then starts from the clock. Default 7 days, or
+    /// twice `max_lease` if that is more.
+    pub fence_ttl: Option<Duration>,
     /// Whether grants carry fencing tokens. Default true. Without them nothing protects a resource
     /// from a holder that was paused (SAFETY.md G4).
     pub fencing: bool,
@@ -37,6 +41,24 @@ pub struct Settings {
     pub client_name: Option<String>,
     /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
     pub tls_ca: Option<Vec<u8>>,
+    /// What `rediss://` servers that want a client certificate are shown. Default none.
+    pub tls_client: Option<ClientCertificate>,
+}
+
+/// A client's certificate and private key, as PEM.
+#[derive(Clone)]
+pub struct ClientCertificate {
+    /// The certificate, followed by those of the authorities between it and the one that the server
+    /// trusts.
+    pub cert: Vec<u8>,
+    /// Its private key, not encrypted.
+    pub key: Vec<u8>,
+}
+
+impl std::fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClientCertificate")
+    }
 }
 
 impl Default for Settings {
@@ -49,11 +71,12 @@ impl Default for Settings {
             replicas: 0,
             replica_timeout: None,
             connect_timeout: Duration::from_secs(1),
-            fence_ttl: 7 * DAY,
+            fence_ttl: None,
             fencing: true,
             handover: true,
             client_name: Some("quorumlock".into()),
             tls_ca: None,
+            tls_client: None,
         }
     }
 }
@@ -70,7 +93,7 @@ impl Settings {
         within("replica_timeout", self.replica_timeout(), MS, self.answer_timeout)?;
         within("connect_timeout", self.connect_timeout, MS, 60 * 1_000 * MS)?;
         // A counter must outlive every lease that it orders.
-        within("fence_ttl", self.fence_ttl, 2 * self.max_lease, 3_650 * DAY)?;
+        within("fence_ttl", self.fence_ttl(), 2 * self.max_lease, 3_650 * DAY)?;
         if !(0.0..=0.5).contains(&self.rho) {
             return Err(ConfigError::BadRho { value: self.rho });
         }
@@ -87,6 +110,11 @@ impl Settings {
             asked if asked > most => Err(ConfigError::TooManyReplicas { asked, most }),
             _ => Ok(()),
         }
+    }
+
+    /// How long an idle fencing counter is kept.
+    pub fn fence_ttl(&self) -> Duration {
+        self.fence_ttl.unwrap_or_else(|| (7 * DAY).max(self.max_lease.saturating_mul(2)))
     }
 
     /// Of a batch that has to wait for the one before it, too, the answer comes in time.
@@ -141,7 +169,7 @@ mod tests {
             let bad = Settings { rho, ..Settings::default() };
             assert!(matches!(bad.check(), Err(ConfigError::BadRho { .. })), "{rho}");
         }
-        let short = Settings { fence_ttl: Duration::from_secs(9), ..Settings::default() };
+        let short = Settings { fence_ttl: Some(Duration::from_secs(9)), ..Settings::default() };
         assert!(short.check().is_err());
         let spaced = Settings { client_name: Some("a b".into()), ..Settings::default() };
         assert!(spaced.check().is_err());

@@ -4,10 +4,11 @@ use std::time::Duration;
 use quorumlock_watchdog::{Clock, Instant, Renewal};
 
 use crate::attempt::Attempt;
+use crate::patience::answer_within;
 use crate::{
-    Acquired, Answer, Approach, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant,
-    Holder, Lane, Lessor, Listening, Name, News, Node, NodeReport, Nonce, Offer, Recalled, ReplyTo,
-    Slot, Spot, Term, Unreachable, Vote, Warm,
+    Acquired, Answer, Approach, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant, Held,
+    Holder, Lane, Lessor, Listening, Name, News, NoMajority, Node, NodeProblem, NodeReport, Nonce,
+    Offer, Recalled, ReplyTo, Slot, Spot, Term, Vote, Warm,
 };
 
 /// One node as a lessor: whoever holds its one vote holds the lock (SAFETY.md G1).
@@ -25,20 +26,35 @@ impl<N: Node> Single<N> {
         Self { node: Arc::new(node), clock, answer_timeout, warm: Warm::lasting(longest) }
     }
 
-    /// Posts a request and waits for its definite answer, no longer than the answer timeout.
+    /// Posts a request on [`Lane::Work`] and waits for its definite answer, no longer than the
+    /// answer timeout.
     fn ask<T: Send + 'static>(
         &self,
+        name: Name,
         post: impl FnOnce(&N, ReplyTo<Answer<T>>),
     ) -> Asked<Result<T, Error>> {
         let (slot, to) = Slot::new();
         post(&self.node, to);
-        let (node, within) = (self.node.clone(), self.answer_timeout);
+        let (node, clock, within) = (self.node.clone(), self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
-            match answer_within(within, slot).await {
-                Some(Answer::Yes(value)) => Ok(value),
-                Some(other) => Err(failure(other)),
-                None => Err(unanswered(&*node, within)),
-            }
+            let connected = || node.connected_since(Lane::Work);
+            let answer = answer_within(within, &clock, connected, slot).await;
+            definite(&*node, name, within, answer)
+        })
+    }
+
+    /// Posts a release, which is asked again if the connection breaks: and so it has twice the
+    /// time.
+    fn give_back(
+        &self,
+        name: Name,
+        post: impl FnOnce(&N, ReplyTo<Answer<Freed>>),
+    ) -> Asked<Result<Freed, Error>> {
+        let (slot, to) = Slot::new();
+        post(&self.node, to);
+        let (node, within) = (self.node.clone(), self.answer_timeout * 2);
+        Box::pin(async move {
+            definite(&*node, name, within, tokio::time::timeout(within, slot).await.ok())
         })
     }
 }
@@ -54,23 +70,26 @@ impl<N: Node> Lessor for Single<N> {
         let warm = recalled.as_ref().is_some_and(Recalled::is_known);
         let Approach { tokens, alone, in_line, .. } = approach;
         let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
+        let name = term.name.clone();
         let attempt = Attempt::post(self.node.clone(), term, counter, in_line);
         let (node, clock, within) = (self.node.clone(), self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
-            let decided = match answer_within(within, attempt.answer()).await {
-                None => Err(unanswered(&*node, within)),
+            let connected = || node.connected_since(Lane::Work);
+            let answer = answer_within(within, &clock, connected, attempt.answer());
+            let decided = match answer.await {
+                None => Err(unanswered(&*node, name, within)),
                 // Checked after the answer: a pause while acquiring is caught here (H3).
                 Some(Answer::Yes(Vote { until, fence })) if clock.now() < until => {
                     attempt.keep();
                     Ok(Acquired::Yes(Grant { until, fence }))
                 }
                 Some(Answer::Yes(_)) => {
-                    let what = "answered after the lease had ended";
-                    Err(unreachable(NodeReport::new(node.label(), what)))
+                    let late = NodeReport::new(node.label(), NodeProblem::TooLate);
+                    Err(no_vote(name, late))
                 }
                 Some(Answer::No(Denial::Stale(_))) => Ok(Acquired::Again),
                 Some(Answer::No(Denial::Busy(remaining))) => Ok(Acquired::KeptOut(remaining)),
-                Some(other) => Err(failure(other)),
+                Some(other) => Err(failure(&*node, name, other)),
             };
             if let Some(recalled) = recalled {
                 recalled.note(&decided);
@@ -89,7 +108,7 @@ impl<N: Node> Lessor for Single<N> {
         };
         Box::pin(async move {
             let answers: Vec<Answer<Instant>> =
-                answer_within(within, slot).await.unwrap_or_default();
+                tokio::time::timeout(within, slot).await.unwrap_or_default();
             let known = answers.into_iter().map(|answer| match answer {
                 Answer::Yes(until) => Renewal::Until(until),
                 Answer::No(Denial::Gone | Denial::NotAdmitted(_)) => Renewal::Gone,
@@ -100,20 +119,28 @@ impl<N: Node> Lessor for Single<N> {
         })
     }
 
-    fn release(&self, term: Term, lane: Lane, _: bool) -> Asked<Result<Freed, Error>> {
-        self.ask(|node, to| node.release(&term, lane, None, to))
+    fn release(&self, term: Term, held: Held, lane: Lane, _: bool) -> Asked<Result<Freed, Error>> {
+        self.give_back(term.name.clone(), |node, to| node.release(&term, held, lane, None, to))
     }
 
-    fn bump(&self, term: Term, (nonce, offer): (Nonce, Offer)) -> Asked<Result<Freed, Error>> {
-        self.ask(|node, to| node.release(&term, Lane::Work, Some(Spot::Again(nonce, offer)), to))
+    fn bump(
+        &self,
+        term: Term,
+        held: Held,
+        (nonce, offer): (Nonce, Offer),
+    ) -> Asked<Result<Freed, Error>> {
+        let spot = Some(Spot::Again(nonce, offer));
+        self.give_back(term.name.clone(), |node, to| {
+            node.release(&term, held, Lane::Work, spot, to);
+        })
     }
 
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
-        self.ask(|node, to| node.inspect(&name, to))
+        self.ask(name.clone(), |node, to| node.inspect(&name, to))
     }
 
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
-        self.ask(|node, to| node.force_release(&name, to))
+        self.ask(name.clone(), |node, to| node.force_release(&name, to))
     }
 
     fn gate(&self, _name: &Name) -> Option<usize> {
@@ -142,28 +169,37 @@ impl<N: Node> Lessor for Single<N> {
 /// Longer than a connection waits for any answer.
 const PATIENT: u32 = 4;
 
-/// The answer, or `None` after `within`.
-async fn answer_within<T>(within: Duration, answer: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(within, answer).await.ok()
+fn definite<T>(
+    node: &impl Node,
+    name: Name,
+    within: Duration,
+    answer: Option<Answer<T>>,
+) -> Result<T, Error> {
+    match answer {
+        Some(Answer::Yes(value)) => Ok(value),
+        Some(other) => Err(failure(node, name, other)),
+        None => Err(unanswered(node, name, within)),
+    }
 }
 
-fn unanswered(node: &impl Node, within: Duration) -> Error {
-    unreachable(NodeReport::new(node.label(), format!("no answer within {within:?}")))
+fn unanswered(node: &impl Node, name: Name, within: Duration) -> Error {
+    no_vote(name, NodeReport::new(node.label(), NodeProblem::NoAnswer(within)))
 }
 
-fn failure<T>(answer: Answer<T>) -> Error {
+fn failure<T>(node: &impl Node, name: Name, answer: Answer<T>) -> Error {
     match answer {
         Answer::No(Denial::Config(error)) => error.into(),
         Answer::No(
             Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
-        ) => unreachable(report),
-        Answer::Silent(silence) => unreachable(silence.report().clone()),
+        ) => no_vote(name, report),
+        Answer::Silent(silence) => no_vote(name, silence.report().clone()),
         Answer::Yes(_) | Answer::No(Denial::Busy(_) | Denial::Gone) => {
-            unreachable(NodeReport::new("node", "gave an answer that fits no question"))
+            let odd = NodeProblem::Malformed("a yes or no to another question".into());
+            no_vote(name, NodeReport::new(node.label(), odd))
         }
     }
 }
 
-fn unreachable(report: NodeReport) -> Error {
-    Unreachable::new(1, vec![report]).into()
+fn no_vote(name: Name, report: NodeReport) -> Error {
+    NoMajority::new(Some(name), (1, 1), 0, vec![report]).into()
 }

@@ -1,7 +1,7 @@
 /// What a held lock looks like on a node.
 ///
 /// Both exclude each other only by an error: a name held in the other format is reported as
-/// [`ConfigError::OtherWire`](crate::ConfigError::OtherWire), never waited for.
+/// [`NodeProblem::WrongType`](crate::NodeProblem::WrongType), never waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wire {

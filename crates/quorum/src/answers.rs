@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
-use quorumlock_core::{Answer, Denial, Error, Freed, Holder, Instant, NodeReport, Unreachable};
+use quorumlock_core::{
+    Answer, Denial, Error, Freed, Holder, Instant, Name, NoMajority, NodeReport,
+};
 
 /// What a majority or more said; `late` tells of a node that has not answered.
 pub(crate) fn decide<T>(
+    name: Option<Name>,
     quorum: usize,
     answers: Vec<Option<Answer<T>>>,
     late: impl Fn(usize) -> NodeReport,
@@ -17,7 +20,8 @@ pub(crate) fn decide<T>(
     if let Some(error) = misconfigured {
         return Err(error.into());
     }
-    if definite(&answers) >= quorum {
+    let (of, voted) = (answers.len(), definite(&answers));
+    if voted >= quorum {
         let yes = |answer| match answer {
             Some(Answer::Yes(value)) => Some(value),
             _ => None,
@@ -33,7 +37,7 @@ pub(crate) fn decide<T>(
         None => Some(late(node)),
     };
     let silent = answers.into_iter().enumerate().filter_map(silent).collect();
-    Err(Unreachable::new(quorum, silent).into())
+    Err(NoMajority::new(name, (of, quorum), voted, silent).into())
 }
 
 pub(crate) fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
@@ -83,7 +87,7 @@ pub(crate) fn majority<'a>(
 
 #[cfg(test)]
 mod tests {
-    use quorumlock_core::{Answer, Denial, Freed, NodeReport};
+    use quorumlock_core::{Answer, Denial, Freed, NodeProblem, NodeReport};
 
     use super::is_freed;
 
@@ -95,7 +99,10 @@ mod tests {
             .map(|said| match said {
                 'h' => freed(true),
                 'g' => freed(false),
-                'e' => Some(Answer::No(Denial::Refused(NodeReport::new("a", "b".to_owned())))),
+                'e' => Some(Answer::No(Denial::Refused(NodeReport::new(
+                    "a",
+                    NodeProblem::OutOfMemory("b".to_owned()),
+                )))),
                 _ => None,
             })
             .collect();

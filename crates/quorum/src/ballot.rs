@@ -4,8 +4,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, Clock, Collect, Counter, Denial, Error, Fence, InLine, Lane, Node,
-    NodeReport, ReplyTo, Spot, Stamp, Term, Vote, might_be_granted,
+    Acquired, Answer, Clock, Collect, Counter, Denial, Error, Fence, Held, InLine, Instant, Lane,
+    Node, ReplyTo, Spot, Stamp, Term, Vote, answer_within, might_be_granted,
 };
 
 use crate::gate::Pace;
@@ -85,7 +85,7 @@ impl<N: Node> Ballot<N> {
         Self(shared)
     }
 
-    /// The decision, no later than after `within`.
+    /// The decision, no later than `within` that time of when all nodes could be asked.
     pub(crate) async fn decision(self, within: Duration) -> Result<Acquired, Error> {
         let decided = poll_fn(|cx| {
             let mut state = self.0.state();
@@ -95,13 +95,14 @@ impl<N: Node> Ballot<N> {
             state.waker = Some(cx.waker().clone());
             Poll::Pending
         });
-        let in_time = tokio::time::timeout(within, async {
+        let connected = || connected_since(&self.0.nodes, Lane::Work, |_| true);
+        let in_time = answer_within(within, &self.0.clock, connected, async {
             if self.0.state().round.is_gated() {
                 self.pass_gate().await;
             }
             decided.await;
         });
-        let in_time = in_time.await.is_ok();
+        let in_time = in_time.await.is_some();
         let now = self.0.clock.now();
         let mut state = self.0.state();
         let stragglers = state.round.unanswered();
@@ -117,13 +118,9 @@ impl<N: Node> Ballot<N> {
                 Ok(Acquired::Yes(grant))
             }
             _ => {
-                let failure = state.round.failure(|node| {
-                    let what = match in_time {
-                        true => "had not answered when it was decided".to_owned(),
-                        false => format!("no answer within {within:?}"),
-                    };
-                    NodeReport::new(self.0.nodes[node].label(), what)
-                });
+                let waited = (!in_time).then_some(within);
+                let label = |node: usize| self.0.nodes[node].label().to_owned();
+                let failure = state.round.failure(Some(&self.0.term.name), waited, label);
                 if let Ok(Acquired::Busy(_)) = failure {
                     state.phase = Phase::Lost;
                 }
@@ -131,6 +128,19 @@ impl<N: Node> Ballot<N> {
             }
         }
     }
+}
+
+/// Since when all those of the nodes can be asked that matter; `None` while one of them is being
+/// connected.
+pub(crate) fn connected_since<N: Node>(
+    nodes: &[N],
+    lane: Lane,
+    matters: impl Fn(usize) -> bool,
+) -> Option<Instant> {
+    let nodes = nodes.iter().enumerate().filter(|(node, _)| matters(*node));
+    nodes
+        .map(|(_, node)| node.connected_since(lane))
+        .try_fold(Instant::NEVER, |last, since| since.map(|since| last.max(since)))
 }
 
 impl<N: Node> Ballot<N> {
@@ -167,7 +177,8 @@ impl<N: Node> Drop for Ballot<N> {
             // somebody at the gate when they give it back.
             let stays = stays.filter(|_| self.0.gate.is_none_or(|gate| gate == node));
             let spot = stays.map(|in_line| Spot::Kept(in_line.waited));
-            self.0.nodes[node].release(&self.0.term, Lane::Work, spot, ReplyTo::nobody());
+            let (term, held) = (&self.0.term, Held::UNKNOWN);
+            self.0.nodes[node].release(term, held, Lane::Work, spot, ReplyTo::nobody());
         }
     }
 }
@@ -175,7 +186,7 @@ impl<N: Node> Drop for Ballot<N> {
 impl<N: Node> Shared<N> {
     /// On the acquire's connection, so that it cannot overtake it (H17).
     fn release(&self, node: usize) {
-        self.nodes[node].release(&self.term, Lane::Work, None, ReplyTo::nobody());
+        self.nodes[node].release(&self.term, Held::UNKNOWN, Lane::Work, None, ReplyTo::nobody());
     }
 
     /// Nodes that were verified meanwhile have a share in the lease at once, not only at its renewal.

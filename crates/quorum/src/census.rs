@@ -1,7 +1,6 @@
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use quorumlock_core::{Collect, MaybeMissing, ReplyTo};
 
@@ -33,20 +32,19 @@ where
         ReplyTo::new(self.clone(), node)
     }
 
-    /// The answers, when there are enough, or when all are in, or after `within`.
-    pub(crate) async fn answers(self: Arc<Self>, within: Duration) -> Vec<Option<T>> {
-        self.decided(within).await;
-        self.take()
+    /// When there are enough, or when all are in.
+    pub(crate) async fn decided(&self) {
+        self.until(&self.enough).await;
     }
 
-    /// When there are enough, or when all are in, or after `within`.
-    pub(crate) async fn decided(&self, within: Duration) {
-        self.until(within, &self.enough).await;
+    /// When this node has answered, or when all have.
+    pub(crate) async fn heard(&self, node: usize) {
+        self.until(|answers| answers[node].is_some()).await;
     }
 
-    /// When this node has answered, or after `within`.
-    pub(crate) async fn heard(&self, node: usize, within: Duration) {
-        self.until(within, |answers| answers[node].is_some()).await;
+    /// Whether this node has not answered yet.
+    pub(crate) fn lacks(&self, node: usize) -> bool {
+        self.state().answers.get(node).is_some_and(Option::is_none)
     }
 
     /// The answers so far: none later counts.
@@ -54,17 +52,16 @@ where
         std::mem::take(&mut self.state().answers)
     }
 
-    async fn until(&self, within: Duration, enough: impl Fn(&[Option<T>]) -> bool) {
-        let enough = poll_fn(|cx| {
+    async fn until(&self, enough: impl Fn(&[Option<T>]) -> bool) {
+        poll_fn(|cx| {
             let mut state = self.state();
             if state.answers.iter().all(Option::is_some) || enough(&state.answers) {
                 return Poll::Ready(());
             }
             state.waker = Some(cx.waker().clone());
             Poll::Pending
-        });
-        // Late is as good as never: what is there then is what counts.
-        let _ = tokio::time::timeout(within, enough).await;
+        })
+        .await;
     }
 }
 

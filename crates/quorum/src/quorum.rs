@@ -5,12 +5,13 @@ use std::time::Duration;
 use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
     Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
-    Freed, Holder, Instant, Lane, Lessor, Listening, Name, News, Node, NodeReport, Offer, Recalled,
-    Renewal, ReplyTo, Spot, Term, Warm, Woke, quorum_of,
+    Freed, Held, Holder, Instant, Lane, Lessor, Listening, Name, News, Node, NodeProblem,
+    NodeReport, Offer, Recalled, Renewal, ReplyTo, Spot, Term, Warm, Woke, answer_within,
+    quorum_of,
 };
 
 use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
-use crate::ballot::{Ballot, Wish};
+use crate::ballot::{Ballot, Wish, connected_since};
 use crate::census::Census;
 use crate::gate::{Pace, gate_of, looks_everywhere};
 use crate::roll::Roll;
@@ -114,10 +115,12 @@ impl<N: Node> Quorum<N> {
     }
 
     /// Asks all nodes the same, `last` after the others, waits until `enough` of the answers are in, and for
-    /// that of the last one `for_last` besides, and makes one of them.
+    /// that of the last one `for_last` besides, and makes one of them. What is asked again where a
+    /// connection breaks has twice the time.
     fn ask_all<T: Send + 'static, U>(
         &self,
-        (last, for_last): (Option<usize>, Duration),
+        name: Name,
+        Order { last, for_last, again }: Order,
         post: impl Fn(usize, ReplyTo<Answer<T>>),
         enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
         make: impl FnOnce(Vec<T>) -> U + Send + 'static,
@@ -127,18 +130,22 @@ impl<N: Node> Quorum<N> {
         for i in (first..first + self.nodes.len()).map(|i| i % self.nodes.len()) {
             post(i, census.reply_to(i));
         }
-        let (quorum, within) = (self.quorum(), self.answer_timeout);
-        let nodes = self.nodes.clone();
+        let (quorum, within) = (self.quorum(), self.answer_timeout * if again { 2 } else { 1 });
+        let (nodes, clock) = (self.nodes.clone(), self.clock.clone());
         Box::pin(async move {
-            census.decided(within).await;
+            let connected = || match again {
+                true => Some(Instant::NEVER),
+                false => connected_since(&nodes, Lane::Work, |node| census.lacks(node)),
+            };
+            // Late is as good as never: what is there then is what counts.
+            let _ = answer_within(within, &clock, connected, census.decided()).await;
             if let (Some(last), false) = (last, for_last.is_zero()) {
-                census.heard(last, for_last).await;
+                let _ = tokio::time::timeout(for_last, census.heard(last)).await;
             }
             let answers = census.take();
-            let late = |node: usize| {
-                NodeReport::new(nodes[node].label(), format!("no answer within {within:?}"))
-            };
-            decide(quorum, answers, late).map(make)
+            let late =
+                |node: usize| NodeReport::new(nodes[node].label(), NodeProblem::NoAnswer(within));
+            decide(Some(name), quorum, answers, late).map(make)
         })
     }
 }
@@ -212,7 +219,9 @@ impl<N: Node> Lessor for Quorum<N> {
         }
         let (roll, within) = (self.roll.clone(), self.answer_timeout);
         Box::pin(async move {
-            census.answers(within).await;
+            // Nobody waits for a node that is being connected: what the others said is told in
+            // time.
+            let _ = tokio::time::timeout(within, census.decided()).await;
             let renewed = |term: &Term| match roll.until(term.nonce) {
                 // No majority is left: lost now, not only when the old window shuts.
                 Some(Instant::NEVER) => Renewal::Gone,
@@ -223,21 +232,30 @@ impl<N: Node> Lessor for Quorum<N> {
         })
     }
 
-    fn release(&self, term: Term, lane: Lane, contended: bool) -> Asked<Result<Freed, Error>> {
+    fn release(
+        &self,
+        term: Term,
+        held: Held,
+        lane: Lane,
+        contended: bool,
+    ) -> Asked<Result<Freed, Error>> {
         let (gate, window) = (self.gate(&term.name), self.roll.strike(term.nonce, lane));
         // Whoever waits stands at the gate alone if that answers (SAFETY.md d1), as it has answered us.
-        let answers = |gate: &usize| window.is_some_and(|window| window.is_held_by(*gate));
+        let answers = |gate: &usize| window.as_ref().is_some_and(|window| window.is_held_by(*gate));
         let wide = looks_everywhere(self.releases.fetch_add(1, Ordering::Relaxed));
         let waiters_at = gate.filter(|_| !wide).filter(answers);
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
+        // Whoever is woken there asks all nodes: by then these have been told.
+        let for_last = if contended { GRACE } else { Duration::ZERO };
         self.ask_all(
-            // Whoever is woken there asks all nodes: by then these have been told.
-            (gate, if contended { GRACE } else { Duration::ZERO }),
+            term.name.clone(),
+            Order { last: gate, for_last, again: true },
             |node, to| {
                 let elsewhere = waiters_at.is_some_and(|gate| gate != node);
                 let spot = elsewhere.then_some(Spot::Elsewhere);
-                self.nodes[node].release(&term, lane, spot, to);
+                let until = window.as_ref().map_or(Instant::NEVER, |held| held.held_until(node));
+                self.nodes[node].release(&term, Held { until, ..held }, lane, spot, to);
             },
             move |answers| is_freed(answers, quorum),
             move |said| {
@@ -254,7 +272,8 @@ impl<N: Node> Lessor for Quorum<N> {
     fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
         let (quorum, all) = (self.quorum(), self.nodes.len());
         self.ask_all(
-            (None, Duration::ZERO),
+            name.clone(),
+            Order::default(),
             |node, to| self.nodes[node].inspect(&name, to),
             move |answers| {
                 let open = all - answers.iter().flatten().count();
@@ -275,7 +294,8 @@ impl<N: Node> Lessor for Quorum<N> {
     fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
         // All nodes, within the answer timeout: whoever asks for this wants nothing left behind.
         self.ask_all(
-            (self.gate(&name), Duration::ZERO),
+            name.clone(),
+            Order { last: self.gate(&name), ..Order::default() },
             |node, to| self.nodes[node].force_release(&name, to),
             |_| false,
             |said| said.contains(&true),
@@ -292,8 +312,8 @@ impl<N: Node> Lessor for Quorum<N> {
         for (i, node) in self.nodes.iter().enumerate() {
             node.renew(&[], lane, census.reply_to(i));
         }
-        let answers = census.answers(self.answer_timeout);
-        Box::pin(async move { drop(answers.await) })
+        let within = self.answer_timeout;
+        Box::pin(async move { drop(tokio::time::timeout(within, census.decided()).await) })
     }
 
     fn provision(&self) -> Asked<Result<(), Error>> {
@@ -332,6 +352,14 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
         let nodes: Vec<_> = self.nodes.iter().map(Node::label).collect();
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
     }
+}
+
+/// How all nodes are asked.
+#[derive(Default)]
+struct Order {
+    last: Option<usize>,
+    for_last: Duration,
+    again: bool,
 }
 
 /// For how long whoever gives back what others wait for waits for the gate besides.

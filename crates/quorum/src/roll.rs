@@ -144,7 +144,7 @@ impl Roll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorumlock_core::{Clock, NodeReport, Silence};
+    use quorumlock_core::{Clock, NodeProblem, NodeReport, Silence};
 
     const LEASE: Duration = Duration::from_secs(9);
 
@@ -166,7 +166,10 @@ mod tests {
         assert_eq!(roll.until(nonce), Some(Instant::NEVER));
         assert!(roll.note_straggler(nonce, 1, &granted(now)), "it was granted before that");
         assert_eq!(roll.until(nonce), Some(Instant::NEVER));
-        let silent = Answer::Silent(Silence::Maybe(NodeReport::new("n", "silent")));
+        let silent = Answer::Silent(Silence::Maybe(NodeReport::new(
+            "n",
+            NodeProblem::Broken("silent".into()),
+        )));
         assert!(roll.note(nonce, 0, &silent), "unknown changes nothing");
         assert!(roll.note(nonce, 1, &Answer::Yes(now + LEASE)));
         assert_eq!(roll.until(nonce), Some(now + LEASE));
@@ -187,7 +190,10 @@ mod tests {
         assert!(!roll.note_straggler(nonce, 2, &granted(now)), "nothing is kept of it");
         let nonce = entered(&roll, now);
         roll.strike(nonce, Lane::Work);
-        let silent = Answer::Silent(Silence::Maybe(NodeReport::new("n", "silent")));
+        let silent = Answer::Silent(Silence::Maybe(NodeReport::new(
+            "n",
+            NodeProblem::Broken("silent".into()),
+        )));
         assert!(!roll.note_straggler(nonce, 2, &silent), "the connection broke");
     }
 

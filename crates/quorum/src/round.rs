@@ -12,8 +12,8 @@
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, ConfigError, Denial, Error, Fence, Grant, Instant, NodeReport, Silence,
-    Unreachable, Vote, Window, quorum_of,
+    Acquired, Answer, ConfigError, Denial, Error, Fence, Grant, Instant, Name, NoMajority,
+    NodeProblem, NodeReport, Silence, Vote, Window, quorum_of,
 };
 
 /// One acquisition attempt.
@@ -150,7 +150,7 @@ impl Round {
             // Not reached as far as the vote goes: it says neither yes nor busy.
             Answer::No(Denial::NotAdmitted(report)) => Ballot::Silent(Silence::Never(report)),
             Answer::No(Denial::Config(error)) => {
-                let report = NodeReport::new("node", error.to_string());
+                let report = NodeReport::new("node", NodeProblem::NotAsked(error.to_string()));
                 self.misconfigured.get_or_insert(error);
                 Ballot::Silent(Silence::Never(report))
             }
@@ -224,8 +224,14 @@ impl Round {
         window
     }
 
-    /// Why the round was not won; `late` tells of a node that was no longer waited for.
-    pub fn failure(&self, late: impl Fn(usize) -> NodeReport) -> Result<Acquired, Error> {
+    /// Why the round was not won; `waited`: for how long, if nodes were waited for to the end. Nodes that
+    /// were not waited for are blamed for nothing.
+    pub fn failure(
+        &self,
+        name: Option<&Name>,
+        waited: Option<Duration>,
+        label: impl Fn(usize) -> String,
+    ) -> Result<Acquired, Error> {
         if let Some(error) = &self.misconfigured {
             return Err(error.clone().into());
         }
@@ -242,20 +248,33 @@ impl Round {
         if self.count(|b| matches!(b, Ballot::Stale(_)) || stands(b, Stand::Stale)) > 0 {
             return Ok(Acquired::Again);
         }
-        let silent = |(node, ballot): (usize, &Ballot)| match ballot {
-            Ballot::Late => Some(late(node)),
+        let report = |node: usize, problem| NodeReport::new(label(node), problem);
+        let blamed = |(node, ballot): (usize, &Ballot)| match ballot {
+            Ballot::Late => waited.map(|waited| report(node, NodeProblem::NoAnswer(waited))),
             Ballot::Silent(silence) => Some(silence.report().clone()),
             Ballot::Refused(report) => Some(report.clone()),
             Ballot::Granted { token: Stand::Unconfirmed, .. } => {
-                Some(NodeReport::new("a node", "granted, but did not confirm the fencing token"))
+                Some(report(node, NodeProblem::Unconfirmed))
+            }
+            // It replied a larger token than those that had granted before.
+            Ballot::Granted { token: Stand::Apart, .. } if self.token.is_some() => {
+                Some(report(node, NodeProblem::CounterMoved))
             }
             _ => None,
         };
-        let mut nodes: Vec<_> = self.nodes.iter().enumerate().filter_map(silent).collect();
+        let mut nodes: Vec<_> = self.nodes.iter().enumerate().filter_map(blamed).collect();
         if nodes.is_empty() {
-            nodes.push(NodeReport::new("all nodes", "answered after the lease had ended"));
+            let held = |node: &usize| matches!(self.nodes[*node], Ballot::Granted { .. });
+            let held = (0..self.nodes.len()).filter(held);
+            nodes = held.map(|node| report(node, NodeProblem::TooLate)).collect();
         }
-        Err(Unreachable::new(self.confirm, nodes).into())
+        let granted = |node: &&NodeReport| {
+            use NodeProblem::{CounterMoved, TooLate, Unconfirmed};
+            matches!(node.problem, Unconfirmed | TooLate | CounterMoved)
+        };
+        let voted = self.reached() - nodes.iter().filter(granted).count();
+        let of = (self.nodes.len(), self.confirm);
+        Err(NoMajority::new(name.cloned(), of, voted, nodes).into())
     }
 
     fn decide(&mut self, now: Instant) -> Step {

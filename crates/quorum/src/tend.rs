@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock_core::admission::{Act, Charter, Examined, Standing, Voter, Warden, judge};
-use quorumlock_core::{Chance, Clock, Error, NodeReport, Unreachable};
+use quorumlock_core::{Chance, Clock, Error, NoMajority, NodeProblem, NodeReport};
 
 /// Carries out what a [`Warden`] decides.
 pub(crate) struct Tending<N: Voter> {
@@ -44,6 +44,11 @@ impl<N: Voter> Tending<N> {
 
     /// Admits all nodes at once, and waits until their connections know.
     pub(crate) async fn provision(self: Arc<Self>) -> Result<(), Error> {
+        // Before anything is written.
+        let unfit = self.not_voters(|standing| matches!(standing, Standing::Unfit(_))).await;
+        if !unfit.is_empty() {
+            return Err(self.none(unfit));
+        }
         let mut failed = Vec::new();
         for node in self.nodes.iter() {
             let done = match self.fresh() {
@@ -51,11 +56,11 @@ impl<N: Voter> Tending<N> {
                 Err(report) => Err(report),
             };
             if let Err(report) = done {
-                failed.push(NodeReport::new(node.label(), report.what));
+                failed.push(NodeReport::new(node.label(), report.problem));
             }
         }
         if !failed.is_empty() {
-            return Err(Unreachable::new(self.nodes.len(), failed).into());
+            return Err(self.none(failed));
         }
         let proven = async {
             while !self.nodes.iter().all(Voter::proven) {
@@ -65,14 +70,28 @@ impl<N: Voter> Tending<N> {
         // Longer than an unproven connection waits before it looks again; late costs one failure.
         let _ = tokio::time::timeout(Duration::from_secs(1), proven).await;
         // Vouched for, and still no voter: told now, not at the first lock.
-        let unfit = |standing| match standing {
-            Standing::Unfit(error) | Standing::Misfit(error) => Some(error),
-            _ => None,
+        let refused = self.not_voters(|_| true).await;
+        if refused.is_empty() { Ok(()) } else { Err(self.none(refused)) }
+    }
+
+    /// The nodes that cannot vote as they are set up or were admitted, and are `meant`.
+    async fn not_voters(&self, meant: impl Fn(&Standing) -> bool) -> Vec<NodeReport> {
+        let standings = self.standings().await;
+        let report = |(node, standing): (&N, Option<Standing>)| {
+            let problem = match standing.filter(&meant)? {
+                Standing::Unfit(what) => NodeProblem::Unfit(what),
+                Standing::Misfit(terms) => NodeProblem::OtherTerms(terms),
+                _ => return None,
+            };
+            Some(NodeReport::new(node.label(), problem))
         };
-        match self.standings().await.into_iter().flatten().find_map(unfit) {
-            Some(error) => Err(error.into()),
-            None => Ok(()),
-        }
+        self.nodes.iter().zip(standings).filter_map(report).collect()
+    }
+
+    /// All nodes were needed.
+    fn none(&self, nodes: Vec<NodeReport>) -> Error {
+        let all = self.nodes.len();
+        NoMajority::new(None, (all, all), all - nodes.len(), nodes).into()
     }
 
     /// Which nodes may vote now.
@@ -88,10 +107,10 @@ impl<N: Voter> Tending<N> {
     async fn standings(&self) -> Vec<Option<Standing>> {
         let mut standings = Vec::new();
         let asked: Vec<_> = self.nodes.iter().map(Voter::examine).collect();
-        for (node, sheet) in self.nodes.iter().zip(asked) {
+        for sheet in asked {
             let sheet = tokio::time::timeout(self.answer_timeout, sheet).await;
             standings.push(match sheet {
-                Ok(Ok(sheet)) => Some(judge(node.label(), &sheet, &self.charter)),
+                Ok(Ok(sheet)) => Some(judge(&sheet, &self.charter)),
                 Ok(Err(_)) | Err(_) => None,
             });
         }
@@ -114,7 +133,7 @@ impl<N: Voter> Tending<N> {
                 }
                 // Fewer helpers than were chosen: another time.
                 if heard < *needed {
-                    let what = "too few helpers to raise its floor";
+                    let what = NodeProblem::NotAsked("too few helpers to raise its floor".into());
                     return Err(NodeReport::new(self.nodes[*node].label(), what));
                 }
                 let floor = if largest == 0 { 0 } else { largest + GAP };
@@ -127,14 +146,16 @@ impl<N: Voter> Tending<N> {
 
     fn fresh(&self) -> Result<String, NodeReport> {
         let nonce = self.chance.nonce();
-        nonce.map(|n| n.to_string()).map_err(|e| NodeReport::new("this process", e.to_string()))
+        nonce
+            .map(|n| n.to_string())
+            .map_err(|e| NodeReport::new("this process", NodeProblem::NotAsked(e.to_string())))
     }
 
     async fn in_time<T>(
         &self,
         asked: impl Future<Output = Result<T, NodeReport>>,
     ) -> Result<T, NodeReport> {
-        let late = || NodeReport::new("a node", "did not answer in time");
+        let late = || NodeReport::new("a node", NodeProblem::NoAnswer(self.answer_timeout));
         tokio::time::timeout(self.answer_timeout, asked).await.unwrap_or_else(|_| Err(late()))
     }
 }

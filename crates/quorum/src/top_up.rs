@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use quorumlock_core::{
-    Answer, Collect, Fence, Instant, Lane, Node, ReplyTo, Term, might_be_granted,
+    Answer, Collect, Fence, Held, Instant, Lane, Node, ReplyTo, Term, might_be_granted,
 };
 
 use crate::roll::Roll;
@@ -35,7 +35,7 @@ impl<N: Node> Collect<Answer<Instant>> for Answers<N> {
     fn collect(&self, node: usize, answer: Answer<Instant>) {
         // The lease may have been given back meanwhile; on the same connection, as ever (H17).
         if !self.roll.note(self.term.nonce, node, &answer) && might_be_granted(&answer) {
-            self.nodes[node].release(&self.term, self.lane, None, ReplyTo::nobody());
+            self.nodes[node].release(&self.term, Held::UNKNOWN, self.lane, None, ReplyTo::nobody());
         }
     }
 }

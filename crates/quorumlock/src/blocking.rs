@@ -77,8 +77,9 @@ impl Locker {
     /// [`Watch::check`] itself.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`Error::Lost`] if the release found the lock gone. If only the release is
-    /// unanswered, the work's result is returned all the same.
+    /// As [`Lock::acquire`]; [`Error::Lost`] if the release found the lock gone, and
+    /// [`Error::Refused`] if the servers refused it: the work is done then, and its result is dropped. If
+    /// only the release is unanswered, the work's result is returned.
     pub fn run<T>(
         &self,
         name: impl AsRef<str>,
@@ -95,7 +96,7 @@ impl Locker {
     /// Who holds `name`, as the nodes say now.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Config`].
+    /// [`Error::Refused`], [`Error::Unreachable`], [`Error::Config`].
     pub fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
         let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
         self.driver.wait(async move { inner.holder(name).await })?
@@ -128,7 +129,7 @@ impl Locker {
         self.driver.wait(async move { inner.force_unlock(name).await })?
     }
 
-    /// Takes no new locks, and waits until the releases of dropped guards are done.
+    /// As [`quorumlock_core::Locker::close`]: takes no new locks, ends all that wait, and waits until releases are done.
     ///
     /// # Errors
     /// [`Error::Closed`] if the driver's thread is gone.
@@ -203,6 +204,12 @@ impl Lock {
     /// As [`crate::Lock::wait`].
     pub fn wait(mut self, wait: Duration) -> Self {
         self.order = self.order.wait(wait);
+        self
+    }
+
+    /// As [`crate::Lock::fail_fast`].
+    pub fn fail_fast(mut self) -> Self {
+        self.order = self.order.fail_fast();
         self
     }
 

@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock_core::admission::Charter;
-use quorumlock_core::{Settings, World, redis_nodes};
+use quorumlock_core::{ClientCertificate, Settings, World, redis_nodes};
 use quorumlock_quorum::Quorum;
 
-use crate::{Error, Locker, Wire};
+use crate::{ConfigError, Error, Locker, Wire};
 
 /// Options of a [`Locker`]; [`Builder::single`], [`Builder::replicated`] or [`Builder::quorum`] ends
 /// it. Bounds are checked there, and nothing is dialled.
@@ -13,9 +13,9 @@ use crate::{Error, Locker, Wire};
 #[must_use = "end it with `single`, `replicated` or `quorum`"]
 pub struct Builder {
     wire: Option<Wire>,
-    admission: Admission,
-    cluster: Cluster,
-    counter_losses: usize,
+    admission: Option<Admission>,
+    cluster: Option<Cluster>,
+    counter_losses: Option<usize>,
     settings: Settings,
 }
 
@@ -69,16 +69,17 @@ impl Builder {
         self
     }
 
-    /// Which nodes of a quorum may vote. Default [`Admission::Strict`]; a single node always may.
+    /// Which nodes of a quorum may vote. Default [`Admission::Strict`]. For a quorum only.
     pub fn admission(mut self, admission: Admission) -> Self {
-        self.admission = admission;
+        self.admission = Some(admission);
         self
     }
 
     /// The cluster's name and epoch, on which all clients of its nodes must agree under
     /// [`Admission::Strict`]. Default `quorumlock`, 1. Raise the epoch at each change of membership.
+    /// For a quorum under strict admission only.
     pub fn cluster(mut self, name: &str, epoch: u64) -> Self {
-        self.cluster = Cluster { name: name.to_owned(), epoch };
+        self.cluster = Some(Cluster { name: name.to_owned(), epoch });
         self
     }
 
@@ -89,8 +90,13 @@ impl Builder {
         self
     }
 
-    /// How long a request may stay unanswered: 1 ms to 1 min. Default 500 ms. A dead or hung
-    /// minority costs nothing; this bounds how long the loss of the majority takes to be told.
+    /// How long a request may stay unanswered, from when it could be sent: 1 ms to 1 min. Default
+    /// 500 ms. A dead or hung minority costs nothing; this bounds how long the loss of the majority
+    /// takes to be told.
+    ///
+    /// Connecting comes before that and is bounded by [`Builder::connect_timeout`], so that a call
+    /// ends within the sum of both. `unlock` takes twice the answer timeout at most: where a
+    /// connection breaks its release is asked again.
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.settings.answer_timeout = timeout;
         self
@@ -101,7 +107,7 @@ impl Builder {
     /// nodes have no replicas.
     ///
     /// A grant that too few acknowledge is given back, and the call ends with
-    /// [`Error::Unreachable`], which says `NOREPLICAS`: look at the replicas. A renewal that too
+    /// [`Error::Refused`] with [`NodeProblem::NoReplicas`](crate::NodeProblem::NoReplicas): look at the replicas. A renewal that too
     /// few acknowledge lengthens nothing, so the lock is lost in the end if that goes on: a replica
     /// that never heard of it would free the lock too early.
     ///
@@ -118,30 +124,33 @@ impl Builder {
     }
 
     /// How long replicas may take to acknowledge: 1 ms to the answer timeout. Default a quarter of
-    /// that, since a request may have to wait for the batch before it, too.
+    /// that, since a request may have to wait for the batch before it, too. Not for a quorum, as
+    /// [`Builder::replicas`].
     pub fn replica_timeout(mut self, timeout: Duration) -> Self {
         self.settings.replica_timeout = Some(timeout);
         self
     }
 
-    /// How long dialling and greeting a server may take: 1 ms to 1 min. Default 1 s.
+    /// How long dialling and greeting a server may take together: 1 ms to 1 min. Default 1 s.
+    /// Longer for far or busy servers; a server that refuses connections ends a call at once.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// How long an idle name's fencing counter is kept; at least twice `max_lease`. Default 7 days.
-    /// After that it starts from the clock, so that the order of tokens rests on the clocks.
+    /// How long an idle name's fencing counter is kept; at least twice `max_lease`. Default 7 days,
+    /// or twice `max_lease` if that is more. After that it starts from the clock, so that the order
+    /// of tokens rests on the clocks.
     pub fn fence_ttl(mut self, ttl: Duration) -> Self {
-        self.settings.fence_ttl = ttl;
+        self.settings.fence_ttl = Some(ttl);
         self
     }
 
     /// How many fencing counters of a quorum may be lost, before they are repaired, without a token
     /// being given twice: 0 to a minority of the nodes. Default 0. Each one costs the availability
-    /// of a node: with 5 nodes, 4 must grant for 1. (docs/SAFETY.md A7)
+    /// of a node: with 5 nodes, 4 must grant for 1. (docs/SAFETY.md A7) For a quorum only.
     pub fn counter_losses(mut self, losses: usize) -> Self {
-        self.counter_losses = losses;
+        self.counter_losses = Some(losses);
         self
     }
 
@@ -179,11 +188,20 @@ impl Builder {
         self
     }
 
+    /// Shows this client certificate and private key (PEM) to `rediss://` servers that want one
+    /// (`tls-auth-clients yes`). Default: none. The key must not be encrypted.
+    pub fn tls_client(mut self, cert: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        let (cert, key) = (cert.as_ref().to_vec(), key.as_ref().to_vec());
+        self.settings.tls_client = Some(ClientCertificate { cert, key });
+        self
+    }
+
     /// Locks on the single server at `url`.
     ///
     /// # Errors
-    /// [`Error::Config`] for a bad URL or an option out of bounds.
+    /// [`Error::Config`] for a bad URL, an option out of bounds, or one that is for a quorum only.
     pub fn single(self, url: impl AsRef<str>) -> Result<Locker, Error> {
+        self.only_for_a_quorum("a single server")?;
         let locker = quorumlock_core::Locker::single(url.as_ref(), self.wire, self.settings)?;
         Ok(Locker::new(locker))
     }
@@ -192,11 +210,13 @@ impl Builder {
     /// [`Locker::replicated`].
     ///
     /// # Errors
-    /// [`Error::Config`] for a bad URL, an empty list, one address twice, or an option out of bounds.
+    /// [`Error::Config`] for a bad URL, an empty list, one address twice, an option out of bounds, or
+    /// one that is for a quorum only.
     pub fn replicated<U: AsRef<str>>(
         self,
         urls: impl IntoIterator<Item = U>,
     ) -> Result<Locker, Error> {
+        self.only_for_a_quorum("a master and its replicas")?;
         let urls: Vec<U> = urls.into_iter().collect();
         let locker = quorumlock_core::Locker::replicated(&urls, self.wire, self.settings)?;
         Ok(Locker::new(locker))
@@ -205,20 +225,28 @@ impl Builder {
     /// Locks on a majority of the independent servers at `urls`.
     ///
     /// # Errors
-    /// [`Error::Config`] for a bad URL, an empty list, one server listed twice, or an option out of
-    /// bounds.
+    /// [`Error::Config`] for a bad URL, an empty list, one server listed twice, an option out of
+    /// bounds, or one that is not for a quorum.
     pub fn quorum<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Locker, Error> {
+        let strict = self.admission.unwrap_or_default() == Admission::Strict;
+        let absent = |option, servers| Err(ConfigError::DoesNotApply { option, servers }.into());
+        if !strict && self.cluster.is_some() {
+            return absent("cluster", "a quorum with Admission::Redlock");
+        }
+        if self.settings.replica_timeout.is_some() {
+            return absent("replica_timeout", "a quorum");
+        }
         let urls: Vec<U> = urls.into_iter().collect();
         let world = World::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
+        let Cluster { name, epoch } = self.cluster.unwrap_or_default();
         let charter = Charter {
             prefix: "quorumlock".into(),
-            cluster: self.cluster.name,
-            epoch: self.cluster.epoch,
+            cluster: name,
+            epoch,
             nodes: urls.len(),
             longest: self.settings.max_lease,
         };
-        let strict = self.admission == Admission::Strict;
         let bound = strict.then_some(&charter);
         let nodes = redis_nodes(&urls, wire, bound, &self.settings, &world.clock)?;
         let (clock, timeout) = (world.clock.clone(), self.settings.answer_timeout);
@@ -228,8 +256,21 @@ impl Builder {
         } else {
             Quorum::new(nodes, clock, timeout)?
         };
-        let quorum = quorum.survive(self.counter_losses)?;
+        let quorum = quorum.survive(self.counter_losses.unwrap_or(0))?;
         let locker = quorumlock_core::Locker::over(Arc::new(quorum), self.settings, world)?;
         Ok(Locker::new(locker))
+    }
+
+    /// What one server cannot do is refused, and not ignored.
+    fn only_for_a_quorum(&self, servers: &'static str) -> Result<(), ConfigError> {
+        let given = [
+            ("admission", self.admission.is_some()),
+            ("cluster", self.cluster.is_some()),
+            ("counter_losses", self.counter_losses.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(ConfigError::DoesNotApply { option, servers }),
+            None => Ok(()),
+        }
     }
 }

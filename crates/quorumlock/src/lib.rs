@@ -41,6 +41,6 @@ pub mod admission {
 }
 pub use locker::Locker;
 pub use quorumlock_core::{
-    Busy, ConfigError, Error, Fence, Guard, Holder, Lock, Loss, Lost, NodeReport, Nonce, Owner,
-    TryLock, Unreachable, Watch, Wire,
+    Busy, ConfigError, Error, Fence, Guard, Holder, Lock, Loss, Lost, Mismatch, NoMajority,
+    NodeProblem, NodeReport, Nonce, Owner, TlsProblem, TryLock, Watch, Wire,
 };

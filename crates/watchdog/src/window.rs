@@ -51,6 +51,11 @@ impl Window {
         *at = *at - by;
     }
 
+    /// Until when the node surely holds our nonce; [`Instant::NEVER`] if nothing is known.
+    pub fn held_until(&self, node: usize) -> Instant {
+        self.held_until[node]
+    }
+
     /// Whether the node has said yes, and no no since.
     pub fn is_held_by(&self, node: usize) -> bool {
         self.held_until[node] > Instant::NEVER

@@ -93,7 +93,7 @@ pub(crate) async fn compare(args: Args) -> Outcome {
         }
         Err(number) => {
             kept.transpose()?.iter().for_each(say);
-            Ok(exit::SIGNAL + number)
+            Err(Failure::new(exit::SIGNAL + number, "the comparison was interrupted"))
         }
     }
 }

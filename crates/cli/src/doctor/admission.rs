@@ -1,17 +1,13 @@
 //! Which nodes of a quorum may vote, and whether the next one may be restarted.
 
-use quorumlock::Builder;
+use quorumlock::Locker;
 use quorumlock::admission::{Examined, Standing};
 
 use super::judge::{Finding, Severity, majority};
 
 /// Asks the nodes. What keeps them from answering is for the other checks to say.
-pub(super) async fn examine(builder: Builder, urls: &[&str]) -> Vec<Finding> {
-    let Ok(locker) = builder.quorum(urls) else { return Vec::new() };
-    match locker.examine().await {
-        Ok(nodes) => judge(&nodes),
-        Err(_) => Vec::new(),
-    }
+pub(super) async fn examine(locker: &Locker) -> Vec<Finding> {
+    locker.examine().await.map_or_else(|_| Vec::new(), |nodes| judge(&nodes))
 }
 
 fn judge(nodes: &[Examined]) -> Vec<Finding> {
@@ -41,15 +37,15 @@ fn votes(node: &Examined) -> bool {
 }
 
 fn objection(node: &Examined, nodes: &[Examined]) -> Option<Finding> {
-    let blank = |node: &Examined| node.standing == Some(Standing::Blank);
+    let blank = |node: &Examined| matches!(node.standing, Some(Standing::New(_)));
     let (severity, what, remedy) = match node.standing.as_ref()? {
         Standing::Admitted(_) => return None,
-        Standing::Blank if nodes.iter().all(blank) => (
+        Standing::New(_) if nodes.iter().all(blank) => (
             Severity::Warn,
             "new: votes when a program has watched it for the longest lease".to_owned(),
             "vouch for it: quorumlock init",
         ),
-        Standing::Blank => (
+        Standing::New(_) => (
             Severity::Warn,
             "new, or has lost its memory: votes when a program has watched it for the longest lease"
                 .to_owned(),
@@ -97,12 +93,12 @@ mod tests {
         let (severity, what) = last([yes(), yes(), Some(Standing::Unproven(None))]);
         assert_eq!(severity, Severity::Warn);
         assert!(what.contains("restart none"), "{what}");
-        assert_eq!(last([yes(), None, Some(Standing::Blank)]).0, Severity::Problem);
+        assert_eq!(last([yes(), None, Some(Standing::New(None))]).0, Severity::Problem);
     }
 
     #[test]
     fn each_node_that_may_not_vote_is_named_with_what_to_do() {
-        let blank = || Some(Standing::Blank);
+        let blank = || Some(Standing::New(None));
         let findings = judge(&nodes([blank(), blank(), blank()]));
         assert_eq!(findings.len(), 4);
         for finding in &findings[..3] {

@@ -28,13 +28,17 @@ pub(super) enum Severity {
     Problem,
 }
 
-/// Judges the nodes together. A check in which nothing is wrong gives one `Ok`.
-pub(super) fn judge(nodes: &[NodeFacts]) -> Vec<Finding> {
+/// Judges the nodes together; `admitted` if they vote under strict admission. A check in which
+/// nothing is wrong gives one `Ok`.
+pub(super) fn judge(nodes: &[NodeFacts], admitted: bool) -> Vec<Finding> {
     let told = |node: &NodeFacts| node.facts().is_some_and(|facts| facts.info.run_id.is_some());
     let all_told = nodes.iter().all(told);
     let mut findings = Vec::new();
     for check in CHECKS {
         let mut found = (check.look)(nodes);
+        if admitted && check.name == "persistence" {
+            found.iter_mut().for_each(covered_by_admission);
+        }
         // A check that could not see every node has not passed: "reach" and "info" say why.
         if found.is_empty() && all_told {
             found.push(Finding::fleet(Severity::Ok, check.passed.into(), None));
@@ -189,6 +193,16 @@ fn persistence(nodes: &[NodeFacts]) -> Vec<Finding> {
             "appendonly yes with appendfsync always, or keep it down for a whole lease",
         )),
     })
+}
+
+/// Under strict admission a node that restarts counts for nothing until it was watched for the
+/// longest lease, whatever it has kept (SAFETY.md H10): persistence buys no exclusion there.
+fn covered_by_admission(finding: &mut Finding) {
+    finding.severity = Severity::Ok;
+    finding.remedy = None;
+    finding.what += ". Strict admission covers that: a restarted node votes again only when it was \
+                     watched for the longest lease. appendfsync always would still keep the fencing \
+                     counters when a majority restarts at once";
 }
 
 fn clocks(nodes: &[NodeFacts]) -> Vec<Finding> {

@@ -9,12 +9,13 @@ mod report;
 use std::time::Duration;
 
 use futures::future::join_all;
+use quorumlock::{ConfigError, Error, Locker};
 use quorumlock_watchdog::Clock;
 
 use self::probe::Probe;
 use self::report::Report;
 use crate::exit::{Failure, Outcome};
-use crate::nodes::{CharterArgs, Nodes};
+use crate::nodes::{CharterArgs, Nodes, Tls};
 use crate::output::print;
 
 /// Examine the nodes: what would make locks fail or forget.
@@ -41,29 +42,36 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn doctor(args: Args) -> Outcome {
-    let tls_ca = args.nodes.tls_ca()?;
-    let probes = args
-        .nodes
-        .urls()
-        .map(|url| Probe::new(url, tls_ca.as_deref(), args.timeout))
-        .collect::<Result<Vec<_>, _>>()?;
-    if probes.is_empty() {
-        return Err(Failure::usage("no node is given: use --node or QUORUMLOCK_NODES"));
-    }
+    let tls = args.nodes.tls()?;
+    let urls = args.nodes.urls()?;
+    let probe = |url: &&str| Probe::new(url, &tls, args.timeout);
+    let probes = urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
+    let admitted = urls.len() > 1 && args.charter.strict();
+    let locker = locker(&args, &urls, &tls)?;
     let clock = Clock::system();
     let start = clock.now();
     let nodes = join_all(probes.iter().map(|probe| probe.examine(&clock, start))).await;
-    let urls = args.nodes.urls().collect::<Vec<_>>();
-    let admission = if urls.len() > 1 && args.charter.strict() {
-        let mut builder = args.charter.builder().answer_timeout(args.timeout);
-        if let Some(pem) = tls_ca {
-            builder = builder.tls_ca(pem);
-        }
-        admission::examine(builder, &urls).await
-    } else {
-        Vec::new()
+    let admission = match locker.filter(|_| admitted) {
+        Some(locker) => admission::examine(&locker).await,
+        None => Vec::new(),
     };
-    let report = Report::new(nodes, admission);
+    let report = Report::new(nodes, admitted, admission);
     print(args.json, &report)?;
     Ok(report.exit_code())
+}
+
+/// What would lock on these nodes; `None` if two addresses are one, of which the checks tell.
+fn locker(args: &Args, urls: &[&str], tls: &Tls) -> Result<Option<Locker>, Failure> {
+    const BOUNDS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(60)];
+
+    let timeout = args.timeout.clamp(BOUNDS[0], BOUNDS[1]);
+    let builder = tls.give_to(args.charter.builder().answer_timeout(timeout));
+    let built = match urls {
+        [url] => builder.single(url),
+        _ => builder.quorum(urls),
+    };
+    match built {
+        Err(Error::Config(ConfigError::SameServer { .. })) => Ok(None),
+        built => Ok(Some(built?)),
+    }
 }

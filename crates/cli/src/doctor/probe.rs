@@ -8,6 +8,7 @@ use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertifica
 
 use super::facts::{Answer, Facts, Info, NodeFacts};
 use crate::exit::Failure;
+use crate::nodes::Tls;
 
 #[derive(Debug)]
 pub(super) struct Probe {
@@ -17,20 +18,18 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    pub(super) fn new(
-        url: &str,
-        tls_ca: Option<&[u8]>,
-        timeout: Duration,
-    ) -> Result<Self, Failure> {
+    pub(super) fn new(url: &str, tls: &Tls, timeout: Duration) -> Result<Self, Failure> {
         // The redis crate panics at the first rediss:// without one. An error says that there is
         // one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = match tls_ca {
-            Some(pem) => Client::build_with_tls(
-                url,
-                TlsCertificates { client_tls: None, root_cert: Some(pem.to_owned()) },
-            ),
-            None => Client::open(url),
+        let client = match tls {
+            Tls { ca: None, client: None } => Client::open(url),
+            Tls { ca, client } => {
+                let client_tls = client.clone().map(|(client_cert, client_key)| {
+                    redis::ClientTlsConfig { client_cert, client_key }
+                });
+                Client::build_with_tls(url, TlsCertificates { client_tls, root_cert: ca.clone() })
+            }
         };
         // Not the URL, which may hold a password.
         let client =

@@ -18,8 +18,8 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(mut nodes: Vec<NodeFacts>, admission: Vec<Finding>) -> Self {
-        let mut findings = judge(&nodes);
+    pub(super) fn new(mut nodes: Vec<NodeFacts>, admitted: bool, admission: Vec<Finding>) -> Self {
+        let mut findings = judge(&nodes, admitted);
         findings.extend(admission);
         count_clocks_from_the_slowest(&mut nodes);
         let reachable = nodes.iter().filter(|node| node.facts().is_some()).count();

@@ -182,7 +182,7 @@ async fn supervise(
     }
     let why = match watch.check() {
         Err(lost) => lost.to_string(),
-        Ok(()) => format!("{}: {}", watch.name(), plan.reason()),
+        Ok(()) => format!("{}: {}", watch.name(), plan.reason(watch.loss_ahead())),
     };
     say(format_args!("{why}: stopping the command"));
     job.signal(Signal::TERM);

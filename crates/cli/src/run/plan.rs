@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use humantime::format_duration;
+use quorumlock::Loss;
 
 use crate::exit::Failure;
 
@@ -13,6 +14,10 @@ pub(super) struct Plan {
     margin: Duration,
     hold_at_most: Option<Duration>,
 }
+
+/// The shortest lease, and the shortest hold: with it 5 ms are left from SIGKILL to its end, and 25
+/// ms for a renewal before SIGTERM. With less a healthy lock would be given up at once.
+const SHORTEST: Duration = Duration::from_millis(100);
 
 impl Plan {
     /// The window is what is left of the lease, or of the longest hold if that is shorter. In good
@@ -28,6 +33,14 @@ impl Plan {
             Some(limit) if limit < lease => ("--hold-at-most", limit),
             _ => ("--lease", lease),
         };
+        if window < SHORTEST {
+            return Err(Failure::usage(format!(
+                "{what} {} is too short for a command that is to be stopped before the lock ends. \
+                 Use {} at least",
+                format_duration(window),
+                format_duration(SHORTEST),
+            )));
+        }
         let longest = window / 2;
         let grace = grace.unwrap_or(window / 3);
         if grace > longest {
@@ -42,14 +55,13 @@ impl Plan {
         Ok(Self { grace, margin: (window / 20).min(Duration::from_secs(1)), hold_at_most })
     }
 
-    /// Why the command is stopped, if the lock is not lost yet.
-    pub(super) fn reason(&self) -> String {
-        match self.hold_at_most {
-            Some(limit) => {
-                let limit = format_duration(limit);
-                format!("--hold-at-most {limit} is over soon, or the lock could not be renewed")
+    /// Why the command is stopped, if the lock is not lost yet: what will end it.
+    pub(super) fn reason(&self, ahead: Loss) -> String {
+        match (ahead, self.hold_at_most) {
+            (Loss::HoldLimit, Some(limit)) => {
+                format!("--hold-at-most {} is over soon", format_duration(limit))
             }
-            None => "the lock could not be renewed (see quorumlock doctor)".to_owned(),
+            _ => "the lock could not be renewed (see quorumlock doctor)".to_owned(),
         }
     }
 
@@ -80,6 +92,22 @@ mod tests {
             assert!(plan.terminate_at() < before_renewal, "{lease:?}");
             assert!(plan.kill_at() > Duration::ZERO, "{lease:?}");
         }
+    }
+
+    #[test]
+    fn a_lease_or_a_hold_that_is_too_short_is_refused_by_name_and_bound() {
+        let refused = |lease, hold| Plan::new(lease, hold, None).unwrap_err().message;
+        assert!(refused(ms(99), None).contains("--lease 99ms"));
+        assert!(refused(ms(99), None).contains("100ms at least"));
+        assert!(refused(ms(30_000), Some(ms(5))).contains("--hold-at-most 5ms"));
+        assert!(Plan::new(ms(100), Some(ms(100)), None).is_ok());
+    }
+
+    #[test]
+    fn the_reason_names_what_ends_the_lock() {
+        let plan = Plan::new(ms(1_000), Some(ms(2_000)), None).unwrap();
+        assert_eq!(plan.reason(Loss::HoldLimit), "--hold-at-most 2s is over soon");
+        assert!(plan.reason(Loss::WindowShut).contains("could not be renewed"));
     }
 
     #[test]

@@ -2,6 +2,8 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::guard::Guard;
 use super::locker::Locker;
 use super::owners::Place;
@@ -15,6 +17,7 @@ use crate::{ConfigError, Error, Name, Owner};
 pub struct Lock {
     order: Order,
     wait: Option<Duration>,
+    fail_fast: bool,
     /// What is given back first.
     after: Option<Box<Guard>>,
 }
@@ -30,7 +33,8 @@ pub struct TryLock {
 struct Order {
     locker: Locker,
     name: Result<Name, ConfigError>,
-    lease: Duration,
+    /// Default: the locker's.
+    lease: Option<Duration>,
     hold_at_most: Option<Duration>,
     owner: Option<Owner>,
 }
@@ -45,20 +49,26 @@ macro_rules! options {
             /// least, never more than all of it), and the watchdog makes a whole lease of that a moment later
             /// (docs/SAFETY.md, Tokens, form d). Who needs a whole one from the start: `Builder::handover(false)`.
             pub fn lease(mut self, lease: Duration) -> Self {
-                self.order.lease = lease;
+                self.order.lease = Some(lease);
                 self
             }
 
             /// Ends the hold after so long, whatever happens to its worker (SAFETY.md H21). A hold
             /// that is shorter than the lease is never renewed: Redisson's explicit `leaseTime`.
-            /// Default: no limit.
+            /// Default: no limit. 10 ms to 10 years.
+            ///
+            /// The only bound on a hold whose guard is never dropped: after `mem::forget(guard)`,
+            /// or in a cycle of `Arc`s, the watchdog renews for as long as the process lives,
+            /// though every locker is dropped.
             pub fn hold_at_most(mut self, limit: Duration) -> Self {
                 self.order.hold_at_most = Some(limit);
                 self
             }
 
             /// Re-enters if `owner` holds the lock already; lease and limit stay those of the
-            /// first. Default: nobody, so that two locks exclude each other.
+            /// first. Other ones asked for here are an error
+            /// ([`ConfigError::ReEntryDiffers`](crate::ConfigError::ReEntryDiffers)); the same or
+            /// none are fine. Default: nobody, so that two locks exclude each other.
             pub fn owner(mut self, owner: &Owner) -> Self {
                 self.order.owner = Some(owner.clone());
                 self
@@ -72,7 +82,8 @@ options!(TryLock);
 
 impl Lock {
     pub(super) fn new(locker: &Locker, name: &str) -> Self {
-        Self { order: Order::new(locker.clone(), Name::new(name)), wait: None, after: None }
+        let order = Order::new(locker.clone(), Name::new(name));
+        Self { order, wait: None, fail_fast: false, after: None }
     }
 
     pub(super) fn after(guard: Guard) -> Self {
@@ -82,12 +93,20 @@ impl Lock {
             owner: lease.place.get().map(|place| place.owner()),
             ..Order::new(locker, Ok(lease.name.clone()))
         };
-        Self { order, wait: None, after: Some(Box::new(guard)) }
+        Self { order, wait: None, fail_fast: false, after: Some(Box::new(guard)) }
     }
 
-    /// Waits so long at most, then gives [`Error::Busy`]. Default: for ever.
+    /// Waits so long at most: for the lock, and for nodes that do not answer. At the end [`Error::Busy`] if
+    /// somebody held it at the last look, else what the nodes did. Default: for ever; and 30 s for nodes that do
+    /// not answer.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
+        self
+    }
+
+    /// Ends with the first attempt that too few nodes answer, instead of waiting until they do.
+    pub fn fail_fast(mut self) -> Self {
+        self.fail_fast = true;
         self
     }
 }
@@ -99,9 +118,7 @@ impl TryLock {
 }
 
 /// # Errors
-/// [`Error::Busy`] after [`Lock::wait`]; [`Error::Unreachable`] within the answer timeout when too
-/// few nodes answer; [`Error::Config`] for bad input or a name held in another format;
-/// [`Error::Lost`] if the owner's outer hold of the name was lost; [`Error::Closed`].
+/// As [`Locker::lock`].
 ///
 /// # Cancel safety
 /// Cancel safe: dropping the future gives up the place in the queue, and what might have been
@@ -111,9 +128,10 @@ impl IntoFuture for Lock {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
+        let patience = Patience { wait: self.wait, once: false, fail_fast: self.fail_fast };
         match self.after {
-            None => Box::pin(self.order.acquire(self.wait, false)),
-            Some(guard) => Box::pin(self.order.acquire_again(self.wait, guard)),
+            None => Box::pin(self.order.acquire(patience)),
+            Some(guard) => Box::pin(self.order.acquire_again(patience, guard)),
         }
     }
 }
@@ -129,7 +147,8 @@ impl IntoFuture for TryLock {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            match self.order.acquire(None, true).await {
+            let patience = Patience { wait: None, once: true, fail_fast: true };
+            match self.order.acquire(patience).await {
                 Ok(guard) => Ok(Some(guard)),
                 Err(Error::Busy(_)) => Ok(None),
                 Err(error) => Err(error),
@@ -140,45 +159,72 @@ impl IntoFuture for TryLock {
 
 impl Order {
     fn new(locker: Locker, name: Result<Name, ConfigError>) -> Self {
-        let lease = locker.inner.settings.lease;
-        Self { locker, name, lease, hold_at_most: None, owner: None }
+        Self { locker, name, lease: None, hold_at_most: None, owner: None }
     }
 
-    async fn acquire(self, wait: Option<Duration>, once: bool) -> Result<Guard, Error> {
-        match self.quest(wait, once)? {
-            (quest, None) => quest.seek(None, None).await,
-            // Seldom, so on the heap: a future should be small.
-            (quest, Some(place)) => Box::pin(quest.enter(place)).await,
-        }
-    }
-
-    async fn acquire_again(
-        self,
-        wait: Option<Duration>,
-        guard: Box<Guard>,
-    ) -> Result<Guard, Error> {
-        match self.quest(wait, false)? {
-            (quest, None) => {
-                let bumped = quest.bump(*guard).await?;
-                quest.seek(None, bumped).await
+    async fn acquire(self, patience: Patience) -> Result<Guard, Error> {
+        let calls = self.locker.inner.calls.subscribe();
+        until_closed(calls, async {
+            match self.quest(patience)? {
+                (quest, None) => quest.seek(None, None).await,
+                // Seldom, so on the heap: a future should be small.
+                (quest, Some(place)) => Box::pin(quest.enter(place)).await,
             }
-            (quest, Some(place)) => {
-                quest.part_with(*guard).await?;
-                quest.enter(place).await
-            }
-        }
+        })
+        .await
     }
 
-    fn quest(self, wait: Option<Duration>, once: bool) -> Result<(Quest, Option<Place>), Error> {
+    async fn acquire_again(self, patience: Patience, guard: Box<Guard>) -> Result<Guard, Error> {
+        let calls = self.locker.inner.calls.subscribe();
+        until_closed(calls, async {
+            match self.quest(patience)? {
+                (quest, None) => {
+                    let bumped = quest.bump(*guard).await?;
+                    quest.seek(None, bumped).await
+                }
+                (quest, Some(place)) => {
+                    quest.part_with(*guard).await?;
+                    quest.enter(place).await
+                }
+            }
+        })
+        .await
+    }
+
+    fn quest(self, patience: Patience) -> Result<(Quest, Option<Place>), Error> {
+        let Patience { wait, once, fail_fast } = patience;
         wait.map_or(Ok(()), check_wait)?;
         let inner = self.locker.inner;
         inner.open()?;
         let name = self.name?;
-        inner.settings.check_lease(self.lease)?;
+        let lease = self.lease.unwrap_or(inner.settings.lease);
+        inner.settings.check_lease(lease)?;
         self.hold_at_most.map_or(Ok(()), check_hold)?;
         let deadline = wait.map(|wait| inner.clock.now() + wait);
-        let wanted = Wanted { name, lease: self.lease, hold_at_most: self.hold_at_most };
+        let Self { lease: explicit_lease, hold_at_most, .. } = self;
+        let wanted = Wanted { name, lease, explicit_lease, hold_at_most };
         let place = self.owner.map(|owner| inner.owners.place(&owner, &wanted.name));
-        Ok((Quest { inner, wanted, deadline, once }, place))
+        Ok((Quest { inner, wanted, deadline, once, fail_fast }, place))
+    }
+}
+
+/// For how long, and for what, a call waits.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    wait: Option<Duration>,
+    once: bool,
+    fail_fast: bool,
+}
+
+/// What `call` comes to, unless the locker is closed first. What is left of it is dropped before `calls`, for which
+/// [`Locker::close`] waits.
+async fn until_closed<T>(
+    mut calls: watch::Receiver<bool>,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::select! {
+        biased;
+        _ = calls.wait_for(|closed| *closed) => Err(Error::Closed),
+        done = call => done,
     }
 }

@@ -67,7 +67,7 @@ impl Quest {
         let turn = lease.take_turn();
         let mut queues = InQueues::join(&inner.lessor, &term.name, Some(terms));
         queues.ask((&term, asked), (Duration::ZERO, false));
-        let freed = inner.lessor.bump(before, (term.nonce, terms.0)).await?;
+        let freed = inner.lessor.bump(before, lease.held(), (term.nonce, terms.0)).await?;
         still?;
         if !freed.held {
             return Err(lease.lost(Loss::Gone).into());

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::lease::Lease;
 use super::locker::Inner;
-use crate::{ConfigError, Error, Fence, Lane, Loss, Lost, Nonce, Term};
+use crate::{Error, Fence, Lane, Loss, Lost, Nonce, Term, runtime};
 
 /// A held lock. It is renewed until it is unlocked, dropped or lost.
 ///
@@ -56,6 +54,14 @@ macro_rules! views {
             /// again; zero once lost. Computed from the clock at each call.
             pub fn valid_for(&self) -> Duration {
                 self.lease.standing.valid_for()
+            }
+
+            /// Why the lock will end if it is not renewed any more:
+            /// [`Loss::HoldLimit`] if it already stands to its `hold_at_most` limit, else
+            /// [`Loss::WindowShut`]. Of a lock that is lost, why it was.
+            pub fn loss_ahead(&self) -> Loss {
+                let standing = &self.lease.standing;
+                standing.check().err().unwrap_or_else(|| standing.terms().loss_at_end())
             }
 
             /// Is the lock ours at this instant? A yes says nothing about the next one: put the
@@ -143,17 +149,16 @@ impl Guard {
     /// this process waits for may go to it without a word to the nodes.
     ///
     /// # Errors
-    /// [`Error::Lost`] if it was no longer held; [`Error::Unreachable`] if too few nodes confirmed:
+    /// [`Error::Lost`] if it was no longer held; [`Error::Unreachable`] or [`Error::Refused`] if too few
+    /// nodes confirmed:
     /// it is not renewed any more, and free when its lease has ended; [`Error::Config`] outside a
     /// runtime: then it is released as by a drop.
     ///
     /// # Cancel safety
     /// The release is posted at the first poll; dropped before that, it is posted by the drop.
     pub async fn unlock(mut self) -> Result<(), Error> {
-        if Handle::try_current().is_err() {
-            // The drop hands the release to the watchdog's thread, which needs no runtime of ours.
-            return Err(ConfigError::NoRuntime.into());
-        }
+        // Else the drop hands the release to the watchdog's thread, which needs no runtime of ours.
+        runtime::timed()?;
         self.unlocked = true;
         let now = self.inner.clock.now();
         let still = self.lease.check_at(now);
@@ -169,7 +174,7 @@ impl Guard {
         let term = self.end()?;
         let clock = &self.inner.clock;
         let contended = self.inner.turns.is_contended(&self.lease.name, clock);
-        let released = self.inner.lessor.release(term, Lane::Work, contended);
+        let released = self.inner.lessor.release(term, self.lease.held(), Lane::Work, contended);
         let mut turn = self.lease.take_turn();
         if self.lease.series.handed == 0 && !contended {
             // Whoever comes next in this process queues behind our release on the same connection.

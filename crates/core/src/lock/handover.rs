@@ -64,10 +64,11 @@ impl Inner {
             return false;
         }
         let Some((turn, heir)) = lease.heir(terms.lease) else { return false };
-        let hold_until = heir.hold_at_most().map(|limit| now + limit);
+        let hold_at_most = heir.hold_at_most();
+        let hold_until = hold_at_most.map(|limit| now + limit);
         let successor = |until| {
             let terms = Terms { until, hold_until, ..terms };
-            Arc::new(lease.successor(terms, &self.clock))
+            Arc::new(lease.successor(terms, hold_at_most, &self.clock))
         };
         let passed = self.keeper.pass(lease, now, successor);
         let handed = passed.is_some();
@@ -99,7 +100,7 @@ impl Lease {
     }
 
     /// The same on the nodes; a new one, with the next token, for whoever holds it.
-    fn successor(&self, terms: Terms, clock: &Clock) -> Self {
+    fn successor(&self, terms: Terms, hold_at_most: Option<Duration>, clock: &Clock) -> Self {
         Self {
             id: self.id,
             name: self.name.clone(),
@@ -110,6 +111,7 @@ impl Lease {
             },
             series: Series { handed: self.series.handed + 1, ..self.series },
             standing: Standing::new(clock.clone(), terms),
+            hold_at_most,
             holds: AtomicU32::new(1),
             turn: std::sync::Mutex::new(None),
             place: OnceLock::new(),

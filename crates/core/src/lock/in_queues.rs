@@ -3,12 +3,12 @@ use std::time::Duration;
 
 use quorumlock_watchdog::{Instant, expiry};
 
-use super::wake::Wake;
-use crate::{Grant, InLine, Lane, Lessor, Listening, Name, Nonce, Offer, Term};
+use super::wake::{Wake, Woken};
+use crate::{Grant, Held, InLine, Lane, Lessor, Listening, Name, Nonce, Offer, Term};
 
 /// In the queues of the nodes, or about to be: left when it is dropped, unless it was served.
 pub(super) struct InQueues {
-    pub(super) wake: Arc<Wake>,
+    wake: Arc<Wake>,
     lessor: Arc<dyn Lessor>,
     name: Name,
     /// On what terms the name may be handed over to us, and the bound on the node's clock rate.
@@ -23,10 +23,15 @@ pub(super) struct InQueues {
 
 impl InQueues {
     pub(super) fn join(lessor: &Arc<dyn Lessor>, name: &Name, offer: Option<(Offer, f64)>) -> Self {
-        let wake = Arc::new(Wake::new(lessor.nodes(), lessor.gate(name)));
+        let wake = Arc::new(Wake::new(lessor.nodes()));
         let _listening = lessor.listen(name, wake.clone());
         let (lessor, name, asks) = (lessor.clone(), name.clone(), Vec::new());
         Self { wake, lessor, name, offer, offered: None, asks, served: false, _listening }
+    }
+
+    /// Resolves when it is worth trying again.
+    pub(super) async fn woken(&self) -> Woken {
+        self.wake.woken(|| self.lessor.gate(&self.name)).await
     }
 
     /// What the attempt at `asked` says of its place: the name may be handed over to it from now on.
@@ -72,7 +77,7 @@ impl InQueues {
     /// As after an attempt that was given up.
     fn give_back(&self, term: Term) {
         // The request is queued by now, and is asked again if it does not arrive.
-        drop(self.lessor.release(term, Lane::Work, false));
+        drop(self.lessor.release(term, Held::UNKNOWN, Lane::Work, false));
     }
 }
 

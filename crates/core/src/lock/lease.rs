@@ -9,7 +9,7 @@ use quorumlock_watchdog::{Clock, Instant, Leased, Loss, Renewal, Renewer, Standi
 use super::handover::Series;
 use super::owners::Place;
 use super::turns::{Turn, Turns};
-use crate::{Fence, Lane, Lessor, Lost, Name, Nonce, Term};
+use crate::{Fence, Held, Lane, Lessor, Lost, Name, Nonce, Term};
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Lease {
     pub(super) fence: Fence,
     pub(super) series: Series,
     pub(super) standing: Standing,
+    /// As its holder asked: whoever enters it again cannot ask for another.
+    pub(super) hold_at_most: Option<Duration>,
     /// How many guards share it. At zero it is being given back.
     pub(super) holds: AtomicU32,
     /// Let go when the name may be asked for again by others in this process.
@@ -55,6 +57,11 @@ impl Lease {
         let Terms { lease, hold_until, .. } = self.standing.terms();
         let limit = hold_until.map_or(Duration::MAX, |limit| limit.since(now));
         lease.min(limit)
+    }
+
+    /// Since when the nodes hold it, and until when they surely do.
+    pub(super) fn held(&self) -> Held {
+        Held { since: self.series.since, until: self.standing.until() }
     }
 
     /// For whom it is held, so that this owner finds it again.
@@ -131,7 +138,7 @@ impl Renewer for Keep {
         let (turns, clock) = (self.turns.clone(), self.clock.clone());
         let contended = turns.is_contended(&lease.name, &clock);
         let term = lease.term(lease.standing.terms().lease);
-        let released = self.lessor.release(term, Lane::Keep, contended);
+        let released = self.lessor.release(term, lease.held(), Lane::Keep, contended);
         Box::pin(async move {
             match released.await {
                 Ok(freed) => turns.released(&lease.name, freed.woke, &clock),

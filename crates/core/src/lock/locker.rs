@@ -1,10 +1,10 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use quorumlock_watchdog::{Clock, Keeper};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use super::acquire::{Lock, TryLock};
 use super::guard::Watch;
@@ -12,7 +12,9 @@ use super::lease::{Keep, Lease};
 use super::owners::Owners;
 use super::turns::Turns;
 use crate::admission::Examined;
-use crate::{Chance, ConfigError, Error, Holder, Lane, Lessor, Name, Owner, Settings, Wire};
+use crate::{
+    Chance, ConfigError, Error, Holder, Lane, Lessor, Name, Owner, Settings, Wire, runtime,
+};
 
 /// Takes locks on one node or on a quorum: the same API and the same promises.
 ///
@@ -49,7 +51,8 @@ pub(super) struct Inner {
     pub(super) keeper: Keeper<Keep>,
     pub(super) turns: Turns,
     pub(super) owners: Owners,
-    closed: AtomicBool,
+    /// Whether it is closed; and a receiver for each call that may still be granted a lock.
+    pub(super) calls: watch::Sender<bool>,
 }
 
 impl Locker {
@@ -85,7 +88,7 @@ impl Locker {
             keeper,
             turns,
             owners: Owners::default(),
-            closed: AtomicBool::new(false),
+            calls: watch::Sender::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -122,9 +125,12 @@ impl Locker {
     /// [`Lock::hold_at_most`], [`Lock::owner`].
     ///
     /// # Errors
-    /// When awaited: [`Error::Busy`] after [`Lock::wait`]; [`Error::Unreachable`] within the answer
-    /// timeout when too few nodes answer, also while waiting; [`Error::Config`] for bad input or a
-    /// name held in another format; [`Error::Lost`] if the owner's outer hold of the name was lost;
+    /// When awaited: after [`Lock::wait`] [`Error::Busy`] if somebody held it at the last look, else
+    /// [`Error::Unreachable`] (too few nodes answered) or [`Error::Refused`] (enough answered, and too few of them
+    /// can vote). These come after 30 s in a row without [`Lock::wait`], and at once with
+    /// [`Lock::fail_fast`], or if time mends nothing (password, permission, a key of another type, ...; without
+    /// [`Lock::wait`] also new nodes). [`Error::Config`] for bad input; [`Error::Lost`] if the owner's outer hold of the
+    /// name was lost;
     /// [`Error::Closed`].
     ///
     /// # Cancel safety
@@ -136,8 +142,11 @@ impl Locker {
 
     /// Takes the lock `name` if it is free: `None` if somebody else holds it.
     ///
+    /// Where several ask a quorum at once and none gets a majority, one of them asks again, up to five times within
+    /// an eighth of a second; only if votes stay split is `None` said of a lock that nobody holds.
+    ///
     /// # Errors
-    /// As [`Locker::lock`], but never [`Error::Busy`].
+    /// As [`Locker::lock`], but never [`Error::Busy`]; and [`Error::Unreachable`] within the answer timeout.
     ///
     /// # Cancel safety
     /// As [`Locker::lock`].
@@ -148,8 +157,12 @@ impl Locker {
     /// Waits for the lock, does `work`, releases. The work is dropped when the lock is lost.
     ///
     /// # Errors
-    /// As [`Locker::lock`]; [`Error::Lost`] if the lock was lost before the work was done, or if the
-    /// release found it gone. If only the release is unanswered, the work's result is returned all the same: the lease ends by itself.
+    /// As [`Locker::lock`]. After the work is done, its result is dropped: with [`Error::Lost`] if the
+    /// release found the lock gone, so that somebody else may have had it; with [`Error::Refused`] if the
+    /// servers refused the release (permission, ...), so that the lock stays until its lease has ended,
+    /// this time and every time. If only the release is unanswered, the work's result is returned: the
+    /// lease ends by itself. To keep the result in each case: lock, [`Guard::run`](crate::Guard::run),
+    /// unlock. [`Error::Lost`] also if the lock was lost before the work was done.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future drops the work and posts the release.
@@ -169,7 +182,8 @@ impl Locker {
     /// Who holds `name`, as the nodes say now; `None` if nobody does.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Config`], [`Error::Closed`].
+    /// [`Error::Refused`], also for a key that is no lock of this locker's wire; [`Error::Unreachable`],
+    /// [`Error::Config`], [`Error::Closed`].
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
@@ -212,8 +226,12 @@ impl Locker {
     /// The holder learns of it at its next renewal, and its token is stale as soon as a resource has
     /// seen a newer one.
     ///
+    /// It deletes nothing but a lock of this locker's wire. [`Wire::Redlock`](crate::Wire::Redlock) has no mark
+    /// of a lock: there any string that expires is taken for one.
+    ///
     /// # Errors
-    /// As [`Locker::holder`].
+    /// As [`Locker::holder`]. Also [`Error::Refused`] with [`NodeProblem::NotALock`](crate::NodeProblem) for a
+    /// string without an expiry, and with `BadCounter` if the fencing counter cannot be bumped.
     ///
     /// # Cancel safety
     /// Once polled, the request may be carried out.
@@ -227,7 +245,7 @@ impl Locker {
     ///
     /// # Errors
     /// [`Error::Unreachable`] if a node did not answer: then it waits for the longest lease;
-    /// [`ConfigError::UnfitNode`] if one cannot vote as it is set up;
+    /// [`Error::Refused`] if one cannot vote as it is set up;
     /// [`ConfigError::NoAdmission`] on a single node or with admission off.
     ///
     /// # Cancel safety
@@ -250,16 +268,26 @@ impl Locker {
         self.inner.lessor.examine().await
     }
 
-    /// Takes no new locks and answers no questions from now on, and waits until the releases of
-    /// dropped guards are done on every node that answers. Guards that live stay valid. For the end of a program.
+    /// Takes no new locks and answers no questions from now on, ends all that wait ([`Error::Closed`]), and waits
+    /// until the releases of dropped guards, and of what those may have been granted meanwhile, are done on every
+    /// node that answers. Nothing is granted after it has returned. Guards that live stay valid. For the end of a
+    /// program.
+    ///
+    /// A call whose future nobody polls any more is waited for no longer than the answer timeout.
     ///
     /// # Cancel safety
     /// Cancel safe: the locker stays closed, the releases go on.
     pub async fn close(&self) {
-        self.inner.closed.store(true, Ordering::SeqCst);
-        self.inner.keeper.flush().await;
-        if Handle::try_current().is_ok() {
-            self.inner.lessor.settle(Lane::Work).await;
+        let inner = &self.inner;
+        inner.calls.send_replace(true);
+        let here = runtime::timed().is_ok();
+        if here {
+            let ended = inner.calls.closed();
+            drop(tokio::time::timeout(inner.settings.answer_timeout, ended).await);
+        }
+        inner.keeper.flush().await;
+        if here {
+            inner.lessor.settle(Lane::Work).await;
         }
     }
 }
@@ -267,11 +295,11 @@ impl Locker {
 impl Inner {
     /// Whether a call may go to the nodes: not closed, and on a runtime that can time it.
     pub(super) fn open(&self) -> Result<(), Error> {
-        match Handle::try_current() {
-            _ if self.closed.load(Ordering::SeqCst) => Err(Error::Closed),
-            Ok(_) => Ok(()),
-            Err(_) => Err(ConfigError::NoRuntime.into()),
+        if *self.calls.borrow() {
+            return Err(Error::Closed);
         }
+        runtime::timed()?;
+        Ok(())
     }
 
     fn held_by(&self, owner: &Owner, name: &Name) -> Option<Arc<Lease>> {

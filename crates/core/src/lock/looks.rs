@@ -122,7 +122,8 @@ impl Looks {
         };
         let leaves_it = match woken {
             Some(Woken::Turn | Woken::ByGate) => false,
-            Some(Woken::ByOthers) => true,
+            // Not again and again: what wakes it may be its own release of an attempt in vain (SAFETY.md e6).
+            Some(Woken::ByOthers) => self.polite < MOST_POLITE,
             // Free for a moment only, perhaps: several times.
             None => self.moves_on || (1..MOST_POLITE).contains(&self.polite),
         };
@@ -247,6 +248,20 @@ mod tests {
         }
         looks.woken(None);
         assert!(looks.gate_first && !looks.others_first, "they did not come");
+    }
+
+    /// The simulation's seed 712352383: its own releases woke it, and each node left the free lock to it.
+    #[test]
+    fn who_is_woken_by_others_leaves_a_free_lock_to_them_a_few_times_only() {
+        let free = Denied { asked: Clock::manual().now(), remaining: None, kept_out: true };
+        let mut looks = Looks::begin(false);
+        for _ in 0..MOST_POLITE {
+            looks.woken(Some(Woken::ByOthers));
+            assert!(looks.others_first);
+            looks.denied(free);
+        }
+        looks.woken(Some(Woken::ByOthers));
+        assert!(!looks.others_first, "they did not come");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod locker;
 mod looks;
 mod owners;
 mod quest;
+mod search;
 mod turns;
 mod wake;
 

@@ -1,33 +1,27 @@
 //! One call of `lock` or `try_lock` on its way to a guard.
 
 use std::future::Future;
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_watchdog::schedule::Terms;
-use quorumlock_watchdog::{Instant, Renewal, Standing};
+use quorumlock_watchdog::{Instant, Renewal};
 
 use super::bump::Bumped;
 use super::guard::Guard;
-use super::handover::{self, Series};
-use super::in_queues::InQueues;
+use super::handover;
 use super::lease::Lease;
 use super::locker::Inner;
-use super::looks::{Denied, Looks, Standpoint};
 use super::owners::Place;
-use super::turns::{Next, Turn, Wants};
-use super::wake::Wake;
-use crate::ids::next_id;
-use crate::{
-    Acquired, Approach, Busy, Error, Grant, Lane, Loss, Name, NodeReport, Nonce, Offer, Settings,
-    Term, Unreachable, Woke,
-};
+use super::search::{Heard, Search};
+use super::turns::{Next, Wants};
+use crate::{Busy, ConfigError, Error, Lane, Loss, Name, NodeProblem, Offer, Settings, Term};
 
 /// What is to be locked, and how.
 pub(super) struct Wanted {
     pub(super) name: Name,
     pub(super) lease: Duration,
+    /// The lease if the caller gave it; else it is the locker's.
+    pub(super) explicit_lease: Option<Duration>,
     pub(super) hold_at_most: Option<Duration>,
 }
 
@@ -36,7 +30,10 @@ pub(super) struct Quest {
     pub(super) inner: Arc<Inner>,
     pub(super) wanted: Wanted,
     pub(super) deadline: Option<Instant>,
+    /// A single look.
     pub(super) once: bool,
+    /// Ends with the first attempt that too few nodes answer.
+    pub(super) fail_fast: bool,
 }
 
 impl Quest {
@@ -61,13 +58,13 @@ impl Quest {
         let guard = Guard::new(self.inner.clone(), lease.clone());
         // Never a silent re-acquire: the outer hold's work is already unprotected.
         lease.check()?;
+        self.wanted.fits(&lease)?;
         guard.publish_holds().await?;
         Ok(Some(guard))
     }
 
-    /// Takes its turn in this process, then asks the nodes until they grant or time is up (too
-    /// few answers end it: SAFETY.md G6); or takes over from a holder in this process. Or goes on from where a
-    /// release of its own has put it.
+    /// Takes its turn in this process, then asks the nodes until they grant or it has waited for long enough; or
+    /// takes over from a holder in this process. Or goes on from where a release of its own has put it.
     pub(super) async fn seek(
         &self,
         place: Option<Place>,
@@ -83,82 +80,42 @@ impl Quest {
                 }
             },
         };
-        let (lessor, settings) = (&self.inner.lessor, &self.inner.settings);
-        let terms = self.offer();
-        let join = || InQueues::join(lessor, &self.wanted.name, terms);
-        // Declared after the turn, so that the queues are left before the next of this process asks.
-        let (begun, mut queues) = match stood {
-            Some((asked, queues)) => (asked, Some(queues)),
+        let (mut search, mut stands) = match stood {
+            Some((asked, queues)) => (Search::begin(self, turn, asked, Some(queues)), true),
             // By all clocks: a pause before this is none of the lease's, which may count from an early instant.
-            None => (self.inner.clock.now(), None),
+            None => (Search::begin(self, turn, self.inner.clock.now(), None), false),
         };
-        let mut stands = queues.is_some();
-        let mut looks = Looks::begin(false);
-        // Read before each attempt: what is counted from it may end early, never late.
-        let mut asked = begun;
-        match turn.others_first(begun) {
-            _ if self.once || stands => {}
-            Woke::Waiter => (queues, looks) = (Some(join()), Looks::begin(true)),
-            Woke::Strangers => {
-                // A courtesy, which may not cost the caller the attempt itself.
-                let _ = Box::pin(self.in_time(tokio::time::sleep(HEAD_START))).await;
-                asked = self.inner.clock.now();
-            }
-            Woke::Nobody => {}
+        if !self.once && !stands {
+            search.lets_others_go_first().await;
         }
-        let mut verified = 0;
         loop {
-            let waited = asked.since(begun);
-            let (remaining, kept_out) = if std::mem::take(&mut stands) {
+            let heard = if std::mem::take(&mut stands) {
                 if self.is_late() {
                     // Leaves the queue, and asks once: a free lock is taken without a wait.
-                    queues = None;
+                    search.queues = None;
                     continue;
                 }
-                (None, true)
+                Ok(Heard::Busy { remaining: None, kept_out: true })
             } else {
-                let Looks { gate_first, others_first, everywhere, .. } = looks;
-                let term = self.term()?;
-                let asks =
-                    |queues: &mut InQueues| queues.ask((&term, asked), (waited, others_first));
-                let in_line = queues.as_mut().map(asks);
-                let waiting = turn.waiting();
-                let tokens = handover::tokens(settings.fencing, waiting);
-                let alone = in_line.is_none() && waiting == 0;
-                let approach = Approach { asked, tokens, gate_first, everywhere, in_line, alone };
-                match lessor.acquire(term.clone(), approach).await? {
-                    Acquired::Yes(grant) => {
-                        queues.as_mut().map(InQueues::served);
-                        return Ok(self.granted(asked, term.nonce, (grant, tokens), turn, place));
-                    }
-                    Acquired::Busy(remaining) => (remaining, false),
-                    Acquired::KeptOut(remaining) => (remaining, true),
-                    // After a barrier, or a restart: the next round meets verified nodes. Or a counter moved: it
-                    // is granted a larger number.
-                    Acquired::Again if verified < MOST_VERIFICATIONS => {
-                        verified += 1;
-                        asked = self.inner.clock.now();
+                search.ask().await
+            };
+            match heard {
+                Ok(Heard::Granted(granted)) => return Ok(search.granted(granted, place)),
+                Ok(Heard::Again) => {}
+                Ok(Heard::Busy { remaining, kept_out }) => {
+                    if self.once && !kept_out && search.is_split().await? {
                         continue;
                     }
-                    Acquired::Again => return Err(unverified()),
+                    if self.once || self.is_late() {
+                        return Err(self.busy(remaining));
+                    }
+                    search.denied(remaining, kept_out).await;
                 }
-            };
-            if self.once || self.is_late() {
-                return Err(self.busy(remaining));
+                // On the heap, as all that only contenders need: a future should be small.
+                Err(error) => Box::pin(search.rides_out(error)).await?,
             }
-            // Listening wakes us once more, so that a release in between is not missed.
-            let queues = queues.get_or_insert_with(join);
-            turn.contended(self.inner.clock.now());
-            looks.denied(Denied { asked, remaining, kept_out });
-            // What is offered must not get too old.
-            let lease = terms.map_or(self.wanted.lease, |(offer, _)| offer.claim);
-            let place_at = Standpoint { lease, waited, nodes: lessor.nodes() };
-            // On the heap, as all that only contenders need: a future should be small.
-            Box::pin(self.pause(&queues.wake, &mut looks, (remaining, place_at))).await;
-            asked = self.inner.clock.now();
-            if let Some((nonce, grant)) = queues.heir(asked) {
-                let tokens = terms.map_or(0, |(offer, _)| offer.tokens);
-                return Ok(self.granted(asked, nonce, (grant, tokens), turn, place));
+            if let Some(granted) = search.heir() {
+                return Ok(search.granted(granted, place));
             }
         }
     }
@@ -201,59 +158,11 @@ impl Quest {
         }
     }
 
-    /// Until somebody says that the lock may be free, or its lease has ended, or time is up: no
-    /// message is relied upon (SAFETY.md H22).
-    async fn pause(
-        &self,
-        wake: &Wake,
-        looks: &mut Looks,
-        (remaining, stands): (Option<Duration>, Standpoint),
-    ) {
-        let chance = &self.inner.chance;
-        let in_time = |wait: Duration| self.left().map_or(wait, |left| left.min(wait));
-        let longest = in_time(looks.longest(remaining, stands, chance.fraction()));
-        looks.woken(tokio::time::timeout(longest, wake.woken()).await.ok());
-        if let Some(spread) = looks.spread() {
-            tokio::time::sleep(in_time(spread).mul_f64(chance.fraction())).await;
-        }
-    }
-
-    fn granted(
-        &self,
-        now: Instant,
-        nonce: Nonce,
-        (grant, tokens): (Grant, u64),
-        turn: Turn,
-        place: Option<Place>,
-    ) -> Guard {
-        let inner = &self.inner;
-        let terms = Terms {
-            lease: self.wanted.ttl(),
-            until: grant.until,
-            hold_until: self.wanted.hold_at_most.map(|limit| now + limit),
-        };
-        let (series, fence) = Series::begin((now, grant.until), tokens, grant.fence);
-        let lease = Arc::new(Lease {
-            id: next_id(),
-            name: self.wanted.name.clone(),
-            nonce,
-            fence,
-            series,
-            standing: Standing::new(inner.clock.clone(), terms),
-            holds: AtomicU32::new(1),
-            turn: Mutex::new(Some(turn)),
-            place: OnceLock::new(),
-        });
-        lease.settle(place);
-        inner.keeper.keep(&lease, now);
-        Guard::new(inner.clone(), lease)
-    }
-
-    fn left(&self) -> Option<Duration> {
+    pub(super) fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.since(self.inner.clock.now()))
     }
 
-    fn is_late(&self) -> bool {
+    pub(super) fn is_late(&self) -> bool {
         self.left().is_some_and(|left| left.is_zero())
     }
 
@@ -267,11 +176,28 @@ impl Quest {
                 }
             }
             None => Ok(waiting.await),
-            Some(left) => tokio::time::timeout(left, waiting).await.map_err(|_| self.busy(None)),
+            Some(left) => tokio::time::timeout(left, waiting).await.map_err(|_| {
+                // Whoever is on the wire for it may wait for the nodes, and not for a holder.
+                let trouble = self.inner.turns.trouble(&self.wanted.name);
+                trouble.unwrap_or_else(|| self.busy(None))
+            }),
         }
     }
 
-    fn busy(&self, remaining: Option<Duration>) -> Error {
+    /// Whether it is worth asking again after `error`. New nodes are admitted after the longest lease: a call with a
+    /// limit of its own waits for that.
+    pub(super) fn heals(&self, error: &Error) -> bool {
+        let needs_new = match error {
+            Error::Refused(none) | Error::Unreachable(none) => {
+                let new = none.nodes.iter().filter(|node| node.problem == NodeProblem::New);
+                new.count() > none.of.saturating_sub(none.needed)
+            }
+            _ => false,
+        };
+        error.is_retryable() && (self.deadline.is_some() || !needs_new)
+    }
+
+    pub(super) fn busy(&self, remaining: Option<Duration>) -> Error {
         Busy::new(self.wanted.name.clone(), remaining).into()
     }
 }
@@ -281,20 +207,25 @@ impl Wanted {
         Wants { ttl: self.ttl(), hold_at_most: self.hold_at_most }
     }
 
-    fn ttl(&self) -> Duration {
+    /// Whether the caller may enter `outer`: it asks for what that is, or for nothing.
+    fn fits(&self, outer: &Lease) -> Result<(), ConfigError> {
+        let held = outer.standing.terms().lease;
+        // A hold that is shorter than its lease asks the nodes for no more than itself.
+        let would_be = |lease: Duration| outer.hold_at_most.map_or(lease, |limit| limit.min(lease));
+        let (what, asked, held) = match (self.explicit_lease, self.hold_at_most) {
+            (Some(lease), _) if would_be(lease) != held => ("lease", lease, Some(held)),
+            (_, Some(limit)) if outer.hold_at_most != Some(limit) => {
+                ("hold_at_most", limit, outer.hold_at_most)
+            }
+            _ => return Ok(()),
+        };
+        Err(ConfigError::ReEntryDiffers { name: self.name.clone(), what, asked, held })
+    }
+
+    pub(super) fn ttl(&self) -> Duration {
         self.hold_at_most.map_or(self.lease, |limit| limit.min(self.lease))
     }
 }
-
-fn unverified() -> Error {
-    let what = "had to be verified, or its fencing counter moved meanwhile, again and again";
-    Unreachable::new(1, vec![NodeReport::new("a node", what)]).into()
-}
-
-/// Each takes one failed round; more in a row than nodes can be repaired at once is no chance.
-const MOST_VERIFICATIONS: u32 = 8;
-/// How long after our release programs that know of no queue may take the lock before we do.
-const HEAD_START: Duration = Duration::from_millis(5);
 
 impl Guard {
     /// Tells the nodes how many guards share the lease: an absolute count.

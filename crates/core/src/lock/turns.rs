@@ -10,7 +10,7 @@ use quorumlock_watchdog::{Clock, Instant};
 use tokio::sync::oneshot;
 
 use super::guard::Guard;
-use crate::{Name, Woke};
+use crate::{Error, Name, Woke};
 
 /// Who in this process may be on the wire for a name: one at a time, first come first served.
 ///
@@ -29,6 +29,8 @@ struct Queues {
     woken: HashMap<Name, (Woke, Instant)>,
     /// When another process was last seen to want a name.
     contended: HashMap<Name, Instant>,
+    /// Names whose turn it is of somebody whom no majority answers: since when, and why.
+    troubled: HashMap<Name, (Instant, Error)>,
 }
 
 #[derive(Debug)]
@@ -136,6 +138,11 @@ impl Turns {
         self.queues().is_contended(name, || clock.now())
     }
 
+    /// Why whoever has the turn for `name` gets no majority's answer, if so.
+    pub(super) fn trouble(&self, name: &Name) -> Option<Error> {
+        self.queues().troubled.get(name).map(|(_, why)| why.clone())
+    }
+
     fn queues(&self) -> MutexGuard<'_, Queues> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,6 +171,20 @@ impl Turn {
     /// Another process was seen to want the name.
     pub(super) fn contended(&self, now: Instant) {
         self.turns.queues().contended(&self.name, now);
+    }
+
+    /// No majority answered what was asked at `asked`: since when, for those who had the turn before, too.
+    pub(super) fn troubled(&self, why: &Error, asked: Instant) -> Instant {
+        let mut queues = self.turns.queues();
+        let (since, last) =
+            queues.troubled.entry(self.name.clone()).or_insert_with(|| (asked, why.clone()));
+        *last = why.clone();
+        *since
+    }
+
+    /// A majority answered.
+    pub(super) fn reached(&self) {
+        self.turns.queues().troubled.remove(&self.name);
     }
 
     /// Which other processes were woken when we released the name, just before `now`: they have
@@ -214,6 +235,9 @@ impl Drop for Turn {
             let next = queue.get_mut().as_deref_mut().and_then(VecDeque::pop_front);
             if next.is_none() {
                 queue.remove();
+                if !queues.troubled.is_empty() {
+                    queues.troubled.remove(&self.name);
+                }
             }
             next
         };

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use crate::{Collect, Handed, News, quorum_of};
 #[derive(Debug)]
 pub(super) struct Wake {
     quorum: u32,
-    gate: u64,
     /// One bit per node that spoke; nodes beyond 64 share the last one.
     heard: AtomicU64,
-    /// Whether the gate said that it is our turn.
-    turn: AtomicBool,
+    /// One bit per node that said that it is our turn there.
+    turns: AtomicU64,
+    /// One bit per node at which something may have been missed.
+    missed: AtomicU64,
     spoken: Notify,
     /// What was handed over and not looked at yet.
     handed: Mutex<Vec<Handed>>,
@@ -30,7 +31,8 @@ pub(super) enum Woken {
     Turn,
     /// By the gate: something may have been missed there.
     ByGate,
-    /// By other nodes: somebody else may be on its way to the gate.
+    /// By other nodes, or it was given back by a program that knows of no queue: somebody else may be on its way
+    /// to the gate.
     ByOthers,
 }
 
@@ -38,14 +40,13 @@ pub(super) enum Woken {
 const GRACE: Duration = Duration::from_millis(1);
 
 impl Wake {
-    pub(super) fn new(nodes: usize, gate: Option<usize>) -> Self {
+    pub(super) fn new(nodes: usize) -> Self {
         let quorum = u32::try_from(quorum_of(nodes)).unwrap_or(u32::MAX);
-        let gate = gate.map_or(0, bit);
         Self {
             quorum,
-            gate,
             heard: AtomicU64::new(0),
-            turn: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
             spoken: Notify::new(),
             handed: Mutex::default(),
         }
@@ -54,7 +55,8 @@ impl Wake {
     /// Forgets who spoke, not what was handed over: call it before an attempt, so that what comes during it is
     /// kept.
     pub(super) fn forget(&self) {
-        self.turn.store(false, Ordering::SeqCst);
+        self.turns.store(0, Ordering::SeqCst);
+        self.missed.store(0, Ordering::SeqCst);
         self.heard.store(0, Ordering::SeqCst);
     }
 
@@ -63,31 +65,36 @@ impl Wake {
         std::mem::take(&mut *self.unseen())
     }
 
-    /// Resolves when it is worth trying again.
-    pub(super) async fn woken(&self) -> Woken {
+    /// Resolves when it is worth trying again. `gate` is read at each message: it is another one once more
+    /// servers are known by their run ids (SAFETY.md d1).
+    pub(super) async fn woken(&self, gate: impl Fn() -> Option<usize>) -> Woken {
         loop {
             let spoken = self.spoken.notified();
             tokio::pin!(spoken);
             spoken.as_mut().enable();
             let heard = self.heard.load(Ordering::SeqCst);
+            let at_gate = || gate().map_or(0, bit);
             match heard.count_ones() {
                 _ if !self.unseen().is_empty() => return Woken::Turn,
                 0 => spoken.await,
-                count if heard & self.gate != 0 || count >= self.quorum => return self.why(heard),
+                count if heard & at_gate() != 0 || count >= self.quorum => {
+                    return self.why(heard, at_gate());
+                }
                 _ => {
                     if tokio::time::timeout(GRACE, spoken).await.is_err() {
-                        return self.why(self.heard.load(Ordering::SeqCst));
+                        return self.why(self.heard.load(Ordering::SeqCst), at_gate());
                     }
                 }
             }
         }
     }
 
-    fn why(&self, heard: u64) -> Woken {
-        match heard & self.gate {
+    fn why(&self, heard: u64, gate: u64) -> Woken {
+        match heard & gate {
             0 => Woken::ByOthers,
-            _ if self.turn.load(Ordering::SeqCst) => Woken::Turn,
-            _ => Woken::ByGate,
+            _ if self.turns.load(Ordering::SeqCst) & gate != 0 => Woken::Turn,
+            _ if self.missed.load(Ordering::SeqCst) & gate != 0 => Woken::ByGate,
+            _ => Woken::ByOthers,
         }
     }
 
@@ -98,11 +105,11 @@ impl Wake {
 
 impl Collect<News> for Wake {
     fn collect(&self, from: usize, news: News) {
-        if let News::Handed(handed) = news {
-            self.unseen().push(handed);
-        }
-        if news == News::Turn && bit(from) == self.gate {
-            self.turn.store(true, Ordering::SeqCst);
+        match news {
+            News::Handed(handed) => self.unseen().push(handed),
+            News::Turn => drop(self.turns.fetch_or(bit(from), Ordering::SeqCst)),
+            News::Ask => drop(self.missed.fetch_or(bit(from), Ordering::SeqCst)),
+            News::Freed => {}
         }
         self.heard.fetch_or(bit(from), Ordering::SeqCst);
         self.spoken.notify_waiters();
@@ -118,23 +125,44 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
+    const GATE: fn() -> Option<usize> = || Some(1);
+
     #[tokio::test(start_paused = true)]
     async fn wakes_at_the_quorum_or_a_grace_after_the_first() {
         // SAFETY.md e4.
-        let wake = Wake::new(3, Some(1));
-        assert!(wake.woken().now_or_never().is_none());
+        let wake = Wake::new(3);
+        assert!(wake.woken(GATE).now_or_never().is_none());
         wake.collect(2, News::Ask);
-        assert!(wake.woken().now_or_never().is_none(), "one of two: a grace for the others");
-        assert_eq!(wake.woken().await, Woken::ByOthers);
+        assert!(wake.woken(GATE).now_or_never().is_none(), "one of two: a grace for the others");
+        assert_eq!(wake.woken(GATE).await, Woken::ByOthers);
         wake.collect(0, News::Ask);
-        assert!(wake.woken().now_or_never().is_some());
+        assert!(wake.woken(GATE).now_or_never().is_some());
         wake.forget();
-        assert!(wake.woken().now_or_never().is_none());
+        assert!(wake.woken(GATE).now_or_never().is_none());
         wake.collect(1, News::Ask);
-        assert_eq!(wake.woken().now_or_never(), Some(Woken::ByGate), "the gate is enough");
+        assert_eq!(wake.woken(GATE).now_or_never(), Some(Woken::ByGate), "the gate is enough");
         wake.collect(2, News::Turn);
-        assert_eq!(wake.woken().now_or_never(), Some(Woken::ByGate), "a turn elsewhere is none");
+        assert_eq!(
+            wake.woken(GATE).now_or_never(),
+            Some(Woken::ByGate),
+            "a turn elsewhere is none"
+        );
         wake.collect(1, News::Turn);
-        assert_eq!(wake.woken().now_or_never(), Some(Woken::Turn));
+        assert_eq!(wake.woken(GATE).now_or_never(), Some(Woken::Turn));
+        wake.forget();
+        wake.collect(1, News::Freed);
+        assert_eq!(
+            wake.woken(GATE).now_or_never(),
+            Some(Woken::ByOthers),
+            "whose turn, it did not say"
+        );
+    }
+
+    /// SAFETY.md d1: before a server has been reached its address stands for it.
+    #[tokio::test]
+    async fn whose_turn_it_is_follows_the_gate() {
+        let wake = Wake::new(3);
+        wake.collect(2, News::Turn);
+        assert_eq!(wake.woken(|| Some(2)).now_or_never(), Some(Woken::Turn));
     }
 }

@@ -8,8 +8,9 @@
 local function hand(name, counter, waiter, nonce, claim, tokens)
   local token = 0
   if tokens ~= '0' then
-    token = redis.pcall('incrby', counter, tokens)
-    -- A counter that no clock started says nothing of the tokens before: acquire.lua starts it.
+    token = rise(counter, tokens)
+    -- A counter that no clock started says nothing of the tokens before: acquire.lua starts it. And it
+    -- names the one that cannot rise.
     if type(token) ~= 'number' or token - tokens < 4294967296 then
       return false
     end
@@ -17,8 +18,9 @@ local function hand(name, counter, waiter, nonce, claim, tokens)
   if not take(name, nonce, claim) then
     return false
   end
-  local told = string.format('%s %.0f %s', nonce, token, name)
-  if redis.call('publish', 'redisson_lock__channel:heir:' .. waiter, told) > 0 then
+  -- Not by %s, which ends at a NUL byte, and a name may contain one.
+  local told = nonce .. ' ' .. string.format('%.0f', token) .. ' ' .. name
+  if redis.call('publish', 'quorumlock:granted:' .. waiter, told) > 0 then
     return true
   end
   redis.call('del', name)

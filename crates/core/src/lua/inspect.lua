@@ -1,15 +1,11 @@
--- Who holds a name, in either wire's layout?
+-- Who holds a name?
 -- KEYS: 1 name
 -- ARGV: none
--- Replies: {id, hold count, pttl}, or nil (free)
+-- Replies: {id, hold count, pttl}, or nil (free), error NOTALOCK
 -- Rule: reads only.
-local kind = redis.call('type', KEYS[1]).ok
-if kind == 'hash' then
-  local fields = redis.call('hgetall', KEYS[1])
-  return {fields[1], fields[2], redis.call('pttl', KEYS[1])}
-elseif kind == 'string' then
-  return {redis.call('get', KEYS[1]), '1', redis.call('pttl', KEYS[1])}
-elseif kind == 'none' then
-  return false
+local holder = holder_of(KEYS[1])
+if type(holder) ~= 'string' then
+  return holder
 end
-return redis.error_reply('WRONGTYPE not a lock: ' .. kind)
+local holds = redis.call('type', KEYS[1]).ok == 'hash' and redis.call('hget', KEYS[1], holder) or '1'
+return {holder, holds, redis.call('pttl', KEYS[1])}

@@ -19,10 +19,13 @@ local function denied()
   return {redis.call('pttl', KEYS[1])}
 end
 
--- Whether a free name goes to others: they wait, or were woken and have not come yet.
+-- Whether a free name goes to others: they stand before whoever asks, or were woken and have not come yet.
 local function others_first()
-  return KEYS[3] and ARGV[10] == '1' and redis.call('exists', KEYS[1]) == 0
-    and redis.call('exists', KEYS[3]) == 1
+  if not KEYS[3] or ARGV[10] ~= '1' or redis.call('exists', KEYS[1]) == 1 then
+    return false
+  end
+  local first = redis.pcall('zrange', KEYS[3], 0, 0)[1]
+  return first and first ~= ARGV[8] and first ~= ARGV[11]
 end
 
 -- Whoever has the lock waits no more, and is the one that was woken, as far as that matters.

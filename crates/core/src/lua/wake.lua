@@ -19,7 +19,7 @@ local function wake(name, waiters, channel, counter, by)
       return 2
     end
     waiter = waiter or first
-    if waiter ~= '' and redis.call('publish', 'redisson_lock__channel:waiter:' .. waiter, name) > 0 then
+    if waiter ~= '' and redis.call('publish', 'quorumlock:waiter:' .. waiter, name) > 0 then
       -- The mark of one that was woken, until it comes or the next one is.
       redis.pcall('zadd', waiters, 0, '')
       if redis.call('zcard', waiters) == 1 then

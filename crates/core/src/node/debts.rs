@@ -3,7 +3,8 @@ use std::sync::{Mutex, PoisonError};
 
 use quorumlock_watchdog::Instant;
 
-use crate::{Spot, Term};
+use super::request::Request;
+use crate::{Answer, Freed, ReplyTo, Spot, Term, Unconfirmed};
 
 /// Releases that may not have arrived: asked again on the next connection, until the lease that
 /// they would give back has ended by itself (SAFETY.md G7).
@@ -18,6 +19,9 @@ pub(super) struct Debts {
 struct Debt {
     term: Term,
     spot: Option<Spot>,
+    unconfirmed: Unconfirmed,
+    /// Who still waits for the answer, if anybody does.
+    to: ReplyTo<Answer<Freed>>,
     until: Instant,
 }
 
@@ -25,22 +29,33 @@ struct Debt {
 const MOST: usize = 65_536;
 
 impl Debts {
-    pub(super) fn owe(&self, (term, spot): (Term, Option<Spot>), now: Instant) {
+    pub(super) fn owe(
+        &self,
+        (term, spot, unconfirmed): (Term, Option<Spot>, Unconfirmed),
+        to: ReplyTo<Answer<Freed>>,
+        now: Instant,
+    ) {
         let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         if owed.len() == MOST {
             owed.retain(|debt| debt.until > now);
         }
         if owed.len() < MOST {
             let until = now + term.ttl;
-            // It may have left by then.
+            // A repeat stands nowhere, and looks for waiters everywhere: another may have to be
+            // told.
             let spot = spot.filter(|spot| matches!(spot, Spot::Left(_)));
-            owed.push(Debt { term, spot, until });
+            owed.push(Debt { term, spot, unconfirmed, to, until });
             self.any.store(true, Ordering::Release);
         }
     }
 
+    /// Whether anything may be owed.
+    pub(super) fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
     /// All that is still owed at `now`.
-    pub(super) fn collect(&self, now: Instant) -> Vec<(Term, Option<Spot>)> {
+    pub(super) fn collect(&self, now: Instant) -> Vec<Request> {
         if !self.any.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
@@ -48,7 +63,10 @@ impl Debts {
         owed.into_iter()
             .filter(|debt| debt.until > now)
             // What is left: if this fails too, it is owed no longer than before.
-            .map(|debt| (Term { ttl: debt.until.since(now), ..debt.term }, debt.spot))
+            .map(|Debt { term, spot, unconfirmed, to, until }| {
+                let term = Term { ttl: until.since(now), ..term };
+                Request::Release { term, spot, unconfirmed, repeat: true, to }
+            })
             .collect()
     }
 }
@@ -58,7 +76,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Name, Nonce};
+    use crate::{Held, Name, Nonce};
     use quorumlock_watchdog::Clock;
 
     #[test]
@@ -71,13 +89,16 @@ mod tests {
             ttl: Duration::from_secs(secs),
             holds: 1,
         };
-        debts.owe((term(5), None), clock.now());
-        debts.owe((term(9), None), clock.now());
+        let unconfirmed = Unconfirmed::new(Held::UNKNOWN);
+        for secs in [5, 9] {
+            debts.owe((term(secs), None, unconfirmed), ReplyTo::nobody(), clock.now());
+        }
         clock.advance(Duration::from_secs(5));
         let collected = debts.collect(clock.now());
-        assert_eq!(collected.len(), 1);
-        assert_eq!(collected[0].0.nonce, Nonce::from_u128(9));
-        assert_eq!(collected[0].0.ttl, Duration::from_secs(4));
+        let [Request::Release { term, repeat: true, .. }] = &collected[..] else {
+            panic!("{collected:?}");
+        };
+        assert_eq!((term.nonce, term.ttl), (Nonce::from_u128(9), Duration::from_secs(4)));
         assert!(debts.collect(clock.now()).is_empty());
     }
 }

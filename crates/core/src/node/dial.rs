@@ -1,7 +1,7 @@
 //! From a URL to a connection that is ready for scripts, and whose server is known.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
@@ -11,9 +11,9 @@ use tokio::net::TcpStream;
 
 use super::greet::Greeted;
 use super::scripts::Scripts;
-use super::tls::Tls;
+use super::tls::{Tls, tls_problem};
 use crate::admission::Charter;
-use crate::{ConfigError, Wire};
+use crate::{ConfigError, NodeProblem, Wire};
 
 /// Where a node is and how to enter.
 #[derive(Debug)]
@@ -34,15 +34,6 @@ enum Addr {
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Why there is no connection.
-#[derive(Clone, Debug)]
-pub(super) enum Trouble {
-    /// May pass: refused, timed out, loading, ...
-    Passing(String),
-    /// Will not pass by itself.
-    Config(ConfigError),
-}
-
 /// How to dial.
 #[derive(Debug)]
 pub(super) struct Dialer {
@@ -57,17 +48,6 @@ pub(super) struct Dialer {
     /// With admission: what the node must agree on.
     pub(super) charter: Option<Arc<Charter>>,
     pub(super) unbound: Arc<Scripts>,
-    /// What somebody should do if this is a replica, after a colon.
-    pub(super) advice: &'static str,
-}
-
-impl std::fmt::Display for Trouble {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Passing(what) => f.write_str(what),
-            Self::Config(error) => error.fmt(f),
-        }
-    }
 }
 
 impl Target {
@@ -107,11 +87,16 @@ impl Target {
 impl std::fmt::Display for Addr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Tcp { host, port } => write!(f, "redis://{host}:{port}"),
-            Self::Tls { host, port } => write!(f, "rediss://{host}:{port}"),
+            Self::Tcp { host, port } => write!(f, "redis://{}:{port}", bracketed(host)),
+            Self::Tls { host, port } => write!(f, "rediss://{}:{port}", bracketed(host)),
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
         }
     }
+}
+
+/// As in a URL: the colons of an IPv6 address are not that of the port.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 fn without_password(url: &str) -> String {
@@ -125,7 +110,7 @@ fn without_password(url: &str) -> String {
 
 impl Dialer {
     /// A byte stream to the server, nothing said on it yet.
-    pub(super) async fn dial(&self) -> Result<Box<dyn Stream>, Trouble> {
+    pub(super) async fn dial(&self) -> Result<Box<dyn Stream>, NodeProblem> {
         let dialling = async {
             Ok(match &self.target.addr {
                 Addr::Tcp { host, port } => Box::new(self.tcp(host, *port).await?) as Box<_>,
@@ -140,22 +125,39 @@ impl Dialer {
         };
         match tokio::time::timeout(self.connect_timeout, dialling).await {
             Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(e)) => Err(Trouble::Passing(format!("not connected: {}", describe(&e)))),
+            Ok(Err(e)) => Err(problem_of(&e, NodeProblem::NotConnected)),
             Err(_) => Err(self.timed_out()),
         }
     }
 
     /// A connection on which the scripts are loaded and whose server is known.
-    pub(super) async fn open(&self) -> Result<(Box<dyn Stream>, Greeted), Trouble> {
-        let mut stream = self.dial().await?;
-        match tokio::time::timeout(self.connect_timeout, self.greet(&mut stream)).await {
-            Ok(done) => done.map(|greeted| (stream, greeted)),
+    pub(super) async fn open(&self) -> Result<(Box<dyn Stream>, Greeted), NodeProblem> {
+        let opening = async {
+            match self.attempt().await {
+                // A healthy server may cut a connection that it has just taken (`CLIENT KILL`).
+                Err(NodeProblem::Broken(_)) => self.attempt().await,
+                done => done,
+            }
+        };
+        match tokio::time::timeout(self.connect_timeout, opening).await {
+            Ok(done) => done,
             Err(_) => Err(self.timed_out()),
         }
     }
 
-    fn timed_out(&self) -> Trouble {
-        Trouble::Passing(format!("not connected within {:?}", self.connect_timeout))
+    async fn attempt(&self) -> Result<(Box<dyn Stream>, Greeted), NodeProblem> {
+        let mut stream = self.dial().await?;
+        let greeted = self.greet(&mut stream).await?;
+        Ok((stream, greeted))
+    }
+
+    fn timed_out(&self) -> NodeProblem {
+        // A server that waits for the end of a line says nothing to a TLS greeting.
+        let hint = match self.target.wants_tls() {
+            true => "; if it speaks plain text, its URL begins with redis://",
+            false => "",
+        };
+        NodeProblem::NotConnected(format!("not within {:?}{hint}", self.connect_timeout))
     }
 
     async fn tcp(&self, host: &str, port: u16) -> std::io::Result<TcpStream> {
@@ -169,33 +171,64 @@ impl Dialer {
     }
 }
 
-fn describe(e: &std::io::Error) -> String {
-    match e.kind() {
+/// What an error of a stream says: of TLS, or `otherwise`.
+pub(super) fn problem_of(
+    e: &std::io::Error,
+    otherwise: impl FnOnce(String) -> NodeProblem,
+) -> NodeProblem {
+    if let Some(problem) = tls_problem(e) {
+        return NodeProblem::Tls(problem);
+    }
+    otherwise(match e.kind() {
         std::io::ErrorKind::ConnectionRefused => "connection refused".into(),
         _ => e.to_string(),
-    }
+    })
 }
 
-/// Which server answers at which address, for the nodes of one locker: two addresses of one server
-/// would count one memory twice (SAFETY.md A6, H19).
+/// Which server answers at which address now, for the nodes of one locker: two addresses of one server
+/// would count one memory twice (SAFETY.md A6, H19). Of two such addresses the one that connects first
+/// has the vote, as long as it has a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roster(Arc<Mutex<Vec<(String, String)>>>);
 
+/// One connection in the roster, until it is dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Presence(#[expect(dead_code, reason = "dropped with the connection")] Arc<Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    roster: Roster,
+    label: String,
+    run_id: String,
+}
+
 impl Roster {
-    pub(super) fn enter(&self, label: &str, run_id: &str) -> Result<(), Trouble> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn enter(&self, label: &str, run_id: &str) -> Result<Option<Presence>, NodeProblem> {
         if run_id.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
+        let mut known = self.known();
         if let Some((other, _)) = known.iter().find(|(at, id)| at != label && id == run_id) {
-            let (a, b) = (other.clone(), label.to_owned());
-            return Err(Trouble::Config(ConfigError::SameServer { a, b }));
+            tracing::warn!(node = label, %other, "two addresses are one server: it has one vote");
+            return Err(NodeProblem::SameServer(other.clone()));
         }
-        match known.iter_mut().find(|(at, _)| at == label) {
-            Some(entry) => run_id.clone_into(&mut entry.1),
-            None => known.push((label.to_owned(), run_id.to_owned())),
+        let (label, run_id) = (label.to_owned(), run_id.to_owned());
+        known.push((label.clone(), run_id.clone()));
+        Ok(Some(Presence(Arc::new(Entry { roster: self.clone(), label, run_id }))))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<(String, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut known = self.roster.known();
+        let is_this = |(at, id): &(String, String)| *at == self.label && *id == self.run_id;
+        if let Some(place) = known.iter().position(is_this) {
+            known.swap_remove(place);
         }
-        Ok(())
     }
 }
 
@@ -208,6 +241,9 @@ mod tests {
         let target = Target::parse("redis://me:secret@10.0.0.1:7000/3").unwrap();
         assert_eq!(target.label(), "redis://10.0.0.1:7000");
         assert_eq!(target.redis().db(), 3);
+        for url in ["redis://[::1]:7000", "rediss://[2001:db8::7]:7000", "redis://host:7000"] {
+            assert_eq!(Target::parse(url).unwrap().label(), url);
+        }
         assert_eq!(
             Target::parse("unix:///run/redis.sock").unwrap().label(),
             "unix:///run/redis.sock"
@@ -226,12 +262,17 @@ mod tests {
     }
 
     #[test]
-    fn one_run_id_at_two_addresses_is_a_configuration_error() {
+    fn one_run_id_at_two_addresses_gives_one_vote() {
         let roster = Roster::default();
-        assert!(roster.enter("redis://a:1", "x").is_ok());
-        assert!(roster.enter("redis://a:1", "y").is_ok(), "the same address may restart");
-        assert!(roster.enter("redis://b:1", "x").is_ok());
-        let clash = roster.enter("redis://b:1", "y");
-        assert!(matches!(clash, Err(Trouble::Config(ConfigError::SameServer { .. }))));
+        let enter = |label: &str, run_id: &str| roster.enter(label, run_id);
+        let first = enter("redis://a:1", "x").unwrap();
+        let restarted = enter("redis://a:1", "y").expect("the same address may restart");
+        let twin = enter("redis://b:1", "y").map(|_| ());
+        assert_eq!(twin, Err(NodeProblem::SameServer("redis://a:1".into())));
+        enter("redis://b:1", "x").expect_err("an old connection leads there");
+        drop(first);
+        enter("redis://b:1", "x").expect("nobody is there any more");
+        drop(restarted);
+        enter("redis://b:1", "y").expect("nobody is there any more");
     }
 }

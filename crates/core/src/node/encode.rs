@@ -12,8 +12,16 @@ use crate::{Counter, Name, Nonce, Offer, Spot, Term, Wire};
 impl Dialect {
     /// Appends the request, as one or several commands: says how many. What is asked in a transaction is not
     /// asked here (node/plain.rs).
-    pub(super) fn encode(&self, request: &Request, to: &Greeted, out: &mut Vec<u8>) -> usize {
+    pub(super) fn encode(
+        &self,
+        request: &Request,
+        as_text: bool,
+        to: &Greeted,
+        out: &mut Vec<u8>,
+    ) -> usize {
         let (scripts, keep) = (&to.scripts, millis(self.fence_ttl));
+        let eval =
+            |out: &mut _, script: &Script, keys, args| eval(out, (script, as_text), keys, args);
         match request {
             Request::Acquire { term, counter, in_line: None, .. }
                 if self.needs_no_script(*counter, scripts) =>
@@ -68,9 +76,12 @@ impl Dialect {
                     self.held_by(term, out);
                 }
             }
-            Request::Release { term, spot: spot @ (None | Some(Spot::Elsewhere)), .. }
-                if self.releases_without_script(term, to) =>
-            {
+            Request::Release {
+                term,
+                spot: spot @ (None | Some(Spot::Elsewhere)),
+                repeat: false,
+                ..
+            } if self.releases_without_script(term, to) => {
                 command(out, 3);
                 bulk(out, deletes_if_ours(self.wire).as_bytes());
                 bulk(out, term.name.as_str().as_bytes());
@@ -254,10 +265,15 @@ pub(super) fn deletes_if_ours(wire: Wire) -> &'static str {
     }
 }
 
-fn eval(out: &mut Vec<u8>, script: &Script, keys: usize, args: usize) {
+/// A script by its digest or, to a server that forgets digests again and again, as text.
+fn eval(out: &mut Vec<u8>, (script, as_text): (&Script, bool), keys: usize, args: usize) {
     command(out, 3 + keys + args);
-    bulk(out, b"EVALSHA");
-    bulk(out, script.digest.as_bytes());
+    let (verb, name) = match as_text {
+        false => (&b"EVALSHA"[..], &script.digest),
+        true => (&b"EVAL"[..], &script.text),
+    };
+    bulk(out, verb);
+    bulk(out, name.as_bytes());
     number(out, keys as u64);
 }
 

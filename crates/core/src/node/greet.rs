@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::dial::{Dialer, Stream, Trouble};
+use super::dial::{Dialer, Presence, Stream, problem_of};
 use super::encode::deletes_if_ours;
 use super::identity;
 use super::master::Claim;
 use super::resp::{self, Value};
 use super::scripts::{Scripts, office};
 use crate::admission::{Charter, Record, Sheet, Standing, judge};
-use crate::{Denial, NodeReport, Stamp};
+use crate::{Denial, NodeProblem, NodeReport, Stamp, fingerprint};
 
 /// What a connection is good for.
 #[derive(Clone, Debug)]
@@ -24,16 +24,21 @@ pub(super) struct Greeted {
     /// Which of the node's addresses it is at.
     pub(super) at: usize,
     pub(super) claim: Claim,
-    /// Of this life of the server.
+    /// Of this run of the server.
     pub(super) identity: u64,
+    /// Of its memory, if it says so: another one after a restart, or a promotion.
+    pub(super) life: Option<u64>,
+    /// Which server it is, as long as the connection lives.
+    pub(super) presence: Option<Presence>,
     /// Whether the server has a command of its own that deletes a key if it holds a given nonce, and we
     /// may use it.
     pub(super) deletes_if_ours: bool,
 }
 
 impl Dialer {
-    pub(super) async fn greet(&self, stream: &mut Box<dyn Stream>) -> Result<Greeted, Trouble> {
-        let mut talk = Talk { stream, buffer: Vec::new() };
+    pub(super) async fn greet(&self, stream: &mut Box<dyn Stream>) -> Result<Greeted, NodeProblem> {
+        let hint = if self.target.wants_tls() { "" } else { MAY_SPEAK_TLS };
+        let mut talk = Talk { stream, buffer: Vec::new(), hint };
         let mut hello = self.introduction();
         match &self.charter {
             None => hello.extend(
@@ -47,15 +52,20 @@ impl Dialer {
         let mut greeted = match &self.charter {
             None => {
                 let claim = self.read_claim(&last().text())?;
-                let identity = self.enter(field(&last().text(), "run_id"))?;
-                Greeted { claim, identity, ..self.unbound(None) }
+                let server = last();
+                let server = server.text();
+                let run_id = field(&server, "run_id");
+                let (identity, presence) = self.enter(run_id)?;
+                let life = life(run_id, &claim.history);
+                Greeted { claim, identity, life, presence, ..self.unbound(None) }
             }
             Some(charter) => {
-                let sheet = read_sheet(&last()).ok_or_else(|| {
-                    Trouble::Passing("INFO in a script gave no answer that we know".into())
-                })?;
-                let identity = self.enter(sheet.life.split('/').next().unwrap_or_default())?;
-                Greeted { identity, ..self.admit(&sheet, charter) }
+                let sheet = read_sheet(&last())
+                    .ok_or_else(|| NodeProblem::Malformed("INFO in a script".into()))?;
+                let run_id = sheet.life.split('/').next().unwrap_or_default();
+                let (identity, presence) = self.enter(run_id)?;
+                let life = life(run_id, &sheet.life);
+                Greeted { identity, life, presence, ..self.admit(&sheet, charter) }
             }
         };
         let load = |text: &str| redis::cmd("SCRIPT").arg("LOAD").arg(text).to_owned();
@@ -71,10 +81,10 @@ impl Dialer {
     }
 
     /// Notes which server it is.
-    fn enter(&self, run_id: &str) -> Result<u64, Trouble> {
+    fn enter(&self, run_id: &str) -> Result<(u64, Option<Presence>), NodeProblem> {
         let label = self.target.label();
-        self.roster.enter(label, run_id)?;
-        Ok(identity(if run_id.is_empty() { label } else { run_id }))
+        let presence = self.roster.enter(label, run_id)?;
+        Ok((identity(if run_id.is_empty() { label } else { run_id }), presence))
     }
 
     fn introduction(&self) -> Vec<(&'static str, redis::Cmd)> {
@@ -98,43 +108,58 @@ impl Dialer {
 
     fn admit(&self, sheet: &Sheet, charter: &Charter) -> Greeted {
         let label = self.target.label();
-        let not_admitted = |why: String| Denial::NotAdmitted(NodeReport::new(label, why));
-        let why = match judge(label, sheet, charter) {
+        let not_admitted = |why| Denial::NotAdmitted(NodeReport::new(label, why));
+        let why = match judge(sheet, charter) {
             Standing::Admitted(stamp) => {
                 let scripts = Arc::new(Scripts::bound(self.wire, charter, stamp));
                 return Greeted { scripts, stamp, ..self.unbound(None) };
             }
             // The connection still serves those who look, give back, or vouch for the node anew.
-            Standing::Misfit(error) => Denial::Config(error),
-            Standing::Unfit(error) => not_admitted(error.to_string()),
-            Standing::Unproven(_) => {
-                not_admitted(format!("has restarted or lost its memory: {UNPROVEN}"))
+            Standing::Misfit(terms) => {
+                Denial::Refused(NodeReport::new(label, NodeProblem::OtherTerms(terms)))
             }
-            Standing::Blank => not_admitted(format!("is new, or has lost its memory: {UNPROVEN}")),
+            Standing::Unfit(what) => not_admitted(NodeProblem::Unfit(what)),
+            Standing::Unproven(_) => not_admitted(NodeProblem::NotAdmitted),
+            Standing::New(_) => not_admitted(NodeProblem::New),
         };
         self.unbound(Some(why))
     }
 
     fn unbound(&self, unproven: Option<Denial>) -> Greeted {
         let (scripts, stamp) = (self.unbound.clone(), Stamp::NONE);
-        let (claim, identity, deletes_if_ours) = (Claim::default(), 0, false);
-        Greeted { scripts, stamp, unproven, at: 0, claim, identity, deletes_if_ours }
+        let claim = Claim::default();
+        Greeted {
+            scripts,
+            stamp,
+            unproven,
+            at: 0,
+            claim,
+            identity: 0,
+            life: None,
+            presence: None,
+            deletes_if_ours: false,
+        }
     }
 
     /// Refuses a replica: it grants nothing, unless it may be written to, and then its grants are
     /// overwritten by its master (SAFETY.md H11).
-    fn read_claim(&self, replication: &str) -> Result<Claim, Trouble> {
+    fn read_claim(&self, replication: &str) -> Result<Claim, NodeProblem> {
         let told = |name: &str| field(replication, name).to_owned();
         if told("role") == "slave" {
             let (host, port) = (told("master_host"), told("master_port"));
-            return Err(Trouble::Passing(format!("is a replica of {host}:{port}{}", self.advice)));
+            return Err(NodeProblem::Replica(format!("{host}:{port}")));
         }
         Ok(Claim { history: told("master_replid"), continues: told("master_replid2") })
     }
 }
 
-const UNPROVEN: &str = "it counts for nothing until it has been watched for the longest lease, or \
-                        `quorumlock init` vouches for it";
+/// A number for a memory: of this run of a server, with this history.
+fn life(run_id: &str, history: &str) -> Option<u64> {
+    (!run_id.is_empty()).then(|| fingerprint(identity(run_id), history))
+}
+
+/// Of a server that is spoken to in plain text, and has said nothing that we understand.
+const MAY_SPEAK_TLS: &str = "; if it speaks TLS, its URL begins with rediss://";
 
 /// The command that asks a server for its [`Sheet`].
 pub(super) fn sheet_command(charter: &Charter) -> redis::Cmd {
@@ -191,10 +216,12 @@ fn field<'a>(info: &'a str, name: &str) -> &'a str {
 struct Talk<'a> {
     stream: &'a mut Box<dyn Stream>,
     buffer: Vec<u8>,
+    /// What to look at if the server does not even answer the first word.
+    hint: &'static str,
 }
 
 impl Talk<'_> {
-    async fn say(&mut self, words: &[(&str, redis::Cmd)]) -> Result<Vec<Value>, Trouble> {
+    async fn say(&mut self, words: &[(&str, redis::Cmd)]) -> Result<Vec<Value>, NodeProblem> {
         let mut out = Vec::new();
         for (_, cmd) in words {
             out.extend_from_slice(&cmd.get_packed_command());
@@ -204,9 +231,7 @@ impl Talk<'_> {
         let mut replies = Vec::new();
         for (what, _) in words {
             match self.hear().await? {
-                Value::Error(text) => {
-                    return Err(Trouble::Passing(format!("{what} was refused: {text}")));
-                }
+                Value::Error(text) => return Err(refused(what, &text)),
                 reply => replies.push(reply),
             }
         }
@@ -214,31 +239,44 @@ impl Talk<'_> {
     }
 
     /// Whether the server carries it out, for us.
-    async fn offers(&mut self, cmd: &redis::Cmd) -> Result<bool, Trouble> {
+    async fn offers(&mut self, cmd: &redis::Cmd) -> Result<bool, NodeProblem> {
         self.stream.write_all(&cmd.get_packed_command()).await.map_err(broken)?;
         self.stream.flush().await.map_err(broken)?;
         Ok(!matches!(self.hear().await?, Value::Error(_)))
     }
 
-    async fn hear(&mut self) -> Result<Value, Trouble> {
+    async fn hear(&mut self) -> Result<Value, NodeProblem> {
         loop {
             match resp::decode(&self.buffer) {
                 Ok(Some((value, len))) => {
                     self.buffer.drain(..len);
+                    self.hint = "";
                     return Ok(value);
                 }
                 Ok(None) => {}
                 Err(malformed) => {
-                    return Err(Trouble::Passing(format!("speaks no RESP: {}", malformed.0)));
+                    return Err(NodeProblem::Malformed(format!("{}{}", malformed.0, self.hint)));
                 }
             }
-            if self.stream.read_buf(&mut self.buffer).await.map_err(broken)? == 0 {
-                return Err(Trouble::Passing("closed the connection at once".into()));
+            let hinted = |what: &str| NodeProblem::Broken(format!("{what}{}", self.hint));
+            match self.stream.read_buf(&mut self.buffer).await {
+                Ok(0) => return Err(hinted("closed by the server at once")),
+                Err(e) => return Err(problem_of(&e, |what| hinted(&what))),
+                Ok(_) => {}
             }
         }
     }
 }
 
-fn broken(e: std::io::Error) -> Trouble {
-    Trouble::Passing(format!("connection broke: {e}"))
+fn broken(e: std::io::Error) -> NodeProblem {
+    problem_of(&e, NodeProblem::Broken)
+}
+
+/// What the server answered to one of the first words.
+fn refused(what: &str, text: &str) -> NodeProblem {
+    match (what, NodeProblem::from_reply(text)) {
+        ("AUTH", NodeProblem::Refused { .. }) => NodeProblem::Authentication(text.to_owned()),
+        ("SELECT", NodeProblem::Refused { .. }) => NodeProblem::Database(text.to_owned()),
+        (_, problem) => problem,
+    }
 }

@@ -4,23 +4,22 @@
 //! (natural batching) and hands each reply to whoever asked, with no channel per command. The task
 //! lives on the caller's runtime: a thread hop costs more than the round trip.
 
-use std::sync::atomic::Ordering;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::task::AtomicWaker;
 use quorumlock_watchdog::Instant;
-use tokio::runtime::Handle;
 
 use super::acks::Wanted;
-use super::dial::Trouble;
 use super::greet::Greeted;
 use super::master::Addresses;
 use super::outbox::Outbox;
 use super::pending::Pending;
-use super::pump::Pump;
+use super::pump::{Ended, How, Pump};
 use super::request::{Dialect, Request};
-use crate::{ConfigError, Denial, ReplyTo, Silence, Stamp};
+use crate::{Denial, Greeting, NodeProblem, Silence, Stamp, runtime};
 
 /// One connection: dialled at the first request, re-dialled when it breaks, closed on drop.
 #[derive(Debug)]
@@ -41,6 +40,8 @@ pub(super) struct State {
     phase: Phase,
     /// Of the present connection, or of the last one.
     pub(super) greeted: Option<Greeted>,
+    /// Since when, if it is up.
+    since: Instant,
     pub(super) outbox: Outbox,
     pub(super) closed: bool,
 }
@@ -53,7 +54,7 @@ enum Phase {
     Dialing,
     Up,
     /// The driver dials on in the background; requests fail at once.
-    Down(Trouble),
+    Down(NodeProblem),
 }
 
 /// A server that is this far behind gets no more: every queue has a bound.
@@ -66,8 +67,13 @@ impl Line {
         stall: Duration,
         acks: Option<Wanted>,
     ) -> Self {
-        let state =
-            State { phase: Phase::Idle, greeted: None, outbox: Outbox::default(), closed: false };
+        let state = State {
+            phase: Phase::Idle,
+            greeted: None,
+            since: Instant::NEVER,
+            outbox: Outbox::default(),
+            closed: false,
+        };
         Self(Arc::new(Shared {
             addresses,
             dialect,
@@ -92,7 +98,7 @@ impl Line {
             }
             Phase::Up | Phase::Dialing if state.outbox.len() < MOST_QUEUED => {
                 // Whoever put the first bytes there wakes the driver, which takes all of them.
-                let first = state.outbox.is_empty();
+                let first = !state.outbox.has_bytes();
                 state.push_debts(&shared.dialect, asked);
                 state.push(&shared.dialect, Pending::new(request, asked));
                 drop(state);
@@ -103,26 +109,36 @@ impl Line {
             Phase::Up | Phase::Dialing => {
                 drop(state);
                 let what = format!("{MOST_QUEUED} requests wait already");
-                let silence = Silence::Never(shared.dialect.report(what));
-                shared.dialect.silent(request, &silence);
+                shared.dialect.refuse(request, &NodeProblem::NotAsked(what));
             }
-            Phase::Down(trouble) => {
-                let trouble = trouble.clone();
+            Phase::Down(problem) => {
+                let problem = problem.clone();
                 drop(state);
-                shared.dialect.refuse(request, &trouble);
+                shared.dialect.refuse(request, &problem);
             }
-            Phase::Idle => match Handle::try_current() {
+            Phase::Idle => match runtime::connected() {
                 Ok(runtime) => {
                     state.phase = Phase::Dialing;
                     state.push(&shared.dialect, Pending::new(request, asked));
                     drop(state);
                     runtime.spawn(drive(Driver(shared.clone())));
                 }
-                Err(_) => {
+                Err(why) => {
                     drop(state);
-                    shared.dialect.misconfigured(request, &ConfigError::NoRuntime);
+                    shared.dialect.misconfigured(request, &why);
                 }
             },
+        }
+    }
+
+    /// Since when what is posted can be sent; `None` while it is being connected.
+    pub(super) fn connected_since(&self) -> Option<Instant> {
+        let state = self.0.state();
+        match state.phase {
+            Phase::Dialing => None,
+            Phase::Up => Some(state.since),
+            // What was posted has been answered.
+            Phase::Idle | Phase::Down(_) => Some(Instant::NEVER),
         }
     }
 
@@ -147,8 +163,7 @@ impl Drop for Line {
 impl State {
     /// Asks once more for the releases that may not have arrived.
     fn push_debts(&mut self, dialect: &Dialect, now: Instant) {
-        for (term, spot) in dialect.debts.collect(now) {
-            let request = Request::Release { term, spot, to: ReplyTo::nobody() };
+        for request in dialect.debts.collect(now) {
             self.push(dialect, Pending::new(request, now));
         }
     }
@@ -187,13 +202,13 @@ impl Shared {
     }
 
     /// Sets a phase in which nothing is sent: whatever is queued is answered.
-    fn fail(&self, phase: Phase, trouble: &Trouble) {
+    fn fail(&self, phase: Phase, problem: &NodeProblem) {
         let mut state = self.state();
         state.phase = phase;
         let queued = state.outbox.take();
         drop(state);
         for pending in queued {
-            self.dialect.refuse(pending.request, trouble);
+            self.dialect.refuse(pending.request, problem);
         }
     }
 
@@ -202,21 +217,32 @@ impl Shared {
         self.addresses.current().1.charter.is_some()
     }
 
+    /// How the present connection was greeted.
+    pub(super) fn greeting(&self) -> (Option<Greeted>, Greeting) {
+        let state = self.state();
+        let life = state.greeted.as_ref().and_then(|greeted| greeted.life);
+        (state.greeted.clone(), Greeting { life, at: state.since })
+    }
+
     /// The connection is ready: what waited for it goes out, as its scripts want it.
     fn publish(&self, greeted: Greeted) {
+        let now = self.dialect.clock.now();
+        self.dialect.lives().meet(greeted.life, now);
         let mut state = self.state();
-        state.phase = Phase::Up;
-        self.dialect.identity.store(greeted.identity, Ordering::Relaxed);
+        (state.phase, state.since) = (Phase::Up, now);
+        self.dialect.identify(greeted.identity);
         state.greeted = Some(greeted);
         let mut refused = Vec::new();
-        for pending in state.outbox.take() {
+        let queued = state.outbox.take();
+        // What others wait for is asked before what may want the same name.
+        state.push_debts(&self.dialect, now);
+        for pending in queued {
             match (&pending.request, state.objection(&pending.request)) {
                 (Request::Aside, _) => {}
                 (_, None) => state.push(&self.dialect, pending),
                 (_, objection) => refused.push((pending.request, objection)),
             }
         }
-        state.push_debts(&self.dialect, self.dialect.clock.now());
         drop(state);
         for (request, objection) in refused {
             self.dialect.object(request, objection);
@@ -225,6 +251,17 @@ impl Shared {
 
     fn closed(&self) -> bool {
         self.state().closed
+    }
+
+    /// Until a request waits for the connection, or somebody waits for it to end.
+    async fn wanted(&self) {
+        poll_fn(|cx| {
+            self.wake.register(cx.waker());
+            let state = self.state();
+            let wanted = state.closed || state.outbox.len() > 0 || self.dialect.debts.any();
+            if wanted { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 
@@ -245,13 +282,8 @@ impl Dialect {
     }
 
     /// Answers a request that was never sent.
-    fn refuse(&self, request: Request, trouble: &Trouble) {
-        match trouble {
-            Trouble::Passing(what) => {
-                self.silent(request, &Silence::Never(self.report(what.clone())));
-            }
-            Trouble::Config(error) => self.misconfigured(request, error),
-        }
+    fn refuse(&self, request: Request, problem: &NodeProblem) {
+        self.silent(request, &Silence::Never(self.report(problem.clone())));
     }
 }
 
@@ -260,45 +292,63 @@ struct Driver(Arc<Shared>);
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let gone = Trouble::Passing("its runtime ended".into());
+        let gone = NodeProblem::NotAsked("its runtime ended".into());
         self.0.fail(Phase::Idle, &gone);
     }
 }
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 const LAST_BACKOFF: Duration = Duration::from_secs(1);
+/// How long a connection that was cut while idle stays away at most. It comes back before anybody
+/// asks, most often, so that a server which lost its memory is noticed; and not at once, so that a
+/// server with an idle limit of seconds is not kept busy.
+const REST: Duration = Duration::from_secs(2);
 
 async fn drive(driver: Driver) {
     let shared = &driver.0;
     let mut backoff = FIRST_BACKOFF;
     loop {
         match shared.addresses.open().await {
-            Ok((stream, greeted)) => {
+            Ok((stream, mut greeted)) => {
+                let presence = greeted.presence.take();
                 shared.publish(greeted);
                 let ended = Pump::new(shared, stream).await;
+                drop(presence);
                 if shared.closed() {
                     return;
                 }
-                tracing::debug!(node = %shared.dialect.label, why = %ended.why, "connection ended");
-                if ended.useful {
-                    // Most often a restart or an idle limit: requests may wait for one re-dial.
-                    backoff = FIRST_BACKOFF;
-                    shared.state().phase = Phase::Dialing;
-                    continue;
+                let Ended { why, how } = ended;
+                tracing::debug!(node = %shared.dialect.label, %why, ?how, "connection ended");
+                // It greeted well: requests wait for the next one.
+                shared.state().phase = Phase::Dialing;
+                match how {
+                    How::Useful => backoff = FIRST_BACKOFF,
+                    How::Idle => {
+                        let _ = tokio::time::timeout(jittered(REST), shared.wanted()).await;
+                    }
+                    // What breaks a connection may be what is asked again on the next one.
+                    How::InVain => pause(&mut backoff).await,
                 }
-                let trouble = Trouble::Passing(ended.why);
-                shared.fail(Phase::Down(trouble.clone()), &trouble);
             }
-            Err(trouble) => shared.fail(Phase::Down(trouble.clone()), &trouble),
+            Err(problem) => {
+                shared.fail(Phase::Down(problem.clone()), &problem);
+                if !shared.closed() {
+                    pause(&mut backoff).await;
+                }
+            }
         }
-        if shared.closed() {
-            return;
-        }
-        // Jittered, so that the clients of a restarted server do not come all at once.
-        tokio::time::sleep(backoff.mul_f64(rand::random_range(0.5..1.0))).await;
-        backoff = (backoff * 2).min(LAST_BACKOFF);
         if shared.closed() {
             return;
         }
     }
+}
+
+async fn pause(backoff: &mut Duration) {
+    tokio::time::sleep(jittered(*backoff)).await;
+    *backoff = (*backoff * 2).min(LAST_BACKOFF);
+}
+
+/// So that the clients of a restarted server do not come all at once.
+fn jittered(longest: Duration) -> Duration {
+    longest.mul_f64(rand::random_range(0.5..1.0))
 }

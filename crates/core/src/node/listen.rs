@@ -25,7 +25,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::line::Line;
 use super::master::Addresses;
-use super::request::Request;
+use super::request::{Dialect, Request};
 use crate::{Collect, Fence, Handed, Listening, Name, News, Nonce};
 
 /// The subscriptions of one node.
@@ -35,6 +35,7 @@ pub(super) struct Ears(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     addresses: Arc<Addresses>,
+    dialect: Arc<Dialect>,
     /// This locker's own channels: of names that it may ask for, of names that it is handed.
     turns: String,
     heirs: String,
@@ -70,14 +71,16 @@ const PATIENCE: Duration = Duration::from_millis(200);
 impl Ears {
     pub(super) fn new(
         addresses: Arc<Addresses>,
-        waiter: Nonce,
+        dialect: Arc<Dialect>,
         work: Weak<Line>,
         strangers: bool,
     ) -> Self {
+        let waiter = dialect.waiter;
         Self(Arc::new(Shared {
             addresses,
-            turns: format!("redisson_lock__channel:waiter:{waiter}"),
-            heirs: format!("redisson_lock__channel:heir:{waiter}"),
+            dialect,
+            turns: format!("quorumlock:waiter:{waiter}"),
+            heirs: format!("quorumlock:granted:{waiter}"),
             work,
             strangers,
             state: Mutex::new(State::default()),
@@ -185,12 +188,16 @@ impl Shared {
         self.tell(&name, News::Handed(Handed { nonce, fence: Fence::new(token) }));
     }
 
-    fn names(&self) -> Vec<Name> {
-        self.state().ears.keys().cloned().collect()
+    /// Everybody who waits looks again.
+    fn all_look(&self) {
+        let names: Vec<_> = self.state().ears.keys().cloned().collect();
+        for name in names {
+            self.tell(&name, News::Ask);
+        }
     }
 
     /// Those that have been waited for since before `ear`, and whose own channel is not heard.
-    fn patient(&self, ear: u64, heard: &HashMap<String, Name>) -> Vec<Name> {
+    fn patient(&self, ear: u64, heard: &Heard) -> Vec<Name> {
         let state = self.state();
         let old = |ears: &Vec<Ear>| ears.iter().any(|each| each.id < ear);
         let patient = state.ears.iter().filter(|(name, ears)| old(ears) && !is_heard(heard, name));
@@ -198,20 +205,28 @@ impl Shared {
     }
 
     /// The next ear if somebody waits for a name whose own channel is not heard.
-    fn newcomer(&self, heard: &HashMap<String, Name>) -> Option<u64> {
+    fn newcomer(&self, heard: &Heard) -> Option<u64> {
         let state = self.state();
         state.ears.keys().any(|name| !is_heard(heard, name)).then_some(state.next_ear)
     }
 
-    fn stale(&self, heard: &HashMap<String, Name>) -> Vec<String> {
+    /// Forgets names that nobody waits for any more: says which channels nobody needs.
+    fn forget_stale(&self, heard: &mut Heard) -> Vec<String> {
         let state = self.state();
-        let stale = heard.iter().filter(|(_, name)| !state.ears.contains_key(*name));
-        stale.map(|(channel, _)| channel.clone()).collect()
+        let stale = heard.extract_if(|_, names| {
+            names.retain(|name| state.ears.contains_key(name));
+            names.is_empty()
+        });
+        stale.map(|(channel, _)| channel).collect()
     }
 }
 
-fn is_heard(heard: &HashMap<String, Name>, name: &Name) -> bool {
-    heard.values().any(|other| other == name)
+/// The names that are heard on their own channel, by channel: Redisson's rule gives `x` and `{x}` the same
+/// one.
+type Heard = HashMap<String, Vec<Name>>;
+
+fn is_heard(heard: &Heard, name: &Name) -> bool {
+    heard.get(&name.channel()).is_some_and(|names| names.contains(name))
 }
 
 /// Dropped with its task, also when the runtime ends: then the next listener starts another.
@@ -250,10 +265,8 @@ async fn hear(shared: &Shared) -> Result<(), String> {
     let (mut sink, mut messages) = pubsub.split();
     sink.subscribe(&[&shared.turns, &shared.heirs]).await.map_err(|e| e.to_string())?;
     shared.up.store(true, Ordering::SeqCst);
-    // A release may have come before the subscription: everybody looks again (SAFETY.md e3).
-    for name in shared.names() {
-        shared.tell(&name, News::Ask);
-    }
+    // A release may have come before the subscription (SAFETY.md e3).
+    shared.all_look();
     let mut strangers = Strangers::default();
     loop {
         if shared.state().closed {
@@ -270,8 +283,9 @@ async fn hear(shared: &Shared) -> Result<(), String> {
                         channel if channel == shared.heirs => shared.heir(&text()),
                         channel if channel == shared.turns => shared.turn(&text()),
                         channel => {
-                            if let Some(name) = strangers.heard.get(channel) {
-                                shared.tell(name, News::Ask);
+                            for name in strangers.heard.get(channel).into_iter().flatten() {
+                                // All of ours hear it: the first of them has its turn (SAFETY.md e8).
+                                shared.tell(name, News::Freed);
                             }
                         }
                     }
@@ -279,6 +293,8 @@ async fn hear(shared: &Shared) -> Result<(), String> {
                 None => return Err("the connection broke".into()),
             },
             () = shared.changed.notified() => {}
+            // Who waits may stand at the wrong node (SAFETY.md d1).
+            () = shared.dialect.identified.notified() => shared.all_look(),
             () = shared.addresses.awaits_move(at) => return Err("the master is elsewhere".into()),
             () = strangers.patience() => strangers.subscribe(shared, &mut sink).await?,
         }
@@ -288,7 +304,7 @@ async fn hear(shared: &Shared) -> Result<(), String> {
 /// The channels of names, on which programs that know of no queue tell of releases.
 #[derive(Default)]
 struct Strangers {
-    heard: HashMap<String, Name>,
+    heard: Heard,
     /// When those waiters have waited for long enough that came before this ear.
     newcomers: Option<(u64, Pin<Box<Sleep>>)>,
 }
@@ -296,9 +312,8 @@ struct Strangers {
 impl Strangers {
     /// Nobody waits for those any more; and others have begun to wait.
     async fn tidy(&mut self, shared: &Shared, sink: &mut PubSubSink) -> Result<(), String> {
-        for channel in shared.stale(&self.heard) {
+        for channel in shared.forget_stale(&mut self.heard) {
             sink.unsubscribe(&channel).await.map_err(|e| e.to_string())?;
-            self.heard.remove(&channel);
         }
         if self.newcomers.is_none()
             && let Some(ear) = shared.newcomer(&self.heard)
@@ -319,9 +334,11 @@ impl Strangers {
         let Some((ear, _)) = self.newcomers.take() else { return Ok(()) };
         for name in shared.patient(ear, &self.heard) {
             let channel = name.channel();
-            sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
+            if !self.heard.contains_key(&channel) {
+                sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
+            }
             shared.tell(&name, News::Ask);
-            self.heard.insert(channel, name);
+            self.heard.entry(channel).or_default().push(name);
         }
         Ok(())
     }

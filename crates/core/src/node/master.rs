@@ -10,8 +10,9 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 
-use super::dial::{Dialer, Stream, Trouble};
+use super::dial::{Dialer, Stream};
 use super::greet::Greeted;
+use crate::{NodeProblem, NodeReport};
 
 /// Where a node is: one address, or those of a master and its replicas.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl Addresses {
     }
 
     /// A connection to the master, on which the scripts are loaded.
-    pub(super) async fn open(&self) -> Result<(Box<dyn Stream>, Greeted), Trouble> {
+    pub(super) async fn open(&self) -> Result<(Box<dyn Stream>, Greeted), NodeProblem> {
         if let [only] = &self.dialers[..] {
             return only.open().await;
         }
@@ -91,7 +92,7 @@ impl Addresses {
 
     /// All that say that they are the master, at least one. Nobody waits for a hung server any
     /// longer than a little, once another has said so.
-    async fn masters(&self) -> Result<Vec<(usize, Box<dyn Stream>, Greeted)>, Trouble> {
+    async fn masters(&self) -> Result<Vec<(usize, Box<dyn Stream>, Greeted)>, NodeProblem> {
         let mut asked: FuturesUnordered<_> = self
             .dialers
             .iter()
@@ -118,13 +119,10 @@ impl Addresses {
                     let patience = self.dialers[at].connect_timeout / 10;
                     grace.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
                 }
-                Some((at, Err(trouble))) => {
-                    others.push(format!("{}: {trouble}", self.dialers[at].target.label()));
+                Some((at, Err(problem))) => {
+                    others.push(NodeReport::new(self.dialers[at].target.label(), problem));
                 }
-                None if found.is_empty() => {
-                    let others = others.join("; ");
-                    return Err(Trouble::Passing(format!("none of them is a master: {others}")));
-                }
+                None if found.is_empty() => return Err(NodeProblem::NoMaster(others)),
                 None => return Ok(found),
             }
         }

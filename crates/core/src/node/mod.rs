@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorumlock_watchdog::{Clock, Instant};
+use tokio::sync::Notify;
 
 use self::acks::Wanted;
 use self::crowds::Crowds;
@@ -42,8 +43,8 @@ use self::tls::Tls;
 use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
-    Answer, Collect, ConfigError, Counter, Fence, Freed, Holder, InLine, Lane, Listening, Name,
-    News, Node, Nonce, Offer, ReplyTo, Settings, Spot, Stamp, Term, Vote, Wire, fingerprint,
+    Answer, Collect, ConfigError, Counter, Fence, Freed, Held, Holder, InLine, Lane, Listening,
+    Name, News, Node, Nonce, Offer, ReplyTo, Settings, Spot, Stamp, Term, Vote, Wire, fingerprint,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -160,11 +161,13 @@ impl Maker<'_> {
         let label = addresses.label();
         let dialect = Arc::new(Dialect {
             identity: AtomicU64::new(identity(&label)),
+            identified: Notify::new(),
             label,
             wire,
             rho: settings.rho,
-            fence_ttl: settings.fence_ttl,
+            fence_ttl: settings.fence_ttl(),
             debts: Debts::default(),
+            lives: Mutex::default(),
             crowds: Crowds::default(),
             scripts_only: AtomicBool::new(false),
             pulse: Mutex::new(Pulse::new(settings.rho)),
@@ -179,7 +182,7 @@ impl Maker<'_> {
         let line = || Line::new(addresses.clone(), dialect.clone(), stall, acks);
         let (work, keep) = (Arc::new(line()), line());
         let passes_on = Arc::downgrade(&work);
-        let ears = Ears::new(addresses.clone(), self.waiter, passes_on, self.strangers);
+        let ears = Ears::new(addresses.clone(), dialect.clone(), passes_on, self.strangers);
         let (charter, hands_over) = (self.charter.clone(), self.hands_over);
         Ok(RedisNode { dialect, charter, work, keep, ears, hands_over })
     }
@@ -187,7 +190,7 @@ impl Maker<'_> {
     fn dialer(&self, target: Target, replicated: bool) -> Result<Dialer, ConfigError> {
         let settings = self.settings;
         let tls = match target.wants_tls() {
-            true => Some(Tls::new(settings.tls_ca.as_deref())?),
+            true => Some(Tls::new(settings.tls_ca.as_deref(), settings.tls_client.as_ref())?),
             false => None,
         };
         Ok(Dialer {
@@ -201,7 +204,6 @@ impl Maker<'_> {
             wire: self.wire,
             charter: self.charter.clone(),
             unbound: Arc::new(Scripts::unbound(self.wire)),
-            advice: if replicated { "" } else { ": locks are taken at masters, give its address" },
         })
     }
 }
@@ -253,9 +255,20 @@ impl Node for RedisNode {
         self.line(lane).post(Request::Renew { terms: terms.to_vec(), to });
     }
 
-    fn release(&self, term: &Term, lane: Lane, spot: Option<Spot>, to: ReplyTo<Answer<Freed>>) {
+    fn release(
+        &self,
+        term: &Term,
+        held: Held,
+        lane: Lane,
+        spot: Option<Spot>,
+        to: ReplyTo<Answer<Freed>>,
+    ) {
         let spot = spot.filter(|spot| !spot.stands() || self.ears.hear());
-        self.line(lane).post(Request::Release { term: term.clone(), spot, to });
+        self.line(lane).post(Request::release(term.clone(), held, spot, to));
+    }
+
+    fn connected_since(&self, lane: Lane) -> Option<Instant> {
+        self.line(lane).connected_since()
     }
 
     fn set_forward(&self) -> Duration {
@@ -273,7 +286,7 @@ impl Node for RedisNode {
     fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
         if let Some((term, offer)) = offered {
             let (term, spot) = (term.clone(), Some(Spot::Left(*offer)));
-            self.work.post(Request::Release { term, spot, to: ReplyTo::nobody() });
+            self.work.post(Request::release(term, Held::UNKNOWN, spot, ReplyTo::nobody()));
         } else if self.ears.hear() {
             self.work.post(Request::Leave(name.clone(), true));
         }

@@ -8,13 +8,13 @@ use super::request::Request;
 use super::resp::Value;
 use super::scripts::office;
 use crate::admission::{Charter, Sheet, Voter};
-use crate::{Answer, Asked, NodeReport, Slot};
+use crate::{Answer, Asked, Denial, NodeProblem, NodeReport, Slot};
 
 impl RedisNode {
     /// Runs one of admission's scripts.
     fn run(&self, command: impl FnOnce(&Charter) -> Cmd) -> Asked<Result<Value, NodeReport>> {
         let Some(charter) = &self.charter else {
-            let report = self.dialect.report("has no charter: admission is off");
+            let report = self.dialect.report(NodeProblem::NotAsked("admission is off".into()));
             return Box::pin(std::future::ready(Err(report)));
         };
         let (slot, to) = Slot::new();
@@ -23,7 +23,15 @@ impl RedisNode {
         Box::pin(async move {
             match slot.await {
                 Answer::Yes(value) => Ok(value),
-                Answer::No(denial) => Err(NodeReport::new(label, format!("{denial:?}"))),
+                Answer::No(
+                    Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
+                ) => Err(report),
+                Answer::No(Denial::Config(error)) => {
+                    Err(NodeReport::new(label, NodeProblem::NotAsked(error.to_string())))
+                }
+                Answer::No(Denial::Busy(_) | Denial::Gone) => {
+                    Err(NodeReport::new(label, NodeProblem::Malformed("to a script".into())))
+                }
                 Answer::Silent(silence) => Err(silence.report().clone()),
             }
         })
@@ -40,7 +48,8 @@ impl Voter for RedisNode {
         let label = self.dialect.label.clone();
         Box::pin(async move {
             let told = told.await?;
-            read_sheet(&told).ok_or_else(|| NodeReport::new(label, "gave an unreadable sheet"))
+            let odd = || NodeProblem::Malformed("INFO in a script".into());
+            read_sheet(&told).ok_or_else(|| NodeReport::new(label, odd()))
         })
     }
 

@@ -21,9 +21,9 @@ impl Outbox {
         self.queued.len()
     }
 
-    /// Whether there is nothing to be sent.
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+    /// Whether there is something to be sent.
+    pub(super) fn has_bytes(&self) -> bool {
+        !self.bytes.is_empty()
     }
 
     /// Queues a request until the connection is up.
@@ -31,15 +31,22 @@ impl Outbox {
         self.queued.push_back(pending);
     }
 
+    /// Queues what was not written at all before what was asked later, until the connection is up.
+    pub(super) fn put_back(&mut self, mut unwritten: VecDeque<Pending>) {
+        unwritten.append(&mut self.queued);
+        self.queued = unwritten;
+    }
+
     /// Queues a request to a server that is connected.
     pub(super) fn push(&mut self, dialect: &Dialect, to: &Greeted, mut pending: Pending) {
         if let Some(plain) = Plain::of(&pending.request, dialect, &to.scripts) {
-            let mut replies = 0;
+            let (mut replies, begins) = (0, self.bytes.len());
             if self.sharing == 0 {
                 replies += plain.begin(&mut self.bytes);
             }
             replies += plain.join(dialect, &mut self.bytes);
             pending.expect(replies);
+            pending.span = (begins, self.bytes.len());
             self.queued.push_back(pending);
             self.sharing += 1;
             if self.sharing == MOST_SHARING {
@@ -51,7 +58,11 @@ impl Outbox {
         if dialect.encode_ahead(&pending.request, &mut self.bytes) {
             self.queued.push_back(Pending::new(Request::Aside, pending.asked));
         }
-        pending.expect(dialect.encode(&pending.request, to, &mut self.bytes));
+        let begins = self.bytes.len();
+        let (request, as_text) = (&pending.request, pending.as_text);
+        let replies = dialect.encode(request, as_text, to, &mut self.bytes);
+        pending.expect(replies);
+        pending.span = (begins, self.bytes.len());
         self.queued.push_back(pending);
     }
 

@@ -12,6 +12,10 @@ pub(super) struct Pending {
     pub(super) asked: Instant,
     /// Sent a second time, after a NOSCRIPT.
     pub(super) again: bool,
+    /// Sent with the script's text: its digest was unknown twice.
+    pub(super) as_text: bool,
+    /// Where its bytes begin and end in what is written at once.
+    pub(super) span: (usize, usize),
     /// Of several replies: those that are not here yet, and what the others come to.
     more: usize,
     first: Option<Value>,
@@ -19,13 +23,31 @@ pub(super) struct Pending {
     ends: bool,
 }
 
+/// How much of a request was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    Nothing,
+    Part,
+    Whole,
+}
+
 impl Pending {
     pub(super) fn new(request: Request, asked: Instant) -> Self {
-        Self { request, asked, again: false, more: 0, first: None, ends: false }
+        let (again, as_text, span) = (false, false, (0, 0));
+        Self { request, asked, again, as_text, span, more: 0, first: None, ends: false }
     }
 
     pub(super) fn once_more(self) -> Self {
-        Self { again: true, ..self }
+        Self { again: true, as_text: self.again, ..self }
+    }
+
+    /// How much of it is among the first `written` bytes.
+    pub(super) fn extent(&self, written: usize) -> Extent {
+        match self.span {
+            (begins, _) if begins >= written => Extent::Nothing,
+            (_, ends) if ends > written => Extent::Part,
+            _ => Extent::Whole,
+        }
     }
 
     /// So many replies will make it up.

@@ -11,7 +11,7 @@ use super::encode::millis;
 use super::request::{Dialect, Request};
 use super::resp::{Value, bulk, bulk_of, command};
 use super::scripts::{Script, Scripts};
-use crate::{Counter, Stamp, Term, Wire};
+use crate::{Counter, Fence, Stamp, Term, Wire};
 
 /// What is asked in the transaction. All who share it are asked for on one connection: their memory is the same
 /// node's, under the same stamp.
@@ -109,7 +109,7 @@ impl Outcome {
             _ => return failed(Said::Unclear),
         };
         let Some(stamp) = stamp else {
-            return Self { failed: None, bounds: (0, i64::MAX), replies };
+            return Self { failed: None, bounds: (0, MOST), replies };
         };
         let (Some(loaded), Some(Value::Array(record))) = (replies.next(), replies.next()) else {
             return failed(Said::Unclear);
@@ -120,7 +120,10 @@ impl Outcome {
         if !proven || Stamp::parse(&known.text()) != Some(stamp) {
             return failed(Said::Unproven);
         }
-        Self { failed: None, bounds: (number(floor), number(most)), replies }
+        let (Some(floor), Some(most)) = (mark(floor), mark(most)) else {
+            return failed(Said::Unclear);
+        };
+        Self { failed: None, bounds: (floor, most), replies }
     }
 }
 
@@ -158,8 +161,12 @@ fn is_for_ever(error: &str) -> bool {
     error.starts_with("NOPERM") || error.starts_with("ERR unknown command")
 }
 
-fn number(value: &Value) -> i64 {
-    value.text().parse().unwrap_or(0)
+const MOST: i64 = Fence::MAX.get().cast_signed();
+
+/// A mark of the record; `None` if it says nothing of tokens, which is for the script to name.
+fn mark(value: &Value) -> Option<i64> {
+    let mark = if *value == Value::Nil { 0 } else { value.text().parse().ok()? };
+    (0..=MOST).contains(&mark).then_some(mark)
 }
 
 #[cfg(test)]
@@ -203,6 +210,23 @@ mod tests {
         };
         assert_eq!(said(Value::Okay, Value::Int(1), no_floor), Said::Unclear);
         assert!(matches!(said(Value::Okay, Value::Int(LAST), no_floor), Said::Clear(_)));
+    }
+
+    #[test]
+    fn no_token_is_beyond_what_doubles_tell_apart() {
+        let unproven = |risen| one(Value::Array(vec![Value::Okay, Value::Int(risen)]), None);
+        assert_eq!(unproven(MOST), Said::Clear(Value::Int(MOST)));
+        assert_eq!(unproven(MOST + 1), Said::Unclear);
+        for mark in ["9007199254740992", "-1", "nan", "a word"] {
+            for at in [1, 2] {
+                let spoilt = |items: &mut Vec<Value>| {
+                    let Value::Array(record) = &mut items[1] else { panic!("the record") };
+                    record[at] = Value::Text(mark.as_bytes().to_vec());
+                };
+                let risen = Value::Int(LAST + 1);
+                assert_eq!(said(Value::Okay, risen, spoilt), Said::Unclear);
+            }
+        }
     }
 
     #[test]

@@ -14,17 +14,27 @@ use super::acks::Acks;
 use super::dial::Stream;
 use super::inbox::Inbox;
 use super::line::Shared;
-use super::pending::Pending;
+use super::pending::{Extent, Pending};
 use super::plain::{Outcome, Said};
 use super::request::Request;
 use super::resp::Value;
-use crate::Silence;
+use crate::{Greeting, NodeProblem, Silence};
 
 /// How a connection ended.
 pub(super) struct Ended {
     pub(super) why: String,
-    /// Whether the server answered anything on this connection.
-    pub(super) useful: bool,
+    pub(super) how: How,
+}
+
+/// What was to be expected of the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// The server answered, or it is we who ended it.
+    Useful,
+    /// It was cut while nothing was asked.
+    Idle,
+    /// Nothing that was asked on it was answered.
+    InVain,
 }
 
 /// Moves bytes both ways until the connection ends. One poll does all that can be done at once.
@@ -34,6 +44,8 @@ pub(super) struct Pump<'a> {
     out: Vec<u8>,
     written: usize,
     inflight: VecDeque<Pending>,
+    /// How many of these, the last ones, are in `out`.
+    batch: usize,
     /// Acquisitions whose transaction has not ended.
     sharing: Vec<Pending>,
     /// The first error of that transaction.
@@ -46,8 +58,9 @@ pub(super) struct Pump<'a> {
     reverify: bool,
     /// Whether replies may have arrived that are not looked at yet.
     more: bool,
-    /// Which address of the node this connection leads to.
+    /// Which address of the node this connection leads to, and who greeted us there.
     at: usize,
+    greeting: Greeting,
     acks: Acks,
     /// How many replies the last read brought: so many tasks are about to ask again.
     crowd: usize,
@@ -62,7 +75,7 @@ pub(super) struct Pump<'a> {
 
 impl<'a> Pump<'a> {
     pub(super) fn new(shared: &'a Shared, stream: Box<dyn Stream>) -> Self {
-        let greeted = shared.state().greeted.clone();
+        let (greeted, greeting) = shared.greeting();
         let unproven = greeted.as_ref().is_some_and(|greeted| greeted.unproven.is_some());
         Self {
             shared,
@@ -70,6 +83,7 @@ impl<'a> Pump<'a> {
             out: Vec::new(),
             written: 0,
             inflight: VecDeque::new(),
+            batch: 0,
             sharing: Vec::new(),
             fault: None,
             inbox: Inbox::default(),
@@ -77,7 +91,8 @@ impl<'a> Pump<'a> {
             recheck: unproven.then(|| Box::pin(tokio::time::sleep(RECHECK))),
             reverify: false,
             more: false,
-            at: greeted.map_or(0, |greeted| greeted.at),
+            at: greeted.as_ref().map_or(0, |greeted| greeted.at),
+            greeting,
             acks: Acks::new(shared.acks),
             crowd: 0,
             waited: false,
@@ -96,14 +111,20 @@ impl Future for Pump<'_> {
         this.shared.wake.register(cx.waker());
         // The first of several tasks that were just answered wakes us before the others have run:
         // let them ask too, and write all of it in one go.
-        let asked = !this.shared.state().outbox.is_empty();
+        let asked = this.shared.state().outbox.has_bytes();
         if this.crowd > 1 && !this.more && asked && !std::mem::replace(&mut this.waited, true) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         this.waited = false;
         this.reverify |= this.shared.addresses.moved(this.at);
+        // A connection that has ended is seen before anything is written to it.
+        let ended = this.idle().then(|| this.poll_read(cx));
+        let mut ours = false;
         let why = loop {
+            if let Some(Err(why)) = ended {
+                break why;
+            }
             let Some(taken) = this.take() else { break "closed".to_owned() };
             let progress = match (this.poll_write(cx), this.poll_read(cx)) {
                 (Err(why), _) | (_, Err(why)) => break why,
@@ -118,14 +139,14 @@ impl Future for Pump<'_> {
             }
             // What was sent before that is heard first: other rounds would take it for silence.
             if this.reverify && this.idle() {
-                this.useful = true;
+                ours = true;
                 break "it must be verified again".to_owned();
             }
             if this.idle()
                 && let Some(recheck) = &mut this.recheck
                 && recheck.as_mut().poll(cx).is_ready()
             {
-                this.useful = true;
+                ours = true;
                 break "its memory is looked at again".to_owned();
             }
             if this.stalled(cx) {
@@ -136,7 +157,13 @@ impl Future for Pump<'_> {
             }
             return Poll::Pending;
         };
-        Poll::Ready(Ended { why, useful: this.useful })
+        let how = match this.idle() {
+            _ if ours => How::Useful,
+            true => How::Idle,
+            false if this.useful => How::Useful,
+            false => How::InVain,
+        };
+        Poll::Ready(Ended { why, how })
     }
 }
 
@@ -147,19 +174,20 @@ impl Pump<'_> {
             return Some(false);
         }
         self.out.clear();
-        self.written = 0;
+        (self.written, self.batch) = (0, 0);
         if self.reverify || self.acks.waiting() {
             // It waits for the next connection, or for the replicas.
             return Some(false);
         }
         let mut state = self.shared.state();
-        if state.outbox.is_empty() {
+        if !state.outbox.has_bytes() {
             return (!state.closed || !self.inflight.is_empty()).then_some(false);
         }
         self.heard |= self.inflight.is_empty();
         let before = self.inflight.len();
         state.outbox.move_to(&mut self.out, &mut self.inflight);
         drop(state);
+        self.batch = self.inflight.len() - before;
         self.burst |= self.out.len() > ROOM;
         self.acks.follow(self.inflight.range(before..), &mut self.out);
         Some(true)
@@ -278,17 +306,21 @@ impl Pump<'_> {
         match reply {
             // Another life of the server, or another stamp. Nothing has happened yet, and nothing
             // is known: verify, on a new connection, before anything else is asked.
-            Value::Error(text) if shared.must_verify(&text) => {
+            Value::Error(text) if shared.must_verify(&text) && pending.request.votes() => {
                 self.reverify = true;
                 shared.dialect.stale(pending.request);
             }
             // The server's script cache was emptied (SCRIPT FLUSH). Nothing has happened yet. An
             // acquisition is not sent again by us: its release may be on its way already (H17).
-            Value::Error(text) if text.starts_with("NOSCRIPT") && !pending.again => {
+            Value::Error(text) if text.starts_with("NOSCRIPT") && !pending.as_text => {
+                // With admission that tells of a loss, too; what is no vote goes on all the same.
+                self.reverify |= shared.must_verify(&text);
                 let mut state = shared.state();
                 let greeted = state.greeted.clone();
                 let scripts = greeted.as_ref().map(|greeted| &*greeted.scripts);
-                if let Some(script) = scripts.and_then(|all| pending.request.script(all)) {
+                if let Some(script) = scripts.and_then(|all| pending.request.script(all))
+                    && !pending.again
+                {
                     let mut load = redis::cmd("SCRIPT");
                     load.arg("LOAD").arg(&script.text);
                     state.outbox.push_aside(&load, &pending);
@@ -313,8 +345,12 @@ impl Pump<'_> {
                 }
             }
             reply => {
-                if let Some((pending, reply)) = self.acks.keep_back(pending, reply) {
-                    shared.dialect.answer(pending.request, pending.asked, reply);
+                let Some((pending, reply)) = self.acks.keep_back(pending, reply) else { return };
+                match pending.request {
+                    repeat @ Request::Release { repeat: true, .. } => {
+                        shared.dialect.answer_repeat(repeat, self.greeting, reply);
+                    }
+                    request => shared.dialect.answer(request, pending.asked, reply),
                 }
             }
         }
@@ -347,15 +383,35 @@ impl Pump<'_> {
     }
 }
 
-/// What was written (or may have been) and not answered may have happened.
+/// What was written in part and not answered may have happened. What was not written waits for the
+/// next connection.
 impl Drop for Pump<'_> {
     fn drop(&mut self) {
         let dialect = &self.shared.dialect;
-        let silence = Silence::Maybe(dialect.report("the connection broke before it answered"));
-        let sent = self.sharing.drain(..).chain(self.inflight.drain(..));
-        for pending in self.acks.kept_back().chain(sent) {
+        let silence =
+            Silence::Maybe(dialect.report(NodeProblem::Broken("before it answered".into())));
+        for pending in self.acks.kept_back().chain(self.sharing.drain(..)) {
             dialect.silent(pending.request, &silence);
         }
+        let now = dialect.clock.now();
+        let (mut unwritten, earlier) =
+            (VecDeque::new(), self.inflight.len().saturating_sub(self.batch));
+        for (i, mut pending) in self.inflight.drain(..).enumerate() {
+            let extent = match i < earlier {
+                true => Extent::Whole,
+                false => pending.extent(self.written),
+            };
+            if let (Extent::Whole, Request::Release { unconfirmed, .. }) =
+                (extent, &mut pending.request)
+            {
+                unconfirmed.written(self.greeting.life, now);
+            }
+            match extent {
+                Extent::Nothing => unwritten.push_back(pending),
+                Extent::Part | Extent::Whole => dialect.silent(pending.request, &silence),
+            }
+        }
+        self.shared.state().outbox.put_back(unwritten);
     }
 }
 

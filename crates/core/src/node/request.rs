@@ -1,10 +1,11 @@
 //! Requests to a server, and its replies as answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorumlock_watchdog::{Clock, Instant, expiry};
+use tokio::sync::Notify;
 
 use super::crowds::Crowds;
 use super::debts::Debts;
@@ -12,8 +13,9 @@ use super::pulse::{Odd, Pulse};
 use super::resp::Value;
 use super::scripts::{Script, Scripts};
 use crate::{
-    Answer, ConfigError, Counter, Denial, Fence, Freed, Holder, InLine, Name, NodeReport, Nonce,
-    ReplyTo, Silence, Spot, Stamp, Term, Vote, Wire, Woke,
+    Answer, ConfigError, Counter, Denial, Fence, Freed, Greeting, Held, Holder, InLine, Lives,
+    Name, NodeProblem, NodeReport, Nonce, ReplyTo, Silence, Spot, Stamp, Term, Unconfirmed, Vote,
+    Wire, Woke,
 };
 
 /// One request and where its answer goes.
@@ -45,6 +47,9 @@ pub(super) enum Request {
     Release {
         term: Term,
         spot: Option<Spot>,
+        unconfirmed: Unconfirmed,
+        /// It may have been asked before: by the script, which tells those who wait in any case.
+        repeat: bool,
         to: ReplyTo<Answer<Freed>>,
     },
     Inspect {
@@ -67,6 +72,16 @@ pub(super) enum Request {
 }
 
 impl Request {
+    /// A release that was not asked before.
+    pub(super) fn release(
+        term: Term,
+        held: Held,
+        spot: Option<Spot>,
+        to: ReplyTo<Answer<Freed>>,
+    ) -> Self {
+        Self::Release { term, spot, unconfirmed: Unconfirmed::new(held), repeat: false, to }
+    }
+
     /// Whether it asks the node to vouch for something: only a node whose memory is proven may.
     pub(super) fn votes(&self) -> bool {
         match self {
@@ -113,12 +128,16 @@ pub(super) struct Dialect {
     pub(super) label: String,
     /// See [`Node::identity`](crate::Node::identity).
     pub(super) identity: AtomicU64,
+    /// It has another identity than before.
+    pub(super) identified: Notify,
     pub(super) wire: Wire,
     /// The bound on the node's clock rate against ours.
     pub(super) rho: f64,
     /// How long idle fencing counters are kept.
     pub(super) fence_ttl: Duration,
     pub(super) debts: Debts,
+    /// Of the server, as both connections have met it.
+    pub(super) lives: Mutex<Lives>,
     pub(super) crowds: Crowds,
     /// The node has refused to be asked for a name without a script.
     pub(super) scripts_only: AtomicBool,
@@ -134,6 +153,13 @@ pub(super) struct Dialect {
 }
 
 impl Dialect {
+    /// The server behind a new connection.
+    pub(super) fn identify(&self, identity: u64) {
+        if self.identity.swap(identity, Ordering::Relaxed) != identity {
+            self.identified.notify_one();
+        }
+    }
+
     /// Tells whoever asked what the server replied. `asked` is when the request was queued.
     pub(super) fn answer(&self, request: Request, asked: Instant, reply: Value) {
         match (&request, &reply) {
@@ -152,10 +178,12 @@ impl Dialect {
         }
         match request {
             Request::Acquire { term, to, .. } => to.send(match reply {
-                Value::Int(token) => Answer::Yes(Vote {
-                    until: expiry(asked, term.ttl, self.rho),
-                    fence: Fence::new(u64::try_from(token).unwrap_or(0)),
-                }),
+                Value::Int(token) => match u64::try_from(token).map(Fence::new) {
+                    Ok(fence) if fence <= Fence::MAX => {
+                        Answer::Yes(Vote { until: expiry(asked, term.ttl, self.rho), fence })
+                    }
+                    _ => self.refused(bad_counter(&term.name)),
+                },
                 Value::Array(denied) => Answer::No(Denial::Busy(remaining(denied.first()))),
                 // Of a plain SET.
                 Value::Okay => Answer::Yes(Vote {
@@ -169,9 +197,7 @@ impl Dialect {
                 Value::Int(1) => Answer::Yes(()),
                 Value::Int(0) => Answer::No(Denial::Gone),
                 // Begun again: a fresh nonce is above whatever moved it.
-                Value::Int(_) => {
-                    Answer::No(Denial::Stale(self.report("its fencing counter has moved")))
-                }
+                Value::Int(_) => Answer::No(Denial::Stale(self.report(NodeProblem::CounterMoved))),
                 other => self.odd(&term.name, other),
             }),
             Request::Recreate { term, to, .. } => to.send(match reply {
@@ -213,7 +239,7 @@ impl Dialect {
             }),
             Request::Office { to, .. } => to.send(match reply {
                 Value::Error(text) => {
-                    Answer::No(Denial::Refused(self.report(format!("refused: {text}"))))
+                    Answer::No(Denial::Refused(self.report(NodeProblem::from_reply(&text))))
                 }
                 reply => Answer::Yes(reply),
             }),
@@ -221,7 +247,26 @@ impl Dialect {
         }
     }
 
-    /// Tells whoever asked that there is no answer.
+    /// What the server replied, on a connection that was greeted so, to a release that was asked
+    /// before: an earlier request may have freed the lock.
+    pub(super) fn answer_repeat(&self, request: Request, greeting: Greeting, reply: Value) {
+        let now = self.clock.now();
+        match (request, reply) {
+            (Request::Release { unconfirmed, to, .. }, Value::Int(0))
+                if unconfirmed.freed_it(greeting, &self.lives(), now) =>
+            {
+                to.send(Answer::Yes(Freed { held: true, woke: None }));
+            }
+            (request, reply) => self.answer(request, now, reply),
+        }
+    }
+
+    pub(super) fn lives(&self) -> MutexGuard<'_, Lives> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever asked that there is no answer. Whoever waits for a release that may have
+    /// arrived waits on: it is asked again.
     pub(super) fn silent(&self, request: Request, silence: &Silence) {
         match request {
             Request::Acquire { to, .. } => to.send(Answer::Silent(silence.clone())),
@@ -230,9 +275,17 @@ impl Dialect {
             Request::Renew { terms, to } => {
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { term, spot, to } => {
-                self.debts.owe((term, spot), self.clock.now());
-                to.send(Answer::Silent(silence.clone()));
+            Request::Release { term, spot, unconfirmed, repeat, to } => {
+                let bumps = matches!(spot, Some(Spot::Again(..)));
+                let waits_on = repeat || matches!(silence, Silence::Maybe(_)) && !bumps;
+                let (asks_on, told) = match waits_on {
+                    true => (to, None),
+                    false => (ReplyTo::nobody(), Some(to)),
+                };
+                self.debts.owe((term, spot, unconfirmed), asks_on, self.clock.now());
+                if let Some(told) = told {
+                    told.send(Answer::Silent(silence.clone()));
+                }
             }
             Request::ForceRelease { to, .. } => to.send(Answer::Silent(silence.clone())),
             Request::Inspect { to, .. } => to.send(Answer::Silent(silence.clone())),
@@ -243,13 +296,13 @@ impl Dialect {
 
     /// Tells whoever asked that it was asked under a stamp that is no longer the node's.
     pub(super) fn stale(&self, request: Request) {
-        let report = self.report("its memory must be verified again");
+        let report = self.report(NodeProblem::Reverified);
         self.deny(request, &Denial::Stale(report.clone()), report);
     }
 
     /// Tells whoever asked for a vote that the node counts for nothing now.
     pub(super) fn unproven(&self, request: Request, why: &Denial) {
-        self.deny(request, why, self.report("was not asked: its memory is not proven"));
+        self.deny(request, why, self.report(NodeProblem::NotAdmitted));
     }
 
     /// A definite no to whoever asked for a vote; others hear that they were not asked.
@@ -275,11 +328,12 @@ impl Dialect {
             Request::Recreate { to, .. } => to.send(Answer::No(no())),
             Request::Renew { terms, to } => {
                 // Says nothing about leases that stand: their window decides.
-                let silence = Silence::Never(self.report(error.to_string()));
+                let silence = Silence::Never(self.report(NodeProblem::NotAsked(error.to_string())));
                 to.send(terms.iter().map(|_| Answer::Silent(silence.clone())).collect());
             }
-            Request::Release { term, spot, to } => {
-                self.debts.owe((term, spot), self.clock.now());
+            Request::Release { term, spot, unconfirmed, to, .. } => {
+                let owed = (term, spot, unconfirmed);
+                self.debts.owe(owed, ReplyTo::nobody(), self.clock.now());
                 to.send(Answer::No(no()));
             }
             Request::ForceRelease { to, .. } => to.send(Answer::No(no())),
@@ -314,26 +368,37 @@ impl Dialect {
         }
     }
 
-    pub(super) fn report(&self, what: impl Into<String>) -> NodeReport {
-        NodeReport::new(self.label.clone(), what)
+    pub(super) fn report(&self, problem: NodeProblem) -> NodeReport {
+        NodeReport::new(self.label.clone(), problem)
     }
 
     /// A reply that no rule expects: an error of the server.
     fn odd<T>(&self, name: &Name, reply: Value) -> Answer<T> {
-        Answer::No(match reply {
-            Value::Error(text) if text.contains(WRONG_TYPE) => {
-                Denial::Config(ConfigError::OtherWire {
-                    name: name.clone(),
-                    node: self.label.clone(),
-                })
-            }
-            Value::Error(text) => Denial::Refused(self.report(format!("refused: {text}"))),
-            other => Denial::Refused(self.report(format!("unexpected reply {other:?}"))),
+        self.refused(match reply {
+            Value::Error(text) if text.starts_with("BADCOUNTER") => bad_counter(name),
+            Value::Error(text) => match text.strip_prefix("NOTALOCK ") {
+                Some(found) => {
+                    NodeProblem::NotALock { key: name.to_string(), found: found.to_owned() }
+                }
+                None if text.contains(WRONG_TYPE) => {
+                    NodeProblem::WrongType { key: name.to_string() }
+                }
+                None => NodeProblem::from_reply(&text),
+            },
+            other => NodeProblem::Malformed(format!("{other:?}")),
         })
+    }
+
+    fn refused<T>(&self, problem: NodeProblem) -> Answer<T> {
+        Answer::No(Denial::Refused(self.report(problem)))
     }
 }
 
 const WRONG_TYPE: &str = "WRONGTYPE";
+
+fn bad_counter(name: &Name) -> NodeProblem {
+    NodeProblem::BadCounter { key: name.token_key(), field: None }
+}
 
 /// The reply to TIME, in microseconds.
 fn micros(time: &Value) -> Option<i64> {

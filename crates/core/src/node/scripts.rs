@@ -35,12 +35,21 @@ pub(super) mod office {
     pub(in crate::node) const SHEET: &str = include_str!("../lua/sheet.lua");
     pub(in crate::node) const MARK: &str =
         concat!(include_str!("../lua/life.lua"), include_str!("../lua/mark.lua"));
-    pub(in crate::node) const BARRIER: &str =
-        concat!(include_str!("../lua/life.lua"), include_str!("../lua/barrier.lua"));
-    pub(in crate::node) const ADMIT: &str =
-        concat!(include_str!("../lua/life.lua"), include_str!("../lua/admit.lua"));
-    pub(in crate::node) const PROVISION: &str =
-        concat!(include_str!("../lua/life.lua"), include_str!("../lua/provision.lua"));
+    pub(in crate::node) const BARRIER: &str = concat!(
+        include_str!("../lua/counter.lua"),
+        include_str!("../lua/life.lua"),
+        include_str!("../lua/barrier.lua")
+    );
+    pub(in crate::node) const ADMIT: &str = concat!(
+        include_str!("../lua/counter.lua"),
+        include_str!("../lua/life.lua"),
+        include_str!("../lua/admit.lua")
+    );
+    pub(in crate::node) const PROVISION: &str = concat!(
+        include_str!("../lua/counter.lua"),
+        include_str!("../lua/life.lua"),
+        include_str!("../lua/provision.lua")
+    );
 }
 
 impl Scripts {
@@ -60,14 +69,21 @@ impl Scripts {
     }
 
     fn of(wire: Wire, prologue: &str, bound: Option<Bound>) -> Self {
-        let token = include_str!("../lua/token.lua");
+        let counter = include_str!("../lua/counter.lua");
+        let token = &*[counter, include_str!("../lua/token.lua")].concat();
         let (stand, queue) = (include_str!("../lua/stand.lua"), include_str!("../lua/queue.lua"));
-        let layout = match wire {
-            Wire::Redisson => include_str!("../lua/redisson/layout.lua"),
-            Wire::Redlock => include_str!("../lua/redlock/layout.lua"),
+        let [layout, holder] = match wire {
+            Wire::Redisson => [
+                include_str!("../lua/redisson/layout.lua"),
+                include_str!("../lua/redisson/holder.lua"),
+            ],
+            Wire::Redlock => [
+                include_str!("../lua/redlock/layout.lua"),
+                include_str!("../lua/redlock/holder.lua"),
+            ],
         };
         let (hand, wake) = (include_str!("../lua/hand.lua"), include_str!("../lua/wake.lua"));
-        let wake = &*[layout, hand, wake].concat();
+        let wake = &*[layout, counter, hand, wake].concat();
         let [acquire, raise, renew, recreate, release] = match wire {
             Wire::Redisson => [
                 include_str!("../lua/redisson/acquire.lua"),
@@ -87,13 +103,15 @@ impl Scripts {
         // Giving back and looking need no proof of memory.
         Self {
             bound,
-            acquire: Script::new([prologue, token, stand, queue, acquire].concat()),
+            acquire: Script::new([prologue, token, holder, stand, queue, acquire].concat()),
             raise: Script::new([prologue, token, raise].concat()),
             renew: Script::new([prologue, renew].concat()),
             recreate: Script::new([prologue, token, recreate].concat()),
             release: Script::new([wake, stand, release].concat()),
-            inspect: Script::new(include_str!("../lua/inspect.lua").to_owned()),
-            force_release: Script::new([wake, include_str!("../lua/force_release.lua")].concat()),
+            inspect: Script::new([holder, include_str!("../lua/inspect.lua")].concat()),
+            force_release: Script::new(
+                [wake, holder, include_str!("../lua/force_release.lua")].concat(),
+            ),
             leave: Script::new([wake, include_str!("../lua/leave.lua")].concat()),
         }
     }

@@ -2,9 +2,9 @@
 //! default would panic at the first connect where none was installed.
 
 #[cfg(feature = "tls")]
-pub(super) use with::Tls;
+pub(super) use with::{Tls, tls_problem};
 #[cfg(not(feature = "tls"))]
-pub(super) use without::Tls;
+pub(super) use without::{Tls, tls_problem};
 
 #[cfg(feature = "tls")]
 mod with {
@@ -14,19 +14,25 @@ mod with {
     use tokio::net::TcpStream;
     use tokio_rustls::TlsConnector;
     use tokio_rustls::rustls::pki_types::pem::PemObject;
-    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-    use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use tokio_rustls::rustls::{
+        self, AlertDescription, CertificateError, ClientConfig, RootCertStore, crypto::ring,
+    };
 
     use super::super::dial::Stream;
-    use crate::ConfigError;
+    use crate::{ClientCertificate, ConfigError, TlsProblem};
 
     /// Whom we trust.
     #[derive(Clone)]
     pub(in crate::node) struct Tls(Arc<ClientConfig>);
 
     impl Tls {
-        /// Trusts the given CA certificates (PEM), else the Mozilla roots.
-        pub(in crate::node) fn new(ca: Option<&[u8]>) -> Result<Self, ConfigError> {
+        /// Trusts the given CA certificates (PEM), else the Mozilla roots; shows the client's
+        /// certificate to servers that want one.
+        pub(in crate::node) fn new(
+            ca: Option<&[u8]>,
+            client: Option<&ClientCertificate>,
+        ) -> Result<Self, ConfigError> {
             let bad = |why: String| ConfigError::BadCertificate(why);
             let mut roots = RootCertStore::empty();
             match ca {
@@ -44,8 +50,20 @@ mod with {
             let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
                 .with_safe_default_protocol_versions()
                 .map_err(|e| bad(e.to_string()))?
-                .with_root_certificates(roots)
-                .with_no_client_auth();
+                .with_root_certificates(roots);
+            let config = match client {
+                None => config.with_no_client_auth(),
+                Some(client) => {
+                    let chain = CertificateDer::pem_slice_iter(&client.cert);
+                    let chain = chain.collect::<Result<Vec<_>, _>>();
+                    let chain = chain.map_err(|e| bad(format!("the client's: {e}")))?;
+                    let key = PrivateKeyDer::from_pem_slice(&client.key)
+                        .map_err(|e| bad(format!("the client's key: {e}")))?;
+                    config
+                        .with_client_auth_cert(chain, key)
+                        .map_err(|e| bad(format!("the client's: {e}")))?
+                }
+            };
             Ok(Self(Arc::new(config)))
         }
 
@@ -57,6 +75,22 @@ mod with {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
             Ok(Box::new(TlsConnector::from(self.0.clone()).connect(name, stream).await?))
         }
+    }
+
+    /// What an error of a stream says of TLS, if it is about that.
+    pub(in crate::node) fn tls_problem(e: &io::Error) -> Option<TlsProblem> {
+        let error = e.get_ref()?.downcast_ref::<rustls::Error>()?;
+        Some(match error {
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                TlsProblem::UnknownIssuer
+            }
+            rustls::Error::InvalidCertificate(why) => TlsProblem::BadCertificate(why.to_string()),
+            rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
+                TlsProblem::ClientCertificate
+            }
+            rustls::Error::InvalidMessage(_) => TlsProblem::NotTls,
+            other => TlsProblem::Other(other.to_string()),
+        })
     }
 
     impl std::fmt::Debug for Tls {
@@ -73,17 +107,25 @@ mod without {
     use tokio::net::TcpStream;
 
     use super::super::dial::Stream;
-    use crate::ConfigError;
+    use crate::{ClientCertificate, ConfigError, TlsProblem};
+
+    /// Nobody: none is spoken.
+    pub(in crate::node) fn tls_problem(_: &io::Error) -> Option<TlsProblem> {
+        None
+    }
 
     /// Nobody: the feature `tls` is off, and `rediss://` URLs are refused when parsed.
     #[derive(Clone, Debug)]
     pub(in crate::node) struct Tls;
 
     impl Tls {
-        pub(in crate::node) fn new(ca: Option<&[u8]>) -> Result<Self, ConfigError> {
-            match ca {
-                None => Ok(Self),
-                Some(_) => Err(ConfigError::BadCertificate("the feature `tls` is off".into())),
+        pub(in crate::node) fn new(
+            ca: Option<&[u8]>,
+            client: Option<&ClientCertificate>,
+        ) -> Result<Self, ConfigError> {
+            match (ca, client) {
+                (None, None) => Ok(Self),
+                _ => Err(ConfigError::BadCertificate("the feature `tls` is off".into())),
             }
         }
 

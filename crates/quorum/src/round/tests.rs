@@ -14,11 +14,15 @@ fn busy(secs: u64) -> Answer<Vote> {
 }
 
 fn dead() -> Answer<Vote> {
-    Answer::Silent(Silence::Never(NodeReport::new("n", "refused")))
+    Answer::Silent(Silence::Never(NodeReport::new(
+        "n",
+        NodeProblem::NotConnected("refused".into()),
+    )))
 }
 
-fn late(_: usize) -> NodeReport {
-    NodeReport::new("n", "late")
+/// Why it failed, after nodes were waited for to the end.
+fn failure(round: &Round) -> Result<Acquired, Error> {
+    round.failure(None, Some(Duration::from_secs(1)), |node| format!("n{node}"))
 }
 
 fn now() -> Instant {
@@ -92,7 +96,7 @@ fn a_no_of_the_gate_is_told_apart() {
         assert_eq!(round.heard(2, busy(6), now()), Step::Failed);
         let when_enough_are_free = Some(Duration::from_secs(9));
         assert_eq!(
-            round.failure(late).unwrap(),
+            failure(&round).unwrap(),
             match kept_out {
                 true => Acquired::KeptOut(when_enough_are_free),
                 false => Acquired::Busy(when_enough_are_free),
@@ -107,7 +111,7 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     round.heard(0, busy(9), now());
     round.heard(1, busy(4), now());
     assert_eq!(round.heard(2, busy(6), now()), Step::Failed);
-    assert_eq!(round.failure(late).unwrap(), Acquired::Busy(Some(Duration::from_secs(9))));
+    assert_eq!(failure(&round).unwrap(), Acquired::Busy(Some(Duration::from_secs(9))));
 
     let mut round = Round::new(5, 0);
     round.heard(0, dead(), now());
@@ -116,13 +120,44 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     assert_eq!(round.heard(2, busy(6), now()), Step::Wait);
     round.heard(3, busy(5), now());
     assert_eq!(round.heard(4, busy(5), now()), Step::Failed);
-    assert!(matches!(round.failure(late), Ok(Acquired::Busy(_))));
+    assert!(matches!(failure(&round), Ok(Acquired::Busy(_))));
 
     let mut round = Round::new(3, 0);
     round.heard(0, dead(), now());
     assert_eq!(round.heard(1, dead(), now()), Step::Failed);
-    let Err(Error::Unreachable(why)) = round.failure(late) else { panic!("reachable?") };
+    let Err(Error::Unreachable(why)) = failure(&round) else { panic!("reachable?") };
     assert_eq!((why.needed, why.nodes.len()), (2, 2));
+}
+
+/// Nodes that granted, or had no time to answer when it was decided, are not blamed.
+#[test]
+fn only_those_are_blamed_that_are_out() {
+    let mut round = Round::new(5, 0);
+    round.heard(0, vote(now(), 1), now());
+    for node in 1..4 {
+        round.heard(node, dead(), now());
+    }
+    round.close(now());
+    let failed = round.failure(None, None, |node| format!("n{node}"));
+    let Err(Error::Unreachable(why)) = failed else { panic!("{failed:?}") };
+    assert_eq!((why.of, why.needed, why.answered, why.voted, why.nodes.len()), (5, 3, 1, 1, 3));
+}
+
+/// A key of another type, or a refusal, is a missing vote.
+#[test]
+fn what_a_minority_refuses_ends_no_round() {
+    let barred =
+        || Answer::No(Denial::Refused(NodeReport::new("n", NodeProblem::Permission("".into()))));
+    let mut round = Round::new(3, 0);
+    round.heard(0, barred(), now());
+    round.heard(1, vote(now(), 1), now());
+    assert!(matches!(round.heard(2, vote(now(), 1), now()), Step::Won(_)));
+
+    let mut round = Round::new(3, 0);
+    round.heard(0, barred(), now());
+    assert_eq!(round.heard(1, barred(), now()), Step::Failed);
+    let Err(Error::Refused(why)) = failure(&round) else { panic!("granted?") };
+    assert_eq!((why.needed, why.answered, why.nodes.len()), (2, 2, 2));
 }
 
 /// Whether the delay was the network's or ours (SAFETY.md H3).
@@ -132,7 +167,7 @@ fn an_answer_after_the_lease_has_ended_wins_nothing() {
     let mut round = Round::new(3, 0);
     round.heard(0, vote(asked, 1), asked);
     assert_eq!(round.heard(1, vote(asked, 1), asked + LEASE), Step::Failed);
-    assert!(matches!(round.failure(late), Err(Error::Unreachable(_))));
+    assert!(matches!(failure(&round), Err(Error::Unreachable(_))));
 }
 
 /// What the enumeration lets a node do.
@@ -215,7 +250,7 @@ fn play(
             Does::Denies => round.heard(node, busy(3), now),
             Does::Dies => round.heard(node, dead(), now),
             Does::Stale => {
-                let report = NodeReport::new("n", "stale");
+                let report = NodeReport::new("n", NodeProblem::Reverified);
                 round.heard(node, Answer::No(Denial::Stale(report)), now)
             }
             Does::Hangs => {
@@ -247,7 +282,7 @@ fn play(
                         round.raised(node, &Answer::No(Denial::Gone), now)
                     }
                     Raised::Stale => {
-                        let report = NodeReport::new("n", "stale");
+                        let report = NodeReport::new("n", NodeProblem::Reverified);
                         round.raised(node, &Answer::No(Denial::Stale(report)), now)
                     }
                     Raised::Never => Step::Wait,
@@ -280,7 +315,7 @@ fn play(
                 assert!(!asked || !holds(&node) || round.may_hold(node), "{nodes:?} leaks {node}");
                 assert!(!asked || nodes[node] != Does::Hangs || round.may_hold(node));
             }
-            match round.failure(late) {
+            match failure(&round) {
                 Ok(Acquired::KeptOut(_)) => {
                     assert!(gate.is_some_and(|(gate, _)| nodes[gate] == Does::Denies));
                     "kept out"
@@ -292,8 +327,14 @@ fn play(
                 Ok(Acquired::Again) => "again",
                 Ok(Acquired::Yes(_)) => panic!("a failure that grants"),
                 Err(Error::Unreachable(why)) => {
-                    assert!(!why.nodes.is_empty());
+                    assert!(why.nodes.iter().any(|node| !node.problem.answered()), "{why:?}");
+                    assert!(why.voted <= why.answered, "{why:?}");
                     "unreachable"
+                }
+                // One did not confirm, and another has a larger counter.
+                Err(Error::Refused(why)) => {
+                    assert!(why.voted < why.needed && why.needed <= why.answered, "{why:?}");
+                    "refused"
                 }
                 Err(other) => panic!("{other}"),
             }

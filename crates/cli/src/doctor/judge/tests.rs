@@ -33,7 +33,8 @@ fn given(node: String, facts: Facts) -> NodeFacts {
 
 /// The findings that are not `Ok`: severity, check, nodes.
 fn wrong(nodes: &[NodeFacts]) -> Vec<(Severity, &'static str, String)> {
-    let findings = judge(nodes).into_iter().filter(|finding| finding.severity != Severity::Ok);
+    let findings =
+        judge(nodes, false).into_iter().filter(|finding| finding.severity != Severity::Ok);
     findings
         .inspect(|finding| assert!(finding.remedy.is_some(), "{finding:?} says what to do"))
         .map(|finding| (finding.severity, finding.check, finding.nodes.join(" ")))
@@ -50,7 +51,7 @@ fn only(
 
 #[test]
 fn good_nodes_pass_every_check() {
-    let findings = judge(&three(|_| ()));
+    let findings = judge(&three(|_| ()), false);
     assert_eq!(findings.len(), CHECKS.len());
     assert!(findings.iter().all(|finding| finding.severity == Severity::Ok), "{findings:?}");
 }
@@ -60,7 +61,7 @@ fn a_silent_node_is_a_problem_and_no_check_passes_unseen() {
     let mut nodes = three(|_| ());
     nodes[1].answer = Answer::Silent { error: "connection refused".into() };
     assert_eq!(wrong(&nodes), only(Severity::Problem, "reach", "b"));
-    assert_eq!(judge(&nodes).len(), 1);
+    assert_eq!(judge(&nodes, false).len(), 1);
 }
 
 #[test]
@@ -148,4 +149,21 @@ fn clocks_apart_are_a_warning_if_the_round_trips_cannot_explain_it() {
     assert_eq!(wrong(&apart(ms(102), ms(1))), only(Severity::Warn, "clocks", "a b"));
     assert_eq!(wrong(&apart(ms(200), ms(300))), []);
     assert_eq!(wrong(&three(|facts| facts.clock = None)), []);
+}
+
+#[test]
+fn strict_admission_covers_what_a_restart_forgets_and_nothing_else() {
+    let spoils: [fn(&mut Facts); 2] =
+        [|facts| facts.info.aof = Some(false), |facts| facts.info.appendfsync = None];
+    for spoil in spoils {
+        let found = judge(&three(spoil), true);
+        assert!(found.iter().all(|finding| finding.severity == Severity::Ok), "{found:?}");
+        let of_it = found.iter().find(|finding| finding.check == "persistence").unwrap();
+        for part in ["admission covers", "longest lease", "counters"] {
+            assert!(of_it.what.contains(part), "{of_it:?}");
+        }
+        assert_eq!(wrong(&three(spoil)).len(), 1, "without admission it is a warning");
+    }
+    let evicts = judge(&three(|facts| facts.info.maxmemory_policy = Some("x".into())), true);
+    assert!(evicts.iter().any(|finding| finding.severity == Severity::Warn), "{evicts:?}");
 }

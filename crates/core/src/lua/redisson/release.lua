@@ -9,8 +9,9 @@ if ARGV[2] and not ARGV[3] then
   redis.pcall('zrem', KEYS[3], ARGV[2])
 end
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  -- Won without this node, perhaps: who waits here alone would not hear of it (SAFETY.md e6).
-  if redis.call('exists', KEYS[1]) == 0 and redis.call('exists', KEYS[3]) == 1 then
+  -- Won without this node, or freed by an earlier request that was cut before it told anybody: who
+  -- waits here alone would not hear of it (SAFETY.md e6, decision 0031).
+  if redis.call('exists', KEYS[1]) == 0 then
     wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])
   end
   return 0

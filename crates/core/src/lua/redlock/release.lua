@@ -10,8 +10,9 @@ if ARGV[2] and not ARGV[3] then
 end
 local held = redis.call('get', KEYS[1])
 if held ~= ARGV[1] then
-  -- Won without this node, perhaps: who waits here alone would not hear of it (SAFETY.md e6).
-  if not held and redis.call('exists', KEYS[3]) == 1 then
+  -- Won without this node, or freed by an earlier request that was cut before it told anybody: who
+  -- waits here alone would not hear of it (SAFETY.md e6, decision 0031).
+  if not held then
     wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])
   end
   return 0

@@ -1,0 +1,392 @@
+//! What was wrong with a node: typed, so that programs can tell who must act. The text is made from it.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What one node did that gave no vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// Its URL, without user and password.
+    pub node: String,
+    /// What is wrong with it.
+    pub problem: NodeProblem,
+}
+
+impl NodeReport {
+    /// `node` has this `problem`.
+    pub fn new(node: impl Into<String>, problem: NodeProblem) -> Self {
+        Self { node: node.into(), problem }
+    }
+}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.node, self.problem)
+    }
+}
+
+/// What is wrong with a node. Those down to [`NodeProblem::TooLate`] gave no answer in time; the
+/// others answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeProblem {
+    /// No connection could be opened, and why.
+    #[error("not connected: {0}")]
+    NotConnected(String),
+    /// No answer within this time.
+    #[error("no answer within {0:?}")]
+    NoAnswer(Duration),
+    /// The connection broke before the answer came, and how.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// The request was not sent, and why.
+    #[error("not asked: {0}")]
+    NotAsked(String),
+    /// It granted the lock, but did not confirm the fencing token.
+    #[error("granted, but did not confirm the fencing token")]
+    Unconfirmed,
+    /// It granted the lock, and its answer came after the lease had ended.
+    #[error("answered after the lease had ended")]
+    TooLate,
+    /// It is new: nobody has admitted it yet (`SAFETY.md`, Admission).
+    #[error("is new and not admitted yet")]
+    New,
+    /// It has restarted or lost its memory, and counts for nothing until it is admitted again
+    /// (`SAFETY.md`, Admission).
+    #[error("has restarted or lost its memory, and is not admitted again yet")]
+    NotAdmitted,
+    /// Its admission was renewed while it was asked.
+    #[error("was verified anew while it was asked")]
+    Reverified,
+    /// Its fencing counter was moved by others while it was asked.
+    #[error("its fencing counter was moved by others while it was asked")]
+    CounterMoved,
+    /// It was admitted under other terms than this locker's.
+    #[error("was admitted under other terms: its {0}")]
+    OtherTerms(Mismatch),
+    /// It cannot vote as it is set up.
+    #[error("cannot vote as it is set up: its {0}")]
+    Unfit(Mismatch),
+    /// It is a replica.
+    #[error("is a replica of {0}")]
+    Replica(String),
+    /// None of a master's addresses is the master's: what each of them said.
+    #[error("none of its addresses is a master ({})", list(.0))]
+    NoMaster(Vec<NodeReport>),
+    /// Too few of its replicas have acknowledged the lock, or follow it: its answer, or what WAIT
+    /// came to.
+    #[error("too few replicas: {0}")]
+    NoReplicas(String),
+    /// A key that the lock needs is of another type: it is used by the other wire format or by
+    /// something that is no lock.
+    #[error("the key {key:?} is of another type, used by the other wire format or by no lock")]
+    WrongType {
+        /// Which key.
+        key: String,
+    },
+    /// A key that is no lock, though it has the type of one: somebody's data, or a lock of another kind. It is
+    /// not waited for, and not deleted by force.
+    #[error(
+        "the key {key:?} is no lock but {found}: choose another name for the lock, or, if nobody needs the \
+         key, delete it yourself (DEL)"
+    )]
+    NotALock {
+        /// Which key.
+        key: String,
+        /// What it is.
+        found: String,
+    },
+    /// A count of tokens that cannot rise: no whole number, or the last one ([`Fence::MAX`](crate::Fence::MAX)).
+    /// It is the fencing counter of a name, or a mark in the record of a node.
+    #[error("{}", bad_counter(.key, .field.as_deref()))]
+    BadCounter {
+        /// Which key.
+        key: String,
+        /// Which of its fields, if it is the node's record.
+        field: Option<String>,
+    },
+    /// Another address of the same locker leads to the same server, whose vote would count twice.
+    #[error("is the same server as {0}")]
+    SameServer(String),
+    /// It did not accept user or password: its answer.
+    #[error("authentication failed: {0}")]
+    Authentication(String),
+    /// The user has no permission: its answer.
+    #[error("no permission: {0}")]
+    Permission(String),
+    /// The database number does not exist there: its answer.
+    #[error("the database cannot be selected: {0}")]
+    Database(String),
+    /// Its memory is full: its answer.
+    #[error("out of memory: {0}")]
+    OutOfMemory(String),
+    /// It has no room for another client: its answer.
+    #[error("takes no more clients: {0}")]
+    TooManyClients(String),
+    /// TLS could not be agreed on.
+    #[error("TLS failed: {0}")]
+    Tls(TlsProblem),
+    /// It sent what a Redis server does not send here.
+    #[error("gave an answer that fits no question: {0}")]
+    Malformed(String),
+    /// It refused the command for another reason.
+    #[error("refused: {text}")]
+    Refused {
+        /// The first word of its answer, such as `LOADING` or `MISCONF`.
+        code: String,
+        /// Its whole answer.
+        text: String,
+    },
+}
+
+/// A value that a node has, and should not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is {found}, expected {expected}")]
+#[non_exhaustive]
+pub struct Mismatch {
+    /// Which value.
+    pub what: &'static str,
+    /// What it is.
+    pub found: String,
+    /// What it must be.
+    pub expected: String,
+}
+
+impl TlsProblem {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::UnknownIssuer => {
+                Some("give that authority's certificate: --tls-ca, Builder::tls_ca")
+            }
+            Self::BadCertificate(_) => {
+                Some("renew the server's certificate, or use a host name that it is for")
+            }
+            Self::ClientCertificate => {
+                Some("give a client certificate, or set tls-auth-clients at the server")
+            }
+            Self::NotTls => Some("use its TLS port, or redis:// instead of rediss://"),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl Mismatch {
+    /// What to do about terms that differ.
+    fn agree(&self) -> &'static str {
+        match self.what {
+            "cluster" | "epoch" => {
+                "give this program the cluster and epoch that the others use (--cluster, --epoch, \
+                 Builder::cluster), or run `quorumlock init` with the new ones"
+            }
+            "longest lease" => {
+                "give this program the longest lease that the others use (--max-lease, \
+                 Builder::max_lease), or stop all programs and run `quorumlock init` with the new one"
+            }
+            _ => {
+                "give all programs the same nodes, or stop all programs and run `quorumlock init` \
+                 with the new list"
+            }
+        }
+    }
+
+    /// What to do about a server that is not set up as it must be.
+    fn set_up(&self) -> &'static str {
+        match self.what {
+            "role" => "give its master's address: a quorum is made of masters",
+            "connected replicas" => "detach its replicas: a quorum is made of lone masters",
+            "maxmemory-policy" => "set it at the server: CONFIG SET maxmemory-policy noeviction",
+            "version" => "upgrade the server",
+            _ => "set up the server as expected",
+        }
+    }
+
+    pub(crate) fn new(what: &'static str, found: String, expected: String) -> Self {
+        Self { what, found, expected }
+    }
+}
+
+/// Why TLS could not be agreed on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    /// We do not trust whoever signed its certificate.
+    #[error("its certificate is signed by an authority that is not trusted here")]
+    UnknownIssuer,
+    /// Its certificate does not hold: expired, for another name, ...
+    #[error("its certificate is not valid: {0}")]
+    BadCertificate(String),
+    /// It wants a certificate of us.
+    #[error("it wants a client certificate")]
+    ClientCertificate,
+    /// It does not speak TLS at this port.
+    #[error(
+        "it does not speak TLS at this port; if it speaks plain text, its URL begins with redis://"
+    )]
+    NotTls,
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl NodeProblem {
+    /// What an error reply of the server says.
+    pub(crate) fn from_reply(text: &str) -> Self {
+        // A transaction or a script names the cause behind its own words.
+        let cause = text.split_once("because of: ").map_or(text, |(_, cause)| cause);
+        let code = cause.split_whitespace().next().unwrap_or_default();
+        let told = || text.to_owned();
+        match code {
+            "NOAUTH" | "WRONGPASS" => Self::Authentication(told()),
+            "NOPERM" => Self::Permission(told()),
+            "OOM" => Self::OutOfMemory(told()),
+            "NOREPLICAS" => Self::NoReplicas(told()),
+            "BADMARK" => {
+                let mut words = cause.split(' ').skip(1).map(str::to_owned);
+                Self::BadCounter { key: words.next().unwrap_or_default(), field: words.next() }
+            }
+            _ if cause.contains("ACL failure") => Self::Permission(told()),
+            _ if cause.contains("max number of clients") => Self::TooManyClients(told()),
+            _ => Self::Refused { code: code.to_owned(), text: told() },
+        }
+    }
+
+    /// Whether it can pass without anybody's doing, or may be that of a moment.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::OtherTerms(_)
+            | Self::Unfit(_)
+            | Self::WrongType { .. }
+            | Self::NotALock { .. }
+            | Self::BadCounter { .. }
+            | Self::Authentication(_)
+            | Self::Permission(_)
+            | Self::Database(_)
+            | Self::Tls(_)
+            | Self::Malformed(_) => false,
+            Self::Refused { code, .. } => {
+                ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "READONLY", "MISCONF"]
+                    .contains(&code.as_str())
+            }
+            _ => true,
+        }
+    }
+
+    /// Who must do what about it.
+    fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NotConnected(_) | Self::NoAnswer(_) | Self::Broken(_) => {
+                "check that the server runs and can be reached from here"
+            }
+            Self::New => {
+                "run `quorumlock init` once for new servers, or wait: a running program admits it \
+                 after the longest lease"
+            }
+            Self::NotAdmitted => {
+                "a running program admits it after the longest lease; `quorumlock init` does at \
+                 once, if no lock can have been forgotten"
+            }
+            Self::OtherTerms(terms) => terms.agree(),
+            Self::Unfit(unfit) => unfit.set_up(),
+            Self::Replica(_) => {
+                "locks are taken at masters: give its address, or all addresses to a replicated \
+                 locker"
+            }
+            Self::NoMaster(_) => "promote one of them",
+            Self::NoReplicas(_) => "look at the replicas",
+            Self::WrongType { .. } => {
+                "give all programs one wire format, use another name, or delete the key if nothing \
+                 needs it"
+            }
+            Self::SameServer(_) => "give each server once: a quorum needs independent servers",
+            Self::Authentication(_) => "check user and password in the URL",
+            Self::Permission(_) => "allow the user what it lacks: ACL SETUSER at the server",
+            Self::Database(_) => "check the database number in the URL",
+            Self::OutOfMemory(_) => "make room at the server, or raise its maxmemory",
+            Self::TooManyClients(_) => "close connections to the server, or raise its maxclients",
+            Self::Tls(problem) => return problem.hint(),
+            _ => return None,
+        })
+    }
+
+    /// Whether the node answered in time, whatever it said.
+    pub fn answered(&self) -> bool {
+        match self {
+            Self::NotConnected(_)
+            | Self::NoAnswer(_)
+            | Self::Broken(_)
+            | Self::NotAsked(_)
+            | Self::Unconfirmed
+            | Self::TooLate => false,
+            Self::NoMaster(addresses) => addresses.iter().any(|each| each.problem.answered()),
+            _ => true,
+        }
+    }
+}
+
+fn bad_counter(key: &str, field: Option<&str>) -> String {
+    let most = crate::Fence::MAX;
+    match field {
+        None => format!(
+            "the fencing counter {key:?} cannot rise: it must be a whole number below {most}; whoever set it \
+             must delete it (DEL), or set it to the largest token that was used"
+        ),
+        Some(field) => format!(
+            "the mark {field:?} in {key:?} is no count of tokens: it must be a whole number from 0 to below {most}; \
+             whoever set it must set it (HSET) to the largest token that was used"
+        ),
+    }
+}
+
+/// The nodes of `reports`, grouped by what is wrong with them, each group behind `before`.
+pub(crate) fn write_groups(
+    f: &mut fmt::Formatter<'_>,
+    reports: &[NodeReport],
+    before: &str,
+) -> fmt::Result {
+    for (i, NodeReport { problem, .. }) in reports.iter().enumerate() {
+        let alike = |other: &&NodeReport| other.problem == *problem;
+        if reports[..i].iter().any(|other| other.problem == *problem) {
+            continue;
+        }
+        let nodes: Vec<_> = reports[i..].iter().filter(alike).map(|each| &*each.node).collect();
+        write!(f, "{before}{}: {problem}", nodes.join(", "))?;
+        if let Some(hint) = problem.hint() {
+            write!(f, " ({hint})")?;
+        }
+    }
+    Ok(())
+}
+
+fn list(reports: &[NodeReport]) -> String {
+    reports.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_of_servers_are_told_apart() {
+        type Is = fn(&NodeProblem) -> bool;
+        let cases: [(&str, Is); 8] = [
+            ("NOAUTH Authentication required.", |p| matches!(p, NodeProblem::Authentication(_))),
+            ("WRONGPASS invalid pair", |p| matches!(p, NodeProblem::Authentication(_))),
+            ("NOPERM no permissions", |p| matches!(p, NodeProblem::Permission(_))),
+            ("ERR ACL failure in script: no", |p| matches!(p, NodeProblem::Permission(_))),
+            ("OOM command not allowed", |p| matches!(p, NodeProblem::OutOfMemory(_))),
+            ("EXECABORT Transaction discarded because of: OOM command not allowed", |p| {
+                matches!(p, NodeProblem::OutOfMemory(_))
+            }),
+            ("ERR max number of clients reached", |p| matches!(p, NodeProblem::TooManyClients(_))),
+            (
+                "LOADING dataset",
+                |p| matches!(p, NodeProblem::Refused { code, .. } if code == "LOADING"),
+            ),
+        ];
+        for (text, is) in cases {
+            let problem = NodeProblem::from_reply(text);
+            assert!(is(&problem), "{text}: {problem:?}");
+        }
+    }
+}
