@@ -41,10 +41,9 @@ const DEAD: usize = 1;
 
 /// A locker that a loaded machine cannot make believe that its nodes are gone. Whoever waits for a
 /// dead or hung node shows it all the more.
-pub(crate) fn builder(wire: Wire, strict: bool) -> Builder {
+pub(crate) fn builder(wire: Wire) -> Builder {
     let timeout = Duration::from_secs(5);
-    let admission = if strict { Admission::Strict } else { Admission::Redlock };
-    let builder = Locker::builder().wire(wire).admission(admission);
+    let builder = Locker::builder().wire(wire);
     builder.answer_timeout(timeout).connect_timeout(timeout)
 }
 
@@ -87,7 +86,7 @@ impl Bed {
 
     /// What lockers are built from here.
     pub fn builder(&self) -> Builder {
-        builder(self.wire, self.topology == Topology::StrictQuorumOf3)
+        builder(self.wire)
     }
 
     /// A fresh locker: what another process would have.
@@ -105,7 +104,8 @@ impl Bed {
         let urls = self.urls();
         let locker = match self.topology {
             Topology::Single => builder.single(&urls[0]),
-            _ => builder.quorum(&urls),
+            Topology::StrictQuorumOf3 => builder.quorum(&urls),
+            _ => builder.admission(Admission::Redlock).quorum(&urls),
         };
         locker.expect("a good configuration")
     }
@@ -226,7 +226,7 @@ impl Bed {
 /// The key of those who wait for a name.
 #[must_use]
 pub fn waiters(name: &str) -> String {
-    format!("redisson_lock_waiters:{{{name}}}")
+    format!("quorumlock:waiters:{{{name}}}")
 }
 
 /// Does something asynchronous on a thread that is in no runtime.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, ConfigError, Error, Locker};
+use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, NodeReport};
 use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Stopwatch, eventually};
 
@@ -58,8 +58,8 @@ async fn with_admission_nodes_that_restart_empty_count_for_nothing_until_the_lon
     servers[1].restart_empty().expect("ours");
     let second = locker(&servers, Admission::Strict);
     let refused = second.try_lock("x").await;
-    let Err(Error::Unreachable(why)) = refused else { panic!("not refused: {refused:?}") };
-    assert!(why.to_string().contains("counts for nothing"), "{why}");
+    let Err(Error::Refused(why)) = refused else { panic!("not refused: {refused:?}") };
+    assert!(why.nodes.iter().all(|node| node.problem == NodeProblem::New), "{why:?}");
 
     let first = guard.fence();
     let next = eventually("the nodes are admitted again", async || {
@@ -81,10 +81,10 @@ async fn a_flush_on_a_live_connection_is_noticed_by_the_very_next_request() {
     }
     // The same locker: its connections live on, run id and all.
     let again = holder.try_lock("y").await;
-    assert!(matches!(again, Err(Error::Unreachable(_))), "{again:?}");
+    assert!(matches!(again, Err(Error::Refused(_))), "{again:?}");
     let second = locker(&servers, Admission::Strict);
     let other = second.try_lock("x").await;
-    assert!(matches!(other, Err(Error::Unreachable(_))), "{other:?}");
+    assert!(matches!(other, Err(Error::Refused(_))), "{other:?}");
     drop(guard);
 }
 
@@ -140,8 +140,15 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
     let locker = locker(&servers, Admission::Strict);
     let fresh = locker.try_lock("x").await;
-    let Err(Error::Unreachable(why)) = fresh else { panic!("granted on new nodes: {fresh:?}") };
-    assert!(why.to_string().contains("quorumlock init"), "{why}");
+    let Err(Error::Refused(why)) = fresh else { panic!("granted on new nodes: {fresh:?}") };
+    assert!(why.nodes.iter().all(|node| node.problem == NodeProblem::New), "{why:?}");
+    // Also once somebody watches them.
+    let plain = Plain::to(servers[0].url()).await;
+    eventually("a mark", async || plain.exists("quorumlock:node").await.then_some(())).await;
+    let again = Locker::quorum(servers.urls()).expect("good URLs").try_lock("x").await;
+    let Err(Error::Refused(why)) = again else { panic!("granted on new nodes: {again:?}") };
+    let forgot = |node: &NodeReport| node.problem == NodeProblem::NotAdmitted;
+    assert!(!why.nodes.iter().any(forgot), "{why:?}");
     // Without a word they are watched, and admitted in the end.
     let guard =
         eventually("admitted after a vigil", async || locker.try_lock("x").await.ok().flatten())
@@ -164,9 +171,11 @@ async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
     ];
     for (locker, what) in cases {
         let refused = locker.expect("well-formed").try_lock("x").await;
-        let Err(Error::Config(why)) = refused else { panic!("{what}: {refused:?}") };
-        let text = why.to_string();
-        assert!(text.contains(what) && text.contains("expected"), "{text}");
+        let Err(Error::Refused(why)) = refused else { panic!("{what}: {refused:?}") };
+        for node in &why.nodes {
+            let NodeProblem::OtherTerms(terms) = &node.problem else { panic!("{why:?}") };
+            assert_eq!(terms.what, what);
+        }
     }
 
     for node in 0..2 {
@@ -175,8 +184,13 @@ async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
     }
     // Vouching for them does not make them fit.
     let vouched = locker(&servers, Admission::Strict).provision().await;
-    assert!(matches!(vouched, Err(Error::Config(ConfigError::UnfitNode { .. }))), "{vouched:?}");
-    let refused = locker(&servers, Admission::Strict).try_lock("x").await;
-    let Err(Error::Unreachable(why)) = refused else { panic!("evicting nodes: {refused:?}") };
-    assert!(why.to_string().contains("maxmemory-policy"), "{why}");
+    let refused = locker(&servers, Admission::Strict).try_lock("x").await.map(|_| ());
+    for refused in [vouched, refused] {
+        let Err(Error::Refused(why)) = refused else { panic!("evicting nodes: {refused:?}") };
+        assert_eq!(why.nodes.len(), 2, "{why:?}");
+        for node in &why.nodes {
+            let NodeProblem::Unfit(unfit) = &node.problem else { panic!("{why:?}") };
+            assert_eq!(unfit.what, "maxmemory-policy");
+        }
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, ConfigError, Error, Locker, Owner};
+use quorumlock::{Admission, Builder, ConfigError, Error, Locker, NodeProblem, NodeReport, Owner};
+use quorumlock_lab::proxy::Proxy;
 use quorumlock_lab::servers::{self, ServerOptions};
-use quorumlock_tests::within;
+use quorumlock_tests::{eventually, within};
 
 /// No server is ever asked: nobody listens here.
 const NOWHERE: &str = "redis://127.0.0.1:1";
@@ -43,7 +44,7 @@ fn no_error_ever_shows_a_password() {
 #[tokio::test]
 async fn a_node_that_cannot_be_reached_is_reported_without_its_password() {
     let locker = Locker::single("redis://me:secret@127.0.0.1:1").expect("a good URL");
-    let error = within("an answer", locker.lock("x")).await.expect_err("nobody there");
+    let error = within("an answer", locker.try_lock("x")).await.expect_err("nobody there");
     let Error::Unreachable(unreachable) = &error else { panic!("{error:?}") };
     assert_eq!(unreachable.nodes[0].node, NOWHERE);
     assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
@@ -69,20 +70,66 @@ fn the_same_address_twice_is_refused_and_both_are_named() {
 /// Two addresses of one server show only when it is asked who it is.
 /// SAFETY.md A6, H19.
 #[tokio::test]
-async fn one_server_at_two_addresses_is_refused_at_the_first_lock() {
+async fn one_server_at_two_addresses_has_one_vote() {
     let Some(servers) = servers::for_test(2, &ServerOptions::default()) else { return };
     let url = servers[0].url().to_owned();
     let again = url.replace("127.0.0.1", "localhost");
-    for urls in [vec![url.clone(), again.clone()], vec![url, again, servers[1].url().to_owned()]] {
-        // Not strict, since new nodes would give another reason.
-        let builder = Locker::builder().admission(Admission::Redlock);
-        let locker = builder.quorum(&urls).expect("good URLs");
-        let error = within("an answer", locker.lock("x")).await.expect_err("one server, two votes");
-        let Error::Config(ConfigError::SameServer { a, b }) = &error else { panic!("{error:?}") };
-        let mut named = [a.clone(), b.clone()];
-        named.sort();
-        assert_eq!(named, [urls[0].clone(), urls[1].clone()], "{error}");
+    // Not strict, since new nodes would give another reason.
+    let redlock = || Locker::builder().admission(Admission::Redlock);
+    let urls = [url, again];
+    let locker = redlock().quorum(&urls).expect("good URLs");
+    let error = within("an answer", locker.try_lock("x")).await.expect_err("one server, two votes");
+    let Error::Refused(none) = &error else { panic!("{error:?}") };
+    let [NodeReport { node, problem: NodeProblem::SameServer(other), .. }] = &none.nodes[..] else {
+        panic!("{error:?}")
+    };
+    let mut named = [node.clone(), other.clone()];
+    named.sort();
+    assert_eq!(named, urls, "{error}");
+
+    // With another server there are two votes of three.
+    let urls = [&urls[0], &urls[1], servers[1].url()];
+    let locker = redlock().quorum(urls).expect("good URLs");
+    let guard = within("an answer", locker.lock("x")).await.expect("two of three");
+    servers[1].kill().expect("ours");
+    let asked = within("an answer", locker.try_lock("y")).await;
+    asked.expect_err("one server, one vote");
+    drop(guard);
+}
+
+/// Addresses that lead to one server for a while, or change places: votes are missing, and come back.
+#[tokio::test]
+async fn two_addresses_of_one_server_heal_by_themselves() {
+    let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
+    let ways = [0, 1].map(|node| Proxy::to(servers[node].addr().expect("ours")));
+    let urls = [ways[0].url(), ways[1].url(), servers[2].url().to_owned()];
+    let builder = Locker::builder().admission(Admission::Redlock);
+    let locker = builder.quorum(urls).expect("good URLs");
+    drop(within("free", locker.lock("x")).await.expect("free"));
+
+    ways[1].lead_to(servers[0].addr().expect("ours"));
+    for _ in 0..20 {
+        // Two of three at once, or after the connections are dialled anew; never the caller's mistake.
+        match within("an answer", locker.try_lock("x")).await {
+            Ok(guard) => drop(guard),
+            Err(Error::Refused(_) | Error::Unreachable(_)) => {}
+            Err(error) => panic!("{error:?}"),
+        }
     }
+    servers[2].pause().expect("ours");
+    eventually("one server has one vote", async || match locker.try_lock("y").await {
+        Err(Error::Refused(none) | Error::Unreachable(none)) => {
+            let twin = |node: &NodeReport| matches!(node.problem, NodeProblem::SameServer(_));
+            none.nodes.iter().any(twin).then_some(())
+        }
+        other => panic!("{other:?}"),
+    })
+    .await;
+    // They change places.
+    ways[0].lead_to(servers[1].addr().expect("ours"));
+    ways[1].lead_to(servers[0].addr().expect("ours"));
+    drop(eventually("both vote", async || locker.try_lock("z").await.ok().flatten()).await);
+    servers[2].resume().expect("ours");
 }
 
 /// One setting of a builder.
@@ -227,6 +274,88 @@ async fn names_that_are_none_are_refused() {
                 }
                 other => panic!("{other:?}"),
             }
+        }
+    }
+}
+
+/// An option that means nothing for these servers is refused, and not ignored.
+#[test]
+fn options_that_do_not_apply_are_refused_and_named() {
+    let pair = [NOWHERE, "redis://127.0.0.1:2"];
+    type Setting = fn(Builder) -> Builder;
+    let for_a_quorum: [(&str, Setting); 3] = [
+        ("admission", |builder| builder.admission(Admission::Strict)),
+        ("cluster", |builder| builder.cluster("quorumlock", 1)),
+        ("counter_losses", |builder| builder.counter_losses(0)),
+    ];
+    for (name, set) in for_a_quorum {
+        for (built, servers) in [
+            (set(Locker::builder()).single(NOWHERE), "a single server"),
+            (set(Locker::builder()).replicated(pair), "a master"),
+        ] {
+            let error = refused(built);
+            let ConfigError::DoesNotApply { option, .. } = error else { panic!("{error:?}") };
+            assert_eq!(option, name);
+            let text = error.to_string();
+            assert!(text.contains(name) && text.contains(servers), "{text}");
+        }
+        set(Locker::builder()).quorum(pair).expect("there it applies");
+    }
+    let plain = Locker::builder().admission(Admission::Redlock);
+    for (name, built) in [
+        ("cluster", plain.cluster("quorumlock", 1).quorum(pair)),
+        (
+            "replica_timeout",
+            Locker::builder().replica_timeout(Duration::from_millis(9)).quorum(pair),
+        ),
+    ] {
+        let error = refused(built);
+        assert!(
+            matches!(error, ConfigError::DoesNotApply { option, .. } if option == name),
+            "{name}"
+        );
+    }
+}
+
+/// The counters' life follows the longest lease unless it is set.
+#[test]
+fn a_long_longest_lease_needs_no_other_option() {
+    let day = Duration::from_secs(86_400);
+    for days in [1, 5, 365] {
+        Locker::builder().max_lease(day * days).single(NOWHERE).expect("it is all that was set");
+    }
+    let error = refused(Locker::builder().max_lease(day * 5).fence_ttl(day * 9).single(NOWHERE));
+    let ConfigError::BadDuration { what, min, .. } = error else { panic!("{error:?}") };
+    assert_eq!((what, min), ("fence_ttl", day * 10));
+}
+
+/// tokio has no question for what a runtime can do, and panics.
+#[test]
+fn a_runtime_without_timers_or_io_is_an_error_and_no_panic() {
+    type Enable = fn(&mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder;
+    let lacking: [(&str, Enable); 3] = [
+        ("both", |builder| builder),
+        ("timers", |builder| builder.enable_io()),
+        ("I/O", |builder| builder.enable_time()),
+    ];
+    for (lack, enable) in lacking {
+        let runtime = enable(&mut tokio::runtime::Builder::new_current_thread()).build();
+        let runtime = runtime.expect("a runtime");
+        for build in [Locker::single(NOWHERE), Locker::quorum([NOWHERE, "redis://127.0.0.1:2"])] {
+            let locker = build.expect("a good configuration");
+            let answers = runtime.block_on(async {
+                [
+                    locker.lock("x").await.map(drop),
+                    locker.try_lock("x").await.map(drop),
+                    locker.holder("x").await.map(drop),
+                    locker.force_unlock("x").await.map(drop),
+                ]
+            });
+            for answer in answers {
+                let no_runtime = matches!(answer, Err(Error::Config(ConfigError::NoRuntime)));
+                assert!(no_runtime, "without {lack}: {answer:?}");
+            }
+            runtime.block_on(locker.close());
         }
     }
 }

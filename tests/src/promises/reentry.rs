@@ -1,6 +1,6 @@
 //! Re-entry happens through the same owner only (SAFETY.md G8).
 
-use quorumlock::{Error, Owner};
+use quorumlock::{ConfigError, Error, Owner};
 
 use super::{LONG, NAME, SHORT};
 use crate::{Bed, within};
@@ -52,6 +52,45 @@ pub async fn without_its_owner_nobody_enters_again(bed: &Bed) {
         let stranger = locker.try_lock(&name).owner(&Owner::new()).await.expect("an answer");
         assert!(stranger.is_none(), "another owner entered {name}");
         assert_eq!(guard.hold_count(), 1);
+    }
+}
+
+/// Whoever enters again shares the outer hold: another lease or limit is an error that names both,
+/// and the outer hold stays as it is.
+pub async fn an_owner_who_enters_again_cannot_ask_for_another_hold(bed: &Bed) {
+    let (locker, owner) = (bed.locker(), Owner::new());
+    let (limit, other) = (LONG * 10, LONG / 2);
+    let lock = |name: &str| locker.lock(name).owner(&owner);
+    let plain = lock(NAME).lease(LONG).await.expect("free");
+    let limited = lock("invoice/8").lease(LONG).hold_at_most(limit).await.expect("free");
+    let short = lock("invoice/9").lease(LONG).hold_at_most(other).await.expect("free");
+    for (refused, option, values) in [
+        (lock(NAME).lease(other), "lease", (other, Some(LONG))),
+        (lock(NAME).hold_at_most(limit), "hold_at_most", (limit, None)),
+        (lock("invoice/8").hold_at_most(limit / 2), "hold_at_most", (limit / 2, Some(limit))),
+        (lock("invoice/9").lease(other / 2), "lease", (other / 2, Some(other))),
+    ] {
+        let error = within("an answer", refused).await.expect_err("another hold");
+        let Error::Config(ConfigError::ReEntryDiffers { what, asked, held, .. }) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((what, (asked, held)), (option, values));
+        let named = |value| error.to_string().contains(&format!("{value:?}"));
+        assert!(named(asked) && held.is_none_or(named), "{error}");
+    }
+    for same in [
+        lock(NAME),
+        lock(NAME).lease(LONG),
+        lock("invoice/8"),
+        lock("invoice/8").lease(LONG).hold_at_most(limit),
+        lock("invoice/9").lease(LONG).hold_at_most(other),
+        lock("invoice/9").hold_at_most(other),
+    ] {
+        drop(within("re-entry", same).await.expect("what it has"));
+    }
+    for outer in [plain, limited, short] {
+        assert_eq!(outer.hold_count(), 1);
+        outer.unlock().await.expect("still held");
     }
 }
 

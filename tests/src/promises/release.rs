@@ -28,6 +28,25 @@ pub async fn only_the_holder_releases(bed: &Bed) {
     }
 }
 
+/// What was released is not lost: its watch says which, and names no work that should stop.
+pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Bed) {
+    let (locker, other) = (bed.locker(), bed.locker());
+    let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+    let watch = guard.watch();
+    assert_eq!(watch.loss_ahead(), Loss::WindowShut, "there is no limit");
+    guard.unlock().await.expect("unlocked");
+    let ended = within("the end of the hold", watch.lost()).await;
+    assert_eq!((ended.why, watch.loss_ahead()), (Loss::Released, Loss::Released));
+    let text = ended.to_string();
+    assert!(text.contains("released") && !text.contains("stop"), "{text}");
+
+    let guard = locker.lock(NAME).lease(SHORT).hold_at_most(SHORT).await.expect("free");
+    assert_eq!(guard.loss_ahead(), Loss::HoldLimit);
+    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    let text = within("the loss", guard.lost()).await.to_string();
+    assert!(text.contains("stop the work"), "{text}");
+}
+
 /// Dropping a guard gives the lock back, without waiting for the end of its lease.
 pub async fn a_dropped_guard_is_released(bed: &Bed) {
     let (ours, other) = (bed.locker(), bed.locker());

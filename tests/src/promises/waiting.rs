@@ -1,8 +1,11 @@
 //! Waiting ends by a release, by the end of a lease, or at its bound (SAFETY.md G6).
 
+use std::future::IntoFuture as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use quorumlock::Error;
+use quorumlock::{Error, Locker};
 
 use super::{LONG, NAME, SHORT};
 use crate::{Bed, Stopwatch, within};
@@ -97,4 +100,70 @@ pub async fn a_waiter_gets_in_when_the_holder_dies(bed: &Bed) {
     let seen = !waiter.is_finished();
     drop(within("the end of the lease", waiter).await.expect("no panic").expect("free"));
     assert!(!seen || dead.elapsed() >= first, "{:?} of {first:?}", dead.elapsed());
+}
+
+/// On the wire, in line behind that in the same process, and in the holder's own: all are told, and nothing is granted
+/// to them after that.
+pub async fn the_end_of_a_locker_ends_all_who_wait(bed: &Bed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let guard = ours.lock(NAME).lease(LONG).await.expect("free");
+    let wait = |locker: &Locker| tokio::spawn(locker.lock(NAME).lease(LONG).into_future());
+    let elsewhere = [wait(&other), wait(&other), wait(&other)];
+    bed.awaits_waiters(NAME).await;
+    within("all ended", other.close()).await;
+    bed.awaits_no_waiter(NAME).await;
+    let here = [wait(&ours), wait(&ours)];
+    tokio::task::yield_now().await;
+    within("all ended", ours.close()).await;
+    for waiter in elsewhere.into_iter().chain(here) {
+        let answer = within("an end", waiter).await.expect("no panic");
+        assert!(matches!(answer, Err(Error::Closed)), "{answer:?}");
+    }
+    guard.check().expect("guards that live stay valid");
+    guard.unlock().await.expect("held");
+    bed.awaits_no_key(NAME).await;
+}
+
+/// Whatever an acquisition is at when its locker is closed: it has ended when that returns, and what it may have been
+/// granted is given back.
+pub async fn nothing_is_granted_once_a_locker_is_closed(bed: &Bed) {
+    for yields in [0, 1, 2, 3, 5, 8, 13] {
+        let locker = bed.locker();
+        let over = Arc::new(AtomicBool::new(false));
+        let (lock, tell) = (locker.lock(NAME).lease(LONG), over.clone());
+        let taking = tokio::spawn(async move {
+            let guard = lock.await;
+            tell.store(true, Ordering::SeqCst);
+            guard
+        });
+        for _ in 0..yields {
+            tokio::task::yield_now().await;
+        }
+        within("its end", locker.close()).await;
+        let granted = over.load(Ordering::SeqCst);
+        match within("an end", taking).await.expect("no panic") {
+            Ok(guard) => {
+                assert!(granted, "after it was closed");
+                guard.unlock().await.expect("held");
+            }
+            Err(error) => assert!(matches!(error, Error::Closed), "{error:?}"),
+        }
+        bed.awaits_no_key(NAME).await;
+    }
+}
+
+/// Several try at once: one of them has it, and the others are told the truth.
+pub async fn a_free_lock_that_many_try_is_given_to_one(bed: &Bed) {
+    let lockers: Vec<_> = (0..4).map(|_| bed.locker()).collect();
+    for round in 0..15 {
+        let name = format!("{NAME}/{round}");
+        let tries = lockers.iter().map(|locker| locker.try_lock(&name).lease(LONG).into_future());
+        let tries = within("answers", futures::future::join_all(tries)).await;
+        let taken: Vec<_> =
+            tries.into_iter().filter_map(|taken| taken.expect("an answer")).collect();
+        assert_eq!(taken.len(), 1, "round {round}");
+        for guard in taken {
+            guard.unlock().await.expect("held");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use quorumlock::{Locker, Wire};
+use quorumlock::{Admission, Locker, Wire};
 
 use crate::bed;
 
@@ -45,10 +45,11 @@ impl Target {
     }
 
     pub(super) fn locker(&self) -> Locker {
-        let builder = bed::builder(self.wire, self.strict);
+        let builder = bed::builder(self.wire);
         let locker = match self.urls.as_slice() {
             [url] => builder.single(url),
-            urls => builder.quorum(urls),
+            urls if self.strict => builder.quorum(urls),
+            urls => builder.admission(Admission::Redlock).quorum(urls),
         };
         locker.expect("a good configuration")
     }

@@ -27,7 +27,7 @@ async fn without_wait_both_hold() {
 #[tokio::test]
 async fn with_wait_the_first_is_told_before_the_copy_ends() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let builder = patient().replicas(1).replica_timeout(Duration::from_millis(100));
+    let builder = patient().replicas(1).replica_timeout(Duration::from_secs(2));
     let first = builder.replicated(fleet.urls()).expect("good URLs");
     let second = fleet.locker();
     let guard = within("a free lock", first.lock(NAME).lease(LEASE)).await.expect("free");

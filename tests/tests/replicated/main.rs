@@ -11,7 +11,7 @@ mod roles;
 
 use std::time::Duration;
 
-use quorumlock::{Builder, Error, Guard, Locker};
+use quorumlock::{Builder, Error, Guard, Locker, NodeProblem};
 use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Proxy, Way, eventually, within};
 
@@ -102,18 +102,18 @@ async fn follow(copy: &Plain, port: u16) {
 async fn granted(locker: &Locker, name: &str) -> Guard {
     eventually("granted", async || match locker.try_lock(name).await {
         Ok(guard) => guard,
-        Err(Error::Unreachable(_)) => None,
+        Err(Error::Refused(_) | Error::Unreachable(_)) => None,
         Err(error) => panic!("{error}"),
     })
     .await
 }
 
 /// What the one node is said to have done.
-async fn refusal(locker: &Locker) -> String {
+async fn refusal(locker: &Locker) -> NodeProblem {
     let error = within("an answer", locker.try_lock(NAME)).await.expect_err("refused");
-    let Error::Unreachable(unreachable) = &error else { panic!("{error:?}") };
-    assert_eq!((unreachable.needed, unreachable.nodes.len()), (1, 1), "{error}");
-    unreachable.nodes[0].what.clone()
+    let Error::Refused(none) = &error else { panic!("{error:?}") };
+    assert_eq!((none.needed, none.answered, none.nodes.len()), (1, 1, 1), "{error}");
+    none.nodes[0].problem.clone()
 }
 
 /// The violation: both guards are valid at one instant.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Guard, Locker};
+use quorumlock::{Admission, Builder, Error, Guard, Locker, NodeProblem, NodeReport};
 use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Proxy, eventually, within};
 
@@ -158,11 +158,12 @@ impl Held {
         let name = self.ground.gates[STRUCK].url();
         eventually("the node that forgot counts for nothing", async || {
             // It and the first node are all that the holder reaches: nothing can be locked.
-            let Err(Error::Unreachable(why)) = self.holder.try_lock("another").await else {
+            let Err(Error::Refused(why) | Error::Unreachable(why)) =
+                self.holder.try_lock("another").await
+            else {
                 return None;
             };
-            let nothing = |what: &str| what.contains("counts for nothing");
-            why.nodes.iter().any(|node| node.node == name && nothing(&node.what)).then_some(())
+            why.nodes.iter().any(|node| node.node == name && counts_for_nothing(node)).then_some(())
         })
         .await;
     }
@@ -181,7 +182,7 @@ pub(crate) async fn granted(rival: &Locker) -> Guard {
     eventually("the rival gets the lock", async || match rival.try_lock(NAME).await {
         Ok(guard) => guard,
         // Its connections, too, have to find out what happened.
-        Err(Error::Unreachable(_)) => None,
+        Err(Error::Refused(_) | Error::Unreachable(_)) => None,
         Err(error) => panic!("{error}"),
     })
     .await
@@ -190,11 +191,15 @@ pub(crate) async fn granted(rival: &Locker) -> Guard {
 /// Nobody can lock anything, for nodes that forgot count for nothing.
 pub(crate) async fn refused(locker: &Locker, name: &str) {
     eventually("refused by nodes that forgot", async || match locker.try_lock(name).await {
-        Err(Error::Unreachable(why)) => {
-            why.to_string().contains("counts for nothing").then_some(())
+        Err(Error::Refused(why) | Error::Unreachable(why)) => {
+            why.nodes.iter().any(counts_for_nothing).then_some(())
         }
         Ok(None) => None,
         other => panic!("not refused: {other:?}"),
     })
     .await;
+}
+
+fn counts_for_nothing(node: &NodeReport) -> bool {
+    matches!(node.problem, NodeProblem::New | NodeProblem::NotAdmitted)
 }

@@ -18,6 +18,7 @@ use crate::ground::{
 async fn in_plain_redlock_both_hold_when_the_restarts_follow_each_other() {
     let Some((servers, locker)) = start(Redlock).await else { return };
     let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
+    is_held_everywhere(&servers).await;
     restart(&servers, 0);
     restart(&servers, 1);
     let second = granted(&another(Redlock, &servers)).await;
@@ -29,6 +30,7 @@ async fn in_plain_redlock_both_hold_when_a_renewal_comes_between_the_restarts() 
     let Some((servers, locker)) = start(Redlock).await else { return };
     // The holder learns of the second restart a third of this lease after the renewal.
     let guard = within("a free lock", locker.lock(NAME).lease(LEASE * 4)).await.expect("free");
+    is_held_everywhere(&servers).await;
     restart(&servers, 0);
     renewed(&guard).await;
     restart(&servers, 1);
@@ -97,6 +99,14 @@ fn another(mode: Admission, servers: &Servers) -> Locker {
 
 fn restart(servers: &Servers, node: usize) {
     servers[node].restart_empty().expect("ours");
+}
+
+/// A request that is not written yet when its node restarts takes the lock there afterwards.
+async fn is_held_everywhere(servers: &Servers) {
+    for server in servers.iter() {
+        let plain = Plain::to(server.url()).await;
+        eventually("held", async || plain.exists(NAME).await.then_some(())).await;
+    }
 }
 
 /// Waits for the guard's next renewal.

@@ -128,7 +128,7 @@ impl Net {
 
 /// The client is told, with the names of the three that it cannot reach.
 async fn assert_unreachable(net: &Net, name: &str) {
-    let refused = within("an answer", net.client.lock(name)).await;
+    let refused = within("an answer", net.client.lock(name).fail_fast()).await;
     let Err(Error::Unreachable(why)) = refused else { panic!("not refused: {refused:?}") };
     for way in &net.ways[..3] {
         assert!(why.nodes.iter().any(|node| node.node == way.url()), "{why}");

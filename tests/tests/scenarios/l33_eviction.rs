@@ -5,7 +5,7 @@
 //! locker connects, by the name of the setting. (A policy that is changed later is seen by new
 //! connections only.)
 
-use quorumlock::Error;
+use quorumlock::{Error, NodeProblem};
 use quorumlock_lab::servers::{ServerOptions, for_test};
 use quorumlock_tests::{Plain, within};
 
@@ -24,8 +24,11 @@ async fn under_strict_admission_such_nodes_are_refused_by_the_name_of_the_settin
     let Some(servers) = for_test(3, &evicting()) else { return };
     let locker = builder(Strict).quorum(servers.urls()).expect("good URLs");
     let refused = within("an answer", locker.try_lock(NAME)).await;
-    let Err(Error::Unreachable(why)) = refused else { panic!("not refused: {refused:?}") };
-    assert!(why.to_string().contains("its maxmemory-policy is volatile-lru"), "{why}");
+    let Err(Error::Refused(why)) = refused else { panic!("not refused: {refused:?}") };
+    for node in &why.nodes {
+        let NodeProblem::Unfit(unfit) = &node.problem else { panic!("{why:?}") };
+        assert_eq!((unfit.what, unfit.found.as_str()), ("maxmemory-policy", "volatile-lru"));
+    }
 }
 
 fn evicting() -> ServerOptions {

@@ -9,7 +9,7 @@ use quorumlock_tests::{Plain, eventually, within};
 
 use crate::{LONG, Node, WIRES, slow_log};
 
-const WAITERS: &str = "redisson_lock_waiters:{x}";
+const WAITERS: &str = "quorumlock:waiters:{x}";
 const TOKEN: &str = "redisson_lock_token:{x}";
 
 /// Of which a tenth is longer than a test waits.
@@ -37,7 +37,8 @@ async fn heard(locker: &Locker, plain: &Plain) -> Guard {
     let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
     let guard = within("free", guard.bump().lease(LONG)).await.expect("granted");
     eventually("it hears", async || {
-        let channels: Vec<String> = plain.ask(&["PUBSUB", "CHANNELS", "*heir*"]).await;
+        let channels: Vec<String> =
+            plain.ask(&["PUBSUB", "CHANNELS", "quorumlock:granted:*"]).await;
         (!channels.is_empty()).then_some(())
     })
     .await;

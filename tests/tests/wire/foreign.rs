@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, Locker, Wire};
+use quorumlock::{Error, Locker, NodeProblem, Wire};
 use quorumlock_tests::{eventually, within};
 
 use crate::stranger::Stranger;
@@ -39,6 +39,53 @@ async fn awaits_listener(plain: &quorumlock_tests::Plain) {
         (listeners > 0).then_some(())
     })
     .await;
+}
+
+/// All of ours hear a release on the name's own channel, which says nothing of whose turn it is: the first of them
+/// has it (SAFETY.md e8). Of a Redisson process, and of a locker that does not know that anybody waits.
+#[tokio::test]
+async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let waiters = quorumlock_tests::waiters("invoice/7");
+    for round in 0..6 {
+        let stranger = Stranger::new(&node.plain, round);
+        let holder = Locker::single(node.server[0].url()).expect("a good URL");
+        let guard = match round % 2 {
+            0 => Some(holder.lock("invoice/7").lease(LONG).await.expect("free")),
+            _ => {
+                assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
+                None
+            }
+        };
+        let (told, mut granted) = tokio::sync::mpsc::unbounded_channel();
+        let mut waiting = Vec::new();
+        for place in 0..6 {
+            let (told, locker) = (told.clone(), Locker::single(node.server[0].url()));
+            waiting.push(tokio::spawn(async move {
+                let guard = locker.expect("a good URL").lock("invoice/7").lease(LONG).await;
+                told.send(place).expect("heard");
+                guard.expect("free").unlock().await.expect("held");
+            }));
+            eventually("in line", async || {
+                let places: usize = node.plain.ask(&["ZCARD", &waiters]).await;
+                (places > place).then_some(())
+            })
+            .await;
+        }
+        eventually("all hear", async || {
+            let (_, ears): (String, usize) = node.plain.ask(&["PUBSUB", "NUMSUB", CHANNEL]).await;
+            (ears == 6).then_some(())
+        })
+        .await;
+        match guard {
+            Some(guard) => guard.unlock().await.expect("held"),
+            None => assert_eq!(stranger.unlock("invoice/7").await, Some(true)),
+        }
+        assert_eq!(within("a turn", granted.recv()).await, Some(0), "round {round}");
+        for waiter in waiting {
+            within("its turn", waiter).await.expect("no panic");
+        }
+    }
 }
 
 #[tokio::test]
@@ -118,7 +165,8 @@ async fn a_quorum_says_so_too_and_leaves_nothing_behind() {
         let other = plain_quorum(theirs, quorum.servers.urls());
         let guard = other.lock("invoice/7").lease(LONG).await.expect("free");
         let answer = within("an answer", locker.lock("invoice/7")).await;
-        assert!(matches!(answer, Err(Error::Config(ConfigError::OtherWire { .. }))), "{answer:?}");
+        let Err(Error::Refused(none)) = answer else { panic!("{answer:?}") };
+        assert!(none.nodes.iter().all(|node| node.problem == wrong("invoice/7")), "{none:?}");
         guard.unlock().await.expect("unlocked");
         for node in plain {
             eventually("free", async || (!node.exists("invoice/7").await).then_some(())).await;
@@ -155,8 +203,12 @@ async fn without_a_counter_nothing_is_held() {
 }
 
 fn assert_other_wire<T: std::fmt::Debug>(answer: Result<T, Error>, url: &str) {
-    let Err(Error::Config(ConfigError::OtherWire { name, node })) = answer else {
-        panic!("{answer:?}")
-    };
-    assert_eq!((name.as_str(), node.as_str()), ("invoice/7", url));
+    let Err(Error::Refused(none)) = answer else { panic!("{answer:?}") };
+    assert_eq!(none.name.as_ref().map(|name| name.as_str()), Some("invoice/7"));
+    assert_eq!((none.of, none.needed, none.answered, none.voted), (1, 1, 1, 0));
+    assert_eq!((none.nodes[0].node.as_str(), &none.nodes[0].problem), (url, &wrong("invoice/7")));
+}
+
+fn wrong(key: &str) -> NodeProblem {
+    NodeProblem::WrongType { key: key.to_owned() }
 }

@@ -10,7 +10,7 @@ use quorumlock_tests::{Plain, eventually, within};
 
 use crate::{LONG, Node, WIRES};
 
-const WAITERS: &str = "redisson_lock_waiters:{x}";
+const WAITERS: &str = "quorumlock:waiters:{x}";
 const TOKEN: &str = "redisson_lock_token:{x}";
 /// So short that a name which was handed over in vain is free after a second.
 const SHORT: Duration = Duration::from_secs(2);

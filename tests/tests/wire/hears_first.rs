@@ -17,8 +17,8 @@ async fn a_release_goes_behind_a_command_where_the_last_one_woke_somebody() {
         plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
         for (waiter, ahead) in [("a", false), ("b", true)] {
             let guard = locker.lock("x").lease(LONG).await.expect("free");
-            let mut woken = plain.listen(&format!("redisson_lock__channel:waiter:{waiter}")).await;
-            plain.ask::<i64>(&["ZADD", "redisson_lock_waiters:{x}", "1", waiter]).await;
+            let mut woken = plain.listen(&format!("quorumlock:waiter:{waiter}")).await;
+            plain.ask::<i64>(&["ZADD", "quorumlock:waiters:{x}", "1", waiter]).await;
             plain.ask::<String>(&["SLOWLOG", "RESET"]).await;
             guard.unlock().await.expect("held");
             assert_eq!(woken.next().await, "x");

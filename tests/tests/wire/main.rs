@@ -2,11 +2,15 @@
 //! these, and other libraries depend on them.
 
 mod bump;
+mod counters;
+mod cut;
+mod force;
 mod foreign;
 mod hand;
 mod hears_first;
 mod keys;
 mod look;
+mod names;
 mod plain;
 mod plain_single;
 mod queue;
@@ -14,6 +18,7 @@ mod redisson;
 mod redlock;
 mod release;
 mod shared;
+mod spoilt;
 mod stranger;
 mod turn;
 mod unfenced;

@@ -81,7 +81,7 @@ async fn what_somebody_else_holds_is_left_alone_and_the_next_token_is_larger() {
             async move { locker.lock("x").await.expect("granted in the end") }
         });
         eventually("it waits", async || {
-            node.plain.exists("redisson_lock_waiters:{x}").await.then_some(())
+            node.plain.exists("quorumlock:waiters:{x}").await.then_some(())
         })
         .await;
         let fence = guard.fence();
@@ -134,6 +134,6 @@ async fn a_name_in_the_other_layout_is_an_error_all_the_same() {
         let _: redis::Value = node.plain.ask(foreign).await;
         let wait = Duration::from_secs(20);
         let refused = within("an answer", node.locker.lock("x").wait(wait)).await;
-        assert!(matches!(refused, Err(Error::Config(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
     }
 }

@@ -12,7 +12,7 @@ use quorumlock_tests::{Plain, eventually, within};
 use crate::{LONG, Node, WIRES};
 
 const NAME: &str = "invoice/7";
-const WAITERS: &str = "redisson_lock_waiters:{invoice/7}";
+const WAITERS: &str = "quorumlock:waiters:{invoice/7}";
 const TOKEN: &str = "redisson_lock_token:{invoice/7}";
 const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
 
@@ -250,7 +250,7 @@ impl Node {
 }
 
 fn channel_of(id: &str) -> String {
-    format!("redisson_lock__channel:waiter:{id}")
+    format!("quorumlock:waiter:{id}")
 }
 
 /// A waiter that is only a member and a channel.

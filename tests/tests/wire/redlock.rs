@@ -87,7 +87,7 @@ async fn a_key_that_claims_to_live_for_long_is_not_believed() {
     let lock = locker.lock("invoice/7").lease(Duration::from_millis(500));
     let waiter = tokio::spawn(lock.into_future());
     eventually("it waits", async || {
-        plain.exists("redisson_lock_waiters:{invoice/7}").await.then_some(())
+        plain.exists("quorumlock:waiters:{invoice/7}").await.then_some(())
     })
     .await;
     plain.ask::<i64>(&["DEL", "invoice/7"]).await;

@@ -97,7 +97,7 @@ async fn a_release_does_not_share_what_is_aborted() {
         .await;
         assert!(node.calls("multi").await > before, "{wire:?}: nothing was asked in a transaction");
         for refused in rest.into_iter().chain([first]) {
-            assert!(matches!(refused, Err(Error::Unreachable(_))), "{wire:?}: {refused:?}");
+            assert!(matches!(refused, Err(Error::Refused(_))), "{wire:?}: {refused:?}");
         }
         freed.expect("held");
         assert!(!node.plain.exists(&names[1]).await, "{wire:?}");
@@ -164,7 +164,7 @@ async fn on_a_node_that_is_not_believed_none_of_them_is() {
 
     fleet.on_all(&["FLUSHALL"]).await;
     for refused in at_once(&fleet.locker, &names).await {
-        assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
     }
     for node in &fleet.plain {
         let none =

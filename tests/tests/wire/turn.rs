@@ -9,6 +9,8 @@ use quorumlock_tests::{Plain, eventually, waiters, within};
 use crate::{LONG, Quorum, WIRES, deletes_if_equal, plain_quorum, slow_log};
 
 const NAME: &str = "invoice/7";
+/// As Redisson writes a holder.
+const ANOTHER: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:1";
 
 #[tokio::test]
 async fn a_turn_in_vain_goes_on_and_wakes_nobody() {
@@ -167,6 +169,38 @@ async fn waiters_stand_at_one_node_by_whatever_address_they_know_it() {
     }
 }
 
+/// It knows the servers by their addresses when it begins to wait, and by their run ids soon after: it stands at the
+/// gate that all have, and takes a turn there for its own. Counted by how often it asks for it; one that leaves
+/// the free lock to others first asks five times.
+#[tokio::test]
+async fn a_fresh_locker_takes_its_turn_at_the_gate_of_all() {
+    let Some(quorum) = Quorum::start(5, Wire::Redlock).await else { return };
+    let (holder, plain) = quorum.clients();
+    for node in &plain {
+        node.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    }
+    let mut asked = Vec::new();
+    for name in names().take(24) {
+        let gate = &plain[quorum.gate(&name).await];
+        let guard = holder.lock(&name).lease(LONG).await.expect("free");
+        let fresh = plain_quorum(Wire::Redlock, quorum.servers.urls());
+        let waiting = {
+            let name = name.clone();
+            tokio::spawn(async move { fresh.lock(&name).lease(LONG).await })
+        };
+        in_line(gate, &name).await;
+        gate.ask::<String>(&["SLOWLOG", "RESET"]).await;
+        guard.unlock().await.expect("held");
+        let guard = within("its turn", waiting).await.expect("no panic").expect("free");
+        let queue = waiters(&name);
+        let asks = |sent: &&Vec<String>| sent[0] == "EVALSHA" && sent[2] == "3" && sent[5] == queue;
+        asked.push(slow_log(gate).await.iter().filter(asks).count());
+        guard.unlock().await.expect("held");
+    }
+    // One or two more are those who look by themselves on a loaded machine.
+    assert!(asked.iter().all(|times| (1..4).contains(times)), "{asked:?}");
+}
+
 /// A gate that takes longer than 3 ms, as it may on a loaded machine, is taken for none (SAFETY.md d1): whoever waits
 /// stands at all nodes then. What is said of the gate alone is tried with names until it answers in time.
 fn names() -> impl Iterator<Item = String> {
@@ -179,7 +213,7 @@ async fn held_by_another(node: &Plain, (wire, name): (Wire, &str)) {
             node.ask::<String>(&["SET", name, "another", "PX", "60000"]).await;
         }
         _ => {
-            node.ask::<i64>(&["HSET", name, "another:1", "1"]).await;
+            node.ask::<i64>(&["HSET", name, ANOTHER, "1"]).await;
             node.ask::<i64>(&["PEXPIRE", name, "60000"]).await;
         }
     }
@@ -203,5 +237,5 @@ async fn queue(node: &Plain, waiters: &str) -> Vec<String> {
 }
 
 fn channel_of(id: &str) -> String {
-    format!("redisson_lock__channel:waiter:{id}")
+    format!("quorumlock:waiter:{id}")
 }

@@ -101,12 +101,12 @@ async fn no_gate_lets_their_holders_in() {
 }
 
 fn unfenced(wire: Wire) -> Builder {
-    Locker::builder().wire(wire).admission(Admission::Redlock).fencing(false)
+    Locker::builder().wire(wire).fencing(false)
 }
 
 fn locker(builder: Builder, servers: &Servers) -> Locker {
     match &servers.urls()[..] {
         [one] => builder.single(one).expect("a good URL"),
-        several => builder.quorum(several).expect("good URLs"),
+        several => builder.admission(Admission::Redlock).quorum(several).expect("good URLs"),
     }
 }

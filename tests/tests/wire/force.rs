@@ -1,0 +1,172 @@
+//! What is no lock, and what is one of another kind: `lock`, `holder` and `force_unlock` say the same, and
+//! nothing is deleted.
+
+use std::time::Duration;
+
+use quorumlock::{ConfigError, Error, Locker, NodeProblem, Wire};
+use quorumlock_tests::{eventually, within};
+
+use crate::{LONG, Node, Quorum, WIRES};
+
+/// As Redisson writes them.
+const FIELD: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:1";
+
+fn problem(error: Error) -> NodeProblem {
+    match error {
+        Error::Refused(refused) => refused.nodes[0].problem.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What all three say; the key is left as it was.
+async fn all_say(node: &Node, name: &str) -> NodeProblem {
+    let (locker, plain) = node.clients();
+    let dump: Vec<u8> = plain.ask(&["DUMP", name]).await;
+    let forced = problem(locker.force_unlock(name).await.expect_err("refused"));
+    let inspected = problem(locker.holder(name).await.expect_err("refused"));
+    let locked = within("an answer", locker.lock(name)).await.expect_err("refused");
+    assert_eq!(forced, inspected);
+    assert_eq!(forced, problem(locked));
+    assert_eq!(plain.ask::<Vec<u8>>(&["DUMP", name]).await, dump, "left as it was");
+    forced
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_not_deleted() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        for (name, command) in [
+            ("list", ["RPUSH", "list", "a", "b"]),
+            ("set", ["SADD", "set", "a", "b"]),
+            ("sorted", ["ZADD", "sorted", "1", "a"]),
+            ("stream", ["XADD", "stream", "*", "a"]),
+        ] {
+            let mut command = command.to_vec();
+            if name == "stream" {
+                command.push("b");
+            }
+            node.plain.ask::<redis::Value>(&command).await;
+            let said = all_say(&node, name).await;
+            assert!(matches!(&said, NodeProblem::WrongType { key } if key == name), "{said:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_of_the_other_layout_is_not_deleted() {
+    for (wire, other) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
+        let Some(node) = Node::start(wire).await else { return };
+        let locker = Locker::builder().wire(other).single(node.server[0].url());
+        let guard = locker.expect("a good URL").lock("x").lease(LONG).await.expect("free");
+        let said = all_say(&node, "x").await;
+        assert!(matches!(&said, NodeProblem::WrongType { key } if key == "x"), "{said:?}");
+        guard.unlock().await.expect("still held");
+    }
+}
+
+#[tokio::test]
+async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    for fields in [
+        &["name", "Ada"][..],
+        &["12:30", "lunch"],
+        &["8743c9c0-0795-4907-87fd-6c719a6b4586", "1"],
+        &["8743c9c0-0795-4907-87fd-6c719a6b4586:one", "1"],
+        &[FIELD, "1", "name", "Ada"],
+        &["stamp", "0123456789abcdef0123456789abcdef", "floor", "0"],
+    ] {
+        for expires in [false, true] {
+            plain.ask::<i64>(&[&["HSET", "x"], fields].concat()).await;
+            if expires {
+                plain.ask::<i64>(&["PEXPIRE", "x", "60000"]).await;
+            }
+            let said = all_say(&node, "x").await;
+            let NodeProblem::NotALock { key, found } = said else { panic!("{said:?}") };
+            assert!(key == "x" && found.contains("no holders"), "{found}");
+            plain.ask::<i64>(&["DEL", "x"]).await;
+        }
+    }
+    for mode in ["read", "write"] {
+        plain.ask::<i64>(&["HSET", "x", "mode", mode, FIELD, "1"]).await;
+        let said = all_say(&node, "x").await;
+        let NodeProblem::NotALock { key, found } = said else { panic!("{said:?}") };
+        assert!(key == "x" && found.contains("read-write lock of Redisson"), "{found}");
+        plain.ask::<i64>(&["DEL", "x"]).await;
+    }
+    // A lock says who holds it, even if somebody took its expiry.
+    plain.ask::<i64>(&["HSET", "x", FIELD, "2"]).await;
+    assert_eq!(locker.holder("x").await.expect("an answer").expect("held").holds, 2);
+    assert!(locker.force_unlock("x").await.expect("a lock"));
+    assert!(!plain.exists("x").await);
+}
+
+/// It excludes us, since some libraries lock without an expiry. It is not deleted, since it may be anything.
+#[tokio::test]
+async fn a_string_without_an_expiry_is_not_deleted() {
+    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let (locker, plain) = node.clients();
+    plain.ask::<String>(&["SET", "x", "somebody's data"]).await;
+    let said = problem(locker.force_unlock("x").await.expect_err("refused"));
+    let NodeProblem::NotALock { key, found } = said else { panic!("{said:?}") };
+    assert!(key == "x" && found.contains("without an expiry"), "{found}");
+    let busy = locker.lock("x").wait(Duration::from_millis(50)).await;
+    assert!(matches!(busy, Err(Error::Busy(_))), "{busy:?}");
+    assert_eq!(plain.ask::<String>(&["GET", "x"]).await, "somebody's data");
+
+    plain.ask::<i64>(&["PEXPIRE", "x", "60000"]).await;
+    assert!(locker.force_unlock("x").await.expect("as any lock of that layout"));
+    assert!(!plain.exists("x").await);
+    assert!(!locker.force_unlock("x").await.expect("free"), "nothing to take");
+}
+
+#[tokio::test]
+async fn a_key_of_ours_is_no_lock_by_its_name() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        for name in ["quorumlock:node", "redisson_lock_token:{y}", "quorumlock:waiters:{y}"] {
+            plain.ask::<String>(&["SET", name, "1", "PX", "60000"]).await;
+            for answer in [
+                locker.force_unlock(name).await.map(drop),
+                locker.holder(name).await.map(drop),
+                locker.lock(name).await.map(drop),
+                locker.try_lock(name).await.map(drop),
+            ] {
+                let Err(Error::Config(ConfigError::ReservedName { name: told, prefix })) = answer
+                else {
+                    panic!("{answer:?}");
+                };
+                assert!(told == name && name.starts_with(prefix));
+            }
+            assert_eq!(plain.ask::<String>(&["GET", name]).await, "1");
+        }
+    }
+}
+
+/// A node that has something else there has no vote; the others free the lock.
+#[tokio::test]
+async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        for node in &plain {
+            // The slowest node's grant was not waited for.
+            eventually("granted", async || node.exists("x").await.then_some(())).await;
+        }
+        plain[0].ask::<i64>(&["DEL", "x"]).await;
+        plain[0].ask::<i64>(&["RPUSH", "x", "a member"]).await;
+        assert!(locker.force_unlock("x").await.expect("two of three have it"));
+        for (node, there) in plain.iter().zip([true, false, false]) {
+            assert_eq!(node.exists("x").await, there, "{wire:?}");
+        }
+        drop(guard);
+        for node in &plain[1..] {
+            node.ask::<i64>(&["RPUSH", "x", "a member"]).await;
+        }
+        let error = locker.force_unlock("x").await.expect_err("it is nowhere");
+        let Error::Refused(refused) = error else { panic!("{error:?}") };
+        assert_eq!(refused.nodes.len(), 3);
+    }
+}

@@ -1,0 +1,208 @@
+//! Names that a stranger may choose: no two of them meet, and every byte of a name arrives.
+
+use std::future::IntoFuture as _;
+use std::pin::Pin;
+
+use quorumlock::{Error, Guard, Locker, Wire};
+use quorumlock_core::Name;
+use quorumlock_tests::{Plain, eventually, within};
+
+use crate::{LONG, Node, Quorum, WIRES};
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
+
+/// Bytes that end a text in C, a line, a word, a pattern or a string in Lua, and a hash tag.
+fn odd_names() -> Vec<String> {
+    let mut names: Vec<_> = [
+        "a\0b",
+        "\0",
+        "line\r\nbreak\n",
+        "two words ",
+        "say \"x\" or 'y'",
+        "%s%d%%",
+        "back\\slash\\",
+        "]]--",
+        "größer/鎖/🔒",
+        "{x",
+        "x}",
+        "{}",
+        "}{",
+    ]
+    .map(str::to_owned)
+    .into();
+    names.push("n".repeat(Name::LONGEST));
+    names
+}
+
+fn another(node: &Node, wire: Wire) -> Locker {
+    Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL")
+}
+
+async fn queue(plain: &Plain, name: &str) -> Vec<String> {
+    let key = Name::new(name).expect("a good name").waiters_key();
+    plain.ask(&["ZRANGE", &key, "0", "-1"]).await
+}
+
+/// A waiter that is in the queue, and is polled no more.
+async fn waits(plain: &Plain, locker: &Locker, name: &str) -> Waiting {
+    let before = queue(plain, name).await.len();
+    let mut waiting: Waiting = Box::pin(locker.lock(name).lease(LONG).into_future());
+    tokio::select! {
+        biased;
+        answer = &mut waiting => panic!("it is held: {answer:?}"),
+        () = eventually("in line", async || {
+            (queue(plain, name).await.len() > before).then_some(())
+        }) => {}
+    }
+    waiting
+}
+
+#[tokio::test]
+async fn a_release_of_a_name_is_no_business_of_those_who_wait_for_one_that_looks_like_it() {
+    for wire in WIRES {
+        for (name, like) in [("x", "{x}"), ("{x}", "x"), ("raw:{x}", "{x}")] {
+            let Some(node) = Node::start(wire).await else { return };
+            let (locker, plain) = node.clients();
+            let held = locker.lock(like).lease(LONG).await.expect("free");
+            let others = [another(&node, wire), another(&node, wire)];
+            let first = waits(&plain, &others[0], like).await;
+            let second = waits(&plain, &others[1], like).await;
+            let stood = queue(&plain, like).await;
+            for _ in 0..10 {
+                let guard = within("free", locker.lock(name).lease(LONG)).await.expect("free");
+                guard.unlock().await.expect("held");
+                let holder = locker.holder(name).await.expect("an answer");
+                assert!(holder.is_none(), "{wire:?}: {name} was handed to who waits for {like}");
+            }
+            assert_eq!(queue(&plain, like).await, stood, "{wire:?}: nobody lost its place");
+            held.unlock().await.expect("held");
+            for waiting in [first, second] {
+                let guard = within("its turn", waiting).await.expect("granted");
+                guard.unlock().await.expect("held");
+            }
+        }
+    }
+}
+
+/// `x` and `{x}` share Redisson's own channel. It may wake, and no more.
+#[tokio::test]
+async fn who_is_woken_by_a_release_of_a_name_like_its_own_keeps_its_place() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    let held = locker.lock("x").lease(LONG).await.expect("free");
+    let other = another(&node, Wire::Redisson);
+    let waiting = tokio::spawn(other.lock("x").lease(LONG).into_future());
+    listens(&plain, 1).await;
+    // From now on it takes no script.
+    locker.lock("{x}").lease(LONG).await.expect("free").unlock().await.expect("held");
+    for _ in 0..20 {
+        let asked = node.calls("evalsha").await;
+        let like = within("free", locker.lock("{x}").lease(LONG)).await.expect("free");
+        like.unlock().await.expect("held");
+        assert_eq!(queue(&plain, "x").await.len(), 1, "it stands where it stood");
+        let looked = async || (node.calls("evalsha").await > asked).then_some(());
+        eventually("it looked again", looked).await;
+    }
+    assert_eq!(queue(&plain, "x").await.len(), 1);
+    held.unlock().await.expect("held");
+    drop(within("its turn", waiting).await.expect("no panic").expect("granted"));
+}
+
+/// One process waits for both: neither drives the other from the channel that they share.
+#[tokio::test]
+async fn names_that_share_a_channel_are_both_heard_on_it() {
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    let held = [
+        locker.lock("x").lease(LONG).await.expect("free"),
+        locker.lock("{x}").lease(LONG).await.expect("free"),
+    ];
+    let other = another(&node, Wire::Redisson);
+    let waiting = ["x", "{x}"].map(|name| tokio::spawn(other.lock(name).lease(LONG).into_future()));
+    listens(&plain, 1).await;
+    // Many looks of both, which last for longer than it takes to notice that a channel is not heard.
+    let asked = node.calls("evalsha").await;
+    let looked = async || (node.calls("evalsha").await > asked + 8).then_some(());
+    eventually("they look by themselves", looked).await;
+    assert!(node.calls("subscribe").await <= 2, "its own channels, and the one of both names");
+    for (held, waiting) in held.into_iter().zip(waiting) {
+        held.unlock().await.expect("held");
+        drop(within("its turn", waiting).await.expect("no panic").expect("granted"));
+    }
+}
+
+/// So many lockers listen on Redisson's channel of `x`.
+async fn listens(plain: &Plain, many: i64) {
+    eventually("it listens", async || {
+        let (_, listeners) =
+            plain.ask::<(String, i64)>(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{x}"]).await;
+        (listeners == many).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_byte_of_a_name_arrives_when_it_is_handed_over() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let other = another(&node, wire);
+        for name in odd_names() {
+            let held = locker.lock(&name).lease(LONG).await.expect("free");
+            let mut waiting = waits(&plain, &other, &name).await;
+            held.unlock().await.expect("held");
+            let holder = locker.holder(&name).await.expect("an answer").expect("handed over");
+            let guard = within("heard", &mut waiting).await.expect("granted");
+            assert!(holder.has(guard.nonce()), "{wire:?}: {name:?} was asked for anew");
+            guard.unlock().await.expect("held");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_byte_of_a_name_arrives_when_a_waiter_is_woken() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let waits_only = Locker::builder().wire(wire).handover(false);
+        let waits_only = waits_only.single(node.server[0].url()).expect("a good URL");
+        for name in odd_names() {
+            let held = locker.lock(&name).lease(LONG).await.expect("free");
+            let waiting = waits(&plain, &waits_only, &name).await;
+            let waiter = queue(&plain, &name).await.remove(0);
+            let mut told = plain.listen(&format!("quorumlock:waiter:{waiter}")).await;
+            held.unlock().await.expect("held");
+            assert_eq!(told.next().await, name, "{wire:?}");
+            within("woken", waiting).await.expect("granted").unlock().await.expect("held");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_byte_of_a_name_is_locked_with_and_without_scripts() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        for name in odd_names() {
+            let key = Name::new(&name).expect("a good name");
+            for locker in [&node.locker, &quorum.locker] {
+                let mut last = quorumlock::Fence::NONE;
+                // The first by a script, the others without.
+                for _ in 0..3 {
+                    let guard = locker.lock(&name).lease(LONG).await.expect("free");
+                    assert!(guard.fence() > last, "{wire:?}: {name:?}");
+                    last = guard.fence();
+                    let holder = locker.holder(&name).await.expect("an answer").expect("held");
+                    assert!(holder.has(guard.nonce()), "{wire:?}: {name:?}");
+                    guard.unlock().await.expect("held");
+                }
+            }
+            assert!(node.plain.exists(&key.token_key()).await, "{name:?}");
+            let mut released = node.plain.listen(&key.channel()).await;
+            node.locker.lock(&name).await.expect("free").unlock().await.expect("held");
+            if wire == Wire::Redisson {
+                assert_eq!(released.next().await, "0", "{name:?}");
+            }
+        }
+    }
+}

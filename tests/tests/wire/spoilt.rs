@@ -1,0 +1,71 @@
+//! A key of another type on one node of a quorum is that node's missing vote; on a majority of the
+//! nodes it is told which key it is.
+
+use std::time::Duration;
+
+use quorumlock::{Error, NodeProblem, Wire};
+use quorumlock_tests::{Stopwatch, eventually, within};
+
+use crate::{LONG, Quorum, plain_quorum};
+
+const NAME: &str = "x";
+const COUNTER: &str = "redisson_lock_token:{x}";
+const SPOILT: [(Wire, &str); 4] = [
+    (Wire::Redisson, NAME),
+    (Wire::Redisson, COUNTER),
+    (Wire::Redlock, NAME),
+    (Wire::Redlock, COUNTER),
+];
+
+#[tokio::test]
+async fn one_spoilt_key_of_five_is_no_obstacle() {
+    for (wire, key) in SPOILT {
+        let Some(quorum) = Quorum::start(5, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        plain[2].ask::<i64>(&["RPUSH", key, "a member"]).await;
+        for _ in 0..50 {
+            let guard = within("an answer", locker.lock(NAME).lease(LONG)).await;
+            let guard = guard.unwrap_or_else(|error| panic!("{wire:?} {key}: {error}"));
+            let holder = within("an answer", locker.holder(NAME)).await.expect("an answer");
+            assert!(holder.is_some_and(|holder| holder.has(guard.nonce())), "{wire:?} {key}");
+            guard.unlock().await.expect("held");
+        }
+        // A renewal counts, too.
+        let guard = locker.lock(NAME).lease(Duration::from_secs(2)).await.expect("free");
+        let until = Stopwatch::start();
+        eventually("renewed", async || {
+            guard.check().expect("renewed");
+            (until.elapsed() > Duration::from_secs(3)).then_some(())
+        })
+        .await;
+        let other = plain_quorum(wire, quorum.servers.urls());
+        assert!(within("an answer", other.try_lock(NAME)).await.expect("an answer").is_none());
+        assert!(within("an answer", other.force_unlock(NAME)).await.expect("an answer"));
+        drop(guard);
+    }
+}
+
+#[tokio::test]
+async fn a_spoilt_majority_is_refused_by_the_name_of_the_key() {
+    for (wire, key) in SPOILT {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        for node in &plain[..2] {
+            node.ask::<i64>(&["RPUSH", key, "a member"]).await;
+        }
+        let refused = within("an answer", locker.lock(NAME)).await;
+        let Err(Error::Refused(none)) = refused else { panic!("{wire:?} {key}: {refused:?}") };
+        assert_eq!((none.of, none.needed, none.nodes.len()), (3, 2, 2), "{none:?}");
+        let key = key.to_owned();
+        let problem = match &*key {
+            NAME => NodeProblem::WrongType { key: key.clone() },
+            _ => NodeProblem::BadCounter { key: key.clone(), field: None },
+        };
+        assert!(none.nodes.iter().all(|node| node.problem == problem), "{none:?}");
+        // What the third has granted is given back.
+        eventually("free", async || (!plain[2].exists(NAME).await).then_some(())).await;
+        for node in &plain[..2] {
+            assert_eq!(node.ask::<String>(&["TYPE", &key]).await, "list");
+        }
+    }
+}
