@@ -2,40 +2,168 @@
 
 use std::time::Duration;
 
+/// One workload.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// By which it is asked for.
+    pub id: &'static str,
+    /// In a few words.
+    pub title: &'static str,
+    /// What is done, and what is counted.
+    pub about: &'static str,
+    /// Of which metrics a plot is drawn, and ratios to the raw client are shown.
+    pub main: &'static [&'static str],
+}
+
+/// The time that a pair takes.
+pub const P50: &str = "pair p50";
+/// Pairs per second.
+pub const RATE: &str = "pairs per second";
+/// What the servers read for each pair or hold.
+pub const REQUESTS: &str = "requests";
+/// How often the lock went to another task, or process.
+pub const HANDOVERS: &str = "handovers";
+/// From the end of one holder's work to the begin of another's.
+pub const HANDOVER: &str = "handover p50";
+/// The fewest holds of a task, or process, over the most: 1 is even.
+pub const EVENNESS: &str = "fewest / most holds";
+/// Of the clients, of one processor.
+pub const CPU: &str = "CPU of the holder";
+/// Above an empty server, of the fullest one.
+pub const MEMORY: &str = "memory";
+/// Above an empty server, of the fullest one.
+pub const KEYS: &str = "keys";
+/// Of one or more features.
+pub const PRICE: &str = "price";
+
 /// The workloads, in the order in which they are run.
-pub const ALL: [&str; 10] = ["P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P7"];
-/// The growth curves, which are run only when asked for.
-pub const GROWTH: &str = "growth";
+pub const ALL: [Workload; 12] = [
+    Workload {
+        id: "P1",
+        title: "one task, one server",
+        about: "A lock that nobody else wants is taken and given back, again and again.",
+        main: &[P50],
+    },
+    Workload {
+        id: "P2",
+        title: "many tasks, one server",
+        about: "Each of 64 and 1,024 tasks takes and gives back locks that nobody else wants.",
+        main: &[RATE],
+    },
+    Workload {
+        id: "P3",
+        title: "one task, five servers",
+        about: "As P1, on a quorum.",
+        main: &[P50],
+    },
+    Workload {
+        id: "P4",
+        title: "many tasks, five servers",
+        about: "As P2, on a quorum.",
+        main: &[RATE],
+    },
+    Workload {
+        id: "P5",
+        title: "one name, many tasks of one process",
+        about: "All tasks want the same lock and hold it for a millisecond. Counted are handovers \
+            to another task; a task that gets its own lock back is no handover.",
+        main: &[HANDOVERS, EVENNESS],
+    },
+    Workload {
+        id: "P6",
+        title: "one name, several processes",
+        about: "Sixteen tasks in 4 or 16 processes want the same lock and hold it for a \
+            millisecond. Counted are handovers to another process. \"Far\": a relay delays each \
+            direction by 2 ms. The token ring locks nothing: a server hands a list element on \
+            (BLPOP, LPUSH), and five servers answer PING before and after the work.",
+        main: &[HANDOVERS, EVENNESS],
+    },
+    Workload {
+        id: "P7",
+        title: "fifty contenders, five servers",
+        about: "Fifty lockers with connections of their own want the same lock and hold it for \
+            10 ms. \"Ideal\" has one round trip to all servers between two holds.",
+        main: &["of the ideal"],
+    },
+    Workload {
+        id: "P8",
+        title: "five servers, one of them down",
+        about: "As P3 with fresh names, while one of five servers is stopped (SIGSTOP), then \
+            killed; over the time with five.",
+        main: &["p50 / healthy", "p99 / healthy"],
+    },
+    Workload {
+        id: "P9",
+        title: "ten thousand held locks",
+        about: "One process holds them and renews them, every third of 30 s.",
+        main: &[CPU],
+    },
+    Workload {
+        id: "P10",
+        title: "the price of features",
+        about: "As P1 and P3 with fresh names, with one feature switched off; how much longer a \
+            pair of the default takes.",
+        main: &[P50],
+    },
+    Workload {
+        id: "P11",
+        title: "memory after many fresh names",
+        about: "Sixty-four tasks lock a million names once. Then all clients disconnect, and \
+            nothing is asked any more. Memory and keys are those of the fullest server, above an \
+            empty one.",
+        main: &[MEMORY],
+    },
+    Workload {
+        id: "growth",
+        title: "growth",
+        about: "How cost grows with servers, tasks (fresh names), waiters and held locks.",
+        main: &[P50, RATE, HANDOVER, CPU],
+    },
+];
 
 /// What one run measures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Which workloads, in order.
-    pub ids: Vec<&'static str>,
+    pub workloads: Vec<&'static Workload>,
     /// How many rounds; in each, every subject has its lap.
     pub rounds: usize,
     /// Shorter laps: for a look, not for figures.
     pub quick: bool,
+    /// How many fresh names P11 locks.
+    pub names: usize,
+    /// For how long P11 rests.
+    pub rest: Duration,
 }
 
 impl Plan {
-    /// `only` is a list such as `P1,P5`; all workloads without it.
+    /// All workloads.
+    #[must_use]
+    pub fn new(rounds: Option<usize>, rest: Option<u64>, quick: bool) -> Self {
+        Self {
+            workloads: ALL.iter().collect(),
+            rounds: rounds.unwrap_or(if quick { 3 } else { 5 }).max(1),
+            quick,
+            names: if quick { 20_000 } else { 1_000_000 },
+            rest: Duration::from_secs(rest.unwrap_or(if quick { 5 } else { 600 })),
+        }
+    }
+
+    /// Some workloads: `only` is a list such as `P1,P5`; all of them if it is empty.
     ///
     /// # Errors
     /// The word that is no workload.
-    pub fn new(only: Option<&str>, rounds: Option<usize>, quick: bool) -> Result<Self, String> {
-        let words = only.unwrap_or_default().split(',').map(str::trim);
-        let mut ids = Vec::new();
-        for word in words.filter(|word| !word.is_empty()) {
-            let known = ALL.into_iter().chain([GROWTH]);
-            let mut known = known.filter(|id| id.eq_ignore_ascii_case(word));
-            ids.push(known.next().ok_or_else(|| format!("{word:?} is no workload"))?);
+    pub fn only(mut self, only: &str) -> Result<Self, String> {
+        let words = only.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let find = |word: &str| {
+            let found = ALL.iter().find(|workload| workload.id.eq_ignore_ascii_case(word));
+            found.ok_or_else(|| format!("{word:?} is no workload"))
+        };
+        let chosen = words.map(find).collect::<Result<Vec<_>, _>>()?;
+        if !chosen.is_empty() {
+            self.workloads = chosen;
         }
-        if ids.is_empty() {
-            ids = ALL.to_vec();
-        }
-        let rounds = rounds.unwrap_or(if quick { 3 } else { 5 }).max(1);
-        Ok(Self { ids, rounds, quick })
+        Ok(self)
     }
 
     /// How long a lap lasts that takes `millis` in a full run.
@@ -43,16 +171,7 @@ impl Plan {
     pub fn lap(&self, millis: u64) -> Duration {
         Duration::from_millis(if self.quick { millis.div_ceil(3) } else { millis })
     }
-
-    /// Of what one task alone does: how long a lap is, and how many rounds there are. Many brief ones, since
-    /// a busy machine has phases of seconds, and ratios are of one round.
-    #[must_use]
-    pub fn brief(&self) -> (Duration, usize) {
-        (self.lap(400) / BRIEF, self.rounds * BRIEF as usize)
-    }
 }
-
-const BRIEF: u32 = 20;
 
 /// In which order `subjects` have their laps in a round: each starts once, and the direction
 /// changes, so that none always runs after the same other one.
@@ -72,19 +191,23 @@ mod tests {
 
     #[test]
     fn a_part_of_the_workloads_can_be_asked_for() {
-        let ids = |only| Plan::new(only, None, false).map(|plan| plan.ids);
-        assert_eq!(ids(None), Ok(ALL.to_vec()));
-        assert_eq!(ids(Some("")), Ok(ALL.to_vec()));
-        assert_eq!(ids(Some("p5, P1")), Ok(vec!["P5", "P1"]));
-        assert_eq!(ids(Some("growth")), Ok(vec![GROWTH]));
-        assert!(ids(Some("P1,P11")).unwrap_err().contains("P11"));
+        let ids = |only: &str| {
+            let plan = Plan::new(None, None, false).only(only)?;
+            Ok(plan.workloads.iter().map(|workload| workload.id).collect())
+        };
+        let all = ALL.iter().map(|workload| workload.id).collect::<Vec<_>>();
+        assert_eq!(ids(""), Ok::<_, String>(all));
+        assert_eq!(ids("p5, P1"), Ok(vec!["P5", "P1"]));
+        assert_eq!(ids("growth"), Ok(vec!["growth"]));
+        assert!(ids("P1,P12").unwrap_err().contains("P12"));
     }
 
     #[test]
-    fn five_rounds_unless_one_only_looks() {
-        assert_eq!(Plan::new(None, None, false).unwrap().rounds, 5);
-        assert_eq!(Plan::new(None, None, true).unwrap().rounds, 3);
-        assert_eq!(Plan::new(None, Some(9), true).unwrap().rounds, 9);
+    fn a_full_run_unless_one_only_looks() {
+        let full = Plan::new(None, None, false);
+        assert_eq!((full.rounds, full.names, full.rest.as_secs()), (5, 1_000_000, 600));
+        let asked = Plan::new(Some(9), Some(60), true);
+        assert_eq!((asked.rounds, asked.rest.as_secs()), (9, 60));
     }
 
     #[test]

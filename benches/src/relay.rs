@@ -11,19 +11,19 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::bed::now;
 use crate::cpu::{self, Core};
+use crate::testbed::now;
 
-/// A way to each server that takes its time, in both directions. It keeps the clients' processor busy, if
-/// any, not that of the servers.
+/// A way to each server that takes its time, in both directions. It keeps the clients' processor
+/// busy, if any, not that of the servers.
 pub struct Relay {
     urls: Vec<String>,
     runtime: Option<Runtime>,
 }
 
 impl Relay {
-    /// Whatever goes to the servers at these addresses, or comes from them, arrives so much later: up to a
-    /// millisecond more, since that is how exact tokio's timers are.
+    /// Whatever goes to the servers at these addresses, or comes from them, arrives so much later:
+    /// up to a millisecond more, since that is how exact tokio's timers are.
     ///
     /// # Errors
     /// If the operating system gives no thread or no port.

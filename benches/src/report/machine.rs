@@ -2,32 +2,28 @@
 
 use std::fs;
 
-/// Crates whose versions matter.
-const CRATES: [&str; 6] = ["quorumlock", "redis", "tokio", "rslock", "redis-lock", "rlock"];
+use crate::plan::Plan;
 
-/// A list for the document.
+/// Crates whose versions matter.
+const CRATES: [&str; 5] = ["quorumlock", "redis", "tokio", "rslock", "redis-lock"];
+
+/// The machine and the plan, in one line.
 #[must_use]
-pub fn record(server: Option<&str>, rounds: usize, quick: bool, pinned: bool) -> String {
+pub fn record(plan: &Plan, pinned: bool) -> String {
     let read = |file| fs::read_to_string(file).unwrap_or_default();
     let cpu = value(&read("/proc/cpuinfo"), "model name").unwrap_or("unknown").to_owned();
-    let memory = value(&read("/proc/meminfo"), "MemTotal").unwrap_or("unknown").to_owned();
+    let memory = gigabytes(&read("/proc/meminfo")).unwrap_or(f64::NAN);
     let kernel = read("/proc/sys/kernel/osrelease").trim().to_owned();
     // Not those that we may use: we may have pinned ourselves to one.
     let cores = read("/proc/cpuinfo").lines().filter(|line| line.starts_with("processor")).count();
     let load = read("/proc/loadavg").split(' ').next().unwrap_or("unknown").to_owned();
-    let place = match pinned {
-        true => "on one core; with many tasks (P2, P4, growth) clients on another",
-        false => "on all cores",
-    };
-    let quick = if quick { ", quick: short laps, for a look only" } else { "" };
+    let place = if pinned { "" } else { "; NOT PINNED to cores" };
+    let quick = if plan.quick { "; QUICK: short laps, for a look, not for figures" } else { "" };
     let crates: Vec<_> = CRATES.iter().map(|name| versions(LOCK, name)).collect();
     format!(
-        "- machine: {cpu}, {cores} cores, {memory} memory, Linux {kernel}; load {load} at the end\n\
-         - servers: {}; clients and servers {place}\n\
-         - crates: {}\n\
-         - rounds: {rounds}{quick}\n",
-        server.unwrap_or("unknown"),
+        "{cpu}, {cores} cores, {memory:.1} GB, Linux {kernel}, load {load} before; {}; {} rounds{place}{quick}",
         crates.join(", "),
+        plan.rounds,
     )
 }
 
@@ -36,6 +32,11 @@ const LOCK: &str = include_str!("../../../Cargo.lock");
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+}
+
+fn gigabytes(meminfo: &str) -> Option<f64> {
+    let kilobytes = value(meminfo, "MemTotal")?.strip_suffix(" kB")?;
+    Some(kilobytes.parse::<f64>().ok()? * 1024.0 / 1e9)
 }
 
 fn versions(lock: &str, name: &str) -> String {
@@ -63,10 +64,7 @@ mod tests {
 
     #[test]
     fn fields_of_proc_are_found_by_name() {
-        let text = "MemTotal:  123 kB\nmodel name\t: A CPU\n";
-        assert_eq!(
-            (value(text, "MemTotal"), value(text, "model name")),
-            (Some("123 kB"), Some("A CPU"))
-        );
+        let text = "MemTotal:  1000000 kB\nmodel name\t: A CPU\n";
+        assert_eq!((gigabytes(text), value(text, "model name")), (Some(1.024), Some("A CPU")));
     }
 }

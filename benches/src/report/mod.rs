@@ -1,6 +1,50 @@
-//! What was measured, for people and for programs.
+//! What was measured, for people: one page, and a table and a plot for each workload. All of it is
+//! made from the results, so that nothing of it goes stale.
 
-pub mod document;
 pub mod machine;
-pub mod svg;
-pub mod table;
+mod page;
+mod svg;
+mod table;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::plan::{ALL, Workload};
+use crate::results::Results;
+
+/// Beside the page: tables, plots, and [`RESULTS`].
+pub const DIR: &str = "benchmarks";
+/// In [`DIR`].
+pub const RESULTS: &str = "results.json";
+
+/// Writes everything.
+///
+/// # Errors
+/// If that is not possible.
+pub fn write(results: &Results, out: &Path) -> Result<()> {
+    let dir = out.join(DIR);
+    fs::create_dir_all(&dir)?;
+    results.write(&dir.join(RESULTS))?;
+    fs::write(out.join("BENCHMARKS.md"), page::render(results))?;
+    fs::write(dir.join("pairs.md"), table::ratios(results))?;
+    for workload in ALL.iter().filter(|workload| results.rows(workload.id).next().is_some()) {
+        let plots = plots(results, workload);
+        let images = plots.iter().map(|(name, _)| format!("![{name}]({name})\n\n"));
+        let text = table::figures(results, workload, &images.collect::<String>());
+        fs::write(dir.join(format!("{}.md", workload.id)), text)?;
+        for (name, svg) in &plots {
+            fs::write(dir.join(name), svg)?;
+        }
+    }
+    Ok(())
+}
+
+/// By the names of their files.
+fn plots(results: &Results, workload: &Workload) -> Vec<(String, String)> {
+    if workload.id == "growth" {
+        return svg::growth(results, workload);
+    }
+    vec![(format!("{}.svg", workload.id), svg::bars(results, workload))]
+}

@@ -1,7 +1,6 @@
 //! What is measured: each takes a lock, does its work, and gives it back, as its users would.
 
-mod bulk;
-mod floor;
+mod baseline;
 mod ours;
 mod peers;
 mod raw;
@@ -12,29 +11,23 @@ use anyhow::Result;
 use clap::ValueEnum;
 use quorumlock_core::Instant;
 
-use self::bulk::Bulk;
-use self::floor::{Asked, Baton, Pings};
+use self::baseline::{Bulk, Pings, TokenRing};
 use self::ours::Ours;
-use self::peers::{RedisLock, Rlock, Rslock};
-use self::raw::Raw;
-use crate::bed::now;
+use self::peers::{RedisLock, Rslock};
+use self::raw::{Answers, Raw};
+use crate::testbed::now;
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// The `redis` crate by hand: a pair of scripts on one server, `SET NX PX` and
-    /// compare-and-delete, joined, on several.
+    /// The `redis` crate by hand: `SET NX PX` and compare-and-delete, every answer awaited.
     Raw,
-    /// The `redis` crate on one server with the very scripts of quorumlock's default.
-    RawTokens,
+    /// Likewise, but a majority of the answers is awaited.
+    RawMajority,
     /// What a user gets.
     Default,
     /// As plain libraries do it: Redlock's layout, no tokens, no admission.
     Like,
-    /// The default, where each hold but the first is the bump of the one before.
-    Bump,
-    /// [`Kind::Like`], likewise.
-    LikeBump,
     /// The default, but without tokens.
     NoTokens,
     /// The default, but any node may vote.
@@ -45,19 +38,12 @@ pub enum Kind {
     Rslock,
     /// `redis-lock`.
     RedisLock,
-    /// `rlock`, on one server only.
-    Rlock,
     /// No lock at all: two empty round trips.
     Pings,
-    /// No lock at all: a token that the server hands on, to one task for each connection. Several servers are asked
-    /// twice, too.
-    Baton,
-    /// Likewise, but several servers are asked what a lock asks.
-    LockBaton,
-    /// What the servers have time for: the commands of plain libraries for many names at once.
+    /// No lock at all: a token that the server hands on, to one task for each connection.
+    TokenRing,
+    /// What the servers have time for: the raw client's commands for many names at once.
     Bulk,
-    /// Likewise, with those of [`Kind::Default`].
-    LockBulk,
 }
 
 /// One of them, connected. Cheap to clone: one for each task.
@@ -71,12 +57,10 @@ pub enum Subject {
     Rslock(Rslock),
     /// A crate.
     RedisLock(RedisLock),
-    /// A crate.
-    Rlock(Rlock),
     /// No lock.
     Pings(Pings),
     /// No lock.
-    Baton(Baton),
+    TokenRing(TokenRing),
     /// No lock.
     Bulk(Bulk),
 }
@@ -104,34 +88,18 @@ impl Kind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Raw => crate::book::RAW,
-            Self::RawTokens => "raw, our scripts",
+            Self::Raw => crate::results::RAW,
+            Self::RawMajority => "raw, majority",
             Self::Default => "default",
             Self::Like => "like for like",
-            Self::Bump => "default, bump",
-            Self::LikeBump => "like for like, bump",
             Self::NoTokens => "no tokens",
             Self::NoAdmission => "no admission",
             Self::NoRenewal => "no renewal",
             Self::Rslock => "rslock",
             Self::RedisLock => "redis-lock",
-            Self::Rlock => "rlock",
             Self::Pings => "two PINGs",
-            Self::Baton => "BLPOP and LPUSH",
-            Self::LockBaton => "BLPOP and a lock's commands",
-            Self::Bulk => "SET and DELIFEQ in bulk",
-            Self::LockBulk => "a lock's commands in bulk",
-        }
-    }
-
-    /// Whether its client sends `SET`; on the others it is a script that does.
-    #[must_use]
-    pub fn sends_set(self, nodes: usize) -> bool {
-        match self {
-            Self::Raw => nodes > 1,
-            // Ours sends it where nobody else is known to want the name; else a script does, which counts, too.
-            Self::Like | Self::Rslock | Self::RedisLock | Self::Rlock => true,
-            _ => false,
+            Self::TokenRing => "token ring",
+            Self::Bulk => "raw in bulk",
         }
     }
 
@@ -141,23 +109,16 @@ impl Kind {
     /// If they do not answer.
     pub async fn connect(self, urls: &[String]) -> Result<Subject> {
         Ok(match self {
-            Self::Raw => Subject::Raw(Raw::connect(urls, false).await?),
-            Self::RawTokens => Subject::Raw(Raw::connect(urls, true).await?),
-            Self::Default
-            | Self::Like
-            | Self::Bump
-            | Self::LikeBump
-            | Self::NoTokens
-            | Self::NoAdmission
-            | Self::NoRenewal => Subject::Ours(Ours::connect(self, urls)?),
+            Self::Raw => Subject::Raw(Raw::connect(urls, Answers::All).await?),
+            Self::RawMajority => Subject::Raw(Raw::connect(urls, Answers::Majority).await?),
+            Self::Default | Self::Like | Self::NoTokens | Self::NoAdmission | Self::NoRenewal => {
+                Subject::Ours(Ours::connect(self, urls)?)
+            }
             Self::Rslock => Subject::Rslock(Rslock::new(urls)),
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),
-            Self::Rlock => Subject::Rlock(Rlock::connect(urls).await?),
             Self::Pings => Subject::Pings(Pings::connect(urls).await?),
-            Self::Baton => Subject::Baton(Baton::connect(urls, Asked::Pings).await?),
-            Self::LockBaton => Subject::Baton(Baton::connect(urls, Asked::Lock).await?),
-            Self::Bulk => Subject::Bulk(Bulk::connect(urls, false).await?),
-            Self::LockBulk => Subject::Bulk(Bulk::connect(urls, true).await?),
+            Self::TokenRing => Subject::TokenRing(TokenRing::connect(urls).await?),
+            Self::Bulk => Subject::Bulk(Bulk::connect(urls).await?),
         })
     }
 }
@@ -169,14 +130,6 @@ pub trait Hold: Clone + Send + Sync + 'static {
     /// # Errors
     /// What the subject says.
     fn hold(&self, name: &str, work: Work) -> impl Future<Output = Result<Held>> + Send;
-
-    /// After the last hold of a task.
-    ///
-    /// # Errors
-    /// What the subject says.
-    fn finish(&self) -> impl Future<Output = Result<()>> + Send {
-        std::future::ready(Ok(()))
-    }
 
     /// For another task: whatever a crate wants each task to have of its own is.
     #[must_use]
@@ -194,9 +147,8 @@ macro_rules! with_subject {
             $crate::subject::Subject::Ours($it) => $do,
             $crate::subject::Subject::Rslock($it) => $do,
             $crate::subject::Subject::RedisLock($it) => $do,
-            $crate::subject::Subject::Rlock($it) => $do,
             $crate::subject::Subject::Pings($it) => $do,
-            $crate::subject::Subject::Baton($it) => $do,
+            $crate::subject::Subject::TokenRing($it) => $do,
             $crate::subject::Subject::Bulk($it) => $do,
         }
     };

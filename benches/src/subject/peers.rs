@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use redis_027::aio::MultiplexedConnection;
 use redis_lock::LockAcrossOptions;
-use rlock::AcquireOptions;
 use tokio::sync::Mutex;
 
 use super::{Held, Hold, LEASE, RETRY, Work};
@@ -72,27 +71,5 @@ impl Hold for RedisLock {
         let options = LockAcrossOptions { ttl: LEASE, retry: RETRY / 2, duration: LEASE };
         let held = redis_lock::lock_across(&self.0, name, work.run(), options).await;
         held.map_err(|error| anyhow!("{error}"))
-    }
-}
-
-/// `rlock`.
-#[derive(Clone)]
-pub struct Rlock(rlock::async_lock::RLock, AcquireOptions);
-
-impl Rlock {
-    pub(super) async fn connect(urls: &[String]) -> Result<Self> {
-        let url = urls.first().context("one server")?.as_str();
-        let rlock = rlock::async_lock::RLock::new(url).await?;
-        let options = AcquireOptions::builder().ttl(LEASE).retry_interval(RETRY / 2).build()?;
-        Ok(Self(rlock, options))
-    }
-}
-
-impl Hold for Rlock {
-    async fn hold(&self, name: &str, work: Work) -> Result<Held> {
-        let mut guard = self.0.acquire_mutex_with_options(name, self.1.clone()).await?;
-        let held = work.run().await;
-        guard.release().await?;
-        Ok(held)
     }
 }

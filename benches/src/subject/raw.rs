@@ -5,120 +5,105 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use futures::future::join_all;
-use redis::Script;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Script};
 
 use super::{Held, Hold, LEASE, RETRY, Work};
-use crate::bed::connect;
+use crate::testbed::connect;
 
-/// Connections and scripts.
+/// Connections to all servers.
 #[derive(Clone)]
 pub struct Raw {
     nodes: Vec<MultiplexedConnection>,
-    scripts: Arc<Scripts>,
+    answers: Answers,
+    /// The digest of the script that compares and deletes.
+    release: Arc<str>,
 }
 
-struct Scripts {
-    acquire: Script,
-    release: Script,
-    /// quorumlock's own scripts, with all their arguments.
-    tokens: bool,
+/// How many answers are awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answers {
+    All,
+    /// As many as decide.
+    Majority,
 }
 
 impl Raw {
-    pub(super) async fn connect(urls: &[String], tokens: bool) -> Result<Self> {
-        let nodes = connect(urls).await?;
-        let scripts = match (tokens, urls) {
-            (true, _) => Scripts {
-                acquire: Script::new(&[UNBOUND, TOKEN, QUEUE, ACQUIRE].concat()),
-                release: Script::new(&[WAKE, RELEASE].concat()),
-                tokens,
-            },
-            (false, [_]) => Scripts {
-                acquire: Script::new(PLAIN_ACQUIRE),
-                release: Script::new(PLAIN_RELEASE),
-                tokens,
-            },
-            (false, _) => {
-                let release = Script::new(COMPARE_AND_DELETE);
-                Scripts { acquire: release.clone(), release, tokens }
-            }
-        };
-        Ok(Self { nodes, scripts: Arc::new(scripts) })
+    pub(super) async fn connect(urls: &[String], answers: Answers) -> Result<Self> {
+        let mut nodes = connect(urls).await?;
+        let release = load(&mut nodes).await?;
+        Ok(Self { nodes, answers, release })
     }
 
-    async fn hold_one(
-        &self,
-        node: &mut MultiplexedConnection,
-        name: &str,
-        work: Work,
-    ) -> Result<Held> {
-        let field = format!("{:032x}:1", rand::random::<u128>());
-        let ttl = LEASE.as_millis() as u64;
-        loop {
-            let mut acquire = self.scripts.acquire.key(name);
-            if self.scripts.tokens {
-                acquire.key(token_key(name)).arg(&field).arg(ttl).arg(1).arg(0);
-                acquire.arg(1_700_000_000_000_000_u64).arg(604_800_000).arg(1);
-            } else {
-                acquire.arg(&field).arg(ttl);
-            }
-            // Granted is an integer, busy is a list.
-            let said: redis::Value = acquire.invoke_async(node).await?;
-            if matches!(said, redis::Value::Int(_)) {
-                break;
-            }
-            pause().await;
-        }
-        let held = work.run().await;
-        let release = &self.scripts.release;
-        let mut release = release.key(name);
-        release.key(channel(name));
-        if self.scripts.tokens {
-            release.key(format!("redisson_lock_waiters:{{{name}}}"));
-        }
-        let freed: u64 = release.arg(&field).invoke_async(node).await?;
-        ensure!(freed > 0, "{name} was gone");
-        Ok(held)
+    fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
     }
 
-    async fn hold_several(&self, name: &str, work: Work) -> Result<Held> {
-        let nonce = format!("{:032x}", rand::random::<u128>());
-        let quorum = self.nodes.len() / 2 + 1;
-        loop {
-            let asked = self.nodes.iter().cloned().map(|mut node| {
-                let mut set = redis::cmd("SET");
-                set.arg(name).arg(&nonce).arg("NX").arg("PX").arg(LEASE.as_millis() as u64);
-                async move { set.query_async::<bool>(&mut node).await }
-            });
-            let said = join_all(asked).await;
-            if said.iter().filter(|said| matches!(said, Ok(true))).count() >= quorum {
-                break;
-            }
-            self.release_all(name, &nonce).await;
-            pause().await;
-        }
-        let held = work.run().await;
-        let freed = self.release_all(name, &nonce).await;
-        ensure!(freed >= quorum, "{name} was gone");
-        Ok(held)
+    async fn set(&self, name: &str, nonce: &str) -> bool {
+        let mut set = redis::cmd("SET");
+        set.arg(name).arg(nonce).arg("NX").arg("PX").arg(LEASE.as_millis() as u64);
+        self.ask(set).await
     }
 
-    async fn release_all(&self, name: &str, nonce: &str) -> usize {
-        let asked = self.nodes.iter().cloned().map(|mut node| async move {
-            let release = &self.scripts.release;
-            release.key(name).arg(nonce).invoke_async::<u64>(&mut node).await
+    async fn release(&self, name: &str, nonce: &str) -> bool {
+        let mut release = redis::cmd("EVALSHA");
+        release.arg(&*self.release).arg(1).arg(name).arg(nonce);
+        self.ask(release).await
+    }
+
+    /// Whether a majority said yes.
+    async fn ask(&self, what: Cmd) -> bool {
+        let what = Arc::new(what);
+        let asked = self.nodes.iter().cloned().map(|mut node| {
+            let what = Arc::clone(&what);
+            async move { matches!(what.query_async::<bool>(&mut node).await, Ok(true)) }
         });
-        join_all(asked).await.iter().filter(|said| matches!(said, Ok(1..))).count()
+        if self.answers == Answers::All {
+            let said = join_all(asked).await;
+            return said.into_iter().filter(|yes| *yes).count() >= self.majority();
+        }
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let (mut yes, mut no) = (0, 0);
+        while yes < self.majority()
+            && no < self.majority()
+            && let Some(said) = asked.next().await
+        {
+            *(if said { &mut yes } else { &mut no }) += 1;
+        }
+        // The client may not send a request of which nobody awaits the answer.
+        if !asked.is_empty() {
+            tokio::spawn(async move { while asked.next().await.is_some() {} });
+        }
+        yes >= self.majority()
     }
 }
 
+/// Makes the script known to all servers.
+pub(super) async fn load(nodes: &mut [MultiplexedConnection]) -> Result<Arc<str>> {
+    let script = Script::new(COMPARE_AND_DELETE);
+    for node in nodes {
+        script.load_async(node).await?;
+    }
+    Ok(script.get_hash().into())
+}
+
+const COMPARE_AND_DELETE: &str = "\
+if redis.call('get', KEYS[1]) == ARGV[1] then
+  return redis.call('del', KEYS[1])
+end
+return 0";
+
 impl Hold for Raw {
     async fn hold(&self, name: &str, work: Work) -> Result<Held> {
-        match &self.nodes[..] {
-            [node] => self.hold_one(&mut node.clone(), name, work).await,
-            _ => self.hold_several(name, work).await,
+        let nonce = nonce();
+        while !self.set(name, &nonce).await {
+            self.release(name, &nonce).await;
+            pause().await;
         }
+        let held = work.run().await;
+        ensure!(self.release(name, &nonce).await, "{name} was gone");
+        Ok(held)
     }
 }
 
@@ -127,41 +112,6 @@ async fn pause() {
     tokio::time::sleep(Duration::from_nanos(nanos)).await;
 }
 
-fn channel(name: &str) -> String {
-    format!("redisson_lock__channel:{{{name}}}")
+pub(super) fn nonce() -> String {
+    format!("{:032x}", rand::random::<u128>())
 }
-
-fn token_key(name: &str) -> String {
-    format!("redisson_lock_token:{{{name}}}")
-}
-
-/// Redisson's layout, without tokens.
-const PLAIN_ACQUIRE: &str = "\
-if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  return {redis.call('pttl', KEYS[1])}
-end
-redis.call('hset', KEYS[1], ARGV[1], 1)
-redis.call('pexpire', KEYS[1], ARGV[2])
-return 1";
-const PLAIN_RELEASE: &str = "\
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  return 0
-end
-redis.call('del', KEYS[1])
-return 1 + redis.call('publish', KEYS[2], '0')";
-const COMPARE_AND_DELETE: &str = "\
-if redis.call('get', KEYS[1]) == ARGV[1] then
-  return redis.call('del', KEYS[1])
-end
-return 0";
-
-const UNBOUND: &str = include_str!("../../../crates/core/src/lua/unbound.lua");
-const TOKEN: &str = include_str!("../../../crates/core/src/lua/token.lua");
-const QUEUE: &str = include_str!("../../../crates/core/src/lua/queue.lua");
-const WAKE: &str = concat!(
-    include_str!("../../../crates/core/src/lua/redisson/layout.lua"),
-    include_str!("../../../crates/core/src/lua/hand.lua"),
-    include_str!("../../../crates/core/src/lua/wake.lua")
-);
-const ACQUIRE: &str = include_str!("../../../crates/core/src/lua/redisson/acquire.lua");
-const RELEASE: &str = include_str!("../../../crates/core/src/lua/redisson/release.lua");

@@ -1,0 +1,118 @@
+//! The workloads.
+
+mod contended;
+mod crowd;
+mod faults;
+mod growth;
+mod held;
+mod memory;
+mod pairs;
+mod price;
+mod processes;
+mod tasks;
+
+use anyhow::{Result, bail};
+
+pub use self::held::Holder;
+pub use self::processes::Worker;
+pub use self::tasks::Names;
+
+use crate::cpu::Core;
+use crate::plan::{Plan, Workload};
+use crate::results::{Key, Results};
+use crate::subject::Kind;
+use crate::testbed::Testbed;
+
+/// One workload, on servers of one kind.
+pub struct Run<'a> {
+    /// Which.
+    pub workload: &'static Workload,
+    /// Where.
+    pub testbed: &'a mut Testbed,
+    /// How long, how often.
+    pub plan: &'a Plan,
+    /// Where figures go.
+    pub results: Results,
+}
+
+/// In which round something of whom is measured, and how.
+#[derive(Clone, Copy)]
+struct Lap<'a> {
+    round: usize,
+    kind: Kind,
+    nodes: usize,
+    tasks: usize,
+    case: &'a str,
+}
+
+/// Runs a workload on the testbeds that it is for: pairs and memory on all, else on the first.
+///
+/// # Errors
+/// If the servers fail; a subject that fails has no figures, and stderr says why.
+pub async fn run(
+    workload: &'static Workload,
+    testbeds: &mut [Testbed],
+    plan: &Plan,
+) -> Result<Results> {
+    let everywhere = matches!(workload.id, "P1" | "P2" | "P3" | "P4" | "P11");
+    let count = if everywhere { testbeds.len() } else { 1 };
+    let new = |testbed| Run { workload, testbed, plan, results: Results::default() };
+    let mut runs: Vec<_> = testbeds.iter_mut().take(count).map(new).collect();
+    match workload.id {
+        "P11" => memory::run(&mut runs).await?,
+        _ => {
+            for run in &mut runs {
+                run.go().await?;
+            }
+        }
+    }
+    let mut results = Results::default();
+    runs.into_iter().for_each(|run| results.take_over(run.results));
+    Ok(results)
+}
+
+impl Run<'_> {
+    async fn go(&mut self) -> Result<()> {
+        // Who waits for each answer before it asks again leaves the processor to the servers
+        // meanwhile. Many tasks work while the servers do.
+        let many = matches!(self.workload.id, "P2" | "P4");
+        self.testbed.clients_on(if many { Core::Clients } else { Core::Servers });
+        match self.workload.id {
+            "P1" => pairs::run(self, 1, &[1]).await,
+            "P2" => pairs::run(self, 1, &[64, 1_024]).await,
+            "P3" => pairs::run(self, 5, &[1]).await,
+            "P4" => pairs::run(self, 5, &[64, 1_024]).await,
+            "P5" => contended::run(self).await,
+            "P6" => processes::run(self).await,
+            "P7" => crowd::run(self).await,
+            "P8" => faults::run(self).await,
+            "P9" => held::run(self).await,
+            "P10" => price::run(self).await,
+            "growth" => growth::run(self).await,
+            id => bail!("{id} is no workload"),
+        }
+    }
+
+    fn key(&self, lap: Lap<'_>, metric: &str, unit: &str) -> Key {
+        Key {
+            workload: self.workload.id.to_owned(),
+            server: self.testbed.name(),
+            nodes: lap.nodes,
+            tasks: lap.tasks,
+            case: lap.case.to_owned(),
+            subject: lap.kind.name().to_owned(),
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+        }
+    }
+
+    fn enter(&mut self, lap: Lap<'_>, metric: &str, unit: &str, value: f64) {
+        let key = self.key(lap, metric, unit);
+        self.results.enter(lap.round, key, value);
+    }
+
+    /// Says on stderr what goes on.
+    fn say(&self, round: usize, what: &str) {
+        eprintln!("{} on {}, round {}: {what}", self.workload.id, self.testbed.name(), round + 1);
+    }
+}

@@ -1,0 +1,36 @@
+//! P10: what tokens, admission and renewal cost, each and together.
+
+use anyhow::Result;
+
+use super::pairs::{FRESH, Sweep, sweep};
+use super::{Lap, Run};
+use crate::plan::{P50, PRICE};
+use crate::subject::Kind;
+
+pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
+    use Kind::{Default, Like, NoAdmission, NoRenewal, NoTokens, Raw};
+    let time = run.plan.lap(400);
+    for (nodes, without) in
+        [(1, vec![NoTokens, NoRenewal]), (5, vec![NoTokens, NoAdmission, Like, NoRenewal])]
+    {
+        let kinds = [&[Raw, Default][..], &without].concat();
+        sweep(run, &Sweep { nodes, kinds: &kinds, cases: &[FRESH], tasks: &[1], time }).await?;
+        without.into_iter().for_each(|kind| price(run, nodes, kind));
+    }
+    Ok(())
+}
+
+/// How much longer a pair of the default takes than one without a feature, round by round.
+fn price(run: &mut Run<'_>, nodes: usize, without: Kind) {
+    let lap = |kind, round| Lap { round, kind, nodes, tasks: 1, case: FRESH };
+    let rounds = |kind| {
+        let row = run.results.find(&run.key(lap(kind, 0), P50, "us"));
+        row.map_or_else(Vec::new, |row| row.rounds.clone())
+    };
+    let (with, without_it) = (rounds(Kind::Default), rounds(without));
+    for (round, both) in with.into_iter().zip(without_it).enumerate() {
+        if let (Some(with), Some(without_it)) = both {
+            run.enter(lap(without, round), PRICE, "%", (with / without_it - 1.0) * 100.0);
+        }
+    }
+}
