@@ -1,13 +1,13 @@
-.PHONY: help demo test test-redis test-report check fix sim model
+.PHONY: help demo test test-redis test-report check fix sim model bench
 
 help:
 	@echo "make demo    both modes on servers of this machine: a table, and a report in target/demo (ARGS=...)"
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
 	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make test-report the lab's report in a real browser, which is fetched if need be (100 MB)"
-	@echo "make sim     20,000 seeds of the simulation (SEEDS=n), or one with its trace (SEED=n)"
+	@echo "make sim     20,000 seeds of the simulation (SEEDS=n, and FRESH=n drawn anew), or one with its trace (SEED=n)"
 	@echo "make model   the full search of the models"
-	@echo "make bench   beside other lock crates, into docs/BENCHMARKS.md (ONLY=P1,P5 or growth; QUICK=1)"
+	@echo "make bench   beside other lock crates, into docs/BENCHMARKS.md: 40 minutes (ONLY=P1,P5; QUICK=1)"
 	@echo "make check   format, lints, documentation, licences"
 	@echo "make fix     format, and apply what the lints suggest"
 
@@ -42,10 +42,13 @@ sim: .cargo-is-there
 model: .cargo-is-there
 	cargo run --release --package quorumlock-model --bin model
 
+# On Debian's Redis and on Valkey; by default into docs/, a quick look into target/bench.
 bench: .cargo-is-there
-	scripts/get-server
-	ONLY=$(ONLY) QUICK=$(QUICK) cargo run --release --package quorumlock-benches \
-		--bin side-by-side -- --out docs $(ARGS)
+	scripts/get-server valkey
+	redis=$$(scripts/get-redis) && \
+		cargo run --release --package quorumlock-benches --bin side-by-side -- \
+		--server $$redis --server $${XDG_CACHE_HOME:-$$HOME/.cache}/quorumlock/valkey-server \
+		--out $(if $(QUICK),target/bench,docs) $(ARGS)
 
 check: .cargo-is-there
 	cargo fmt --all --check
@@ -60,4 +63,4 @@ fix: .cargo-is-there
 .PHONY: .cargo-is-there
 .cargo-is-there:
 	@command -v cargo >/dev/null || { echo "Rust is missing: see https://rustup.rs" >&2; exit 1; }
-	@echo "cargo fetches crates from crates.io if they are not here yet"
+	@echo "cargo fetches crates from the crate registry if they are not here yet"
