@@ -15,6 +15,8 @@ pub(super) struct InQueues {
     offer: Option<(Offer, f64)>,
     /// What was asked last with that.
     offered: Option<(Term, Offer)>,
+    /// What was asked before that, until an answer says that it has been replaced.
+    before: Option<(Term, Offer)>,
     /// What was asked of late, and until when each counts if the name is handed over to it.
     asks: Vec<(Nonce, Instant)>,
     served: bool,
@@ -26,7 +28,8 @@ impl InQueues {
         let wake = Arc::new(Wake::new(lessor.nodes()));
         let _listening = lessor.listen(name, wake.clone());
         let (lessor, name, asks) = (lessor.clone(), name.clone(), Vec::new());
-        Self { wake, lessor, name, offer, offered: None, asks, served: false, _listening }
+        let (offered, before) = (None, None);
+        Self { wake, lessor, name, offer, offered, before, asks, served: false, _listening }
     }
 
     /// Resolves when it is worth trying again.
@@ -41,14 +44,20 @@ impl InQueues {
         (waited, others_first): (Duration, bool),
     ) -> InLine {
         self.wake.forget();
-        let before = self.offered.take().map(|(term, _)| term.nonce);
+        self.before = self.offered.take();
         let offer = self.offer.map(|(offer, rho)| {
             self.offered = Some((term.clone(), offer));
             self.asks.retain(|(_, until)| *until > asked);
             self.asks.push((term.nonce, expiry(asked, offer.claim, rho)));
             offer
         });
+        let before = self.before.as_ref().map(|(term, _)| term.nonce);
         InLine { waited, others_first, offer, before }
+    }
+
+    /// The last attempt was carried out: nothing stands as what was asked before it.
+    pub(super) fn answered(&mut self) {
+        self.before = None;
     }
 
     pub(super) fn served(&mut self) {
@@ -88,6 +97,9 @@ impl Drop for InQueues {
             return;
         }
         self.lessor.leave(&self.name, self.offered.as_ref());
+        if self.before.is_some() {
+            self.lessor.leave(&self.name, self.before.as_ref());
+        }
         let Some((last, _)) = &self.offered else { return };
         for handed in self.wake.handed() {
             self.give_back(Term { nonce: handed.nonce, ..last.clone() });

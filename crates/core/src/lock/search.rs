@@ -98,7 +98,9 @@ impl<'a> Search<'a> {
         let alone = in_line.is_none() && waiting == 0;
         let approach = Approach { asked, tokens, gate_first, everywhere, in_line, alone };
         let nonce = term.nonce;
-        let heard = match quest.inner.lessor.acquire(term, approach).await? {
+        let acquired = quest.inner.lessor.acquire(term, approach).await?;
+        self.queues.as_mut().map(InQueues::answered);
+        let heard = match acquired {
             Acquired::Yes(grant) => {
                 self.queues.as_mut().map(InQueues::served);
                 Heard::Granted(Granted { asked, nonce, grant, tokens })
