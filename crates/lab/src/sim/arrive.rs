@@ -187,7 +187,11 @@ impl State {
             return;
         }
         self.processes[client].told.0 = true;
-        self.note("message", Who::both(client, node), 0);
+        let attempt = handed.and_then(|handed| self.ledger.number(handed.nonce));
+        self.note("message", Who::both(client, node).on(attempt), 0);
+        if let Some(attempt) = attempt {
+            self.handed_in_vain((client, node), name, attempt);
+        }
         match handed {
             Some(handed) if self.processes[client].waits_for(node, name) => {
                 self.ledger.handed(node, handed.nonce, self.now);

@@ -24,7 +24,7 @@ pub(super) struct Bench {
 #[derive(Debug, Default)]
 struct Place {
     register: Register,
-    /// When it was last given back.
+    /// When it was last given back, or who waits could have had it at the soonest.
     freed: Micros,
     /// Who waits, and since when.
     waiting: Vec<(usize, usize, Micros)>,
@@ -217,7 +217,7 @@ impl Hand {
         let gone = self.world.with(|state| {
             state.note("gives back", Who::client(client).on(Some(attempt)), 0);
             if let Some(name) = state.ledger.attempts.get(attempt).map(|a| a.name.clone()) {
-                state.bench.place(&name).freed = state.now;
+                state.bench.free_from(&name, state.now);
             }
             let holders = &mut state.ledger.holders;
             let place = holders.iter().position(|held| held.attempt == attempt);
@@ -276,6 +276,11 @@ impl Hand {
 impl Bench {
     pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
         self.places.keys()
+    }
+
+    /// Nobody who waits could have had the name sooner.
+    pub(super) fn free_from(&mut self, name: &Name, at: Micros) {
+        self.place(name).freed = at;
     }
 
     fn register(&mut self, name: &Name) -> &mut Register {
@@ -339,7 +344,7 @@ impl State {
         let place = self.bench.place(name);
         let first = place.waiting.iter().map(|(.., since)| *since).min();
         place.waiting.retain(|(other, task, _)| (*other, *task) != (client, hand));
-        first.map(|first| now - first.max(place.freed))
+        first.map(|first| now.saturating_sub(first.max(place.freed)))
     }
 
     /// Waits that have gone on for too long by now.
