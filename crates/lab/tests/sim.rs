@@ -44,10 +44,18 @@ fn sees_what_falls(tally: &Tally) {
 
 /// In these it was once: another's token was confirmed (decision 28), a judge took a bump's question for a
 /// release, a turn at the gate was taken for one elsewhere, since the gate had become another one, and names were
-/// handed over to places that lost and repeated requests had left in a queue (SAFETY.md e7).
+/// handed over to places that lost and repeated requests, and a subscription that broke, had left in a queue
+/// (SAFETY.md e7).
 #[test]
 fn what_was_red_once_is_not_red_again() {
-    for seed in [6_019, 15_018, 712_352_383, 50_719_146_459_006_004, 11_393_330_562_729_824] {
+    for seed in [
+        6_019,
+        15_018,
+        712_352_383,
+        50_719_146_459_006_004,
+        11_393_330_562_729_824,
+        57_793_036_062_557_404,
+    ] {
         let violation = run(seed, None, 0).violation;
         assert!(violation.is_none(), "seed {seed}: {violation:?}");
     }

@@ -155,6 +155,34 @@ async fn a_dead_waiter_is_handed_nothing() {
     }
 }
 
+/// Who hears nothing for a while leaves no place behind, to which the name would be handed over in vain
+/// (SAFETY.md e7).
+#[tokio::test]
+async fn who_cannot_hear_stands_in_line_as_what_it_asked_last() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, SHORT).await else { return };
+        pair.node.plain.ask::<()>(&["ACL", "SETUSER", "default", "-subscribe"]).await;
+        pair.node.plain.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        let mut asked = Vec::new();
+        eventually("it asks again and again", async || {
+            tokio::select! {
+                biased;
+                answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
+                queue = queue(&pair.node.plain) => {
+                    assert!(queue.len() <= 1, "{queue:?}");
+                    asked.extend(queue);
+                    asked.dedup();
+                    (asked.len() > 3).then_some(())
+                }
+            }
+        })
+        .await;
+        pair.release().await;
+        let guard = within("it looks by itself", &mut pair.waiting).await.expect("granted");
+        guard.unlock().await.expect("held");
+    }
+}
+
 /// A counter that was lost is started by a clock: not by a release, which knows none.
 #[tokio::test]
 async fn without_its_counter_a_name_is_not_handed_over() {

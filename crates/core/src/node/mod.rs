@@ -238,8 +238,10 @@ impl Node for RedisNode {
         in_line: Option<InLine>,
         to: ReplyTo<Answer<Vote>>,
     ) {
-        // Whoever cannot be told of its turn keeps others from theirs.
-        let in_line = in_line.filter(|_| self.ears.hear()).map(Box::new);
+        // Whoever cannot be told of its turn keeps others from theirs; whoever stands there already stays there
+        // as what it asks now.
+        let stands = |in_line: &InLine| in_line.before.is_some() || self.ears.hear();
+        let in_line = in_line.filter(stands).map(Box::new);
         self.work.post(Request::Acquire { term: term.clone(), counter, stamp, in_line, to });
     }
 

@@ -88,7 +88,7 @@ impl Node for SimNode {
         in_line: Option<InLine>,
         to: ReplyTo<Answer<Vote>>,
     ) {
-        let in_line = in_line.filter(|_| self.hears());
+        let in_line = in_line.filter(|in_line| in_line.before.is_some() || self.hears());
         self.post(Lane::Work, Ask::Acquire(term.clone(), counter, stamp, in_line), To::Vote(to));
     }
 
