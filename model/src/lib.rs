@@ -5,7 +5,8 @@
 //! with the ends that [`expiry`](quorumlock_watchdog::expiry) reckons. The models add what the
 //! library cannot have: nodes, a network, and every order in which things can happen.
 //!
-//! - [`token`]: fencing tokens are unique and in real-time order, with no clock at all.
+//! - [`token`]: fencing tokens are unique and in real-time order, with no clock at all; where windows
+//!   are right, they are in the order of holds.
 //! - [`lease`]: at most one client believes that it holds, with exact clocks and lost data.
 //! - [`release`]: an unlock whose release is asked again tells the truth.
 //! - [`admission`]: what counts after a node has lost its data, in one place.

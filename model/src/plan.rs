@@ -4,7 +4,7 @@ use crate::admission::Quarantine;
 use crate::lease::LeaseModel;
 use crate::release::{ReleaseModel, Rule as Repeat};
 use crate::search::{Outcome, Searched, search};
-use crate::token::{Form, Loss, Rule, TokenModel};
+use crate::token::{Form, Loss, Rule, TokenModel, Windows};
 
 /// One search.
 pub struct Case {
@@ -64,93 +64,179 @@ impl std::fmt::Debug for Case {
 
 /// All searches up to a size.
 pub fn plan(size: Size) -> Vec<Case> {
-    let cases = [tokens(), planted_tokens(), repairs(), leases(), releases()];
+    let cases = [tokens(), orders(), planted_tokens(), repairs(), leases(), releases()];
     cases.into_iter().flatten().filter(|case| case.size <= size).collect()
 }
 
 fn tokens() -> Vec<Case> {
     use Expected::Holds;
     use Size::{Deep, Full, Quick};
-    let library = |loss| move || TokenModel::<2>::new(Rule::Library, loss);
-    let library3 = |loss| move || TokenModel::<3>::new(Rule::Library, loss);
-    let never = Loss::Never;
-    let copy = || TokenModel::<3>::new(Rule::LargestHeld, Loss::Never);
-    let small_copy = || TokenModel::<2>::new(Rule::LargestHeld, Loss::Never);
+    let two = || library::<2>(Loss::Never);
+    let small = || library::<2>(Loss::Never).up_to(3);
+    let three = || library::<3>(Loss::Never).up_to(3);
+    let excluded3 = || library::<3>(Loss::Excluded).up_to(3);
     vec![
-        case("M6", "library's round, 2 acquisitions", Holds, Quick, library(never)),
-        case("M6", "the same from uneven counters", Holds, Full, move || {
-            library(never)().uneven(2)
+        case("M6", "library's round, 2 acquisitions", Holds, Quick, two),
+        case("M6", "the same from uneven marks", Holds, Full, move || two().uneven(2)),
+        case("M6", "the same, leaving out nothing", Holds, Full, move || two().up_to(2).in_full()),
+        case("M6", "library's round, 3 acquisitions", Holds, Full, three),
+        case("M6", "the same, larger tokens", Holds, Deep, move || three().up_to(5)),
+        case("M12", "a mark moves for the refused, 2 acq.", Holds, Quick, move || {
+            two().up_to(2).nudged(1)
         }),
-        case("M6", "the same, leaving out nothing", Holds, Full, move || {
-            library(never)().in_full()
-        }),
-        case("M6", "library's round, 3 acquisitions", Holds, Full, library3(never)),
-        case("M1", "no equal-set rule, 2 acquisitions", Holds, Quick, small_copy),
-        case("M1", "no equal-set rule, 3 acquisitions", Holds, Full, copy),
-        case("M12", "a counter moves for the refused, 2 acq.", Holds, Quick, move || {
-            library(never)().nudged(2)
-        }),
-        case("M12", "the same, leaving out nothing", Holds, Full, move || {
-            library(never)().nudged(1).in_full()
-        }),
-        case("M12", "the same, 3 acquisitions", Holds, Deep, move || library3(never)().nudged(1)),
+        case("M12", "the same, twice, larger tokens", Holds, Full, move || two().nudged(2)),
+        case("M12", "the same, 3 acquisitions", Holds, Deep, move || three().nudged(1)),
         case("M13", "a request is carried out twice, 2 acq.", Holds, Quick, move || {
-            library(never)().repeated(2)
+            small().repeated(1)
         }),
-        case("M13", "the same, leaving out nothing", Holds, Full, move || {
-            library(never)().repeated(1).in_full()
+        case("M13", "the same, larger tokens", Holds, Full, move || two().repeated(2)),
+        case("M13", "the same, 3 acquisitions", Holds, Deep, move || three().repeated(1)),
+        case("M7", "1 loss, that node never counts, 2 acq.", Holds, Quick, || {
+            library::<2>(Loss::Excluded).up_to(3)
         }),
-        case("M13", "the same, 3 acquisitions", Holds, Deep, move || library3(never)().repeated(1)),
-        case("M7", "1 loss, that node never counts, 2 acq.", Holds, Quick, library(Loss::Excluded)),
-        case("M7", "1 loss, that node never counts, 3 acq.", Holds, Full, library3(Loss::Excluded)),
+        case("M7", "1 loss, that node never counts, 3 acq.", Holds, Full, excluded3),
+        case("M16", "1 loss of marks, all 3 must accept", Holds, Quick, || {
+            library::<2>(Loss::Unguarded).up_to(3).tolerating(1)
+        }),
+        case("M16", "the same, 3 acquisitions", Holds, Full, || {
+            library::<3>(Loss::Unguarded).up_to(3).tolerating(1)
+        }),
+        case("M17", "blocks of two tokens, 2 acq.", Holds, Quick, move || blocks(small)()),
+        case("M17", "the same from uneven marks", Holds, Full, move || {
+            blocks(small)().starting_at([2, 1, 0])
+        }),
+        case("M18", "1 node hands over, blocks of two, 4 acq.", Holds, Quick, || {
+            handing(Rule::Library)
+        }),
+    ]
+}
+
+fn orders() -> Vec<Case> {
+    use Expected::{Caught, Holds};
+    use Size::{Full, Quick};
+    use Windows::{HomeFirst, Right};
+    let two = |rule| TokenModel::<3, 2>::new(rule, Loss::Never).up_to(3);
+    let three = || library::<3>(Loss::Never).up_to(3);
+    let first = move |rule| two(rule).starting_at([1, 1, 0]).with_windows(HomeFirst);
+    vec![
+        case("M15", "tokens follow each node's grants, 2 acq.", Holds, Quick, move || {
+            two(Rule::Library).minding_grants()
+        }),
+        case("M15", "the same, 3 acquisitions", Holds, Full, move || three().minding_grants()),
+        case("M15", "the same from uneven marks", Holds, Full, move || {
+            two(Rule::Library).up_to(4).uneven(2).minding_grants()
+        }),
+        case("M3", "a raise without a look at the holder", Caught, Quick, move || {
+            two(Rule::RaiseUnheld).minding_grants()
+        }),
+        case("M3b", "the same repeats no token, though", Holds, Full, move || {
+            two(Rule::RaiseUnheld).up_to(4).uneven(2)
+        }),
+        case("M15b", "order of holds, windows right, 2 acq.", Holds, Quick, move || {
+            two(Rule::Library).with_windows(Right)
+        }),
+        case("M15b", "the same from uneven marks", Holds, Full, move || {
+            two(Rule::Library).up_to(4).uneven(2).with_windows(Right)
+        }),
+        case("M15b", "the same, 3 acquisitions", Holds, Full, move || three().with_windows(Right)),
+        case("M2", "a node that refused us confirms", Caught, Quick, move || {
+            two(Rule::DenierConfirms).with_windows(Right)
+        }),
+        case("M15c", "order of holds, one node asked first", Holds, Quick, move || {
+            first(Rule::Library)
+        }),
+        case("M15c", "the same, 3 acquisitions", Holds, Full, move || {
+            three().up_to(4).starting_at([1, 1, 0]).with_windows(HomeFirst)
+        }),
+        case("M15c", "a node counts beyond its window", Caught, Quick, move || {
+            first(Rule::BeyondWindow)
+        }),
     ]
 }
 
 fn planted_tokens() -> Vec<Case> {
     use Expected::Caught;
     use Size::{Full, Quick};
-    let planted = |rule| move || TokenModel::<2>::new(rule, Loss::Never);
-    let unguarded = || TokenModel::<2>::new(Rule::Library, Loss::Unguarded);
-    let median = || TokenModel::<2>::new(Rule::MedianReply, Loss::Never).starting_at([1, 0, 0]);
-    let median3 = || TokenModel::<3>::new(Rule::MedianReply, Loss::Never);
+    let planted = |rule| move || TokenModel::<3, 2>::new(rule, Loss::Never);
+    let unguarded = || library::<2>(Loss::Unguarded);
     vec![
-        // Each of the page's short cuts: SAFETY.md a1 (M2), a2 (M2b, M3), a3 (M4), a4 (M5).
-        case("M2", "a node that denied us confirms", Caught, Quick, planted(Rule::DenierConfirms)),
-        case("M2b", "a refused raise confirms", Caught, Quick, planted(Rule::RefusalConfirms)),
-        case("M3", "a raise though the key is gone", Caught, Quick, planted(Rule::RaiseUnheld)),
-        case("M13", "a token is confirmed unraised", Caught, Quick, move || {
-            planted(Rule::ConfirmUnraised)().repeated(1)
+        // SAFETY.md a1 (M2), a2 (M3), a3 (M4), a5 (M13).
+        case(
+            "M2b",
+            "a node that holds us no more confirms",
+            Caught,
+            Quick,
+            planted(Rule::GoneConfirms),
+        ),
+        case(
+            "M2c",
+            "a grant without acceptance confirms",
+            Caught,
+            Quick,
+            planted(Rule::GrantConfirms),
+        ),
+        case("M2d", "acceptance of an older token confirms", Caught, Quick, move || {
+            planted(Rule::OlderConfirms)().up_to(3).starting_at([1, 2, 0])
         }),
-        case("M4", "1 counter lost, nobody notices", Caught, Quick, unguarded),
-        case("M4", "the same, leaving out nothing", Caught, Full, move || unguarded().in_full()),
-        case("M5", "token = q-th smallest reply", Caught, Quick, median),
-        case("M5", "the same from zero, 3 acquisitions", Caught, Full, median3),
+        case(
+            "M13",
+            "what equals the mark is accepted",
+            Caught,
+            Quick,
+            planted(Rule::EqualAccepted),
+        ),
+        case("M4", "1 mark lost, nobody notices", Caught, Quick, unguarded),
+        case("M4", "the same, leaving out nothing", Caught, Full, move || {
+            unguarded().up_to(2).in_full()
+        }),
+        case("M17", "proposals that are not rounded", Caught, Quick, || {
+            blocks(|| TokenModel::<3, 2>::new(Rule::Unrounded, Loss::Never))()
+        }),
+        case("M18", "1 node hands over the next number", Caught, Quick, || {
+            handing(Rule::HandsNextNumber)
+        }),
     ]
 }
 
 fn repairs() -> Vec<Case> {
     use Expected::{Caught, Holds};
     use Size::{Deep, Full, Quick};
-    let repaired = |form| move || TokenModel::<2>::new(Rule::Library, Loss::Repaired(form));
-    let whole = move || repaired(Form::Naive)().in_full();
-    let three = || TokenModel::<3>::new(Rule::Library, Loss::Repaired(Form::Stamps));
-    let ahead = |form| move || repaired(form)().starting_at([1, 0, 0]);
+    let repaired = |form| move || library::<2>(Loss::Repaired(form)).up_to(3);
+    let whole = move || repaired(Form::Naive)().up_to(1).in_full();
+    let three = || library::<3>(Loss::Repaired(Form::Stamps)).up_to(3);
     vec![
-        // SAFETY.md, Tokens: form b, and what it is not.
+        // SAFETY.md, Tokens: repair by copied marks, and what it is not.
         case("M8", "repair without a barrier", Caught, Quick, repaired(Form::Naive)),
         case("M8", "the same, leaving out nothing", Caught, Full, whole),
-        case("M8c", "barrier: answers tell of new lives", Holds, Full, repaired(Form::Lives)),
-        case("M8d", "barrier: requests bound to stamps", Holds, Full, repaired(Form::Stamps)),
-        case("M8d", "the same, one counter ahead", Holds, Full, ahead(Form::Stamps)),
-        case("M12b", "the same, a counter moves for the refused", Holds, Full, move || {
-            TokenModel::<2>::new(Rule::Library, Loss::Repaired(Form::Stamps))
-                .starting_at([1, 0, 0])
-                .nudged(1)
+        case("M8d", "barrier: requests bound to stamps", Holds, Quick, move || {
+            repaired(Form::Stamps)().up_to(2)
+        }),
+        case("M8d", "the same from uneven marks", Holds, Full, move || {
+            repaired(Form::Stamps)().uneven(2)
+        }),
+        case("M12b", "the same, a mark moves for the refused", Holds, Full, move || {
+            repaired(Form::Stamps)().nudged(1)
         }),
         case("M8d+", "the same, 3 acquisitions", Holds, Deep, three),
-        case("M8e", "a raise bound when it is sent", Caught, Full, ahead(Form::StampsWhenSent)),
-        case("M8f", "repair that knows no raises", Caught, Full, ahead(Form::StampsOfGrants)),
+        case("M8e", "a raise bound when it is sent", Caught, Full, move || {
+            repaired(Form::StampsWhenSent)().starting_at([1, 1, 0])
+        }),
+        case("M8g", "marks copied from a minority", Caught, Quick, repaired(Form::Minority)),
     ]
+}
+
+/// The library's round on three nodes.
+fn library<const K: usize>(loss: Loss) -> TokenModel<3, K> {
+    TokenModel::new(Rule::Library, loss)
+}
+
+fn blocks(model: impl Fn() -> TokenModel<3, 2>) -> impl Fn() -> TokenModel<3, 2> {
+    move || model().up_to(7).in_blocks(2)
+}
+
+/// One node that hands the name over when it is released.
+fn handing(rule: Rule) -> TokenModel<1, 4> {
+    TokenModel::new(rule, Loss::Never).up_to(7).in_blocks(2).nudged(1).handing_over()
 }
 
 fn leases() -> Vec<Case> {

@@ -3,14 +3,19 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// Steps to the planted bugs: what is found earlier or later is another bug, or another model.
-const STEPS: [(&str, usize); 15] = [
-    ("M2", 14),
+const STEPS: [(&str, usize); 20] = [
+    ("M3", 8),
+    ("M2", 8),
+    ("M15c", 10),
     ("M2b", 12),
-    ("M3", 12),
-    ("M13", 13),
-    ("M4", 9),
-    ("M5", 12),
-    ("M8", 12),
+    ("M2c", 4),
+    ("M2d", 14),
+    ("M13", 4),
+    ("M4", 5),
+    ("M17", 4),
+    ("M18", 3),
+    ("M8", 8),
+    ("M8g", 7),
     ("L", 5),
     ("M9", 11),
     ("M11", 10),

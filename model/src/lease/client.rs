@@ -1,7 +1,9 @@
 use std::mem;
 use std::time::Duration;
 
-use quorumlock_core::{Answer, Denial, Fence, Instant, NodeProblem, NodeReport, Vote, Window};
+use quorumlock_core::{
+    Acceptance, Answer, Denial, Fence, Instant, NodeProblem, NodeReport, Vote, Window,
+};
 use quorumlock_quorum::round::{Round, Step};
 use quorumlock_watchdog::expiry;
 
@@ -61,7 +63,7 @@ impl Client {
     }
 
     pub(super) fn start(&mut self, now: u8) {
-        self.phase = Phase::Asking(Kept::new(Round::new(N, 0)));
+        self.phase = Phase::Asking(Kept::new(Round::new(N, 0, FENCE)));
         self.calls[0] = Call::begin(now);
     }
 
@@ -183,7 +185,7 @@ impl Client {
 
 fn answer(said: Said, until: Instant) -> Answer<Vote> {
     match said {
-        Said::Yes => Answer::Yes(Vote { until, fence: FENCE }),
+        Said::Yes => Answer::Yes(Vote { until, token: Acceptance::Accepted }),
         Said::No => Answer::No(Denial::Busy(None)),
         Said::Uncounted => {
             Answer::No(Denial::NotAdmitted(NodeReport::new("", NodeProblem::NotAdmitted)))

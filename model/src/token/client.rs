@@ -1,25 +1,38 @@
-use std::mem;
-
 use quorumlock_quorum::round::Step;
 
 use super::decision::Decision;
-use super::server::{Answer, Said, Server};
-use super::{Form, Loss, N, ONE_ROUND, Rule, SECOND_ROUND, TokenModel};
+use super::rule::{Form, Loss, Rule, Windows};
+use super::server::{Said, Server, Verdict};
+use super::wire::{Way, What, Wire};
+use super::{ONE_ROUND, RAISED, TokenModel};
 
 /// One acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Client {
+pub(super) struct Client<const N: usize> {
     pub(super) phase: Phase,
-    decision: Decision,
+    decision: Option<Decision>,
     pub(super) wires: [Wire; N],
-    /// The acquisitions that had returned when it started, as bits.
+    /// The acquisitions, as bits, whose tokens must be smaller: those that had returned when it
+    /// started; where windows are right, those that had returned when it won.
     pub(super) after: u8,
-    raised: bool,
-    /// The latest life of node 0 that it has heard of, and the one whose grant it counts.
-    noted: u8,
-    vote: u8,
+    /// What it proposed first, and proposes now.
+    pub(super) first: u8,
+    token: u8,
+    /// It must propose another token, above this mark.
+    pub(super) wish: Option<u8>,
+    /// A release gave it the name with this token, and tells it so.
+    pub(super) handed: Option<u8>,
     /// The stamps to which its requests are bound, where they are.
-    bound: [u8; N],
+    pub(super) bound: [u8; N],
+    /// The order of grants, where it is minded.
+    pub(super) grants: Grants<N>,
+}
+
+/// Which nodes count for its token, and to whom they had granted the name before, as bits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Grants<const N: usize> {
+    pub(super) confirmed: u8,
+    pub(super) before: [u8; N],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,58 +45,42 @@ pub(super) enum Phase {
     Failed,
 }
 
-/// What is between a client and a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Wire {
-    Nothing,
-    Asked,
-    /// Nobody waits for the answer any more, the request may be carried out all the same.
-    AskedLate,
-    Granted(Answer),
-    Raising(u8),
-    RaisingLate(u8),
-    Raised(Answer),
+/// What a client acts in: the model, and what it can see.
+pub(super) struct World<'a, const N: usize, const K: usize> {
+    pub(super) model: &'a TokenModel<N, K>,
+    /// The acquisitions that have returned, as bits.
+    pub(super) returned: u8,
+    pub(super) stamps: [u8; N],
 }
 
-impl Wire {
-    pub(super) fn is_request(&self) -> bool {
-        !self.is_answer() && *self != Self::Nothing
-    }
-
-    pub(super) fn is_answer(&self) -> bool {
-        matches!(self, Self::Granted(_) | Self::Raised(_))
-    }
-
-    /// Nobody waits for the answer any more.
-    fn abandon(&mut self) {
-        *self = match *self {
-            Self::Asked | Self::AskedLate => Self::AskedLate,
-            Self::Raising(token) | Self::RaisingLate(token) => Self::RaisingLate(token),
-            _ => Self::Nothing,
-        };
-    }
-}
-
-impl Client {
-    pub(super) fn new(rule: Rule) -> Self {
+impl<const N: usize> Client<N> {
+    pub(super) fn new() -> Self {
         Self {
             phase: Phase::Idle,
-            decision: Decision::new(rule),
-            wires: [Wire::Nothing; N],
+            decision: None,
+            wires: std::array::from_fn(|_| Wire::default()),
             after: 0,
-            raised: false,
-            noted: 0,
-            vote: 0,
+            first: 0,
+            token: 0,
+            wish: None,
+            handed: None,
             bound: [0; N],
+            grants: Grants { confirmed: 0, before: [0; N] },
         }
     }
 
-    pub(super) fn start(&mut self, after: u8, nodes: &[Server; N], loss: Loss) {
-        self.phase = Phase::Open;
-        self.wires = [Wire::Asked; N];
-        self.after = after;
-        if loss.binds() {
-            self.bound = nodes.each_ref().map(|node| node.noted);
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Returned(_) | Phase::Failed)
+    }
+
+    pub(super) fn start<const K: usize>(&mut self, token: u8, world: &World<'_, N, K>) {
+        let decision = Decision::new(world.model, token);
+        decision.asked().into_iter().for_each(|node| self.wires[node].ask(What::Name));
+        self.decision = Some(decision);
+        (self.phase, self.after) = (Phase::Open, world.returned);
+        (self.first, self.token) = (token, token);
+        if world.model.loss.binds() {
+            self.bound = world.stamps;
         }
     }
 
@@ -91,137 +88,183 @@ impl Client {
     pub(super) fn serve<const K: usize>(
         &mut self,
         node: &mut Server,
-        me: usize,
-        n: usize,
-        model: &TokenModel<K>,
+        (me, n): (usize, usize),
+        what: What,
+        model: &TokenModel<N, K>,
     ) {
-        let stale = self.is_stale(node, n, model.loss);
-        let wire = &mut self.wires[n];
-        let answer = match *wire {
-            _ if stale => node.answer(Said::Refused),
-            Wire::Raising(token) | Wire::RaisingLate(token) => {
-                node.raise(me, token, model.rule, model.nudges)
-            }
-            _ => node.acquire(me, model.rule, model.loss, model.nudges),
+        let said = match what {
+            _ if self.is_stale(node, n, model.loss) => Said::Unproven,
+            What::Name => node.acquire(me, self.first, model.rule),
+            What::Token(token) => node.raise(me, token, model.rule),
         };
-        *wire = match wire {
-            Wire::Asked => Wire::Granted(answer),
-            Wire::Raising(_) => Wire::Raised(answer),
-            _ => Wire::Nothing,
-        };
+        if model.minds_grants && what == What::Name && matches!(said, Said::Yes(_)) {
+            self.grants.before[n] = node.granted;
+            node.granted |= 1 << me;
+        }
+        self.wires[n].answer(what, said);
     }
 
     /// Whether the node has carried out what it was asked first.
     pub(super) fn was_served(&self, n: usize) -> bool {
-        self.phase != Phase::Idle && !matches!(self.wires[n], Wire::Asked | Wire::AskedLate)
+        self.first != 0 && !self.wires[n].asks_for(|what| what == What::Name)
     }
 
-    /// Whether a request is bound to a stamp that the node no longer has.
+    /// Whether requests are bound to a stamp that the node no longer has.
     pub(super) fn is_stale(&self, node: &Server, n: usize, loss: Loss) -> bool {
-        self.phase != Phase::Idle && loss.binds() && self.bound[n] != node.noted
+        self.phase != Phase::Idle && loss.binds() && self.bound[n] != node.stamp
     }
 
     pub(super) fn hear<const K: usize>(
         &mut self,
         node: usize,
-        nodes: &[Server; N],
-        model: &TokenModel<K>,
+        what: What,
+        world: &World<'_, N, K>,
     ) {
-        match mem::replace(&mut self.wires[node], Wire::Nothing) {
-            Wire::Granted(answer) => {
-                let answer = self.mind_lives(node, answer, nodes, model);
-                if node == 0 {
-                    self.vote = answer.life;
-                }
-                let step = self.decision.heard(node, Some(answer.said));
-                self.act(step, nodes, model);
+        let (Some(said), Some(decision)) = (self.wires[node].take(what), &mut self.decision) else {
+            return;
+        };
+        let said = believed(said, what, world.model.rule);
+        let accepted = said == Said::Yes(Verdict::Accepted);
+        let step = match what {
+            What::Name => decision.heard(node, Some(said), world.model),
+            What::Token(_) if self.phase != Phase::Open => return,
+            What::Token(_) if world.model.rule == Rule::OlderConfirms => {
+                decision.raised(node, self.token, Some(said))
             }
-            Wire::Raised(answer) if self.phase == Phase::Open => {
-                let answer = self.mind_lives(node, answer, nodes, model);
-                let said = match answer.said {
-                    Said::Gone if model.rule == Rule::RefusalConfirms => Said::Yes(0),
-                    said => said,
-                };
-                let step = self.decision.raised(node, Some(said));
-                self.act(step, nodes, model);
-            }
-            _ => {}
+            What::Token(token) => decision.raised(node, token, Some(said)),
+        };
+        let asked = if let What::Token(token) = what { token } else { self.first };
+        if world.model.minds_grants && accepted && asked == self.token {
+            self.grants.confirmed |= 1 << node;
         }
+        self.act(step, world);
     }
 
+    /// The client is told that no answer will come.
     pub(super) fn silence<const K: usize>(
         &mut self,
         node: usize,
-        nodes: &[Server; N],
-        model: &TokenModel<K>,
+        what: What,
+        world: &World<'_, N, K>,
     ) {
-        let step = match self.wires[node] {
-            Wire::Raising(_) => self.decision.raised(node, None),
-            _ => self.decision.heard(node, None),
+        self.wires[node].give_up(what);
+        let Some(decision) = &mut self.decision else { return };
+        let step = match what {
+            What::Name => decision.heard(node, None, world.model),
+            What::Token(token) => decision.raised(node, token, None),
         };
-        self.wires[node].abandon();
-        self.act(step, nodes, model);
+        self.act(step, world);
     }
 
-    pub(super) fn close<const K: usize>(&mut self, model: &TokenModel<K>) {
-        let phase = match self.decision.close() {
+    /// It hears that a release gave it the name.
+    pub(super) fn hear_hand<const K: usize>(&mut self, world: &World<'_, N, K>) {
+        if let Some(token) = self.handed.take() {
+            self.end(Phase::Returned(token), world);
+        }
+    }
+
+    pub(super) fn propose<const K: usize>(&mut self, token: u8, world: &World<'_, N, K>) {
+        let Some(decision) = &mut self.decision else { return };
+        let step = decision.propose(token);
+        (self.token, self.wish, self.grants.confirmed) = (token, None, 0);
+        self.act(step, world);
+    }
+
+    pub(super) fn may_be_late(&self) -> bool {
+        let asked = |decision: &Decision| !decision.late && decision.asked().len() == N;
+        self.decision.as_ref().is_some_and(asked)
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        self.decision.as_ref().is_some_and(|decision| decision.late)
+    }
+
+    /// The window of node 0 shuts.
+    pub(super) fn grow_late(&mut self) {
+        if let Some(decision) = &mut self.decision {
+            decision.late = true;
+        }
+    }
+
+    /// It waits no longer.
+    pub(super) fn close<const K: usize>(&mut self, world: &World<'_, N, K>) {
+        let Some(mut decision) = self.decision.take() else { return };
+        let phase = match decision.close() {
             Step::Won(grant) => Phase::Returned(grant.fence.get() as u8),
             _ => Phase::Failed,
         };
+        if phase != Phase::Failed {
+            world.model.once.see(if self.token == self.first { ONE_ROUND } else { RAISED });
+        }
+        self.end(phase, world);
+    }
+
+    /// What it has learned matters no more: forgetting it merges states.
+    fn end<const K: usize>(&mut self, phase: Phase, world: &World<'_, N, K>) {
         self.wires.iter_mut().for_each(Wire::abandon);
-        // What it has learned matters no more: forgetting it merges states.
-        let (wires, bound) = (self.wires, self.bound);
-        let mut ended = Self { phase, wires, bound, ..Self::new(model.rule) };
-        if let Phase::Returned(_) = phase {
-            model.once.see(if self.raised { SECOND_ROUND } else { ONE_ROUND });
-            ended.after = self.after;
+        let mut ended = Self { phase, first: self.first, bound: self.bound, ..Self::new() };
+        std::mem::swap(&mut ended.wires, &mut self.wires);
+        if phase != Phase::Failed {
+            let at_the_win = world.model.windows != Windows::Unknown;
+            ended.after = if at_the_win { world.returned } else { self.after };
+            ended.grants = self.grants.clone();
         }
         *self = ended;
     }
 
-    /// The barrier (form (b) of safety.md 2a, "One lost node made safe"): an answer that knows of
-    /// a later life of node 0 voids node 0's earlier vote *before* it is counted itself.
-    fn mind_lives<const K: usize>(
-        &mut self,
-        node: usize,
-        answer: Answer,
-        nodes: &[Server; N],
-        model: &TokenModel<K>,
-    ) -> Answer {
-        if model.loss != Loss::Repaired(Form::Lives) {
-            return answer;
+    fn act<const K: usize>(&mut self, step: Step, world: &World<'_, N, K>) {
+        if self.phase != Phase::Open {
+            return;
         }
-        let before = self.noted;
-        self.noted = before.max(answer.noted);
-        if node == 0 {
-            let said = if answer.life < self.noted { Said::Gone } else { answer.said };
-            return Answer { said, ..answer };
-        }
-        if before < self.noted && self.vote < self.noted {
-            let step = self.decision.raised(0, Some(Said::Gone));
-            self.act(step, nodes, model);
-        }
-        answer
-    }
-
-    fn act<const K: usize>(&mut self, step: Step, servers: &[Server; N], model: &TokenModel<K>) {
-        match step {
-            Step::Raise(token, nodes) if self.phase == Phase::Open => {
-                self.raised = true;
+        let decided = match step {
+            Step::Propose(mark) => {
+                let mark = mark.get() as u8;
+                self.wish = Some(mark);
+                // The search goes no higher.
+                world.model.proposals(mark).next().is_none()
+            }
+            Step::Raise(token, nodes) => {
+                let what = What::Token(token.get() as u8);
                 for node in nodes {
-                    self.wires[node] = Wire::Raising(token.get() as u8);
-                    if model.loss == Loss::Repaired(Form::StampsWhenSent) {
-                        self.bound[node] = servers[node].noted;
+                    self.wires[node].ask(what);
+                    if world.model.loss == Loss::Repaired(Form::StampsWhenSent) {
+                        self.bound[node] = world.stamps[node];
                     }
                 }
+                false
             }
-            Step::Won(_) | Step::Failed if self.phase == Phase::Open => {
-                self.phase = Phase::Decided;
-                if model.frugal {
-                    self.close(model);
-                }
+            Step::FanOut => {
+                let others = self.decision.as_mut().map(Decision::fan_out).unwrap_or_default();
+                others.into_iter().for_each(|node| self.wires[node].ask(What::Name));
+                false
             }
-            _ => {}
+            Step::Won(_) | Step::Failed => true,
+            Step::Wait => false,
+        };
+        if decided {
+            (self.phase, self.wish) = (Phase::Decided, None);
+            if world.model.frugal {
+                self.close(world);
+            }
         }
+    }
+
+    /// The answers and awaited requests, for [`super::Action::Hear`] and
+    /// [`super::Action::Silence`].
+    pub(super) fn messages(&self) -> impl Iterator<Item = (usize, What, Way)> + '_ {
+        let of = |(n, wire): (usize, &'_ Wire)| {
+            wire.messages().map(move |m| (n, m.what, m.way)).collect::<Vec<_>>()
+        };
+        self.wires.iter().enumerate().flat_map(of)
+    }
+}
+
+/// What a client makes of an answer: planted bugs take a no for a yes.
+fn believed(said: Said, what: What, rule: Rule) -> Said {
+    match (rule, said, what) {
+        (Rule::DenierConfirms, Said::Busy(Verdict::Accepted), _)
+        | (Rule::GoneConfirms, Said::Gone, What::Token(_))
+        | (Rule::GrantConfirms, Said::Yes(_), What::Name) => Said::Yes(Verdict::Accepted),
+        _ => said,
     }
 }

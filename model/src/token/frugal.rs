@@ -1,82 +1,114 @@
 //! What large searches leave out, and why nothing is lost by it. The full plan runs some searches
 //! both ways.
 //!
-//! - A *no* is not heard. No decision counts it for anything, so a client that hears nothing can do
-//!   all that one that heard it can. (Not so for the planted rules that do count it.)
-//! - The key of a client that has ended goes at once, unless a raise of it is still on its way. All
-//!   it could do is to make nodes say no.
+//! - A *no* is not heard. No decision counts it for anything; that a raise is not accepted in time,
+//!   and another token is proposed, the client also learns if it is told that no answer will come.
+//!   (Not so for the planted rules that count a no.)
+//! - No answer to a raise comes: only where the client proposes another token then.
+//! - An acquisition that has ended asks for nothing any more, and the name is free at once where it
+//!   held it. What is on its way could make nodes say no, or move marks for nobody, as M12 does.
+//!   (The name is not free where a release hands it over.)
 //! - A client starts when it is first served: a start as late as that asks the most of the order of
 //!   tokens, and nobody sees a client earlier.
-//! - A request is carried out twice only where it was granted. Of one that was refused nothing counts.
-//! - The answer to a raise is heard at once: hearing it later could only return the same token
-//!   later, or find votes void that are not yet.
+//! - A client gives up only where names do not become free without that.
+//! - A request is carried out twice only where it was granted. Of one that was refused nothing
+//!   counts. A raise that is carried out twice finds its own token, and does nothing.
+//! - Answers are heard at once: hearing one later could only return the same token later, or
+//!   propose another one later. (Not so where the order of wins is asked for, or a planted rule
+//!   rests on it.)
 //! - Nodes that were never used are alike: they are used in order of their numbers.
 
-use super::client::{Phase, Wire};
+use super::client::{Client, Phase};
+use super::rule::{Form, Loss, Rule, Windows};
 use super::server::Server;
-use super::{Action, Loss, N, Rule, State, TokenModel};
+use super::wire::{Way, What, Wire};
+use super::{Action, State, TokenModel};
 
-impl<const K: usize> TokenModel<K> {
-    /// The requests that nodes may carry out now.
-    pub(super) fn serves(&self, state: &State<K>, actions: &mut Vec<Action>) {
+impl<const N: usize, const K: usize> TokenModel<N, K> {
+    /// What clients and nodes may do now.
+    pub(super) fn few_actions(&self, state: &State<N, K>, actions: &mut Vec<Action>) {
         for (c, client) in state.clients.iter().enumerate() {
-            let next = c == 0 || state.clients[c - 1].phase != Phase::Idle;
-            let starts = client.phase == Phase::Idle && next;
-            for (n, wire) in client.wires.iter().enumerate() {
-                let wire = if starts { &Wire::Asked } else { wire };
-                if wire.is_request()
-                    && self.in_order(state, n)
-                    && self.may_say_yes(wire, c, state, n)
-                {
-                    actions.push(Action::Serve(c, n));
+            if client.phase == Phase::Idle {
+                self.begins(state, c, actions);
+                // In order of their numbers: clients are alike.
+                break;
+            }
+            for (n, what, way) in client.messages() {
+                if matches!(way, Way::Answered(_)) {
+                    actions.push(Action::Hear(c, n, what));
+                } else if self.in_order(state, n) && self.matters(what, c, state, n) {
+                    actions.push(Action::Serve(c, n, what));
                 }
+                if way == Way::Asked && what != What::Name {
+                    actions.push(Action::Silence(c, n, what));
+                }
+            }
+            if self.windows != Windows::Unknown && client.phase == Phase::Open {
+                actions.push(Action::Close(c));
             }
         }
     }
 
-    pub(super) fn tidy(&self, state: &mut State<K>) {
-        if self.rule == Rule::DenierConfirms {
-            return;
+    fn begins(&self, state: &State<N, K>, c: usize, actions: &mut Vec<Action>) {
+        let may = |n: &usize| {
+            let free = state.nodes[*n].holder.is_none() || self.rule == Rule::DenierConfirms;
+            let first = self.windows != Windows::HomeFirst || *n == 0;
+            free && first && !state.nodes[*n].amnesic && self.in_order(state, *n)
+        };
+        for n in (0..N).filter(may) {
+            actions.extend(self.proposals(0).map(|token| Action::Begin(c, n, token)));
         }
+    }
+
+    /// Whether an answer is heard when the node has carried out the request.
+    pub(super) fn hears_at_once(&self, what: What) -> bool {
+        let planted = match what {
+            What::Name => self.loss == Loss::Repaired(Form::StampsWhenSent),
+            What::Token(_) => self.rule == Rule::OlderConfirms,
+        };
+        self.frugal && self.windows == Windows::Unknown && !planted
+    }
+
+    pub(super) fn tidy(&self, state: &mut State<N, K>) {
         let State { nodes, clients, .. } = state;
-        for (c, client) in clients.iter_mut().enumerate() {
-            if !matches!(client.phase, Phase::Returned(_) | Phase::Failed) {
-                continue;
+        for (c, client) in clients.iter_mut().enumerate().filter(|(_, client)| client.has_ended()) {
+            client.wires.iter_mut().for_each(Wire::clear);
+            client.bound = [0; N];
+            if self.copies == 0 {
+                client.first = 0;
             }
-            let stale: [bool; N] =
-                std::array::from_fn(|n| client.is_stale(&nodes[n], n, self.loss));
-            for ((node, wire), stale) in nodes.iter_mut().zip(&mut client.wires).zip(stale) {
-                let held = node.holder == Some(c as u8);
-                let Wire::RaisingLate(token) = *wire else {
-                    node.holder = node.holder.filter(|_| !held);
-                    continue;
-                };
-                let may = held || self.rule == Rule::RaiseUnheld;
-                if !may || node.counter >= token || stale {
-                    *wire = Wire::Nothing;
-                    node.holder = node.holder.filter(|_| !held);
-                }
+            let held = |node: &&mut Server| node.holder == Some(c as u8);
+            if !self.hands_over {
+                nodes.iter_mut().filter(held).for_each(|node| node.holder = None);
             }
         }
     }
 
-    fn may_say_yes(&self, wire: &Wire, client: usize, state: &State<K>, n: usize) -> bool {
-        let node = &state.nodes[n];
-        match (self.rule, wire) {
-            _ if state.clients[client].is_stale(node, n, self.loss) => false,
-            (Rule::DenierConfirms | Rule::RefusalConfirms, _) => true,
-            (_, Wire::Asked | Wire::AskedLate) => !node.amnesic && node.holder.is_none(),
-            (Rule::RaiseUnheld, _) => !node.amnesic,
-            _ => !node.amnesic && node.holder == Some(client as u8),
+    /// Whether carrying out a request can do anything.
+    fn matters(&self, what: What, c: usize, state: &State<N, K>, n: usize) -> bool {
+        let (node, client): (&Server, &Client<N>) = (&state.nodes[n], &state.clients[c]);
+        if node.amnesic || client.is_stale(node, n, self.loss) {
+            return false;
+        }
+        match what {
+            What::Name => {
+                let free = node.holder.is_none_or(|holder| holder == c as u8);
+                free || self.rule == Rule::DenierConfirms
+            }
+            What::Token(_) => {
+                let planted = matches!(self.rule, Rule::RaiseUnheld | Rule::GoneConfirms);
+                planted || node.holder == Some(c as u8)
+            }
         }
     }
 
     /// Whether the nodes that are like this one and have smaller numbers have been used.
-    pub(super) fn in_order(&self, state: &State<K>, n: usize) -> bool {
-        let [start] = self.counters[..] else { return true };
-        // Node 0 is the one that loses its data: it is not like the others.
-        let first = if self.loss == Loss::Never { 0 } else { 1 };
+    pub(super) fn in_order(&self, state: &State<N, K>, n: usize) -> bool {
+        let [start] = self.marks[..] else { return true };
+        // Node 0 is the one that loses its data, or is asked first: it is not like the others.
+        let special = self.loss != Loss::Never || self.windows == Windows::HomeFirst;
+        let first = usize::from(special);
         let used = |n: usize| state.nodes[n] != Server::new(start[n]) || state.repair.has_shown(n);
-        start[first..].iter().any(|c| *c != start[first]) || n <= first || used(n - 1)
+        start.iter().any(|mark| *mark != 0) || n <= first || used(n - 1)
     }
 }

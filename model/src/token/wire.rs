@@ -1,0 +1,87 @@
+use super::server::Said;
+
+/// What is between one client and one node: requests and answers, late or lost, in any order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Wire(Vec<Message>);
+
+/// What a node is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// The name, and to accept the first token.
+    Name,
+    /// To accept this token.
+    Token(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Message {
+    pub(super) what: What,
+    pub(super) way: Way,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Way {
+    Asked,
+    /// Nobody waits for the answer any more, the request may be carried out all the same.
+    Late,
+    Answered(Said),
+}
+
+impl Message {
+    pub(super) fn is_request(&self) -> bool {
+        matches!(self.way, Way::Asked | Way::Late)
+    }
+}
+
+impl Wire {
+    pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.0.iter()
+    }
+
+    pub(super) fn requests(&self) -> impl Iterator<Item = What> + '_ {
+        self.0.iter().filter(|message| message.is_request()).map(|message| message.what)
+    }
+
+    pub(super) fn ask(&mut self, what: What) {
+        self.0.push(Message { what, way: Way::Asked });
+    }
+
+    /// The node has carried it out.
+    pub(super) fn answer(&mut self, what: What, said: Said) {
+        let at = self.0.iter().position(|message| message.what == what);
+        let Some(at) = at else { return };
+        match self.0[at].way {
+            Way::Late => drop(self.0.remove(at)),
+            _ => self.0[at].way = Way::Answered(said),
+        }
+    }
+
+    /// The answer arrives.
+    pub(super) fn take(&mut self, what: What) -> Option<Said> {
+        let at = self.0.iter().position(|message| message.what == what)?;
+        match self.0.remove(at).way {
+            Way::Answered(said) => Some(said),
+            _ => None,
+        }
+    }
+
+    /// Nobody waits for the answer any more.
+    pub(super) fn give_up(&mut self, what: What) {
+        self.0.iter_mut().filter(|message| message.what == what).for_each(|m| m.way = Way::Late);
+    }
+
+    /// Nobody waits for any answer any more.
+    pub(super) fn abandon(&mut self) {
+        self.0.retain(Message::is_request);
+        self.0.iter_mut().for_each(|message| message.way = Way::Late);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn asks_for(&self, wanted: impl Fn(What) -> bool) -> bool {
+        self.requests().any(wanted)
+    }
+}
