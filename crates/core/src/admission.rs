@@ -6,10 +6,10 @@
 //! watched it for the longest lease on its own clock. Uptime is no witness: it is a wall clock, a
 //! promoted replica has been up for days, and a flush leaves it as it is (SAFETY.md b5).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use crate::{Asked, Instant, Mismatch, Node, NodeReport, Stamp};
+use crate::{Asked, Fence, Instant, Mismatch, Node, NodeReport, Stamp};
 
 /// What all clients of a quorum must agree on; kept on every node, checked in every script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,9 @@ pub struct Record {
     pub pending: String,
 }
 
+/// The marks of a node, by slot: the largest token that it has accepted of a name in it.
+pub type Marks = BTreeMap<usize, Fence>;
+
 /// What a server says of itself, read together with its record in one script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sheet {
@@ -79,9 +82,9 @@ pub struct Sheet {
 pub enum Standing {
     /// Yes; scripts are bound to this stamp.
     Admitted(Stamp),
-    /// Its memory is not proven; the mark under which it is being watched, if there is one.
+    /// Its memory is not proven; the note under which it is being watched, if there is one.
     Unproven(Option<String>),
-    /// Nobody has ever admitted it; the mark under which it is being watched, if there is one.
+    /// Nobody has ever admitted it; the note under which it is being watched, if there is one.
     New(Option<String>),
     /// It cannot vote as it is set up; others may.
     Unfit(Mismatch),
@@ -113,9 +116,9 @@ pub fn judge(sheet: &Sheet, charter: &Charter) -> Standing {
         return Standing::Admitted(stamp);
     }
     let watched = record.pending.starts_with(&sheet.life) && !record.pending.is_empty();
-    let mark = watched.then(|| record.pending.clone());
+    let note = watched.then(|| record.pending.clone());
     // A record without an admitted life is there since somebody began to watch it.
-    if record.life.is_empty() { Standing::New(mark) } else { Standing::Unproven(mark) }
+    if record.life.is_empty() { Standing::New(note) } else { Standing::Unproven(note) }
 }
 
 fn unfit(sheet: &Sheet) -> Option<Mismatch> {
@@ -167,12 +170,13 @@ pub trait Voter: Node {
     fn proven(&self) -> bool;
     /// What it says of itself.
     fn examine(&self) -> Asked<Result<Sheet, NodeReport>>;
-    /// Marks its present life as being watched, unless it is already.
-    fn mark(&self, id: &str) -> Asked<Result<(), NodeReport>>;
-    /// Ends the rounds under way on it, and gives the largest counter ever issued there.
-    fn barrier(&self, stamp: &str) -> Asked<Result<u64, NodeReport>>;
-    /// Admits the life under `mark`; false if that is no longer the one that is watched.
-    fn admit(&self, mark: &str, stamp: &str, floor: u64) -> Asked<Result<bool, NodeReport>>;
+    /// Notes that its present life is being watched, unless it is already.
+    fn note(&self, id: &str) -> Asked<Result<(), NodeReport>>;
+    /// Ends the rounds under way on it, and gives its marks.
+    fn barrier(&self, stamp: &str) -> Asked<Result<Marks, NodeReport>>;
+    /// Raises its marks to these, and admits the life under `note`; false if that is no longer the one that is
+    /// watched.
+    fn admit(&self, note: &str, stamp: &str, marks: &Marks) -> Asked<Result<bool, NodeReport>>;
     /// Admits its present life at once; false if it has a record and is not to `replace` it.
     fn provision(&self, stamp: &str, replace: bool) -> Asked<Result<bool, NodeReport>>;
 }
@@ -180,16 +184,16 @@ pub trait Voter: Node {
 /// What the warden of a quorum does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Write a mark under which the node's present life is watched.
-    Mark(usize),
-    /// The mark was there for L: raise its counters' floor from a majority, then admit it. Tokens
-    /// that only a bare majority confirms survive no loss of a counter (SAFETY.md a3).
+    /// Write a note under which the node's present life is watched.
+    Note(usize),
+    /// The note was there for L: copy the marks of a majority, then admit it. Tokens that only a bare
+    /// majority accepts survive no loss of marks (SAFETY.md a3).
     Admit {
         /// Which node.
         node: usize,
-        /// The mark that must still stand.
-        mark: String,
-        /// Whom to ask for the largest counter, in barrier form.
+        /// The note that must still stand.
+        note: String,
+        /// Whom to ask for their marks, in barrier form.
         helpers: Vec<usize>,
         /// How many of them must answer.
         needed: usize,
@@ -202,7 +206,7 @@ pub struct Warden {
     charter: Charter,
     rho: f64,
     quorum: usize,
-    /// Mark -> since when we have seen it.
+    /// Note -> since when we have seen it.
     vigils: HashMap<String, Instant>,
     /// When each node was last seen to be admitted.
     admitted: HashMap<usize, Instant>,
@@ -237,30 +241,30 @@ impl Warden {
         for node in 0..standings.len() {
             match of(node) {
                 Some(Standing::New(None) | Standing::Unproven(None)) => {
-                    acts.push(Act::Mark(node));
+                    acts.push(Act::Note(node));
                 }
-                Some(Standing::New(Some(mark)) | Standing::Unproven(Some(mark))) => {
-                    let since = self.vigils.get(mark).copied().unwrap_or(now);
-                    seen.insert(mark.clone(), since);
+                Some(Standing::New(Some(note)) | Standing::Unproven(Some(note))) => {
+                    let since = self.vigils.get(note).copied().unwrap_or(now);
+                    seen.insert(note.clone(), since);
                     if now.since(since) >= self.quarantine()
                         && let Some((helpers, needed)) = self.helpers(node, standings, &seen, now)
                     {
-                        acts.push(Act::Admit { node, mark: mark.clone(), helpers, needed });
+                        acts.push(Act::Admit { node, note: note.clone(), helpers, needed });
                     }
                 }
                 _ => {}
             }
         }
-        // A node that is silent for a moment keeps its vigil: the mark proves its life.
-        for (mark, since) in seen {
-            self.vigils.insert(mark, since);
+        // A node that is silent for a moment keeps its vigil: the note proves its life.
+        for (note, since) in seen {
+            self.vigils.insert(note, since);
         }
         acts
     }
 
     /// A majority of admitted nodes other than `node`; with fewer left (site power loss), nodes
     /// that have themselves been watched long enough stand in: all old leases have ended, and the
-    /// order of tokens then rests on the clock seed.
+    /// order of tokens then rests on the clocks.
     fn helpers(
         &self,
         node: usize,
@@ -276,15 +280,15 @@ impl Warden {
         if admitted.len() >= self.quorum {
             return Some((admitted, self.quorum));
         }
-        // One that is silent for a moment still has its counters: wait for it.
+        // One that is silent for a moment still has its marks: wait for it.
         let lately = |at: &&Instant| now.since(**at) < self.quarantine();
         if self.admitted.values().filter(lately).count() >= self.quorum {
             return None;
         }
         let ripe = |standing: &Standing| match standing {
             Standing::Admitted(_) => true,
-            Standing::New(Some(mark)) | Standing::Unproven(Some(mark)) => {
-                let since = seen.get(mark).or_else(|| self.vigils.get(mark));
+            Standing::New(Some(note)) | Standing::Unproven(Some(note)) => {
+                let since = seen.get(note).or_else(|| self.vigils.get(note));
                 since.is_some_and(|since| now.since(*since) >= self.quarantine())
             }
             _ => false,

@@ -3,7 +3,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use crate::{
-    Answer, Collect, Counter, Denial, Held, InLine, Lane, Node, ReplyTo, Silence, Term, Vote,
+    Acceptance, Answer, Clock, Collect, Denial, Fence, Held, InLine, Instant, Lane, Node,
+    NodeProblem, NodeReport, Proposal, Proposals, ReplyTo, Silence, Slot, Stamp, Term, Vote,
 };
 
 /// One acquire request to one node. Unless [kept](Attempt::keep), everything that it might have
@@ -13,6 +14,8 @@ pub(crate) struct Attempt<N: Node>(Arc<Shared<N>>);
 struct Shared<N> {
     node: Arc<N>,
     term: Term,
+    /// Of the node when the attempt began: all that it asks rests on this.
+    stamp: Stamp,
     state: Mutex<State>,
 }
 
@@ -28,13 +31,13 @@ impl<N: Node> Attempt<N> {
     pub(crate) fn post(
         node: Arc<N>,
         term: Term,
-        counter: Counter,
+        proposal: Proposal,
         in_line: Option<InLine>,
     ) -> Self {
-        let shared = Arc::new(Shared { node, term, state: Mutex::default() });
-        let (node, stamp) = (&shared.node, shared.node.stamp());
+        let stamp = node.stamp();
+        let shared = Arc::new(Shared { node, term, stamp, state: Mutex::default() });
         let to = ReplyTo::new(shared.clone(), 0);
-        node.acquire(&shared.term, counter, stamp, in_line, to);
+        shared.node.acquire(&shared.term, proposal, stamp, in_line, to);
         Self(shared)
     }
 
@@ -51,6 +54,31 @@ impl<N: Node> Attempt<N> {
             }
         })
         .await
+    }
+
+    /// Since the node has granted the name, which was asked for at `asked`, at the mark `above`, and did not accept
+    /// the token: the larger one that it accepts. [`Denial::Stale`] if others moved the mark again and again.
+    pub(crate) async fn raise(
+        &self,
+        mut above: Fence,
+        mut asked: Instant,
+        (proposals, clock): (&Proposals, &Clock),
+    ) -> Answer<Fence> {
+        let Shared { node, term, stamp, .. } = &*self.0;
+        for _ in 0..MOST_RAISES {
+            let now = clock.now();
+            let token = proposals.raised(&term.name, above, now.since(asked));
+            asked = now;
+            let (slot, to) = Slot::new();
+            node.raise(term, token, *stamp, to);
+            match slot.await {
+                Answer::Yes(Acceptance::Accepted) => return Answer::Yes(token),
+                Answer::Yes(Acceptance::Behind(mark)) => above = mark,
+                Answer::No(denial) => return Answer::No(denial),
+                Answer::Silent(silence) => return Answer::Silent(silence),
+            }
+        }
+        Answer::No(Denial::Stale(NodeReport::new(node.label(), NodeProblem::MarkAhead)))
     }
 
     /// From now on somebody else owns what was granted.
@@ -104,6 +132,9 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
         }
     }
 }
+
+/// How often another token is proposed for what the nodes have granted, before it is released and begun again.
+pub const MOST_RAISES: u32 = 3;
 
 /// Everything but a definite refusal. An error of the server may have come after its first write, and
 /// where a transaction finds a memory that is not the one verified, it has set the name all the same.

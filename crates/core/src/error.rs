@@ -264,8 +264,8 @@ pub enum ConfigError {
         /// The value given.
         value: f64,
     },
-    /// More lost counters to survive than a majority of the nodes can vouch for.
-    #[error("tokens cannot survive {losses} lost counters with these nodes: 0 to {most}")]
+    /// More lost marks to survive than there are nodes to vouch for them.
+    #[error("tokens cannot survive the lost marks of {losses} of these nodes: 0 to {most}")]
     TooManyLosses {
         /// The number given.
         losses: usize,

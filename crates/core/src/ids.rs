@@ -87,16 +87,22 @@ impl Stamp {
 ///
 /// Send it with every write; the resource must refuse a token that is smaller than one it has
 /// seen, and a holder must claim (write its token) before it reads. The order
-/// rests on no clock while no counter of the nodes that confirmed a token is lost (docs/SAFETY.md).
+/// rests on no clock while no node that accepted a token loses its marks (docs/SAFETY.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
 impl Fence {
     /// Below every token.
     pub const NONE: Self = Self(0);
-    /// No token is larger: 2^53 - 1, up to which doubles are exact, in Lua and in JSON. A counter that would go
-    /// beyond gives no token ([`NodeProblem::BadCounter`](crate::NodeProblem::BadCounter)).
-    pub const MAX: Self = Self((1 << 53) - 1);
+    /// No token is larger: 2^53 - 2^20 - 1, which leaves room below 2^53, up to which doubles are exact, in Lua
+    /// and in JSON. A node whose mark is beyond gives no token
+    /// ([`NodeProblem::BadMark`](crate::NodeProblem::BadMark)).
+    pub const MAX: Self = Self((1 << 53) - (1 << 20) - 1);
+    /// A mark as high as this leaves no room for another block.
+    pub(crate) const FULL: Self = Self(Self::MAX.0 - 2 * Self::BLOCK);
+    /// How many tokens an acquisition gets: the block that ends with the accepted one, for holds in a row in
+    /// one process.
+    pub const BLOCK: u64 = 32;
 
     /// A token read back from where it was stored.
     pub const fn new(value: u64) -> Self {

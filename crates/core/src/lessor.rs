@@ -59,7 +59,8 @@ pub enum Denial {
     Gone,
     /// The call is wrong: no use in asking any node again.
     Config(ConfigError),
-    /// It was verified under another stamp, or its counter has moved: it may grant in a fresh round.
+    /// It was verified under another stamp, or its answer without a script was unclear: it may grant in a fresh
+    /// round.
     Stale(NodeReport),
     /// Its memory is not proven: it counts for nothing, renewals included.
     NotAdmitted(NodeReport),
@@ -92,40 +93,29 @@ impl Silence {
 pub struct Vote {
     /// Until when the node surely holds the nonce, on our clock.
     pub until: Instant,
-    /// The value of its fencing counter after this grant: the last of the tokens asked for.
-    pub fence: Fence,
+    /// Whether it accepted the token that was proposed.
+    pub token: Acceptance,
 }
 
-/// How a node's fencing counter moves at a grant.
+/// What a node that holds a nonce says of the token that was proposed for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter {
-    /// By so many tokens, of which the last is replied: a block, from which one process numbers
-    /// several holds in a row. 0: it does not move, and [`Fence::NONE`] is replied.
-    pub tokens: u64,
-    /// To this value at least.
-    pub least: Fence,
-    /// Where a missing counter starts: wall-clock microseconds, read once per acquisition, so that
-    /// all nodes of a quorum start alike.
-    pub seed: u64,
+pub enum Acceptance {
+    /// It was above the mark of the name's slot, which it is now. Also if none was proposed.
+    Accepted,
+    /// It was not: the mark is this, or larger.
+    Behind(Fence),
+}
+
+/// What an acquisition proposes to a node, and how it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// The token, the last of its block; [`Fence::NONE`] without fencing.
+    pub token: Fence,
     /// Whether nobody else is known to want the name: a denial may leave out how long the holder's lease
     /// lasts, and the release will most likely wake nobody.
     pub alone: bool,
-    /// Whether the name was granted by a script lately, so that there surely is a counter, which will not
-    /// expire soon: it may then be moved without a script, for whoever is refused, too.
-    pub warm: bool,
-}
-
-impl Counter {
-    /// Below it no counter was ever started by a clock: it was created by an acquisition that was
-    /// refused, and says nothing of the tokens before that.
-    pub const UNSEEDED: u64 = 1 << 32;
-
-    /// Whether no script is needed, on a single node or a proven one: the counter is surely there, moves by
-    /// one (a series of holds in one process costs the node fewer commands by script), and need not reach
-    /// anything.
-    pub fn is_plain(&self) -> bool {
-        self.warm && self.alone && self.tokens == 1 && self.least == Fence::NONE
-    }
+    /// Whether only the script will do, since the answer without it was unclear.
+    pub by_script: bool,
 }
 
 /// A node's yes to a release.
@@ -171,8 +161,8 @@ pub struct Offer {
     /// How long the node keeps the name without news: no longer than others may wait in vain for one that
     /// was stopped before it heard.
     pub claim: Duration,
-    /// How many tokens it gets; 0 without fencing.
-    pub tokens: u64,
+    /// Whether it gets tokens.
+    pub fencing: bool,
 }
 
 /// What comes to a waiter.
@@ -237,21 +227,24 @@ pub trait Node: Send + Sync + 'static {
     /// that one round asks must rest on what was known when it began, or a repair in between could
     /// miss its token (model M8e).
     ///
+    /// In the same step in which it grants the name the node compares the token with its mark: it accepts
+    /// what is above, and no mark moves for a caller that a script refuses (SAFETY.md, Tokens).
+    ///
     /// Who is denied stands `in_line`, if the node can tell it of its turn by now.
     fn acquire(
         &self,
         term: &Term,
-        counter: Counter,
+        proposal: Proposal,
         stamp: Stamp,
         in_line: Option<InLine>,
         to: ReplyTo<Answer<Vote>>,
     );
-    /// Raise the fencing counter to `fence`, only while the nonce is still held. [`Denial::Stale`] as for
-    /// [`Node::acquire`], and if the counter is as high already (SAFETY.md a5).
-    fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>);
+    /// Accept another token, only while the nonce is still held, and only from below. [`Denial::Stale`] as for
+    /// [`Node::acquire`].
+    fn raise(&self, term: &Term, token: Fence, stamp: Stamp, to: ReplyTo<Answer<Acceptance>>);
     /// Hold the name again for an acquisition whose window is open, at its token; a definite no if
     /// another holds it. Only for nodes whose memory is proven.
-    fn recreate(&self, term: &Term, fence: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>);
+    fn recreate(&self, term: &Term, token: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>);
     /// Lengthen what is held; one answer per term, or none at all. At most [`MOST_PER_CALL`].
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>);
     /// Give back, and wake the first in the queue, unless `spot` says otherwise.
@@ -273,6 +266,10 @@ pub trait Node: Send + Sync + 'static {
         let _ = lane;
         Some(Instant::NEVER)
     }
+    /// By how many microseconds its wall clock differs from ours, if it has told.
+    fn wall_offset(&self) -> Option<i64> {
+        None
+    }
     /// By how much, all in all, its clock was seen to be set forward: leases granted there before
     /// end so much earlier (SAFETY.md H6).
     fn set_forward(&self) -> Duration {
@@ -280,7 +277,7 @@ pub trait Node: Send + Sync + 'static {
     }
     /// Who holds the name?
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>);
-    /// Free the name, whoever holds it, and bump its fencing counter: true if it was held.
+    /// Free the name, whoever holds it, and raise its mark, so that the old token is behind: true if it was held.
     fn force_release(&self, name: &Name, to: ReplyTo<Answer<bool>>);
     /// Leave the queue for a name. If this locker was woken already, the next one is; if it was handed the
     /// name, that is given back: what it asked last, and offered.
@@ -309,9 +306,8 @@ pub type Asked<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct Approach {
     /// When it was begun.
     pub asked: Instant,
-    /// How many tokens are reserved: one, or a block for several holds in a row in this process; 0
-    /// without fencing.
-    pub tokens: u64,
+    /// Whether it gets tokens.
+    pub fencing: bool,
     /// Whether the name's gate node is asked first, and the others only once it has granted: what
     /// keeps many contenders from splitting the votes.
     pub gate_first: bool,
@@ -322,6 +318,8 @@ pub struct Approach {
     /// Whether nobody else is known to want the name: a denial may leave out how long the holder's lease
     /// lasts, and the release will most likely wake nobody.
     pub alone: bool,
+    /// See [`Proposal::by_script`].
+    pub by_script: bool,
 }
 
 /// What a lessor granted.
@@ -329,7 +327,7 @@ pub struct Approach {
 pub struct Grant {
     /// Until when the lease stands: the q-th largest of the nodes' instants.
     pub until: Instant,
-    /// The fencing token: the last of those reserved.
+    /// The fencing token: the last of its block ([`Fence::BLOCK`]).
     pub fence: Fence,
 }
 
@@ -342,7 +340,8 @@ pub enum Acquired {
     Busy(Option<Duration>),
     /// As that, and so says the gate, or the only node: who asked stands in line there, if at all.
     KeptOut(Option<Duration>),
-    /// Nobody's: a node must be verified first. Ask again, with a fresh nonce.
+    /// Nobody's: a node must be verified first, too few accepted the token, or the script must be asked. Ask
+    /// again, with a fresh nonce, and by script.
     Again,
 }
 

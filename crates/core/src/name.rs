@@ -1,5 +1,7 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+use crc::{CRC_16_XMODEM, Crc};
 
 use crate::ConfigError;
 
@@ -35,10 +37,28 @@ impl Name {
         &self.0
     }
 
-    /// The key of its fencing counter: `redisson_lock_token:{name}`, as Redisson computes it. Two names may
-    /// share it: `x` and `{x}` do.
-    pub fn token_key(&self) -> String {
-        self.token_key_parts().concat()
+    /// How many slots there are: as many as a Redis Cluster has.
+    pub const SLOTS: usize = 16_384;
+
+    /// Its hash slot, as a Redis Cluster computes it. Many names share one.
+    pub fn slot(&self) -> usize {
+        let hashed = hash_tag(self.as_str());
+        usize::from(SLOT.checksum(hashed.as_bytes())) % Self::SLOTS
+    }
+
+    /// The key of the mark of its slot: the largest token that a node has accepted of a name in it.
+    pub fn mark_key(&self) -> &'static str {
+        Self::mark_key_of(self.slot())
+    }
+
+    /// The key of the mark of a slot, `quorumlock:token:{TAG}`: TAG is the smallest number in that slot, so that
+    /// a Redis Cluster keeps the mark beside the names.
+    ///
+    /// # Panics
+    /// If there is no such slot: [`Name::SLOTS`] or more.
+    pub fn mark_key_of(slot: usize) -> &'static str {
+        let MarkKeys { text, begins } = &*MARK_KEYS;
+        &text[begins[slot]..begins[slot + 1]]
     }
 
     /// The channel on which its release is published: `redisson_lock__channel:{name}`, as Redisson computes
@@ -52,11 +72,6 @@ impl Name {
     /// contains a `}` and no hash tag, which Redis allows no other key.
     pub fn waiters_key(&self) -> String {
         self.waiters_key_parts().concat()
-    }
-
-    /// [`Name::token_key`], not put together yet.
-    pub(crate) fn token_key_parts(&self) -> [&str; 3] {
-        self.braced(["redisson_lock_token:", "redisson_lock_token:{"])
     }
 
     /// [`Name::channel`], not put together yet.
@@ -81,6 +96,48 @@ impl Name {
     }
 }
 
+/// What a Redis Cluster hashes of a key: what stands between the first `{` and the next `}`, if anything does.
+fn hash_tag(key: &str) -> &str {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key)
+}
+
+static SLOT: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
+
+/// Of all slots, one behind the other.
+static MARK_KEYS: LazyLock<MarkKeys> = LazyLock::new(MarkKeys::new);
+
+struct MarkKeys {
+    text: String,
+    /// Where the key of each slot begins, and the last one ends.
+    begins: Vec<usize>,
+}
+
+impl MarkKeys {
+    fn new() -> Self {
+        let mut tags = vec![None; Name::SLOTS];
+        let mut missing = tags.len();
+        let mut numbers = 0_u32..;
+        while missing > 0
+            && let Some(number) = numbers.next()
+        {
+            let tag = number.to_string();
+            let slot = usize::from(SLOT.checksum(tag.as_bytes())) % Name::SLOTS;
+            if tags[slot].is_none() {
+                (tags[slot], missing) = (Some(tag), missing - 1);
+            }
+        }
+        let mut keys = Self { text: String::new(), begins: vec![0] };
+        for tag in tags.into_iter().flatten() {
+            keys.text += "quorumlock:token:{";
+            keys.text += &tag;
+            keys.text.push('}');
+            keys.begins.push(keys.text.len());
+        }
+        keys
+    }
+}
+
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
@@ -102,11 +159,9 @@ mod tests {
     #[test]
     fn derived_keys_follow_redissons_brace_rule() {
         let plain = Name::new("invoice/7").unwrap();
-        assert_eq!(plain.token_key(), "redisson_lock_token:{invoice/7}");
         assert_eq!(plain.channel(), "redisson_lock__channel:{invoice/7}");
         assert_eq!(plain.waiters_key(), "quorumlock:waiters:{invoice/7}");
         let inner = Name::new("a{b}c").unwrap();
-        assert_eq!(inner.token_key(), "redisson_lock_token:a{b}c");
         assert_eq!(inner.channel(), "redisson_lock__channel:a{b}c");
         assert_eq!(inner.waiters_key(), "quorumlock:waiters:raw:a{b}c");
     }
@@ -126,10 +181,23 @@ mod tests {
         assert!(Name::new("quorumlock").is_ok() && Name::new("redisson_lock").is_ok());
     }
 
-    /// What a node hashes of a key, as the specification of Redis Cluster says.
-    fn hash_tag(key: &str) -> &str {
-        let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-        tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key)
+    /// The examples of the specification of Redis Cluster, and of its command CLUSTER KEYSLOT.
+    #[test]
+    fn slots_are_those_of_a_redis_cluster() {
+        let slot = |name: &str| Name::new(name).unwrap().slot();
+        assert_eq!(slot("123456789"), 0x31c3);
+        assert_eq!(slot("somekey"), 11_058);
+        assert_eq!(slot("foo{hash_tag}"), 2_515);
+        assert_eq!(slot("{user1000}.following"), slot("{user1000}.followers"));
+        assert_eq!(slot("foo{}{bar}"), usize::from(SLOT.checksum(b"foo{}{bar}")) % Name::SLOTS);
+    }
+
+    #[test]
+    fn each_mark_lies_in_its_own_slot() {
+        for slot in 0..Name::SLOTS {
+            let key = Name::mark_key_of(slot);
+            assert_eq!(usize::from(SLOT.checksum(hash_tag(key).as_bytes())) % Name::SLOTS, slot);
+        }
     }
 
     /// Of parts that look like our keys, so that names come close to each other.
@@ -172,11 +240,11 @@ mod tests {
         fn no_two_names_meet_in_a_key_of_ours((a, b) in pairs()) {
             let (Ok(name), Ok(other)) = (Name::new(&a), Name::new(&b)) else { return Ok(()) };
             prop_assert_eq!(name == other, name.waiters_key() == other.waiters_key());
-            for derived in [name.waiters_key(), name.token_key()] {
-                prop_assert!(Name::new(&derived).is_err(), "{} is a name", derived);
-                prop_assert_ne!(&derived, "quorumlock:node");
+            for derived in [&*name.waiters_key(), name.mark_key()] {
+                prop_assert!(Name::new(derived).is_err(), "{} is a name", derived);
+                prop_assert_ne!(derived, "quorumlock:node");
             }
-            prop_assert_ne!(name.waiters_key(), other.token_key());
+            prop_assert_ne!(&*name.waiters_key(), other.mark_key());
         }
 
         #[test]

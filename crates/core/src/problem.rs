@@ -43,8 +43,8 @@ pub enum NodeProblem {
     /// The request was not sent, and why.
     #[error("not asked: {0}")]
     NotAsked(String),
-    /// It granted the lock, but did not confirm the fencing token.
-    #[error("granted, but did not confirm the fencing token")]
+    /// It granted the lock, but did not say whether it accepts the fencing token.
+    #[error("granted, but did not say whether it accepts the fencing token")]
     Unconfirmed,
     /// It granted the lock, and its answer came after the lease had ended.
     #[error("answered after the lease had ended")]
@@ -59,9 +59,9 @@ pub enum NodeProblem {
     /// Its admission was renewed while it was asked.
     #[error("was verified anew while it was asked")]
     Reverified,
-    /// Its fencing counter was moved by others while it was asked.
-    #[error("its fencing counter was moved by others while it was asked")]
-    CounterMoved,
+    /// It granted the lock, but others moved its fencing mark on while it was asked.
+    #[error("granted, but others moved its fencing mark on while it was asked")]
+    MarkAhead,
     /// It was admitted under other terms than this locker's.
     #[error("was admitted under other terms: its {0}")]
     OtherTerms(Mismatch),
@@ -97,14 +97,15 @@ pub enum NodeProblem {
         /// What it is.
         found: String,
     },
-    /// A count of tokens that cannot rise: no whole number, or the last one ([`Fence::MAX`](crate::Fence::MAX)).
-    /// It is the fencing counter of a name, or a mark in the record of a node.
-    #[error("{}", bad_counter(.key, .field.as_deref()))]
-    BadCounter {
+    /// Its fencing mark cannot rise: it is at the last token ([`Fence::MAX`](crate::Fence::MAX)), or no mark.
+    #[error(
+        "the fencing mark {key:?} cannot rise: it must be a sorted set whose member \"m\" has a score below {}; \
+         whoever set it must set it (ZADD) to the largest token that was used, or delete it (DEL) if none was",
+        crate::Fence::FULL
+    )]
+    BadMark {
         /// Which key.
         key: String,
-        /// Which of its fields, if it is the node's record.
-        field: Option<String>,
     },
     /// Another address of the same locker leads to the same server, whose vote would count twice.
     #[error("is the same server as {0}")]
@@ -242,8 +243,8 @@ impl NodeProblem {
             "OOM" => Self::OutOfMemory(told()),
             "NOREPLICAS" => Self::NoReplicas(told()),
             "BADMARK" => {
-                let mut words = cause.split(' ').skip(1).map(str::to_owned);
-                Self::BadCounter { key: words.next().unwrap_or_default(), field: words.next() }
+                let key = cause.split(' ').nth(1).unwrap_or_default().to_owned();
+                Self::BadMark { key }
             }
             _ if cause.contains("ACL failure") => Self::Permission(told()),
             _ if cause.contains("max number of clients") => Self::TooManyClients(told()),
@@ -258,7 +259,7 @@ impl NodeProblem {
             | Self::Unfit(_)
             | Self::WrongType { .. }
             | Self::NotALock { .. }
-            | Self::BadCounter { .. }
+            | Self::BadMark { .. }
             | Self::Authentication(_)
             | Self::Permission(_)
             | Self::Database(_)
@@ -321,20 +322,6 @@ impl NodeProblem {
             Self::NoMaster(addresses) => addresses.iter().any(|each| each.problem.answered()),
             _ => true,
         }
-    }
-}
-
-fn bad_counter(key: &str, field: Option<&str>) -> String {
-    let most = crate::Fence::MAX;
-    match field {
-        None => format!(
-            "the fencing counter {key:?} cannot rise: it must be a whole number below {most}; whoever set it \
-             must delete it (DEL), or set it to the largest token that was used"
-        ),
-        Some(field) => format!(
-            "the mark {field:?} in {key:?} is no count of tokens: it must be a whole number from 0 to below {most}; \
-             whoever set it must set it (HSET) to the largest token that was used"
-        ),
     }
 }
 

@@ -27,9 +27,6 @@ pub struct Settings {
     /// How long dialling and greeting a node may take together. Default 1 s. It is not charged to
     /// the answer timeout.
     pub connect_timeout: Duration,
-    /// How long an idle fencing counter is kept; it then starts from the clock. Default 7 days, or
-    /// twice `max_lease` if that is more.
-    pub fence_ttl: Option<Duration>,
     /// Whether grants carry fencing tokens. Default true. Without them nothing protects a resource
     /// from a holder that was paused (SAFETY.md G4).
     pub fencing: bool,
@@ -37,6 +34,8 @@ pub struct Settings {
     /// true. Such a lease begins with a tenth of itself, a second at least, and is whole a moment later: false
     /// for whoever needs a whole one from the start.
     pub handover: bool,
+    /// Whether every lock is taken by script, never by a transaction of plain commands. Default false.
+    pub scripts_only: bool,
     /// `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
     /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
@@ -71,9 +70,9 @@ impl Default for Settings {
             replicas: 0,
             replica_timeout: None,
             connect_timeout: Duration::from_secs(1),
-            fence_ttl: None,
             fencing: true,
             handover: true,
+            scripts_only: false,
             client_name: Some("quorumlock".into()),
             tls_ca: None,
             tls_client: None,
@@ -92,8 +91,6 @@ impl Settings {
         within("answer_timeout", self.answer_timeout, MS, 60 * 1_000 * MS)?;
         within("replica_timeout", self.replica_timeout(), MS, self.answer_timeout)?;
         within("connect_timeout", self.connect_timeout, MS, 60 * 1_000 * MS)?;
-        // A counter must outlive every lease that it orders.
-        within("fence_ttl", self.fence_ttl(), 2 * self.max_lease, 3_650 * DAY)?;
         if !(0.0..=0.5).contains(&self.rho) {
             return Err(ConfigError::BadRho { value: self.rho });
         }
@@ -110,11 +107,6 @@ impl Settings {
             asked if asked > most => Err(ConfigError::TooManyReplicas { asked, most }),
             _ => Ok(()),
         }
-    }
-
-    /// How long an idle fencing counter is kept.
-    pub fn fence_ttl(&self) -> Duration {
-        self.fence_ttl.unwrap_or_else(|| (7 * DAY).max(self.max_lease.saturating_mul(2)))
     }
 
     /// Of a batch that has to wait for the one before it, too, the answer comes in time.
@@ -169,8 +161,6 @@ mod tests {
             let bad = Settings { rho, ..Settings::default() };
             assert!(matches!(bad.check(), Err(ConfigError::BadRho { .. })), "{rho}");
         }
-        let short = Settings { fence_ttl: Some(Duration::from_secs(9)), ..Settings::default() };
-        assert!(short.check().is_err());
         let spaced = Settings { client_name: Some("a b".into()), ..Settings::default() };
         assert!(spaced.check().is_err());
     }

@@ -6,9 +6,9 @@ use quorumlock_watchdog::{Clock, Instant, Renewal};
 use crate::attempt::Attempt;
 use crate::patience::answer_within;
 use crate::{
-    Acquired, Answer, Approach, Asked, Collect, Counter, Denial, Error, Fence, Freed, Grant, Held,
-    Holder, Lane, Lessor, Listening, Name, News, NoMajority, Node, NodeProblem, NodeReport, Nonce,
-    Offer, Recalled, ReplyTo, Slot, Spot, Term, Vote, Warm,
+    Acceptance, Acquired, Answer, Approach, Asked, Collect, Denial, Error, Fence, Freed, Grant,
+    Held, Holder, Lane, Lessor, Listening, Name, News, NoMajority, Node, NodeProblem, NodeReport,
+    Nonce, Offer, Proposal, Proposals, ReplyTo, Slot, Spot, Term, Vote,
 };
 
 /// One node as a lessor: whoever holds its one vote holds the lock (SAFETY.md G1).
@@ -17,13 +17,14 @@ pub struct Single<N> {
     node: Arc<N>,
     clock: Clock,
     answer_timeout: Duration,
-    warm: Warm,
+    proposals: Arc<Proposals>,
 }
 
 impl<N: Node> Single<N> {
-    /// Locks on `node` alone, for `longest` at a time at most.
-    pub fn new(node: N, clock: Clock, answer_timeout: Duration, longest: Duration) -> Self {
-        Self { node: Arc::new(node), clock, answer_timeout, warm: Warm::lasting(longest) }
+    /// Locks on `node` alone.
+    pub fn new(node: N, clock: Clock, answer_timeout: Duration) -> Self {
+        let proposals = Arc::new(Proposals::new(clock.clone()));
+        Self { node: Arc::new(node), clock, answer_timeout, proposals }
     }
 
     /// Posts a request on [`Lane::Work`] and waits for its definite answer, no longer than the
@@ -65,36 +66,43 @@ impl<N: Node> Lessor for Single<N> {
     }
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
-        let seed = self.clock.wall_micros();
-        let recalled = self.warm.recall(&term.name, &approach);
-        let warm = recalled.as_ref().is_some_and(Recalled::is_known);
-        let Approach { tokens, alone, in_line, .. } = approach;
-        let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
+        let (node, proposals) = (self.node.clone(), self.proposals.clone());
+        let Approach { asked, fencing, alone, by_script, in_line, .. } = approach;
+        proposals.compare_clocks(node.wall_offset().into_iter());
+        let token = if fencing { proposals.first(&term.name) } else { Fence::NONE };
+        let proposal = Proposal { token, alone, by_script };
         let name = term.name.clone();
-        let attempt = Attempt::post(self.node.clone(), term, counter, in_line);
-        let (node, clock, within) = (self.node.clone(), self.clock.clone(), self.answer_timeout);
+        let attempt = Attempt::post(node.clone(), term, proposal, in_line);
+        let (clock, within) = (self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
             let connected = || node.connected_since(Lane::Work);
-            let answer = answer_within(within, &clock, connected, attempt.answer());
-            let decided = match answer.await {
-                None => Err(unanswered(&*node, name, within)),
-                // Checked after the answer: a pause while acquiring is caught here (H3).
-                Some(Answer::Yes(Vote { until, fence })) if clock.now() < until => {
-                    attempt.keep();
-                    Ok(Acquired::Yes(Grant { until, fence }))
+            let answer = answer_within(within, &clock, connected, attempt.answer()).await;
+            let (until, fence) = match answer {
+                None => return Err(unanswered(&*node, name, within)),
+                Some(Answer::Yes(Vote { until, token: Acceptance::Accepted })) => (until, token),
+                Some(Answer::Yes(Vote { until, token: Acceptance::Behind(mark) })) => {
+                    let raised = attempt.raise(mark, asked, (&proposals, &clock));
+                    match answer_within(within, &clock, connected, raised).await {
+                        None => return Err(unanswered(&*node, name, within)),
+                        Some(Answer::Yes(raised)) => (until, raised),
+                        Some(Answer::No(Denial::Stale(_) | Denial::Gone)) => {
+                            return Ok(Acquired::Again);
+                        }
+                        Some(other) => return Err(failure(&*node, name, other)),
+                    }
                 }
-                Some(Answer::Yes(_)) => {
-                    let late = NodeReport::new(node.label(), NodeProblem::TooLate);
-                    Err(no_vote(name, late))
+                Some(Answer::No(Denial::Stale(_))) => return Ok(Acquired::Again),
+                Some(Answer::No(Denial::Busy(remaining))) => {
+                    return Ok(Acquired::KeptOut(remaining));
                 }
-                Some(Answer::No(Denial::Stale(_))) => Ok(Acquired::Again),
-                Some(Answer::No(Denial::Busy(remaining))) => Ok(Acquired::KeptOut(remaining)),
-                Some(other) => Err(failure(&*node, name, other)),
+                Some(other) => return Err(failure(&*node, name, other)),
             };
-            if let Some(recalled) = recalled {
-                recalled.note(&decided);
+            // Checked after the last answer: a pause while acquiring is caught here (H3).
+            if clock.now() < until {
+                attempt.keep();
+                return Ok(Acquired::Yes(Grant { until, fence }));
             }
-            decided
+            Err(no_vote(name, NodeReport::new(node.label(), NodeProblem::TooLate)))
         })
     }
 

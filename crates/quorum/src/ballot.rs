@@ -4,8 +4,9 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, Clock, Collect, Counter, Denial, Error, Fence, Held, InLine, Instant, Lane,
-    Node, ReplyTo, Spot, Stamp, Term, Vote, answer_within, might_be_granted,
+    Acceptance, Acquired, Answer, Clock, Collect, Denial, Error, Fence, Held, InLine, Instant,
+    Lane, Node, Proposal, Proposals, ReplyTo, Spot, Stamp, Term, Vote, answer_within,
+    might_be_granted,
 };
 
 use crate::gate::Pace;
@@ -28,6 +29,7 @@ struct Shared<N: Node> {
     gate: Option<usize>,
     pace: Pace,
     clock: Clock,
+    proposals: Arc<Proposals>,
     roll: Roll,
     state: Mutex<State>,
     me: Weak<Self>,
@@ -36,13 +38,15 @@ struct Shared<N: Node> {
 /// How nodes are asked, beside the term.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
-    pub(crate) counter: Counter,
+    pub(crate) proposal: Proposal,
     pub(crate) in_line: Option<InLine>,
 }
 
 struct State {
     round: Round,
     phase: Phase,
+    /// When a token was last proposed.
+    proposed: Instant,
     waker: Option<Waker>,
 }
 
@@ -64,11 +68,11 @@ impl<N: Node> Ballot<N> {
         round: Round,
         (wish, gate): (Wish, Option<usize>),
         pace: &Pace,
-        clock: &Clock,
+        (clock, proposals): (&Clock, &Arc<Proposals>),
         roll: &Roll,
     ) -> Self {
         let asked = round.asked();
-        let state = State { round, phase: Phase::Open, waker: None };
+        let state = State { round, phase: Phase::Open, proposed: clock.early(), waker: None };
         let shared = Arc::new_cyclic(|me| Shared {
             nodes: nodes.clone(),
             term,
@@ -77,6 +81,7 @@ impl<N: Node> Ballot<N> {
             gate,
             pace: pace.clone(),
             clock: clock.clone(),
+            proposals: proposals.clone(),
             roll: roll.clone(),
             state: Mutex::new(state),
             me: me.clone(),
@@ -156,7 +161,7 @@ impl<N: Node> Ballot<N> {
             Poll::Pending
         });
         if tokio::time::timeout(self.0.pace.patience(), passed).await.is_err() {
-            self.0.fan_out(Fence::NONE);
+            self.0.fan_out();
         }
         self.0.pace.note(self.0.clock.now().since(begun));
     }
@@ -201,16 +206,16 @@ impl<N: Node> Shared<N> {
     fn ask(self: &Arc<Self>, nodes: Vec<usize>, wish: Wish, gate: Option<usize>) {
         for node in nodes {
             let to = ReplyTo::new(self.clone(), node);
-            let Wish { mut counter, mut in_line } = wish;
+            let Wish { mut proposal, mut in_line } = wish;
             if in_line.is_some() && gate.is_some_and(|gate| gate != node) {
-                // Nobody waits there. A transaction would be more commands, and no faster.
-                (counter.alone, counter.warm, in_line) = (true, false, None);
+                // Nobody waits there. Others want the name: no mark moves for us in vain.
+                (proposal.alone, proposal.by_script, in_line) = (true, true, None);
             }
-            self.nodes[node].acquire(&self.term, counter, self.stamps[node], in_line, to);
+            self.nodes[node].acquire(&self.term, proposal, self.stamps[node], in_line, to);
         }
     }
 
-    fn fan_out(self: &Arc<Self>, least: Fence) {
+    fn fan_out(self: &Arc<Self>) {
         let mut state = self.state();
         if state.phase != Phase::Open {
             return;
@@ -221,8 +226,7 @@ impl<N: Node> Shared<N> {
         drop(state);
         // Whether others go first is for the gate to say.
         let in_line = self.wish.in_line.map(|in_line| InLine { others_first: false, ..in_line });
-        let counter = Counter { least, ..self.wish.counter };
-        self.ask(nodes.clone(), Wish { counter, in_line }, gate);
+        self.ask(nodes.clone(), Wish { in_line, ..self.wish }, gate);
         if self.state().phase == Phase::Abandoned {
             // Just now, maybe before they were asked.
             nodes.into_iter().for_each(|node| self.release(node));
@@ -235,17 +239,24 @@ impl<N: Node> Shared<N> {
     fn act(&self, mut state: MutexGuard<'_, State>, step: Step) {
         match step {
             Step::Wait => {}
-            Step::FanOut(least) => {
+            Step::FanOut => {
                 drop(state);
                 if let Some(me) = self.me.upgrade() {
-                    me.fan_out(least);
+                    me.fan_out();
                 }
+            }
+            Step::Propose(mark) => {
+                let now = self.clock.early();
+                let took = now.since(std::mem::replace(&mut state.proposed, now));
+                let token = self.proposals.raised(&self.term.name, mark, took);
+                let step = state.round.propose(token, now);
+                self.act(state, step);
             }
             Step::Raise(token, nodes) => {
                 drop(state);
                 let Some(me) = self.me.upgrade() else { return };
                 for node in nodes {
-                    let to = ReplyTo::new(me.clone(), node);
+                    let to = ReplyTo::new(Arc::new(Raise { token, round: me.clone() }), node);
                     self.nodes[node].raise(&self.term, token, self.stamps[node], to);
                 }
             }
@@ -298,12 +309,19 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
     }
 }
 
-impl<N: Node> Collect<Answer<()>> for Shared<N> {
-    fn collect(&self, node: usize, answer: Answer<()>) {
-        let mut state = self.state();
+/// What nodes answer that were asked to accept another token.
+struct Raise<N: Node> {
+    token: Fence,
+    round: Arc<Shared<N>>,
+}
+
+impl<N: Node> Collect<Answer<Acceptance>> for Raise<N> {
+    fn collect(&self, node: usize, answer: Answer<Acceptance>) {
+        let round = &self.round;
+        let mut state = round.state();
         if state.phase == Phase::Open {
-            let step = state.round.raised(node, &answer, self.clock.early());
-            self.act(state, step);
+            let step = state.round.raised(node, self.token, &answer, round.clock.early());
+            round.act(state, step);
         }
     }
 }

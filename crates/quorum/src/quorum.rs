@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use quorumlock_core::admission::{Charter, Examined, Voter};
 use quorumlock_core::{
-    Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Counter, Error, Fence,
-    Freed, Held, Holder, Instant, Lane, Lessor, Listening, Name, News, Node, NodeProblem,
-    NodeReport, Offer, Recalled, Renewal, ReplyTo, Spot, Term, Warm, Woke, answer_within,
-    quorum_of,
+    Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Error, Fence, Freed,
+    Held, Holder, Instant, Lane, Lessor, Listening, Name, News, Node, NodeProblem, NodeReport,
+    Offer, Proposal, Proposals, Renewal, ReplyTo, Spot, Term, Woke, answer_within, quorum_of,
 };
 
 use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
@@ -25,11 +24,12 @@ pub struct Quorum<N: Node> {
     nodes: Arc<[N]>,
     clock: Clock,
     answer_timeout: Duration,
-    /// Lost counters that a token's uniqueness survives.
+    /// Of how many nodes the marks may be lost, and tokens stay unique.
     losses: usize,
     /// How many there were: some of them look for waiters at all nodes.
     releases: AtomicU64,
     pace: Pace,
+    proposals: Arc<Proposals>,
     roll: Roll,
     /// With admission.
     office: Option<Office>,
@@ -46,6 +46,7 @@ impl<N: Node> Quorum<N> {
         }
         Ok(Self {
             nodes: nodes.into(),
+            proposals: Arc::new(Proposals::new(clock.clone())),
             clock,
             answer_timeout,
             losses: 0,
@@ -56,14 +57,14 @@ impl<N: Node> Quorum<N> {
         })
     }
 
-    /// Waits for so many more nodes to confirm each fencing token that it stays unique, and in
-    /// order, while `losses` counters are lost before they are repaired (SAFETY.md A7). Each costs
+    /// Waits until so many more nodes have accepted each fencing token that it stays unique, and in
+    /// order, while the marks of `losses` nodes are lost and not repaired yet (SAFETY.md A7). Two of them cost
     /// the availability of one node. Default 0.
     ///
     /// # Errors
     /// [`ConfigError::TooManyLosses`] if there are not so many nodes.
-    pub fn survive(mut self, losses: usize) -> Result<Self, ConfigError> {
-        let most = quorum_of(self.nodes.len()) - 1;
+    pub fn tolerate_lost_marks(mut self, losses: usize) -> Result<Self, ConfigError> {
+        let most = self.nodes.len() - 1;
         if losses > most {
             return Err(ConfigError::TooManyLosses { losses, most });
         }
@@ -156,21 +157,19 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
-        let (nodes, seed) = (self.nodes.len(), self.clock.wall_micros());
+        let Approach { fencing, alone, everywhere, in_line, by_script, .. } = approach;
+        self.proposals.compare_clocks(self.nodes.iter().filter_map(Node::wall_offset));
+        let token = if fencing { self.proposals.first(&term.name) } else { Fence::NONE };
+        let (nodes, losses) = (self.nodes.len(), self.losses);
         let gate = self.gate(&term.name);
         let round = match gate {
             Some(gate) if approach.gate_first && nodes > 1 => {
-                Round::gated(nodes, self.losses, gate)
+                Round::gated(nodes, losses, token, gate)
             }
-            Some(gate) => Round::standing(nodes, self.losses, gate),
-            None => Round::new(nodes, self.losses),
+            Some(gate) => Round::standing(nodes, losses, token, gate),
+            None => Round::new(nodes, losses, token),
         };
-        let office = self.office.as_ref();
-        let recalled = office.and_then(|office| office.warm.recall(&term.name, &approach));
-        let warm = recalled.as_ref().is_some_and(Recalled::is_known);
-        let Approach { tokens, alone, everywhere, in_line, .. } = approach;
-        let counter = Counter { tokens, least: Fence::NONE, seed, alone, warm };
-        let wish = Wish { counter, in_line };
+        let wish = Wish { proposal: Proposal { token, alone, by_script }, in_line };
         let within = self.answer_timeout;
         let ballot = Ballot::open(
             &self.nodes,
@@ -178,16 +177,10 @@ impl<N: Node> Lessor for Quorum<N> {
             round,
             (wish, gate.filter(|_| !everywhere)),
             &self.pace,
-            &self.clock,
+            (&self.clock, &self.proposals),
             &self.roll,
         );
-        Box::pin(async move {
-            let decided = ballot.decision(within).await;
-            if let Some(recalled) = recalled {
-                recalled.note(&decided);
-            }
-            decided
-        })
+        Box::pin(ballot.decision(within))
     }
 
     fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
@@ -372,7 +365,6 @@ fn fell(roll: &Roll, term: &Term, before: Option<Instant>) -> bool {
 
 /// What only a quorum of [`Voter`]s can do, for one that need not know of them.
 struct Office {
-    warm: Warm,
     tend: Box<dyn Fn() -> Asked<()> + Send + Sync>,
     provision: Box<dyn Fn() -> Asked<Result<(), Error>> + Send + Sync>,
     examine: Box<dyn Fn() -> Asked<Result<Vec<Examined>, Error>> + Send + Sync>,
@@ -382,7 +374,6 @@ impl Office {
     fn new<N: Voter>(tending: Arc<Tending<N>>) -> Self {
         let (twin, third) = (tending.clone(), tending.clone());
         Self {
-            warm: Warm::lasting(tending.charter.longest),
             tend: Box::new(move || Box::pin(tending.clone().tend())),
             provision: Box::new(move || Box::pin(twin.clone().provision())),
             examine: Box::new(move || Box::pin(third.clone().examine())),

@@ -144,7 +144,7 @@ impl Roll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorumlock_core::{Clock, NodeProblem, NodeReport, Silence};
+    use quorumlock_core::{Acceptance, Clock, NodeProblem, NodeReport, Silence};
 
     const LEASE: Duration = Duration::from_secs(9);
 
@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn granted(now: Instant) -> Answer<Vote> {
-        Answer::Yes(Vote { until: now + LEASE, fence: Fence::new(5) })
+        Answer::Yes(Vote { until: now + LEASE, token: Acceptance::Accepted })
     }
 
     /// SAFETY.md H6.

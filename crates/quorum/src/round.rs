@@ -2,27 +2,29 @@
 //!
 //! No socket, task, clock or random source: answers and `now` come in, a [`Step`] goes out.
 //!
-//! The fencing rule (SAFETY.md, Tokens): let H be the first nodes that granted this nonce, as many as
-//! must confirm. The token is the largest reply (if all are equal, one round trip is enough: the
-//! steady state), and the others of H are raised to it, **only while they still hold this nonce**, and
-//! from below.
-//! Won when enough nodes *that hold our nonce* stand at the token, inside the window. Nodes that we
-//! do not hold never count, whatever they say.
+//! The fencing rule (SAFETY.md, Tokens): all nodes are asked to accept one token, in the same step in which they
+//! grant the name. Won when enough nodes *that hold our nonce* have accepted the same token, inside the window.
+//! If enough hold and too few accept, another token is proposed to those that hold, above the largest mark that
+//! they showed. Nodes that we do not hold never count, whatever they say (SAFETY.md a1), nor do those that have
+//! granted and not accepted (SAFETY.md a4).
 
 use std::time::Duration;
 
 use quorumlock_core::{
-    Acquired, Answer, ConfigError, Denial, Error, Fence, Grant, Instant, Name, NoMajority,
-    NodeProblem, NodeReport, Silence, Vote, Window, quorum_of,
+    Acceptance, Acquired, Answer, ConfigError, Denial, Error, Fence, Grant, Instant, MOST_RAISES,
+    Name, NoMajority, NodeProblem, NodeReport, Silence, Vote, Window, quorum_of,
 };
 
 /// One acquisition attempt.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// How many must hold our nonce at the token: a majority, or more to survive lost counters.
+    /// How many must hold our nonce and accept the token: a majority, or more to survive lost marks.
     confirm: usize,
     nodes: Vec<Ballot>,
-    token: Option<Fence>,
+    /// What is proposed now.
+    token: Fence,
+    /// How often another token was proposed.
+    raises: u32,
     misconfigured: Option<ConfigError>,
     /// Where whoever asks stands in line if it is refused.
     gate: Option<usize>,
@@ -39,10 +41,10 @@ enum Ballot {
     /// Asked, and no longer waited for.
     Late,
     Granted {
-        vote: Vote,
+        until: Instant,
         token: Stand,
     },
-    /// Granted, but it held our nonce no more when it was to be raised.
+    /// Granted, but it held our nonce no more when another token was proposed.
     Dropped,
     Busy(Option<Duration>),
     Refused(NodeReport),
@@ -50,16 +52,20 @@ enum Ballot {
     Stale(NodeReport),
 }
 
-/// Where a node that holds our nonce stands towards the token.
+/// Where a node that holds our nonce stands towards the token that is proposed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
-    /// No token yet, or it replied a larger value: it cannot confirm.
-    Apart,
-    Raising,
-    Confirmed,
-    /// It did not answer the raise.
+    /// It was not asked for this token yet: it granted at an earlier one.
+    Unasked,
+    Asked,
+    Accepted,
+    /// Its mark is this, or larger.
+    Behind(Fence),
+    /// It did not answer.
     Unconfirmed,
-    /// It was verified anew before the raise, or its counter was as high already (SAFETY.md a5).
+    /// Asked, and no longer waited for.
+    Late,
+    /// It was verified anew meanwhile.
     Stale,
 }
 
@@ -68,9 +74,11 @@ enum Stand {
 pub enum Step {
     /// Wait for more answers.
     Wait,
-    /// Ask the nodes other than the gate, with this as the least token.
-    FanOut(Fence),
-    /// Raise the counters of these nodes to the token.
+    /// Ask the nodes other than the gate.
+    FanOut,
+    /// Propose another token, above this mark: [`Round::propose`].
+    Propose(Fence),
+    /// Ask these nodes, which hold our nonce, to accept the token.
     Raise(Fence, Vec<usize>),
     /// Won.
     Won(Grant),
@@ -79,14 +87,14 @@ pub enum Step {
 }
 
 impl Round {
-    /// All `nodes` were asked. The token is to stay unique while `losses` counters are lost: with
-    /// `N - q + 1 + losses` confirmations some counter is met by every later majority.
-    pub fn new(nodes: usize, losses: usize) -> Self {
-        let quorum = quorum_of(nodes);
+    /// All `nodes` were asked to accept `token`, which is to stay unique while the marks of `losses` nodes are
+    /// lost: any two sets of `(N + losses + 1) / 2` nodes have more than `losses` in common.
+    pub fn new(nodes: usize, losses: usize, token: Fence) -> Self {
         Self {
-            confirm: quorum.max(nodes - quorum + 1 + losses).min(nodes),
+            confirm: quorum_of(nodes).max((nodes + losses + 1).div_ceil(2)).min(nodes),
             nodes: vec![Ballot::Asked; nodes],
-            token: None,
+            token,
+            raises: 0,
             misconfigured: None,
             gate: None,
             gated: false,
@@ -95,14 +103,14 @@ impl Round {
 
     /// As that, by somebody who stands in line at `gate` if it is refused: a no of that node is told apart
     /// ([`Acquired::KeptOut`]).
-    pub fn standing(nodes: usize, losses: usize, gate: usize) -> Self {
-        Self { gate: Some(gate), ..Self::new(nodes, losses) }
+    pub fn standing(nodes: usize, losses: usize, token: Fence, gate: usize) -> Self {
+        Self { gate: Some(gate), ..Self::new(nodes, losses, token) }
     }
 
     /// Only `gate` was asked: of many contenders one gets past it, and does not split the votes with
     /// the others. Advice: [`Round::fan_out`] at any time makes it an ordinary round.
-    pub fn gated(nodes: usize, losses: usize, gate: usize) -> Self {
-        let mut round = Self { gated: true, ..Self::standing(nodes, losses, gate) };
+    pub fn gated(nodes: usize, losses: usize, token: Fence, gate: usize) -> Self {
+        let mut round = Self { gated: true, ..Self::standing(nodes, losses, token, gate) };
         for (node, ballot) in round.nodes.iter_mut().enumerate() {
             if node != gate {
                 *ballot = Ballot::Unasked;
@@ -142,7 +150,11 @@ impl Round {
     /// A node answered the acquire request.
     pub fn heard(&mut self, node: usize, answer: Answer<Vote>, now: Instant) -> Step {
         self.nodes[node] = match answer {
-            Answer::Yes(vote) => Ballot::Granted { vote, token: self.stand(vote.fence) },
+            // What it says is of the first token.
+            Answer::Yes(Vote { until, token }) => {
+                let token = if self.raises == 0 { stand(token) } else { Stand::Unasked };
+                Ballot::Granted { until, token }
+            }
             Answer::No(Denial::Busy(remaining)) => Ballot::Busy(remaining),
             Answer::No(Denial::Gone) => Ballot::Dropped,
             Answer::No(Denial::Refused(report)) => Ballot::Refused(report),
@@ -159,17 +171,43 @@ impl Round {
         self.decide(now)
     }
 
-    /// A node answered the raise request.
-    pub fn raised(&mut self, node: usize, answer: &Answer<()>, now: Instant) -> Step {
-        if let Ballot::Granted { token, .. } = &mut self.nodes[node] {
+    /// Another token is proposed to the nodes that hold our nonce, those that accepted the one before included.
+    pub fn propose(&mut self, token: Fence, now: Instant) -> Step {
+        self.token = token;
+        self.raises += 1;
+        for ballot in &mut self.nodes {
+            if let Ballot::Granted { token, .. } = ballot
+                && !matches!(token, Stand::Stale | Stand::Unconfirmed | Stand::Late)
+            {
+                *token = Stand::Unasked;
+            }
+        }
+        self.decide(now)
+    }
+
+    /// A node that was asked to accept `token` answered.
+    pub fn raised(
+        &mut self,
+        node: usize,
+        token: Fence,
+        answer: &Answer<Acceptance>,
+        now: Instant,
+    ) -> Step {
+        if let Ballot::Granted { token: stands, .. } = &mut self.nodes[node] {
             match answer {
-                Answer::Yes(()) => *token = Stand::Confirmed,
+                Answer::Yes(said) if token == self.token => *stands = stand(*said),
+                // Of a token that is no longer proposed.
+                Answer::Yes(_) => {}
                 // It expired, or was taken: its vote is void, not just its confirmation.
                 Answer::No(Denial::Gone | Denial::Busy(_) | Denial::NotAdmitted(_)) => {
                     self.nodes[node] = Ballot::Dropped
                 }
-                Answer::No(Denial::Stale(_)) => *token = Stand::Stale,
-                _ => *token = Stand::Unconfirmed,
+                Answer::No(Denial::Stale(_)) => *stands = Stand::Stale,
+                // A spoilt mark: whatever it holds, it is no vote.
+                Answer::No(Denial::Refused(report)) => {
+                    self.nodes[node] = Ballot::Refused(report.clone());
+                }
+                _ => *stands = Stand::Unconfirmed,
             }
         }
         self.decide(now)
@@ -180,9 +218,7 @@ impl Round {
         for ballot in &mut self.nodes {
             match ballot {
                 Ballot::Asked => *ballot = Ballot::Late,
-                Ballot::Granted { token: token @ Stand::Raising, .. } => {
-                    *token = Stand::Unconfirmed;
-                }
+                Ballot::Granted { token: token @ Stand::Asked, .. } => *token = Stand::Late,
                 _ => {}
             }
         }
@@ -217,8 +253,8 @@ impl Round {
     pub fn window(&self) -> Window {
         let mut window = Window::shut(self.nodes.len());
         for (node, ballot) in self.nodes.iter().enumerate() {
-            if let Ballot::Granted { vote, .. } = ballot {
-                window.holds(node, vote.until);
+            if let Ballot::Granted { until, .. } = ballot {
+                window.holds(node, *until);
             }
         }
         window
@@ -245,7 +281,12 @@ impl Round {
             _ if refused => return Ok(Acquired::Busy(self.free_in())),
             _ => {}
         }
-        if self.count(|b| matches!(b, Ballot::Stale(_)) || stands(b, Stand::Stale)) > 0 {
+        let again = |ballot: &Ballot| match ballot {
+            Ballot::Stale(_) => true,
+            Ballot::Granted { token, .. } => matches!(token, Stand::Stale | Stand::Behind(_)),
+            _ => false,
+        };
+        if self.count(again) > 0 {
             return Ok(Acquired::Again);
         }
         let report = |node: usize, problem| NodeReport::new(label(node), problem);
@@ -256,9 +297,8 @@ impl Round {
             Ballot::Granted { token: Stand::Unconfirmed, .. } => {
                 Some(report(node, NodeProblem::Unconfirmed))
             }
-            // It replied a larger token than those that had granted before.
-            Ballot::Granted { token: Stand::Apart, .. } if self.token.is_some() => {
-                Some(report(node, NodeProblem::CounterMoved))
+            Ballot::Granted { token: Stand::Late, .. } => {
+                waited.map(|_| report(node, NodeProblem::Unconfirmed))
             }
             _ => None,
         };
@@ -269,8 +309,7 @@ impl Round {
             nodes = held.map(|node| report(node, NodeProblem::TooLate)).collect();
         }
         let granted = |node: &&NodeReport| {
-            use NodeProblem::{CounterMoved, TooLate, Unconfirmed};
-            matches!(node.problem, Unconfirmed | TooLate | CounterMoved)
+            matches!(node.problem, NodeProblem::Unconfirmed | NodeProblem::TooLate)
         };
         let voted = self.reached() - nodes.iter().filter(granted).count();
         let of = (self.nodes.len(), self.confirm);
@@ -282,85 +321,76 @@ impl Round {
             return Step::Failed;
         }
         if let (Some(gate), true) = (self.gate, self.gated) {
-            // Its counter as floor, so that the others answer the same: else one round more (d4).
             return match &self.nodes[gate] {
                 Ballot::Asked => Step::Wait,
                 Ballot::Busy(_) => Step::Failed,
-                Ballot::Granted { vote, .. } => Step::FanOut(vote.fence),
-                // A gate that does not vote keeps nobody out (d1).
-                _ => Step::FanOut(Fence::NONE),
+                // It has granted; or it does not vote, and keeps nobody out (d1).
+                _ => Step::FanOut,
             };
         }
-        if self.held() >= self.confirm {
-            self.choose_token();
+        if self.accepted(Instant::NEVER) >= self.confirm {
+            // Checked after the last needed answer: a pause while acquiring is caught (H3). Those that accepted
+            // hold our nonce now: else the token may be behind that of a hold in between (SAFETY.md a6).
+            return match self.accepted(now) >= self.confirm {
+                true => Step::Won(Grant { until: self.window().until(), fence: self.token }),
+                false => Step::Failed,
+            };
         }
-        if let Some(token) = self.token {
-            let raise = self.mark_raises(token);
-            if self.confirmed() {
-                // Checked after the last needed answer: a pause while acquiring is caught (H3).
-                let until = self.window().until();
-                return match until > now {
-                    true => Step::Won(Grant { until, fence: token }),
-                    false => Step::Failed,
-                };
-            }
-            if !raise.is_empty() {
-                return Step::Raise(token, raise);
-            }
+        let raise = self.mark_raises();
+        if !raise.is_empty() {
+            return Step::Raise(self.token, raise);
+        }
+        // Those that are not heard of yet may never be: a trip is shorter than their timeout.
+        if self.open() < self.confirm
+            && self.open() + self.raisable() >= self.confirm
+            && let Some(mark) = self.largest_mark()
+        {
+            return Step::Propose(mark);
         }
         if self.may_win() { Step::Wait } else { self.settled() }
     }
 
-    /// Once enough nodes hold our nonce: the largest that they replied (SAFETY.md G3).
-    fn choose_token(&mut self) {
-        if self.token.is_some() {
-            return;
-        }
-        let reply = |ballot: &Ballot| match ballot {
-            Ballot::Granted { vote, .. } => Some(vote.fence),
-            _ => None,
-        };
-        self.token = self.nodes.iter().filter_map(reply).max();
-        for node in 0..self.nodes.len() {
-            if let Ballot::Granted { vote, .. } = self.nodes[node] {
-                let token = self.stand(vote.fence);
-                self.nodes[node] = Ballot::Granted { vote, token };
-            }
-        }
-    }
-
-    fn stand(&self, reply: Fence) -> Stand {
-        if self.token == Some(reply) { Stand::Confirmed } else { Stand::Apart }
-    }
-
-    /// The nodes that hold our nonce below the token, marked as being raised. The *read* set must
-    /// lie within the *confirmed* set, so one that replied more stays apart (flaw a4).
-    fn mark_raises(&mut self, token: Fence) -> Vec<usize> {
-        if self.confirmed() {
-            return Vec::new();
-        }
+    /// The nodes that hold our nonce and were not asked to accept the token yet, which they are now.
+    fn mark_raises(&mut self) -> Vec<usize> {
         let mut raise = Vec::new();
         for (node, ballot) in self.nodes.iter_mut().enumerate() {
-            if let Ballot::Granted { vote, token: stand @ Stand::Apart } = ballot
-                && vote.fence < token
-            {
-                *stand = Stand::Raising;
+            if let Ballot::Granted { token: stand @ Stand::Unasked, .. } = ballot {
+                *stand = Stand::Asked;
                 raise.push(node);
             }
         }
         raise
     }
 
+    fn largest_mark(&self) -> Option<Fence> {
+        let mark = |ballot: &Ballot| match ballot {
+            Ballot::Granted { token: Stand::Behind(mark), .. } => Some(*mark),
+            _ => None,
+        };
+        self.nodes.iter().filter_map(mark).max()
+    }
+
+    /// How many of the nodes that hold our nonce have accepted the token, or may.
+    fn open(&self) -> usize {
+        self.count(|b| {
+            matches!(
+                b,
+                Ballot::Granted { token: Stand::Unasked | Stand::Asked | Stand::Accepted, .. }
+            )
+        })
+    }
+
     fn may_win(&self) -> bool {
-        let open = self.count(|b| match b {
-            Ballot::Asked => true,
-            Ballot::Granted { token, .. } => match self.token {
-                None => true,
-                Some(_) => matches!(token, Stand::Raising | Stand::Confirmed),
-            },
-            _ => false,
-        });
-        open >= self.confirm
+        let asked = self.count(|b| *b == Ballot::Asked);
+        asked + self.open() + self.raisable() >= self.confirm
+    }
+
+    /// How many may accept another token.
+    fn raisable(&self) -> usize {
+        match self.raises < MOST_RAISES {
+            true => self.count(|b| matches!(b, Ballot::Granted { token: Stand::Behind(_), .. })),
+            false => 0,
+        }
     }
 
     /// A round that cannot win ends at once, unless another answer can still tell whether
@@ -377,8 +407,11 @@ impl Round {
         self.count(|b| matches!(b, Ballot::Busy(_))) > self.nodes.len() - self.confirm
     }
 
-    fn confirmed(&self) -> bool {
-        self.count(|b| stands(b, Stand::Confirmed)) >= self.confirm
+    /// How many have accepted the token, and hold our nonce at `now`.
+    fn accepted(&self, now: Instant) -> usize {
+        self.count(
+            |b| matches!(b, Ballot::Granted { token: Stand::Accepted, until } if *until > now),
+        )
     }
 
     fn held(&self) -> usize {
@@ -409,8 +442,11 @@ impl Round {
     }
 }
 
-fn stands(ballot: &Ballot, stand: Stand) -> bool {
-    matches!(ballot, Ballot::Granted { token, .. } if *token == stand)
+fn stand(said: Acceptance) -> Stand {
+    match said {
+        Acceptance::Accepted => Stand::Accepted,
+        Acceptance::Behind(mark) => Stand::Behind(mark),
+    }
 }
 
 #[cfg(test)]

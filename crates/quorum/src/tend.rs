@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::admission::{Act, Charter, Examined, Standing, Voter, Warden, judge};
+use quorumlock_core::admission::{Act, Charter, Examined, Marks, Standing, Voter, Warden, judge};
 use quorumlock_core::{Chance, Clock, Error, NoMajority, NodeProblem, NodeReport};
 
 /// Carries out what a [`Warden`] decides.
@@ -15,10 +15,6 @@ pub(crate) struct Tending<N: Voter> {
     pub(crate) rho: f64,
     pub(crate) answer_timeout: Duration,
 }
-
-/// Added to the largest counter found: covers what was issued after it was read on nodes that lost
-/// the last second or two of their data (SAFETY.md, Tokens).
-const GAP: u64 = 1 << 20;
 
 impl<N: Voter> Tending<N> {
     /// Never ends.
@@ -119,25 +115,27 @@ impl<N: Voter> Tending<N> {
 
     async fn act(&self, act: &Act) -> Result<(), NodeReport> {
         match act {
-            Act::Mark(node) => self.in_time(self.nodes[*node].mark(&self.fresh()?)).await,
-            Act::Admit { node, mark, helpers, needed } => {
-                let mut largest = 0;
+            Act::Note(node) => self.in_time(self.nodes[*node].note(&self.fresh()?)).await,
+            Act::Admit { node, note, helpers, needed } => {
+                let mut marks = Marks::new();
                 let mut heard = 0;
                 for helper in helpers {
-                    if let Ok(counter) =
+                    if let Ok(shown) =
                         self.in_time(self.nodes[*helper].barrier(&self.fresh()?)).await
                     {
-                        largest = largest.max(counter);
+                        for (slot, mark) in shown {
+                            let largest = marks.entry(slot).or_default();
+                            *largest = mark.max(*largest);
+                        }
                         heard += 1;
                     }
                 }
                 // Fewer helpers than were chosen: another time.
                 if heard < *needed {
-                    let what = NodeProblem::NotAsked("too few helpers to raise its floor".into());
+                    let what = NodeProblem::NotAsked("too few helpers to copy marks from".into());
                     return Err(NodeReport::new(self.nodes[*node].label(), what));
                 }
-                let floor = if largest == 0 { 0 } else { largest + GAP };
-                self.in_time(self.nodes[*node].admit(mark, &self.fresh()?, floor)).await?;
+                self.in_time(self.nodes[*node].admit(note, &self.fresh()?, &marks)).await?;
                 tracing::info!(node = self.nodes[*node].label(), "admitted after its vigil");
                 Ok(())
             }

@@ -15,7 +15,7 @@ pub struct Builder {
     wire: Option<Wire>,
     admission: Option<Admission>,
     cluster: Option<Cluster>,
-    counter_losses: Option<usize>,
+    lost_marks: Option<usize>,
     settings: Settings,
 }
 
@@ -138,19 +138,19 @@ impl Builder {
         self
     }
 
-    /// How long an idle name's fencing counter is kept; at least twice `max_lease`. Default 7 days,
-    /// or twice `max_lease` if that is more. After that it starts from the clock, so that the order
-    /// of tokens rests on the clocks.
-    pub fn fence_ttl(mut self, ttl: Duration) -> Self {
-        self.settings.fence_ttl = Some(ttl);
+    /// How many nodes of a quorum may lose their fencing marks, before they are repaired, without a token
+    /// being given twice: 0 to all but one. Default 0. It costs availability: `(N + losses + 1) / 2` nodes,
+    /// rounded up, must grant; of 5, 4 for 1 or 2. (docs/SAFETY.md A7) For a quorum only.
+    pub fn tolerate_lost_marks(mut self, losses: usize) -> Self {
+        self.lost_marks = Some(losses);
         self
     }
 
-    /// How many fencing counters of a quorum may be lost, before they are repaired, without a token
-    /// being given twice: 0 to a minority of the nodes. Default 0. Each one costs the availability
-    /// of a node: with 5 nodes, 4 must grant for 1. (docs/SAFETY.md A7) For a quorum only.
-    pub fn counter_losses(mut self, losses: usize) -> Self {
-        self.counter_losses = Some(losses);
+    /// Takes every lock by script, never by a transaction of plain commands. Default false: a transaction takes
+    /// a free lock for half of the servers' time. For comparison, and for servers or proxies without `MULTI`,
+    /// which a locker also notices by itself.
+    pub fn scripts_only(mut self, scripts_only: bool) -> Self {
+        self.settings.scripts_only = scripts_only;
         self
     }
 
@@ -256,7 +256,7 @@ impl Builder {
         } else {
             Quorum::new(nodes, clock, timeout)?
         };
-        let quorum = quorum.survive(self.counter_losses.unwrap_or(0))?;
+        let quorum = quorum.tolerate_lost_marks(self.lost_marks.unwrap_or(0))?;
         let locker = quorumlock_core::Locker::over(Arc::new(quorum), self.settings, world)?;
         Ok(Locker::new(locker))
     }
@@ -266,7 +266,7 @@ impl Builder {
         let given = [
             ("admission", self.admission.is_some()),
             ("cluster", self.cluster.is_some()),
-            ("counter_losses", self.counter_losses.is_some()),
+            ("tolerate_lost_marks", self.lost_marks.is_some()),
         ];
         match given.into_iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(ConfigError::DoesNotApply { option, servers }),

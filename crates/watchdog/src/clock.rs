@@ -62,7 +62,7 @@ impl Clock {
         }
     }
 
-    /// Wall-clock time in microseconds since 1970: seeds fencing counters, decides no lease. Other
+    /// Wall-clock time in microseconds since 1970: proposes fencing tokens, decides no lease. Other
     /// clocks than the system's take their own beginning for 1970.
     pub fn wall_micros(&self) -> u64 {
         match &self.0 {

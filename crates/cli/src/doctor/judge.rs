@@ -202,7 +202,7 @@ fn covered_by_admission(finding: &mut Finding) {
     finding.remedy = None;
     finding.what += ". Strict admission covers that: a restarted node votes again only when it was \
                      watched for the longest lease. appendfsync always would still keep the fencing \
-                     counters when a majority restarts at once";
+                     marks when a majority restarts at once";
 }
 
 fn clocks(nodes: &[NodeFacts]) -> Vec<Finding> {

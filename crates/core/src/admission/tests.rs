@@ -44,7 +44,7 @@ fn only_the_admitted_life_may_vote() {
         assert_eq!(with(|s| s.life = change.into()), Standing::Unproven(None), "{change}");
     }
     assert_eq!(with(|s| s.record = None), Standing::New(None));
-    // A record that only a mark has made.
+    // A record that only a note has made.
     let marked = with(|s| {
         let record = s.record.as_mut().unwrap();
         (record.life, record.stamp) = (String::new(), String::new());
@@ -58,7 +58,7 @@ fn only_the_admitted_life_may_vote() {
         s.record.as_mut().unwrap().pending = "run2/repl2/abc".into();
     });
     assert_eq!(watched, Standing::Unproven(Some("run2/repl2/abc".into())));
-    // A mark of an earlier life is no vigil of this one.
+    // A note of an earlier life is no vigil of this one.
     let stale = with(|s| {
         s.life = "run3/repl3".into();
         s.record.as_mut().unwrap().pending = "run2/repl2/abc".into();
@@ -96,8 +96,8 @@ fn admitted() -> Told {
     Some(Standing::Admitted(stamp(1)))
 }
 
-fn unproven(mark: Option<&str>) -> Told {
-    Some(Standing::Unproven(mark.map(Into::into)))
+fn unproven(note: Option<&str>) -> Told {
+    Some(Standing::Unproven(note.map(Into::into)))
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn a_restarted_node_is_watched_for_the_longest_lease_by_our_own_clock() {
     let clock = Clock::manual();
     let mut warden = Warden::new(charter(3), 0.01);
     let told = [admitted(), admitted(), unproven(None)];
-    assert_eq!(warden.step(&told, clock.now()), [Act::Mark(2)]);
+    assert_eq!(warden.step(&told, clock.now()), [Act::Note(2)]);
     let told = [admitted(), admitted(), unproven(Some("m"))];
     assert_eq!(warden.step(&told, clock.now()), []);
     clock.advance(L);
     assert_eq!(warden.step(&told, clock.now()), [], "rho and a margin are missing");
     clock.advance(warden.quarantine() - L);
-    let admit = Act::Admit { node: 2, mark: "m".into(), helpers: vec![0, 1], needed: 2 };
+    let admit = Act::Admit { node: 2, note: "m".into(), helpers: vec![0, 1], needed: 2 };
     assert_eq!(warden.step(&told, clock.now()), [admit]);
 }
 
@@ -119,13 +119,13 @@ fn a_restarted_node_is_watched_for_the_longest_lease_by_our_own_clock() {
 fn another_restart_begins_the_vigil_anew_and_a_silence_does_not() {
     let clock = Clock::manual();
     let mut warden = Warden::new(charter(3), 0.01);
-    let told = |mark: &str| [admitted(), admitted(), unproven(Some(mark))];
+    let told = |note: &str| [admitted(), admitted(), unproven(Some(note))];
     warden.step(&told("m"), clock.now());
     clock.advance(L);
     warden.step(&[admitted(), admitted(), None], clock.now());
     clock.advance(L);
     assert_eq!(warden.step(&told("n"), clock.now()), [], "another life");
-    assert_eq!(warden.step(&told("m"), clock.now()).len(), 1, "the mark proves the first one");
+    assert_eq!(warden.step(&told("m"), clock.now()).len(), 1, "the note proves the first one");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_helper_that_is_silent_for_a_moment_is_waited_for() {
 fn uptime_admits_nobody() {
     let clock = Clock::manual();
     let mut warden = Warden::new(charter(3), 0.01);
-    let marks = [Act::Mark(0), Act::Mark(1), Act::Mark(2)];
+    let marks = [Act::Note(0), Act::Note(1), Act::Note(2)];
     let blank = || Some(Standing::New(None));
     assert_eq!(warden.step(&[blank(), blank(), blank()], clock.now()), marks);
     assert_eq!(warden.step(&[blank(), blank(), None], clock.now()), marks[..2]);

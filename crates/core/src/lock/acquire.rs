@@ -47,7 +47,7 @@ macro_rules! options {
             ///
             /// A lock that another process hands over on a single node begins with a tenth of it (a second at
             /// least, never more than all of it), and the watchdog makes a whole lease of that a moment later
-            /// (docs/SAFETY.md, Tokens, form d). Who needs a whole one from the start: `Builder::handover(false)`.
+            /// (docs/SAFETY.md, Tokens). Who needs a whole one from the start: `Builder::handover(false)`.
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.order.lease = Some(lease);
                 self

@@ -25,32 +25,21 @@ pub(super) struct Series {
     pub(super) window: Duration,
     /// How often it has been handed over.
     pub(super) handed: u32,
-    /// The last of the tokens that were reserved.
+    /// The last token of the block.
     pub(super) last: Fence,
 }
 
 /// So often at most, and so long.
 const MOST: u32 = 16;
+const _: () = assert!((MOST as u64) < Fence::BLOCK, "each of them has a token of its own");
 const LONGEST: Duration = Duration::from_millis(50);
-
-/// How many tokens to reserve while `waiting` others in this process want the name.
-pub(super) fn tokens(fencing: bool, waiting: usize) -> u64 {
-    match (fencing, waiting) {
-        (false, _) => 0,
-        (true, 0) => 1,
-        (true, _) => u64::from(MOST) + 1,
-    }
-}
 
 impl Series {
     /// A lease that was granted now, and the token of its first holder; `last` is that of the block.
-    pub(super) fn begin(
-        (since, until): (Instant, Instant),
-        tokens: u64,
-        last: Fence,
-    ) -> (Self, Fence) {
+    pub(super) fn begin((since, until): (Instant, Instant), last: Fence) -> (Self, Fence) {
         let window = until.since(since);
-        let first = Fence::new(last.get().saturating_sub(tokens.saturating_sub(1)));
+        // Without fencing: none.
+        let first = Fence::new(last.get().saturating_sub(Fence::BLOCK - 1));
         (Self { since, window, handed: 0, last }, first)
     }
 }

@@ -110,8 +110,8 @@ impl Drop for InQueues {
 impl Offer {
     /// Of a lease of `ttl`: others wait in vain for no longer, if whoever is handed the name was stopped before
     /// it heard. The watchdog makes a whole lease of it, soon.
-    pub(super) fn of(ttl: Duration, tokens: u64) -> Self {
-        Self { claim: (ttl / 10).max(LEAST_CLAIM).min(ttl), tokens }
+    pub(super) fn of(ttl: Duration, fencing: bool) -> Self {
+        Self { claim: (ttl / 10).max(LEAST_CLAIM).min(ttl), fencing }
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn others_wait_in_vain_for_a_tenth_of_a_lease_or_a_second() {
-        let claim = |ttl| Offer::of(Duration::from_millis(ttl), 17).claim.as_millis();
+        let claim = |ttl| Offer::of(Duration::from_millis(ttl), true).claim.as_millis();
         assert_eq!(claim(30_000), 3_000);
         assert_eq!(claim(2_000), 1_000);
         assert_eq!(claim(50), 50, "never longer than the lease");

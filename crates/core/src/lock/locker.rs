@@ -114,8 +114,7 @@ impl Locker {
         let clock = Clock::system();
         let wire = wire.unwrap_or(Wire::Redisson);
         let node = crate::redis_master(urls, wire, &settings, &clock)?;
-        let lessor =
-            crate::Single::new(node, clock.clone(), settings.answer_timeout, settings.max_lease);
+        let lessor = crate::Single::new(node, clock.clone(), settings.answer_timeout);
         Self::over(Arc::new(lessor), settings, World { clock, ..World::default() })
     }
 
@@ -221,7 +220,7 @@ impl Locker {
         Ok(holder.is_some_and(|holder| holder.has(lease.nonce)))
     }
 
-    /// Frees `name`, whoever holds it, and bumps its fencing counter; true if it was held.
+    /// Frees `name`, whoever holds it, and raises its fencing mark; true if it was held.
     ///
     /// The holder learns of it at its next renewal, and its token is stale as soon as a resource has
     /// seen a newer one.
@@ -231,7 +230,7 @@ impl Locker {
     ///
     /// # Errors
     /// As [`Locker::holder`]. Also [`Error::Refused`] with [`NodeProblem::NotALock`](crate::NodeProblem) for a
-    /// string without an expiry, and with `BadCounter` if the fencing counter cannot be bumped.
+    /// string without an expiry, and with `BadMark` if the fencing mark cannot be raised.
     ///
     /// # Cancel safety
     /// Once polled, the request may be carried out.

@@ -8,7 +8,6 @@ use quorumlock_watchdog::{Instant, Renewal};
 
 use super::bump::Bumped;
 use super::guard::Guard;
-use super::handover;
 use super::lease::Lease;
 use super::locker::Inner;
 use super::owners::Place;
@@ -129,8 +128,7 @@ impl Quest {
     /// On what terms the name may be handed over to us, where it is; and the bound on the node's clock rate.
     pub(super) fn offer(&self) -> Option<(Offer, f64)> {
         let Settings { fencing, rho, .. } = self.inner.settings;
-        // A whole block of tokens: when the name is handed over, others here may wait.
-        let offer = || Offer::of(self.wanted.ttl(), handover::tokens(fencing, 1));
+        let offer = || Offer::of(self.wanted.ttl(), fencing);
         self.inner.lessor.hands_over().then(|| (offer(), rho))
     }
 

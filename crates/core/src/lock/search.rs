@@ -8,7 +8,7 @@ use quorumlock_watchdog::schedule::Terms;
 use quorumlock_watchdog::{Instant, Standing};
 
 use super::guard::Guard;
-use super::handover::{self, Series};
+use super::handover::Series;
 use super::in_queues::InQueues;
 use super::lease::Lease;
 use super::looks::{Denied, Looks, Standpoint};
@@ -30,8 +30,8 @@ pub(super) struct Search<'a> {
     begun: Instant,
     /// Read before each attempt: what is counted from it may end early, never late.
     asked: Instant,
-    /// Attempts in a row that met a node which had to be verified first.
-    verified: u32,
+    /// Attempts in a row that had to be begun again.
+    again: u32,
     /// Attempts in a row whose votes were split.
     splits: u32,
     /// Attempts in a row that no majority answered.
@@ -55,7 +55,6 @@ pub(super) struct Granted {
     asked: Instant,
     nonce: Nonce,
     grant: Grant,
-    tokens: u64,
 }
 
 impl<'a> Search<'a> {
@@ -66,7 +65,7 @@ impl<'a> Search<'a> {
         queues: Option<InQueues>,
     ) -> Self {
         let (looks, begun) = (Looks::begin(false), asked);
-        Self { quest, queues, turn, looks, begun, asked, verified: 0, splits: 0, outages: 0 }
+        Self { quest, queues, turn, looks, begun, asked, again: 0, splits: 0, outages: 0 }
     }
 
     /// Those whom a release of this process has just woken.
@@ -93,24 +92,24 @@ impl<'a> Search<'a> {
         let (term, waited) = (quest.term()?, asked.since(self.begun));
         let asks = |queues: &mut InQueues| queues.ask((&term, asked), (waited, others_first));
         let in_line = self.queues.as_mut().map(asks);
-        let waiting = self.turn.waiting();
-        let tokens = handover::tokens(quest.inner.settings.fencing, waiting);
-        let alone = in_line.is_none() && waiting == 0;
-        let approach = Approach { asked, tokens, gate_first, everywhere, in_line, alone };
+        let alone = in_line.is_none() && self.turn.waiting() == 0;
+        let (fencing, by_script) = (quest.inner.settings.fencing, self.again > 0);
+        let approach =
+            Approach { asked, fencing, gate_first, everywhere, in_line, alone, by_script };
         let nonce = term.nonce;
         let acquired = quest.inner.lessor.acquire(term, approach).await?;
         self.queues.as_mut().map(InQueues::answered);
         let heard = match acquired {
             Acquired::Yes(grant) => {
                 self.queues.as_mut().map(InQueues::served);
-                Heard::Granted(Granted { asked, nonce, grant, tokens })
+                Heard::Granted(Granted { asked, nonce, grant })
             }
             Acquired::Busy(remaining) => Heard::Busy { remaining, kept_out: false },
             Acquired::KeptOut(remaining) => Heard::Busy { remaining, kept_out: true },
-            // After a barrier, or a restart: the next round meets verified nodes. Or a counter moved: it
-            // is granted a larger number.
-            Acquired::Again if self.verified < MOST_VERIFICATIONS => {
-                self.verified += 1;
+            // After a barrier, or a restart: the next round meets verified nodes. Or marks moved: the next
+            // token is larger.
+            Acquired::Again if self.again < MOST_AGAIN => {
+                self.again += 1;
                 self.asked = self.now();
                 return Ok(Heard::Again);
             }
@@ -186,7 +185,7 @@ impl<'a> Search<'a> {
         // (SAFETY.md e7). What it stands in line for again has another nonce.
         self.queues = None;
         let backoff = (FIRST_BACKOFF * (1 << self.outages.min(8))).min(LAST_BACKOFF);
-        (self.outages, self.verified) = (self.outages + 1, 0);
+        (self.outages, self.again) = (self.outages + 1, 0);
         let half = self.in_time(backoff / 2);
         tokio::time::sleep(half.mul_f64(0.5 + 0.5 * quest.inner.chance.fraction())).await;
         // A server that can be listened to again says so.
@@ -201,20 +200,19 @@ impl<'a> Search<'a> {
     pub(super) fn heir(&mut self) -> Option<Granted> {
         let asked = self.asked;
         let (nonce, grant) = self.queues.as_mut()?.heir(asked)?;
-        let tokens = self.quest.offer().map_or(0, |(offer, _)| offer.tokens);
-        Some(Granted { asked, nonce, grant, tokens })
+        Some(Granted { asked, nonce, grant })
     }
 
     /// The guard of what was granted.
     pub(super) fn granted(self, granted: Granted, place: Option<Place>) -> Guard {
-        let Granted { asked: now, nonce, grant, tokens } = granted;
+        let Granted { asked: now, nonce, grant } = granted;
         let (inner, wanted) = (&self.quest.inner, &self.quest.wanted);
         let terms = Terms {
             lease: wanted.ttl(),
             until: grant.until,
             hold_until: wanted.hold_at_most.map(|limit| now + limit),
         };
-        let (series, fence) = Series::begin((now, grant.until), tokens, grant.fence);
+        let (series, fence) = Series::begin((now, grant.until), grant.fence);
         let lease = Arc::new(Lease {
             id: next_id(),
             name: wanted.name.clone(),
@@ -232,7 +230,7 @@ impl<'a> Search<'a> {
         Guard::new(inner.clone(), lease)
     }
 
-    /// Nodes had to be verified, or their fencing counters moved meanwhile, again and again.
+    /// Nodes had to be verified, or their marks were moved by others meanwhile, again and again.
     fn unverified(&self) -> Error {
         let nodes = self.quest.inner.lessor.nodes();
         let report = NodeReport::new("its nodes", NodeProblem::Reverified);
@@ -256,7 +254,7 @@ impl<'a> Search<'a> {
 }
 
 /// Each takes one failed round; more in a row than nodes can be repaired at once is no chance.
-const MOST_VERIFICATIONS: u32 = 8;
+const MOST_AGAIN: u32 = 8;
 /// How long after our release programs that know of no queue may take the lock before we do.
 const HEAD_START: Duration = Duration::from_millis(5);
 /// How often a single look is repeated because votes were split; and for how long it waits before, at most: twice as

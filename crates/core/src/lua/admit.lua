@@ -1,8 +1,8 @@
 -- Admit the life of the server that was watched for the longest lease.
--- KEYS: 1 record
--- ARGV: 1 mark, 2 fresh stamp, 3 floor
--- Replies: 1 (admitted), 0 (the mark or the life is another now), error BADMARK
--- Rule: the floor only rises.
+-- KEYS: 1 record, then the marks that others vouch for
+-- ARGV: 1 note, 2 fresh stamp, then a token for each of those marks
+-- Replies: 1 (admitted), 0 (the note or the life is another now), error BADMARK
+-- Rule: marks only rise.
 if redis.call('hget', KEYS[1], 'pending') ~= ARGV[1] then
   return 0
 end
@@ -10,12 +10,12 @@ local now = life()
 if string.sub(ARGV[1], 1, #now + 1) ~= now .. '/' then
   return 0
 end
-local old = redis.call('hget', KEYS[1], 'floor')
-local bad = bad_mark(KEYS[1], 'floor', old)
-if bad then
-  return bad
+for i = 2, #KEYS do
+  local accepted = accept(KEYS[i], ARGV[i + 1])
+  if type(accepted) == 'table' then
+    return accepted
+  end
 end
-local floor = math.max(tonumber(old or 0), tonumber(ARGV[3]))
-redis.call('hset', KEYS[1], 'life', now, 'stamp', ARGV[2], 'floor', string.format('%.0f', floor))
+redis.call('hset', KEYS[1], 'life', now, 'stamp', ARGV[2])
 redis.call('hdel', KEYS[1], 'pending')
 return 1

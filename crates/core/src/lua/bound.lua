@@ -3,7 +3,6 @@
 -- after a flush, a resynchronisation or a barrier as well (H13). The script cache does not outlive
 -- the server, so a restart answers NOSCRIPT (H9, H10). (SAFETY.md A3)
 local RECORD, STAMP, LONGEST = '@RECORD@', '@STAMP@', @LONGEST@
-local record = redis.call('hmget', RECORD, 'stamp', 'floor', 'fmax')
-if record[1] ~= STAMP then
+if redis.call('hget', RECORD, 'stamp') ~= STAMP then
   return redis.error_reply('UNPROVEN the memory of this server must be verified again')
 end

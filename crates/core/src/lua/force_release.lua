@@ -1,9 +1,9 @@
 -- Free a name, whoever holds it, and wake who waits.
--- KEYS: 1 name, 2 fencing counter, 3 channel, 4 waiters
+-- KEYS: 1 name, 2 mark, 3 channel, 4 waiters
 -- ARGV: none
--- Replies: 1 (was held), 0 (was free), error NOTALOCK, error BADCOUNTER
--- Rules: deletes nothing but a lock of this layout, and a string is surely one only if it expires; bumps
--- the counter, so that a resource that saw the next token refuses the old holder's (SAFETY.md H23).
+-- Replies: 1 (was held), 0 (was free), error NOTALOCK, error BADMARK
+-- Rules: deletes nothing but a lock of this layout, and a string is surely one only if it expires; raises
+-- the mark, so that a resource that saw the next token refuses the old holder's (SAFETY.md H23).
 local holder = holder_of(KEYS[1])
 if not holder then
   return 0
@@ -12,10 +12,12 @@ elseif type(holder) == 'table' then
 elseif redis.call('type', KEYS[1]).ok == 'string' and redis.call('pttl', KEYS[1]) < 0 then
   return redis.error_reply('NOTALOCK a string without an expiry')
 end
--- An absent counter needs no bump: the next token is seeded by the clock.
-local risen = redis.call('exists', KEYS[2]) == 1 and rise(KEYS[2], 1)
-if type(risen) == 'table' then
-  return risen
+-- Without a mark nothing is raised: the next token is proposed by a clock.
+local mark = mark_of(KEYS[2])
+local raised = mark ~= 0 and type(mark) == 'number'
+  and accept(KEYS[2], string.format('%.0f', math.floor(mark / 32) * 32 + 63))
+if type(mark) == 'table' or type(raised) == 'table' then
+  return raised or mark
 end
 redis.call('del', KEYS[1])
 wake(KEYS[1], KEYS[4], KEYS[3], KEYS[2])

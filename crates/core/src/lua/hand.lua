@@ -1,26 +1,28 @@
 -- A free name is handed over to a waiter (prepended to wake.lua). An answer, unlike what else waiters are
 -- told: to what it asked last, under the nonce of that, with a token of its own. It counts the lease from
--- before it asked, as for any grant (SAFETY.md G1, Tokens, form d).
+-- before it asked, as for any grant (SAFETY.md G1, Tokens).
 --
--- It stands in the queue as 'WAITER NONCE CLAIM TOKENS': for how many ms, how many tokens (0: none). One
--- that must be woken instead as 'WAITER'. False if it must be woken after all: it asks then, and is told why
--- it gets nothing.
-local function hand(name, counter, waiter, nonce, claim, tokens)
+-- It stands in the queue as 'WAITER NONCE CLAIM FENCING': for how many ms, and whether it gets tokens (1 or
+-- 0). One that must be woken instead as 'WAITER'. False if it must be woken after all: it asks then, and is
+-- told why it gets nothing.
+local function hand(name, mark_key, waiter, nonce, claim, fencing)
   local token = 0
-  if tokens ~= '0' then
-    token = rise(counter, tokens)
-    -- A counter that no clock started says nothing of the tokens before: acquire.lua starts it. And it
-    -- names the one that cannot rise.
-    if type(token) ~= 'number' or token - tokens < 4294967296 then
+  if fencing ~= '0' then
+    local mark = mark_of(mark_key)
+    -- Without a mark this server knows of no token: the waiter proposes one by its clock.
+    if type(mark) ~= 'number' or mark == 0 then
       return false
     end
+    -- The last token of the next block (Fence::BLOCK).
+    token = math.floor(mark / 32) * 32 + 63
   end
   if not take(name, nonce, claim) then
     return false
   end
+  local accepted = token == 0 and 0 or accept(mark_key, string.format('%.0f', token))
   -- Not by %s, which ends at a NUL byte, and a name may contain one.
   local told = nonce .. ' ' .. string.format('%.0f', token) .. ' ' .. name
-  if redis.call('publish', 'quorumlock:granted:' .. waiter, told) > 0 then
+  if accepted == 0 and redis.call('publish', 'quorumlock:granted:' .. waiter, told) > 0 then
     return true
   end
   redis.call('del', name)

@@ -1,5 +1,5 @@
 -- Leave the queue of a name.
--- KEYS: 1 name, 2 waiters, 3 channel, 4 fencing counter
+-- KEYS: 1 name, 2 waiters, 3 channel, 4 mark
 -- ARGV: 1 waiter
 -- Replies: 0
 -- Rule: whoever was woken already passes that on: the name may be free, and the others sleep.

@@ -1,57 +1,30 @@
--- Fencing counters (prepended to the scripts that move them).
---
--- The largest counter ever issued here, in steps, so that it is seldom written: what the repair of
--- another node asks for.
-local function remember(token)
-  if STAMP and token > (tonumber(record[3]) or 0) then
-    redis.call('hset', RECORD, 'fmax', string.format('%.0f', math.min(token + 1024, MOST)))
+-- Fencing tokens (prepended to the scripts that accept one). The mark of a slot is the largest token that
+-- this server has accepted in it: the score of the only member of a sorted set. (SAFETY.md, Tokens)
+
+-- No token is larger: Lua counts in doubles, which are exact up to 2^53 (Fence::MAX).
+local MOST = 9007199253692415
+
+-- The mark (0: none), or the error of a key that holds none or leaves no room for another block.
+local function mark_of(key)
+  local score = redis.pcall('zscore', key, 'm')
+  if type(score) == 'table' then
+    return string.find(score.err, 'WRONGTYPE') and redis.error_reply('BADMARK ' .. key) or score
   end
+  local mark = tonumber(score or 0)
+  if not (mark >= 0 and mark < MOST - 64) then
+    return redis.error_reply('BADMARK ' .. key)
+  end
+  return mark
 end
 
--- The next tokens of a name: so many in a row, of which the last is returned. Or the error of the counter, or of
--- the record, that cannot give them.
--- A missing counter starts at the client's wall clock in microseconds, the same for all nodes, so
--- that a fresh name costs a quorum one round; clamped to this node's own clock +- 1 hour, so that
--- one wrong client clock cannot spoil the counter. So does one below 2^32 (Counter::UNSEEDED), which no
--- clock started: whoever was refused without a script created it. Never below the node's floor, which
--- stands for counters that were lost (A7). (SAFETY.md, tokens)
-local function next_token(key, least, seed, keep_ms, tokens)
-  local risen = STAMP and (bad_mark(RECORD, 'floor', record[2]) or bad_mark(RECORD, 'fmax', record[3]))
-    or rise(key, tokens)
-  if type(risen) == 'table' then
-    return risen
+-- Accepts a token that is above the mark: 0, or the mark that it is not above, or an error.
+local function accept(key, token)
+  local moved = redis.pcall('zadd', key, 'gt', 'ch', token, 'm')
+  if moved == 1 then
+    return 0
+  elseif moved == 0 then
+    return mark_of(key)
   end
-  local last, floor = risen - tokens, tonumber(record[2] or 0)
-  if floor + tokens > MOST then
-    return redis.error_reply('BADMARK ' .. RECORD .. ' floor')
-  end
-  if last < 4294967296 then
-    local time = redis.call('time')
-    local now, hour = time[1] * 1e6 + time[2], 3.6e9
-    last = math.max(last, math.min(math.max(tonumber(seed), now - hour), now + hour))
-  end
-  local token = math.max(math.max(last, floor) + tokens, tonumber(least))
-  if token == risen then
-    redis.call('pexpire', key, keep_ms)
-  else
-    redis.call('set', key, string.format('%.0f', token), 'px', keep_ms)
-  end
-  remember(token)
-  return token
+  return string.find(moved.err, 'WRONGTYPE') and redis.error_reply('BADMARK ' .. key) or moved
 end
 
--- To a token that a quorum agreed on; whether it was lower. A repair must know of raised counters too
--- (model M8f). Or the error of the counter, or of the record.
-local function raise_token(key, token, keep_ms)
-  local count = STAMP and (bad_mark(RECORD, 'floor', record[2]) or bad_mark(RECORD, 'fmax', record[3]))
-    or redis.call('exists', key) == 1 and rise(key, 0)
-  if type(count) == 'table' then
-    return count
-  end
-  local lower = (count or 0) < tonumber(token)
-  if lower then
-    redis.call('set', key, token, 'px', keep_ms)
-  end
-  remember(tonumber(token))
-  return lower
-end

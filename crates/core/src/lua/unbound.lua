@@ -1,2 +1,2 @@
 -- Without admission (prepended to the voting scripts): any run of the server may vote.
-local record, RECORD, STAMP, LONGEST = {}, nil, nil, nil
+local LONGEST = nil

@@ -3,7 +3,7 @@
 -- Hands the name over to the first in the queue, or wakes it: the others sleep on. Whose process listens no
 -- more is passed over. If there is none, wakes whoever subscribes to the name's channel, in the layout
 -- where somebody does. Returns 0 (nobody), 1 (strangers), 2 (a waiter).
-local function wake(name, waiters, channel, counter, by)
+local function wake(name, waiters, channel, mark_key, by)
   -- One release of eight, by its nonce (nil: none), so that programs which know of no queue do not starve
   -- beside one.
   local strangers_too = STRANGERS and by and string.find(by, '^[08]')
@@ -13,9 +13,9 @@ local function wake(name, waiters, channel, counter, by)
     if not first then
       break
     end
-    local waiter, nonce, claim, tokens = string.match(first, '^(%S+) (%S+) (%d+) (%d+)$')
+    local waiter, nonce, claim, fencing = string.match(first, '^(%S+) (%S+) (%d+) (%d+)$')
     if waiter and not strangers_too
-      and hand(name, counter, waiter, nonce, claim, tokens) then
+      and hand(name, mark_key, waiter, nonce, claim, fencing) then
       return 2
     end
     waiter = waiter or first

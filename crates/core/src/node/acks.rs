@@ -128,8 +128,13 @@ fn refuse(request: &Request, reply: &mut Value, why: &str) {
         (Request::Renew { .. }, Value::Array(items)) => {
             items.iter_mut().filter(|item| **item == Value::Int(1)).for_each(one);
         }
-        // A token, which may be none, or the reply to a plain SET.
-        (Request::Acquire { .. }, reply @ (Value::Int(_) | Value::Okay)) => one(reply),
+        // The token is accepted, or not; or the reply to a plain SET.
+        (
+            Request::Acquire { .. } | Request::Raise { .. },
+            reply @ (Value::Int(_) | Value::Okay),
+        ) => {
+            one(reply);
+        }
         (_, reply @ Value::Int(1)) => one(reply),
         _ => {}
     }

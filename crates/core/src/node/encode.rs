@@ -6,8 +6,8 @@ use super::dump::hash_of_one;
 use super::greet::Greeted;
 use super::request::{Dialect, Request};
 use super::resp::{bulk, bulk_of, command, decimal, number};
-use super::scripts::{Script, Scripts};
-use crate::{Counter, Name, Nonce, Offer, Spot, Term, Wire};
+use super::scripts::Script;
+use crate::{Name, Nonce, Offer, Spot, Term, Wire};
 
 impl Dialect {
     /// Appends the request, as one or several commands: says how many. What is asked in a transaction is not
@@ -15,35 +15,27 @@ impl Dialect {
     pub(super) fn encode(
         &self,
         request: &Request,
-        as_text: bool,
+        (again, as_text): (bool, bool),
         to: &Greeted,
         out: &mut Vec<u8>,
     ) -> usize {
-        let (scripts, keep) = (&to.scripts, millis(self.fence_ttl));
+        let scripts = &to.scripts;
         let eval =
             |out: &mut _, script: &Script, keys, args| eval(out, (script, as_text), keys, args);
         match request {
-            Request::Acquire { term, counter, in_line: None, .. }
-                if self.needs_no_script(*counter, scripts) =>
-            {
-                self.set(term, out);
-            }
-            Request::Acquire { term, counter, in_line, .. } => {
+            Request::Acquire { term, proposal, in_line, .. } => {
                 let before = in_line.as_ref().and_then(|in_line| in_line.before);
                 let (keys, args) = match in_line {
-                    None => (2, 7),
-                    Some(_) => (3, 10 + usize::from(before.is_some())),
+                    None => (2, 4),
+                    Some(_) => (3, 7 + usize::from(before.is_some())),
                 };
                 eval(out, &scripts.acquire, keys, args);
-                self.name_and_token(&term.name, out);
+                name_and_mark(&term.name, out);
                 if in_line.is_some() {
                     bulk_of(out, term.name.waiters_key_parts());
                 }
                 self.held_by(term, out);
-                number(out, counter.least.get());
-                number(out, counter.seed);
-                number(out, keep);
-                number(out, counter.tokens);
+                number(out, proposal.token.get());
                 if let Some(in_line) = in_line {
                     self.stands_as(term.nonce, in_line.offer, out);
                     number(out, micros(in_line.waited));
@@ -53,19 +45,17 @@ impl Dialect {
                     }
                 }
             }
-            Request::Recreate { term, fence, .. } => {
-                eval(out, &scripts.recreate, 2, 5);
-                self.name_and_token(&term.name, out);
+            Request::Recreate { term, token, .. } => {
+                eval(out, &scripts.recreate, 2, 4);
+                name_and_mark(&term.name, out);
                 self.held_by(term, out);
-                number(out, fence.get());
-                number(out, keep);
+                number(out, token.get());
             }
-            Request::Raise { term, fence, .. } => {
-                eval(out, &scripts.raise, 2, 3);
-                self.name_and_token(&term.name, out);
+            Request::Raise { term, token, .. } => {
+                eval(out, &scripts.raise, 2, 2);
+                name_and_mark(&term.name, out);
                 self.nonce(term, out);
-                number(out, fence.get());
-                number(out, keep);
+                number(out, token.get());
             }
             Request::Renew { terms, .. } => {
                 eval(out, &scripts.renew, terms.len(), 3 * terms.len());
@@ -81,9 +71,14 @@ impl Dialect {
                 spot: spot @ (None | Some(Spot::Elsewhere)),
                 repeat: false,
                 ..
-            } if self.releases_without_script(term, to) => {
-                command(out, 3);
-                bulk(out, deletes_if_ours(self.wire).as_bytes());
+            } if !again && self.wakes_nobody(term, to) => {
+                match to.deletes_if_ours {
+                    true => {
+                        command(out, 3);
+                        bulk(out, deletes_if_ours(self.wire).as_bytes());
+                    }
+                    false => eval(out, &scripts.delete_if_ours, 1, 1),
+                }
                 bulk(out, term.name.as_str().as_bytes());
                 self.nonce(term, out);
                 // In Redlock's layout nobody listens to a name's channel.
@@ -107,13 +102,13 @@ impl Dialect {
                     None | Some(Spot::Elsewhere) => 1,
                     Some(Spot::Left(_)) => 2,
                     Some(Spot::Kept(_)) => 3,
-                    Some(Spot::Again(..)) => 5,
+                    Some(Spot::Again(..)) => 4,
                 };
                 eval(out, &scripts.release, 4, args);
                 bulk(out, term.name.as_str().as_bytes());
                 bulk_of(out, term.name.channel_parts());
                 bulk_of(out, term.name.waiters_key_parts());
-                bulk_of(out, term.name.token_key_parts());
+                bulk(out, term.name.mark_key().as_bytes());
                 self.nonce(term, out);
                 match spot {
                     None | Some(Spot::Elsewhere) => {}
@@ -126,7 +121,6 @@ impl Dialect {
                         self.stands_as(*nonce, Some(*offer), out);
                         number(out, 0);
                         number(out, millis(offer.claim));
-                        number(out, keep);
                     }
                 }
             }
@@ -136,7 +130,7 @@ impl Dialect {
             }
             Request::ForceRelease { name, .. } => {
                 eval(out, &scripts.force_release, 4, 0);
-                self.name_and_token(name, out);
+                name_and_mark(name, out);
                 bulk_of(out, name.channel_parts());
                 bulk_of(out, name.waiters_key_parts());
             }
@@ -145,7 +139,7 @@ impl Dialect {
                 bulk(out, name.as_str().as_bytes());
                 bulk_of(out, name.waiters_key_parts());
                 bulk_of(out, name.channel_parts());
-                bulk_of(out, name.token_key_parts());
+                bulk(out, name.mark_key().as_bytes());
                 match ours {
                     true => bulk(out, self.waiter.to_string().as_bytes()),
                     false => bulk(out, b"-"),
@@ -177,19 +171,10 @@ impl Dialect {
         wakes
     }
 
-    /// Where nothing but the name is touched, nothing is asked about the node's memory and a denial
-    /// may be brief, the server's own command does what the script does, for a quarter of its time.
-    fn needs_no_script(&self, counter: Counter, scripts: &Scripts) -> bool {
-        self.wire == Wire::Redlock
-            && counter.tokens == 0
-            && counter.alone
-            && scripts.bound.is_none()
-    }
-
-    /// Where we may use the server's own command, and nobody is to be woken, it and one or two others do
-    /// what the script does, for half of its time.
-    fn releases_without_script(&self, term: &Term, to: &Greeted) -> bool {
-        to.deletes_if_ours && !self.crowds.wait_for(&term.name)
+    /// Where nobody is to be woken, the server's own command, or a script that does no more, and one or two
+    /// others do what the script does, for half of its time.
+    fn wakes_nobody(&self, term: &Term, to: &Greeted) -> bool {
+        (to.deletes_if_ours || self.wire == Wire::Redlock) && !self.crowds.wait_for(&term.name)
     }
 
     pub(super) fn set(&self, term: &Term, out: &mut Vec<u8>) {
@@ -210,18 +195,13 @@ impl Dialect {
         self.with_nonce(term.nonce, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
     }
 
-    fn name_and_token(&self, name: &Name, out: &mut Vec<u8>) {
-        bulk(out, name.as_str().as_bytes());
-        bulk_of(out, name.token_key_parts());
-    }
-
     /// As what it stands in the queue of a name, under the nonce of what it asks or has asked: see hand.lua.
     fn stands_as(&self, nonce: Nonce, offer: Option<Offer>, out: &mut Vec<u8>) {
         match offer {
             None => bulk(out, self.waiter.to_string().as_bytes()),
-            Some(Offer { claim, tokens }) => self.with_nonce(nonce, |nonce| {
-                let nonce = String::from_utf8_lossy(nonce);
-                let stands = format!("{} {nonce} {} {tokens}", self.waiter, millis(claim));
+            Some(Offer { claim, fencing }) => self.with_nonce(nonce, |nonce| {
+                let (nonce, fencing) = (String::from_utf8_lossy(nonce), u8::from(fencing));
+                let stands = format!("{} {nonce} {} {fencing}", self.waiter, millis(claim));
                 bulk(out, stands.as_bytes());
             }),
         }
@@ -263,6 +243,11 @@ pub(super) fn deletes_if_ours(wire: Wire) -> &'static str {
         // Of Valkey 9.
         Wire::Redlock => "DELIFEQ",
     }
+}
+
+fn name_and_mark(name: &Name, out: &mut Vec<u8>) {
+    bulk(out, name.as_str().as_bytes());
+    bulk(out, name.mark_key().as_bytes());
 }
 
 /// A script by its digest or, to a server that forgets digests again and again, as text.

@@ -8,6 +8,7 @@ use super::dial::{Dialer, Presence, Stream, problem_of};
 use super::encode::deletes_if_ours;
 use super::identity;
 use super::master::Claim;
+use super::request::micros;
 use super::resp::{self, Value};
 use super::scripts::{Scripts, office};
 use crate::admission::{Charter, Record, Sheet, Standing, judge};
@@ -33,6 +34,8 @@ pub(super) struct Greeted {
     /// Whether the server has a command of its own that deletes a key if it holds a given nonce, and we
     /// may use it.
     pub(super) deletes_if_ours: bool,
+    /// What its wall clock showed, in microseconds.
+    pub(super) time: Option<i64>,
 }
 
 impl Dialer {
@@ -71,12 +74,12 @@ impl Dialer {
         let load = |text: &str| redis::cmd("SCRIPT").arg("LOAD").arg(text).to_owned();
         let scripts = greeted.scripts.all();
         talk.say(&scripts.map(|script| ("SCRIPT", load(&script.text)))).await?;
-        // No counter has this value; and the key is one that an ACL allows.
-        let probe = redis::cmd(deletes_if_ours(self.wire))
-            .arg("redisson_lock_token:{probe}")
-            .arg("")
-            .to_owned();
-        greeted.deletes_if_ours = talk.offers(&probe).await?;
+        // Nothing has this value; and the key is one that an ACL allows.
+        let probe =
+            redis::cmd(deletes_if_ours(self.wire)).arg("quorumlock:probe").arg("").to_owned();
+        let [probed, time] = talk.ask([probe, redis::cmd("TIME")]).await?;
+        greeted.deletes_if_ours = !matches!(probed, Value::Error(_));
+        greeted.time = micros(&time);
         Ok(greeted)
     }
 
@@ -138,6 +141,7 @@ impl Dialer {
             life: None,
             presence: None,
             deletes_if_ours: false,
+            time: None,
         }
     }
 
@@ -238,11 +242,19 @@ impl Talk<'_> {
         Ok(replies)
     }
 
-    /// Whether the server carries it out, for us.
-    async fn offers(&mut self, cmd: &redis::Cmd) -> Result<bool, NodeProblem> {
-        self.stream.write_all(&cmd.get_packed_command()).await.map_err(broken)?;
+    /// What the server replies, which may not carry it out for us.
+    async fn ask<const N: usize>(
+        &mut self,
+        commands: [redis::Cmd; N],
+    ) -> Result<[Value; N], NodeProblem> {
+        let out: Vec<u8> = commands.iter().flat_map(redis::Cmd::get_packed_command).collect();
+        self.stream.write_all(&out).await.map_err(broken)?;
         self.stream.flush().await.map_err(broken)?;
-        Ok(!matches!(self.hear().await?, Value::Error(_)))
+        let mut replies = [const { Value::Nil }; N];
+        for reply in &mut replies {
+            *reply = self.hear().await?;
+        }
+        Ok(replies)
     }
 
     async fn hear(&mut self) -> Result<Value, NodeProblem> {

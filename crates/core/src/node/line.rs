@@ -231,6 +231,9 @@ impl Shared {
         let mut state = self.state();
         (state.phase, state.since) = (Phase::Up, now);
         self.dialect.identify(greeted.identity);
+        if let Some(time) = greeted.time {
+            self.dialect.compare_clocks(time);
+        }
         state.greeted = Some(greeted);
         let mut refused = Vec::new();
         let queued = state.outbox.take();

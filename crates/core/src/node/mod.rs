@@ -22,7 +22,7 @@ mod resp;
 mod scripts;
 mod tls;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,8 +43,9 @@ use self::tls::Tls;
 use crate::admission::Charter;
 use crate::ids::next_id;
 use crate::{
-    Answer, Collect, ConfigError, Counter, Fence, Freed, Held, Holder, InLine, Lane, Listening,
-    Name, News, Node, Nonce, Offer, ReplyTo, Settings, Spot, Stamp, Term, Vote, Wire, fingerprint,
+    Acceptance, Answer, Collect, ConfigError, Fence, Freed, Held, Holder, InLine, Lane, Listening,
+    Name, News, Node, Nonce, Offer, Proposal, ReplyTo, Settings, Spot, Stamp, Term, Vote, Wire,
+    fingerprint,
 };
 
 /// One Redis (or Valkey) server: two connections for requests, one for subscriptions, all dialled
@@ -165,13 +166,13 @@ impl Maker<'_> {
             label,
             wire,
             rho: settings.rho,
-            fence_ttl: settings.fence_ttl(),
             debts: Debts::default(),
             lives: Mutex::default(),
             crowds: Crowds::default(),
-            scripts_only: AtomicBool::new(false),
+            scripts_only: AtomicBool::new(settings.scripts_only),
             pulse: Mutex::new(Pulse::new(settings.rho)),
             set_forward: AtomicU64::new(0),
+            wall_offset: AtomicI64::new(i64::MIN),
             clock: self.clock.clone(),
             client_id: self.client_id,
             waiter: self.waiter,
@@ -233,7 +234,7 @@ impl Node for RedisNode {
     fn acquire(
         &self,
         term: &Term,
-        counter: Counter,
+        proposal: Proposal,
         stamp: Stamp,
         in_line: Option<InLine>,
         to: ReplyTo<Answer<Vote>>,
@@ -242,15 +243,15 @@ impl Node for RedisNode {
         // as what it asks now.
         let stands = |in_line: &InLine| in_line.before.is_some() || self.ears.hear();
         let in_line = in_line.filter(stands).map(Box::new);
-        self.work.post(Request::Acquire { term: term.clone(), counter, stamp, in_line, to });
+        self.work.post(Request::Acquire { term: term.clone(), proposal, stamp, in_line, to });
     }
 
-    fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>) {
-        self.work.post(Request::Raise { term: term.clone(), fence, stamp, to });
+    fn raise(&self, term: &Term, token: Fence, stamp: Stamp, to: ReplyTo<Answer<Acceptance>>) {
+        self.work.post(Request::Raise { term: term.clone(), token, stamp, to });
     }
 
-    fn recreate(&self, term: &Term, fence: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>) {
-        self.line(lane).post(Request::Recreate { term: term.clone(), fence, to });
+    fn recreate(&self, term: &Term, token: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>) {
+        self.line(lane).post(Request::Recreate { term: term.clone(), token, to });
     }
 
     fn renew(&self, terms: &[Term], lane: Lane, to: ReplyTo<Vec<Answer<Instant>>>) {
@@ -271,6 +272,11 @@ impl Node for RedisNode {
 
     fn connected_since(&self, lane: Lane) -> Option<Instant> {
         self.line(lane).connected_since()
+    }
+
+    fn wall_offset(&self) -> Option<i64> {
+        let offset = self.dialect.wall_offset.load(Ordering::Relaxed);
+        (offset != i64::MIN).then_some(offset)
     }
 
     fn set_forward(&self) -> Duration {

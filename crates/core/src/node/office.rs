@@ -7,8 +7,8 @@ use super::greet::{read_sheet, sheet_command};
 use super::request::Request;
 use super::resp::Value;
 use super::scripts::office;
-use crate::admission::{Charter, Sheet, Voter};
-use crate::{Answer, Asked, Denial, NodeProblem, NodeReport, Slot};
+use crate::admission::{Charter, Marks, Sheet, Voter};
+use crate::{Answer, Asked, Denial, Fence, Name, NodeProblem, NodeReport, Slot};
 
 impl RedisNode {
     /// Runs one of admission's scripts.
@@ -53,37 +53,68 @@ impl Voter for RedisNode {
         })
     }
 
-    fn mark(&self, id: &str) -> Asked<Result<(), NodeReport>> {
+    fn note(&self, id: &str) -> Asked<Result<(), NodeReport>> {
         let told = self.run(|charter| {
-            let mut eval = script(office::MARK, charter);
+            let mut eval = script(office::NOTE, charter, 0);
             charter_args(eval.arg(id), charter).to_owned()
         });
         Box::pin(async move { told.await.map(|_| ()) })
     }
 
-    fn barrier(&self, stamp: &str) -> Asked<Result<u64, NodeReport>> {
-        let told = self.run(|charter| script(office::BARRIER, charter).arg(stamp).to_owned());
-        Box::pin(async move { told.await.map(number) })
+    fn barrier(&self, stamp: &str) -> Asked<Result<Marks, NodeReport>> {
+        let told = self.run(|charter| {
+            let mut eval = script(office::BARRIER, charter, Name::SLOTS);
+            for slot in 0..Name::SLOTS {
+                eval.arg(Name::mark_key_of(slot));
+            }
+            eval.arg(stamp).to_owned()
+        });
+        let label = self.dialect.label.clone();
+        Box::pin(async move {
+            let told = told.await?;
+            let odd = || NodeProblem::Malformed("to a barrier".into());
+            read_marks(&told).ok_or_else(|| NodeReport::new(label, odd()))
+        })
     }
 
-    fn admit(&self, mark: &str, stamp: &str, floor: u64) -> Asked<Result<bool, NodeReport>> {
+    fn admit(&self, note: &str, stamp: &str, marks: &Marks) -> Asked<Result<bool, NodeReport>> {
         let told = self.run(|charter| {
-            script(office::ADMIT, charter).arg(mark).arg(stamp).arg(floor).to_owned()
+            let mut eval = script(office::ADMIT, charter, marks.len());
+            for slot in marks.keys() {
+                eval.arg(Name::mark_key_of(*slot));
+            }
+            eval.arg(note).arg(stamp);
+            for mark in marks.values() {
+                eval.arg(mark.get());
+            }
+            eval
         });
         Box::pin(async move { told.await.map(|told| number(told) == 1) })
     }
 
     fn provision(&self, stamp: &str, replace: bool) -> Asked<Result<bool, NodeReport>> {
         let told = self.run(|charter| {
-            let mut eval = script(office::PROVISION, charter);
+            let mut eval = script(office::PROVISION, charter, 0);
             charter_args(eval.arg(stamp), charter).arg(u8::from(replace)).to_owned()
         });
         Box::pin(async move { told.await.map(|told| number(told) == 1) })
     }
 }
 
-fn script(text: &str, charter: &Charter) -> Cmd {
-    redis::cmd("EVAL").arg(text).arg(1).arg(charter.record_key()).to_owned()
+/// With the record as first of its keys, and so many more.
+fn script(text: &str, charter: &Charter, keys: usize) -> Cmd {
+    redis::cmd("EVAL").arg(text).arg(1 + keys).arg(charter.record_key()).to_owned()
+}
+
+/// What barrier.lua replies.
+fn read_marks(told: &Value) -> Option<Marks> {
+    let Value::Array(items) = told else { return None };
+    let pair = |pair: &[Value]| {
+        let [Value::Int(slot), Value::Int(mark)] = pair else { return None };
+        let slot = usize::try_from(*slot).ok().filter(|slot| *slot < Name::SLOTS)?;
+        Some((slot, Fence::new(u64::try_from(*mark).ok()?)))
+    };
+    items.chunks(2).map(pair).collect()
 }
 
 fn charter_args<'a>(eval: &'a mut Cmd, charter: &Charter) -> &'a mut Cmd {

@@ -40,6 +40,15 @@ impl Outbox {
     /// Queues a request to a server that is connected.
     pub(super) fn push(&mut self, dialect: &Dialect, to: &Greeted, mut pending: Pending) {
         if let Some(plain) = Plain::of(&pending.request, dialect, &to.scripts) {
+            if plain.is_bare() {
+                self.end_transaction();
+                let begins = self.bytes.len();
+                plain.take(dialect, &mut self.bytes);
+                pending.expect(1);
+                pending.span = (begins, self.bytes.len());
+                self.queued.push_back(pending);
+                return;
+            }
             let (mut replies, begins) = (0, self.bytes.len());
             if self.sharing == 0 {
                 replies += plain.begin(&mut self.bytes);
@@ -59,8 +68,8 @@ impl Outbox {
             self.queued.push_back(Pending::new(Request::Aside, pending.asked));
         }
         let begins = self.bytes.len();
-        let (request, as_text) = (&pending.request, pending.as_text);
-        let replies = dialect.encode(request, as_text, to, &mut self.bytes);
+        let how = (pending.again, pending.as_text);
+        let replies = dialect.encode(&pending.request, how, to, &mut self.bytes);
         pending.expect(replies);
         pending.span = (begins, self.bytes.len());
         self.queued.push_back(pending);

@@ -278,10 +278,11 @@ impl Pump<'_> {
             }
             return;
         }
-        let outcome = Outcome::read(self.fault.take().unwrap_or(reply), stamp);
+        let mut outcome = Outcome::read(self.fault.take().unwrap_or(reply), stamp);
         let mut sharing = std::mem::take(&mut self.sharing);
         self.crowd += sharing.len();
-        for (pending, said) in sharing.drain(..).zip(outcome) {
+        for pending in sharing.drain(..) {
+            let said = outcome.next(pending.request.token());
             self.conclude(pending, said);
         }
         self.sharing = sharing;
@@ -318,12 +319,14 @@ impl Pump<'_> {
                 let mut state = shared.state();
                 let greeted = state.greeted.clone();
                 let scripts = greeted.as_ref().map(|greeted| &*greeted.scripts);
-                if let Some(script) = scripts.and_then(|all| pending.request.script(all))
+                if let Some(scripts) = scripts
                     && !pending.again
                 {
-                    let mut load = redis::cmd("SCRIPT");
-                    load.arg("LOAD").arg(&script.text);
-                    state.outbox.push_aside(&load, &pending);
+                    for script in pending.request.scripts(scripts) {
+                        let mut load = redis::cmd("SCRIPT");
+                        load.arg("LOAD").arg(&script.text);
+                        state.outbox.push_aside(&load, &pending);
+                    }
                 }
                 if let Request::Acquire { .. } = pending.request {
                     drop(state);

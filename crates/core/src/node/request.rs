@@ -1,6 +1,6 @@
 //! Requests to a server, and its replies as answers.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use super::pulse::{Odd, Pulse};
 use super::resp::Value;
 use super::scripts::{Script, Scripts};
 use crate::{
-    Answer, ConfigError, Counter, Denial, Fence, Freed, Greeting, Held, Holder, InLine, Lives,
-    Name, NodeProblem, NodeReport, Nonce, ReplyTo, Silence, Spot, Stamp, Term, Unconfirmed, Vote,
-    Wire, Woke,
+    Acceptance, Answer, ConfigError, Denial, Fence, Freed, Greeting, Held, Holder, InLine, Lives,
+    Name, NodeProblem, NodeReport, Nonce, Proposal, ReplyTo, Silence, Spot, Stamp, Term,
+    Unconfirmed, Vote, Wire, Woke,
 };
 
 /// One request and where its answer goes.
@@ -23,7 +23,7 @@ use crate::{
 pub(super) enum Request {
     Acquire {
         term: Term,
-        counter: Counter,
+        proposal: Proposal,
         stamp: Stamp,
         /// On the heap: every request is moved about, and few stand in line.
         in_line: Option<Box<InLine>>,
@@ -31,13 +31,13 @@ pub(super) enum Request {
     },
     Raise {
         term: Term,
-        fence: Fence,
+        token: Fence,
         stamp: Stamp,
-        to: ReplyTo<Answer<()>>,
+        to: ReplyTo<Answer<Acceptance>>,
     },
     Recreate {
         term: Term,
-        fence: Fence,
+        token: Fence,
         to: ReplyTo<Answer<Instant>>,
     },
     Renew {
@@ -82,6 +82,20 @@ impl Request {
         Self::Release { term, spot, unconfirmed: Unconfirmed::new(held), repeat: false, to }
     }
 
+    /// The token that an acquisition proposes.
+    pub(super) fn token(&self) -> Fence {
+        match self {
+            Self::Acquire { proposal, .. } => proposal.token,
+            _ => Fence::NONE,
+        }
+    }
+
+    /// What may have to be loaded for it.
+    pub(super) fn scripts<'a>(&self, scripts: &'a Scripts) -> impl Iterator<Item = &'a Script> {
+        let lean = matches!(self, Self::Release { .. }).then_some(&scripts.delete_if_ours);
+        self.script(scripts).into_iter().chain(lean)
+    }
+
     /// Whether it asks the node to vouch for something: only a node whose memory is proven may.
     pub(super) fn votes(&self) -> bool {
         match self {
@@ -107,7 +121,7 @@ impl Request {
     }
 
     /// The script that it runs.
-    pub(super) fn script<'a>(&self, scripts: &'a Scripts) -> Option<&'a Script> {
+    fn script<'a>(&self, scripts: &'a Scripts) -> Option<&'a Script> {
         Some(match self {
             Self::Acquire { .. } => &scripts.acquire,
             Self::Raise { .. } => &scripts.raise,
@@ -133,8 +147,6 @@ pub(super) struct Dialect {
     pub(super) wire: Wire,
     /// The bound on the node's clock rate against ours.
     pub(super) rho: f64,
-    /// How long idle fencing counters are kept.
-    pub(super) fence_ttl: Duration,
     pub(super) debts: Debts,
     /// Of the server, as both connections have met it.
     pub(super) lives: Mutex<Lives>,
@@ -144,6 +156,8 @@ pub(super) struct Dialect {
     pub(super) pulse: Mutex<Pulse>,
     /// By so many microseconds, all in all, was the node's clock seen to be set forward.
     pub(super) set_forward: AtomicU64,
+    /// By how many microseconds the node's wall clock differs from ours; `i64::MIN` before it has told.
+    pub(super) wall_offset: AtomicI64,
     pub(super) clock: Clock,
     /// The decimal id behind the colon of Redisson's field: tells people which process.
     pub(super) client_id: u64,
@@ -165,8 +179,8 @@ impl Dialect {
         match (&request, &reply) {
             (Request::Acquire { term, .. }, Value::Array(_)) => self.crowds.seen(&term.name),
             // Others of this process wait: its release may as well wake whoever does elsewhere.
-            (Request::Acquire { term, counter, in_line, .. }, Value::Int(_))
-                if in_line.is_some() || !counter.alone =>
+            (Request::Acquire { term, proposal, in_line, .. }, Value::Int(_))
+                if in_line.is_some() || !proposal.alone =>
             {
                 self.crowds.seen(&term.name);
             }
@@ -178,26 +192,23 @@ impl Dialect {
         }
         match request {
             Request::Acquire { term, to, .. } => to.send(match reply {
-                Value::Int(token) => match u64::try_from(token).map(Fence::new) {
-                    Ok(fence) if fence <= Fence::MAX => {
-                        Answer::Yes(Vote { until: expiry(asked, term.ttl, self.rho), fence })
-                    }
-                    _ => self.refused(bad_counter(&term.name)),
-                },
+                Value::Int(mark) => {
+                    let until = expiry(asked, term.ttl, self.rho);
+                    Answer::Yes(Vote { until, token: acceptance(mark) })
+                }
                 Value::Array(denied) => Answer::No(Denial::Busy(remaining(denied.first()))),
-                // Of a plain SET.
-                Value::Okay => Answer::Yes(Vote {
-                    until: expiry(asked, term.ttl, self.rho),
-                    fence: Fence::NONE,
-                }),
+                // Of a plain SET or RESTORE.
+                Value::Okay => {
+                    let until = expiry(asked, term.ttl, self.rho);
+                    Answer::Yes(Vote { until, token: Acceptance::Accepted })
+                }
+                Value::Error(text) if text.starts_with("BUSYKEY") => Answer::No(Denial::Busy(None)),
                 Value::Nil => Answer::No(Denial::Busy(None)),
                 other => self.odd(&term.name, other),
             }),
             Request::Raise { term, to, .. } => to.send(match reply {
-                Value::Int(1) => Answer::Yes(()),
-                Value::Int(0) => Answer::No(Denial::Gone),
-                // Begun again: a fresh nonce is above whatever moved it.
-                Value::Int(_) => Answer::No(Denial::Stale(self.report(NodeProblem::CounterMoved))),
+                Value::Int(mark) => Answer::Yes(acceptance(mark)),
+                Value::Nil => Answer::No(Denial::Gone),
                 other => self.odd(&term.name, other),
             }),
             Request::Recreate { term, to, .. } => to.send(match reply {
@@ -343,9 +354,16 @@ impl Dialect {
         }
     }
 
+    /// The node's wall clock shows this now, or a moment ago.
+    pub(super) fn compare_clocks(&self, shown: i64) {
+        let offset = shown.saturating_sub_unsigned(self.clock.wall_micros());
+        self.wall_offset.store(offset, Ordering::Relaxed);
+    }
+
     /// Looks at the time that came with an answer to what was asked at `asked`.
     fn feel(&self, asked: Instant, time: Option<Value>) {
         let Some(shown) = time.as_ref().and_then(micros) else { return };
+        self.compare_clocks(shown);
         let heard = self.clock.now();
         let odd = {
             let mut pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
@@ -375,7 +393,6 @@ impl Dialect {
     /// A reply that no rule expects: an error of the server.
     fn odd<T>(&self, name: &Name, reply: Value) -> Answer<T> {
         self.refused(match reply {
-            Value::Error(text) if text.starts_with("BADCOUNTER") => bad_counter(name),
             Value::Error(text) => match text.strip_prefix("NOTALOCK ") {
                 Some(found) => {
                     NodeProblem::NotALock { key: name.to_string(), found: found.to_owned() }
@@ -396,12 +413,16 @@ impl Dialect {
 
 const WRONG_TYPE: &str = "WRONGTYPE";
 
-fn bad_counter(name: &Name) -> NodeProblem {
-    NodeProblem::BadCounter { key: name.token_key(), field: None }
+/// What accept in token.lua replies.
+fn acceptance(mark: i64) -> Acceptance {
+    match u64::try_from(mark).unwrap_or(0) {
+        0 => Acceptance::Accepted,
+        mark => Acceptance::Behind(Fence::new(mark)),
+    }
 }
 
 /// The reply to TIME, in microseconds.
-fn micros(time: &Value) -> Option<i64> {
+pub(super) fn micros(time: &Value) -> Option<i64> {
     let Value::Array(parts) = time else { return None };
     let [seconds, micros] = parts.as_slice() else { return None };
     let number = |value: &Value| value.text().parse::<i64>().ok();

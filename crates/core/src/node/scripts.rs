@@ -14,6 +14,8 @@ pub(super) struct Scripts {
     pub(super) inspect: Script,
     pub(super) force_release: Script,
     pub(super) leave: Script,
+    /// For servers without a command for it, in Redlock's layout.
+    pub(super) delete_if_ours: Script,
 }
 
 /// By what a server proves that it is the one that was verified.
@@ -33,23 +35,20 @@ pub(super) struct Script {
 /// Scripts of admission: seldom run, so sent as text.
 pub(super) mod office {
     pub(in crate::node) const SHEET: &str = include_str!("../lua/sheet.lua");
-    pub(in crate::node) const MARK: &str =
-        concat!(include_str!("../lua/life.lua"), include_str!("../lua/mark.lua"));
+    pub(in crate::node) const NOTE: &str =
+        concat!(include_str!("../lua/life.lua"), include_str!("../lua/note.lua"));
     pub(in crate::node) const BARRIER: &str = concat!(
-        include_str!("../lua/counter.lua"),
+        include_str!("../lua/token.lua"),
         include_str!("../lua/life.lua"),
         include_str!("../lua/barrier.lua")
     );
     pub(in crate::node) const ADMIT: &str = concat!(
-        include_str!("../lua/counter.lua"),
+        include_str!("../lua/token.lua"),
         include_str!("../lua/life.lua"),
         include_str!("../lua/admit.lua")
     );
-    pub(in crate::node) const PROVISION: &str = concat!(
-        include_str!("../lua/counter.lua"),
-        include_str!("../lua/life.lua"),
-        include_str!("../lua/provision.lua")
-    );
+    pub(in crate::node) const PROVISION: &str =
+        concat!(include_str!("../lua/life.lua"), include_str!("../lua/provision.lua"));
 }
 
 impl Scripts {
@@ -69,8 +68,7 @@ impl Scripts {
     }
 
     fn of(wire: Wire, prologue: &str, bound: Option<Bound>) -> Self {
-        let counter = include_str!("../lua/counter.lua");
-        let token = &*[counter, include_str!("../lua/token.lua")].concat();
+        let token = include_str!("../lua/token.lua");
         let (stand, queue) = (include_str!("../lua/stand.lua"), include_str!("../lua/queue.lua"));
         let [layout, holder] = match wire {
             Wire::Redisson => [
@@ -83,7 +81,7 @@ impl Scripts {
             ],
         };
         let (hand, wake) = (include_str!("../lua/hand.lua"), include_str!("../lua/wake.lua"));
-        let wake = &*[layout, counter, hand, wake].concat();
+        let wake = &*[layout, token, hand, wake].concat();
         let [acquire, raise, renew, recreate, release] = match wire {
             Wire::Redisson => [
                 include_str!("../lua/redisson/acquire.lua"),
@@ -113,10 +111,11 @@ impl Scripts {
                 [wake, holder, include_str!("../lua/force_release.lua")].concat(),
             ),
             leave: Script::new([wake, include_str!("../lua/leave.lua")].concat()),
+            delete_if_ours: Script::new(include_str!("../lua/delete_if_ours.lua").to_owned()),
         }
     }
 
-    pub(super) fn all(&self) -> [&Script; 8] {
+    pub(super) fn all(&self) -> [&Script; 9] {
         let Self {
             bound: _,
             acquire,
@@ -127,8 +126,9 @@ impl Scripts {
             inspect,
             force_release,
             leave,
+            delete_if_ours,
         } = self;
-        [acquire, raise, renew, recreate, release, inspect, force_release, leave]
+        [acquire, raise, renew, recreate, release, inspect, force_release, leave, delete_if_ours]
     }
 }
 

@@ -5,8 +5,23 @@ use quorumlock_core::Clock;
 
 const LEASE: Duration = Duration::from_secs(10);
 
-fn vote(now: Instant, fence: u64) -> Answer<Vote> {
-    Answer::Yes(Vote { until: now + LEASE, fence: Fence::new(fence) })
+/// What is proposed first.
+const FIRST: Fence = Fence::new(100);
+
+fn accepts(now: Instant) -> Answer<Vote> {
+    Answer::Yes(Vote { until: now + LEASE, token: Acceptance::Accepted })
+}
+
+/// Granted by a node with this mark, which is not below the first token.
+fn behind(now: Instant, mark: u64) -> Answer<Vote> {
+    assert!(mark >= FIRST.get());
+    Answer::Yes(Vote { until: now + LEASE, token: Acceptance::Behind(Fence::new(mark)) })
+}
+
+const ACCEPTED: Answer<Acceptance> = Answer::Yes(Acceptance::Accepted);
+
+fn still_behind(mark: u64) -> Answer<Acceptance> {
+    Answer::Yes(Acceptance::Behind(Fence::new(mark)))
 }
 
 fn busy(secs: u64) -> Answer<Vote> {
@@ -36,61 +51,174 @@ fn won(step: &Step) -> Option<u64> {
     }
 }
 
+/// With the first token proposed to all.
+fn round_of(nodes: usize, losses: usize) -> Round {
+    Round::new(nodes, losses, FIRST)
+}
+
 #[test]
 fn one_node_is_a_quorum_of_one() {
-    let mut round = Round::new(1, 0);
-    assert_eq!(won(&round.heard(0, vote(now(), 7), now())), Some(7));
+    let mut round = round_of(1, 0);
+    assert_eq!(won(&round.heard(0, accepts(now()), now())), Some(100));
 }
 
 #[test]
-fn equal_replies_of_a_majority_need_one_round_and_ignore_outliers() {
-    let mut round = Round::new(5, 0);
-    assert_eq!(round.heard(4, vote(now(), 9), now()), Step::Wait);
-    assert_eq!(round.heard(0, vote(now(), 7), now()), Step::Wait);
-    // Three hold us, but not at one value: the largest so far, and raises for those below.
-    assert_eq!(round.heard(1, vote(now(), 7), now()), Step::Raise(Fence::new(9), vec![0, 1]));
+fn a_majority_that_accepts_needs_one_round() {
+    let mut round = round_of(5, 0);
+    // One is behind, and no obstacle.
+    assert_eq!(round.heard(4, behind(now(), 120), now()), Step::Wait);
+    assert_eq!(round.heard(0, accepts(now()), now()), Step::Wait);
+    assert_eq!(round.heard(1, accepts(now()), now()), Step::Propose(Fence::new(120)));
 
-    let mut round = Round::new(5, 0);
-    round.heard(0, vote(now(), 7), now());
-    round.heard(1, vote(now(), 7), now());
-    assert_eq!(won(&round.heard(2, vote(now(), 7), now())), Some(7));
+    let mut round = round_of(5, 0);
+    round.heard(0, accepts(now()), now());
+    round.heard(1, accepts(now()), now());
+    assert_eq!(won(&round.heard(2, accepts(now()), now())), Some(100));
+}
+
+/// Those that accepted the first token are asked for the second as well: nodes count that accepted the same, and
+/// none that has only granted (SAFETY.md a4).
+#[test]
+fn where_too_few_accept_all_that_hold_are_asked_above_the_largest_mark() {
+    let mut round = round_of(3, 0);
+    round.heard(0, behind(now(), 150), now());
+    assert_eq!(round.heard(1, behind(now(), 120), now()), Step::Propose(Fence::new(150)));
+
+    let mut round = round_of(5, 0);
+    round.heard(0, accepts(now()), now());
+    round.heard(1, behind(now(), 120), now());
+    assert_eq!(round.heard(2, behind(now(), 150), now()), Step::Propose(Fence::new(150)));
+    let second = Fence::new(182);
+    assert_eq!(round.propose(second, now()), Step::Raise(second, vec![0, 1, 2]));
+    assert_eq!(round.raised(1, second, &ACCEPTED, now()), Step::Wait);
+    assert_eq!(round.raised(2, second, &ACCEPTED, now()), Step::Wait);
+    assert_eq!(won(&round.raised(0, second, &ACCEPTED, now())), Some(182));
 }
 
 #[test]
-fn a_raise_counts_only_while_held_and_a_straggler_may_stand_in() {
-    let mut round = Round::new(5, 0);
-    round.heard(0, vote(now(), 3), now());
-    round.heard(1, vote(now(), 5), now());
-    assert_eq!(round.heard(2, vote(now(), 5), now()), Step::Raise(Fence::new(5), vec![0]));
-    // Node 0 held us no more: a majority is no longer confirmed (SAFETY.md a2).
-    assert_eq!(round.raised(0, &Answer::No(Denial::Gone), now()), Step::Wait);
-    assert_eq!(won(&round.heard(3, vote(now(), 5), now())), Some(5));
+fn an_answer_to_an_older_token_does_not_count_for_a_newer_one() {
+    let mut round = round_of(3, 0);
+    round.heard(0, behind(now(), 120), now());
+    round.heard(1, behind(now(), 120), now());
+    let (second, third) = (Fence::new(152), Fence::new(192));
+    assert_eq!(round.propose(second, now()), Step::Raise(second, vec![0, 1]));
+    assert_eq!(round.raised(0, second, &still_behind(160), now()), Step::Propose(Fence::new(160)));
+    assert_eq!(round.propose(third, now()), Step::Raise(third, vec![0, 1]));
+    assert_eq!(round.raised(0, third, &ACCEPTED, now()), Step::Wait);
+    // Node 1 accepted the second token, not the third; or it was too low for that, and says nothing of the third.
+    assert_eq!(round.raised(1, second, &ACCEPTED, now()), Step::Wait);
+    assert_eq!(round.raised(1, second, &still_behind(500), now()), Step::Wait);
+    assert_eq!(won(&round.raised(1, third, &ACCEPTED, now())), Some(192));
+}
+
+/// What it said with its grant is of the first token.
+#[test]
+fn the_grant_of_a_straggler_after_a_raise_is_asked_for_the_new_token() {
+    for grant in [accepts(now()), behind(now(), 130)] {
+        let mut round = round_of(5, 0);
+        round.heard(0, accepts(now()), now());
+        round.heard(1, behind(now(), 120), now());
+        assert_eq!(round.heard(2, accepts(now()), now()), Step::Propose(Fence::new(120)));
+        let second = Fence::new(152);
+        round.propose(second, now());
+        round.raised(0, second, &ACCEPTED, now());
+        round.raised(1, second, &ACCEPTED, now());
+        assert_eq!(round.heard(3, grant, now()), Step::Raise(second, vec![3]));
+        assert_eq!(won(&round.raised(3, second, &ACCEPTED, now())), Some(152));
+    }
 }
 
 #[test]
-fn a_late_larger_reply_cannot_confirm_a_smaller_token() {
-    let mut round = Round::new(3, 0);
-    round.heard(0, vote(now(), 4), now());
-    assert_eq!(round.heard(1, vote(now(), 5), now()), Step::Raise(Fence::new(5), vec![0]));
-    assert_eq!(round.raised(0, &Answer::No(Denial::Gone), now()), Step::Wait);
-    // Node 2 replied 9: it holds us, but does not vouch for 5 (flaw a4).
-    assert_eq!(round.heard(2, vote(now(), 9), now()), Step::Failed);
+fn a_raise_that_is_gone_voids_the_vote_and_a_straggler_may_stand_in() {
+    let mut round = round_of(5, 0);
+    round.heard(0, behind(now(), 120), now());
+    round.heard(1, accepts(now()), now());
+    round.heard(2, accepts(now()), now());
+    let second = Fence::new(152);
+    round.propose(second, now());
+    round.raised(1, second, &ACCEPTED, now());
+    round.raised(2, second, &ACCEPTED, now());
+    // Node 0 held us no more: it is no vote at all, and nothing is left there to release (SAFETY.md a2).
+    assert_eq!(round.raised(0, second, &Answer::No(Denial::Gone), now()), Step::Wait);
+    assert!(!round.may_hold(0));
+    assert!(!round.window().is_held_by(0));
+    assert_eq!(round.heard(3, accepts(now()), now()), Step::Raise(second, vec![3]));
+    assert_eq!(won(&round.raised(3, second, &ACCEPTED, now())), Some(152));
+
+    let mut round = round_of(3, 0);
+    round.heard(0, behind(now(), 120), now());
+    round.heard(1, behind(now(), 120), now());
+    round.propose(second, now());
+    round.raised(0, second, &Answer::No(Denial::Gone), now());
+    round.raised(1, second, &ACCEPTED, now());
+    // Two nodes answered that they do not hold us.
+    assert_eq!(round.heard(2, busy(3), now()), Step::Failed);
+    assert!(matches!(failure(&round), Ok(Acquired::Busy(_))));
+}
+
+#[test]
+fn after_three_raises_in_vain_it_is_begun_again() {
+    let mut round = round_of(1, 0);
+    let mut step = round.heard(0, behind(now(), 100), now());
+    for raise in 1..=u64::from(MOST_RAISES) {
+        let Step::Propose(mark) = step else { panic!("{step:?}") };
+        assert_eq!(mark.get(), raise * 100);
+        let token = Fence::new(mark.get() + 32);
+        assert_eq!(round.propose(token, now()), Step::Raise(token, vec![0]));
+        step = round.raised(0, token, &still_behind((raise + 1) * 100), now());
+    }
+    assert_eq!(step, Step::Failed);
+    assert!(matches!(failure(&round), Ok(Acquired::Again)));
+    assert!(round.may_hold(0), "it is released");
+}
+
+/// Whichever nodes lose their marks, two acquisitions have a node in common that has not.
+#[test]
+fn more_nodes_must_accept_to_survive_lost_marks() {
+    for (nodes, losses, needed) in
+        [(3, 0, 2), (3, 1, 3), (3, 2, 3), (4, 1, 3), (5, 0, 3), (5, 1, 4), (5, 2, 4), (5, 4, 5)]
+    {
+        let mut round = round_of(nodes, losses);
+        for node in 0..needed - 1 {
+            let step = round.heard(node, accepts(now()), now());
+            assert_eq!(step, Step::Wait, "{nodes} {losses}");
+        }
+        let step = round.heard(needed - 1, accepts(now()), now());
+        assert_eq!(won(&step), Some(100), "{nodes} {losses}");
+        assert!(2 * needed - nodes > losses);
+        assert!(2 * (needed - 1) <= nodes + losses, "no more than needed");
+    }
+}
+
+#[test]
+fn a_node_that_does_not_confirm_is_named() {
+    let mut round = round_of(3, 0);
+    round.heard(0, dead(), now());
+    round.heard(1, behind(now(), 120), now());
+    round.heard(2, accepts(now()), now());
+    let second = Fence::new(152);
+    round.propose(second, now());
+    round.raised(2, second, &ACCEPTED, now());
+    assert_eq!(round.close(now()), Step::Failed);
+    let Err(Error::Unreachable(why)) = failure(&round) else { panic!("granted?") };
+    assert!(why.nodes.iter().any(|node| node.problem == NodeProblem::Unconfirmed), "{why:?}");
+    assert_eq!((why.needed, why.answered, why.voted), (2, 1, 1));
 }
 
 #[test]
 fn a_dead_minority_is_not_waited_for() {
-    let mut round = Round::new(5, 0);
+    let mut round = round_of(5, 0);
     round.heard(0, dead(), now());
     round.heard(1, dead(), now());
-    round.heard(2, vote(now(), 1), now());
-    round.heard(3, vote(now(), 1), now());
-    assert_eq!(won(&round.heard(4, vote(now(), 1), now())), Some(1));
+    round.heard(2, accepts(now()), now());
+    round.heard(3, accepts(now()), now());
+    assert_eq!(won(&round.heard(4, accepts(now()), now())), Some(100));
 }
 
 #[test]
 fn a_no_of_the_gate_is_told_apart() {
     for (gate, kept_out) in [(1, true), (3, false)] {
-        let mut round = Round::standing(5, 0, gate);
+        let mut round = Round::standing(5, 0, FIRST, gate);
         round.heard(0, busy(9), now());
         round.heard(1, busy(4), now());
         assert_eq!(round.heard(2, busy(6), now()), Step::Failed);
@@ -107,13 +235,13 @@ fn a_no_of_the_gate_is_told_apart() {
 
 #[test]
 fn a_round_that_cannot_win_ends_at_once_and_says_why() {
-    let mut round = Round::new(5, 0);
+    let mut round = round_of(5, 0);
     round.heard(0, busy(9), now());
     round.heard(1, busy(4), now());
     assert_eq!(round.heard(2, busy(6), now()), Step::Failed);
     assert_eq!(failure(&round).unwrap(), Acquired::Busy(Some(Duration::from_secs(9))));
 
-    let mut round = Round::new(5, 0);
+    let mut round = round_of(5, 0);
     round.heard(0, dead(), now());
     round.heard(1, dead(), now());
     // Two down and one busy cannot win, but whether a majority is there is not yet known.
@@ -122,7 +250,7 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     assert_eq!(round.heard(4, busy(5), now()), Step::Failed);
     assert!(matches!(failure(&round), Ok(Acquired::Busy(_))));
 
-    let mut round = Round::new(3, 0);
+    let mut round = round_of(3, 0);
     round.heard(0, dead(), now());
     assert_eq!(round.heard(1, dead(), now()), Step::Failed);
     let Err(Error::Unreachable(why)) = failure(&round) else { panic!("reachable?") };
@@ -132,8 +260,8 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
 /// Nodes that granted, or had no time to answer when it was decided, are not blamed.
 #[test]
 fn only_those_are_blamed_that_are_out() {
-    let mut round = Round::new(5, 0);
-    round.heard(0, vote(now(), 1), now());
+    let mut round = round_of(5, 0);
+    round.heard(0, accepts(now()), now());
     for node in 1..4 {
         round.heard(node, dead(), now());
     }
@@ -143,36 +271,85 @@ fn only_those_are_blamed_that_are_out() {
     assert_eq!((why.of, why.needed, why.answered, why.voted, why.nodes.len()), (5, 3, 1, 1, 3));
 }
 
-/// A key of another type, or a refusal, is a missing vote.
+/// A spoilt mark, a key of another type, or a refusal, is a missing vote.
 #[test]
 fn what_a_minority_refuses_ends_no_round() {
-    let barred =
-        || Answer::No(Denial::Refused(NodeReport::new("n", NodeProblem::Permission("".into()))));
-    let mut round = Round::new(3, 0);
+    let bad = || NodeProblem::BadMark { key: "quorumlock:token:{7}".into() };
+    let barred = || Answer::No(Denial::Refused(NodeReport::new("n", bad())));
+    let mut round = round_of(3, 0);
     round.heard(0, barred(), now());
-    round.heard(1, vote(now(), 1), now());
-    assert!(matches!(round.heard(2, vote(now(), 1), now()), Step::Won(_)));
+    round.heard(1, accepts(now()), now());
+    assert!(matches!(round.heard(2, accepts(now()), now()), Step::Won(_)));
 
-    let mut round = Round::new(3, 0);
+    let mut round = round_of(3, 0);
     round.heard(0, barred(), now());
     assert_eq!(round.heard(1, barred(), now()), Step::Failed);
     let Err(Error::Refused(why)) = failure(&round) else { panic!("granted?") };
     assert_eq!((why.needed, why.answered, why.nodes.len()), (2, 2, 2));
 }
 
+/// The transaction says only that the token is not above the mark: what is wrong with that is told by a raise.
+#[test]
+fn a_mark_that_cannot_be_raised_is_named_and_its_vote_is_missing() {
+    let bad = NodeProblem::BadMark { key: "quorumlock:token:{7}".into() };
+    let refused = Answer::No(Denial::Refused(NodeReport::new("n", bad.clone())));
+    let second = Fence::new(132);
+    for (others_accept, wins) in [(true, true), (false, false)] {
+        let mut round = round_of(3, 0);
+        round.heard(0, behind(now(), 100), now());
+        round.heard(1, behind(now(), 100), now());
+        round.propose(second, now());
+        assert_eq!(round.raised(0, second, &refused, now()), Step::Wait);
+        assert!(round.may_hold(0), "it is released");
+        round.heard(2, accepts(now()), now());
+        round.raised(2, second, &ACCEPTED, now());
+        let answer = if others_accept { &ACCEPTED } else { &refused };
+        let step = round.raised(1, second, answer, now());
+        assert_eq!(won(&step).is_some(), wins, "{step:?}");
+        if !wins {
+            let Err(Error::Refused(why)) = failure(&round) else { panic!("granted?") };
+            assert!(why.nodes.iter().all(|node| node.problem == bad), "{why:?}");
+            assert_eq!((why.nodes.len(), why.answered, why.voted), (2, 3, 1));
+        }
+    }
+}
+
 /// Whether the delay was the network's or ours (SAFETY.md H3).
 #[test]
 fn an_answer_after_the_lease_has_ended_wins_nothing() {
     let asked = now();
-    let mut round = Round::new(3, 0);
-    round.heard(0, vote(asked, 1), asked);
-    assert_eq!(round.heard(1, vote(asked, 1), asked + LEASE), Step::Failed);
+    let mut round = round_of(3, 0);
+    round.heard(0, accepts(asked), asked);
+    assert_eq!(round.heard(1, accepts(asked), asked + LEASE), Step::Failed);
     assert!(matches!(failure(&round), Err(Error::Unreachable(_))));
+}
+
+/// A node where our lease has ended may have granted another hold since, whose token is larger (SAFETY.md a6).
+#[test]
+fn those_that_accepted_must_hold_when_it_is_decided() {
+    let second = Fence::new(152);
+    for (ended, wins) in [(false, true), (true, false)] {
+        let asked = now();
+        let later = if ended { asked + LEASE } else { asked };
+        let mut round = round_of(5, 0);
+        round.heard(0, behind(asked, 120), asked);
+        round.heard(1, behind(later, 120), later);
+        round.heard(2, behind(later, 120), later);
+        round.propose(second, later);
+        // It holds us, and has not answered: enough nodes hold us, and too few of them have accepted.
+        round.heard(3, accepts(later), later);
+        round.raised(0, second, &ACCEPTED, later);
+        round.raised(1, second, &ACCEPTED, later);
+        let step = round.raised(2, second, &ACCEPTED, later);
+        assert!(round.window().until() > later);
+        assert_eq!(won(&step).is_some(), wins, "{step:?}");
+    }
 }
 
 /// What the enumeration lets a node do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
+    /// It has this mark.
     Grants(u64),
     Denies,
     Dies,
@@ -182,13 +359,13 @@ enum Does {
     Hangs,
 }
 
-/// Every combination of what up to five nodes do (grants with two counter values, denial, death,
-/// stale scripts, silence), in every rotation of the order of answers, with raises answered yes, gone,
-/// stale or never, and any number of lost counters to survive: the invariants hold in each.
+/// Every combination of what up to five nodes do (grants below and at their mark, denial, death, stale
+/// scripts, silence), in every rotation of the order of answers, with raises answered yes, gone, stale, never,
+/// or by a mark that others have moved on, and any number of lost marks to survive: the invariants hold in each.
 #[test]
 fn enumerated_completely_for_up_to_five_nodes() {
     let acts =
-        [Does::Grants(5), Does::Grants(8), Does::Denies, Does::Dies, Does::Stale, Does::Hangs];
+        [Does::Grants(50), Does::Grants(180), Does::Denies, Does::Dies, Does::Stale, Does::Hangs];
     let mut outcomes = BTreeSet::new();
     let mut cases = 0u32;
     for n in 1..=5 {
@@ -196,10 +373,10 @@ fn enumerated_completely_for_up_to_five_nodes() {
             let nodes: Vec<Does> =
                 (0..n).map(|i| acts[code / acts.len().pow(i) % acts.len()]).collect();
             for first in 0..nodes.len() {
-                for raise in [Raised::Yes, Raised::Gone, Raised::Stale, Raised::Never] {
-                    for losses in 0..quorum_of(nodes.len()) {
+                for raise in Raised::ALL {
+                    for losses in (0..nodes.len()).step_by(2) {
                         for gate in [None, Some((first, true)), Some((first, false))] {
-                            outcomes.insert(play(&nodes, first, raise, losses, gate));
+                            outcomes.insert(Play::new(&nodes, raise, losses, gate).run(first));
                             cases += 1;
                         }
                     }
@@ -207,7 +384,7 @@ fn enumerated_completely_for_up_to_five_nodes() {
             }
         }
     }
-    assert_eq!(cases, 12 * (6 + 2 * 2 * 36 + 2 * 3 * 216 + 3 * 4 * 1_296 + 3 * 5 * 7_776));
+    assert_eq!(cases, 15 * (6 + 2 * 36 + 3 * 2 * 216 + 4 * 2 * 1_296 + 5 * 3 * 7_776));
     // The generator is not blind: every kind of ending was seen.
     for seen in ["won in one round", "won by a raise", "busy", "kept out", "unreachable", "again"] {
         assert!(outcomes.contains(seen), "{seen} never happened");
@@ -217,130 +394,202 @@ fn enumerated_completely_for_up_to_five_nodes() {
 /// How raises are answered.
 #[derive(Clone, Copy, Debug)]
 enum Raised {
+    /// As the mark says.
     Yes,
     Gone,
     Stale,
     Never,
+    /// Others move the mark on before each of them.
+    Ahead,
 }
 
-fn play(
-    nodes: &[Does],
-    first: usize,
+impl Raised {
+    const ALL: [Self; 5] = [Self::Yes, Self::Gone, Self::Stale, Self::Never, Self::Ahead];
+}
+
+/// One round of the enumeration, and what its nodes have done.
+struct Play<'a> {
+    nodes: &'a [Does],
     raise: Raised,
     losses: usize,
     gate: Option<(usize, bool)>,
-) -> &'static str {
-    let now = now();
-    let quorum = quorum_of(nodes.len());
-    let mut round = match gate {
-        Some((gate, true)) => Round::gated(nodes.len(), losses, gate),
-        Some((gate, false)) => Round::standing(nodes.len(), losses, gate),
-        None => Round::new(nodes.len(), losses),
-    };
-    let mut step = Step::Wait;
-    let mut raised = BTreeSet::new();
-    let mut gone = BTreeSet::new();
-    for i in 0..nodes.len() {
-        let node = (first + i) % nodes.len();
-        if !matches!(step, Step::Wait) {
-            break;
-        }
-        step = match nodes[node] {
-            Does::Grants(fence) => round.heard(node, vote(now, fence), now),
-            Does::Denies => round.heard(node, busy(3), now),
-            Does::Dies => round.heard(node, dead(), now),
-            Does::Stale => {
-                let report = NodeReport::new("n", NodeProblem::Reverified);
-                round.heard(node, Answer::No(Denial::Stale(report)), now)
-            }
-            Does::Hangs => {
-                round.fan_out();
-                continue;
-            }
+    round: Round,
+    marks: Vec<u64>,
+    /// What each has accepted last.
+    accepted: Vec<Option<Fence>>,
+    gone: BTreeSet<usize>,
+    proposals: u32,
+}
+
+impl<'a> Play<'a> {
+    fn new(nodes: &'a [Does], raise: Raised, losses: usize, gate: Option<(usize, bool)>) -> Self {
+        let round = match gate {
+            Some((gate, true)) => Round::gated(nodes.len(), losses, FIRST, gate),
+            Some((gate, false)) => Round::standing(nodes.len(), losses, FIRST, gate),
+            None => Round::new(nodes.len(), losses, FIRST),
         };
-        if let Step::FanOut(_) = step {
-            assert_eq!(round.asked(), [node]);
-            assert_eq!(round.fan_out().len(), nodes.len() - 1);
-            // Alone it wins by itself.
-            step = match nodes.len() {
-                1 => round.close(now),
-                _ => Step::Wait,
-            };
-        }
-        while let Step::Raise(token, wanted) = step.clone() {
-            step = Step::Wait;
-            for node in wanted {
-                let Does::Grants(reply) = nodes[node] else { panic!("raised a node not held") };
-                assert!(reply < token.get(), "raised a node that stands high enough");
-                step = match raise {
-                    Raised::Yes => {
-                        raised.insert(node);
-                        round.raised(node, &Answer::Yes(()), now)
-                    }
-                    Raised::Gone => {
-                        gone.insert(node);
-                        round.raised(node, &Answer::No(Denial::Gone), now)
-                    }
-                    Raised::Stale => {
-                        let report = NodeReport::new("n", NodeProblem::Reverified);
-                        round.raised(node, &Answer::No(Denial::Stale(report)), now)
-                    }
-                    Raised::Never => Step::Wait,
+        let mark = |does: &Does| if let Does::Grants(mark) = does { *mark } else { 0 };
+        let marks = nodes.iter().map(mark).collect();
+        let (accepted, gone) = (vec![None; nodes.len()], BTreeSet::new());
+        Self { nodes, raise, losses, gate, round, marks, accepted, gone, proposals: 0 }
+    }
+
+    /// The nodes answer from `first` on.
+    fn run(mut self, first: usize) -> &'static str {
+        let mut step = Step::Wait;
+        for i in 0..self.nodes.len() {
+            let node = (first + i) % self.nodes.len();
+            if step != Step::Wait {
+                break;
+            }
+            step = self.answers(node);
+            if step == Step::FanOut {
+                assert_eq!(self.round.asked(), [node]);
+                assert_eq!(self.round.fan_out().len(), self.nodes.len() - 1);
+                // Alone it wins by itself.
+                step = match self.nodes.len() {
+                    1 => self.round.close(now()),
+                    _ => Step::Wait,
                 };
             }
+            step = self.follow(step);
+        }
+        if step == Step::Wait {
+            step = self.round.close(now());
+        }
+        match step {
+            Step::Won(grant) => self.check_grant(grant),
+            Step::Failed => self.check_failure(),
+            other => panic!("undecided at the end: {:?} {other:?}", self.nodes),
         }
     }
-    if step == Step::Wait {
-        step = round.close(now);
+
+    fn answers(&mut self, node: usize) -> Step {
+        let answer = match self.nodes[node] {
+            Does::Grants(_) => {
+                let token = self.accepts(node, FIRST);
+                Answer::Yes(Vote { until: now() + LEASE, token })
+            }
+            Does::Denies => busy(3),
+            Does::Dies => dead(),
+            Does::Stale => {
+                let report = NodeReport::new("n", NodeProblem::Reverified);
+                Answer::No(Denial::Stale(report))
+            }
+            Does::Hangs => {
+                self.round.fan_out();
+                return Step::Wait;
+            }
+        };
+        self.round.heard(node, answer, now())
     }
-    let holds = |node: &usize| matches!(nodes[*node], Does::Grants(_)) && !gone.contains(node);
-    match step {
-        Step::Won(grant) => {
-            // Theorem F's premise: a majority holds us, replied at most the token, and stands at it.
-            let confirmed = (0..nodes.len()).filter(|node| {
-                holds(node)
-                    && (nodes[*node] == Does::Grants(grant.fence.get()) || raised.contains(node))
-            });
-            let confirmed = confirmed.count();
-            assert!(confirmed >= quorum, "{nodes:?} {first} {raise:?}");
-            // Whichever `losses` of them forget, every majority still meets one that has not.
-            assert!(confirmed - losses + quorum > nodes.len(), "{nodes:?} {first} {raise:?}");
-            assert_eq!(grant.until, now + LEASE);
-            if raised.is_empty() { "won in one round" } else { "won by a raise" }
+
+    /// The rule of the nodes.
+    fn accepts(&mut self, node: usize, token: Fence) -> Acceptance {
+        if token.get() <= self.marks[node] {
+            return Acceptance::Behind(Fence::new(self.marks[node]));
         }
-        Step::Failed => {
-            for node in 0..nodes.len() {
-                // Everything that might have been granted gets released.
-                let asked = round.asked().contains(&node);
-                assert!(!asked || !holds(&node) || round.may_hold(node), "{nodes:?} leaks {node}");
-                assert!(!asked || nodes[node] != Does::Hangs || round.may_hold(node));
-            }
-            match failure(&round) {
-                Ok(Acquired::KeptOut(_)) => {
-                    assert!(gate.is_some_and(|(gate, _)| nodes[gate] == Does::Denies));
-                    "kept out"
+        self.marks[node] = token.get();
+        self.accepted[node] = Some(token);
+        Acceptance::Accepted
+    }
+
+    /// Proposes and raises until it waits or has ended.
+    fn follow(&mut self, mut step: Step) -> Step {
+        loop {
+            step = match step {
+                Step::Propose(mark) => {
+                    self.proposals += 1;
+                    assert!(self.proposals <= MOST_RAISES, "{:?}", self.nodes);
+                    let held = |node: &usize| matches!(self.nodes[*node], Does::Grants(_));
+                    let largest = (0..self.nodes.len()).filter(held).map(|node| self.marks[node]);
+                    assert!(largest.max() >= Some(mark.get()), "no node has shown {mark}");
+                    self.round.propose(Fence::new(mark.get() + 32), now())
                 }
-                Ok(Acquired::Busy(_)) => {
-                    assert!(gate.is_none_or(|(gate, _)| nodes[gate] != Does::Denies));
-                    "busy"
+                Step::Raise(token, wanted) => self.ask_to_accept(token, wanted),
+                other => return other,
+            };
+        }
+    }
+
+    fn ask_to_accept(&mut self, token: Fence, wanted: Vec<usize>) -> Step {
+        for node in wanted {
+            assert!(matches!(self.nodes[node], Does::Grants(_)), "raised a node not held");
+            assert!(!self.gone.contains(&node), "raised a node that is not held any more");
+            assert!(self.accepted[node] < Some(token), "asked twice for the same");
+            let answer = match self.raise {
+                Raised::Yes => Answer::Yes(self.accepts(node, token)),
+                Raised::Ahead => {
+                    self.marks[node] = token.get() + 7;
+                    Answer::Yes(self.accepts(node, token))
                 }
-                Ok(Acquired::Again) => "again",
-                Ok(Acquired::Yes(_)) => panic!("a failure that grants"),
-                Err(Error::Unreachable(why)) => {
-                    assert!(why.nodes.iter().any(|node| !node.problem.answered()), "{why:?}");
-                    assert!(why.voted <= why.answered, "{why:?}");
-                    "unreachable"
+                Raised::Gone => {
+                    self.gone.insert(node);
+                    Answer::No(Denial::Gone)
                 }
-                // One did not confirm, and another has a larger counter.
-                Err(Error::Refused(why)) => {
-                    assert!(why.voted < why.needed && why.needed <= why.answered, "{why:?}");
-                    "refused"
+                Raised::Stale => {
+                    let report = NodeReport::new("n", NodeProblem::Reverified);
+                    Answer::No(Denial::Stale(report))
                 }
-                Err(other) => panic!("{other}"),
+                Raised::Never => continue,
+            };
+            let step = self.round.raised(node, token, &answer, now());
+            // Those that were not heard yet are asked for the next token, if there is one.
+            if step != Step::Wait {
+                return step;
             }
         }
-        Step::Wait | Step::Raise(..) | Step::FanOut(_) => {
-            panic!("undecided at the end: {nodes:?} {step:?}")
+        Step::Wait
+    }
+
+    fn holds(&self, node: usize) -> bool {
+        matches!(self.nodes[node], Does::Grants(_)) && !self.gone.contains(&node)
+    }
+
+    fn check_grant(&self, grant: Grant) -> &'static str {
+        let n = self.nodes.len();
+        let count = |node: &usize| self.holds(*node) && self.accepted[*node] == Some(grant.fence);
+        let accepted = (0..n).filter(count).count();
+        // The theorem's premise: a majority holds us, and has accepted this token and no other since.
+        assert!(accepted >= quorum_of(n), "{:?} {:?}", self.nodes, self.raise);
+        // Whichever `losses` of them forget, another that won so meets one that has not.
+        assert!(2 * accepted - n > self.losses, "{:?} {:?}", self.nodes, self.raise);
+        assert_eq!(grant.until, now() + LEASE);
+        assert_eq!(grant.fence == FIRST, self.proposals == 0);
+        if self.proposals == 0 { "won in one round" } else { "won by a raise" }
+    }
+
+    fn check_failure(&self) -> &'static str {
+        let nodes = self.nodes;
+        for node in 0..nodes.len() {
+            // Everything that might have been granted gets released.
+            let asked = self.round.asked().contains(&node);
+            let (held, hangs) = (self.holds(node), nodes[node] == Does::Hangs);
+            assert!(!asked || !held || self.round.may_hold(node), "{nodes:?} leaks {node}");
+            assert!(!asked || !hangs || self.round.may_hold(node));
+        }
+        match failure(&self.round) {
+            Ok(Acquired::KeptOut(_)) => {
+                assert!(self.gate.is_some_and(|(gate, _)| nodes[gate] == Does::Denies));
+                "kept out"
+            }
+            Ok(Acquired::Busy(_)) => {
+                assert!(self.gate.is_none_or(|(gate, _)| nodes[gate] != Does::Denies));
+                "busy"
+            }
+            Ok(Acquired::Again) => "again",
+            Ok(Acquired::Yes(_)) => panic!("a failure that grants"),
+            Err(Error::Unreachable(why)) => {
+                assert!(why.nodes.iter().any(|node| !node.problem.answered()), "{why:?}");
+                assert!(why.voted <= why.answered, "{why:?}");
+                "unreachable"
+            }
+            // One did not say whether it accepts the token.
+            Err(Error::Refused(why)) => {
+                assert!(why.voted < why.needed && why.needed <= why.answered, "{why:?}");
+                "refused"
+            }
+            Err(other) => panic!("{other}"),
         }
     }
 }

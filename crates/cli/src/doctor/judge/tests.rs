@@ -159,7 +159,7 @@ fn strict_admission_covers_what_a_restart_forgets_and_nothing_else() {
         let found = judge(&three(spoil), true);
         assert!(found.iter().all(|finding| finding.severity == Severity::Ok), "{found:?}");
         let of_it = found.iter().find(|finding| finding.check == "persistence").unwrap();
-        for part in ["admission covers", "longest lease", "counters"] {
+        for part in ["admission covers", "longest lease", "marks"] {
             assert!(of_it.what.contains(part), "{of_it:?}");
         }
         assert_eq!(wrong(&three(spoil)).len(), 1, "without admission it is a warning");

@@ -1,16 +1,16 @@
 -- Hold a name again, or for the first time, for an acquisition whose window is open: this node was
 -- down, or has forgotten, or was never heard.
--- KEYS: 1 name, 2 fencing counter
--- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 token, 5 keep counter for ms
--- Replies: 1 (held now), {pttl} (held by another), error BADCOUNTER, BADMARK
--- Rules: a fresh grant, only on a node whose memory is proven; issues no token; never shortens.
+-- KEYS: 1 name, 2 mark
+-- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 token
+-- Replies: 1 (held now), {pttl} (held by another), error BADMARK
+-- Rules: a fresh grant, only on a node whose memory is proven; confirms no token; never shortens.
 local held = redis.call('get', KEYS[1])
 if held and held ~= ARGV[1] then
   return {redis.call('pttl', KEYS[1])}
 end
-local raised = raise_token(KEYS[2], ARGV[4], ARGV[5])
-if type(raised) == 'table' then
-  return raised
+local accepted = ARGV[4] == '0' and 0 or accept(KEYS[2], ARGV[4])
+if type(accepted) == 'table' then
+  return accepted
 end
 local ttl = math.min(tonumber(ARGV[2]), LONGEST or math.huge)
 if redis.call('pttl', KEYS[1]) < ttl then

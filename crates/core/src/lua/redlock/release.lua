@@ -1,8 +1,8 @@
 -- Give back one acquisition, and wake who waits, or hand the name over.
--- KEYS: 1 name, 2 channel, 3 waiters, 4 fencing counter
+-- KEYS: 1 name, 2 channel, 3 waiters, 4 mark
 -- ARGV: 1 nonce; 2 as what it stands in the queue (hand.lua), if it gives up waiting; 3 for how many
 --   microseconds it has waited, if it stands there from now on: it keeps its turn, and nobody is woken;
---   4 for how many ms it stays, 5 keep counter for ms, if those before it have their turn first
+--   4 for how many ms it stays, if those before it have their turn first
 -- Replies: 0 (was not held), else 1 + whom it woke (wake.lua)
 -- Rules: matches this acquisition, never its owner; needs no memory (SAFETY.md H15, H16).
 if ARGV[2] and not ARGV[3] then
@@ -23,7 +23,5 @@ if ARGV[3] then
   if not ARGV[4] then
     return 1
   end
-  -- For the token of whoever is handed the name.
-  redis.call('pexpire', KEYS[4], ARGV[5])
 end
 return 1 + wake(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])

@@ -1,0 +1,134 @@
+//! Which fencing tokens an acquisition proposes to the nodes.
+//!
+//! The order of tokens rests on the nodes, which accept only what is above their mark (SAFETY.md G3). What is
+//! proposed decides only whether they accept it at once.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::{Clock, Fence, Name};
+
+/// Proposes tokens for the acquisitions of one locker.
+#[derive(Debug)]
+pub struct Proposals {
+    clock: Clock,
+    /// For each slot the largest token that was proposed here or that a node showed.
+    seen: Box<[AtomicU64]>,
+    /// By how many microseconds our wall clock is corrected.
+    correction: AtomicI64,
+}
+
+/// A wall clock that differs by less is believed: it costs others a trip at most, and for no longer.
+const TOLERANCE_MICROS: i64 = 5_000_000;
+
+impl Proposals {
+    /// By the wall clock of `clock`.
+    pub fn new(clock: Clock) -> Self {
+        let seen = (0..Name::SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Self { clock, seen, correction: AtomicI64::new(0) }
+    }
+
+    /// The token that an acquisition of `name` proposes.
+    pub fn first(&self, name: &Name) -> Fence {
+        self.propose(name, Duration::ZERO)
+    }
+
+    /// What is proposed instead, since a node has the mark `above`. The trip before it took so long: the next one
+    /// may as well, and other clocks go on meanwhile.
+    pub fn raised(&self, name: &Name, above: Fence, took: Duration) -> Fence {
+        self.seen[name.slot()].fetch_max(above.get(), Ordering::Relaxed);
+        self.propose(name, took * 2)
+    }
+
+    /// Nodes' wall clocks differ from ours by so many microseconds.
+    pub fn compare_clocks(&self, offsets: impl Iterator<Item = i64>) {
+        let mut offsets: Vec<_> = offsets.collect();
+        offsets.sort_unstable();
+        let Some(median) = offsets.get(offsets.len() / 2).copied() else { return };
+        let correction = if median.abs() > TOLERANCE_MICROS { median } else { 0 };
+        if self.correction.swap(correction, Ordering::Relaxed) == 0 && correction != 0 {
+            let seconds = correction / 1_000_000;
+            tracing::warn!(
+                seconds,
+                "the servers' clocks differ from ours: fencing tokens follow theirs"
+            );
+        }
+    }
+
+    /// Each call gets a block of its own.
+    fn propose(&self, name: &Name, head_start: Duration) -> Fence {
+        let correction = self.correction.load(Ordering::Relaxed);
+        let now = self.clock.wall_micros().saturating_add_signed(correction);
+        let now = now.saturating_add(u64::try_from(head_start.as_micros()).unwrap_or(u64::MAX));
+        let seen = &self.seen[name.slot()];
+        let next = |seen| Some(next_token(now, seen));
+        let before = seen.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        Fence::new(next_token(now, before.unwrap_or_default()))
+    }
+}
+
+/// The last token of a block that lies above `seen`, and not before `now`.
+fn next_token(now: u64, seen: u64) -> u64 {
+    // A mark that leaves no room is for the node to refuse, which names it.
+    let seen = if seen >= Fence::FULL.get() { 0 } else { seen };
+    now.max(seen + Fence::BLOCK) | (Fence::BLOCK - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: u64 = 1_790_000_000_000_000;
+
+    fn name() -> Name {
+        Name::new("x").unwrap()
+    }
+
+    #[test]
+    fn proposals_follow_the_clock_and_never_repeat() {
+        let proposals = Proposals::new(Clock::manual());
+        let first = proposals.first(&name());
+        let second = proposals.first(&name());
+        assert!(second.get() >= first.get() + Fence::BLOCK);
+        let other = Name::new("y").unwrap();
+        assert_ne!(other.slot(), name().slot());
+        assert!(proposals.first(&other) <= second, "each slot has its own");
+    }
+
+    #[test]
+    fn a_mark_that_was_seen_is_passed_from_then_on() {
+        let proposals = Proposals::new(Clock::manual());
+        let ahead = Fence::new(proposals.first(&name()).get() + 3_600_000_000);
+        assert!(proposals.raised(&name(), ahead, Duration::ZERO) > ahead);
+        assert!(proposals.first(&name()) > ahead);
+    }
+
+    #[test]
+    fn a_clock_that_is_off_by_an_hour_is_corrected_and_one_by_a_second_is_not() {
+        let proposals = Proposals::new(Clock::manual());
+        let hour = 3_600_000_000;
+        let before = proposals.first(&name()).get();
+        proposals.compare_clocks([hour, -1_000_000, hour].into_iter());
+        assert!(proposals.first(&name()).get() >= before + hour.unsigned_abs() - 1_000_000);
+        let proposals = Proposals::new(Clock::manual());
+        proposals.compare_clocks([-1_000_000, hour, -1_000_000].into_iter());
+        assert!(proposals.first(&name()).get() < before + hour.unsigned_abs() / 2);
+    }
+
+    #[test]
+    fn a_mark_without_room_is_not_followed() {
+        assert!(next_token(NOW, Fence::MAX.get()) < NOW + Fence::BLOCK);
+        assert!(next_token(NOW, Fence::FULL.get() - 1) <= Fence::MAX.get());
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_never_overlap(now in 0..NOW * 2, seen in 0..NOW * 2) {
+            let token = next_token(now, seen);
+            prop_assert!(token >= now && token % Fence::BLOCK == Fence::BLOCK - 1);
+            prop_assert!(token - (Fence::BLOCK - 1) > seen, "{} {}", token, seen);
+        }
+    }
+}
