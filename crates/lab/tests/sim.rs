@@ -42,7 +42,7 @@ fn sees_what_falls(tally: &Tally) {
     }
 }
 
-/// In these it was once: another's token was confirmed (decision 28), a judge took a bump's question for a
+/// In these it was once: another's token was confirmed, a judge took a bump's question for a
 /// release, a turn at the gate was taken for one elsewhere, since the gate had become another one, and names were
 /// handed over to places that lost and repeated requests, and a subscription that broke, had left in a queue
 /// (SAFETY.md e7).

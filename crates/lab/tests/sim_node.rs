@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 use quorumlock_core::{InLine, Offer, Spot, Wire};
 use quorumlock_lab::servers::{ServerOptions, Servers, Source, for_test};
 
-use twin::{Op, compare};
+use twin::{Op, Token, compare};
 
 #[test]
 fn redlock_without_admission() {
@@ -39,12 +39,12 @@ fn whoever_says_as_what_it_stood_takes_a_new_place() {
     let ask = |waited, offer, before| {
         let waited = Duration::from_millis(waited);
         let line = Some(InLine { waited, others_first: false, offer, before: None });
-        Op::Acquire { at: (0, 0), ttl: 1, tokens: 1, far: false, line, before, plain: false }
+        Op::Acquire { at: (0, 0), ttl: 1, token: Token::Now, line, before, plain: false }
     };
-    let offer = Some(Offer { claim: CLAIMS[1], tokens: 1 });
+    let offer = Some(Offer { claim: CLAIMS[1], fencing: true });
     let (line, before) = (None, None);
     let ops = [
-        Op::Acquire { at: (2, 0), ttl: 1, tokens: 1, far: false, line, before, plain: false },
+        Op::Acquire { at: (2, 0), ttl: 1, token: Token::Now, line, before, plain: false },
         ask(400, offer, None),
         ask(1_600, None, None),
         ask(0, None, Some(0)),
@@ -84,10 +84,10 @@ fn on(servers: &Servers, wire: Wire, strict: bool) {
     assert!(run.is_ok(), "{}", run.err().map(|e| e.to_string()).unwrap_or_default());
 }
 
-/// What waiters agree to: handed over for so long, with so many tokens.
+/// What waiters agree to: handed over for so long, with tokens or without.
 fn offer() -> impl Strategy<Value = Option<Offer>> {
-    let offer = (0..2usize, 0..3u64);
-    prop::option::of(offer.prop_map(|(claim, tokens)| Offer { claim: CLAIMS[claim], tokens }))
+    let offer = (0..2usize, any::<bool>());
+    prop::option::of(offer.prop_map(|(claim, fencing)| Offer { claim: CLAIMS[claim], fencing }))
 }
 
 const CLAIMS: [Duration; 2] = [Duration::from_millis(600), Duration::from_secs(10)];
@@ -95,17 +95,22 @@ const CLAIMS: [Duration; 2] = [Duration::from_millis(600), Duration::from_secs(1
 fn op(strict: bool) -> impl Strategy<Value = Op> {
     let (who, name) = (0..3usize, 0..2usize);
     let at = (who.clone(), name);
+    let token = prop_oneof![
+        1 => Just(Token::None),
+        3 => Just(Token::Now),
+        1 => Just(Token::Behind),
+        1 => Just(Token::Again),
+    ];
     let votes = prop_oneof![
-        6 => (at.clone(), 0..3usize, 0..4u64, any::<bool>(), any::<bool>())
-            .prop_map(|(at, ttl, tokens, far, plain)| {
-                Op::Acquire { at, ttl, tokens, far, line: None, before: None, plain }
-            }),
+        6 => (at.clone(), 0..3usize, token, any::<bool>()).prop_map(|(at, ttl, token, plain)| {
+            Op::Acquire { at, ttl, token, line: None, before: None, plain }
+        }),
         8 => (at.clone(), 0..3usize, 0..5u64, any::<bool>(), (offer(), prop::option::of(who)))
             .prop_map(|(at, ttl, waited, others_first, (offer, before))| {
                 // Far enough apart that who came first does not hang on which side was quicker.
                 let waited = Duration::from_millis(400 * waited);
                 let line = Some(InLine { waited, others_first, offer, before: None });
-                Op::Acquire { at, ttl, tokens: 1, far: false, line, before, plain: false }
+                Op::Acquire { at, ttl, token: Token::Now, line, before, plain: false }
             }),
         2 => (at.clone(), -2..5i64).prop_map(|(at, by)| Op::Raise { at, by }),
         3 => (at.clone(), 0..3usize, 1..4u32).prop_map(|(at, ttl, holds)| Op::Renew {
@@ -125,8 +130,8 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
             let waited = Duration::from_millis(400 * waited);
             Op::Release { at, spot: Some(Spot::Kept(waited)) }
         }),
-        2 => (at.clone(), 0..3usize, 0..2usize, 0..3u64).prop_map(|(at, next, claim, tokens)| {
-            let offer = Offer { claim: CLAIMS[claim], tokens };
+        2 => (at.clone(), 0..3usize, 0..2usize, any::<bool>()).prop_map(|(at, next, claim, fencing)| {
+            let offer = Offer { claim: CLAIMS[claim], fencing };
             Op::Release { at, spot: Some(Spot::Again(twin::nonce_of(next), offer)) }
         }),
         2 => (0..2usize).prop_map(|name| Op::Inspect { name }),
@@ -138,7 +143,7 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
     ];
     let office = prop_oneof![
         2 => Just(Op::Examine),
-        1 => Just(Op::Mark),
+        1 => Just(Op::Note),
         1 => Just(Op::Barrier),
         1 => any::<bool>().prop_map(|right| Op::Admit { right }),
         2 => any::<bool>().prop_map(|replace| Op::Provision { replace }),

@@ -1,7 +1,7 @@
 //! A client is caught in mid-round, when one node has granted its nonce and the others have not been
 //! asked; that node forgets, is repaired, and others acquire meanwhile. Either its machine freezes
 //! before it hears of the grant, clock and all: tokens must survive that without any help of time
-//! (SAFETY.md, Tokens, form b). Or it is stopped when it has heard of it: until that lease is over
+//! (SAFETY.md, Lost marks, form b). Or it is stopped when it has heard of it: until that lease is over
 //! nobody else may believe in that node.
 
 use quorumlock_core::{Nonce, quorum_of};

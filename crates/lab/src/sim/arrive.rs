@@ -11,7 +11,7 @@ use super::link::LinkId;
 use super::mutants::Bug;
 use super::server::{Did, Woken};
 use super::sometimes::Sometimes;
-use super::store::{Raised, Taken};
+use super::store::Raised;
 use super::time::MS;
 use super::trace::Who;
 use super::world::{Arrival, Delivery, Event, State};
@@ -76,7 +76,7 @@ impl State {
             self.ledger.attempts[number].nodes[link.node].freed = true;
         }
         self.office_done(link, &ask, &reply, was);
-        let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
+        let granted = matches!(reply, Reply::Taken(taken) if taken.is_granted());
         self.spring_ambush(link, &ask, granted, false);
         self.said(link.node, &ask, &reply);
         self.note_ask("done", link, &ask);
@@ -108,7 +108,7 @@ impl State {
             Reply::Recreated(other) => other.is_some(),
             _ => false,
         };
-        if let Reply::Raised(Raised::Moved) = reply {
+        if let Reply::Raised(Raised::Behind(_)) = reply {
             self.see(Sometimes::RaiseMoved);
         }
         for (at, term) in ask.terms().iter().enumerate() {

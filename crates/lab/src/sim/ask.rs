@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use quorumlock_core::admission::Sheet;
+use quorumlock_core::admission::{Marks, Sheet};
 use quorumlock_core::{
-    Answer, Counter, Denial, Fence, Freed, Held as HeldFor, Holder, InLine, Instant, Name,
-    NodeProblem, NodeReport, ReplyTo, Silence, Spot, Stamp, Term, Unconfirmed, Vote, Wire,
+    Acceptance, Answer, Denial, Fence, Freed, Held as HeldFor, Holder, InLine, Instant, Name,
+    NodeProblem, NodeReport, Proposal, ReplyTo, Silence, Spot, Stamp, Term, Unconfirmed, Vote,
+    Wire,
 };
 use quorumlock_watchdog::expiry;
 
@@ -15,7 +16,7 @@ use super::time::micros;
 /// A request on its way.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
-    Acquire(Term, Counter, Stamp, Option<InLine>),
+    Acquire(Term, Proposal, Stamp, Option<InLine>),
     Raise(Term, Fence, Stamp),
     Recreate(Term, Fence),
     Renew(Vec<Term>),
@@ -39,9 +40,9 @@ pub(super) struct Asked {
 #[derive(Clone, Debug)]
 pub(super) enum Office {
     Examine,
-    Mark(String),
+    Note(String),
     Barrier(String),
-    Admit { mark: String, stamp: String, floor: u64 },
+    Admit { note: String, stamp: String, marks: Marks },
     Provision { stamp: String, replace: bool },
 }
 
@@ -49,6 +50,7 @@ pub(super) enum Office {
 #[derive(Clone, Debug)]
 pub(super) enum Filed {
     Sheet(Box<Sheet>),
+    Marks(Marks),
     Number(u64),
 }
 
@@ -56,7 +58,7 @@ pub(super) enum Filed {
 #[derive(Debug)]
 pub(super) enum To {
     Vote(ReplyTo<Answer<Vote>>),
-    Done(ReplyTo<Answer<()>>),
+    Raised(ReplyTo<Answer<Acceptance>>),
     One(ReplyTo<Answer<Instant>>),
     Until(ReplyTo<Vec<Answer<Instant>>>),
     Freed(ReplyTo<Answer<Freed>>),
@@ -69,8 +71,6 @@ pub(super) enum To {
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Taken(Taken),
-    /// A planted bug: the counter of a node that another holds.
-    CounterOnly(u64),
     Raised(Raised),
     /// The remaining milliseconds of another, if it holds the name.
     Recreated(Option<u64>),
@@ -90,7 +90,7 @@ pub(super) enum Reply {
 #[derive(Debug)]
 pub(super) enum Told {
     Vote(ReplyTo<Answer<Vote>>, Answer<Vote>),
-    Done(ReplyTo<Answer<()>>, Answer<()>),
+    Raised(ReplyTo<Answer<Acceptance>>, Answer<Acceptance>),
     One(ReplyTo<Answer<Instant>>, Answer<Instant>),
     Until(ReplyTo<Vec<Answer<Instant>>>, Vec<Answer<Instant>>),
     Freed(ReplyTo<Answer<Freed>>, Answer<Freed>),
@@ -161,7 +161,7 @@ impl To {
     pub(super) fn silent(self, ask: &Ask, silence: Silence) -> Told {
         match self {
             Self::Vote(to) => Told::Vote(to, Answer::Silent(silence)),
-            Self::Done(to) => Told::Done(to, Answer::Silent(silence)),
+            Self::Raised(to) => Told::Raised(to, Answer::Silent(silence)),
             Self::One(to) => Told::One(to, Answer::Silent(silence)),
             Self::Filed(to) => Told::Filed(to, Answer::Silent(silence)),
             Self::Until(to) => {
@@ -179,7 +179,7 @@ impl To {
         let no = || denial.clone();
         match self {
             Self::Vote(to) => Told::Vote(to, Answer::No(no())),
-            Self::Done(to) => Told::Done(to, Answer::No(no())),
+            Self::Raised(to) => Told::Raised(to, Answer::No(no())),
             Self::One(to) => Told::One(to, Answer::No(no())),
             Self::Until(to) => {
                 Told::Until(to, ask.terms().iter().map(|_| Answer::No(no())).collect())
@@ -193,29 +193,19 @@ impl To {
         match (self, ask, reply) {
             (Self::Vote(to), Ask::Acquire(term, ..), Reply::Taken(taken)) => {
                 let answer = match taken {
-                    Taken::Token(token) => {
-                        Answer::Yes(Vote { until: until(term), fence: Fence::new(token) })
-                    }
+                    Taken::Accepted => voted(until(term), Acceptance::Accepted),
+                    Taken::Behind(mark) => voted(until(term), Acceptance::Behind(Fence::new(mark))),
                     Taken::Busy(ms) => Answer::No(busy(ms)),
-                    Taken::Unclear => {
-                        let what = NodeProblem::Reverified;
-                        Answer::No(Denial::Stale(NodeReport::new(with.label, what)))
-                    }
                 };
                 Told::Vote(to, answer)
             }
-            (Self::Vote(to), _, Reply::CounterOnly(token)) => {
-                let fence = Fence::new(token);
-                Told::Vote(to, Answer::Yes(Vote { until: Instant::NEVER, fence }))
-            }
-            (Self::Done(to), _, Reply::Raised(raised)) => {
-                let moved = || NodeReport::new(with.label, NodeProblem::CounterMoved);
+            (Self::Raised(to), _, Reply::Raised(raised)) => {
                 let answer = match raised {
-                    Raised::Yes => Answer::Yes(()),
+                    Raised::Accepted => Answer::Yes(Acceptance::Accepted),
+                    Raised::Behind(mark) => Answer::Yes(Acceptance::Behind(Fence::new(mark))),
                     Raised::Gone => Answer::No(Denial::Gone),
-                    Raised::Moved => Answer::No(Denial::Stale(moved())),
                 };
-                Told::Done(to, answer)
+                Told::Raised(to, answer)
             }
             (Self::One(to), Ask::Recreate(term, _), Reply::Recreated(other)) => {
                 let yes = Answer::Yes(until(term));
@@ -250,8 +240,8 @@ impl To {
             (Self::Vote(to), Ask::Acquire(term, ..), Reply::WrongType) => {
                 Told::Vote(to, other_wire(&term.name, with.label))
             }
-            (Self::Done(to), Ask::Raise(term, ..), Reply::WrongType) => {
-                Told::Done(to, other_wire(&term.name, with.label))
+            (Self::Raised(to), Ask::Raise(term, ..), Reply::WrongType) => {
+                Told::Raised(to, other_wire(&term.name, with.label))
             }
             // No node gives an answer that fits no question.
             (to, ask, _) => to.silent(
@@ -269,7 +259,7 @@ impl Told {
     pub(super) fn deliver(self) {
         match self {
             Self::Vote(to, answer) => to.send(answer),
-            Self::Done(to, answer) => to.send(answer),
+            Self::Raised(to, answer) => to.send(answer),
             Self::Until(to, answer) => to.send(answer),
             Self::Freed(to, answer) => to.send(answer),
             Self::Holder(to, answer) => to.send(answer),
@@ -278,6 +268,10 @@ impl Told {
             Self::Filed(to, answer) => to.send(answer),
         }
     }
+}
+
+fn voted(until: Instant, token: Acceptance) -> Answer<Vote> {
+    Answer::Yes(Vote { until, token })
 }
 
 fn busy(ms: Option<u64>) -> Denial {

@@ -11,7 +11,7 @@ pub enum Assumption {
     /// A node forgets and deletes no lock that it acknowledged.
     Continuity,
     /// A node forgets no counter.
-    Counters,
+    Marks,
     /// What a node gave back or let expire does not come back.
     Oblivion,
     /// What answers on a connection that lives on deletes no lock: nobody flushes it, evicts from it, frees
@@ -51,7 +51,7 @@ pub enum Fault {
     Resync,
     Restore,
     EvictLock,
-    EvictCounter,
+    EvictMark,
     ForceUnlock,
     ClockForward,
     ClockRace,
@@ -98,7 +98,7 @@ impl Fault {
         Self::Resync,
         Self::Restore,
         Self::EvictLock,
-        Self::EvictCounter,
+        Self::EvictMark,
         Self::ForceUnlock,
         Self::ClockForward,
         Self::ClockRace,
@@ -107,18 +107,18 @@ impl Fault {
 
     /// The assumptions that no longer hold once it has happened, with strict admission or without.
     pub fn breaks(self, strict: bool) -> &'static [Assumption] {
-        use Assumption::{ClientClock, Continuity, Counters, Memory, Oblivion, Rates};
+        use Assumption::{ClientClock, Continuity, Marks, Memory, Oblivion, Rates};
         match self {
             Self::CrashLosingTail | Self::Restore if strict => &[Oblivion],
             Self::StalePromotion if strict => &[Oblivion, Memory],
             Self::Flush | Self::Resync if strict => &[Memory],
             Self::CrashLosingAll if strict => &[],
-            Self::CrashLosingTail | Self::Restore => &[Continuity, Counters, Oblivion],
-            Self::StalePromotion => &[Continuity, Counters, Oblivion, Memory],
-            Self::Flush | Self::Resync => &[Continuity, Counters, Memory],
-            Self::CrashLosingAll => &[Continuity, Counters],
+            Self::CrashLosingTail | Self::Restore => &[Continuity, Marks, Oblivion],
+            Self::StalePromotion => &[Continuity, Marks, Oblivion, Memory],
+            Self::Flush | Self::Resync => &[Continuity, Marks, Memory],
+            Self::CrashLosingAll => &[Continuity, Marks],
             Self::EvictLock | Self::ForceUnlock => &[Continuity, Memory],
-            Self::EvictCounter => &[Counters],
+            Self::EvictMark => &[Marks],
             Self::ClockForward | Self::ClockRace => &[Rates],
             Self::ClientFreeze => &[ClientClock],
             _ => &[],
@@ -146,7 +146,7 @@ pub(super) fn fault_name(fault: Fault) -> &'static str {
         Fault::Resync => "FAULT resynchronisation from another server",
         Fault::Restore => "FAULT an old backup is restored",
         Fault::EvictLock => "FAULT a lock is evicted",
-        Fault::EvictCounter => "FAULT a counter is evicted",
+        Fault::EvictMark => "FAULT a counter is evicted",
         Fault::ForceUnlock => "FAULT force unlock",
         Fault::ClockForward => "FAULT node clock steps forward",
         Fault::ClockRace => "FAULT node clock races",

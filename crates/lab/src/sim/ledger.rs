@@ -189,11 +189,13 @@ impl Ledger {
                 }
             }
             Told::Vote(_, Answer::No(Denial::Stale(_)))
-            | Told::Done(_, Answer::No(Denial::Stale(_))) => self.each(ask, |ledger, number, _| {
-                let attempt = &ledger.attempts[number];
-                ledger.stale.insert((attempt.client, attempt.name.clone()));
-            }),
-            Told::Done(_, Answer::No(Denial::Gone)) => {
+            | Told::Raised(_, Answer::No(Denial::Stale(_))) => {
+                self.each(ask, |ledger, number, _| {
+                    let attempt = &ledger.attempts[number];
+                    ledger.stale.insert((attempt.client, attempt.name.clone()));
+                })
+            }
+            Told::Raised(_, Answer::No(Denial::Gone)) => {
                 self.seen.see(Sometimes::RaiseRefused);
             }
             Told::One(_, answer) => self.each(ask, |ledger, number, _| match answer {

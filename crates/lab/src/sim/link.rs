@@ -16,7 +16,6 @@ use super::invariants::{check_given_back, freed_by_us};
 use super::mutants;
 use super::nemesis::Moment;
 use super::sometimes::Sometimes;
-use super::store::Taken;
 use super::time::{MS, Micros, SECOND};
 use super::world::{Arrival, Delivery, Event, State};
 
@@ -226,7 +225,7 @@ impl State {
         };
         let verify = matches!(reply, Reply::Unproven);
         let reply = repeated.unwrap_or(reply);
-        let granted = matches!(reply, Reply::Taken(Taken::Token(_)));
+        let granted = matches!(reply, Reply::Taken(taken) if taken.is_granted());
         let told = pending.to.told(&pending.ask, reply, with);
         self.tell(at, &pending.ask, told);
         self.spring_ambush(at, &pending.ask, granted, true);

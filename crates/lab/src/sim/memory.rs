@@ -120,7 +120,7 @@ impl State {
         let store = &mut self.servers[node].store;
         match fault {
             Fault::EvictLock => store.drop_lock(&name),
-            _ => store.drop_counter(&name),
+            _ => store.drop_mark(&name),
         }
     }
 
@@ -159,17 +159,13 @@ impl State {
 
     /// One of admission's scripts was executed; `was`: the node was admitted before.
     pub(super) fn office_done(&mut self, at: LinkId, ask: &Ask, reply: &Reply, was: bool) {
-        let (Ask::Office(office), Reply::Filed(Filed::Number(number))) = (ask, reply) else {
-            if matches!(ask, Ask::Office(Office::Examine)) {
-                self.processes[at.client].helpers.clear();
-            }
-            return;
-        };
-        match office {
-            Office::Barrier(_) if was => {
+        let (Ask::Office(office), Reply::Filed(filed)) = (ask, reply) else { return };
+        match (office, filed) {
+            (Office::Examine, _) => self.processes[at.client].helpers.clear(),
+            (Office::Barrier(_), _) if was => {
                 self.processes[at.client].helpers.insert(at.node);
             }
-            Office::Admit { .. } if *number == 1 => {
+            (Office::Admit { .. }, Filed::Number(1)) => {
                 let mut helpers = std::mem::take(&mut self.processes[at.client].helpers);
                 helpers.remove(&at.node);
                 if helpers.len() >= quorum_of(self.plan.nodes) {
@@ -178,7 +174,7 @@ impl State {
                     // The order of tokens rests on the clocks from now on.
                     self.see(Sometimes::ColdStart);
                     self.note("cold start", Who::both(at.client, at.node), helpers.len() as u64);
-                    self.broken.insert(Assumption::Counters);
+                    self.broken.insert(Assumption::Marks);
                 }
             }
             _ => {}

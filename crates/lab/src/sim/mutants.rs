@@ -2,11 +2,9 @@
 //!
 //! All are planted at the boundary, so that the library's own code stays as it is.
 
-use std::collections::HashMap;
-
 use quorumlock_core::{
-    Answer, Denial, Fence, Held, Instant, Lane, NodeProblem, NodeReport, Nonce, ReplyTo, Silence,
-    Vote, quorum_of,
+    Acceptance, Answer, Denial, Held, Instant, Lane, NodeProblem, NodeReport, ReplyTo, Silence,
+    Vote,
 };
 use quorumlock_watchdog::expiry;
 
@@ -19,10 +17,9 @@ use super::world::State;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // `Bug::what` says it
 pub enum Bug {
-    RaiseNotHeld,
-    ConfirmsUnraised,
-    CountsNotHeld,
-    MedianToken,
+    AcceptsEqual,
+    GrantedIsAccepted,
+    CopiesNoMarks,
     OwnerNotNonce,
     ReleasesAnybodys,
     RenewsAnybodys,
@@ -50,11 +47,10 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 27] = [
-        Self::RaiseNotHeld,
-        Self::ConfirmsUnraised,
-        Self::CountsNotHeld,
-        Self::MedianToken,
+    pub const ALL: [Self; 26] = [
+        Self::AcceptsEqual,
+        Self::GrantedIsAccepted,
+        Self::CopiesNoMarks,
         Self::OwnerNotNonce,
         Self::ReleasesAnybodys,
         Self::RenewsAnybodys,
@@ -83,10 +79,9 @@ impl Bug {
     /// By what it must be caught: anything else would be luck.
     pub fn caught_by(self) -> &'static [Invariant] {
         match self {
-            Self::RaiseNotHeld
-            | Self::ConfirmsUnraised
-            | Self::CountsNotHeld
-            | Self::MedianToken
+            Self::AcceptsEqual
+            | Self::GrantedIsAccepted
+            | Self::CopiesNoMarks
             | Self::NoBarrier
             | Self::BoundWhenSent
             | Self::HandsOldToken => &[Invariant::Tokens, Invariant::Register],
@@ -102,43 +97,41 @@ impl Bug {
     /// The first seed in which it shows (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::RaiseNotHeld => 66,
-            Self::ConfirmsUnraised => 6019,
-            Self::CountsNotHeld => 2,
-            Self::MedianToken => 0,
+            Self::AcceptsEqual => 1,
+            Self::GrantedIsAccepted => 0,
+            Self::CopiesNoMarks => 8902,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
-            Self::RenewsAnybodys => 2,
+            Self::RenewsAnybodys => 0,
             Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 12,
+            Self::StartAfterReply => 76,
             Self::NoDriftAllowance => 0,
-            Self::ReleasesOnlyGranted => 51,
+            Self::ReleasesOnlyGranted => 84,
             Self::NoLookAfterSubscribe => 7,
             Self::SilenceIsGrant => 0,
             Self::QuorumOfReachable => 0,
             Self::SilenceIsLoss => 0,
-            Self::ClockStopsInSuspend => 9,
-            Self::UptimeWitness => 9,
+            Self::ClockStopsInSuspend => 15,
+            Self::UptimeWitness => 0,
             Self::RenewsUnproven => 32,
-            Self::RecreatesUnproven => 32,
-            Self::NoBarrier => 364,
-            Self::BoundWhenSent => 1697,
+            Self::RecreatesUnproven => 28,
+            Self::NoBarrier => 1702,
+            Self::BoundWhenSent => 4677,
             Self::RecordAtConnect => 0,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 57,
-            Self::HandsWhatIsHeld => 26,
+            Self::BelievesAnyMemory => 9,
+            Self::HandsWhatIsHeld => 82,
             Self::HandsOldToken => 26,
-            Self::TrustsAnyLife => 21,
+            Self::TrustsAnyLife => 38,
         }
     }
 
     /// In words.
     pub fn what(self) -> &'static str {
         match self {
-            Self::RaiseNotHeld => "the counter is raised, and counts, without a hold check",
-            Self::ConfirmsUnraised => "a raise counts where the counter was as high already",
-            Self::CountsNotHeld => "a node that another holds confirms the token",
-            Self::MedianToken => "the token is the median of the replies, without a raise",
+            Self::AcceptsEqual => "a token that equals the mark is accepted",
+            Self::GrantedIsAccepted => "a node that granted counts, though it did not accept",
+            Self::CopiesNoMarks => "a repair copies no marks",
             Self::OwnerNotNonce => "nodes match the owner instead of the nonce",
             Self::ReleasesAnybodys => "a release does not check the nonce",
             Self::RenewsAnybodys => "a renewal does not check the nonce",
@@ -156,27 +149,19 @@ impl Bug {
                 "a node that forgot grants without counting, but renewals count"
             }
             Self::RecreatesUnproven => "a lease that is re-created on a node that forgot counts",
-            Self::NoBarrier => "a repair reads the counters without a barrier",
+            Self::NoBarrier => "a repair reads the marks without a barrier",
             Self::BoundWhenSent => "a request is bound to the stamp of when it is sent",
             Self::RecordAtConnect => "the record is checked at connect, not in the scripts",
             Self::FreesUnheard => "nodes are freed at a loss, before its holder has heard",
             Self::BelievesAnyMemory => "a grant without a script counts wherever the name was free",
             Self::HandsWhatIsHeld => "a release hands over a name that another holds",
-            Self::HandsOldToken => "a name is handed over with the tokens of the holder before",
+            Self::HandsOldToken => "a name is handed over with the token of the holder before",
             Self::TrustsAnyLife => {
                 "a repeated release succeeds whatever life of the server it meets"
             }
         }
     }
 }
-
-/// Votes that [`Bug::MedianToken`] holds back until there is a majority.
-#[derive(Debug, Default)]
-pub(super) struct Desk {
-    votes: HashMap<Nonce, Vec<Withheld>>,
-}
-
-type Withheld = (ReplyTo<Answer<Vote>>, Vote);
 
 /// Whether the client's code does not send this at all.
 pub(super) fn swallows(state: &State, at: LinkId, ask: &Ask) -> bool {
@@ -251,7 +236,9 @@ pub(super) fn asks_unproven(bug: Option<Bug>, ask: &Ask) -> bool {
 pub(super) fn bend(state: &mut State, at: LinkId, ask: &Ask, told: Told) -> Vec<Told> {
     let Some(bug) = state.bug else { return vec![told] };
     match (bug, told) {
-        (Bug::MedianToken, Told::Vote(to, Answer::Yes(vote))) => median(state, ask, to, vote),
+        (Bug::GrantedIsAccepted, Told::Vote(to, Answer::Yes(vote))) => {
+            vec![Told::Vote(to, Answer::Yes(Vote { token: Acceptance::Accepted, ..vote }))]
+        }
         // A grant of a node that forgot does not count; where the renewals do is the bug.
         (Bug::RenewsUnproven, Told::Vote(to, Answer::Yes(_)))
             if state.link(at).unproven().is_some() =>
@@ -279,7 +266,7 @@ fn is_silent(bug: Bug, told: &Told) -> bool {
         Silence::Maybe(_) => bug == Bug::SilenceIsGrant,
     };
     match told {
-        Told::Vote(_, Answer::Silent(silence)) | Told::Done(_, Answer::Silent(silence)) => {
+        Told::Vote(_, Answer::Silent(silence)) | Told::Raised(_, Answer::Silent(silence)) => {
             counts(silence)
         }
         Told::Until(_, answers) => {
@@ -296,30 +283,14 @@ fn granted(state: &State, at: LinkId, ask: &Ask, told: Told) -> Told {
         expiry(now, ttl, state.plan.rho)
     };
     match told {
-        // Below every token: it is raised, which is not answered either.
         Told::Vote(to, _) => {
-            Told::Vote(to, Answer::Yes(Vote { until: until(0), fence: Fence::NONE }))
+            Told::Vote(to, Answer::Yes(Vote { until: until(0), token: Acceptance::Accepted }))
         }
-        Told::Done(to, _) => Told::Done(to, Answer::Yes(())),
+        Told::Raised(to, _) => Told::Raised(to, Answer::Yes(Acceptance::Accepted)),
         Told::Until(to, answers) => {
             let all = (0..answers.len()).map(|at| Answer::Yes(until(at)));
             Told::Until(to, all.collect())
         }
         other => other,
     }
-}
-
-fn median(state: &mut State, ask: &Ask, to: ReplyTo<Answer<Vote>>, vote: Vote) -> Vec<Told> {
-    let Some(term) = ask.terms().first() else { return Vec::new() };
-    let votes = state.desk.votes.entry(term.nonce).or_default();
-    votes.push((to, vote));
-    if votes.len() < quorum_of(state.plan.nodes) {
-        return Vec::new();
-    }
-    let votes = std::mem::take(votes);
-    let mut tokens: Vec<_> = votes.iter().map(|(_, vote)| vote.fence).collect();
-    tokens.sort_unstable();
-    let fence = tokens[(tokens.len() - 1) / 2];
-    let same = |(to, vote): (_, Vote)| Told::Vote(to, Answer::Yes(Vote { fence, ..vote }));
-    votes.into_iter().map(same).collect()
 }

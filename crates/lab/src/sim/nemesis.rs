@@ -74,7 +74,7 @@ impl State {
             _ if fault == Fault::CrashKeepingData || Fault::FORGETFUL.contains(&fault) => {
                 self.forget(fault, node, lasts)
             }
-            Fault::EvictLock | Fault::EvictCounter => self.evict(fault, node),
+            Fault::EvictLock | Fault::EvictMark => self.evict(fault, node),
             Fault::ForceUnlock => self.force_unlock(),
             _ => self.break_clock(fault, node, lasts),
         };

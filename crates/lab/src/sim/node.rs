@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
-use quorumlock_core::admission::{Sheet, Voter};
+use quorumlock_core::admission::{Marks, Sheet, Voter};
 use quorumlock_core::{
-    Answer, Asked, Collect, Counter, Fence, Freed, Held, Holder, InLine, Instant, Lane, Listening,
-    Name, News, Node, NodeProblem, NodeReport, Offer, ReplyTo, Slot, Spot, Stamp, Term, Vote,
+    Acceptance, Answer, Asked, Collect, Fence, Freed, Held, Holder, InLine, Instant, Lane,
+    Listening, Name, News, Node, NodeProblem, NodeReport, Offer, Proposal, ReplyTo, Slot, Spot,
+    Stamp, Term, Vote,
 };
 
 use super::ask::{Ask, Filed, Office, To};
@@ -37,12 +38,9 @@ impl SimNode {
         self.world.with(|state| state.servers[self.node].store = Store::default());
     }
 
-    /// The fencing counter of a name.
-    pub fn counter(&self, name: &Name) -> Option<u64> {
-        self.world.with(|state| {
-            let server = &state.servers[self.node];
-            server.store.counter(name, server.clock.micros(state.now))
-        })
+    /// The mark of a name's slot.
+    pub fn mark(&self, name: &Name) -> Option<u64> {
+        self.world.with(|state| state.servers[self.node].store.marks.get(&name.slot()).copied())
     }
 
     /// How many wait for a name.
@@ -83,17 +81,17 @@ impl Node for SimNode {
     fn acquire(
         &self,
         term: &Term,
-        counter: Counter,
+        proposal: Proposal,
         stamp: Stamp,
         in_line: Option<InLine>,
         to: ReplyTo<Answer<Vote>>,
     ) {
         let in_line = in_line.filter(|in_line| in_line.before.is_some() || self.hears());
-        self.post(Lane::Work, Ask::Acquire(term.clone(), counter, stamp, in_line), To::Vote(to));
+        self.post(Lane::Work, Ask::Acquire(term.clone(), proposal, stamp, in_line), To::Vote(to));
     }
 
-    fn raise(&self, term: &Term, fence: Fence, stamp: Stamp, to: ReplyTo<Answer<()>>) {
-        self.post(Lane::Work, Ask::Raise(term.clone(), fence, stamp), To::Done(to));
+    fn raise(&self, term: &Term, token: Fence, stamp: Stamp, to: ReplyTo<Answer<Acceptance>>) {
+        self.post(Lane::Work, Ask::Raise(term.clone(), token, stamp), To::Raised(to));
     }
 
     fn recreate(&self, term: &Term, fence: Fence, lane: Lane, to: ReplyTo<Answer<Instant>>) {
@@ -187,7 +185,7 @@ impl SimNode {
         Box::pin(async move {
             told.await.map(|filed| match filed {
                 Filed::Number(number) => number,
-                Filed::Sheet(_) => 0,
+                Filed::Sheet(_) | Filed::Marks(_) => 0,
             })
         })
     }
@@ -204,25 +202,32 @@ impl Voter for SimNode {
         Box::pin(async move {
             match told.await? {
                 Filed::Sheet(sheet) => Ok(*sheet),
-                Filed::Number(_) => {
-                    Err(NodeReport::new(label, NodeProblem::Malformed("a number".into())))
+                Filed::Number(_) | Filed::Marks(_) => {
+                    Err(NodeReport::new(label, NodeProblem::Malformed("no sheet".into())))
                 }
             }
         })
     }
 
-    fn mark(&self, id: &str) -> Asked<Result<(), NodeReport>> {
-        let told = self.number(Office::Mark(id.to_owned()));
+    fn note(&self, id: &str) -> Asked<Result<(), NodeReport>> {
+        let told = self.number(Office::Note(id.to_owned()));
         Box::pin(async move { told.await.map(|_| ()) })
     }
 
-    fn barrier(&self, stamp: &str) -> Asked<Result<u64, NodeReport>> {
-        self.number(Office::Barrier(stamp.to_owned()))
+    fn barrier(&self, stamp: &str) -> Asked<Result<Marks, NodeReport>> {
+        let told = self.office(Office::Barrier(stamp.to_owned()));
+        let label = self.label.clone();
+        Box::pin(async move {
+            match told.await? {
+                Filed::Marks(marks) => Ok(marks),
+                _ => Err(NodeReport::new(label, NodeProblem::Malformed("no marks".into()))),
+            }
+        })
     }
 
-    fn admit(&self, mark: &str, stamp: &str, floor: u64) -> Asked<Result<bool, NodeReport>> {
-        let (mark, stamp) = (mark.to_owned(), stamp.to_owned());
-        let told = self.number(Office::Admit { mark, stamp, floor });
+    fn admit(&self, note: &str, stamp: &str, marks: &Marks) -> Asked<Result<bool, NodeReport>> {
+        let (note, stamp, marks) = (note.to_owned(), stamp.to_owned(), marks.clone());
+        let told = self.number(Office::Admit { note, stamp, marks });
         Box::pin(async move { told.await.map(|done| done == 1) })
     }
 

@@ -53,7 +53,7 @@ fn verb_number(ask: &Ask) -> u64 {
         Ask::Recreate(..) => 7,
         Ask::Leave(_) => 13,
         Ask::Office(Office::Examine) => 8,
-        Ask::Office(Office::Mark(_)) => 9,
+        Ask::Office(Office::Note(_)) => 9,
         Ask::Office(Office::Barrier(_)) => 10,
         Ask::Office(Office::Admit { .. }) => 11,
         Ask::Office(Office::Provision { .. }) => 12,

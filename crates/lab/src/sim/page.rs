@@ -1,7 +1,8 @@
-//! A node's record, and admission's scripts: a model of `mark.lua`, `barrier.lua`, `admit.lua` and
+//! A node's record, and admission's scripts: a model of `note.lua`, `barrier.lua`, `admit.lua` and
 //! `provision.lua`, held against the real ones by a test.
 
-use quorumlock_core::admission::{Charter, Record};
+use quorumlock_core::Fence;
+use quorumlock_core::admission::{Charter, Marks, Record};
 
 use super::store::Store;
 use super::time::Micros;
@@ -10,10 +11,6 @@ use super::time::Micros;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) record: Record,
-    /// Where missing counters start at least.
-    pub(super) floor: u64,
-    /// The largest counter ever issued here, in steps.
-    pub(super) fmax: u64,
 }
 
 impl Page {
@@ -29,56 +26,54 @@ impl Page {
         (record.epoch, record.nodes) = (charter.epoch, charter.nodes);
         record.longest_ms = charter.longest_ms();
     }
-
-    fn largest(&self) -> u64 {
-        self.fmax.max(self.floor)
-    }
 }
 
 impl Store {
-    /// `mark.lua`: the mark, or nothing if this life is admitted.
-    pub(super) fn mark(&mut self, id: &str, charter: &Charter, life: &str, at: Micros) -> String {
+    /// `note.lua`: the note, or nothing if this life is admitted.
+    pub(super) fn note(&mut self, id: &str, charter: &Charter, life: &str, at: Micros) -> String {
         if let Some(Page { record, .. }) = &self.page {
             if record.life == life && record.stamp.len() == 32 {
                 return String::new();
             }
-            if marks(&record.pending, life) {
+            if is_of(&record.pending, life) {
                 return record.pending.clone();
             }
         }
-        let mark = format!("{life}/{id}");
+        let note = format!("{life}/{id}");
         let page = self.page_to_write(at).get_or_insert_with(|| Page::of(charter));
-        page.record.pending.clone_from(&mark);
-        mark
+        page.record.pending.clone_from(&note);
+        note
     }
 
-    /// `barrier.lua`: the largest counter; `fresh`: whether the stamp is renewed.
-    pub(super) fn barrier(&mut self, stamp: &str, life: &str, fresh: bool, at: Micros) -> u64 {
-        let Some(page) = &self.page else { return 0 };
-        let largest = page.largest();
-        let admitted = page.record.life == life && !page.record.stamp.is_empty();
-        if admitted
-            && fresh
+    /// `barrier.lua`: the marks; `fresh`: whether the stamp is renewed.
+    pub(super) fn barrier(&mut self, stamp: &str, life: &str, fresh: bool, at: Micros) -> Marks {
+        let admits = |page: &Page| page.record.life == life && !page.record.stamp.is_empty();
+        if fresh
+            && self.page.as_ref().is_some_and(admits)
             && let Some(page) = self.page_to_write(at)
         {
             stamp.clone_into(&mut page.record.stamp);
         }
-        largest
+        let marks = self.marks.iter().filter(|(_, mark)| **mark > 0);
+        marks.map(|(slot, mark)| (*slot, Fence::new(*mark))).collect()
     }
 
-    /// `admit.lua`: whether the mark still stood.
+    /// `admit.lua`: whether the note still stood.
     pub(super) fn admit(
         &mut self,
-        (mark, stamp, floor): (&str, &str, u64),
+        (note, stamp, marks): (&str, &str, &Marks),
         life: &str,
         at: Micros,
     ) -> bool {
-        let stands = |page: &Page| page.record.pending == mark && marks(mark, life);
+        let stands = |page: &Page| page.record.pending == note && is_of(note, life);
         if !self.page.as_ref().is_some_and(stands) {
             return false;
         }
+        for (slot, mark) in marks {
+            let known = self.marks.entry(*slot).or_default();
+            *known = mark.get().max(*known);
+        }
         if let Some(page) = self.page_to_write(at) {
-            page.floor = page.floor.max(floor);
             life.clone_into(&mut page.record.life);
             stamp.clone_into(&mut page.record.stamp);
             page.record.pending.clear();
@@ -99,7 +94,6 @@ impl Store {
         }
         let page = self.page_to_write(at).get_or_insert_default();
         page.agree(charter);
-        page.floor = page.largest();
         life.clone_into(&mut page.record.life);
         stamp.clone_into(&mut page.record.stamp);
         page.record.pending.clear();
@@ -112,7 +106,7 @@ impl Store {
     }
 }
 
-/// Whether `mark` was made in this life.
-fn marks(mark: &str, life: &str) -> bool {
-    mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/'))
+/// Whether `note` was made in this life.
+fn is_of(note: &str, life: &str) -> bool {
+    note.strip_prefix(life).is_some_and(|rest| rest.starts_with('/'))
 }

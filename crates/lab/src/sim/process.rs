@@ -165,7 +165,7 @@ fn lessor(
         && plan.seed.is_multiple_of(2)
         && let Some(node) = nodes.pop()
     {
-        return Ok(Arc::new(Single::new(node, clock, within, plan.settings().max_lease)));
+        return Ok(Arc::new(Single::new(node, clock, within)));
     }
     Ok(match plan.charter.clone() {
         Some(charter) => Arc::new(Quorum::strict(nodes, clock, chance, within, plan.rho, charter)?),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use quorumlock_core::{Counter, InLine, Name, Nonce, Offer, Wire};
+use quorumlock_core::{InLine, Name, Nonce, Offer, Wire};
 
 use super::ask::millis;
 use super::store::{Field, Held, Store};
@@ -23,16 +23,16 @@ pub(super) struct Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) client: usize,
-    /// What it asked last, if the name may be handed over to that: for how many milliseconds, how many
+    /// What it asked last, if the name may be handed over to that: for how many milliseconds, whether it gets
     /// tokens.
-    offered: Option<(u128, u64, u64)>,
+    offered: Option<(u128, u64, bool)>,
 }
 
 impl Place {
     pub(super) fn of(client: usize, offered: Option<(Nonce, Offer)>) -> Self {
-        let offered = offered.map(|(nonce, Offer { claim, tokens })| {
+        let offered = offered.map(|(nonce, Offer { claim, fencing })| {
             let bits = u128::from_str_radix(&nonce.to_string(), 16).unwrap_or_default();
-            (bits, millis(claim), tokens)
+            (bits, millis(claim), fencing)
         });
         Self { client, offered }
     }
@@ -102,19 +102,12 @@ impl Store {
         wire: Wire,
         now: Micros,
     ) -> Option<(Nonce, u64)> {
-        let (nonce, claim_ms, tokens) = place.offered?;
-        let mut token = 0;
-        if tokens > 0 {
-            let last = self.counter(name, now).unwrap_or(0);
-            token = last + tokens;
-            self.move_counter(name, token);
-            if last < Counter::UNSEEDED {
-                return None;
-            }
-        }
+        let (nonce, claim_ms, fencing) = place.offered?;
+        let token = if fencing { self.next_block(name)? } else { 0 };
         let nonce = Nonce::from_u128(nonce);
         let by = Field { nonce, client: place.client as u64 };
         self.put_lock(name, Held { wire, by, holds: 1, until: now / MS + claim_ms });
+        let _above_the_mark = self.accept(name, token);
         Some((nonce, token))
     }
 

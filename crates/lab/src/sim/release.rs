@@ -33,7 +33,6 @@ impl Server {
             Some(Spot::Again(nonce, offer)) if held => {
                 let place = Place::of(client, Some((nonce, offer)));
                 self.store.stand(&term.name, place, 0, millis(offer.claim).max(1_000), time);
-                self.store.keep_counter(&term.name, self.keep_ms, time);
             }
             _ => {}
         }
@@ -67,7 +66,7 @@ impl Server {
     /// `wake.lua`: the first in the queue who still listens.
     pub(super) fn wake(&mut self, name: &Name, wire: Wire, time: Micros) -> Option<Woken> {
         while let Some(place) = self.store.next_in_line(name, time) {
-            let (client, old) = (place.client, self.store.counter(name, time));
+            let (client, old) = (place.client, self.store.marks.get(&name.slot()).copied());
             let handed = self.store.hand(name, place, wire, time).map(|(nonce, token)| {
                 let old = old.filter(|_| self.bug == Some(Bug::HandsOldToken));
                 Handed { nonce, fence: Fence::new(old.unwrap_or(token)) }

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-use quorumlock_core::admission::{Charter, Sheet, Standing, judge};
-use quorumlock_core::{Counter, Fence, Handed, InLine, Name, Nonce, Stamp, Term, Wire};
+use quorumlock_core::admission::{Charter, Marks, Sheet, Standing, judge};
+use quorumlock_core::{Fence, Handed, InLine, Name, Nonce, Proposal, Stamp, Term, Wire};
 
 use super::ask::{Ask, Filed, Office, Reply, millis};
 use super::mutants::Bug;
@@ -9,7 +9,7 @@ use super::plain;
 use super::plan::Plan;
 use super::queue::Place;
 use super::sometimes::Sometimes;
-use super::store::{Field, Raised, Store, Take, Taken};
+use super::store::{Field, Store, Take, Taken};
 use super::time::{Micros, NodeClock, SECOND, micros};
 use super::world::Arrival;
 use crate::dice::Dice;
@@ -28,7 +28,6 @@ pub(super) struct Server {
     pub(super) charter: Option<Charter>,
     /// Which clients subscribe to their own channel.
     pub(super) subscribed: BTreeSet<usize>,
-    pub(super) keep_ms: u64,
     pub(super) bug: Option<Bug>,
 }
 
@@ -86,7 +85,6 @@ impl Server {
             },
             charter: plan.charter.clone(),
             subscribed: BTreeSet::new(),
-            keep_ms: millis(plan.settings().fence_ttl()),
             bug,
         }
     }
@@ -115,40 +113,36 @@ impl Server {
             self.store.touch(&term.name, time);
         }
         let bug = self.bug;
+        if let (
+            Some(Bug::AcceptsEqual),
+            Ask::Acquire(term, Proposal { token, .. }, ..) | Ask::Raise(term, token, _),
+        ) = (bug, ask)
+        {
+            self.store.forget_equal(&term.name, token.get());
+        }
         let by = |term: &Term| (wire, field(bug, term, client));
-        let keep = self.keep_ms;
         let (mut woken, mut seen) = (None, None);
         let reply = match ask {
-            Ask::Acquire(term, counter, ..) if plain => {
-                let take = take(term, by(term), *counter, keep);
+            Ask::Acquire(term, proposal, ..) if plain => {
+                let take = take(term, by(term), proposal.token);
                 let taken = self.store.acquire_plain(&term.name, &take, time);
                 seen = Some(plain::seen(refusal.is_some(), taken));
                 refusal
                     .filter(|_| bug != Some(Bug::BelievesAnyMemory))
                     .unwrap_or(Reply::Taken(taken))
             }
-            Ask::Acquire(term, counter, _, in_line) => {
-                let take = take(term, by(term), *counter, keep);
+            Ask::Acquire(term, proposal, _, in_line) => {
+                let take = take(term, by(term), proposal.token);
                 self.take_or_stand(term, &take, *in_line, (client, time))
             }
-            // Nor by a5: that alone would keep whole tokens apart, but for blocks (SAFETY.md a2).
-            Ask::Raise(term, token, _) if bug == Some(Bug::RaiseNotHeld) => {
-                self.store.raise_counter(&term.name, token.get(), keep, time);
-                Reply::Raised(Raised::Yes)
-            }
             Ask::Raise(term, token, _) => {
-                let raised = self.store.raise(&term.name, by(term), token.get(), keep, time);
-                let counts = bug == Some(Bug::ConfirmsUnraised);
-                let raised = raised.map(|raised| match raised {
-                    Raised::Moved if counts => Raised::Yes,
-                    raised => raised,
-                });
+                let raised = self.store.raise(&term.name, by(term), token.get(), time);
                 raised.map_or(Reply::WrongType, Reply::Raised)
             }
             Ask::Recreate(term, token) => {
-                let mut take = take(term, by(term), NO_TOKEN, keep);
+                let mut take = take(term, by(term), *token);
                 take.ttl_ms = self.at_most(take.ttl_ms);
-                let held = self.store.recreate(&term.name, &take, token.get(), time);
+                let held = self.store.recreate(&term.name, &take, time);
                 held.map_or(Reply::WrongType, Reply::Recreated)
             }
             Ask::Renew(terms) => {
@@ -203,15 +197,17 @@ impl Server {
         let store = &mut self.store;
         Filed::Number(match office {
             Office::Examine => return Filed::Sheet(Box::new(self.sheet())),
-            Office::Mark(id) => {
-                store.mark(id, &charter, &life, now);
+            Office::Note(id) => {
+                store.note(id, &charter, &life, now);
                 0
             }
             Office::Barrier(stamp) => {
-                store.barrier(stamp, &life, self.bug != Some(Bug::NoBarrier), now)
+                let marks = store.barrier(stamp, &life, self.bug != Some(Bug::NoBarrier), now);
+                let copied = self.bug != Some(Bug::CopiesNoMarks);
+                return Filed::Marks(if copied { marks } else { Marks::new() });
             }
-            Office::Admit { mark, stamp, floor } => {
-                u64::from(store.admit((mark, stamp, *floor), &life, now))
+            Office::Admit { note, stamp, marks } => {
+                u64::from(store.admit((note, stamp, marks), &life, now))
             }
             Office::Provision { stamp, replace } => {
                 u64::from(store.provision((stamp, *replace), &charter, &life, now))
@@ -257,11 +253,6 @@ impl Server {
     }
 
     fn acquire(&mut self, term: &Term, take: &Take, time: Micros) -> Reply {
-        if self.bug == Some(Bug::CountsNotHeld)
-            && self.store.held(&term.name, time).is_some_and(|held| held.by != take.by)
-        {
-            return Reply::CounterOnly(self.store.counter(&term.name, time).unwrap_or(0));
-        }
         self.store.acquire(&term.name, take, time).map_or(Reply::WrongType, Reply::Taken)
     }
 
@@ -269,8 +260,7 @@ impl Server {
         let ttl = self.at_most(millis(term.ttl));
         match (self.bug, self.store.held(&term.name, time)) {
             (Some(Bug::RenewalRecreates), None) => {
-                let counter = Counter { tokens: 1, seed: time, ..NO_TOKEN };
-                let take = take(term, by, counter, self.keep_ms);
+                let take = take(term, by, Fence::NONE);
                 self.store.acquire(&term.name, &take, time).is_ok()
             }
             (Some(Bug::RenewsAnybodys), Some(held)) => {
@@ -303,9 +293,8 @@ impl Server {
                 }
                 let waited = micros(in_line.waited);
                 self.store.stand(name, place, waited, take.ttl_ms.max(1_000), time);
-                self.store.keep_counter(name, take.keep_ms, time);
             }
-            Reply::Taken(Taken::Token(_)) => self.store.served(name, before, time),
+            Reply::Taken(_) => self.store.served(name, before, time),
             _ => {}
         }
         reply
@@ -332,11 +321,8 @@ impl Life {
     }
 }
 
-const NO_TOKEN: Counter =
-    Counter { tokens: 0, least: Fence::NONE, seed: 0, alone: false, warm: false };
-
-fn take(term: &Term, (wire, by): (Wire, Field), counter: Counter, keep_ms: u64) -> Take {
-    Take { wire, by, ttl_ms: millis(term.ttl), holds: term.holds, counter, keep_ms }
+fn take(term: &Term, (wire, by): (Wire, Field), token: Fence) -> Take {
+    Take { wire, by, ttl_ms: millis(term.ttl), holds: term.holds, token: token.get() }
 }
 
 fn field(bug: Option<Bug>, term: &Term, client: usize) -> Field {

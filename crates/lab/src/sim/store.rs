@@ -4,23 +4,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use quorumlock_core::{Counter as Seeded, Name, Nonce, Wire};
+use quorumlock_core::{Fence, Name, Nonce, Wire};
 
 use super::page::Page;
 use super::queue::Queue;
-use super::time::{MS, Micros, SECOND};
+use super::time::{MS, Micros};
 
 /// The data of one node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Store {
     locks: BTreeMap<Name, Held>,
-    counters: BTreeMap<Name, Counter>,
+    /// By slot: the largest token that was accepted.
+    pub(super) marks: BTreeMap<usize, u64>,
     pub(super) queues: BTreeMap<Name, Queue>,
     pub(super) page: Option<Page>,
-    /// The script under way is bound to a stamp: it knows floor and largest counter.
+    /// The script under way is bound to a stamp.
     pub(super) bound: bool,
-    /// When the last write was, by the world's time.
-    at: Micros,
     /// What stood there before each write, the newest last: what a crash may lose.
     tail: VecDeque<Before>,
 }
@@ -42,20 +41,14 @@ pub(super) struct Held {
     pub(super) until: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counter {
-    value: u64,
-    until: u64,
-}
-
 /// What came of a raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raised {
-    Yes,
+    Accepted,
     /// The acquisition does not hold the name.
     Gone,
-    /// The counter is as high already.
-    Moved,
+    /// The token is not above this mark.
+    Behind(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +59,7 @@ struct Before {
 
 #[derive(Clone, Debug)]
 enum Was {
-    Name(Name, Option<Held>, Option<Counter>),
+    Name(Name, Option<Held>, Option<u64>),
     Page(Option<Box<Page>>),
 }
 
@@ -77,17 +70,24 @@ pub(super) struct Take {
     pub(super) by: Field,
     pub(super) ttl_ms: u64,
     pub(super) holds: u32,
-    pub(super) counter: Seeded,
-    pub(super) keep_ms: u64,
+    /// What is proposed; 0: none.
+    pub(super) token: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    Token(u64),
+    /// Granted, and the token accepted.
+    Accepted,
+    /// Granted, and the token is not above this mark.
+    Behind(u64),
     /// Held by another; its remaining milliseconds. Or free, and others go first.
     Busy(Option<u64>),
-    /// Held now, perhaps, and the script must be asked.
-    Unclear,
+}
+
+impl Taken {
+    pub(super) fn is_granted(self) -> bool {
+        !matches!(self, Self::Busy(_))
+    }
 }
 
 /// The key holds the other wire's format.
@@ -113,11 +113,7 @@ impl Store {
         let until = now / MS + take.ttl_ms;
         let lock = Held { wire: take.wire, by: take.by, holds: take.holds, until };
         self.locks.insert(name.clone(), lock);
-        if take.counter.tokens == 0 {
-            return Ok(Taken::Token(0));
-        }
-        let token = held.and_then(|_| self.counter(name, now));
-        Ok(Taken::Token(token.unwrap_or_else(|| self.next_token(name, take, now))))
+        Ok(self.accept(name, take.token).map_or_else(Taken::Behind, |()| Taken::Accepted))
     }
 
     /// `raise.lua`.
@@ -126,13 +122,12 @@ impl Store {
         name: &Name,
         (wire, by): (Wire, Field),
         token: u64,
-        keep_ms: u64,
         now: Micros,
     ) -> Result<Raised, WrongType> {
         if !self.holds(name, wire, by, now)? {
             return Ok(Raised::Gone);
         }
-        Ok(if self.raise_counter(name, token, keep_ms, now) { Raised::Yes } else { Raised::Moved })
+        Ok(self.accept(name, token).map_or_else(Raised::Behind, |()| Raised::Accepted))
     }
 
     /// `recreate.lua`: the remaining milliseconds of another if it holds the name.
@@ -140,7 +135,6 @@ impl Store {
         &mut self,
         name: &Name,
         take: &Take,
-        token: u64,
         now: Micros,
     ) -> Result<Option<u64>, WrongType> {
         let held = self.held(name, now).copied();
@@ -149,7 +143,7 @@ impl Store {
             Some(held) if held.by != take.by => return Ok(Some(held.until - now / MS)),
             _ => {}
         }
-        self.raise_counter(name, token, take.keep_ms, now);
+        let _confirms_nothing = self.accept(name, take.token);
         let until = now / MS + take.ttl_ms;
         let until = held.map_or(until, |held| held.until.max(until));
         let lock = Held { wire: take.wire, by: take.by, holds: take.holds, until };
@@ -201,10 +195,8 @@ impl Store {
             return false;
         }
         self.locks.remove(name);
-        if self.counter(name, now).is_some()
-            && let Some(counter) = self.counters.get_mut(name)
-        {
-            counter.value += 1;
+        if let Some(next) = self.next_block(name) {
+            self.marks.insert(name.slot(), next);
         }
         true
     }
@@ -219,41 +211,25 @@ impl Store {
         self.locks.iter().filter(move |(_, held)| now / MS <= held.until)
     }
 
-    pub(super) fn counter(&self, name: &Name, now: Micros) -> Option<u64> {
-        self.counters.get(name).filter(|counter| now / MS <= counter.until).map(|c| c.value)
-    }
-
-    /// Raises it whoever holds the name; whether it was lower.
-    pub(super) fn raise_counter(
-        &mut self,
-        name: &Name,
-        token: u64,
-        keep_ms: u64,
-        now: Micros,
-    ) -> bool {
-        let lower = self.counter(name, now).unwrap_or(0) < token;
-        if lower {
-            let counter = Counter { value: token, until: now / MS + keep_ms };
-            self.counters.insert(name.clone(), counter);
+    /// `accept` of `token.lua`: or the mark that the token is not above.
+    pub(super) fn accept(&mut self, name: &Name, token: u64) -> Result<(), u64> {
+        if token == 0 {
+            return Ok(());
         }
-        self.remember(token);
-        lower
-    }
-
-    /// To expire when it would have; one that was not there, never.
-    pub(super) fn move_counter(&mut self, name: &Name, value: u64) {
-        let counter =
-            self.counters.entry(name.clone()).or_insert(Counter { value, until: u64::MAX });
-        counter.value = value;
-    }
-
-    /// It expires no sooner than so long from now.
-    pub(super) fn keep_counter(&mut self, name: &Name, keep_ms: u64, now: Micros) {
-        if self.counter(name, now).is_some()
-            && let Some(counter) = self.counters.get_mut(name)
-        {
-            counter.until = now / MS + keep_ms;
+        let mark = self.marks.entry(name.slot()).or_default();
+        match token > *mark {
+            true => {
+                *mark = token;
+                Ok(())
+            }
+            false => Err(*mark),
         }
+    }
+
+    /// The last token of the first block above the mark, if there is one.
+    pub(super) fn next_block(&self, name: &Name) -> Option<u64> {
+        let mark = self.marks.get(&name.slot())?;
+        Some(mark / Fence::BLOCK * Fence::BLOCK + 2 * Fence::BLOCK - 1)
     }
 
     pub(super) fn put_lock(&mut self, name: &Name, lock: Held) {
@@ -264,8 +240,15 @@ impl Store {
         self.locks.remove(name).is_some()
     }
 
-    pub(super) fn drop_counter(&mut self, name: &Name) -> bool {
-        self.counters.remove(name).is_some()
+    /// A planted bug: a mark that equals the token is below it.
+    pub(super) fn forget_equal(&mut self, name: &Name, token: u64) {
+        if let Some(mark) = self.marks.get_mut(&name.slot()).filter(|mark| **mark == token) {
+            *mark = token.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn drop_mark(&mut self, name: &Name) -> bool {
+        self.marks.remove(&name.slot()).is_some()
     }
 
     /// A server deletes what has expired when it is touched: no clock that is set back revives it.
@@ -273,17 +256,13 @@ impl Store {
         if self.held(name, now).is_none() {
             self.locks.remove(name);
         }
-        if self.counter(name, now).is_none() {
-            self.counters.remove(name);
-        }
     }
 
     /// Remembers what stands at `name` before a write at `at`.
     pub(super) fn about_to_write(&mut self, name: &Name, at: Micros) {
-        self.at = at;
         let lock = self.locks.get(name).copied();
-        let counter = self.counters.get(name).copied();
-        self.keep_tail(Before { at, was: Was::Name(name.clone(), lock, counter) });
+        let mark = self.marks.get(&name.slot()).copied();
+        self.keep_tail(Before { at, was: Was::Name(name.clone(), lock, mark) });
     }
 
     /// The record, about to be written at `at`.
@@ -301,9 +280,9 @@ impl Store {
         {
             any = true;
             match before.was {
-                Was::Name(name, lock, counter) => {
-                    put(&mut self.locks, &name, lock);
-                    put(&mut self.counters, &name, counter);
+                Was::Name(name, lock, mark) => {
+                    put(&mut self.marks, name.slot(), mark);
+                    put(&mut self.locks, name, lock);
                 }
                 Was::Page(page) => self.page = page.map(|page| *page),
             }
@@ -319,31 +298,6 @@ impl Store {
         }
     }
 
-    fn next_token(&mut self, name: &Name, take: &Take, now: Micros) -> u64 {
-        const HOUR: Micros = 3_600 * SECOND;
-        let last = self.counter(name, now);
-        let last = last.filter(|last| *last >= Seeded::UNSEEDED).unwrap_or_else(|| {
-            take.counter.seed.clamp(now - HOUR, now + HOUR).max(last.unwrap_or(0))
-        });
-        let floor = self.page.as_ref().filter(|_| self.bound).map_or(0, |page| page.floor);
-        let value = take.counter.least.get().max(last.max(floor) + take.counter.tokens);
-        let counter = Counter { value, until: now / MS + take.keep_ms };
-        self.counters.insert(name.clone(), counter);
-        self.remember(value);
-        value
-    }
-
-    /// `token.lua`: the largest counter ever issued here, in steps.
-    fn remember(&mut self, token: u64) {
-        let known = self.page.as_ref().map_or(0, |page| page.fmax);
-        if self.bound
-            && token > known
-            && let Some(page) = self.page_to_write(self.at)
-        {
-            page.fmax = token + 1024;
-        }
-    }
-
     fn holds(&self, name: &Name, wire: Wire, by: Field, now: Micros) -> Result<bool, WrongType> {
         match self.held(name, now) {
             Some(held) if held.wire != wire => Err(WrongType),
@@ -352,9 +306,9 @@ impl Store {
     }
 }
 
-fn put<T>(map: &mut BTreeMap<Name, T>, name: &Name, value: Option<T>) {
+fn put<K: Ord, T>(map: &mut BTreeMap<K, T>, key: K, value: Option<T>) {
     match value {
-        Some(value) => map.insert(name.clone(), value),
-        None => map.remove(name),
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
     };
 }

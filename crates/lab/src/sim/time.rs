@@ -44,7 +44,7 @@ pub(super) struct ClientClock {
     start: Start,
     /// Parts per million, against the world.
     drift: i64,
-    /// What it shows more than others: seeds of counters are read from it as well.
+    /// What it shows more than others: fencing tokens are proposed by it as well.
     ahead: Micros,
     /// While the invariants look: a paused process is judged by the time that really passes.
     observed: AtomicBool,

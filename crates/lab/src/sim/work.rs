@@ -204,7 +204,7 @@ impl Hand {
             state.looks(attempt);
             check_exclusion(state, attempt);
             let tokens = state.ledger.tokens.entry(name.clone()).or_default();
-            if let Some(violation) = tokens.check(attempt, token, after) {
+            if let Some(violation) = tokens.check((attempt, guard.check().is_ok()), token, after) {
                 state.violate(violation);
             }
             attempt

@@ -16,7 +16,7 @@ use super::faults::Assumption;
 use super::invariants::{Invariant, Violation, lemma};
 use super::ledger::Ledger;
 use super::link::LinkId;
-use super::mutants::{Bug, Desk};
+use super::mutants::Bug;
 use super::nemesis::{Ending, Moment};
 use super::plan::Plan;
 use super::process::Process;
@@ -58,7 +58,6 @@ pub(super) struct State {
     pub(super) cuts: Vec<Vec<(Micros, Micros)>>,
     pub(super) healed: bool,
     pub(super) bug: Option<Bug>,
-    pub(super) desk: Desk,
     pub(super) ledger: Ledger,
     pub(super) bench: Bench,
     pub(super) trace: Trace,
@@ -142,7 +141,6 @@ impl World {
             cuts: vec![vec![(0, 0); plan.nodes]; plan.clients.max(1)],
             healed: false,
             bug,
-            desk: Desk::default(),
             ledger: Ledger::default(),
             bench: Bench::default(),
             trace: Trace::new(keep),
@@ -195,9 +193,9 @@ impl World {
         let queue = std::mem::take(&mut state.queue);
         let holders = std::mem::take(&mut state.ledger.holders);
         let processes = std::mem::take(&mut state.processes);
-        let (out, desk) = (std::mem::take(&mut state.out), std::mem::take(&mut state.desk));
+        let out = std::mem::take(&mut state.out);
         drop(state);
-        drop((queue, holders, processes, out, desk));
+        drop((queue, holders, processes, out));
     }
 
     fn step(&self) -> bool {

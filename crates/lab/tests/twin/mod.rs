@@ -9,16 +9,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::admission::{Charter, Sheet, Voter};
+use quorumlock_core::admission::{Charter, Marks, Sheet, Voter};
 use quorumlock_core::{
-    Answer, Clock, Collect, Counter, Denial, Fence, Held, Holder, InLine, Lane, Name, News,
-    Node as _, NodeReport, Nonce, ReplyTo, Settings, Slot, Stamp, Term, Wire, Woke, redis_nodes,
+    Acceptance, Answer, Clock, Collect, Denial, Fence, Held, Holder, InLine, Lane, Name, News,
+    Node as _, NodeReport, Nonce, Proposal, ReplyTo, Settings, Slot, Stamp, Term, Wire, Woke,
+    redis_nodes,
 };
 use quorumlock_lab::sim;
 use tokio::sync::Notify;
 
 use hand::by_hand;
-pub(crate) use op::Op;
+pub(crate) use op::{Op, Token};
 
 /// Over soon, over late, longer than the charter allows.
 const LEASES: [Duration; 3] =
@@ -35,7 +36,7 @@ const SLACK: u64 = 150;
 struct Side<N> {
     node: N,
     clock: Clock,
-    /// The last token of each name.
+    /// What was proposed last for each name.
     tokens: [u64; 2],
     label: &'static str,
 }
@@ -44,9 +45,10 @@ struct Side<N> {
 #[derive(Clone, Debug, PartialEq)]
 struct Said {
     what: String,
-    /// Milliseconds, and tokens: compared with a tolerance.
+    /// Milliseconds: compared with a tolerance.
     millis: Option<u64>,
-    token: Option<u64>,
+    /// The mark that a token is not above.
+    mark: Option<u64>,
 }
 
 /// Runs `ops` on both; the first difference is an error.
@@ -99,13 +101,10 @@ async fn run(
         told.map_err(|_| "a node told nobody that it can be heard")?;
     }
     let mut fresh = 1;
-    // Of names whose counter started at a clock that was too far off.
-    let mut far = [false; 2];
     for (step, op) in ops.iter().enumerate() {
         let seed = Clock::system().wall_micros();
         fresh += 1;
         match op {
-            Op::Acquire { at: (_, name), far: true, .. } => far[*name] = true,
             Op::Delete { name } => {
                 let key = name_of(*name);
                 let there = by_hand(address, &format!("DEL {}", key.as_str())) == ":1";
@@ -127,11 +126,7 @@ async fn run(
         let unlike = |what: &str, a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug| {
             Err(format!("step {step}, {op:?}: {what}: the server {a:?}, the model {b:?}"))
         };
-        let any_far = far.contains(&true);
-        if a.what != b.what
-            || !near(a.millis, b.millis, SLACK)
-            || !near(a.token, b.token, if any_far { 5_000_000 } else { 0 })
-        {
+        if a.what != b.what || !near(a.millis, b.millis, SLACK) || a.mark != b.mark {
             return unlike("answers", &a, &b);
         }
         if a.what.contains("Stale") {
@@ -140,12 +135,12 @@ async fn run(
         if matches!(op, Op::Wait | Op::Provision { .. } | Op::Admit { .. }) {
             tokio::time::sleep(LONG).await;
         }
-        for (name, off) in far.into_iter().enumerate() {
+        for name in 0..2 {
             let key = name_of(name);
-            let told = by_hand(address, &format!("GET {}", key.token_key()));
-            let (a, b) = (told.parse().ok(), model.node.counter(&key));
-            if !near(a, b, if off || any_far { 5_000_000 } else { 0 }) {
-                return unlike("counters", &a, &b);
+            let told = by_hand(address, &format!("ZSCORE {} m", key.mark_key()));
+            let (a, b) = (told.parse().ok(), model.node.mark(&key));
+            if a != b {
+                return unlike("marks", &a, &b);
             }
             let told = by_hand(address, &format!("ZCARD {}", key.waiters_key()));
             let (a, b) = (told, format!(":{}", model.node.waiting(&key)));
@@ -180,27 +175,29 @@ impl<N: Voter> Side<N> {
         let stamp = Nonce::from_u128(fresh).to_string();
         let known = self.node.stamp();
         match op {
-            Op::Acquire { at, ttl, tokens, far, line, before, plain } => {
-                let hours = if *far { 7_200_000_000 } else { 0 };
-                let tokens = if *plain { 1 } else { *tokens };
-                let (least, alone, warm) = (Fence::NONE, *plain, *plain);
-                let counter = Counter { tokens, least, seed: seed - hours, alone, warm };
+            Op::Acquire { at, ttl, token, line, before, plain } => {
+                let last = &mut self.tokens[at.1];
+                *last = match token {
+                    Token::None => 0,
+                    Token::Now => seed,
+                    Token::Behind => seed - 7_200_000_000,
+                    Token::Again => *last,
+                };
+                let (token, alone, by_script) = (Fence::new(*last), *plain, !*plain);
+                let proposal = Proposal { token, alone, by_script };
                 let term = term(*at, LEASES[*ttl], 1);
                 let before = before.map(nonce_of);
                 let line = line.map(|line| InLine { before, ..line });
-                let answer = ask(|to| self.node.acquire(&term, counter, known, line, to)).await;
-                if let Answer::Yes(vote) = &answer {
-                    self.tokens[at.1] = vote.fence.get();
-                }
+                let answer = ask(|to| self.node.acquire(&term, proposal, known, line, to)).await;
                 let now = self.clock.now();
-                self.said(&answer, |vote| (ms(vote.until.since(now)), Some(vote.fence.get())))
+                self.said(&answer, |vote| (ms(vote.until.since(now)), mark(vote.token)))
             }
             Op::Raise { at, by } => {
-                let fence = Fence::new(self.tokens[at.1].saturating_add_signed(*by));
+                // Without a token nothing is raised.
+                let token = Fence::new(self.tokens[at.1].saturating_add_signed(*by).max(1));
                 let term = term(*at, LEASES[1], 1);
-                self.said(&ask(|to| self.node.raise(&term, fence, known, to)).await, |()| {
-                    (None, None)
-                })
+                let answer = ask(|to| self.node.raise(&term, token, known, to)).await;
+                self.said(&answer, |said| (None, mark(*said)))
             }
             Op::Renew { at, ttl, holds } => {
                 let terms = [term(*at, LEASES[*ttl], *holds)];
@@ -208,13 +205,13 @@ impl<N: Voter> Side<N> {
                 let now = self.clock.now();
                 match answers.first() {
                     Some(one) => self.said(one, |until| (ms(until.since(now)), None)),
-                    None => Said { what: "nothing".into(), millis: None, token: None },
+                    None => Said { what: "nothing".into(), millis: None, mark: None },
                 }
             }
             Op::Recreate { at, ttl, by } => {
-                let fence = Fence::new(self.tokens[at.1].saturating_add_signed(*by));
+                let token = Fence::new(self.tokens[at.1].saturating_add_signed(*by));
                 let term = term(*at, LEASES[*ttl], 2);
-                let answer = ask(|to| self.node.recreate(&term, fence, Lane::Keep, to)).await;
+                let answer = ask(|to| self.node.recreate(&term, token, Lane::Keep, to)).await;
                 let now = self.clock.now();
                 self.said(&answer, |until| (ms(until.since(now)), None))
             }
@@ -253,21 +250,19 @@ impl<N: Voter> Side<N> {
                 self.filed(Ok(()), |()| "-".into())
             }
             Op::Examine => self.filed(self.node.examine().await, |sheet| sheet_in_words(&sheet)),
-            Op::Mark => self.filed(self.node.mark(&stamp).await, |()| "marked".into()),
+            Op::Note => self.filed(self.node.note(&stamp).await, |()| "noted".into()),
             Op::Barrier => {
-                let counter = self.node.barrier(&stamp).await;
-                let mut said = self.filed(counter.clone(), |_| "counter".into());
-                said.token = counter.ok();
-                said
+                self.filed(self.node.barrier(&stamp).await, |marks| format!("{marks:?}"))
             }
             Op::Admit { right } => {
                 let sheet = self.node.examine().await.ok().and_then(|sheet| sheet.record);
-                let mark = match sheet {
+                let note = match sheet {
                     Some(record) if *right => record.pending,
                     _ => "another".into(),
                 };
-                let floor = self.tokens[0] + 1_000_000;
-                self.filed(self.node.admit(&mark, &stamp, floor).await, |done| done.to_string())
+                let mark = Fence::new(self.tokens[0] + 1_000_000);
+                let marks = Marks::from([(name_of(0).slot(), mark)]);
+                self.filed(self.node.admit(&note, &stamp, &marks).await, |done| done.to_string())
             }
             Op::Provision { replace } => {
                 let done = self.node.provision(&stamp, *replace).await;
@@ -278,7 +273,7 @@ impl<N: Voter> Side<N> {
     }
 
     fn said<T>(&self, answer: &Answer<T>, yes: impl Fn(&T) -> (Option<u64>, Option<u64>)) -> Said {
-        let (what, (millis, token)) = match answer {
+        let (what, (millis, mark)) = match answer {
             Answer::Yes(value) => ("yes", yes(value)),
             Answer::No(Denial::Busy(left)) => ("Busy", (left.and_then(ms), None)),
             Answer::No(Denial::Gone) => ("Gone", (None, None)),
@@ -288,12 +283,19 @@ impl<N: Voter> Side<N> {
             Answer::No(Denial::Refused(_)) => ("Refused", (None, None)),
             Answer::Silent(_) => (self.label, (None, None)),
         };
-        Said { what: what.into(), millis, token }
+        Said { what: what.into(), millis, mark }
     }
 
     fn filed<T>(&self, told: Result<T, NodeReport>, yes: impl Fn(T) -> String) -> Said {
         let what = told.map_or_else(|report| format!("{}: {report}", self.label), yes);
-        Said { what, millis: None, token: None }
+        Said { what, millis: None, mark: None }
+    }
+}
+
+fn mark(said: Acceptance) -> Option<u64> {
+    match said {
+        Acceptance::Accepted => None,
+        Acceptance::Behind(mark) => Some(mark.get()),
     }
 }
 

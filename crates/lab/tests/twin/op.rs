@@ -6,8 +6,7 @@ pub(crate) enum Op {
     Acquire {
         at: (usize, usize),
         ttl: usize,
-        tokens: u64,
-        far: bool,
+        token: Token,
         line: Option<InLine>,
         /// Who asked before in its place, if it may be handed the name.
         before: Option<usize>,
@@ -47,7 +46,7 @@ pub(crate) enum Op {
     Wait,
     Flush,
     Examine,
-    Mark,
+    Note,
     Barrier,
     Admit {
         right: bool,
@@ -55,4 +54,15 @@ pub(crate) enum Op {
     Provision {
         replace: bool,
     },
+}
+
+/// What an acquisition proposes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Token {
+    None,
+    Now,
+    /// By a clock that is two hours behind.
+    Behind,
+    /// What was proposed last.
+    Again,
 }

@@ -5,6 +5,7 @@
 //! | `lemma` | per-node lemma | A1, A2, A3 |
 //! | `exclusion` | G1, G2 | A1, A2, A3 |
 //! | `tokens` | G3, theorem F | A7 |
+//! | `order` | G3, order of holds | A1, A2, A3, A7 |
 //! | `register` | G4 | A7 |
 //! | `told_in_time` | G5 | A2 |
 //! | `for_a_reason` | G5 | A2 |
@@ -48,6 +49,8 @@ pub enum Invariant {
     Exclusion,
     /// Tokens are unique, and ordered in real time.
     Tokens,
+    /// Tokens are in the order of the holds.
+    Order,
     /// No update of a fenced resource is lost.
     Register,
     /// A holder hears of a loss in time.
@@ -76,6 +79,7 @@ pub enum Violation {
     TwoHolders { attempts: [usize; 2] },
     TokenRepeated { attempt: usize, token: u64 },
     TokenBackward { attempt: usize, token: u64, after: u64 },
+    HoldBehind { attempt: usize, token: u64, before: u64 },
     LostUpdate { token: u64 },
     ToldLate { attempt: usize, by_us: u64 },
     GivenBackEarly { attempt: usize, by_us: u64 },
@@ -90,10 +94,11 @@ pub enum Violation {
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Lemma,
         Self::Exclusion,
         Self::Tokens,
+        Self::Order,
         Self::Register,
         Self::ToldInTime,
         Self::ForAReason,
@@ -107,10 +112,11 @@ impl Invariant {
 
     /// The assumptions without which it may fall.
     pub fn needs(self) -> &'static [Assumption] {
-        use Assumption::{ClientClock, Continuity, Counters, Memory, Oblivion, Rates};
+        use Assumption::{ClientClock, Continuity, Marks, Memory, Oblivion, Rates};
         match self {
             Self::Lemma | Self::Exclusion => &[Rates, ClientClock, Continuity],
-            Self::Tokens | Self::Register => &[Counters],
+            Self::Tokens | Self::Register => &[Marks],
+            Self::Order => &[Rates, ClientClock, Continuity, Marks],
             Self::ToldInTime | Self::ForAReason => &[ClientClock],
             Self::FreedByUs => &[Rates, ClientClock, Memory],
             Self::Leak => &[Continuity, Oblivion],
@@ -126,6 +132,7 @@ impl Violation {
             Self::TwoBelieve { .. } => Invariant::Lemma,
             Self::TwoHolders { .. } => Invariant::Exclusion,
             Self::TokenRepeated { .. } | Self::TokenBackward { .. } => Invariant::Tokens,
+            Self::HoldBehind { .. } => Invariant::Order,
             Self::LostUpdate { .. } => Invariant::Register,
             Self::ToldLate { .. } => Invariant::ToldInTime,
             Self::NoReason { .. } => Invariant::ForAReason,
@@ -155,6 +162,9 @@ impl fmt::Display for Violation {
                 f,
                 "attempt a{attempt} got token {token}, but {after} was out before it began"
             ),
+            Self::HoldBehind { attempt, token, before } => {
+                write!(f, "attempt a{attempt} holds with token {token}, after a hold with {before}")
+            }
             Self::LostUpdate { token } => {
                 write!(f, "the resource took a write with token {token} that undid another")
             }

@@ -123,10 +123,7 @@ fn locker(world: &World, place: usize) -> Result<Locker, ConfigError> {
     let dice = Mutex::new(Dice::new(plan.seed, 1_000 + place as u64));
     let chance = Chance::given(move || dice.lock().unwrap_or_else(PoisonError::into_inner).next());
     let lessor: Arc<dyn Lessor> = match (plan.charter.clone(), nodes.len()) {
-        (None, 1) => {
-            let longest = settings.max_lease;
-            Arc::new(Single::new(nodes.remove(0), clock.clone(), within, longest))
-        }
+        (None, 1) => Arc::new(Single::new(nodes.remove(0), clock.clone(), within)),
         (None, _) => Arc::new(Quorum::new(nodes, clock.clone(), within)?),
         (Some(charter), _) => {
             let (clock, chance) = (clock.clone(), chance.clone());
