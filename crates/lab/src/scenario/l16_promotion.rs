@@ -7,7 +7,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     title: "The master dies before it has replicated, and its replica is promoted",
     story: "Replication lags when a client is granted the lock. The master is killed, the replica, \
             which has never heard of the lock, takes its place and grants it again: both hold, and \
-            both have the same fencing token. Where replicas are awaited, the first is refused.",
+            the order of their tokens rests on the clocks. Where replicas are awaited, the first is \
+            refused.",
     expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
     plan,
 };
@@ -15,7 +16,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     (plan.locking.lease_ms, plan.locking.max_lease_ms) = (4_000, 5_000);
-    // What the replica has: the counter before the last token.
+    // What the replica has: the mark before the last token.
     let mut before = draw.client("c");
     before.work.holds = Some(draw.ms(1, 5));
     let tail = draw.ms(0, 300);

@@ -42,7 +42,7 @@ mod l33_eviction;
 mod l34_out_of_memory;
 mod l35_top_up;
 mod l36_quarantine;
-mod l37_counter_lost;
+mod l37_marks_lost;
 mod l38_told_otherwise;
 mod l39_lost_wake_ups;
 mod l40_busy;
@@ -134,7 +134,7 @@ pub fn all() -> &'static [Scenario] {
         l34_out_of_memory::SCENARIO,
         l35_top_up::SCENARIO,
         l36_quarantine::SCENARIO,
-        l37_counter_lost::SCENARIO,
+        l37_marks_lost::SCENARIO,
         l38_told_otherwise::SCENARIO,
         l39_lost_wake_ups::SCENARIO,
         l40_busy::SCENARIO,

@@ -1,29 +1,29 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
-use crate::record::Expected::{Fenced, Violation};
+use crate::record::Expected::Fenced;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L37",
-    title: "A counter is lost on one node of a bare majority",
-    story: "A holder's token is confirmed by a bare majority, its last write is delayed, and it dies. \
+    title: "Marks are lost on one node of a bare majority",
+    story: "A holder's token is accepted by a bare majority, its last write is delayed, and it dies. \
             One node of that majority comes back with nothing and with a clock that is two hours \
             behind; the next holder has its grant from this one and from those that never heard of \
-            the token. In plain Redlock it is given the same token, and the resource, though it \
-            checks tokens, accepts the stale write. A node that is repaired before it votes starts \
-            above every token that there was.",
-    expects: Expects { q: Some(Violation), qq: Some(Fenced), qf: Some(Fenced), ..Expects::NONE },
+            the token. It proposes the time by its own clock, which is larger, and the resource refuses \
+            the stale write. In plain Redlock that rests on the clients' clocks alone. A node that is \
+            repaired before it votes has every mark that there was.",
+    expects: Expects { q: Some(Fenced), qq: Some(Fenced), qf: Some(Fenced), ..Expects::NONE },
     plan,
 };
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     plan.fenced = true;
-    // With a clock that is right the first token after the loss would be the time, and larger.
+    // A node's wrong clock moves no token.
     plan.servers.clock_gains_ppm = Some(0);
     let (nodes, needed) = (draw.mode.voters(), draw.mode.majority());
     let struck = needed - 1;
     let behind_ms = -1_000 * draw.number().rem_euclid(3_600) as i64 - 7_200_000;
     let up = draw.ms(100, 200);
-    // Held by all once, so that all counters are the same.
+    // Held by all once, so that all have a mark.
     let mut first = draw.rival("a");
     (first.work.holds, first.work.connected) = (Some(1), true);
     let mut dying = draw.bare_holder("b");
@@ -43,7 +43,7 @@ fn plan(draw: &mut Draw) -> Plan {
         When::NOW.then(Fault::Kill(struck)),
         When::NOW.then(Fault::Clock { node: struck, by_ms: behind_ms }),
         When::NOW.then(Fault::RestartEmpty(struck)),
-        // A node that is still coming up costs the next holder an attempt, and that a number.
+        // A node that is still coming up costs the next holder an attempt.
         When::AfterMs(up).then(Fault::start("c")),
         When::wrote("c").then(writes(WayState::Open)),
         When::Arrived("b".to_owned()).then(Fault::None),
