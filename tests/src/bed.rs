@@ -43,7 +43,7 @@ const DEAD: usize = 1;
 /// dead or hung node shows it all the more.
 pub(crate) fn builder(wire: Wire) -> Builder {
     let timeout = Duration::from_secs(5);
-    let builder = Locker::builder().wire(wire);
+    let builder = crate::builder().wire(wire);
     builder.answer_timeout(timeout).connect_timeout(timeout)
 }
 

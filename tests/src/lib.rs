@@ -9,6 +9,7 @@
 //! `containers`, `house`.
 
 mod bed;
+mod builder;
 mod dead;
 mod patience;
 mod plain;
@@ -18,9 +19,10 @@ mod second;
 pub mod worker;
 
 pub use self::bed::{Bed, Topology, waiters};
+pub use self::builder::{builder, scripts_only};
 pub use self::dead::DeadNode;
 pub use self::patience::{PATIENCE, Stopwatch, eventually, skipped, within};
-pub use self::plain::{Channel, Plain};
+pub use self::plain::{Channel, Plain, mark_key};
 pub use self::polls::{Drops, Polls};
 pub use self::second::second_server;
 pub use quorumlock_lab::proxy::{Proxy, Way};

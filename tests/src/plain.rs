@@ -2,6 +2,7 @@ use std::fmt;
 use std::pin::Pin;
 
 use futures::{Stream, StreamExt as _};
+use quorumlock_core::Name;
 use redis::{AsyncConnectionConfig, FromRedisValue, Msg, RedisResult};
 
 use crate::patience::{PATIENCE, within};
@@ -58,6 +59,16 @@ impl Plain {
         self.ask(&["PTTL", key]).await
     }
 
+    /// The mark of a name's slot, if there is one: the largest token that the node has accepted in it.
+    pub async fn mark(&self, name: &str) -> Option<u64> {
+        self.ask(&["ZSCORE", mark_key(name), "m"]).await
+    }
+
+    /// Sets it, as if the node had accepted that token.
+    pub async fn set_mark(&self, name: &str, mark: u64) {
+        self.ask::<i64>(&["ZADD", mark_key(name), &mark.to_string(), "m"]).await;
+    }
+
     /// Listens to a channel from now on, on a connection of its own.
     ///
     /// # Panics
@@ -68,6 +79,15 @@ impl Plain {
         connection.subscribe(channel).await.expect("subscribed");
         Channel { messages: connection.into_on_message().boxed() }
     }
+}
+
+/// The key of the mark of a name's slot.
+///
+/// # Panics
+/// If it is no name.
+#[must_use]
+pub fn mark_key(name: &str) -> &'static str {
+    Name::new(name).expect("a good name").mark_key()
 }
 
 impl fmt::Debug for Plain {

@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_millis(2_500);
 const LEASE: Duration = Duration::from_millis(2_000);
 
 fn builder(admission: Admission) -> Builder {
-    let builder = Locker::builder().admission(admission);
+    let builder = quorumlock_tests::builder().admission(admission);
     match admission {
         Admission::Strict => builder.max_lease(LONGEST).lease(LEASE),
         // Long enough that no renewal comes in between.
@@ -68,7 +68,7 @@ async fn with_admission_nodes_that_restart_empty_count_for_nothing_until_the_lon
     .await;
     assert!(since.elapsed() >= LONGEST, "admitted after {:?}", since.elapsed());
     assert!(guard.check().is_err(), "the first holder knows that it has lost");
-    assert!(next.fence() > first, "{} after {first}: the floor was raised", next.fence());
+    assert!(next.fence() > first, "{} after {first}: by the clock", next.fence());
 }
 
 #[tokio::test]
@@ -125,6 +125,56 @@ async fn a_node_that_is_admitted_again_holds_the_lease_too_and_the_next_failure_
     .await;
 }
 
+/// Each slot has the largest mark of the nodes that vouch, and no slot another's: one bad mark is not spread.
+#[tokio::test]
+async fn a_node_that_is_admitted_again_has_the_marks_of_the_others() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let locker = locker(&servers, Admission::Strict);
+    locker.provision().await.expect("all nodes answer");
+    let names = ["x", "y", "ahead", "ours"];
+    for name in names {
+        locker.lock(name).await.expect("free").unlock().await.expect("held");
+    }
+    let mut nodes = Vec::new();
+    for server in &servers {
+        nodes.push(Plain::to(server.url()).await);
+    }
+    for node in &nodes {
+        let known = async || futures::future::join_all(names.map(|name| node.mark(name))).await;
+        eventually("asked", async || known().await.iter().all(Option::is_some).then_some(())).await;
+    }
+    let hour = 3_600_000_000;
+    let (x, ahead) = (nodes[0].mark("x").await.expect("a mark"), nodes[0].mark("ahead").await);
+    let ahead = ahead.expect("a mark") + hour;
+    nodes[0].set_mark("x", x - 320).await;
+    nodes[1].set_mark("x", x).await;
+    nodes[1].set_mark("ahead", ahead).await;
+    servers[2].restart_empty().expect("ours");
+    let third = Plain::to(servers[2].url()).await;
+    // Marks only rise: this one is its own.
+    let ours = nodes[0].mark("ours").await.expect("a mark") + hour;
+    third.set_mark("ours", ours).await;
+
+    let record = ["HGET", "quorumlock:node", "stamp"];
+    eventually("admitted again", async || {
+        let admitted: Option<String> = third.ask(&record).await;
+        admitted.map(drop)
+    })
+    .await;
+    assert_eq!(third.mark("x").await, Some(x), "the largest of those that vouch");
+    assert_eq!(third.mark("ahead").await, Some(ahead));
+    assert_eq!(third.mark("ours").await, Some(ours));
+    assert_eq!(third.mark("y").await, nodes[0].mark("y").await);
+    let marks: Vec<String> = third.ask(&["KEYS", "quorumlock:token:*"]).await;
+    assert_eq!(marks.len(), names.len(), "and no other: {marks:?}");
+    for name in ["x", "y", "ahead"] {
+        let before = third.mark(name).await;
+        let guard = locker.lock(name).await.expect("free");
+        assert!(Some(guard.fence().get()) > before, "{name}: {} at {before:?}", guard.fence());
+        guard.unlock().await.expect("held");
+    }
+}
+
 #[tokio::test]
 async fn a_forced_unlock_is_not_undone_by_a_top_up() {
     let Some((servers, holder, guard)) = bare_majority(Admission::Strict).await else { return };
@@ -144,8 +194,9 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     assert!(why.nodes.iter().all(|node| node.problem == NodeProblem::New), "{why:?}");
     // Also once somebody watches them.
     let plain = Plain::to(servers[0].url()).await;
-    eventually("a mark", async || plain.exists("quorumlock:node").await.then_some(())).await;
-    let again = Locker::quorum(servers.urls()).expect("good URLs").try_lock("x").await;
+    eventually("a note", async || plain.exists("quorumlock:node").await.then_some(())).await;
+    let again =
+        quorumlock_tests::builder().quorum(servers.urls()).expect("good URLs").try_lock("x").await;
     let Err(Error::Refused(why)) = again else { panic!("granted on new nodes: {again:?}") };
     let forgot = |node: &NodeReport| node.problem == NodeProblem::NotAdmitted;
     assert!(!why.nodes.iter().any(forgot), "{why:?}");

@@ -66,7 +66,9 @@ fn rules() -> Vec<Rule> {
     for bold in page.split("**").skip(1).step_by(2) {
         match words(bold).next() {
             Some(word) if is_number(word) => rules.push(Rule { id: word.into(), open: false }),
-            _ if bold.contains(FORM_B) => rules.push(Rule { id: FORM_B.into(), open: false }),
+            _ if bold.to_lowercase().contains(FORM_B) => {
+                rules.push(Rule { id: FORM_B.into(), open: false })
+            }
             _ => {}
         }
     }

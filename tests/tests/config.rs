@@ -137,12 +137,11 @@ type Setting = fn(Builder, Duration) -> Builder;
 
 #[test]
 fn absurd_durations_are_refused_and_named() {
-    let settings: [(&str, Setting); 5] = [
+    let settings: [(&str, Setting); 4] = [
         ("lease", Builder::lease),
         ("max_lease", Builder::max_lease),
         ("answer_timeout", Builder::answer_timeout),
         ("connect_timeout", Builder::connect_timeout),
-        ("fence_ttl", Builder::fence_ttl),
     ];
     for (setting, set) in settings {
         for value in [Duration::ZERO, Duration::MAX] {
@@ -286,7 +285,7 @@ fn options_that_do_not_apply_are_refused_and_named() {
     let for_a_quorum: [(&str, Setting); 3] = [
         ("admission", |builder| builder.admission(Admission::Strict)),
         ("cluster", |builder| builder.cluster("quorumlock", 1)),
-        ("counter_losses", |builder| builder.counter_losses(0)),
+        ("tolerate_lost_marks", |builder| builder.tolerate_lost_marks(0)),
     ];
     for (name, set) in for_a_quorum {
         for (built, servers) in [
@@ -317,16 +316,24 @@ fn options_that_do_not_apply_are_refused_and_named() {
     }
 }
 
-/// The counters' life follows the longest lease unless it is set.
 #[test]
 fn a_long_longest_lease_needs_no_other_option() {
     let day = Duration::from_secs(86_400);
     for days in [1, 5, 365] {
         Locker::builder().max_lease(day * days).single(NOWHERE).expect("it is all that was set");
     }
-    let error = refused(Locker::builder().max_lease(day * 5).fence_ttl(day * 9).single(NOWHERE));
-    let ConfigError::BadDuration { what, min, .. } = error else { panic!("{error:?}") };
-    assert_eq!((what, min), ("fence_ttl", day * 10));
+}
+
+/// More marks than there are nodes to vouch for them cannot be lost.
+#[test]
+fn more_lost_marks_than_nodes_are_refused() {
+    let pair = [NOWHERE, "redis://127.0.0.1:2"];
+    let builder = |losses| Locker::builder().tolerate_lost_marks(losses);
+    let error = refused(builder(2).quorum(pair));
+    let ConfigError::TooManyLosses { losses, most } = error else { panic!("{error:?}") };
+    assert_eq!((losses, most), (2, 1));
+    assert!(error.to_string().contains("marks"), "{error}");
+    builder(1).quorum(pair).expect("just right");
 }
 
 /// tokio has no question for what a runtime can do, and panics.

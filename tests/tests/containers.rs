@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quorumlock::{Error, Guard, Locker};
 use quorumlock_lab::containers::{self, Container, Containers};
-use quorumlock_tests::{Stopwatch, eventually, within};
+use quorumlock_tests::{Stopwatch, builder, eventually, within};
 
 /// What happens to one node of five.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ async fn nodes() -> Option<Containers> {
 }
 
 fn locker(nodes: &Containers) -> Locker {
-    Locker::quorum(nodes.ip_urls()).expect("good URLs")
+    builder().quorum(nodes.ip_urls()).expect("good URLs")
 }
 
 /// The lock is renewed and nobody else gets it, while the node is struck and afterwards.

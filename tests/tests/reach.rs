@@ -48,8 +48,8 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     let plain = Plain::to(servers[0].url()).await;
     // Round the scripts, and inside them.
     let outside = "+info +client|setname +script|load +evalsha +subscribe +unsubscribe";
-    let inside = "+del +exists +get +hexists +hget +hkeys +hlen +hset +incr +incrby +pexpire +pttl +publish \
-                  +set +time +type +zadd +zcard +zpopmin +zrange +zrem";
+    let inside = "+del +exists +get +hexists +hget +hkeys +hlen +hset +pexpire +pttl +publish \
+                  +set +time +type +zadd +zcard +zpopmin +zrange +zrem +zscore";
     let user = ["ACL", "SETUSER", "locker", "reset", "on", ">secret", "-@all"];
     let whereon =
         ["~x", "~redisson_lock_*", "~quorumlock:*", "&redisson_lock__channel:*", "&quorumlock:*"];
@@ -97,7 +97,8 @@ async fn a_user_without_rights_is_told_which_command_was_refused() {
         ["ACL", "SETUSER", "reader", "reset", "on", ">secret", "~*", "&*", "+@all", "-evalsha"];
     plain.ask::<String>(&rights).await;
     let url = format!("redis://reader:secret@{}", servers[0].addr().expect("ours"));
-    let locker = Locker::single(&url).expect("a good URL");
+    let by_script = Locker::builder().scripts_only(true);
+    let locker = by_script.single(&url).expect("a good URL");
     let error = within("an answer", locker.lock("x")).await.expect_err("not allowed");
     let problem = &what_each_did(&error)[0].problem;
     let NodeProblem::Permission(said) = problem else { panic!("{error:?}") };

@@ -1,26 +1,35 @@
 //! L16: the master dies before it has copied the lock, and its replica is promoted (`SAFETY.md` H11).
 //!
-//! Without WAIT both hold, with the *same* token: the documented limit of this deployment. With it
-//! the first is refused instead.
+//! Without WAIT both hold, and neither can know: the documented limit of this deployment. The mark was lost with the
+//! lock, so nothing but the clients' clocks orders their tokens. With WAIT the first is refused instead.
 
 use std::time::Duration;
 
 use quorumlock::{Locker, NodeProblem};
-use quorumlock_tests::eventually;
+use quorumlock_tests::{eventually, mark_key};
 
 use crate::{Fleet, NAME, assert_both_hold, granted, patient, refusal};
 
 #[tokio::test]
-async fn without_wait_both_hold_with_the_same_token() {
+async fn without_wait_both_hold_and_only_clocks_order_their_tokens() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
     let (first, second) = (fleet.locker(), fleet.locker());
     was_held_before(&fleet, &first).await;
     fleet.cut(1);
     let guard = granted(&first, NAME).await;
     fleet.fail_over(1).await;
+    let mark = fleet.plain[1].mark(NAME).await;
+    assert!(mark < Some(guard.fence().get()), "the lost writes had the mark: {mark:?}");
     let other = granted(&second, NAME).await;
+    // This server accepts whatever is above what it knows: the second token is larger only by its client's clock.
+    assert!(mark < Some(other.fence().get()));
     assert_both_hold(&guard, &other);
-    assert_eq!(guard.fence(), other.fence(), "the lost writes had the counter");
+    // Neither hears of the other.
+    for (guard, locker) in [(&guard, &first), (&other, &second)] {
+        let holder = eventually("an answer", async || locker.holder(NAME).await.ok()).await;
+        assert!(holder.is_some_and(|holder| holder.has(other.nonce())), "{guard:?}");
+        assert_eq!(guard.check(), Ok(()));
+    }
 }
 
 #[tokio::test]
@@ -36,10 +45,10 @@ async fn with_wait_the_first_is_refused() {
     drop(granted(&fleet.locker(), NAME).await);
 }
 
-/// All of it is copied: the counter is, and the lock is free.
+/// All of it is copied: the mark is, and the lock is free.
 async fn was_held_before(fleet: &Fleet, locker: &Locker) {
     granted(locker, NAME).await.unlock().await.expect("held");
-    fleet.copied("redisson_lock_token:{x}", 1).await;
+    fleet.copied(mark_key(NAME), 1).await;
     let freed = async || (!fleet.plain[1].exists(NAME).await).then_some(());
     eventually("the release is copied", freed).await;
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use quorumlock::{Builder, Error, Guard, Locker, NodeProblem};
 use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
-use quorumlock_tests::{Plain, Proxy, Way, eventually, within};
+use quorumlock_tests::{Plain, Proxy, Way, builder, eventually, within};
 
 /// The lock that everybody wants.
 const NAME: &str = "x";
@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A locker that a loaded machine cannot make believe that its nodes are gone.
 fn patient() -> Builder {
-    let builder = Locker::builder().lease(LONG).connect_timeout(Duration::from_secs(2));
+    let builder = builder().lease(LONG).connect_timeout(Duration::from_secs(2));
     builder.answer_timeout(Duration::from_secs(5))
 }
 

@@ -22,7 +22,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
 /// A locker for one mode. In plain Redlock leases are so long that no renewal comes in between.
 pub(crate) fn builder(mode: Admission) -> Builder {
-    let patient = Locker::builder()
+    let patient = quorumlock_tests::builder()
         .admission(mode)
         .answer_timeout(Duration::from_secs(1))
         .connect_timeout(Duration::from_secs(2));
@@ -67,7 +67,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// The name was held and released before, so that its counters stand level.
+    /// The name was held and released before, so that every node has a mark.
     pub(crate) async fn start(mode: Admission, options: &ServerOptions) -> Option<Self> {
         let servers = voters(mode, 3, options).await?;
         let to = |i: usize| Proxy::to(servers[i].addr().expect("ours"));
@@ -81,9 +81,8 @@ impl Ground {
         before.unlock().await.expect("held");
         for i in 0..3 {
             let plain = ground.plain(i).await;
-            eventually("level counters", async || {
-                let counter: Option<u64> = plain.ask(&["GET", "redisson_lock_token:{x}"]).await;
-                (counter.is_some() && !plain.exists(NAME).await).then_some(())
+            eventually("a mark, and the release", async || {
+                (plain.mark(NAME).await.is_some() && !plain.exists(NAME).await).then_some(())
             })
             .await;
         }
@@ -138,6 +137,16 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Of the majority that the rival may find no node knows of the holder's token: any token above what they know
+    /// is accepted.
+    pub(crate) async fn marks_are_lost(&self) {
+        for gate in &self.ground.gates[STRUCK..] {
+            let node = Plain::to(&gate.url()).await;
+            let mark = node.mark(NAME).await;
+            assert!(mark < Some(self.guard.fence().get()), "{mark:?} on {node:?}");
+        }
+    }
+
     /// What plain Redlock does: the rival gets the lock as well. Returns its guard.
     pub(crate) async fn is_violated(&self) -> Guard {
         self.ground.awaits_rival_everywhere().await;

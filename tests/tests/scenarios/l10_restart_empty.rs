@@ -14,7 +14,7 @@ use crate::ground::{Ground, Held, NAME, Redlock, STRUCK, Strict};
 async fn in_plain_redlock_both_hold() {
     let Some(held) = strike(Redlock).await else { return };
     let second = held.is_violated().await;
-    // Its counter is gone with everything else, and starts from the clock: fencing still works.
+    // The marks are gone with everything else: the token is larger by the clock, as both are on one machine.
     assert!(second.fence() > held.guard.fence());
 }
 

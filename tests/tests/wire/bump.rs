@@ -5,12 +5,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use quorumlock::{Error, Guard, Locker, Wire};
-use quorumlock_tests::{Plain, eventually, within};
+use quorumlock_tests::{Plain, builder, eventually, within};
 
-use crate::{LONG, Node, WIRES, slow_log};
+use crate::{LONG, Node, WIRES, last_of, slow_log};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
-const TOKEN: &str = "redisson_lock_token:{x}";
 
 /// Of which a tenth is longer than a test waits.
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -29,7 +28,7 @@ fn nonce(stands: &str) -> &str {
 
 /// What another process would have.
 fn another(node: &Node, wire: Wire) -> Locker {
-    Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL")
+    builder().wire(wire).single(node.server[0].url()).expect("a good URL")
 }
 
 /// A guard of a locker that hears of its turns already.
@@ -137,7 +136,7 @@ async fn who_bumps_and_gives_up_leaves_the_lock_free() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let plain = &node.plain;
-        let locker = Locker::builder().wire(wire).max_lease(HOUR);
+        let locker = builder().wire(wire).max_lease(HOUR);
         let locker = locker.single(node.server[0].url()).expect("a good URL");
         let guard = heard(&locker, plain).await;
         let ours = guard.nonce();
@@ -188,16 +187,17 @@ async fn a_bump_of_what_another_holds_stands_nowhere() {
     }
 }
 
-/// Tokens that are handed over come from a counter that outlives them.
+/// Alone in line it is handed the name itself, with the next block of tokens.
 #[tokio::test]
-async fn a_bump_keeps_the_counter() {
+async fn who_bumps_alone_has_the_next_block() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         let guard = heard(&locker, &plain).await;
-        plain.ask::<i64>(&["PEXPIRE", TOKEN, "60000"]).await;
+        let mark = plain.mark("x").await.expect("a mark");
         let guard = within("free", guard.bump().lease(LONG)).await.expect("granted");
-        assert!(plain.pttl(TOKEN).await > 60_000);
+        assert!(guard.fence().get() > mark);
+        assert_eq!(plain.mark("x").await, Some(last_of(guard.fence())));
         guard.unlock().await.expect("held");
     }
 }

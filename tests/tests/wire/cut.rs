@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorumlock::{Error, Guard, Locker, Loss, Wire};
 use quorumlock_lab::proxy::{Proxy, Way};
 use quorumlock_lab::servers::{self, ServerOptions, Servers};
-use quorumlock_tests::{Plain, eventually, skipped, within};
+use quorumlock_tests::{Plain, builder, eventually, skipped, within};
 use tokio::task::JoinHandle;
 
 use crate::{LONG, WIRES};
@@ -27,7 +27,7 @@ impl Ground {
         };
         let way = Proxy::to(server);
         // A loaded machine takes its time, and nothing here ends by a timeout.
-        let builder = Locker::builder().wire(wire).answer_timeout(LONG);
+        let builder = builder().wire(wire).answer_timeout(LONG);
         let locker = builder.single(way.url()).expect("a good URL");
         let plain = Plain::to(servers[0].url()).await;
         Some(Self { servers, way, locker, plain })
@@ -167,7 +167,7 @@ async fn an_unlock_is_not_awaited_for_ever_and_goes_on_in_the_background() {
     let Some(ground) = Ground::start(Wire::Redisson, &ServerOptions::default()).await else {
         return;
     };
-    let builder = Locker::builder().answer_timeout(Duration::from_millis(200));
+    let builder = builder().answer_timeout(Duration::from_millis(200));
     let locker = builder.single(ground.way.url()).expect("a good URL");
     let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
     let unlocking = ground.unlock_unheard(guard).await;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, Locker, NodeProblem, Wire};
-use quorumlock_tests::{eventually, within};
+use quorumlock::{ConfigError, Error, NodeProblem, Wire};
+use quorumlock_tests::{builder, eventually, mark_key, within};
 
 use crate::{LONG, Node, Quorum, WIRES};
 
@@ -56,7 +56,7 @@ async fn a_key_of_another_type_is_not_deleted() {
 async fn a_lock_of_the_other_layout_is_not_deleted() {
     for (wire, other) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
         let Some(node) = Node::start(wire).await else { return };
-        let locker = Locker::builder().wire(other).single(node.server[0].url());
+        let locker = builder().wire(other).single(node.server[0].url());
         let guard = locker.expect("a good URL").lock("x").lease(LONG).await.expect("free");
         let said = all_say(&node, "x").await;
         assert!(matches!(&said, NodeProblem::WrongType { key } if key == "x"), "{said:?}");
@@ -74,7 +74,7 @@ async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
         &["8743c9c0-0795-4907-87fd-6c719a6b4586", "1"],
         &["8743c9c0-0795-4907-87fd-6c719a6b4586:one", "1"],
         &[FIELD, "1", "name", "Ada"],
-        &["stamp", "0123456789abcdef0123456789abcdef", "floor", "0"],
+        &["stamp", "0123456789abcdef0123456789abcdef", "life", "0"],
     ] {
         for expires in [false, true] {
             plain.ask::<i64>(&[&["HSET", "x"], fields].concat()).await;
@@ -125,7 +125,9 @@ async fn a_key_of_ours_is_no_lock_by_its_name() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        for name in ["quorumlock:node", "redisson_lock_token:{y}", "quorumlock:waiters:{y}"] {
+        for name in
+            ["quorumlock:node", mark_key("y"), "redisson_lock_token:{y}", "quorumlock:waiters:{y}"]
+        {
             plain.ask::<String>(&["SET", name, "1", "PX", "60000"]).await;
             for answer in [
                 locker.force_unlock(name).await.map(drop),

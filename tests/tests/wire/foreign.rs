@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, Locker, NodeProblem, Wire};
-use quorumlock_tests::{eventually, within};
+use quorumlock::{Error, NodeProblem, Wire};
+use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
 use crate::stranger::Stranger;
 use crate::{LONG, Node, Quorum, plain_quorum};
@@ -49,7 +49,7 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
     let waiters = quorumlock_tests::waiters("invoice/7");
     for round in 0..6 {
         let stranger = Stranger::new(&node.plain, round);
-        let holder = Locker::single(node.server[0].url()).expect("a good URL");
+        let holder = builder().single(node.server[0].url()).expect("a good URL");
         let guard = match round % 2 {
             0 => Some(holder.lock("invoice/7").lease(LONG).await.expect("free")),
             _ => {
@@ -60,7 +60,7 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
         let (told, mut granted) = tokio::sync::mpsc::unbounded_channel();
         let mut waiting = Vec::new();
         for place in 0..6 {
-            let (told, locker) = (told.clone(), Locker::single(node.server[0].url()));
+            let (told, locker) = (told.clone(), builder().single(node.server[0].url()));
             waiting.push(tokio::spawn(async move {
                 let guard = locker.expect("a good URL").lock("invoice/7").lease(LONG).await;
                 told.send(place).expect("heard");
@@ -142,14 +142,17 @@ async fn a_name_in_the_other_format_is_an_error_and_not_a_wait() {
     for (ours, theirs) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
         let Some(node) = Node::start(ours).await else { return };
         let locker = node.locker.clone();
-        let other =
-            Locker::builder().wire(theirs).single(node.server[0].url()).expect("a good URL");
+        let other = builder().wire(theirs).single(node.server[0].url()).expect("a good URL");
         let guard = other.lock("invoice/7").lease(LONG).await.expect("free");
         assert_other_wire(
             within("an answer", locker.lock("invoice/7")).await,
             node.server[0].url(),
         );
+        // A single look by a transaction sees only that the name is taken; by a script it sees by what.
         let tried = within("an answer", locker.try_lock("invoice/7")).await;
+        assert!(scripts_only() || matches!(tried, Ok(None)), "{tried:?}");
+        let (by_script, _) = node.by_script(ours);
+        let tried = within("an answer", by_script.try_lock("invoice/7")).await;
         assert_other_wire(tried, node.server[0].url());
         guard.check().expect("still held");
         guard.unlock().await.expect("it did not touch the lock");
@@ -189,15 +192,15 @@ async fn a_key_that_is_no_lock_at_all_is_an_error() {
 }
 
 #[tokio::test]
-async fn without_a_counter_nothing_is_held() {
+async fn without_a_mark_nothing_is_held() {
     for wire in [Wire::Redisson, Wire::Redlock] {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let counter = "redisson_lock_token:{invoice/7}";
-        plain.ask::<i64>(&["SADD", counter, "a member"]).await;
+        let mark = mark_key("invoice/7");
+        plain.ask::<i64>(&["SADD", mark, "a member"]).await;
         within("an answer", locker.lock("invoice/7")).await.expect_err("no token, no lock");
         assert!(!plain.exists("invoice/7").await, "{wire:?}");
-        plain.ask::<i64>(&["DEL", counter]).await;
+        plain.ask::<i64>(&["DEL", mark]).await;
         drop(within("free", locker.lock("invoice/7")).await.expect("free"));
     }
 }

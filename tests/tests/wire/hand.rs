@@ -1,4 +1,4 @@
-//! On a single node a release hands the name over to the first in the queue (SAFETY.md, Tokens, form d). What
+//! On a single node a release hands the name over to the first in the queue (SAFETY.md, Tokens). What
 //! is not polled here has heard nothing, as a process that was stopped.
 
 use std::future::IntoFuture as _;
@@ -6,12 +6,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use quorumlock::{Error, Fence, Guard, Holder, Locker, Wire};
-use quorumlock_tests::{Plain, eventually, within};
+use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
-use crate::{LONG, Node, WIRES};
+use crate::{LONG, Node, WIRES, last_of};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
-const TOKEN: &str = "redisson_lock_token:{x}";
 /// So short that a name which was handed over in vain is free after a second.
 const SHORT: Duration = Duration::from_secs(2);
 
@@ -30,7 +29,7 @@ impl Pair {
     async fn start(wire: Wire, lease: Duration) -> Option<Self> {
         let node = Node::start(wire).await?;
         let guard = within("free", node.locker.lock("x").lease(LONG)).await.expect("granted");
-        let other = Locker::builder().wire(wire).max_lease(HOUR);
+        let other = builder().wire(wire).max_lease(HOUR);
         let other = other.single(node.server[0].url()).expect("a good URL");
         let waiting = Box::pin(other.lock("x").lease(lease).into_future());
         let mut pair = Self { node, held: Some(guard), other, waiting };
@@ -57,8 +56,8 @@ impl Pair {
         self.node.locker.holder("x").await.expect("an answer")
     }
 
-    async fn counter(&self) -> u64 {
-        self.node.plain.ask(&["GET", TOKEN]).await
+    async fn mark(&self) -> u64 {
+        self.node.plain.mark("x").await.expect("a mark")
     }
 }
 
@@ -66,7 +65,7 @@ async fn queue(plain: &Plain) -> Vec<String> {
     plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await
 }
 
-/// As what somebody stands in the queue: its id, its nonce, for how long, how many tokens.
+/// As what somebody stands in the queue: its id, its nonce, for how long, and whether it gets tokens.
 fn parts(stands: &str) -> [&str; 4] {
     let parts: Vec<_> = stands.split(' ').collect();
     parts.try_into().unwrap_or_else(|parts| panic!("{parts:?}"))
@@ -77,20 +76,20 @@ async fn it_is_handed_over_to_what_was_asked_and_becomes_a_whole_lease() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, LONG).await else { return };
         let stands = queue(&pair.node.plain).await.remove(0);
-        let [_, nonce, claim, tokens] = parts(&stands);
-        assert_eq!((claim, tokens), ("6000", "17"));
-        let last = pair.counter().await;
+        let [_, nonce, claim, fencing] = parts(&stands);
+        assert_eq!((claim, fencing), ("6000", "1"));
+        let last = pair.mark().await;
         pair.release().await;
         // In the same step, before anybody has heard.
         let holder = pair.holder().await.expect("held");
         assert_eq!(holder.id, nonce);
         assert!(holder.remaining.expect("a lease") <= Duration::from_secs(6));
         assert!(queue(&pair.node.plain).await.is_empty());
-        assert_eq!(pair.counter().await, last + 17);
+        assert_eq!(pair.mark().await, last + Fence::BLOCK);
 
         let guard = within("heard", &mut pair.waiting).await.expect("granted");
         assert!(holder.has(guard.nonce()));
-        assert_eq!(guard.fence().get(), last + 1, "the first of its tokens");
+        assert_eq!(guard.fence().get(), last + 1, "the first of its block");
         eventually("the watchdog made a whole lease of it", async || {
             (guard.valid_for() > LONG / 2).then_some(())
         })
@@ -109,7 +108,7 @@ async fn who_hears_of_it_too_late_does_not_have_it() {
         let Some(mut pair) = Pair::start(wire, SHORT).await else { return };
         pair.release().await;
         let late = pair.holder().await.expect("held");
-        let handed = pair.counter().await;
+        let handed = pair.mark().await;
         let third = pair.node.locker.lock("x").lease(LONG);
         let guard = within("nobody came", third).await.expect("granted");
         assert!(!late.has(guard.nonce()));
@@ -144,10 +143,10 @@ async fn a_dead_waiter_is_handed_nothing() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, HOUR).await else { return };
         let stands = queue(&pair.node.plain).await.remove(0);
-        let [_, nonce, claim, tokens] = parts(&stands);
-        let dead = format!("dead {nonce}0 {claim} {tokens}");
+        let [_, nonce, claim, fencing] = parts(&stands);
+        let dead = format!("dead {nonce}0 {claim} {fencing}");
         pair.node.plain.ask::<i64>(&["ZADD", WAITERS, "1", &dead]).await;
-        let last = pair.counter().await;
+        let last = pair.mark().await;
         pair.release().await;
         let guard = within("heard", &mut pair.waiting).await.expect("granted");
         assert!(guard.fence().get() > last);
@@ -183,13 +182,13 @@ async fn who_cannot_hear_stands_in_line_as_what_it_asked_last() {
     }
 }
 
-/// A counter that was lost is started by a clock: not by a release, which knows none.
+/// A mark that was lost is set by a client's clock: not by a release, which knows none.
 #[tokio::test]
-async fn without_its_counter_a_name_is_not_handed_over() {
+async fn without_a_mark_a_name_is_not_handed_over() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, LONG).await else { return };
         let fence = pair.held.as_ref().map_or(Fence::NONE, Guard::fence);
-        pair.node.plain.ask::<i64>(&["DEL", TOKEN]).await;
+        pair.node.plain.ask::<i64>(&["DEL", mark_key("x")]).await;
         pair.release().await;
         assert_eq!(pair.holder().await, None);
         let guard = within("woken", &mut pair.waiting).await.expect("granted");
@@ -198,20 +197,52 @@ async fn without_its_counter_a_name_is_not_handed_over() {
     }
 }
 
-/// The counter outlives a series of handovers, since whoever waits keeps it.
+/// The block of a token that stands in the middle of one begins above it.
 #[tokio::test]
-async fn whoever_waits_keeps_the_counter() {
+async fn the_block_that_is_handed_over_lies_above_any_mark() {
+    for wire in WIRES {
+        for (odd, last) in [(0, 63), (1, 63), (30, 63), (31, 63), (32, 95)] {
+            let Some(mut pair) = Pair::start(wire, LONG).await else { return };
+            let base = (pair.mark().await | (Fence::BLOCK - 1)) + 1;
+            pair.node.plain.set_mark("x", base + odd).await;
+            pair.release().await;
+            assert_eq!(pair.mark().await, base + last, "{wire:?} {odd}");
+            let guard = within("heard", &mut pair.waiting).await.expect("granted");
+            assert_eq!(last_of(guard.fence()), base + last);
+            assert!(guard.fence().get() > base + odd);
+            guard.unlock().await.expect("held");
+        }
+    }
+}
+
+/// It needs no mark, and leaves none.
+#[tokio::test]
+async fn who_wants_no_token_is_handed_the_name_without_a_mark() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, LONG).await else { return };
-        pair.node.plain.ask::<i64>(&["PEXPIRE", TOKEN, "60000"]).await;
-        eventually("it asks again", async || {
+        let other = builder().wire(wire).fencing(false);
+        let other = other.single(pair.node.server[0].url()).expect("a good URL");
+        let first = queue(&pair.node.plain).await;
+        pair.waiting = Box::pin(other.lock("x").lease(LONG).into_future());
+        let nonce = eventually("it left, and another stands there", async || {
             tokio::select! {
                 biased;
                 answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
-                left = pair.node.plain.pttl(TOKEN) => (left > 60_000).then_some(()),
+                queue = queue(&pair.node.plain) => {
+                    let stands = queue.first().filter(|_| queue.len() == 1 && queue != first)?;
+                    let [_, nonce, _, fencing] = parts(stands);
+                    (fencing == "0").then(|| nonce.to_owned())
+                }
             }
         })
         .await;
+        pair.node.plain.ask::<i64>(&["DEL", mark_key("x")]).await;
+        pair.release().await;
+        assert_eq!(pair.holder().await.expect("held").id, nonce);
+        let guard = within("heard", &mut pair.waiting).await.expect("granted");
+        assert_eq!(guard.fence(), Fence::NONE);
+        assert_eq!(pair.node.plain.mark("x").await, None);
+        guard.unlock().await.expect("held");
     }
 }
 
@@ -246,7 +277,7 @@ async fn what_is_handed_over_is_held_no_longer_than_was_asked() {
 async fn tokens_rise_from_hand_to_hand() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
         let fences = std::sync::Mutex::new(Vec::new());
         let hands = [&node.locker, &other, &node.locker, &other].map(|locker| async {
             for _ in 0..25 {
@@ -266,7 +297,7 @@ async fn tokens_rise_from_hand_to_hand() {
 #[tokio::test]
 async fn who_needs_replicas_or_a_whole_lease_is_only_woken() {
     for wire in WIRES {
-        for builder in [Locker::builder().replicas(1), Locker::builder().handover(false)] {
+        for builder in [builder().replicas(1), builder().handover(false)] {
             let Some(mut pair) = Pair::start(wire, LONG).await else { return };
             let other = builder.wire(wire).single(pair.node.server[0].url()).expect("a good URL");
             pair.waiting = Box::pin(other.lock("x").lease(LONG).into_future());

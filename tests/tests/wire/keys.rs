@@ -1,11 +1,13 @@
-//! What both wires share: the fencing counter, the channel, the rule for braces, all nodes alike.
+//! What both wires share: the mark of a slot, the channel, the rule for braces, all nodes alike.
 
+use std::collections::HashSet;
 use std::future::IntoFuture as _;
 
-use quorumlock::{Locker, Wire};
-use quorumlock_tests::{Plain, Proxy, Way, eventually, within};
+use quorumlock::{Admission, Fence, Wire};
+use quorumlock_lab::servers::{self, ServerOptions};
+use quorumlock_tests::{Plain, Proxy, Way, builder, eventually, mark_key, within};
 
-use crate::{LONG, Node, Quorum, plain_quorum, slow_log};
+use crate::{LONG, Node, Quorum, WIRES, last_of, slow_log};
 
 /// A name that contains a brace anywhere gets none around it.
 const NAMES: [(&str, &str); 5] = [
@@ -16,44 +18,74 @@ const NAMES: [(&str, &str); 5] = [
     ("invoice}7", "{invoice}7}"),
 ];
 
+/// So that a cluster keeps it beside them.
 #[tokio::test]
-async fn the_fencing_counter_of_a_redisson_lock_has_redissons_key() {
-    counters(Wire::Redisson).await;
+async fn a_mark_lies_in_the_slot_of_its_names() {
+    let cluster = ["--cluster-enabled", "yes"].map(str::to_owned).to_vec();
+    let options = ServerOptions { args: cluster, ..Default::default() };
+    let Some(servers) = servers::for_test(1, &options) else { return };
+    let plain = Plain::to(servers[0].url()).await;
+    let slot = async |key: &str| plain.ask::<usize>(&["CLUSTER", "KEYSLOT", key]).await;
+    let odd = ["{}", "{}x", "a{}b{c}", "{{x}}", "größer/鎖", "x}{", "\0"];
+    for name in NAMES.iter().map(|(name, _)| *name).chain(odd) {
+        let mark = mark_key(name);
+        assert!(mark.starts_with("quorumlock:token:{") && mark.ends_with('}'), "{mark}");
+        assert_eq!(slot(mark).await, slot(name).await, "{mark} of {name:?}");
+    }
 }
 
 #[tokio::test]
-async fn the_fencing_counter_of_a_redlock_lock_has_redissons_key() {
-    counters(Wire::Redlock).await;
+async fn the_mark_is_the_last_token_of_its_slot_and_does_not_expire() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        for (name, _) in NAMES {
+            let guard = locker.lock(name).lease(LONG).await.expect("free");
+            let stored = plain.mark(name).await.expect("a mark");
+            assert_eq!(stored, guard.fence().get() + Fence::BLOCK - 1, "a block, for {name}");
+            guard.unlock().await.expect("unlocked");
+            assert_eq!(plain.mark(name).await, Some(stored), "the mark outlives the lock");
+            assert_eq!(plain.pttl(mark_key(name)).await, -1);
+            let next = locker.lock(name).lease(LONG).await.expect("free");
+            assert!(next.fence().get() > stored);
+            next.unlock().await.expect("unlocked");
+        }
+        let slots: HashSet<_> = NAMES.iter().map(|(name, _)| mark_key(name)).collect();
+        let keys = plain.ask::<usize>(&["DBSIZE"]).await;
+        assert_eq!(keys, slots.len(), "the marks and nothing else, the locks are released");
+    }
 }
 
 /// So that the old holder's token is behind even before the next one has its own.
 #[tokio::test]
-async fn a_forced_unlock_raises_the_counter() {
-    for wire in [Wire::Redisson, Wire::Redlock] {
+async fn a_forced_unlock_raises_the_mark() {
+    for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         let guard = locker.lock("x").lease(LONG).await.expect("free");
         assert!(locker.force_unlock("x").await.expect("an answer"));
-        let stored = plain.ask::<u64>(&["GET", "redisson_lock_token:{x}"]).await;
-        assert!(stored > guard.fence().get(), "{stored} after {}", guard.fence());
+        let stored = plain.mark("x").await;
+        assert!(stored > Some(guard.fence().get()), "{stored:?} after {}", guard.fence());
     }
 }
 
 /// Whatever the network, a proxy or a driver sends again (SAFETY.md H18).
 #[tokio::test]
 async fn a_command_that_arrives_twice_does_nothing_more() {
-    for wire in [Wire::Redisson, Wire::Redlock] {
+    for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
+        let (locker, plain) = node.by_script(wire);
         plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
         let guard = locker.lock("x").lease(LONG).await.expect("free");
         let acquire = commands(&plain, "EVALSHA").await.pop().expect("an acquisition");
-        let kept: String = plain.ask(&["GET", "redisson_lock_token:{x}"]).await;
+        let kept = plain.mark("x").await;
+        assert_eq!(kept, Some(last_of(guard.fence())));
         let holder = locker.holder("x").await.expect("an answer").expect("held");
-        assert_eq!(send::<u64>(&plain, &acquire).await, guard.fence().get(), "the same token");
+        let said = send::<Option<u64>>(&plain, &acquire).await;
+        assert_eq!(said, kept, "it is held already, and a token is not accepted twice");
         let again = locker.holder("x").await.expect("an answer").expect("held");
         assert_eq!((again.id, again.holds), (holder.id, 1));
-        assert_eq!(plain.ask::<String>(&["GET", "redisson_lock_token:{x}"]).await, kept);
+        assert_eq!(plain.mark("x").await, kept);
 
         plain.ask::<String>(&["SLOWLOG", "RESET"]).await;
         guard.unlock().await.expect("held once, released once");
@@ -68,39 +100,41 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
 }
 
 /// A lock was lost, others had it, and a copy of the first request takes it again: their token is theirs
-/// (SAFETY.md H18, a5).
+/// (SAFETY.md H18, a5), even if it is just what we propose next.
 #[tokio::test]
-async fn a_token_that_others_raised_to_is_not_confirmed() {
-    const THEIRS: u64 = 1 << 50;
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
-        let (_, plain) = quorum.clients();
-        let way = |node: usize| Proxy::to(quorum.servers[node].addr().expect("ours"));
-        let (late, dead) = (way(0), way(1));
-        dead.cut();
-        let urls = [late.url(), dead.url(), quorum.servers[2].url().to_owned()];
-        let locker = plain_quorum(wire, urls);
-        locker.lock("connected").await.expect("free").unlock().await.expect("held");
+async fn a_token_that_others_were_given_is_not_confirmed() {
+    for wire in WIRES {
+        for theirs_above in [Fence::BLOCK, 1_000 * Fence::BLOCK] {
+            let Some(quorum) = Quorum::start(3, wire).await else { return };
+            let (_, plain) = quorum.clients();
+            let way = |node: usize| Proxy::to(quorum.servers[node].addr().expect("ours"));
+            let (late, dead) = (way(0), way(1));
+            dead.cut();
+            let urls = [late.url(), dead.url(), quorum.servers[2].url().to_owned()];
+            let by_script = builder().wire(wire).admission(Admission::Redlock).scripts_only(true);
+            let locker = by_script.quorum(urls).expect("good URLs");
+            let before = locker.lock("connected").await.expect("free");
+            // The last of a block, an hour ahead of all clocks: what is proposed above it is the next one.
+            let mark = (before.fence().get() + 3_600_000_000) | (Fence::BLOCK - 1);
+            let theirs = mark + theirs_above;
+            before.unlock().await.expect("held");
 
-        // So that one is to be raised to what the other replied.
-        let counter = "redisson_lock_token:{x}";
-        for (node, counted) in [(0, THEIRS - 1), (2, THEIRS - 9)] {
-            plain[node].ask::<String>(&["SET", counter, &counted.to_string()]).await;
+            plain[0].set_mark("x", mark).await;
+            plain[2].ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+            late.hold(Way::Replies);
+            let asking = tokio::spawn(locker.lock("x").lease(LONG).into_future());
+            for node in [0, 2] {
+                eventually("it has it", async || plain[node].exists("x").await.then_some(())).await;
+            }
+            let acquire = commands(&plain[2], "EVALSHA").await.pop().expect("an acquisition");
+            plain[2].ask::<u32>(&["DEL", "x"]).await;
+            plain[2].set_mark("x", theirs).await;
+            assert_eq!(send::<u64>(&plain[2], &acquire).await, theirs, "it has it again");
+            late.heal();
+            let guard = within("its turn", asking).await.expect("no panic").expect("free");
+            assert!(guard.fence().get() > theirs, "{} may be another's", guard.fence());
+            guard.unlock().await.expect("held");
         }
-        plain[2].ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
-        late.hold(Way::Replies);
-        let asking = tokio::spawn(locker.lock("x").lease(LONG).into_future());
-        for node in [0, 2] {
-            eventually("it has it", async || plain[node].exists("x").await.then_some(())).await;
-        }
-        let acquire = commands(&plain[2], "EVALSHA").await.pop().expect("an acquisition");
-        plain[2].ask::<u32>(&["DEL", "x"]).await;
-        plain[2].ask::<String>(&["SET", counter, &THEIRS.to_string()]).await;
-        assert!(send::<u64>(&plain[2], &acquire).await > THEIRS, "it has it again");
-        late.heal();
-        let guard = within("its turn", asking).await.expect("no panic").expect("free");
-        assert!(guard.fence().get() > THEIRS, "{} may be another's", guard.fence());
-        guard.unlock().await.expect("held");
     }
 }
 
@@ -113,27 +147,6 @@ async fn commands(node: &Plain, verb: &str) -> Vec<Vec<String>> {
 
 async fn send<T: redis::FromRedisValue>(node: &Plain, command: &[String]) -> T {
     node.ask(&command.iter().map(String::as_str).collect::<Vec<_>>()).await
-}
-
-async fn counters(wire: Wire) {
-    let Some(node) = Node::start(wire).await else { return };
-    let (locker, plain) = node.clients();
-    for (name, tagged) in NAMES {
-        let counter = format!("redisson_lock_token:{tagged}");
-        assert!(!plain.exists(&counter).await);
-        let guard = locker.lock(name).lease(LONG).await.expect("free");
-        let stored = plain.ask::<String>(&["GET", &counter]).await;
-        assert_eq!(stored, guard.fence().to_string(), "plain decimal, for {name}");
-        guard.unlock().await.expect("unlocked");
-        assert!(plain.exists(&counter).await, "the counter outlives the lock");
-        assert!(plain.pttl(&counter).await > 0, "but not for ever");
-        let next = locker.lock(name).lease(LONG).await.expect("free");
-        let stored = plain.ask::<u64>(&["GET", &counter]).await;
-        assert_eq!(stored, next.fence().get());
-        next.unlock().await.expect("unlocked");
-    }
-    let keys = plain.ask::<usize>(&["DBSIZE"]).await;
-    assert_eq!(keys, NAMES.len(), "a counter per name and nothing else, the locks are released");
 }
 
 /// No program of Redlock's layout listens, and ours are woken by their own channels (decision 7).
@@ -191,7 +204,7 @@ async fn renewal_and_expiry_publish_nothing() {
 
 #[tokio::test]
 async fn a_quorum_writes_the_same_to_every_node() {
-    for wire in [Wire::Redisson, Wire::Redlock] {
+    for wire in WIRES {
         let Some(quorum) = Quorum::start(3, wire).await else { return };
         let (locker, plain) = quorum.clients();
         let guard = locker.lock("invoice/7").lease(LONG).await.expect("free");
@@ -200,8 +213,7 @@ async fn a_quorum_writes_the_same_to_every_node() {
             // The slowest node's grant was not waited for.
             let id = eventually("granted", async || id_on(node).await).await;
             assert_eq!(id, holder.id);
-            let token = node.ask::<u64>(&["GET", "redisson_lock_token:{invoice/7}"]).await;
-            assert_eq!(token, guard.fence().get(), "on {node:?}");
+            assert_eq!(node.mark("invoice/7").await, Some(last_of(guard.fence())), "on {node:?}");
         }
         guard.unlock().await.expect("unlocked");
     }
@@ -219,10 +231,10 @@ async fn id_on(node: &Plain) -> Option<String> {
 async fn single_mode_speaks_redisson_and_quorum_mode_redlock_unless_told_otherwise() {
     let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
     let (_, plain) = quorum.clients();
-    let single = Locker::single(quorum.servers[0].url()).expect("a good URL");
+    let single = builder().single(quorum.servers[0].url()).expect("a good URL");
     let _one = single.lock("one").lease(LONG).await.expect("free");
     assert_eq!(plain[0].ask::<String>(&["TYPE", "one"]).await, "hash");
-    let quorum = Locker::quorum(quorum.servers.urls()).expect("good URLs");
+    let quorum = builder().quorum(quorum.servers.urls()).expect("good URLs");
     quorum.provision().await.expect("all answer");
     let _many = quorum.lock("many").lease(LONG).await.expect("free");
     for node in &plain {

@@ -4,7 +4,7 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::{Locker, Wire};
+use quorumlock::Wire;
 use quorumlock_tests::{eventually, within};
 
 use crate::{LONG, Node};
@@ -16,18 +16,19 @@ type Entry = (i64, i64, i64, Vec<String>, String, String);
 #[tokio::test]
 async fn who_looks_leaves_the_turn_to_others_while_the_lease_moves_on() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
-    let (locker, plain) = node.clients();
+    let (locker, plain) = node.by_script(Wire::Redisson);
     plain.ask::<String>(&["CONFIG", "SET", "slowlog-max-len", "100000"]).await;
     plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
     let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
-    let other = Locker::single(node.server[0].url()).expect("a good URL");
+    let (other, _) = node.by_script(Wire::Redisson);
     let waiting = tokio::spawn(other.lock("x").lease(LONG).into_future());
     let looks = async || {
         let log: Vec<Entry> = plain.ask(&["SLOWLOG", "GET", "100000"]).await;
         let asked = log.into_iter().rev().map(|(_, _, _, command, _, _)| command);
-        // With the queue among its keys: by somebody who waits. The one after ten others: whether others go
-        // first. Behind it may be as what it stood there before.
-        let looks = asked.filter(|command| command.len() >= 16).map(|mut all| all.remove(15));
+        // With the queue among its keys: by somebody who waits. The seventh argument: whether others go first.
+        // Behind it may be as what it stood there before.
+        let looks = asked.filter(|command| command.len() >= 13 && command[2] == "3");
+        let looks = looks.map(|mut all| all.remove(12));
         looks.collect::<Vec<String>>()
     };
     // As renewals do, or other holders: as often as it takes, since it may be woken between two looks.

@@ -1,15 +1,17 @@
 //! The wire formats, byte for byte, read and written by a plain client: docs/decisions/ says why
 //! these, and other libraries depend on them.
 
+mod bad_marks;
 mod bump;
-mod counters;
 mod cut;
+mod direct;
 mod force;
 mod foreign;
 mod hand;
 mod hears_first;
 mod keys;
 mod look;
+mod marks;
 mod names;
 mod plain;
 mod plain_single;
@@ -25,10 +27,10 @@ mod unfenced;
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Locker, Wire};
+use quorumlock::{Admission, Fence, Locker, Wire};
 use quorumlock_core::{Lane, Lessor as _, Name, Settings, World, redis_nodes};
 use quorumlock_lab::servers::{self, ServerOptions, Servers};
-use quorumlock_tests::Plain;
+use quorumlock_tests::{Plain, builder};
 
 /// Nothing that is tested takes so long.
 const LONG: Duration = Duration::from_secs(60);
@@ -46,13 +48,20 @@ impl Node {
     /// `None` if there is no server here.
     async fn start(wire: Wire) -> Option<Self> {
         let server = servers::for_test(1, &ServerOptions::default())?;
-        let locker = Locker::builder().wire(wire).single(server[0].url()).expect("a good URL");
+        let locker = builder().wire(wire).single(server[0].url()).expect("a good URL");
         let plain = Plain::to(server[0].url()).await;
         Some(Self { server, locker, plain })
     }
 
     fn clients(&self) -> (Locker, Plain) {
         (self.locker.clone(), self.plain.clone())
+    }
+
+    /// As [`Node::clients`], with a locker that takes every lock by script.
+    fn by_script(&self, wire: Wire) -> (Locker, Plain) {
+        let builder = builder().wire(wire).scripts_only(true);
+        let locker = builder.single(self.server[0].url()).expect("a good URL");
+        (locker, self.plain.clone())
     }
 
     /// How often a command has been carried out, by scripts and transactions as well.
@@ -123,8 +132,13 @@ async fn deletes_if_equal(node: &Plain) -> bool {
 
 /// As other libraries lock, which know of no admission.
 fn plain_quorum(wire: Wire, urls: impl Into<Vec<String>>) -> Locker {
-    let builder = Locker::builder().wire(wire).admission(Admission::Redlock);
+    let builder = builder().wire(wire).admission(Admission::Redlock);
     builder.quorum(urls.into()).expect("good URLs")
+}
+
+/// The last token of the block that an acquisition was given: what the nodes have accepted.
+fn last_of(first: Fence) -> u64 {
+    first.get() | (Fence::BLOCK - 1)
 }
 
 fn is_lower_hex(text: &str) -> bool {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use quorumlock::{Error, Guard, Locker, Wire};
 use quorumlock_core::Name;
-use quorumlock_tests::{Plain, eventually, within};
+use quorumlock_tests::{Plain, builder, eventually, within};
 
 use crate::{LONG, Node, Quorum, WIRES};
 
@@ -35,7 +35,7 @@ fn odd_names() -> Vec<String> {
 }
 
 fn another(node: &Node, wire: Wire) -> Locker {
-    Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL")
+    builder().wire(wire).single(node.server[0].url()).expect("a good URL")
 }
 
 async fn queue(plain: &Plain, name: &str) -> Vec<String> {
@@ -93,7 +93,6 @@ async fn who_is_woken_by_a_release_of_a_name_like_its_own_keeps_its_place() {
     let other = another(&node, Wire::Redisson);
     let waiting = tokio::spawn(other.lock("x").lease(LONG).into_future());
     listens(&plain, 1).await;
-    // From now on it takes no script.
     locker.lock("{x}").lease(LONG).await.expect("free").unlock().await.expect("held");
     for _ in 0..20 {
         let asked = node.calls("evalsha").await;
@@ -164,7 +163,7 @@ async fn every_byte_of_a_name_arrives_when_a_waiter_is_woken() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let waits_only = Locker::builder().wire(wire).handover(false);
+        let waits_only = builder().wire(wire).handover(false);
         let waits_only = waits_only.single(node.server[0].url()).expect("a good URL");
         for name in odd_names() {
             let held = locker.lock(&name).lease(LONG).await.expect("free");
@@ -187,7 +186,6 @@ async fn every_byte_of_a_name_is_locked_with_and_without_scripts() {
             let key = Name::new(&name).expect("a good name");
             for locker in [&node.locker, &quorum.locker] {
                 let mut last = quorumlock::Fence::NONE;
-                // The first by a script, the others without.
                 for _ in 0..3 {
                     let guard = locker.lock(&name).lease(LONG).await.expect("free");
                     assert!(guard.fence() > last, "{wire:?}: {name:?}");
@@ -197,7 +195,7 @@ async fn every_byte_of_a_name_is_locked_with_and_without_scripts() {
                     guard.unlock().await.expect("held");
                 }
             }
-            assert!(node.plain.exists(&key.token_key()).await, "{name:?}");
+            assert!(node.plain.exists(key.mark_key()).await, "{name:?}");
             let mut released = node.plain.listen(&key.channel()).await;
             node.locker.lock(&name).await.expect("free").unlock().await.expect("held");
             if wire == Wire::Redisson {

@@ -1,12 +1,10 @@
-//! On proven nodes a name that was granted lately is taken without a script (SAFETY.md, Tokens, form c).
+//! On proven nodes, too, a name that is asked for alone is taken by a transaction, without a script (decision 0029).
 
 use quorumlock::{Error, Fence, Guard, Locker};
 use quorumlock_lab::servers::{self, ServerOptions, Servers};
-use quorumlock_tests::{Plain, eventually, within};
+use quorumlock_tests::{Plain, builder, eventually, mark_key, scripts_only, within};
 
-use crate::LONG;
-
-const TOKEN: &str = "redisson_lock_token:{x}";
+use crate::{LONG, last_of};
 
 pub(crate) struct Fleet {
     servers: Servers,
@@ -15,8 +13,11 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Three admitted nodes, which have all granted `x`.
-    pub(crate) async fn warm() -> Option<Self> {
+    /// Three admitted nodes, which are all asked.
+    pub(crate) async fn start() -> Option<Self> {
+        if scripts_only() {
+            return None;
+        }
         let servers = servers::for_test(3, &ServerOptions::default())?;
         let locker = Self::another(&servers);
         locker.provision().await.expect("all nodes answer");
@@ -25,26 +26,22 @@ impl Fleet {
             plain.push(Plain::to(&url).await);
         }
         let fleet = Self { servers, locker, plain };
-        fleet.warm_up("x").await;
+        // Two of three are enough for a grant: the third may not be verified yet.
+        eventually("granted by all", async || {
+            let guard = within("free", fleet.locker.lock("x")).await.expect("granted");
+            guard.unlock().await.expect("held");
+            let mut accepted = true;
+            for node in &fleet.plain {
+                accepted &= node.exists(mark_key("x")).await;
+            }
+            accepted.then_some(())
+        })
+        .await;
         Some(fleet)
     }
 
-    /// Two of three are enough for a grant: the third may not be verified yet.
-    pub(crate) async fn warm_up(&self, name: &str) {
-        eventually("counted by all", async || {
-            let guard = within("free", self.locker.lock(name)).await.expect("granted");
-            guard.unlock().await.expect("held");
-            let mut counted = true;
-            for node in &self.plain {
-                counted &= node.exists(&format!("redisson_lock_token:{{{name}}}")).await;
-            }
-            counted.then_some(())
-        })
-        .await;
-    }
-
     fn another(servers: &Servers) -> Locker {
-        Locker::builder().lease(LONG).quorum(servers.urls()).expect("a good configuration")
+        builder().lease(LONG).quorum(servers.urls()).expect("a good configuration")
     }
 
     async fn take(&self) -> Guard {
@@ -54,6 +51,11 @@ impl Fleet {
     /// So many acquisitions without a script have the nodes seen.
     pub(crate) async fn transactions(&self) -> usize {
         self.stat("cmdstat_exec:", "calls=").await
+    }
+
+    /// So many scripts have the nodes run.
+    async fn scripts(&self) -> usize {
+        self.stat("cmdstat_evalsha:", "calls=").await
     }
 
     /// So many have they refused.
@@ -78,78 +80,87 @@ impl Fleet {
         }
     }
 
-    async fn counter(&self, node: usize) -> u64 {
-        self.plain[node].ask::<String>(&["GET", TOKEN]).await.parse().expect("a number")
+    pub(crate) async fn are_free(&self) {
+        for node in &self.plain {
+            eventually("nothing stays", async || (!node.exists("x").await).then_some(())).await;
+        }
     }
 }
 
 #[tokio::test]
-async fn the_second_time_no_script_is_run_and_the_token_is_the_next_one() {
-    let Some(fleet) = Fleet::warm().await else { return };
-    let before = fleet.transactions().await;
-    let first = fleet.take().await;
+async fn a_fresh_name_takes_a_transaction_on_each_node_and_no_script() {
+    let Some(fleet) = Fleet::start().await else { return };
+    fleet.are_free().await;
+    let (before, scripts) = (fleet.transactions().await, fleet.scripts().await);
+    let guard = within("free", fleet.locker.lock("fresh")).await.expect("granted");
     eventually("asked", async || (fleet.transactions().await >= before + 3).then_some(())).await;
-    for node in 0..3 {
-        let at = first.fence().get();
-        eventually("counted", async || (fleet.counter(node).await == at).then_some(())).await;
-        let held = async || fleet.plain[node].exists("x").await.then_some(());
-        eventually("held", held).await;
-        let left = fleet.plain[node].pttl("x").await;
+    for node in &fleet.plain {
+        eventually("held", async || node.exists("fresh").await.then_some(())).await;
+        assert_eq!(node.mark("fresh").await, Some(last_of(guard.fence())));
+        let left = node.pttl("fresh").await;
         assert!(left > 0 && left <= 60_000, "{left}");
-        assert!(fleet.plain[node].pttl(TOKEN).await > 0, "idle counters expire");
+        assert_eq!(node.pttl(mark_key("fresh")).await, -1, "marks do not expire");
     }
-    let fence = first.fence();
-    first.unlock().await.expect("held");
-    let second = fleet.take().await;
-    assert_eq!(second.fence().get(), fence.get() + 1);
-    second.unlock().await.expect("held");
+    assert_eq!((fleet.transactions().await, fleet.scripts().await), (before + 3, scripts));
+    let fence = guard.fence();
+    guard.unlock().await.expect("held");
+    let next = within("free", fleet.locker.lock("fresh")).await.expect("granted");
+    assert!(next.fence().get() > last_of(fence));
+    next.unlock().await.expect("held");
 }
 
+/// The transaction cannot help it: so it is tried once, and then the script is asked, which does not.
 #[tokio::test]
-async fn counters_move_for_whoever_is_refused_and_the_next_token_is_larger() {
-    let Some(fleet) = Fleet::warm().await else { return };
+async fn marks_move_once_for_a_caller_that_the_transaction_refuses() {
+    let Some(fleet) = Fleet::start().await else { return };
     let other = Fleet::another(&fleet.servers);
     let guard = other.lock("x").await.expect("free");
-    let fence = guard.fence();
-    // Its own request has been carried out there, or made up for: what moves it now is another's.
-    eventually("counted", async || (fleet.counter(0).await == fence.get()).then_some(())).await;
-    // It knows the name: refused without a script. Then it waits as always.
+    let last = last_of(guard.fence());
+    for node in &fleet.plain {
+        // Its own request has been carried out there, or made up for: what moves it now is another's.
+        let at = async || node.mark("x").await == Some(last);
+        eventually("accepted", async || at().await.then_some(())).await;
+    }
     let waiter = tokio::spawn({
         let locker = fleet.locker.clone();
         async move { locker.lock("x").await.expect("granted in the end") }
     });
-    eventually("moved", async || (fleet.counter(0).await > fence.get()).then_some(())).await;
+    eventually("in line", async || {
+        let mut waiters = 0;
+        for node in &fleet.plain {
+            waiters += node.ask::<usize>(&["ZCARD", "quorumlock:waiters:{x}"]).await;
+        }
+        (waiters > 0).then_some(())
+    })
+    .await;
     guard.unlock().await.expect("held");
     let next = within("woken", waiter).await.expect("no panic");
-    assert!(next.fence() > fence);
+    assert!(next.fence().get() > last);
     next.unlock().await.expect("held");
 }
 
-/// Else the token would start again from where the refused or the granted one put it.
+/// The next token is the clock's, whatever stands there.
 #[tokio::test]
-async fn a_counter_that_is_gone_is_started_by_the_clock_and_not_by_a_transaction() {
-    let Some(fleet) = Fleet::warm().await else { return };
+async fn a_mark_that_is_gone_or_low_is_set_again() {
+    let Some(fleet) = Fleet::start().await else { return };
     let first = fleet.take().await.fence();
-    fleet.on_all(&["DEL", TOKEN]).await;
+    fleet.on_all(&["DEL", mark_key("x")]).await;
     let second = fleet.take().await;
-    assert!(second.fence() > first, "{} after {first}", second.fence());
+    assert!(second.fence().get() > last_of(first), "{} after {first}", second.fence());
     second.unlock().await.expect("held");
-    // And if somebody was refused when it was gone.
-    fleet.on_all(&["SET", TOKEN, "1"]).await;
+    fleet.on_all(&["ZADD", mark_key("x"), "1", "m"]).await;
     let third = Fleet::another(&fleet.servers).lock("x").await.expect("free").fence();
-    assert!(third > first, "{third} after {first}");
+    assert!(third.get() > last_of(first), "{third} after {first}");
 }
 
 /// A transaction on a node that forgot sets the name, and counts for nothing; nothing stays.
 #[tokio::test]
 async fn what_forgot_counts_for_nothing_and_is_given_back() {
-    let Some(fleet) = Fleet::warm().await else { return };
+    let Some(fleet) = Fleet::start().await else { return };
     fleet.on_all(&["FLUSHALL"]).await;
     let refused = fleet.locker.try_lock("x").await;
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
-    for node in &fleet.plain {
-        eventually("given back", async || (!node.exists("x").await).then_some(())).await;
-    }
+    fleet.are_free().await;
 }
 
 /// As a restart that kept all data would leave it, but on the same connections.
@@ -166,24 +177,24 @@ async fn under_another_stamp_a_node_is_not_believed() {
 }
 
 async fn is_not_believed(after: &[&str]) {
-    let Some(fleet) = Fleet::warm().await else { return };
+    let Some(fleet) = Fleet::start().await else { return };
     let first = fleet.take().await;
-    let fence = first.fence().get();
+    let fence = first.fence();
     first.unlock().await.expect("held");
     fleet.on_all(after).await;
+    let (before, scripts) = (fleet.transactions().await, fleet.scripts().await);
     let guard = fleet.take().await;
-    // The counters moved for what was not believed, and again for the script.
-    assert!(guard.fence().get() >= fence + 2, "{} after {fence}", guard.fence());
+    // By scripts, after the transactions.
+    assert!(fleet.transactions().await >= before + 2 && fleet.scripts().await >= scripts + 2);
+    assert!(guard.fence().get() > last_of(fence), "{} after {fence}", guard.fence());
     assert_eq!(guard.check(), Ok(()));
     guard.unlock().await.expect("held");
-    for node in &fleet.plain {
-        eventually("nothing stays", async || (!node.exists("x").await).then_some(())).await;
-    }
+    fleet.are_free().await;
 }
 
 #[tokio::test]
 async fn a_full_node_says_who_holds_it_all_the_same() {
-    let Some(fleet) = Fleet::warm().await else { return };
+    let Some(fleet) = Fleet::start().await else { return };
     let other = Fleet::another(&fleet.servers);
     let guard = other.lock("x").await.expect("free");
     fleet.on_all(&["CONFIG", "SET", "maxmemory", "1"]).await;
@@ -196,7 +207,7 @@ async fn a_full_node_says_who_holds_it_all_the_same() {
 /// Users whose rights do not go so far lock by scripts, after one try.
 #[tokio::test]
 async fn without_the_right_to_transactions_scripts_do_it() {
-    let Some(fleet) = Fleet::warm().await else { return };
+    let Some(fleet) = Fleet::start().await else { return };
     fleet.on_all(&["ACL", "SETUSER", "default", "-multi"]).await;
     let mut last = Fence::NONE;
     let mut tries = Vec::new();
@@ -208,9 +219,7 @@ async fn without_the_right_to_transactions_scripts_do_it() {
             guard.unlock().await.expect("held");
         }
         // The slowest node has answered as well.
-        for node in &fleet.plain {
-            eventually("nothing stays", async || (!node.exists("x").await).then_some(())).await;
-        }
+        fleet.are_free().await;
         tries.push(fleet.refused().await);
     }
     assert!(tries[0] >= 3, "{tries:?}");

@@ -1,59 +1,54 @@
-//! On a single node, too, a name that was granted lately is taken without a script (SAFETY.md, Tokens,
-//! form c).
+//! On a single node a name that is asked for alone is taken by a transaction, without a script (decision 0029).
 
 use std::time::Duration;
 
-use quorumlock::{Error, Fence, Locker, Wire};
-use quorumlock_tests::{eventually, within};
+use quorumlock::{Error, Fence, Wire};
+use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
-use crate::{Node, WIRES};
-
-const TOKEN: &str = "redisson_lock_token:{x}";
+use crate::{Node, WIRES, last_of};
 
 impl Node {
-    /// On which `x` has been granted once.
-    async fn warm(wire: Wire) -> Option<Self> {
-        let node = Self::start(wire).await?;
-        node.take().await;
-        Some(node)
+    /// `None` as well where no transaction is to be seen.
+    async fn plain(wire: Wire) -> Option<Self> {
+        if scripts_only() { None } else { Self::start(wire).await }
     }
 
-    /// Takes and gives back.
-    async fn take(&self) -> Fence {
+    /// Takes and gives back: the last token of the block.
+    async fn take(&self) -> u64 {
         let guard = within("free", self.locker.lock("x")).await.expect("granted");
-        let fence = guard.fence();
+        let last = last_of(guard.fence());
         guard.unlock().await.expect("held");
-        fence
+        last
     }
 }
 
 #[tokio::test]
-async fn the_second_time_no_script_is_run_and_the_token_is_the_next_one() {
+async fn no_script_is_run_and_what_stands_there_is_what_a_script_writes() {
     for wire in WIRES {
-        let Some(node) = Node::warm(wire).await else { return };
-        let (scripts, transactions) = (node.calls("evalsha").await, node.calls("exec").await);
-        let first = within("free", node.locker.lock("x")).await.expect("granted");
-        assert_eq!(node.calls("evalsha").await, scripts);
-        assert_eq!(node.calls("exec").await, transactions + 1);
-        let left = node.plain.pttl("x").await;
-        assert!(left > 0 && left <= 30_000, "{left}");
-        let counter: String = node.plain.ask(&["GET", TOKEN]).await;
-        assert_eq!(counter, first.fence().to_string());
-        assert!(node.plain.pttl(TOKEN).await > 0, "idle counters expire");
-        // What stands there is what the script writes.
-        let holder = node.locker.holder("x").await.expect("an answer").expect("held");
-        assert!(holder.has(first.nonce()) && holder.holds == 1, "{holder:?}");
-        let fence = first.fence();
-        first.unlock().await.expect("held");
-        assert!(!node.plain.exists("x").await);
-        assert_eq!(node.take().await.get(), fence.get() + 1);
+        let Some(node) = Node::plain(wire).await else { return };
+        for _ in 0..2 {
+            let (scripts, transactions) = (node.calls("evalsha").await, node.calls("exec").await);
+            let guard = within("free", node.locker.lock("x")).await.expect("granted");
+            assert_eq!(node.calls("evalsha").await, scripts);
+            assert_eq!(node.calls("exec").await, transactions + 1);
+            let left = node.plain.pttl("x").await;
+            assert!(left > 0 && left <= 30_000, "{left}");
+            assert_eq!(node.plain.mark("x").await, Some(last_of(guard.fence())));
+            assert_eq!(node.plain.pttl(mark_key("x")).await, -1, "marks do not expire");
+            let holder = node.locker.holder("x").await.expect("an answer").expect("held");
+            assert!(holder.has(guard.nonce()) && holder.holds == 1, "{holder:?}");
+            let last = last_of(guard.fence());
+            guard.unlock().await.expect("held");
+            assert!(!node.plain.exists("x").await);
+            assert!(node.take().await >= last + Fence::BLOCK);
+        }
     }
 }
 
 /// It can be renewed, and entered again.
 #[tokio::test]
 async fn a_hash_that_was_restored_counts_holds() {
-    let Some(node) = Node::warm(Wire::Redisson).await else { return };
+    let Some(node) = Node::plain(Wire::Redisson).await else { return };
     let owner = quorumlock::Owner::new();
     let outer = node.locker.lock("x").owner(&owner).await.expect("free");
     let inner = node.locker.lock("x").owner(&owner).await.expect("ours");
@@ -67,13 +62,12 @@ async fn a_hash_that_was_restored_counts_holds() {
 #[tokio::test]
 async fn what_somebody_else_holds_is_left_alone_and_the_next_token_is_larger() {
     for wire in WIRES {
-        let Some(node) = Node::warm(wire).await else { return };
-        let other = Locker::builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let Some(node) = Node::plain(wire).await else { return };
+        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
         let guard = other.lock("x").await.expect("free");
-        let counter = async || node.plain.ask::<u64>(&["GET", TOKEN]).await;
-        let before = counter().await;
+        let before = node.plain.mark("x").await;
         assert!(node.locker.try_lock("x").await.expect("an answer").is_none());
-        assert_eq!(counter().await, before + 1, "it was asked without a script");
+        assert!(node.plain.mark("x").await > before, "it was asked without a script");
         assert_eq!(guard.check(), Ok(()));
         // Whoever waits is told, as always.
         let waiter = tokio::spawn({
@@ -92,36 +86,33 @@ async fn what_somebody_else_holds_is_left_alone_and_the_next_token_is_larger() {
     }
 }
 
-/// Else the token would start again from where the refused or the granted one put it.
 #[tokio::test]
-async fn a_counter_that_is_gone_is_started_by_the_clock_and_not_by_a_transaction() {
+async fn a_mark_that_is_gone_or_low_is_set_again() {
     for wire in WIRES {
-        let Some(node) = Node::warm(wire).await else { return };
+        let Some(node) = Node::plain(wire).await else { return };
         let first = node.take().await;
-        node.plain.ask::<u32>(&["DEL", TOKEN]).await;
+        node.plain.ask::<u32>(&["DEL", mark_key("x")]).await;
         let second = node.take().await;
         assert!(second > first, "{second} after {first}");
-        // And if somebody was refused when it was gone.
-        node.plain.ask::<String>(&["SET", TOKEN, "1"]).await;
+        node.plain.set_mark("x", 1).await;
         let third = node.take().await;
-        assert!(third > first, "{third} after {first}");
-        assert!(!node.plain.exists("x").await, "nothing stays of what was not believed");
+        assert!(third > second, "{third} after {second}");
+        assert_eq!(node.plain.mark("x").await, Some(third));
     }
 }
 
 /// Users whose rights do not go so far lock by scripts, after one try.
 #[tokio::test]
 async fn without_the_right_to_restore_scripts_do_it() {
-    let Some(node) = Node::warm(Wire::Redisson).await else { return };
+    let Some(node) = Node::plain(Wire::Redisson).await else { return };
     node.plain.ask::<String>(&["ACL", "SETUSER", "default", "-restore"]).await;
-    let mut last = Fence::NONE;
+    let mut last = 0;
     for _ in 0..4 {
-        let fence = node.take().await;
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
+        let next = node.take().await;
+        assert!(next > last, "{next} after {last}");
+        last = next;
     }
     assert_eq!(node.calls("multi").await, 1, "asked again for what is forbidden");
-    assert_eq!(node.calls("exec").await, 1);
 }
 
 #[tokio::test]
@@ -130,10 +121,26 @@ async fn a_name_in_the_other_layout_is_an_error_all_the_same() {
         (Wire::Redisson, ["SET", "x", "0123", "PX", "60000"].as_slice()),
         (Wire::Redlock, &["HSET", "x", "somebody:1", "1"]),
     ] {
-        let Some(node) = Node::warm(wire).await else { return };
+        let Some(node) = Node::plain(wire).await else { return };
         let _: redis::Value = node.plain.ask(foreign).await;
         let wait = Duration::from_secs(20);
         let refused = within("an answer", node.locker.lock("x").wait(wait)).await;
         assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    }
+}
+
+/// For comparison, and for proxies that do not take it.
+#[tokio::test]
+async fn it_can_be_switched_off() {
+    for wire in WIRES {
+        let Some(node) = Node::plain(wire).await else { return };
+        let (locker, plain) = node.by_script(wire);
+        let guard = within("free", locker.lock("x")).await.expect("granted");
+        assert_eq!(plain.mark("x").await, Some(last_of(guard.fence())));
+        assert_eq!(plain.pttl(mark_key("x")).await, -1, "{wire:?}: marks do not expire");
+        guard.unlock().await.expect("held");
+        assert_eq!((node.calls("multi").await, node.calls("exec").await), (0, 0), "{wire:?}");
+        assert!(node.take().await > 0);
+        assert_eq!(node.calls("exec").await, 1);
     }
 }

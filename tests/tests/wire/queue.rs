@@ -7,13 +7,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use quorumlock::{Error, Guard, Locker, Wire};
-use quorumlock_tests::{Plain, eventually, within};
+use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
 use crate::{LONG, Node, WIRES};
 
 const NAME: &str = "invoice/7";
 const WAITERS: &str = "quorumlock:waiters:{invoice/7}";
-const TOKEN: &str = "redisson_lock_token:{invoice/7}";
 const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
 
 #[tokio::test]
@@ -87,7 +86,7 @@ async fn a_turn_that_is_not_taken_is_passed_on() {
         stands_in_line(&plain, &mut waiting, 1).await;
         let mut next = stands(&plain, "next", i64::MAX).await;
         // It is never polled again, so it hears of its turn and does nothing about it.
-        no_clock_started_its_counter(&plain).await;
+        there_is_no_mark(&plain).await;
         guard.unlock().await.expect("held");
         eventually("woken", async || (queue(&plain).await == ["", "next"]).then_some(())).await;
         drop(waiting);
@@ -155,7 +154,7 @@ async fn a_waiter_that_was_woken_in_vain_keeps_its_place() {
         let now = plain.ask::<(String, String)>(&["TIME"]).await;
         let late = format!("{}{:0>6}", now.0, now.1).parse().expect("microseconds");
         let _late = stands(&plain, "late", late).await;
-        no_clock_started_its_counter(&plain).await;
+        there_is_no_mark(&plain).await;
         guard.unlock().await.expect("held");
         eventually("woken", async || (queue(&plain).await == ["", "late"]).then_some(())).await;
         let first = node.another(wire);
@@ -235,9 +234,9 @@ async fn a_waiter_that_gives_up_leaves_nothing_behind_and_the_queue_expires() {
     }
 }
 
-/// A release then wakes whoever waits, who asks with the script that starts it, and hands nothing over.
-async fn no_clock_started_its_counter(plain: &Plain) {
-    plain.ask::<i64>(&["DEL", TOKEN]).await;
+/// A release then hands nothing over: it wakes whoever waits, who proposes a token.
+async fn there_is_no_mark(plain: &Plain) {
+    plain.ask::<i64>(&["DEL", mark_key(NAME)]).await;
 }
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
@@ -245,7 +244,7 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 impl Node {
     /// As another process.
     fn another(&self, wire: Wire) -> Locker {
-        Locker::builder().wire(wire).single(self.server[0].url()).expect("a good URL")
+        builder().wire(wire).single(self.server[0].url()).expect("a good URL")
     }
 }
 

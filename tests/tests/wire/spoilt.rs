@@ -4,22 +4,21 @@
 use std::time::Duration;
 
 use quorumlock::{Error, NodeProblem, Wire};
-use quorumlock_tests::{Stopwatch, eventually, within};
+use quorumlock_tests::{Stopwatch, eventually, mark_key, within};
 
 use crate::{LONG, Quorum, plain_quorum};
 
 const NAME: &str = "x";
-const COUNTER: &str = "redisson_lock_token:{x}";
-const SPOILT: [(Wire, &str); 4] = [
-    (Wire::Redisson, NAME),
-    (Wire::Redisson, COUNTER),
-    (Wire::Redlock, NAME),
-    (Wire::Redlock, COUNTER),
-];
+
+/// The name, and the mark of its slot, in both layouts.
+fn spoilt() -> [(Wire, &'static str); 4] {
+    let mark = mark_key(NAME);
+    [(Wire::Redisson, NAME), (Wire::Redisson, mark), (Wire::Redlock, NAME), (Wire::Redlock, mark)]
+}
 
 #[tokio::test]
 async fn one_spoilt_key_of_five_is_no_obstacle() {
-    for (wire, key) in SPOILT {
+    for (wire, key) in spoilt() {
         let Some(quorum) = Quorum::start(5, wire).await else { return };
         let (locker, plain) = quorum.clients();
         plain[2].ask::<i64>(&["RPUSH", key, "a member"]).await;
@@ -47,7 +46,7 @@ async fn one_spoilt_key_of_five_is_no_obstacle() {
 
 #[tokio::test]
 async fn a_spoilt_majority_is_refused_by_the_name_of_the_key() {
-    for (wire, key) in SPOILT {
+    for (wire, key) in spoilt() {
         let Some(quorum) = Quorum::start(3, wire).await else { return };
         let (locker, plain) = quorum.clients();
         for node in &plain[..2] {
@@ -59,7 +58,7 @@ async fn a_spoilt_majority_is_refused_by_the_name_of_the_key() {
         let key = key.to_owned();
         let problem = match &*key {
             NAME => NodeProblem::WrongType { key: key.clone() },
-            _ => NodeProblem::BadCounter { key: key.clone(), field: None },
+            _ => NodeProblem::BadMark { key: key.clone() },
         };
         assert!(none.nodes.iter().all(|node| node.problem == problem), "{none:?}");
         // What the third has granted is given back.

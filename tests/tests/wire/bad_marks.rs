@@ -1,0 +1,262 @@
+//! Marks that are none, or at the end of what doubles tell apart: they accept no token, and the error names the key
+//! (SAFETY.md G3).
+
+use std::future::IntoFuture as _;
+
+use quorumlock::{Admission, Error, Fence, NodeProblem, Wire};
+use quorumlock_core::admission::{Charter, Marks, Voter as _};
+use quorumlock_core::{Answer, Denial, Lane, Name, Node as _, Nonce, Proposal, Stamp, Term};
+use quorumlock_tests::{Plain, builder, eventually, within};
+
+use crate::direct::{ask, one_node};
+use crate::{LONG, Node, Quorum, WIRES, last_of};
+
+/// What stands at the key of the mark instead: no sorted set, or no number that leaves room for another block.
+const BAD: [&[&str]; 7] = [
+    &["RPUSH", "a member"],
+    &["SET", "1790000000000031"],
+    &["HSET", "m", "1790000000000031"],
+    &["ZADD", "9007199253692351", "m"],
+    &["ZADD", "9007199254740992", "m"],
+    &["ZADD", "1e300", "m"],
+    &["ZADD", "inf", "m"],
+];
+
+fn name() -> Name {
+    Name::new("x").expect("a good name")
+}
+
+/// Spoils the mark of `x` on a node: what stands there then.
+async fn spoil(plain: &Plain, bad: &[&str]) -> Vec<u8> {
+    let key = name().mark_key();
+    plain.ask::<i64>(&["DEL", key]).await;
+    plain.ask::<redis::Value>(&[&[bad[0], key], &bad[1..]].concat()).await;
+    plain.ask(&["DUMP", key]).await
+}
+
+async fn mend(plain: &Plain) {
+    plain.ask::<i64>(&["DEL", name().mark_key()]).await;
+}
+
+fn bad_mark() -> NodeProblem {
+    NodeProblem::BadMark { key: name().mark_key().to_owned() }
+}
+
+fn assert_named(error: &Error) {
+    let Error::Refused(refused) = error else { panic!("{error:?}") };
+    assert!(refused.nodes.iter().all(|node| node.problem == bad_mark()), "{refused:?}");
+    let told = error.to_string();
+    assert!(told.contains(name().mark_key()) && told.contains("DEL"), "the way out: {told}");
+}
+
+async fn is_free(plain: &Plain) {
+    eventually("nothing is held", async || (!plain.exists("x").await).then_some(())).await;
+}
+
+#[tokio::test]
+async fn on_a_single_node_nothing_is_held_and_the_key_is_named() {
+    for wire in WIRES {
+        for scripts in [true, false] {
+            let Some(node) = Node::start(wire).await else { return };
+            let (url, plain) = (node.server[0].url(), &node.plain);
+            let locker = builder().wire(wire).scripts_only(scripts).single(url).expect("a URL");
+            for bad in BAD {
+                let dump = spoil(plain, bad).await;
+                for _ in 0..2 {
+                    let error = within("an answer", locker.lock("x")).await.expect_err("no token");
+                    assert_named(&error);
+                    is_free(plain).await;
+                }
+                let now: Vec<u8> = plain.ask(&["DUMP", name().mark_key()]).await;
+                assert_eq!(now, dump, "{wire:?}: {bad:?} is left as it was");
+            }
+            mend(plain).await;
+            let guard = within("free", locker.lock("x")).await.expect("that was the way out");
+            assert!(guard.fence() < Fence::MAX);
+        }
+    }
+}
+
+/// The last blocks are given, and then none.
+#[tokio::test]
+async fn the_last_tokens_are_given_once() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let almost = Fence::MAX.get() - 3 * Fence::BLOCK;
+        plain.set_mark("x", almost).await;
+        let mut last = almost;
+        let error = loop {
+            match within("an answer", locker.lock("x").lease(LONG)).await {
+                Ok(guard) => {
+                    assert!(
+                        guard.fence().get() > last && last_of(guard.fence()) <= Fence::MAX.get()
+                    );
+                    last = last_of(guard.fence());
+                    guard.unlock().await.expect("held");
+                }
+                Err(error) => break error,
+            }
+        };
+        assert!(last > almost, "{wire:?}: there was room");
+        assert_named(&error);
+        is_free(&plain).await;
+    }
+}
+
+/// A mark below all tokens is one.
+#[tokio::test]
+async fn a_negative_mark_is_passed() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        node.plain.ask::<i64>(&["ZADD", name().mark_key(), "-5", "m"]).await;
+        let guard = within("free", node.locker.lock("x").lease(LONG)).await.expect("granted");
+        assert_eq!(node.plain.mark("x").await, Some(last_of(guard.fence())));
+    }
+}
+
+/// It is woken instead, and told what is wrong.
+#[tokio::test]
+async fn a_name_is_not_handed_over_at_a_bad_mark() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        for bad in BAD {
+            mend(&plain).await;
+            let held = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            let other = builder().wire(wire).single(node.server[0].url());
+            let waiting = tokio::spawn(other.expect("a URL").lock("x").lease(LONG).into_future());
+            let queue = "quorumlock:waiters:{x}";
+            eventually("in line", async || plain.exists(queue).await.then_some(())).await;
+            spoil(&plain, bad).await;
+            held.unlock().await.expect("held");
+            let error = within("woken", waiting).await.expect("no panic").expect_err("no token");
+            assert_named(&error);
+            is_free(&plain).await;
+        }
+    }
+}
+
+/// The old holder's token must be behind: else the lock is not taken away.
+#[tokio::test]
+async fn force_is_refused_where_the_mark_cannot_rise() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        for bad in BAD {
+            spoil(&plain, bad).await;
+            let error = locker.force_unlock("x").await.expect_err("no raise");
+            assert_named(&error);
+            guard.check().expect("still held");
+            assert!(plain.exists("x").await);
+        }
+        mend(&plain).await;
+        assert!(locker.force_unlock("x").await.expect("that was the way out"));
+    }
+}
+
+/// As a node says it, also where it is spoilt between a grant and what follows that.
+#[tokio::test]
+async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        let term = Term { name: name(), nonce: Nonce::from_u128(7), ttl: LONG, holds: 1 };
+        let token = |above: u64| Fence::new((1_800_000_000_000_000 + above) | 31);
+        let proposal = |above: u64| Proposal { token: token(above), alone: true, by_script: true };
+        let vote = ask(|to| node.acquire(&term, proposal(0), Stamp::NONE, None, to)).await;
+        assert!(matches!(vote, Answer::Yes(_)), "{vote:?}");
+        for bad in BAD {
+            spoil(plain, bad).await;
+            let raised = ask(|to| node.raise(&term, token(320), Stamp::NONE, to)).await;
+            assert_eq!(refused(raised), bad_mark());
+            let again = ask(|to| node.recreate(&term, token(320), Lane::Keep, to)).await;
+            assert_eq!(refused(again), bad_mark());
+            assert!(plain.exists("x").await, "{wire:?}: what is held is not given up");
+        }
+        // In the same step: without a token nothing is held.
+        for bad in BAD {
+            spoil(plain, bad).await;
+            plain.ask::<i64>(&["DEL", "x"]).await;
+            let vote = ask(|to| node.acquire(&term, proposal(640), Stamp::NONE, None, to)).await;
+            assert_eq!(refused(vote), bad_mark());
+            assert!(!plain.exists("x").await, "{wire:?} {bad:?}");
+        }
+    }
+}
+
+fn refused<T: std::fmt::Debug>(answer: Answer<T>) -> NodeProblem {
+    match answer {
+        Answer::No(Denial::Refused(report)) => report.problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A repair that passed over one could let tokens repeat.
+#[tokio::test]
+async fn a_repair_stops_at_a_bad_mark_and_names_it() {
+    let Some(server) = Node::start(Wire::Redlock).await else { return };
+    let plain = &server.plain;
+    let builder = builder().wire(Wire::Redlock).admission(Admission::Strict);
+    let locker = builder.max_lease(LONG).quorum([server.server[0].url()]).expect("a good URL");
+    locker.provision().await.expect("it answers");
+    let charter = Charter {
+        prefix: "quorumlock".into(),
+        cluster: "quorumlock".into(),
+        epoch: 1,
+        nodes: 1,
+        longest: LONG,
+    };
+    let node = one_node(&server, Wire::Redlock, Some(&charter));
+    let stamp = async || plain.ask::<String>(&["HGET", "quorumlock:node", "stamp"]).await;
+    let before = stamp().await;
+    let slot = name().slot();
+    for bad in BAD {
+        spoil(plain, bad).await;
+        let asked = node.barrier("fresh").await;
+        assert_eq!(asked.expect_err("no mark").problem, bad_mark(), "{bad:?}");
+        let life = "quorumlock:node";
+        plain.ask::<i64>(&["HSET", life, "pending", &pending(plain).await]).await;
+        let marks = Marks::from([(slot, Fence::new(1_800_000_000_000_031))]);
+        let admitted = node.admit(&pending(plain).await, "fresh", &marks).await;
+        assert_eq!(admitted.expect_err("no mark").problem, bad_mark(), "{bad:?}");
+        assert_eq!(stamp().await, before, "{bad:?}");
+    }
+}
+
+/// A note under which the present life of a server is watched.
+async fn pending(plain: &Plain) -> String {
+    format!("{}/note", plain.ask::<String>(&["HGET", "quorumlock:node", "life"]).await)
+}
+
+/// Of several nodes it is the missing vote of one.
+#[tokio::test]
+async fn on_one_node_of_a_quorum_its_vote_is_missing_and_the_others_grant() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        for bad in BAD {
+            for node in &plain {
+                mend(node).await;
+            }
+            spoil(&plain[1], bad).await;
+            for _ in 0..4 {
+                let guard = within("an answer", locker.lock("x").lease(LONG)).await;
+                let guard = guard.unwrap_or_else(|error| panic!("{wire:?} {bad:?}: {error}"));
+                for node in [&plain[0], &plain[2]] {
+                    let mark = async || node.mark("x").await == Some(last_of(guard.fence()));
+                    eventually("accepted", async || mark().await.then_some(())).await;
+                }
+                guard.unlock().await.expect("held");
+            }
+            // Two of them are no minority.
+            spoil(&plain[2], bad).await;
+            let error = within("an answer", locker.lock("x")).await.expect_err("no token");
+            assert_named(&error);
+            for node in &plain {
+                is_free(node).await;
+            }
+        }
+    }
+}

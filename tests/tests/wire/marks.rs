@@ -1,0 +1,440 @@
+//! Fencing tokens on the wire: a client proposes a token, and a node accepts it if it is above the mark of the
+//! name's slot (SAFETY.md, Tokens).
+
+use std::collections::BTreeSet;
+use std::future::IntoFuture as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use quorumlock::{Fence, Locker, Wire};
+use quorumlock_core::{
+    Acceptance, Answer, Chance, Clock, Collect, Denial, InLine, Lane, Name, News, Node as _, Nonce,
+    Proposal, RedisNode, Settings, Single, Stamp, Term, Vote, World,
+};
+use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
+
+use crate::direct::{ask, one_node};
+use crate::{LONG, Node, Quorum, WIRES, last_of, plain_quorum};
+
+const HOUR: u64 = 3_600_000_000;
+
+/// Microseconds since 1970, by the clock of the server.
+async fn time(plain: &Plain) -> u64 {
+    let (seconds, micros): (u64, u64) = plain.ask(&["TIME"]).await;
+    seconds * 1_000_000 + micros
+}
+
+async fn keys(plain: &Plain) -> BTreeSet<String> {
+    plain.ask(&["KEYS", "*"]).await
+}
+
+fn marks<'a>(names: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
+    let key = |name: &String| Name::new(name).expect("a good name").mark_key().to_owned();
+    names.into_iter().map(key).collect()
+}
+
+/// Takes the name and gives it back: the last token of its block.
+async fn take(locker: &Locker, name: &str) -> u64 {
+    let guard = within("free", locker.lock(name).lease(LONG)).await.expect("granted");
+    let last = last_of(guard.fence());
+    guard.unlock().await.expect("held");
+    last
+}
+
+#[tokio::test]
+async fn a_fresh_name_takes_one_transaction_and_leaves_the_mark_of_its_slot() {
+    if scripts_only() {
+        return;
+    }
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let names: Vec<_> = (0..5).map(|i| format!("fresh/{i}")).collect();
+        for name in &names {
+            let (scripts, transactions) = (node.calls("evalsha").await, node.calls("exec").await);
+            let guard = within("free", locker.lock(name).lease(LONG)).await.expect("granted");
+            assert_eq!(node.calls("evalsha").await, scripts, "{wire:?}");
+            assert_eq!(node.calls("exec").await, transactions + 1, "{wire:?}");
+            assert_eq!(plain.mark(name).await, Some(last_of(guard.fence())));
+            guard.unlock().await.expect("held");
+        }
+        assert_eq!(keys(&plain).await, marks(&names), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn thousands_of_names_leave_no_more_than_the_marks_of_their_slots() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let mut names: Vec<_> = (0..2_000).map(|i| format!("invoice/{i}")).collect();
+        // All of these are in one slot.
+        names.extend((0..100).map(|i| format!("{{job}}/{i}")));
+        for some in names.chunks(100) {
+            let taken = some.iter().map(|name| locker.lock(name).lease(LONG).into_future());
+            for guard in within("free", join_all(taken)).await {
+                guard.expect("granted").unlock().await.expect("held");
+            }
+        }
+        let left = keys(&plain).await;
+        assert_eq!(left, marks(&names), "{wire:?}");
+        assert!(left.len() <= 2_001, "{}", left.len());
+        for key in left.iter().take(10) {
+            assert_eq!(plain.pttl(key).await, -1, "marks do not expire");
+        }
+    }
+}
+
+/// By script, where the reply has the mark; and by a transaction, which says only that there is one: the first raise
+/// asks for it then.
+#[tokio::test]
+async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
+    for wire in WIRES {
+        for (scripts, first, next) in [(true, 2, 1), (false, 2, 0)] {
+            let Some(node) = Node::start(wire).await else { return };
+            let locker = builder().wire(wire).scripts_only(scripts);
+            let locker = locker.single(node.server[0].url()).expect("a good URL");
+            let ahead = time(&node.plain).await + HOUR;
+            node.plain.set_mark("x", ahead).await;
+            let before = node.calls("evalsha").await;
+            let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            assert_eq!(node.calls("evalsha").await, before + first, "{wire:?}");
+            assert!(guard.fence().get() > ahead);
+            assert_eq!(node.plain.mark("x").await, Some(last_of(guard.fence())));
+            let last = last_of(guard.fence());
+            guard.unlock().await.expect("held");
+
+            let before = node.calls("evalsha").await;
+            let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            assert_eq!(node.calls("evalsha").await, before + next, "{wire:?}");
+            assert!(guard.fence().get() > last);
+        }
+    }
+}
+
+#[tokio::test]
+async fn on_a_quorum_enough_nodes_accept_the_same_token_wherever_marks_are_ahead() {
+    for wire in WIRES {
+        for ahead in 1..=3 {
+            let Some(quorum) = Quorum::start(3, wire).await else { return };
+            let locker = builder().wire(wire).scripts_only(true);
+            let locker = locker.admission(quorumlock::Admission::Redlock);
+            let locker = locker.quorum(quorum.servers.urls()).expect("good URLs");
+            // Verified, and asked, by all of them.
+            take(&locker, "another").await;
+            let mark = time(&quorum.plain[0]).await + HOUR;
+            for node in &quorum.plain[..ahead] {
+                node.set_mark("x", mark).await;
+            }
+            let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            // One of three may be left behind.
+            let passed = guard.fence().get() > mark;
+            assert!(passed || ahead == 1, "{wire:?}: {} at {mark}", guard.fence());
+            let mut accepted = 0;
+            for node in &quorum.plain {
+                accepted += usize::from(node.mark("x").await == Some(last_of(guard.fence())));
+            }
+            assert!(accepted >= 2, "{wire:?}: {accepted} of three nodes have accepted it");
+            let last = last_of(guard.fence());
+            guard.unlock().await.expect("held");
+            assert!(take(&locker, "x").await > last, "{wire:?}");
+        }
+    }
+}
+
+fn name() -> Name {
+    Name::new("x").expect("a good name")
+}
+
+fn term(nonce: u128) -> Term {
+    Term { name: name(), nonce: Nonce::from_u128(nonce), ttl: LONG, holds: 1 }
+}
+
+fn token(value: u64) -> Fence {
+    Fence::new(value | (Fence::BLOCK - 1))
+}
+
+/// One acquisition under this nonce, by a script or by a transaction.
+async fn acquire(node: &RedisNode, nonce: u128, token: Fence, by_script: bool) -> Answer<Vote> {
+    let proposal = Proposal { token, alone: true, by_script };
+    ask(|to| node.acquire(&term(nonce), proposal, Stamp::NONE, None, to)).await
+}
+
+async fn raise(node: &RedisNode, nonce: u128, token: Fence) -> Answer<Acceptance> {
+    ask(|to| node.raise(&term(nonce), token, Stamp::NONE, to)).await
+}
+
+fn accepted(vote: &Answer<Vote>) -> Acceptance {
+    match vote {
+        Answer::Yes(vote) => vote.token,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+const NOW: u64 = 1_800_000_000_000_000;
+
+#[tokio::test]
+async fn a_token_is_accepted_from_below_only() {
+    for wire in WIRES {
+        for by_script in [true, false] {
+            let Some(server) = Node::start(wire).await else { return };
+            let (node, plain) = (one_node(&server, wire, None), &server.plain);
+            let mark = token(NOW);
+            for (proposed, is_above) in
+                [(token(NOW - 1_000), false), (mark, false), (token(NOW + Fence::BLOCK), true)]
+            {
+                plain.set_mark("x", mark.get()).await;
+                let vote = acquire(&node, 7, proposed, by_script).await;
+                let (said, stored) = (accepted(&vote), plain.mark("x").await);
+                match (is_above, said) {
+                    (true, Acceptance::Accepted) => assert_eq!(stored, Some(proposed.get())),
+                    (false, Acceptance::Behind(shown)) => {
+                        assert!(if by_script { shown == mark } else { shown >= proposed });
+                        assert_eq!(stored, Some(mark.get()), "a mark only rises");
+                    }
+                    other => panic!("{wire:?}, by script {by_script}, {proposed}: {other:?}"),
+                }
+                plain.ask::<i64>(&["DEL", "x", name().mark_key()]).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_raise_is_accepted_from_below_and_only_while_held() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        assert_eq!(accepted(&acquire(&node, 7, token(NOW), true).await), Acceptance::Accepted);
+        let (mark, above) = (token(NOW), token(NOW + 320));
+        let behind = Answer::Yes(Acceptance::Behind(mark));
+        assert_eq!(raise(&node, 7, mark).await, behind, "{wire:?}: what is equal may be another's");
+        assert_eq!(raise(&node, 7, token(NOW - 1_000)).await, behind);
+        assert_eq!(plain.mark("x").await, Some(mark.get()));
+        assert_eq!(raise(&node, 7, above).await, Answer::Yes(Acceptance::Accepted));
+        assert_eq!(plain.mark("x").await, Some(above.get()));
+
+        let gone = Answer::No(Denial::Gone);
+        let higher = token(NOW + 640);
+        assert_eq!(raise(&node, 8, higher).await, gone, "{wire:?}: another holds it");
+        plain.ask::<i64>(&["DEL", "x"]).await;
+        assert_eq!(raise(&node, 7, higher).await, gone, "{wire:?}: nobody holds it");
+        assert_eq!(plain.mark("x").await, Some(above.get()), "{wire:?}: it moved for nobody");
+        assert_eq!(
+            accepted(&acquire(&node, 8, token(NOW + 960), true).await),
+            Acceptance::Accepted
+        );
+        assert_eq!(raise(&node, 7, token(NOW + 1_280)).await, gone);
+    }
+}
+
+/// Held as long as its window is open, a node takes over the token, so that the next one is above it.
+#[tokio::test]
+async fn what_a_node_holds_again_has_its_token_there_too() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        for (proposed, mark) in [(NOW, NOW), (NOW + 320, NOW + 320), (NOW - 320, NOW + 320)] {
+            let again = ask(|to| node.recreate(&term(7), token(proposed), Lane::Keep, to)).await;
+            assert!(matches!(again, Answer::Yes(_)), "{wire:?}: {again:?}");
+            assert_eq!(plain.mark("x").await, Some(token(mark).get()), "{wire:?}");
+            plain.ask::<i64>(&["DEL", "x"]).await;
+        }
+        acquire(&node, 8, token(NOW + 640), true).await;
+        let denied = ask(|to| node.recreate(&term(7), token(NOW + 960), Lane::Keep, to)).await;
+        assert!(matches!(denied, Answer::No(Denial::Busy(_))), "{denied:?}");
+        assert_eq!(plain.mark("x").await, Some(token(NOW + 640).get()), "{wire:?}: it is refused");
+    }
+}
+
+/// Else those who ask again and again would leave behind whoever is farther away.
+#[tokio::test]
+async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        let mark = token(NOW);
+        acquire(&node, 7, mark, true).await;
+        let later = token(NOW + 3_200);
+        let refused = acquire(&node, 8, later, true).await;
+        assert!(matches!(refused, Answer::No(Denial::Busy(_))), "{refused:?}");
+        assert_eq!(plain.mark("x").await, Some(mark.get()), "{wire:?}: another holds it");
+
+        // It is free, and others stand before whoever asks.
+        let _listening = node.listen(&name(), Arc::new(Deaf), 0);
+        plain.ask::<i64>(&["ZADD", "quorumlock:waiters:{x}", "1", "another"]).await;
+        let proposal = Proposal { token: later, alone: false, by_script: true };
+        let in_line =
+            InLine { waited: Duration::ZERO, others_first: true, offer: None, before: None };
+        // It is granted until the caller hears of its turns, without which nobody stands in line.
+        eventually("left to others", async || {
+            plain.ask::<i64>(&["DEL", "x", name().mark_key()]).await;
+            plain.set_mark("x", mark.get()).await;
+            let asked = |to| node.acquire(&term(9), proposal, Stamp::NONE, Some(in_line), to);
+            matches!(ask(asked).await, Answer::No(Denial::Busy(_))).then_some(())
+        })
+        .await;
+        assert_eq!(plain.mark("x").await, Some(mark.get()), "{wire:?}: it is left to others");
+    }
+}
+
+/// Hears nothing.
+struct Deaf;
+
+impl Collect<News> for Deaf {
+    fn collect(&self, _from: usize, _news: News) {}
+}
+
+/// Many wait for what one holds, and ask again and again: the mark is that of the holder.
+#[tokio::test]
+async fn those_who_wait_leave_the_mark_where_it_is() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let guard = within("free", node.locker.lock("x").lease(LONG)).await.expect("granted");
+        let waits = || {
+            let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+            let lock = other.lock("x").lease(LONG);
+            tokio::spawn(async move { lock.await.expect("granted").unlock().await })
+        };
+        let waiting: Vec<_> = (0..4).map(|_| waits()).collect();
+        eventually("in line", async || {
+            let waiters: usize = node.plain.ask(&["ZCARD", "quorumlock:waiters:{x}"]).await;
+            (waiters == 4).then_some(())
+        })
+        .await;
+        // The transaction with which each began may have moved it.
+        let mark = node.plain.mark("x").await.expect("a mark");
+        assert!(mark >= last_of(guard.fence()));
+        let asked = node.calls("evalsha").await;
+        // As after a release that was missed.
+        for _ in 0..8 {
+            let waiters: Vec<String> =
+                node.plain.ask(&["ZRANGE", "quorumlock:waiters:{x}", "0", "-1"]).await;
+            for waiter in waiters {
+                let id = waiter.split(' ').next().expect("its id");
+                let channel = format!("quorumlock:waiter:{id}");
+                node.plain.ask::<i64>(&["PUBLISH", &channel, "x"]).await;
+            }
+        }
+        eventually("they ask again", async || {
+            (node.calls("evalsha").await >= asked + 4).then_some(())
+        })
+        .await;
+        assert_eq!(node.plain.mark("x").await, Some(mark), "{wire:?}");
+        guard.unlock().await.expect("held");
+        for waiter in waiting {
+            within("its turn", waiter).await.expect("no panic").expect("held");
+        }
+    }
+}
+
+#[tokio::test]
+async fn tokens_of_several_lockers_rise_and_blocks_do_not_overlap() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let lockers = [(); 3].map(|()| plain_quorum(wire, quorum.servers.urls()));
+        let mut last = 0;
+        for i in 0..60 {
+            let locker = &lockers[i % lockers.len()];
+            let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            assert!(guard.fence().get() > last, "{wire:?}: {} after {last}", guard.fence());
+            assert_eq!(guard.fence().get() % Fence::BLOCK, 0, "the first of its block");
+            last = last_of(guard.fence());
+            guard.unlock().await.expect("held");
+        }
+    }
+}
+
+/// They share the slot, as any two names may.
+#[tokio::test]
+async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let mut last = 0;
+        for _ in 0..20 {
+            for (locker, name) in [(&node.locker, "x"), (&other, "{x}"), (&other, "x")] {
+                let next = take(locker, name).await;
+                assert!(next >= last + Fence::BLOCK, "{wire:?}: {name}: {next} after {last}");
+                last = next;
+            }
+        }
+        assert_eq!(keys(&node.plain).await, marks([&"x".to_owned()]), "{wire:?}");
+
+        // At once, so that they cross on the way.
+        let twenty = async |locker: &Locker, name: &str| {
+            let mut before = last;
+            for _ in 0..20 {
+                let next = take(locker, name).await;
+                assert!(next >= before + Fence::BLOCK, "{wire:?}: {name}: {next} after {before}");
+                before = next;
+            }
+        };
+        futures::join!(twenty(&node.locker, "x"), twenty(&other, "{x}"));
+    }
+}
+
+/// The old holder's token is behind even before the next one has its own.
+#[tokio::test]
+async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let guard = within("free", node.locker.lock("x").lease(LONG)).await.expect("granted");
+        let last = last_of(guard.fence());
+        assert!(other.force_unlock("x").await.expect("an answer"));
+        let mark = node.plain.mark("x").await.expect("a mark");
+        assert_eq!(mark, last + Fence::BLOCK);
+        let next = within("free", other.lock("x").lease(LONG)).await.expect("granted");
+        assert!(next.fence().get() > mark, "{} at {mark}", next.fence());
+        // Without a mark there is none to be raised.
+        node.plain.ask::<i64>(&["DEL", name().mark_key()]).await;
+        assert!(other.force_unlock("x").await.expect("an answer"));
+        assert_eq!(node.plain.mark("x").await, None);
+        let third = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        assert!(take(&third, "x").await > last_of(next.fence()));
+    }
+}
+
+/// Java's `RFencedLock` counts there.
+#[tokio::test]
+async fn redissons_own_token_is_left_alone() {
+    const THEIRS: &str = "redisson_lock_token:{x}";
+    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let (locker, plain) = node.clients();
+    plain.ask::<String>(&["SET", THEIRS, "832"]).await;
+    take(&locker, "x").await;
+    let _guard = locker.lock("x").lease(LONG).await.expect("free");
+    assert!(locker.force_unlock("x").await.expect("an answer"));
+    assert_eq!(plain.ask::<u64>(&["INCR", THEIRS]).await, 833);
+    assert_eq!(plain.pttl(THEIRS).await, -1);
+}
+
+/// Once it has heard what time it is there.
+#[tokio::test]
+async fn a_client_whose_clock_is_off_by_an_hour_proposes_by_the_servers_clock() {
+    for (ahead, behind) in [(2 * HOUR, 0), (0, 2 * HOUR)] {
+        let Some(server) = Node::start(Wire::Redlock).await else { return };
+        let system = Clock::system();
+        let wall = move || Duration::from_micros(system.wall_micros() + ahead - behind);
+        let clock = Clock::given(wall);
+        let settings = Settings::default();
+        let urls = [server.server[0].url()];
+        let nodes = quorumlock_core::redis_nodes(&urls, Wire::Redlock, None, &settings, &clock);
+        let node = nodes.expect("a good URL").pop().expect("one");
+        let lessor = Single::new(node, clock.clone(), settings.answer_timeout);
+        let world = World { clock, chance: Chance::system(), keeper_on_this_runtime: false };
+        let locker = quorumlock_core::Locker::over(Arc::new(lessor), settings, world);
+        let locker = locker.expect("a good configuration");
+        // It is told the time when it is connected.
+        drop(within("an answer", locker.holder("x")).await.expect("an answer"));
+        let before = time(&server.plain).await;
+        let guard = within("free", locker.lock("x")).await.expect("granted");
+        let (fence, after) = (guard.fence().get(), time(&server.plain).await);
+        assert!(
+            before < fence + HOUR / 60 && fence < after + HOUR / 60,
+            "{before} {fence} {after}"
+        );
+    }
+}
