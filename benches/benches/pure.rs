@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use quorumlock_core::{Answer, Clock, Fence, Vote, Window};
+use quorumlock_core::{Acceptance, Answer, Clock, Fence, Vote, Window};
 use quorumlock_quorum::round::Round;
 use quorumlock_watchdog::schedule::{Schedule, Terms};
 use quorumlock_watchdog::{Leased, Standing};
@@ -19,9 +19,9 @@ fn round(c: &mut Criterion) {
     for nodes in [1, 3, 5, 7] {
         c.bench_function(&format!("round/{nodes} nodes, all grant"), |b| {
             b.iter(|| {
-                let mut round = Round::new(nodes, 0);
+                let mut round = Round::new(nodes, 0, Fence::new(31));
                 for node in 0..nodes {
-                    let vote = Vote { until: now + LEASE, fence: Fence::new(7) };
+                    let vote = Vote { until: now + LEASE, token: Acceptance::Accepted };
                     black_box(round.heard(node, Answer::Yes(vote), now));
                 }
             });
