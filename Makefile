@@ -1,9 +1,10 @@
-.PHONY: help demo test test-redis test-report check fix sim model bench
+.PHONY: help demo test test-redis test-scripts test-report check fix sim model bench
 
 help:
 	@echo "make demo    both modes on servers of this machine: a table, and a report in target/demo (ARGS=...)"
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
 	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
+	@echo "make test-scripts the tests on real servers, with locks taken by script alone"
 	@echo "make test-report the lab's report in a real browser, which is fetched if need be (100 MB)"
 	@echo "make sim     20,000 seeds of the simulation (SEEDS=n, and FRESH=n drawn anew), or one with its trace (SEED=n)"
 	@echo "make model   the full search of the models"
@@ -30,6 +31,12 @@ test: .cargo-is-there
 test-redis: .cargo-is-there
 	server=$$(scripts/get-redis) && \
 		QUORUMLOCK_SERVER_BIN=$$server cargo test --package quorumlock-tests --all-features
+
+# The same features as all tests, so that nothing is built anew.
+test-scripts: .cargo-is-there
+	scripts/get-server
+	QUORUMLOCK_TEST_SCRIPTS_ONLY=1 cargo test --workspace --all-features \
+		--test promises --test wire --test admission --test scenarios --test replicated
 
 test-report: .cargo-is-there
 	browser=$$(scripts/get-browser) && \
