@@ -154,7 +154,7 @@ fn a_helper_that_is_silent_for_a_moment_is_waited_for() {
     clock.advance(warden.quarantine());
     warden.step(&[admitted(), admitted(), None], clock.now());
     let one_silent = [admitted(), None, unproven(Some("m"))];
-    assert_eq!(warden.step(&one_silent, clock.now()), [], "its counters are not lost");
+    assert_eq!(warden.step(&one_silent, clock.now()), [], "its marks are not lost");
     clock.advance(warden.quarantine());
     assert_eq!(warden.step(&one_silent, clock.now()).len(), 1, "it has been away for long");
 }

@@ -44,7 +44,7 @@ pub(super) struct Plan {
     pub(super) up_for: Micros,
     /// With admission: how long after a node forgot until the next one may.
     pub(super) mends: Micros,
-    /// By how much the clients' clocks differ: seeds of counters are read from them.
+    /// By how much the clients' clocks differ: fencing tokens are proposed by them.
     pub(super) skew: Micros,
     /// Holders are ambushed in mid-round.
     pub(super) siege: bool,
