@@ -277,7 +277,7 @@ pub trait Node: Send + Sync + 'static {
     }
     /// Who holds the name?
     fn inspect(&self, name: &Name, to: ReplyTo<Answer<Option<Holder>>>);
-    /// Free the name, whoever holds it, and raise its mark, so that the old token is behind: true if it was held.
+    /// Free the name, which anybody may hold, and raise its mark above the holder's token. True if it was held.
     fn force_release(&self, name: &Name, to: ReplyTo<Answer<bool>>);
     /// Leave the queue for a name. If this locker was woken already, the next one is; if it was handed the
     /// name, that is given back: what it asked last, and offered.

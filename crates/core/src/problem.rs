@@ -100,7 +100,7 @@ pub enum NodeProblem {
     /// Its fencing mark cannot rise: it is at the last token ([`Fence::MAX`](crate::Fence::MAX)), or no mark.
     #[error(
         "the fencing mark {key:?} cannot rise: it must be a sorted set whose member \"m\" has a score below {}; \
-         whoever set it must set it (ZADD) to the largest token that was used, or delete it (DEL) if none was",
+         set it (ZADD) to the largest token that was used, or delete it (DEL) if none was",
         crate::Fence::FULL
     )]
     BadMark {

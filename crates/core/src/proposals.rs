@@ -41,11 +41,16 @@ impl Proposals {
     }
 
     /// Nodes' wall clocks differ from ours by so many microseconds.
-    pub fn compare_clocks(&self, offsets: impl Iterator<Item = i64>) {
+    pub fn compare_clocks(&self, offsets: impl Iterator<Item = i64> + Clone) {
+        let is_right = |offset: i64| offset.abs() <= TOLERANCE_MICROS;
+        // Of every acquisition, and nearly always so.
+        if self.correction.load(Ordering::Relaxed) == 0 && offsets.clone().all(is_right) {
+            return;
+        }
         let mut offsets: Vec<_> = offsets.collect();
         offsets.sort_unstable();
         let Some(median) = offsets.get(offsets.len() / 2).copied() else { return };
-        let correction = if median.abs() > TOLERANCE_MICROS { median } else { 0 };
+        let correction = if is_right(median) { 0 } else { median };
         if self.correction.swap(correction, Ordering::Relaxed) == 0 && correction != 0 {
             let seconds = correction / 1_000_000;
             tracing::warn!(

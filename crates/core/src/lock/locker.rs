@@ -220,7 +220,7 @@ impl Locker {
         Ok(holder.is_some_and(|holder| holder.has(lease.nonce)))
     }
 
-    /// Frees `name`, whoever holds it, and raises its fencing mark; true if it was held.
+    /// Frees `name`, which anybody may hold, and raises its fencing mark. True if it was held.
     ///
     /// The holder learns of it at its next renewal, and its token is stale as soon as a resource has
     /// seen a newer one.

@@ -14,10 +14,11 @@ elseif redis.call('type', KEYS[1]).ok == 'string' and redis.call('pttl', KEYS[1]
 end
 -- Without a mark nothing is raised: the next token is proposed by a clock.
 local mark = mark_of(KEYS[2])
-local raised = mark ~= 0 and type(mark) == 'number'
-  and accept(KEYS[2], string.format('%.0f', math.floor(mark / 32) * 32 + 63))
-if type(mark) == 'table' or type(raised) == 'table' then
-  return raised or mark
+if type(mark) == 'number' and mark ~= 0 then
+  mark = accept(KEYS[2], next_token(mark))
+end
+if type(mark) == 'table' then
+  return mark
 end
 redis.call('del', KEYS[1])
 wake(KEYS[1], KEYS[4], KEYS[3], KEYS[2])

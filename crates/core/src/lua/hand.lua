@@ -6,22 +6,21 @@
 -- 0). One that must be woken instead as 'WAITER'. False if it must be woken after all: it asks then, and is
 -- told why it gets nothing.
 local function hand(name, mark_key, waiter, nonce, claim, fencing)
-  local token = 0
+  local token = '0'
   if fencing ~= '0' then
     local mark = mark_of(mark_key)
     -- Without a mark this server knows of no token: the waiter proposes one by its clock.
     if type(mark) ~= 'number' or mark == 0 then
       return false
     end
-    -- The last token of the next block (Fence::BLOCK).
-    token = math.floor(mark / 32) * 32 + 63
+    token = next_token(mark)
   end
   if not take(name, nonce, claim) then
     return false
   end
-  local accepted = token == 0 and 0 or accept(mark_key, string.format('%.0f', token))
+  local accepted = token == '0' and 0 or accept(mark_key, token)
   -- Not by %s, which ends at a NUL byte, and a name may contain one.
-  local told = nonce .. ' ' .. string.format('%.0f', token) .. ' ' .. name
+  local told = nonce .. ' ' .. token .. ' ' .. name
   if accepted == 0 and redis.call('publish', 'quorumlock:granted:' .. waiter, told) > 0 then
     return true
   end

@@ -17,6 +17,11 @@ local function mark_of(key)
   return mark
 end
 
+-- The last token of the first block above a mark (Fence::BLOCK).
+local function next_token(mark)
+  return string.format('%.0f', math.floor(mark / 32) * 32 + 63)
+end
+
 -- Accepts a token that is above the mark: 0, or the mark that it is not above, or an error.
 local function accept(key, token)
   local moved = redis.pcall('zadd', key, 'gt', 'ch', token, 'm')

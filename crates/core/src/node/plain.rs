@@ -2,7 +2,7 @@
 //! script's time, and less where several that are asked for at once share it (decision 0029).
 //!
 //! It decides nothing that is not plain: then the script is asked, in a fresh round. It moves the mark for a
-//! caller that is refused the name, too, so nobody polls by it (SAFETY.md, Tokens).
+//! caller that is refused the name, too, so a call polls by script (SAFETY.md, Tokens).
 
 use std::sync::atomic::Ordering;
 
