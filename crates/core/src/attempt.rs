@@ -2,20 +2,22 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::{
-    Acceptance, Answer, Clock, Collect, Denial, Fence, Held, InLine, Instant, Lane, Node,
-    NodeProblem, NodeReport, Proposal, Proposals, ReplyTo, Silence, Slot, Stamp, Term, Vote,
+use quorumlock_protocol::{
+    Acceptance, Answer, Denial, EnqueueRequest, Fence, HeldInterval, Incarnation, Instant, Lane,
+    LeaseRequest, MAX_RAISES, Node, NodeProblem, NodeReport, Proposal, Proposals, ReplyFuture,
+    ReplySink, Responder, Vote, might_be_granted,
 };
+use quorumlock_watchdog::Clock;
 
-/// One acquire request to one node. Unless [kept](Attempt::keep), everything that it might have
-/// been granted is released when it is dropped, late grants included.
+/// One acquire request to one node. An attempt that is dropped without [`Attempt::keep`] releases
+/// everything that the node may have granted, late grants included.
 pub(crate) struct Attempt<N: Node>(Arc<Shared<N>>);
 
 struct Shared<N> {
     node: Arc<N>,
-    term: Term,
-    /// Of the node when the attempt began: all that it asks rests on this.
-    stamp: Stamp,
+    lease: LeaseRequest,
+    /// The node's incarnation when the attempt began. Every request of the attempt carries it.
+    incarnation: Incarnation,
     state: Mutex<State>,
 }
 
@@ -23,21 +25,21 @@ struct Shared<N> {
 struct State {
     answer: Option<Answer<Vote>>,
     waker: Option<Waker>,
-    kept: bool,
+    committed: bool,
     abandoned: bool,
 }
 
 impl<N: Node> Attempt<N> {
     pub(crate) fn post(
         node: Arc<N>,
-        term: Term,
+        lease: LeaseRequest,
         proposal: Proposal,
-        in_line: Option<InLine>,
+        enqueue: Option<EnqueueRequest>,
     ) -> Self {
-        let stamp = node.stamp();
-        let shared = Arc::new(Shared { node, term, stamp, state: Mutex::default() });
-        let to = ReplyTo::new(shared.clone(), 0);
-        shared.node.acquire(&shared.term, proposal, stamp, in_line, to);
+        let incarnation = node.incarnation();
+        let shared = Arc::new(Shared { node, lease, incarnation, state: Mutex::default() });
+        let to = Responder::new(shared.clone(), 0);
+        shared.node.acquire(&shared.lease, proposal, incarnation, enqueue, to);
         Self(shared)
     }
 
@@ -56,41 +58,45 @@ impl<N: Node> Attempt<N> {
         .await
     }
 
-    /// Since the node has granted the name, which was asked for at `asked`, at the mark `above`, and did not accept
-    /// the token: the larger one that it accepts. [`Denial::Stale`] if others moved the mark again and again.
+    /// Proposes larger tokens until the node accepts one, and returns that token. The node granted
+    /// the name, requested at `asked`, but its mark `above` is not below the proposed token.
+    /// [`Denial::Stale`] if the mark was still ahead after [`MAX_RAISES`] proposals.
     pub(crate) async fn raise(
         &self,
         mut above: Fence,
         mut asked: Instant,
         (proposals, clock): (&Proposals, &Clock),
     ) -> Answer<Fence> {
-        let Shared { node, term, stamp, .. } = &*self.0;
-        for _ in 0..MOST_RAISES {
+        let Shared { node, lease, incarnation, .. } = &*self.0;
+        for _ in 0..MAX_RAISES {
             let now = clock.now();
-            let token = proposals.raised(&term.name, above, now.since(asked));
+            let token = proposals.raised(&lease.name, above, clock.wall_micros(), now.since(asked));
             asked = now;
-            let (slot, to) = Slot::new();
-            node.raise(term, token, *stamp, to);
+            let (slot, to) = ReplyFuture::new();
+            node.raise(lease, token, *incarnation, to);
             match slot.await {
-                Answer::Yes(Acceptance::Accepted) => return Answer::Yes(token),
+                // A node that counts tokens never receives a `raise`.
+                Answer::Yes(Acceptance::Accepted | Acceptance::Counted(_)) => {
+                    return Answer::Yes(token);
+                }
                 Answer::Yes(Acceptance::Behind(mark)) => above = mark,
                 Answer::No(denial) => return Answer::No(denial),
-                Answer::Silent(silence) => return Answer::Silent(silence),
+                Answer::NoAnswer(no_answer) => return Answer::NoAnswer(no_answer),
             }
         }
         Answer::No(Denial::Stale(NodeReport::new(node.label(), NodeProblem::MarkAhead)))
     }
 
-    /// From now on somebody else owns what was granted.
-    pub(crate) fn keep(self) {
-        self.0.state().kept = true;
+    /// The caller owns the grant from now on: dropping the attempt releases nothing.
+    pub(crate) fn commit(self) {
+        self.0.state().committed = true;
     }
 }
 
 impl<N: Node> Drop for Attempt<N> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if state.kept {
+        if state.committed {
             return;
         }
         state.abandoned = true;
@@ -103,9 +109,15 @@ impl<N: Node> Drop for Attempt<N> {
 }
 
 impl<N: Node> Shared<N> {
-    /// On the acquire's connection, so that it cannot overtake it (H17).
+    /// Uses the connection of the acquire request, so that the release cannot overtake it (H17).
     fn release(&self) {
-        self.node.release(&self.term, Held::UNKNOWN, Lane::Work, None, ReplyTo::nobody());
+        self.node.release(
+            &self.lease,
+            HeldInterval::UNKNOWN,
+            Lane::Caller,
+            None,
+            Responder::nobody(),
+        );
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -113,12 +125,13 @@ impl<N: Node> Shared<N> {
     }
 }
 
-impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
+impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
     fn collect(&self, _from: usize, answer: Answer<Vote>) {
         let mut state = self.state();
         if state.abandoned {
             drop(state);
-            // After a yes comes the release that was posted when it was abandoned (H17).
+            // After a yes nothing is left to do: the drop has posted a release behind the acquire
+            // request on the same connection (H17).
             if !matches!(answer, Answer::Yes(_)) && might_be_granted(&answer) {
                 self.release();
             }
@@ -130,20 +143,5 @@ impl<N: Node> Collect<Answer<Vote>> for Shared<N> {
         if let Some(waker) = waker {
             waker.wake();
         }
-    }
-}
-
-/// How often another token is proposed for what the nodes have granted, before it is released and begun again.
-pub const MOST_RAISES: u32 = 3;
-
-/// Everything but a definite refusal. An error of the server may have come after its first write, and
-/// where a transaction finds a memory that is not the one verified, it has set the name all the same.
-pub fn might_be_granted<T>(answer: &Answer<T>) -> bool {
-    match answer {
-        Answer::Yes(_)
-        | Answer::No(Denial::Refused(_) | Denial::Stale(_))
-        | Answer::Silent(Silence::Maybe(_)) => true,
-        Answer::No(Denial::Busy(_) | Denial::Gone | Denial::Config(_) | Denial::NotAdmitted(_))
-        | Answer::Silent(Silence::Never(_)) => false,
     }
 }

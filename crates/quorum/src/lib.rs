@@ -1,16 +1,21 @@
-//! The distributed lock on a quorum of independent Redis nodes: Redlock, done right.
+//! Distributed locks on a quorum of independent Redis nodes, by the Redlock algorithm with
+//! admission and fencing tokens.
 //!
-//! A [`Quorum`] is a [`Lessor`](quorumlock_core::Lessor) made of [`Node`](quorumlock_core::Node)s.
-//! What is decided lies in [`round`], pure; everything else only carries it out.
+//! A [`Quorum`] is a [`Lessor`](quorumlock_core::Lessor) made of
+//! [`Node`](quorumlock_protocol::Node)s. The decisions are made in [`quorumlock_protocol::round`],
+//! which is pure; this crate carries them out.
 
-mod answers;
-mod ballot;
-mod census;
-mod gate;
+mod acquire;
+mod admission_calls;
+mod admission_task;
+mod gather;
+mod home;
+mod lease_table;
+mod member_change;
+mod member_pass;
 mod quorum;
-mod roll;
-pub mod round;
-mod tend;
 mod top_up;
 
+pub use member_change::{Confirmed, MemberChange};
+pub use member_pass::MemberPass;
 pub use quorum::Quorum;

@@ -1,38 +1,39 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quorumlock_core::admission::{Charter, Examined, Voter};
-use quorumlock_core::{
-    Acquired, Answer, Approach, Asked, Chance, Clock, Collect, ConfigError, Error, Fence, Freed,
-    Held, Holder, Instant, Lane, Lessor, Listening, Name, News, Node, NodeProblem, NodeReport,
-    Offer, Proposal, Proposals, Renewal, ReplyTo, Spot, Term, Woke, answer_within, quorum_of,
+use quorumlock_core::{Entropy, Lessor, answer_deadline};
+use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
+use quorumlock_protocol::{
+    AcquireHints, Acquired, Answer, BoxFuture, ConfigError, Error, Fence, HandoffOffer,
+    HeldInterval, Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport,
+    Notified, Proposal, Proposals, ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent,
+    quorum_of,
 };
+use quorumlock_watchdog::{Clock, Renewal};
 
-use crate::answers::{decide, definite, held_by, is_freed, is_settled, majority};
-use crate::ballot::{Ballot, Wish, connected_since};
-use crate::census::Census;
-use crate::gate::{Pace, gate_of, looks_everywhere};
-use crate::roll::Roll;
-use crate::round::Round;
-use crate::tend::Tending;
+use crate::acquire::{NodeHints, QuorumAcquire, connected_since};
+use crate::admission_task::AdmissionTask;
+use crate::gather::Gather;
+use crate::home::{HomeLatency, home_of};
+use crate::lease_table::LeaseTable;
 use crate::top_up::top_up;
+use quorumlock_protocol::answers::{decide, definite, held_by, is_freed, is_settled, majority};
+use quorumlock_protocol::round::Round;
+use quorumlock_protocol::waiting::TUNING;
 
-/// N independent nodes as one lessor: a majority grants, a dead or hung minority costs nothing
+/// N independent nodes as one lessor: a majority grants, and a dead or hung minority costs nothing
 /// (SAFETY.md G2).
 pub struct Quorum<N: Node> {
     nodes: Arc<[N]>,
     clock: Clock,
     answer_timeout: Duration,
-    /// Of how many nodes the marks may be lost, and tokens stay unique.
+    /// Tokens stay unique while at most this many nodes have lost their marks.
     losses: usize,
-    /// How many there were: some of them look for waiters at all nodes.
-    releases: AtomicU64,
-    pace: Pace,
+    home_latency: HomeLatency,
     proposals: Arc<Proposals>,
-    roll: Roll,
-    /// With admission.
-    office: Option<Office>,
+    leases: LeaseTable,
+    /// `Some` under strict admission.
+    admission: Option<AdmissionHandle>,
 }
 
 impl<N: Node> Quorum<N> {
@@ -46,23 +47,22 @@ impl<N: Node> Quorum<N> {
         }
         Ok(Self {
             nodes: nodes.into(),
-            proposals: Arc::new(Proposals::new(clock.clone())),
+            proposals: Arc::new(Proposals::new()),
             clock,
             answer_timeout,
             losses: 0,
-            releases: AtomicU64::new(0),
-            pace: Pace::default(),
-            roll: Roll::default(),
-            office: None,
+            home_latency: HomeLatency::default(),
+            leases: LeaseTable::default(),
+            admission: None,
         })
     }
 
-    /// Waits until so many more nodes have accepted each fencing token that it stays unique, and in
-    /// order, while the marks of `losses` nodes are lost and not repaired yet (SAFETY.md A7). Two of them cost
-    /// the availability of one node. Default 0.
+    /// Keeps fencing tokens unique and in order while the marks of `losses` nodes are lost and not
+    /// repaired yet: more nodes must accept each token (A7, MARK2). Two losses cost the
+    /// availability of one node. Default 0.
     ///
     /// # Errors
-    /// [`ConfigError::TooManyLosses`] if there are not so many nodes.
+    /// [`ConfigError::TooManyLosses`] if `losses` is not less than the number of nodes.
     pub fn tolerate_lost_marks(mut self, losses: usize) -> Result<Self, ConfigError> {
         let most = self.nodes.len() - 1;
         if losses > most {
@@ -72,32 +72,33 @@ impl<N: Node> Quorum<N> {
         Ok(self)
     }
 
-    /// As [`Quorum::new`], but only nodes whose memory is proven count (SAFETY.md A3): `charter` is
-    /// what all clients must agree on.
+    /// As [`Quorum::new`], but only nodes whose memory is proven count (SAFETY.md A3). All clients
+    /// must agree on the cluster config `cluster`. `max_clock_drift` is the bound on the drift of the nodes'
+    /// clocks.
     ///
     /// # Errors
     /// [`ConfigError::NoNodes`].
     pub fn strict(
         nodes: Vec<N>,
         clock: Clock,
-        chance: Chance,
+        chance: Entropy,
         answer_timeout: Duration,
-        rho: f64,
-        charter: Charter,
+        max_clock_drift: f64,
+        cluster: ClusterConfig,
     ) -> Result<Self, ConfigError>
     where
-        N: Voter,
+        N: AdmissionRpc,
     {
         let mut quorum = Self::new(nodes, clock.clone(), answer_timeout)?;
-        let tending = Arc::new(Tending {
+        let tending = Arc::new(AdmissionTask {
             nodes: quorum.nodes.clone(),
-            charter,
+            cluster,
             clock,
-            chance,
-            rho,
+            entropy: chance,
+            max_clock_drift,
             answer_timeout,
         });
-        quorum.office = Some(Office::new(tending));
+        quorum.admission = Some(AdmissionHandle::new(tending));
         Ok(quorum)
     }
 
@@ -105,28 +106,30 @@ impl<N: Node> Quorum<N> {
         quorum_of(self.nodes.len())
     }
 
-    /// Asks nodes that lack a lease to hold it too, so that the next failure does not end it.
-    fn top_up(&self, terms: &[Term]) {
+    /// Asks nodes that lack a lease to hold it too, so that the next failure does not end the
+    /// lease.
+    fn top_up(&self, leases: &[LeaseRequest]) {
         let now = self.clock.now();
-        for term in terms {
-            if let Some((fence, lacking)) = self.roll.lacking(term.nonce, now) {
-                top_up(&self.nodes, &self.roll, term, fence, Lane::Keep, lacking);
+        for lease in leases {
+            if let Some((fence, lacking)) = self.leases.lacking(lease.nonce, now) {
+                top_up(&self.nodes, &self.leases, lease, fence, Lane::Watchdog, lacking);
             }
         }
     }
 
-    /// Asks all nodes the same, `last` after the others, waits until `enough` of the answers are in, and for
-    /// that of the last one `for_last` besides, and makes one of them. What is asked again where a
-    /// connection breaks has twice the time.
+    /// Sends one request to all nodes, to `last` after the others. Waits until the answers are
+    /// `enough`, then up to `for_last` for the answer of `last`, and combines the answers with
+    /// `make`. A request that is sent again after a broken connection (`again`) has twice the
+    /// answer timeout.
     fn ask_all<T: Send + 'static, U>(
         &self,
         name: Name,
         Order { last, for_last, again }: Order,
-        post: impl Fn(usize, ReplyTo<Answer<T>>),
+        post: impl Fn(usize, Responder<Answer<T>>),
         enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
         make: impl FnOnce(Vec<T>) -> U + Send + 'static,
-    ) -> Asked<Result<U, Error>> {
-        let census = Census::new(self.nodes.len(), enough, |_, _| {});
+    ) -> BoxFuture<Result<U, Error>> {
+        let census = Gather::new(self.nodes.len(), enough, |_, _| {});
         let first = last.map_or(0, |last| last + 1);
         for i in (first..first + self.nodes.len()).map(|i| i % self.nodes.len()) {
             post(i, census.reply_to(i));
@@ -136,12 +139,12 @@ impl<N: Node> Quorum<N> {
         Box::pin(async move {
             let connected = || match again {
                 true => Some(Instant::NEVER),
-                false => connected_since(&nodes, Lane::Work, |node| census.lacks(node)),
+                false => connected_since(&nodes, Lane::Caller, |node| census.lacks(node)),
             };
-            // Late is as good as never: what is there then is what counts.
-            let _ = answer_within(within, &clock, connected, census.decided()).await;
+            // The answers that are there at the deadline decide: later ones do not count.
+            let _ = answer_deadline(within, &clock, connected, census.decided()).await;
             if let (Some(last), false) = (last, for_last.is_zero()) {
-                let _ = tokio::time::timeout(for_last, census.heard(last)).await;
+                let _ = tokio::time::timeout(for_last, census.answered(last)).await;
             }
             let answers = census.take();
             let late =
@@ -156,113 +159,124 @@ impl<N: Node> Lessor for Quorum<N> {
         self.nodes.len()
     }
 
-    fn acquire(&self, term: Term, approach: Approach) -> Asked<Result<Acquired, Error>> {
-        let Approach { fencing, alone, everywhere, in_line, by_script, .. } = approach;
+    fn acquire(
+        &self,
+        lease: LeaseRequest,
+        hints: AcquireHints,
+    ) -> BoxFuture<Result<Acquired, Error>> {
+        let AcquireHints {
+            fencing,
+            uncontended: alone,
+            enqueue_on_all: everywhere,
+            enqueue,
+            by_script,
+            ..
+        } = hints;
         self.proposals.compare_clocks(self.nodes.iter().filter_map(Node::wall_offset));
-        let token = if fencing { self.proposals.first(&term.name) } else { Fence::NONE };
+        let token = if fencing {
+            self.proposals.first(&lease.name, self.clock.wall_micros())
+        } else {
+            Fence::NONE
+        };
         let (nodes, losses) = (self.nodes.len(), self.losses);
-        let gate = self.gate(&term.name);
-        let round = match gate {
-            Some(gate) if approach.gate_first && nodes > 1 => {
-                Round::gated(nodes, losses, token, gate)
+        let home = self.home(&lease.name);
+        let round = match home {
+            Some(home) if hints.home_first && nodes > 1 => {
+                Round::home_first(nodes, losses, token, home)
             }
-            Some(gate) => Round::standing(nodes, losses, token, gate),
+            Some(home) => Round::with_home(nodes, losses, token, home),
             None => Round::new(nodes, losses, token),
         };
-        let wish = Wish { proposal: Proposal { token, alone, by_script }, in_line };
+        let wish =
+            NodeHints { proposal: Proposal { token, uncontended: alone, by_script }, enqueue };
         let within = self.answer_timeout;
-        let ballot = Ballot::open(
+        let ballot = QuorumAcquire::open(
             &self.nodes,
-            term,
+            lease,
             round,
-            (wish, gate.filter(|_| !everywhere)),
-            &self.pace,
+            (wish, home.filter(|_| !everywhere)),
+            &self.home_latency,
             (&self.clock, &self.proposals),
-            &self.roll,
+            &self.leases,
         );
         Box::pin(ballot.decision(within))
     }
 
-    fn renew(&self, terms: Vec<Term>, lane: Lane) -> Asked<Vec<Renewal>> {
+    fn renew(&self, leases: Vec<LeaseRequest>, lane: Lane) -> BoxFuture<Vec<Renewal>> {
         let quorum = self.quorum();
         let before: Vec<_> =
-            terms.iter().map(|term| (term.clone(), self.roll.until(term.nonce))).collect();
-        let (roll, noted, nodes) = (self.roll.clone(), terms.clone(), self.nodes.clone());
-        let looked_up = self.roll.clone();
-        // One lost lease must not make the others of its batch wait for a hung node; and a window that
-        // a definite no has shortened is told at once.
+            leases.iter().map(|lease| (lease.clone(), self.leases.until(lease.nonce))).collect();
+        let (lease_table, noted, nodes) = (self.leases.clone(), leases.clone(), self.nodes.clone());
+        let looked_up = self.leases.clone();
+        // One lost lease must not make the others of its batch wait for a hung node. A window that
+        // a definite no has shortened is reported at once.
         let enough = move |answers: &[Option<Vec<Answer<Instant>>>]| {
-            before.iter().enumerate().all(|(i, (term, before))| {
-                is_settled(answers, i, quorum) || fell(&looked_up, term, *before)
+            before.iter().enumerate().all(|(i, (lease, before))| {
+                is_settled(answers, i, quorum) || has_shrunk(&looked_up, lease, *before)
             })
         };
         let census =
-            Census::new(self.nodes.len(), enough, move |node, answers: &Vec<Answer<Instant>>| {
-                // Before what was renewed after that.
-                roll.set_forward(node, nodes[node].set_forward());
-                for (term, answer) in noted.iter().zip(answers) {
-                    roll.note(term.nonce, node, answer);
+            Gather::new(self.nodes.len(), enough, move |node, answers: &Vec<Answer<Instant>>| {
+                // The clock jump first: it shortens only leases that were granted before it.
+                lease_table.advance_clock(node, nodes[node].clock_advance());
+                for (lease, answer) in noted.iter().zip(answers) {
+                    lease_table.record(lease.nonce, node, answer);
                 }
             });
         for (i, node) in self.nodes.iter().enumerate() {
-            node.renew(&terms, lane, census.reply_to(i));
+            node.renew(&leases, lane, census.reply_to(i));
         }
-        if lane == Lane::Keep && self.office.is_some() {
-            self.top_up(&terms);
+        if lane == Lane::Watchdog && self.admission.is_some() {
+            self.top_up(&leases);
         }
-        let (roll, within) = (self.roll.clone(), self.answer_timeout);
+        let (lease_table, within) = (self.leases.clone(), self.answer_timeout);
         Box::pin(async move {
-            // Nobody waits for a node that is being connected: what the others said is told in
-            // time.
+            // A renewal does not wait for a node that is being connected: the answers of the other
+            // nodes are reported in time.
             let _ = tokio::time::timeout(within, census.decided()).await;
-            let renewed = |term: &Term| match roll.until(term.nonce) {
-                // No majority is left: lost now, not only when the old window shuts.
+            let renewed = |lease: &LeaseRequest| match lease_table.until(lease.nonce) {
+                // No majority is left: the lease is lost now, not only when the old window closes.
                 Some(Instant::NEVER) => Renewal::Gone,
                 Some(until) => Renewal::Until(until),
                 None => Renewal::Unknown,
             };
-            terms.iter().map(renewed).collect()
+            leases.iter().map(renewed).collect()
         })
     }
 
     fn release(
         &self,
-        term: Term,
-        held: Held,
+        lease: LeaseRequest,
+        held: HeldInterval,
         lane: Lane,
         contended: bool,
-    ) -> Asked<Result<Freed, Error>> {
-        let (gate, window) = (self.gate(&term.name), self.roll.strike(term.nonce, lane));
-        // Whoever waits stands at the gate alone if that answers (SAFETY.md d1), as it has answered us.
-        let answers = |gate: &usize| window.as_ref().is_some_and(|window| window.is_held_by(*gate));
-        let wide = looks_everywhere(self.releases.fetch_add(1, Ordering::Relaxed));
-        let waiters_at = gate.filter(|_| !wide).filter(answers);
+    ) -> BoxFuture<Result<ReleaseOutcome, Error>> {
+        let (home, window) = (self.home(&lease.name), self.leases.remove(lease.nonce, lane));
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
-        // Whoever is woken there asks all nodes: by then these have been told.
-        let for_last = if contended { GRACE } else { Duration::ZERO };
+        // The waiter that the home node notifies asks all nodes. The release is sent to the home
+        // node last, so the others have received it by then.
+        let for_last = if contended { TUNING.release_grace } else { Duration::ZERO };
         self.ask_all(
-            term.name.clone(),
-            Order { last: gate, for_last, again: true },
+            lease.name.clone(),
+            Order { last: home, for_last, again: true },
             |node, to| {
-                let elsewhere = waiters_at.is_some_and(|gate| gate != node);
-                let spot = elsewhere.then_some(Spot::Elsewhere);
                 let until = window.as_ref().map_or(Instant::NEVER, |held| held.held_until(node));
-                self.nodes[node].release(&term, Held { until, ..held }, lane, spot, to);
+                self.nodes[node].release(&lease, HeldInterval { until, ..held }, lane, None, to);
             },
             move |answers| is_freed(answers, quorum),
             move |said| {
-                let woke = said.iter().filter_map(|freed| freed.woke).max();
-                Freed {
+                let woke = said.iter().filter_map(|freed| freed.notified).max();
+                ReleaseOutcome {
                     held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
-                    // Those that were not waited for may have woken somebody.
-                    woke: woke.filter(|woke| *woke == Woke::Waiter || said.len() == all),
+                    // A node whose answer is missing may have notified a waiter.
+                    notified: woke.filter(|woke| *woke == Notified::Waiter || said.len() == all),
                 }
             },
         )
     }
 
-    fn inspect(&self, name: Name) -> Asked<Result<Option<Holder>, Error>> {
+    fn inspect(&self, name: Name) -> BoxFuture<Result<Option<Holder>, Error>> {
         let (quorum, all) = (self.quorum(), self.nodes.len());
         self.ask_all(
             name.clone(),
@@ -276,7 +290,8 @@ impl<N: Node> Lessor for Quorum<N> {
             },
             move |said| {
                 majority(said.iter().flatten(), quorum).map(|mut same| {
-                    // As valid as the q-th largest, as any lease; one without expiry never ends.
+                    // The remaining time is the q-th largest, as for any lease. A key without
+                    // expiry never ends.
                     same.sort_by_key(|h| std::cmp::Reverse(h.remaining.unwrap_or(Duration::MAX)));
                     same[quorum - 1].clone()
                 })
@@ -284,24 +299,24 @@ impl<N: Node> Lessor for Quorum<N> {
         )
     }
 
-    fn force_release(&self, name: Name) -> Asked<Result<bool, Error>> {
-        // All nodes, within the answer timeout: whoever asks for this wants nothing left behind.
+    fn force_release(&self, name: Name) -> BoxFuture<Result<bool, Error>> {
+        // Waits for all nodes, up to the answer timeout: the caller wants no node to be left out.
         self.ask_all(
             name.clone(),
-            Order { last: self.gate(&name), ..Order::default() },
+            Order { last: self.home(&name), ..Order::default() },
             |node, to| self.nodes[node].force_release(&name, to),
             |_| false,
             |said| said.contains(&true),
         )
     }
 
-    fn gate(&self, name: &Name) -> Option<usize> {
-        gate_of(&self.nodes, name)
+    fn home(&self, name: &Name) -> Option<usize> {
+        home_of(&self.nodes, name)
     }
 
-    fn settle(&self, lane: Lane) -> Asked<()> {
+    fn drain(&self, lane: Lane) -> BoxFuture<()> {
         // Requests of a lane are answered in order: an empty renewal is answered last.
-        let census = Census::new(self.nodes.len(), |_| false, |_, _: &Vec<Answer<Instant>>| {});
+        let census = Gather::new(self.nodes.len(), |_| false, |_, _: &Vec<Answer<Instant>>| {});
         for (i, node) in self.nodes.iter().enumerate() {
             node.renew(&[], lane, census.reply_to(i));
         }
@@ -309,34 +324,34 @@ impl<N: Node> Lessor for Quorum<N> {
         Box::pin(async move { drop(tokio::time::timeout(within, census.decided()).await) })
     }
 
-    fn provision(&self) -> Asked<Result<(), Error>> {
-        match &self.office {
-            Some(office) => (office.provision)(),
+    fn admit_nodes(&self) -> BoxFuture<Result<(), Error>> {
+        match &self.admission {
+            Some(office) => (office.admit_nodes)(),
             None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
         }
     }
 
-    fn examine(&self) -> Asked<Result<Vec<Examined>, Error>> {
-        match &self.office {
-            Some(office) => (office.examine)(),
+    fn node_status(&self) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> {
+        match &self.admission {
+            Some(office) => (office.node_status)(),
             None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
         }
     }
 
-    fn tend(&self) -> Asked<()> {
-        match &self.office {
-            Some(office) => (office.tend)(),
+    fn run_background(&self) -> BoxFuture<()> {
+        match &self.admission {
+            Some(office) => (office.run)(),
             None => Box::pin(std::future::pending()),
         }
     }
 
-    fn leave(&self, name: &Name, offered: Option<&(Term, Offer)>) {
-        self.nodes.iter().for_each(|node| node.leave(name, offered));
+    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+        self.nodes.iter().for_each(|node| node.dequeue(name, offered));
     }
 
-    fn listen(&self, name: &Name, to: Arc<dyn Collect<News>>) -> Listening {
+    fn subscribe(&self, name: &Name, to: Arc<dyn ReplySink<WaitEvent>>) -> Subscription {
         let nodes = self.nodes.iter().enumerate();
-        Box::new(nodes.map(|(i, node)| node.listen(name, to.clone(), i)).collect::<Vec<_>>())
+        Box::new(nodes.map(|(i, node)| node.subscribe(name, to.clone(), i)).collect::<Vec<_>>())
     }
 }
 
@@ -347,7 +362,7 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
     }
 }
 
-/// How all nodes are asked.
+/// How a request is sent to all nodes: see [`Quorum::ask_all`].
 #[derive(Default)]
 struct Order {
     last: Option<usize>,
@@ -355,28 +370,26 @@ struct Order {
     again: bool,
 }
 
-/// For how long whoever gives back what others wait for waits for the gate besides.
-const GRACE: Duration = Duration::from_millis(1);
-
-/// Whether a lease stands for less than before.
-fn fell(roll: &Roll, term: &Term, before: Option<Instant>) -> bool {
-    before.is_none_or(|before| roll.until(term.nonce).is_none_or(|now| now < before))
+/// Whether the window of a lease ends earlier than before, or there is none.
+fn has_shrunk(lease_table: &LeaseTable, lease: &LeaseRequest, before: Option<Instant>) -> bool {
+    before.is_none_or(|before| lease_table.until(lease.nonce).is_none_or(|now| now < before))
 }
 
-/// What only a quorum of [`Voter`]s can do, for one that need not know of them.
-struct Office {
-    tend: Box<dyn Fn() -> Asked<()> + Send + Sync>,
-    provision: Box<dyn Fn() -> Asked<Result<(), Error>> + Send + Sync>,
-    examine: Box<dyn Fn() -> Asked<Result<Vec<Examined>, Error>> + Send + Sync>,
+/// What a quorum of [`AdmissionRpc`] nodes can do, behind closures: [`Quorum`] itself requires only
+/// [`Node`].
+struct AdmissionHandle {
+    run: Box<dyn Fn() -> BoxFuture<()> + Send + Sync>,
+    admit_nodes: Box<dyn Fn() -> BoxFuture<Result<(), Error>> + Send + Sync>,
+    node_status: Box<dyn Fn() -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> + Send + Sync>,
 }
 
-impl Office {
-    fn new<N: Voter>(tending: Arc<Tending<N>>) -> Self {
+impl AdmissionHandle {
+    fn new<N: AdmissionRpc>(tending: Arc<AdmissionTask<N>>) -> Self {
         let (twin, third) = (tending.clone(), tending.clone());
         Self {
-            tend: Box::new(move || Box::pin(tending.clone().tend())),
-            provision: Box::new(move || Box::pin(twin.clone().provision())),
-            examine: Box::new(move || Box::pin(third.clone().examine())),
+            run: Box::new(move || Box::pin(tending.clone().run())),
+            admit_nodes: Box::new(move || Box::pin(twin.clone().admit_nodes())),
+            node_status: Box::new(move || Box::pin(third.clone().node_status())),
         }
     }
 }

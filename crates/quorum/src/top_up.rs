@@ -1,41 +1,49 @@
 use std::sync::Arc;
 
-use quorumlock_core::{
-    Answer, Collect, Fence, Held, Instant, Lane, Node, ReplyTo, Term, might_be_granted,
+use quorumlock_protocol::{
+    Answer, Fence, HeldInterval, Instant, Lane, LeaseRequest, Node, ReplySink, Responder,
+    might_be_granted,
 };
 
-use crate::roll::Roll;
+use crate::lease_table::LeaseTable;
 
-/// Asks `lacking` nodes to hold a lease whose window is open. It counts as a fresh grant, so only
-/// where memories are proven (SAFETY.md, Admission).
+/// Asks the `lacking` nodes to hold a lease whose window is open. A yes counts as a fresh grant, so
+/// only nodes with proven memory may give it (PROTOCOL.md ADM4).
 pub(crate) fn top_up<N: Node>(
     nodes: &Arc<[N]>,
-    roll: &Roll,
-    term: &Term,
+    lease_table: &LeaseTable,
+    lease: &LeaseRequest,
     fence: Fence,
     lane: Lane,
     lacking: Vec<usize>,
 ) {
-    let (nodes, roll, term) = (nodes.clone(), roll.clone(), term.clone());
-    let answers = Arc::new(Answers { nodes, roll, term, lane });
+    let (nodes, lease_table, lease) = (nodes.clone(), lease_table.clone(), lease.clone());
+    let answers = Arc::new(Answers { nodes, leases: lease_table, lease, lane });
     for node in lacking {
-        let to = ReplyTo::new(answers.clone(), node);
-        answers.nodes[node].recreate(&answers.term, fence, lane, to);
+        let to = Responder::new(answers.clone(), node);
+        answers.nodes[node].regrant(&answers.lease, fence, lane, to);
     }
 }
 
 struct Answers<N> {
     nodes: Arc<[N]>,
-    roll: Roll,
-    term: Term,
+    leases: LeaseTable,
+    lease: LeaseRequest,
     lane: Lane,
 }
 
-impl<N: Node> Collect<Answer<Instant>> for Answers<N> {
+impl<N: Node> ReplySink<Answer<Instant>> for Answers<N> {
     fn collect(&self, node: usize, answer: Answer<Instant>) {
-        // The lease may have been given back meanwhile; on the same connection, as ever (H17).
-        if !self.roll.note(self.term.nonce, node, &answer) && might_be_granted(&answer) {
-            self.nodes[node].release(&self.term, Held::UNKNOWN, self.lane, None, ReplyTo::nobody());
+        // The lease may have been released meanwhile. This release uses the connection of the
+        // request (H17).
+        if !self.leases.record(self.lease.nonce, node, &answer) && might_be_granted(&answer) {
+            self.nodes[node].release(
+                &self.lease,
+                HeldInterval::UNKNOWN,
+                self.lane,
+                None,
+                Responder::nobody(),
+            );
         }
     }
 }

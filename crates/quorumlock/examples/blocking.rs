@@ -28,7 +28,7 @@ fn main() -> Result<(), Error> {
 }
 
 fn count(locker: &Locker, counter: &AtomicU32) -> Result<(), Error> {
-    // One owner per thread: the thread may take its own lock once more, others may not.
+    // One owner per thread: the thread can take its own lock again, other threads cannot.
     let owner = Owner::new();
     let lock = || locker.lock("example/blocking").wait(Duration::from_secs(10)).owner(&owner);
     for _ in 0..25 {

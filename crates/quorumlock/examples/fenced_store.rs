@@ -1,5 +1,5 @@
-//! A store that refuses stale tokens: what a lease alone cannot do. A holder falls asleep, loses the
-//! lock, wakes up, and writes; its write is refused.
+//! A store that refuses stale tokens, which a lease alone cannot do. A holder falls asleep, loses
+//! the lock, wakes up and writes; its write is refused.
 //!
 //! `cargo run -p quorumlock --example fenced_store -- redis://127.0.0.1`
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quorumlock::{Error, Fence, Locker};
 
-/// A balance, and the largest token that it has seen. Check and change are one step, here by a
+/// A balance, and the largest token that it has seen. Check and change are one step, here under a
 /// mutex; in SQL: `UPDATE account SET fence = $token WHERE id = 7 AND fence <= $token`.
 #[derive(Default)]
 struct Account(Mutex<(Fence, i64)>);
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Error> {
     let seen = account.claim(slow.fence());
     println!("token {} reads {seen:?}, and falls asleep with its lock", slow.fence());
 
-    // Gets in when the first lock has ended, while its holder knows nothing of that.
+    // Acquired when the first lock has ended, which its holder does not know yet.
     let quick = lock().await?;
     let balance = account.claim(quick.fence()).unwrap_or_default();
     println!("token {} adds 100: {:?}", quick.fence(), account.write(quick.fence(), balance + 100));

@@ -4,7 +4,7 @@
 //! `cargo run -p quorumlock --example long_job -- redis://127.0.0.1`
 //!
 //! While it runs, take the lock away: `quorumlock unlock --force example/long_job`, or
-//! `redis-cli del example/long_job`. The job hears of it at the next renewal.
+//! `redis-cli del example/long_job`. The job learns of it at the next renewal.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -17,14 +17,14 @@ async fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1".into());
     let locker = Locker::single(url)?;
 
-    // Three seconds without news from us and the lock is free; renewed every second.
+    // Without a renewal the lock is free after three seconds; the watchdog renews it every second.
     let guard = locker.lock("example/long_job").lease(Duration::from_secs(3)).await?;
 
-    // Somebody else may want to know as well: a view is cloneable and holds nothing.
+    // Another task can watch the lock, too: a `Watch` is cloneable and does not keep the lock held.
     let watch = guard.watch();
     tokio::spawn(async move { println!("the lock is no longer ours: {}", watch.lost().await.why) });
 
-    // Dropped at its next await when the lock is lost, and before the lease ends.
+    // The job is dropped at its next await when the lock is lost, before the lease ends.
     match guard.run(job(guard.watch())).await {
         Ok(Ok(steps)) => println!("all {steps} steps done"),
         Ok(Err(lost)) | Err(lost) => {
@@ -40,7 +40,8 @@ async fn job(lock: Watch) -> Result<u32, Lost> {
     let steps = 8;
     for step in 1..=steps {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        // Blocking work cannot be dropped, so it looks for itself before each step that matters.
+        // Blocking work cannot be dropped, so it checks the lock itself before each step that
+        // matters.
         lock.check()?;
         println!("step {step}, valid for {:?}", lock.valid_for());
     }

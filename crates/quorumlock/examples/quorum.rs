@@ -1,8 +1,9 @@
 //! The same lock on a quorum: a majority of independent servers grants it. Only the line that makes
 //! the locker differs from a single server.
 //!
-//! Start three servers that share nothing (`redis-server --port 7001`, 7002, 7003), vouch for them
-//! (`quorumlock --node redis://127.0.0.1:7001 ... init`; else they vote after a minute), then
+//! Start three servers that share nothing (`redis-server --port 7001`, 7002, 7003), admit them
+//! (`quorumlock --node redis://127.0.0.1:7001 ... init`; otherwise they vote after a minute), then
+//! run
 //! `cargo run -p quorumlock --example quorum -- redis://127.0.0.1:7001 redis://127.0.0.1:7002 ...`
 //! Kill one of them and run it again.
 
@@ -26,7 +27,7 @@ async fn main() -> Result<(), Error> {
             println!("{busy}; come back later");
             return Ok(());
         }
-        // Says of each node that gave no vote what it did instead.
+        // The error says for each node without a vote why it gave none.
         Err(error) => return Err(error),
     };
     println!("locked on a majority of {} nodes with token {}", urls.len(), guard.fence());

@@ -1,8 +1,8 @@
 //! One of several processes does a job, the others stand by and take over.
 //!
-//! Run `cargo run -p quorumlock --example singleton -- redis://127.0.0.1` in two terminals; end the
-//! first by Ctrl-C (the other takes over at once), or by `kill -9` (when the lease has ended).
-//! Several URLs make a quorum (see `quorumlock init`).
+//! Run `cargo run -p quorumlock --example singleton -- redis://127.0.0.1` in two terminals. End the
+//! first by Ctrl-C (the other takes over at once), or by `kill -9` (the other takes over when the
+//! lease ends). Several URLs make a quorum (see `quorumlock init`).
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Error> {
     if urls.is_empty() {
         urls.push("redis://127.0.0.1".into());
     }
-    // How long the job stands still after its process died.
+    // How long the job stops after its process has died.
     let builder = Locker::builder().lease(Duration::from_secs(5));
     let locker = match &urls[..] {
         [url] => builder.single(url)?,
@@ -27,12 +27,13 @@ async fn main() -> Result<(), Error> {
     let stand_by = async {
         loop {
             println!("{me}: standing by");
-            // Waits, works while the lock is ours, and drops the work when it is lost.
+            // Waits for the lock, runs the job while the lock is ours, and drops the job when it is
+            // lost.
             match locker.run("example/singleton", job).await {
                 Ok(()) => return Ok(()),
-                // No longer ours: the work was dropped. Stand by again.
+                // The lock was lost and the job was dropped: stand by again.
                 Err(Error::Lost(lost)) => println!("{me}: {lost}"),
-                // Too few servers answer: it is for us to decide how often to ask.
+                // Too few servers answer: the program decides how often to ask.
                 Err(error @ Error::Unreachable(_)) => {
                     println!("{me}: {error}");
                     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -45,7 +46,7 @@ async fn main() -> Result<(), Error> {
         outcome = stand_by => outcome,
         _ = tokio::signal::ctrl_c() => Ok(()), // the lock was dropped together with its work
     };
-    // A dropped lock is released in the background: wait for that before the process ends.
+    // The watchdog releases a dropped lock: wait for that before the process ends.
     locker.close().await;
     outcome
 }

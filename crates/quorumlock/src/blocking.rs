@@ -11,8 +11,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Every call blocks its thread: in async code that blocks the tasks around it, so use
-//! [`crate::Locker`] there, or `spawn_blocking`.
+//! Every call blocks its thread. In async code that also blocks other tasks, so use
+//! [`crate::Locker`] or `spawn_blocking` there.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{ConfigError, Error, Fence, Holder, Lost, Nonce, Owner, Watch};
+use crate::{ConfigError, Error, Fence, Holder, LossReason, Lost, Nonce, Owner, Watch};
 
 /// As [`crate::Locker`], without async.
 #[derive(Clone, Debug)]
@@ -55,7 +55,15 @@ impl Locker {
         Self::new(crate::Locker::quorum(urls)?)
     }
 
-    /// The blocking face of a locker, which may be one with options of its own.
+    /// As [`crate::Locker::from_env`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Config`] when no thread can be started.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::new(crate::Locker::from_env()?)
+    }
+
+    /// A blocking locker over an async one, for example one made by a builder.
     ///
     /// # Errors
     /// [`Error::Config`] when no thread can be started.
@@ -63,37 +71,34 @@ impl Locker {
         Ok(Self { inner, driver: Arc::new(Driver::start()?) })
     }
 
-    /// Waits for the lock `name`: give it options, then call [`Lock::acquire`].
-    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock { order: self.inner.lock(name), driver: self.driver.clone() }
+    /// Waits for the lock `name`: set options, then call [`LockRequest::acquire`].
+    pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
+        LockRequest { order: self.inner.lock(name), driver: self.driver.clone() }
     }
 
-    /// Takes the lock `name` if it is free: give it options, then call [`TryLock::acquire`].
-    pub fn try_lock(&self, name: impl AsRef<str>) -> TryLock {
-        TryLock { order: self.inner.try_lock(name), driver: self.driver.clone() }
+    /// Takes the lock `name` if it is free: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_lock(&self, name: impl AsRef<str>) -> TryLockRequest {
+        TryLockRequest { order: self.inner.try_lock(name), driver: self.driver.clone() }
     }
 
-    /// Waits for the lock, does `work`, releases. Blocking work cannot be dropped: it must look at
-    /// [`Watch::check`] itself.
+    /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex { inner: self.inner.mutex(name), driver: self.driver.clone() }
+    }
+
+    /// Waits for the lock, runs `work`, releases the lock: `lock(name).run(work)`.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`Error::Lost`] if the release found the lock gone, and
-    /// [`Error::Refused`] if the servers refused it: the work is done then, and its result is dropped. If
-    /// only the release is unanswered, the work's result is returned.
+    /// As [`LockRequest::run`].
     pub fn run<T>(
         &self,
         name: impl AsRef<str>,
         work: impl FnOnce(&Watch) -> T,
     ) -> Result<T, Error> {
-        let guard = self.lock(name).acquire()?;
-        let out = work(&guard.watch());
-        match guard.unlock() {
-            Ok(()) | Err(Error::Unreachable(_)) => Ok(out),
-            Err(error) => Err(error),
-        }
+        self.lock(name).run(work)
     }
 
-    /// Who holds `name`, as the nodes say now.
+    /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
     ///
     /// # Errors
     /// [`Error::Refused`], [`Error::Unreachable`], [`Error::Config`].
@@ -102,7 +107,7 @@ impl Locker {
         self.driver.wait(async move { inner.holder(name).await })?
     }
 
-    /// Whether anybody holds `name`.
+    /// Whether any client holds `name`.
     ///
     /// # Errors
     /// As [`Locker::holder`].
@@ -111,7 +116,7 @@ impl Locker {
         self.driver.wait(async move { inner.is_locked(name).await })?
     }
 
-    /// Whether `owner`, through this locker, holds `name`.
+    /// Whether `owner` holds `name` through this locker, as the nodes report it.
     ///
     /// # Errors
     /// As [`Locker::holder`].
@@ -120,7 +125,7 @@ impl Locker {
         self.driver.wait(async move { inner.is_held_by(name, &owner).await })?
     }
 
-    /// Frees `name`, whoever holds it; true if it was held.
+    /// Frees `name`, regardless of its holder. True if it was held.
     ///
     /// # Errors
     /// As [`Locker::holder`].
@@ -129,7 +134,17 @@ impl Locker {
         self.driver.wait(async move { inner.force_unlock(name).await })?
     }
 
-    /// As [`quorumlock_core::Locker::close`]: takes no new locks, ends all that wait, and waits until releases are done.
+    /// As [`crate::Locker::ping`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ping(&self) -> Result<(), Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.ping().await })?
+    }
+
+    /// As [`crate::Locker::close`]: rejects new calls, ends all waiting calls, and waits
+    /// until the releases are done.
     ///
     /// # Errors
     /// [`Error::Closed`] if the driver's thread is gone.
@@ -138,57 +153,88 @@ impl Locker {
         self.driver.wait(async move { inner.close().await })
     }
 
-    /// As [`quorumlock_core::Locker::examine`].
+    /// As [`crate::Locker::node_status`].
     ///
     /// # Errors
     /// As there.
-    pub fn examine(&self) -> Result<Vec<crate::admission::Examined>, Error> {
+    pub fn node_status(&self) -> Result<Vec<crate::admission::NodeStatusReport>, Error> {
         let inner = self.inner.clone();
-        self.driver.wait(async move { inner.examine().await })?
+        self.driver.wait(async move { inner.node_status().await })?
     }
 
-    /// As [`quorumlock_core::Locker::provision`].
+    /// As [`crate::Locker::admit_nodes`].
     ///
     /// # Errors
     /// As there.
-    pub fn provision(&self) -> Result<(), Error> {
+    pub fn admit_nodes(&self) -> Result<(), Error> {
         let inner = self.inner.clone();
-        self.driver.wait(async move { inner.provision().await })?
+        self.driver.wait(async move { inner.admit_nodes().await })?
     }
 }
 
-/// As [`crate::Lock`], without async.
-#[derive(Debug)]
-#[must_use = "nothing is locked until `acquire` is called"]
-pub struct Lock {
-    order: crate::Lock,
+/// As [`crate::Mutex`], without async.
+#[derive(Clone, Debug)]
+pub struct Mutex {
+    inner: crate::Mutex,
     driver: Arc<Driver>,
 }
 
-/// As [`crate::TryLock`], without async.
+impl Mutex {
+    /// The lock's name, with the locker's prefix.
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// Waits for the lock: set options, then call [`LockRequest::acquire`].
+    pub fn lock(&self) -> LockRequest {
+        LockRequest { order: self.inner.lock(), driver: self.driver.clone() }
+    }
+
+    /// Waits for the lock, at most for `timeout`, then fails with [`Error::Busy`]: call
+    /// [`LockRequest::acquire`].
+    pub fn lock_timeout(&self, timeout: Duration) -> LockRequest {
+        self.lock().wait(timeout)
+    }
+
+    /// Takes the lock if it is free: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_lock(&self) -> TryLockRequest {
+        TryLockRequest { order: self.inner.try_lock(), driver: self.driver.clone() }
+    }
+}
+
+/// As [`crate::LockRequest`], without async.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `acquire` is called"]
-pub struct TryLock {
-    order: crate::TryLock,
+pub struct LockRequest {
+    order: crate::LockRequest,
+    driver: Arc<Driver>,
+}
+
+/// As [`crate::TryLockRequest`], without async.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is locked until `acquire` is called"]
+pub struct TryLockRequest {
+    order: crate::TryLockRequest,
     driver: Arc<Driver>,
 }
 
 macro_rules! options {
     ($order:ident) => {
         impl $order {
-            /// As [`crate::Lock::lease`].
+            /// As [`crate::LockRequest::lease`].
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.order = self.order.lease(lease);
                 self
             }
 
-            /// As [`crate::Lock::hold_at_most`].
+            /// As [`crate::LockRequest::hold_at_most`].
             pub fn hold_at_most(mut self, limit: Duration) -> Self {
                 self.order = self.order.hold_at_most(limit);
                 self
             }
 
-            /// As [`crate::Lock::owner`]. One owner per thread gives the re-entry of Java's locks.
+            /// As [`crate::LockRequest::owner`]. One owner per thread gives the re-entry of Java's
+            /// locks.
             pub fn owner(mut self, owner: &Owner) -> Self {
                 self.order = self.order.owner(owner);
                 self
@@ -197,17 +243,17 @@ macro_rules! options {
     };
 }
 
-options!(Lock);
-options!(TryLock);
+options!(LockRequest);
+options!(TryLockRequest);
 
-impl Lock {
-    /// As [`crate::Lock::wait`].
+impl LockRequest {
+    /// As [`crate::LockRequest::wait`].
     pub fn wait(mut self, wait: Duration) -> Self {
         self.order = self.order.wait(wait);
         self
     }
 
-    /// As [`crate::Lock::fail_fast`].
+    /// As [`crate::LockRequest::fail_fast`].
     pub fn fail_fast(mut self) -> Self {
         self.order = self.order.fail_fast();
         self
@@ -216,23 +262,51 @@ impl Lock {
     /// Takes the lock.
     ///
     /// # Errors
-    /// As [`quorumlock_core::Locker::lock`].
+    /// As [`crate::LockRequest`].
     pub fn acquire(self) -> Result<Guard, Error> {
         let Self { order, driver } = self;
         let inner = driver.wait(order.into_future())??;
         Ok(Guard { inner, driver })
     }
-}
 
-impl TryLock {
-    /// Takes the lock if it is free: `None` if somebody else holds it.
+    /// Waits for the lock, runs `work`, releases the lock. Blocking work cannot be dropped when the
+    /// lock is lost: it must call [`Watch::check`] itself.
     ///
     /// # Errors
-    /// As [`Lock::acquire`].
+    /// As [`LockRequest::acquire`]. Also [`Error::Lost`] if the release found the lock gone, and
+    /// [`Error::Refused`] if the servers refused the release: the work is done then, and its result
+    /// is discarded. If the release is only unanswered, the work's result is returned.
+    pub fn run<T>(self, work: impl FnOnce(&Watch) -> T) -> Result<T, Error> {
+        run(self.acquire()?, work)
+    }
+}
+
+impl TryLockRequest {
+    /// Takes the lock if it is free; `None` if another client holds it.
+    ///
+    /// # Errors
+    /// As [`LockRequest::acquire`].
     pub fn acquire(self) -> Result<Option<Guard>, Error> {
         let Self { order, driver } = self;
         let taken = driver.wait(order.into_future())??;
         Ok(taken.map(|inner| Guard { inner, driver }))
+    }
+
+    /// As [`LockRequest::run`], if the lock is free; `None`, and no work, if another client holds
+    /// it.
+    ///
+    /// # Errors
+    /// As [`LockRequest::run`].
+    pub fn run<T>(self, work: impl FnOnce(&Watch) -> T) -> Result<Option<T>, Error> {
+        self.acquire()?.map(|guard| run(guard, work)).transpose()
+    }
+}
+
+fn run<T>(guard: Guard, work: impl FnOnce(&Watch) -> T) -> Result<T, Error> {
+    let out = work(&guard.watch());
+    match guard.unlock() {
+        Ok(()) | Err(Error::Unreachable(_)) => Ok(out),
+        Err(error) => Err(error),
     }
 }
 
@@ -255,22 +329,60 @@ impl Guard {
         self.inner.fence()
     }
 
-    /// What the nodes know this hold by; see [`crate::Guard::nonce`].
+    /// The nonce by which the nodes know this hold: see [`crate::Guard::nonce`].
     pub fn nonce(&self) -> Nonce {
         self.inner.nonce()
     }
 
-    /// How long the lock is surely ours from now on; zero once lost.
+    /// How long from now the lock is certainly held; zero once it is lost.
     pub fn valid_for(&self) -> Duration {
         self.inner.valid_for()
     }
 
-    /// Is the lock ours at this instant?
+    /// Checks that the lock is held at this instant.
     ///
     /// # Errors
-    /// [`Lost`], for ever after the first time.
+    /// [`Lost`] if it is not. After the first time, every later check fails too.
     pub fn check(&self) -> Result<(), Lost> {
         self.inner.check()
+    }
+
+    /// Whether the lock is held at this instant.
+    pub fn is_valid(&self) -> bool {
+        self.inner.is_valid()
+    }
+
+    /// Whether the lock is held, but its renewals fail: see [`crate::Guard::is_at_risk`].
+    pub fn is_at_risk(&self) -> bool {
+        self.inner.is_at_risk()
+    }
+
+    /// Why the lock will end if it is not renewed: see [`crate::Guard::loss_ahead`].
+    pub fn loss_ahead(&self) -> LossReason {
+        self.inner.loss_ahead()
+    }
+
+    /// Blocks until the lock is no longer ours; returns at once if it is lost already.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the driver's thread is gone.
+    pub fn lost(&self) -> Result<Lost, Error> {
+        self.driver.wait(self.inner.watch().into_future())
+    }
+
+    /// A token that is cancelled when the lock is no longer ours: see
+    /// [`crate::Guard::cancellation_token`].
+    #[cfg(feature = "tokio-util")]
+    pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
+        self.inner.cancellation_token()
+    }
+
+    /// Renews the lease now, and waits for the outcome: see [`crate::Guard::renew`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn renew(&self) -> Result<(), Error> {
+        self.driver.wait(self.inner.renew())?
     }
 
     /// A view of the lock for other threads.
@@ -283,13 +395,7 @@ impl Guard {
         self.inner.hold_count()
     }
 
-    /// Lets others have the lock, and takes it again: see [`crate::Guard::bump`].
-    pub fn bump(self) -> Lock {
-        let Self { inner, driver } = self;
-        Lock { order: inner.bump(), driver }
-    }
-
-    /// Releases the lock, and waits until that is confirmed.
+    /// Releases the lock, and waits until the release is confirmed.
     ///
     /// # Errors
     /// As [`crate::Guard::unlock`].
@@ -301,7 +407,7 @@ impl Guard {
 
 /// A runtime of one thread that drives the connections.
 struct Driver {
-    /// Taken only by the drop.
+    /// `None` only while the driver is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -316,7 +422,8 @@ impl Driver {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Runs `work` on the driver's thread; the caller's may be any, also one of another runtime.
+    /// Runs `work` on the driver's thread. The caller's thread may be any, also one of another
+    /// runtime.
     fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -324,7 +431,7 @@ impl Driver {
         let (done, out) = std::sync::mpsc::sync_channel(1);
         let runtime = self.runtime.as_ref().ok_or(Error::Closed)?;
         runtime.spawn(async move {
-            // Nobody waits any more only if the caller's thread is gone.
+            // Fails only if the caller's thread is gone: then nobody waits for the result.
             let _ = done.send(work.await);
         });
         out.recv().map_err(|_| Error::Closed)
@@ -332,7 +439,8 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Not waited for, so that a drop inside an async runtime neither blocks nor panics.
+    /// Does not wait for the runtime, so that a drop inside an async runtime neither blocks nor
+    /// panics.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -1,17 +1,26 @@
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::admission::Charter;
-use quorumlock_core::{ClientCertificate, Settings, World, redis_nodes};
+use quorumlock_core::{Environment, Single};
+use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::{ClientCertificate, Settings};
 use quorumlock_quorum::Quorum;
+use quorumlock_redis::{redis_master, redis_nodes};
 
-use crate::{ConfigError, Error, Locker, Wire};
+use crate::env::{self, Variable};
+use crate::{ConfigError, Error, Locker, Name, Wire};
 
-/// Options of a [`Locker`]; [`Builder::single`], [`Builder::replicated`] or [`Builder::quorum`] ends
-/// it. Bounds are checked there, and nothing is dialled.
+/// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`] or [`Builder::quorum`]
+/// makes the locker: they check the bounds of all options and do no I/O. An option that does not
+/// apply to the servers or to the other options is an error
+/// ([`ConfigError::DoesNotApply`](crate::ConfigError::DoesNotApply)).
 #[derive(Clone, Debug, Default)]
-#[must_use = "end it with `single`, `replicated` or `quorum`"]
+#[must_use = "end it with `single`, `replicated`, `quorum` or `build`"]
 pub struct Builder {
+    /// From the environment, for [`Builder::build`].
+    servers: Servers,
+    prefix: Option<String>,
     wire: Option<Wire>,
     admission: Option<Admission>,
     cluster: Option<Cluster>,
@@ -23,16 +32,29 @@ pub struct Builder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Admission {
-    /// Only nodes that have proven their memory: one that restarted, was flushed or replaced counts
-    /// for nothing until a client has watched it for `max_lease`. Exclusion then survives any
-    /// number of restarts; only availability needs a majority of admitted nodes.
+    /// Only nodes that have proven their memory. A node that restarted, was flushed or was replaced
+    /// counts for nothing until a client has watched it for `max_lease`. Exclusion then survives
+    /// any number of restarts; only availability needs a majority of admitted nodes.
     ///
-    /// New nodes are admitted by `quorumlock init` or [`Locker::provision`](crate::Locker), or once a
-    /// locker has watched them for `max_lease`.
+    /// New nodes are admitted by `quorumlock init` or [`Locker::admit_nodes`](crate::Locker), or
+    /// once a locker has watched them for `max_lease`.
     #[default]
     Strict,
     /// Every node that answers: plain Redlock. A node that restarts empty can break exclusion.
     Redlock,
+}
+
+#[derive(Clone, Default)]
+struct Servers {
+    urls: Vec<String>,
+    replicated: bool,
+}
+
+/// Without the URLs, which may hold passwords.
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} URLs", self.urls.len())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -48,22 +70,110 @@ impl Default for Cluster {
 }
 
 impl Builder {
-    /// What a held lock looks like on a node. Default: [`Wire::Redisson`] on a single node,
-    /// [`Wire::Redlock`] on a quorum. All clients of a name must agree.
+    /// A builder with the options that the environment sets. The variables are those of the command
+    /// `quorumlock`: see [`env`](crate::env). It reads the PEM files that they name. Options set in
+    /// the program replace those of the environment.
+    ///
+    /// End it with [`Builder::build`], which uses the servers of the environment.
+    ///
+    /// ```no_run
+    /// # fn doc() -> Result<(), quorumlock::Error> {
+    /// use std::time::Duration;
+    /// use quorumlock::{Builder, Locker};
+    ///
+    /// let locker = Locker::from_env()?; // or, with an option of the program's own:
+    /// let locker = Builder::from_env()?.answer_timeout(Duration::from_secs(1)).build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::BadVariable`](crate::ConfigError::BadVariable) with the variable, its value
+    /// and what it must be.
+    pub fn from_env() -> Result<Self, Error> {
+        let (mut builder, read) = (Self::default(), Variable::read);
+        if let Some(nodes) = read(env::NODES)? {
+            builder.servers.urls = nodes.urls()?;
+        }
+        if let Some(replicated) = read(env::REPLICATED)? {
+            builder.servers.replicated = replicated.flag()?;
+        }
+        if let Some(replicas) = read(env::REPLICAS)? {
+            builder = builder.replicas(replicas.number()?);
+        }
+        if let Some(fenced) = read(env::REDISSON_FENCED)? {
+            builder = builder.redisson_fenced(fenced.flag()?);
+        }
+        if let Some(ca) = read(env::TLS_CA)? {
+            builder = builder.tls_ca(ca.file()?);
+        }
+        match (read(env::TLS_CERT)?, read(env::TLS_KEY)?) {
+            (Some(cert), Some(key)) => builder = builder.tls_client(cert.file()?, key.file()?),
+            (Some(alone), None) => {
+                return Err(alone.wrong("it needs QUORUMLOCK_TLS_KEY, too").into());
+            }
+            (None, Some(alone)) => {
+                return Err(alone.wrong("it needs QUORUMLOCK_TLS_CERT, too").into());
+            }
+            (None, None) => {}
+        }
+        builder.quorum_from_env()
+    }
+
+    /// What all programs of one quorum must share.
+    fn quorum_from_env(mut self) -> Result<Self, Error> {
+        let read = Variable::read;
+        if let Some(admission) = read(env::ADMISSION)? {
+            let values = [("strict", Admission::Strict), ("redlock", Admission::Redlock)];
+            self = self.admission(admission.one_of(&values)?);
+        }
+        if let Some(variable) = read(env::MAX_LEASE)? {
+            let (max_lease, lease) = (variable.duration()?, self.settings.lease);
+            self = self.max_lease(max_lease).lease(lease.min(max_lease));
+            self.settings.check().map_err(|error| variable.wrong(error.to_string()))?;
+        }
+        let (name, epoch) = (read(env::CLUSTER)?, read(env::EPOCH)?);
+        if name.is_some() || epoch.is_some() {
+            let Cluster { name: default_name, epoch: default_epoch } = Cluster::default();
+            let name = name.map_or(Ok(default_name), |name| name.text())?;
+            let epoch = epoch.map_or(Ok(default_epoch), |epoch| epoch.number())?;
+            self = self.cluster(&name, epoch);
+        }
+        Ok(self)
+    }
+
+    /// Begins every name of a lock: with `with_prefix("app:")`, `locker.lock("x")` takes the lock
+    /// `app:x`. Default: none.
+    ///
+    /// The prefix belongs to the name, in all calls of the locker: the key on the nodes, the name
+    /// of guards and errors and the name that Java or `quorumlock status` must use are `app:x`. So
+    /// the rules of names hold for the whole name, and so do Redisson's channels, the hash tag (a
+    /// `{tag}` in the prefix gives all names one hash slot) and fencing marks and counters. The
+    /// cluster's name ([`Builder::cluster`]) and the nodes' admission have nothing to do with it.
+    ///
+    /// [`Error::Config`] if no name can begin so: the prefix is empty, reserved, or leaves no room
+    /// for a name.
+    pub fn with_prefix(mut self, prefix: &str) -> Self {
+        self.prefix = Some(prefix.to_owned());
+        self
+    }
+
+    /// The layout of a held lock on a node. Default: [`Wire::Redisson`] on a single node,
+    /// [`Wire::Redlock`] on a quorum. All clients of a name must use the same.
     pub fn wire(mut self, wire: Wire) -> Self {
         self.wire = Some(wire);
         self
     }
 
-    /// What Redis keeps without news from us, unless a lock says otherwise. Default 30 s, at least
-    /// 10 ms. Shorter frees a dead holder's lock sooner and costs more renewals.
+    /// How long Redis keeps a lock without a renewal, unless the request sets its own lease.
+    /// Default 30 s, at least 10 ms. A shorter lease frees a dead holder's lock sooner and costs
+    /// more renewals.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
     }
 
-    /// The longest lease that a lock may ask for. Default 60 s. A node of a
-    /// quorum that lost its memory counts for nothing for so long; all clients must agree on it.
+    /// The longest lease that a request may set. Default 60 s. A node of a quorum that lost its
+    /// memory counts for nothing for this long. All clients must use the same value.
     pub fn max_lease(mut self, max_lease: Duration) -> Self {
         self.settings.max_lease = max_lease;
         self
@@ -75,125 +185,156 @@ impl Builder {
         self
     }
 
-    /// The cluster's name and epoch, on which all clients of its nodes must agree under
-    /// [`Admission::Strict`]. Default `quorumlock`, 1. Raise the epoch at each change of membership.
-    /// For a quorum under strict admission only.
+    /// The cluster's name and epoch. All clients of its nodes must use the same under
+    /// [`Admission::Strict`]. Default: `quorumlock`, 1. Raise the epoch at each change of
+    /// membership. For a quorum under strict admission only.
     pub fn cluster(mut self, name: &str, epoch: u64) -> Self {
         self.cluster = Some(Cluster { name: name.to_owned(), epoch });
         self
     }
 
-    /// How much faster a node's clock may run than ours: 0 to 0.5. Default 0.01. Larger makes every
-    /// lease end earlier for its holder; chrony may slew a clock by 0.083 unless told otherwise.
-    pub fn rho(mut self, rho: f64) -> Self {
-        self.settings.rho = rho;
+    /// How much faster a node's clock may run than ours: a fraction, 0 to 0.5. Default 0.01. A
+    /// larger bound makes every lease end earlier for its holder. By default chrony may slew a
+    /// clock by 0.083.
+    pub fn max_clock_drift(mut self, bound: f64) -> Self {
+        self.settings.max_clock_drift = bound;
         self
     }
 
     /// How long a request may stay unanswered, from when it could be sent: 1 ms to 1 min. Default
-    /// 500 ms. A dead or hung minority costs nothing; this bounds how long the loss of the majority
-    /// takes to be told.
+    /// 500 ms. A dead or hung minority costs nothing; this bounds how long it takes to report that
+    /// the majority does not answer.
     ///
-    /// Connecting comes before that and is bounded by [`Builder::connect_timeout`], so that a call
-    /// ends within the sum of both. `unlock` takes twice the answer timeout at most: where a
-    /// connection breaks its release is asked again.
+    /// Connecting comes before that and is bounded by [`Builder::connect_timeout`], so an attempt
+    /// ends within the sum of both. `unlock` takes at most twice the answer timeout, because its
+    /// release is sent again if a connection breaks.
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.settings.answer_timeout = timeout;
         self
     }
 
-    /// How many replicas of a single master must have a grant, or a renewal, before it counts:
-    /// `WAIT`. Default 0; at most as many as there are further addresses, and none on a quorum, whose
-    /// nodes have no replicas.
+    /// How many replicas of a single master must acknowledge a grant or a renewal (`WAIT`) before
+    /// it counts. Default 0. At most the number of further addresses, or 32 if there is only one
+    /// address; 0 on a quorum, whose nodes have no replicas.
     ///
-    /// A grant that too few acknowledge is given back, and the call ends with
-    /// [`Error::Refused`] with [`NodeProblem::NoReplicas`](crate::NodeProblem::NoReplicas): look at the replicas. A renewal that too
-    /// few acknowledge lengthens nothing, so the lock is lost in the end if that goes on: a replica
-    /// that never heard of it would free the lock too early.
+    /// A grant that too few replicas acknowledge is released, and the call fails with
+    /// [`Error::Refused`] and [`NodeProblem::NoReplicas`](crate::NodeProblem::NoReplicas): check
+    /// the replicas. A renewal that too few replicas acknowledge does not extend the lease, because
+    /// a replica that has not received it would free the lock too early. If that goes on, the lock
+    /// is lost.
     ///
-    /// `WAIT` blocks its whole connection: what else this locker asks waits meanwhile, at most
-    /// [`Builder::replica_timeout`] for each batch. Its user needs `+wait`.
+    /// `WAIT` blocks its whole connection: the locker's other requests wait meanwhile, at most
+    /// [`Builder::replica_timeout`] for each batch. The Redis user needs `+wait`.
     ///
-    /// Give all the replicas that may be promoted: if one acknowledges and another is promoted, there
-    /// are two holders (docs/SAFETY.md, H12). Best effort even then: "WAIT does not make Redis a
-    /// strongly consistent store", "it is possible to still lose a write synchronously replicated to
-    /// multiple replicas" (<https://redis.io/docs/latest/commands/wait/>).
+    /// Set this to the number of all replicas that may be promoted: if one replica acknowledges and
+    /// another one is promoted, there are two holders (docs/SAFETY.md, H12). Best effort even then:
+    /// "WAIT does not make Redis a strongly consistent store", "it is possible to still lose a
+    /// write synchronously replicated to multiple replicas"
+    /// (<https://redis.io/docs/latest/commands/wait/>).
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.settings.replicas = replicas;
         self
     }
 
-    /// How long replicas may take to acknowledge: 1 ms to the answer timeout. Default a quarter of
-    /// that, since a request may have to wait for the batch before it, too. Not for a quorum, as
-    /// [`Builder::replicas`].
+    /// How long replicas may take to acknowledge: 1 ms to the answer timeout. Default: a quarter of
+    /// the answer timeout, since a request may also have to wait for the batch before it. Not for a
+    /// quorum, as [`Builder::replicas`].
     pub fn replica_timeout(mut self, timeout: Duration) -> Self {
         self.settings.replica_timeout = Some(timeout);
         self
     }
 
-    /// How long dialling and greeting a server may take together: 1 ms to 1 min. Default 1 s.
-    /// Longer for far or busy servers; a server that refuses connections ends a call at once.
+    /// How long dialling a server and its handshake may take together: 1 ms to 1 min. Default 1 s.
+    /// Use a longer timeout for distant or busy servers. A server that refuses connections is not
+    /// waited for.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// How many nodes of a quorum may lose their fencing marks, before they are repaired, without a token
-    /// being given twice: 0 to all but one. Default 0. It costs availability: `(N + losses + 1) / 2` nodes,
-    /// rounded up, must grant; of 5, 4 for 1 or 2. (docs/SAFETY.md A7) For a quorum only.
+    /// How many nodes of a quorum may have lost their fencing marks, and not be repaired yet,
+    /// without a token being issued twice: 0 to all but one. Default 0. It costs availability:
+    /// `(N + losses + 1) / 2` nodes, rounded up, must grant; of 5 nodes, 4 for 1 or 2 losses
+    /// (docs/SAFETY.md A7, docs/PROTOCOL.md MARK2). For a quorum only.
     pub fn tolerate_lost_marks(mut self, losses: usize) -> Self {
         self.lost_marks = Some(losses);
         self
     }
 
-    /// Takes every lock by script, never by a transaction of plain commands. Default false: a transaction takes
-    /// a free lock for half of the servers' time. For comparison, and for servers or proxies without `MULTI`,
-    /// which a locker also notices by itself.
+    /// Takes every lock by script, never by a transaction of plain commands. Default false: a
+    /// transaction takes a free lock for half of the servers' time. For comparison, and for servers
+    /// or proxies without `MULTI`, which a locker also detects itself.
     pub fn scripts_only(mut self, scripts_only: bool) -> Self {
         self.settings.scripts_only = scripts_only;
         self
     }
 
-    /// Whether whoever releases a name on a single node may hand it over to us when we wait for it: a trip and
-    /// a request less. Default true.
-    ///
-    /// Such a lease begins with a tenth of itself, a second at least, so that nobody waits for long if we were
-    /// stopped before we heard; the watchdog makes a whole one of it a moment later. False for whoever needs a
-    /// whole lease from the start, as `quorumlock run` does, whose commands get time to end before it does.
-    pub fn handover(mut self, handover: bool) -> Self {
-        self.settings.handover = handover;
-        self
-    }
-
     /// Whether grants carry fencing tokens. Default true.
     ///
-    /// Without them a lock costs its servers less, as much as that of plain libraries, and protects
-    /// nothing from a holder that was paused (docs/SAFETY.md, G4):
+    /// Without tokens a lock costs its servers less, as much as a lock of plain libraries, and
+    /// protects nothing from a holder that was paused (docs/SAFETY.md, G4):
     /// [`Guard::fence`](crate::Guard::fence) is [`Fence::NONE`](crate::Fence::NONE), which a
-    /// [`FenceGate`](crate::fencing::FenceGate) refuses. All clients of a name must agree.
+    /// [`FenceGate`](crate::fencing::FenceGate) refuses. All clients of a name must use the same
+    /// setting.
     pub fn fencing(mut self, fencing: bool) -> Self {
         self.settings.fencing = fencing;
         self
     }
 
-    /// What `CLIENT LIST` shows for our connections; no spaces. Default `quorumlock`.
+    /// Whether fencing tokens are counted in the key of Redisson's `RFencedLock`. Default false.
+    ///
+    /// With it, [`Guard::fence`](crate::Guard::fence) and Java's `lockAndGetToken` return numbers
+    /// of one sequence, which a resource can compare. All clients of a name should use the same
+    /// setting: the tokens of lockers with and without it are in order among themselves, but Java's
+    /// numbers stay below those of a locker without it. A re-entrant hold keeps its token, where
+    /// Java counts another.
+    ///
+    /// Its cost: each lock is taken by script, no release hands a lock off, and the server forgets
+    /// no counter (as with Redisson: one key for each name). For a single server with
+    /// [`Wire::Redisson`] only.
+    pub fn redisson_fenced(mut self, redisson_fenced: bool) -> Self {
+        self.settings.redisson_fenced = redisson_fenced;
+        self
+    }
+
+    /// The name that `CLIENT LIST` shows for the locker's connections; no spaces. Default
+    /// `quorumlock`.
     pub fn client_name(mut self, name: &str) -> Self {
         self.settings.client_name = Some(name.to_owned());
         self
     }
 
-    /// Verifies `rediss://` servers by these CA certificates (PEM). Default: the Mozilla roots.
+    /// Verifies `rediss://` servers with these CA certificates (PEM). Default: the Mozilla roots.
     pub fn tls_ca(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.settings.tls_ca = Some(pem.as_ref().to_vec());
         self
     }
 
-    /// Shows this client certificate and private key (PEM) to `rediss://` servers that want one
-    /// (`tls-auth-clients yes`). Default: none. The key must not be encrypted.
+    /// Presents this client certificate with its private key (PEM) to `rediss://` servers that
+    /// require one (`tls-auth-clients yes`). Default: none. The key must not be encrypted.
     pub fn tls_client(mut self, cert: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
         let (cert, key) = (cert.as_ref().to_vec(), key.as_ref().to_vec());
         self.settings.tls_client = Some(ClientCertificate { cert, key });
         self
+    }
+
+    /// Locks on the servers that [`Builder::from_env`] has found: on a single server, if there is
+    /// one URL; on the master, if they are replicated; else on a quorum.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there are none, and as [`Builder::single`], [`Builder::replicated`] or
+    /// [`Builder::quorum`].
+    pub fn build(mut self) -> Result<Locker, Error> {
+        let Servers { urls, replicated } = std::mem::take(&mut self.servers);
+        match &urls[..] {
+            [] => {
+                let why = "it is not set, and `build` uses the servers that it names".into();
+                Err(ConfigError::BadVariable { variable: env::NODES, value: None, why }.into())
+            }
+            _ if replicated => self.replicated(urls),
+            [url] => self.single(url),
+            _ => self.quorum(urls),
+        }
     }
 
     /// Locks on the single server at `url`.
@@ -202,24 +343,21 @@ impl Builder {
     /// [`Error::Config`] for a bad URL, an option out of bounds, or one that is for a quorum only.
     pub fn single(self, url: impl AsRef<str>) -> Result<Locker, Error> {
         self.only_for_a_quorum("a single server")?;
-        let locker = quorumlock_core::Locker::single(url.as_ref(), self.wire, self.settings)?;
-        Ok(Locker::new(locker))
+        self.of_one_node(&[url])
     }
 
-    /// Locks on whichever of the servers at `urls` is the master of the others: see
-    /// [`Locker::replicated`].
+    /// Locks on the master among the servers at `urls`: see [`Locker::replicated`].
     ///
     /// # Errors
-    /// [`Error::Config`] for a bad URL, an empty list, one address twice, an option out of bounds, or
-    /// one that is for a quorum only.
+    /// [`Error::Config`] for a bad URL, an empty list, one address listed twice, an option out of
+    /// bounds, or one that is for a quorum only.
     pub fn replicated<U: AsRef<str>>(
         self,
         urls: impl IntoIterator<Item = U>,
     ) -> Result<Locker, Error> {
         self.only_for_a_quorum("a master and its replicas")?;
         let urls: Vec<U> = urls.into_iter().collect();
-        let locker = quorumlock_core::Locker::replicated(&urls, self.wire, self.settings)?;
-        Ok(Locker::new(locker))
+        self.of_one_node(&urls)
     }
 
     /// Locks on a majority of the independent servers at `urls`.
@@ -229,48 +367,101 @@ impl Builder {
     /// bounds, or one that is not for a quorum.
     pub fn quorum<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Locker, Error> {
         let strict = self.admission.unwrap_or_default() == Admission::Strict;
-        let absent = |option, servers| Err(ConfigError::DoesNotApply { option, servers }.into());
-        if !strict && self.cluster.is_some() {
-            return absent("cluster", "a quorum with Admission::Redlock");
-        }
-        if self.settings.replica_timeout.is_some() {
-            return absent("replica_timeout", "a quorum");
-        }
+        applies([
+            ("cluster", !strict && self.cluster.is_some(), "a quorum with Admission::Redlock"),
+            ("replica_timeout", self.settings.replica_timeout.is_some(), "a quorum"),
+            (
+                "tolerate_lost_marks",
+                self.lost_marks.is_some() && !self.settings.fencing,
+                "a locker without fencing",
+            ),
+        ])?;
+        let prefix = self.checked_prefix()?;
         let urls: Vec<U> = urls.into_iter().collect();
-        let world = World::default();
+        let world = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
-        let Cluster { name, epoch } = self.cluster.unwrap_or_default();
-        let charter = Charter {
+        let Cluster { name, epoch } = self.cluster.clone().unwrap_or_default();
+        let cluster = ClusterConfig {
             prefix: "quorumlock".into(),
             cluster: name,
             epoch,
             nodes: urls.len(),
             longest: self.settings.max_lease,
         };
-        let bound = strict.then_some(&charter);
+        let bound = strict.then_some(&cluster);
         let nodes = redis_nodes(&urls, wire, bound, &self.settings, &world.clock)?;
+        self.tls_applies(&urls)?;
         let (clock, timeout) = (world.clock.clone(), self.settings.answer_timeout);
         let quorum = if strict {
-            let chance = world.chance.clone();
-            Quorum::strict(nodes, clock, chance, timeout, self.settings.rho, charter)?
+            let entropy = world.entropy.clone();
+            Quorum::strict(nodes, clock, entropy, timeout, self.settings.max_clock_drift, cluster)?
         } else {
             Quorum::new(nodes, clock, timeout)?
         };
         let quorum = quorum.tolerate_lost_marks(self.lost_marks.unwrap_or(0))?;
-        let locker = quorumlock_core::Locker::over(Arc::new(quorum), self.settings, world)?;
-        Ok(Locker::new(locker))
+        let locker = quorumlock_core::Locker::with_lessor(Arc::new(quorum), self.settings, world)?;
+        Ok(Locker::new(locker, &prefix))
     }
 
-    /// What one server cannot do is refused, and not ignored.
+    /// One vote is the lock: the vote of the single server, or of the master.
+    fn of_one_node(self, urls: &[impl AsRef<str>]) -> Result<Locker, Error> {
+        let world = Environment::default();
+        let wire = self.wire.unwrap_or(Wire::Redisson);
+        let prefix = self.checked_prefix()?;
+        applies([(
+            "replica_timeout",
+            self.settings.replica_timeout.is_some() && self.settings.replicas == 0,
+            "a locker without replicas",
+        )])?;
+        let node = redis_master(urls, wire, &self.settings, &world.clock)?;
+        self.tls_applies(urls)?;
+        let single = Single::new(node, world.clock.clone(), self.settings.answer_timeout);
+        let locker = quorumlock_core::Locker::with_lessor(Arc::new(single), self.settings, world)?;
+        Ok(Locker::new(locker, &prefix))
+    }
+
+    /// An option that one server cannot serve is an error, and never ignored.
     fn only_for_a_quorum(&self, servers: &'static str) -> Result<(), ConfigError> {
-        let given = [
-            ("admission", self.admission.is_some()),
-            ("cluster", self.cluster.is_some()),
-            ("tolerate_lost_marks", self.lost_marks.is_some()),
-        ];
-        match given.into_iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(ConfigError::DoesNotApply { option, servers }),
-            None => Ok(()),
+        applies([
+            ("admission", self.admission.is_some(), servers),
+            ("cluster", self.cluster.is_some(), servers),
+            ("tolerate_lost_marks", self.lost_marks.is_some(), servers),
+        ])
+    }
+
+    fn tls_applies(&self, urls: &[impl AsRef<str>]) -> Result<(), ConfigError> {
+        let is_tls = |url: &str| url.get(..7).is_some_and(|s| s.eq_ignore_ascii_case("rediss:"));
+        let plain = !urls.iter().any(|url| is_tls(url.as_ref()));
+        applies([
+            ("tls_ca", plain && self.settings.tls_ca.is_some(), "servers without rediss://"),
+            (
+                "tls_client",
+                plain && self.settings.tls_client.is_some(),
+                "servers without rediss://",
+            ),
+        ])
+    }
+
+    /// The prefix, if a name can begin with it; empty if there is none.
+    fn checked_prefix(&self) -> Result<String, ConfigError> {
+        let Some(prefix) = &self.prefix else { return Ok(String::new()) };
+        // With the shortest name.
+        match Name::new(&format!("{prefix}x")) {
+            _ if prefix.is_empty() => Err("it is empty: leave it out".to_owned()),
+            Ok(_) => Ok(prefix.clone()),
+            Err(error) => Err(error.to_string()),
         }
+        .map_err(|why| ConfigError::BadPrefix { prefix: prefix.clone(), why })
+    }
+}
+
+/// Fails for the first option that is given and does not apply: (option, whether it is so, to
+/// what).
+fn applies<const N: usize>(
+    options: [(&'static str, bool, &'static str); N],
+) -> Result<(), ConfigError> {
+    match options.into_iter().find(|(_, wrong, _)| *wrong) {
+        Some((option, _, servers)) => Err(ConfigError::DoesNotApply { option, servers }),
+        None => Ok(()),
     }
 }

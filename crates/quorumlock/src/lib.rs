@@ -11,7 +11,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! For a quorum only one line differs:
+//! For a quorum, only the constructor changes. Admit new servers once with `quorumlock init`;
+//! otherwise they vote after a locker has watched them for the longest lease (60 s by default).
 //!
 //! ```no_run
 //! # fn doc() -> Result<(), quorumlock::Error> {
@@ -22,25 +23,36 @@
 //!
 //! It needs a tokio runtime with I/O and time enabled; `quorumlock::blocking` needs none.
 //!
-//! A lock here is a **lease**: granted until an instant on our own clock, renewed by a watchdog,
-//! and it can be lost, which is a normal outcome with its own signal ([`Guard::lost`],
+//! A lock here is a **lease**: it is granted until an instant on our own clock, and a watchdog
+//! renews it. It can be lost, which is a normal outcome with its own signal ([`Guard::lost`],
 //! [`Guard::run`]). A lease alone cannot protect data from a paused holder, so every lock carries a
 //! **fencing token** ([`Guard::fence`]), on a quorum too: send it with every write.
 
 mod builder;
 mod locker;
+mod mutex;
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
+pub mod env;
 pub mod fencing;
 
 pub use builder::{Admission, Builder};
-/// Which nodes may vote: [`Locker::examine`](quorumlock_core::Locker::examine).
+/// Which nodes may vote: [`Locker::node_status`].
 pub mod admission {
-    pub use quorumlock_core::admission::{Examined, Standing};
+    pub use quorumlock_protocol::admission::{NodeStatus, NodeStatusReport};
 }
 pub use locker::Locker;
-pub use quorumlock_core::{
-    Busy, ConfigError, Error, Fence, Guard, Holder, Lock, Loss, Lost, Mismatch, NoMajority,
-    NodeProblem, NodeReport, Nonce, Owner, TlsProblem, TryLock, Watch, Wire,
+pub use mutex::Mutex;
+pub use quorumlock_core::{Guard, LockRequest, TryLockRequest, Watch};
+pub use quorumlock_protocol::{
+    Busy, ConfigError, Error, Fence, Holder, Incarnation, LossReason, Lost, Mismatch, Name,
+    NoMajority, NodeProblem, NodeReport, Nonce, Owner, TlsProblem, Wire,
 };
+
+/// The examples of these pages compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/GUIDE.md")]
+#[doc = include_str!("../../../docs/OPERATIONS.md")]
+struct Pages;

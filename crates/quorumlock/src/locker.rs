@@ -1,20 +1,30 @@
-use std::ops::Deref;
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
 
-use crate::{Builder, Error};
+use crate::admission::NodeStatusReport;
+use crate::mutex::Mutex;
+use crate::{Builder, Error, Holder, LockRequest, Owner, TryLockRequest, Watch};
 
-/// Takes locks, on one node or on a quorum: see the methods of [`quorumlock_core::Locker`], to
-/// which this dereferences.
+/// Takes locks, on one node or on a quorum: the same API and the same promises.
 ///
-/// Cheap to clone; clones share connections and the watchdog's thread. May live in a `static`.
-#[derive(Clone, Debug)]
-pub struct Locker(quorumlock_core::Locker);
+/// Cheap to clone. Clones share the connections and the watchdog's thread, which ends with the last
+/// clone and guard. It may live in a `static`. Constructors do no I/O.
+#[derive(Clone)]
+pub struct Locker {
+    inner: quorumlock_core::Locker,
+    /// Begins every name; empty by default.
+    prefix: Arc<str>,
+}
 
+/// Constructors.
 impl Locker {
-    /// Locks on the single server at `url`, in Redisson's format. No I/O yet.
+    /// Locks on the single server at `url`, in Redisson's format. Does no I/O.
     ///
     /// At most one guard is valid at a time while that server keeps its data and its clock; a
-    /// failover to a replica may break that. Use [`Locker::quorum`], or check the fencing token.
-    /// A replica takes no locks, and says so; [`Locker::replicated`] finds its master.
+    /// failover to a replica may break that. Use [`Locker::quorum`], or check the fencing token. A
+    /// replica grants no locks, and the error says so; [`Locker::replicated`] finds the master.
     ///
     /// # Errors
     /// [`Error::Config`] for a bad URL.
@@ -22,19 +32,18 @@ impl Locker {
         Self::builder().single(url)
     }
 
-    /// Locks on whichever of the servers at `urls` is the master of the others, in Redisson's format.
-    /// No I/O yet.
+    /// Locks on the master among the servers at `urls`, in Redisson's format. Does no I/O.
     ///
-    /// All are asked for their role, whenever there is no connection to a master: at first, after a
-    /// connection broke, when a master has become a replica (`READONLY`), and when too few replicas
-    /// acknowledge ([`Builder::replicas`]). Requests wait for one such search. If several say that
-    /// they are the master, one that another was promoted over is passed by (`master_replid2`);
-    /// of those left the one that was the master before is taken, else the first in the list; and
-    /// there is a warning (`tracing`). Nobody is promoted: that is for Sentinel, an orchestrator or
-    /// a person.
+    /// The locker asks all servers for their role while it has no connection to a master: at first,
+    /// after a connection broke, when a master has become a replica (`READONLY`), and when too few
+    /// replicas acknowledge ([`Builder::replicas`]). All waiting requests share one such search. If
+    /// several servers say that they are the master, the locker passes by a server that another one
+    /// was promoted over (`master_replid2`). Of the servers left it takes the previous master, else
+    /// the first in the list, and logs a warning (`tracing`). The locker promotes no server: that
+    /// is the task of Sentinel, an orchestrator or an operator.
     ///
     /// **Best effort.** Replication is asynchronous: after a failover two guards of one lock may be
-    /// valid at once, and a token may be given twice, with [`Builder::replicas`] too
+    /// valid at once, and a token may be issued twice, with [`Builder::replicas`] too
     /// (docs/SAFETY.md, Replicated master). Use [`Locker::quorum`] where that must not happen.
     ///
     /// ```no_run
@@ -50,12 +59,13 @@ impl Locker {
         Self::builder().replicated(urls)
     }
 
-    /// Locks on a majority of the independent servers at `urls`, in the Redlock format. No I/O yet.
+    /// Locks on a majority of the independent servers at `urls`, in the Redlock format. Does no
+    /// I/O.
     ///
-    /// Give all clients the same list; 3 or 5 servers that fail independently, without replicas.
-    /// New servers vote once somebody has vouched for them (`quorumlock init`, or
-    /// [`provision`](quorumlock_core::Locker::provision)), or once a locker has watched them
-    /// for the longest lease: see [`Admission`](crate::Admission).
+    /// Give all clients the same list of 3 or 5 servers that fail independently and have no
+    /// replicas. A new server votes once it is admitted (`quorumlock init`, or
+    /// [`admit_nodes`](Locker::admit_nodes)), or once a locker has watched it for the longest
+    /// lease: see [`Admission`](crate::Admission).
     ///
     /// # Errors
     /// [`Error::Config`] for a bad URL, an empty list, or one server listed twice.
@@ -63,20 +73,215 @@ impl Locker {
         Self::builder().quorum(urls)
     }
 
-    /// For everything that is not as usual.
+    /// Locks on the servers and with the options that the environment names: see
+    /// [`Builder::from_env`].
+    ///
+    /// # Errors
+    /// As [`Builder::from_env`] and [`Builder::build`].
+    pub fn from_env() -> Result<Self, Error> {
+        Builder::from_env()?.build()
+    }
+
+    /// A builder, for settings other than the defaults.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    pub(crate) fn new(inner: quorumlock_core::Locker) -> Self {
-        Self(inner)
+    pub(crate) fn new(inner: quorumlock_core::Locker, prefix: &str) -> Self {
+        Self { inner, prefix: prefix.into() }
     }
 }
 
-impl Deref for Locker {
-    type Target = quorumlock_core::Locker;
+/// Locks.
+impl Locker {
+    /// Waits for the lock `name`. The watchdog renews it until it is released.
+    ///
+    /// Set options on the request, then await it or [`run`](LockRequest::run) work under it:
+    /// [`LockRequest::wait`], [`LockRequest::fail_fast`], [`LockRequest::lease`],
+    /// [`LockRequest::hold_at_most`], [`LockRequest::owner`].
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety.
+    pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
+        self.inner.lock(self.full(name.as_ref()))
+    }
 
-    fn deref(&self) -> &Self::Target {
-        &self.0
+    /// Takes the lock `name` if it is free; `None` if another client holds it.
+    ///
+    /// When several clients ask a quorum at once and none gets a majority, one of them asks again,
+    /// up to five times within an eighth of a second. Only if the votes stay split does it return
+    /// `None` for a lock that nobody holds.
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety.
+    pub fn try_lock(&self, name: impl AsRef<str>) -> TryLockRequest {
+        self.inner.try_lock(self.full(name.as_ref()))
+    }
+
+    /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
+    ///
+    /// A bad name is an error of the handle's first call.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.inner.clone(), &self.full(name.as_ref()))
+    }
+
+    /// Waits for the lock, runs `work`, releases the lock: `lock(name).run(work)`. The work is
+    /// dropped when the lock is lost.
+    ///
+    /// ```no_run
+    /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// let answer = locker.run("invoice/7", |lock| async move {
+    ///     println!("token {}", lock.fence());
+    ///     42
+    /// });
+    /// assert_eq!(answer.await?, 42);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`LockRequest::run`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropping the future drops the work and posts the release.
+    pub async fn run<T, F, Fut>(&self, name: impl AsRef<str>, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(Watch) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        self.lock(name).run(work).await
+    }
+}
+
+/// Questions about locks.
+impl Locker {
+    /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], also for a key that is not a lock of this locker's wire;
+    /// [`Error::Unreachable`], [`Error::Config`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
+        self.inner.holder(self.full(name.as_ref())).await
+    }
+
+    /// Whether any client holds `name`. The answer may be outdated when it returns: never base
+    /// safety on it.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn is_locked(&self, name: impl AsRef<str>) -> Result<bool, Error> {
+        self.inner.is_locked(self.full(name.as_ref())).await
+    }
+
+    /// Whether `owner` holds `name` through this locker, as the nodes report it.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
+        self.inner.is_held_by(self.full(name.as_ref()), owner).await
+    }
+
+    /// Frees `name`, regardless of its holder, and raises its fencing mark. True if the lock was
+    /// held.
+    ///
+    /// The holder learns of the loss at its next renewal. Its token is stale as soon as the
+    /// resource has seen a larger one.
+    ///
+    /// It deletes only locks of this locker's wire. [`Wire::Redlock`](crate::Wire::Redlock) does
+    /// not mark its keys as locks: there any string with an expiry counts as one.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`]. Also [`Error::Refused`] with
+    /// [`NodeProblem::NotALock`](crate::NodeProblem) for a string without an expiry, and with
+    /// `BadMark` if the fencing mark cannot be raised.
+    ///
+    /// # Cancel safety
+    /// Once polled, the request may be carried out even if the future is dropped.
+    pub async fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
+        self.inner.force_unlock(self.full(name.as_ref())).await
+    }
+}
+
+/// Nodes, and the end.
+impl Locker {
+    /// Asks whether locks can be granted now: whether a majority of the nodes answers and may vote.
+    /// Takes no lock and changes nothing on the nodes. For health checks, and to connect before the
+    /// first lock.
+    ///
+    /// It writes nothing, so it does not notice a server that refuses writes (full memory, failed
+    /// snapshots). Under [`Admission::Strict`](crate::Admission::Strict) it waits for each node's
+    /// status, for the answer timeout where a node hangs.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if too few nodes answer; [`Error::Refused`] if enough answer and too
+    /// few of them may vote. Both hold the problem of each node. [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.inner.ping().await
+    }
+
+    /// Admits all nodes at once. By this call you vouch that none of them has forgotten a granted
+    /// lock. For new servers, and after repairs by hand.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if a node did not answer: it then stays in quarantine for the longest
+    /// lease; [`Error::Refused`] if the configuration of a node does not let it vote;
+    /// [`ConfigError::NoAdmission`](crate::ConfigError::NoAdmission) on a single node or with
+    /// admission off.
+    ///
+    /// # Cancel safety
+    /// Once polled, some nodes may have been admitted even if the future is dropped.
+    pub async fn admit_nodes(&self) -> Result<(), Error> {
+        self.inner.admit_nodes().await
+    }
+
+    /// Which nodes of a quorum may vote now: those whose memory is proven. Restart a node only
+    /// while all of them may vote.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoAdmission`](crate::ConfigError::NoAdmission) on a single node or with
+    /// admission off; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn node_status(&self) -> Result<Vec<NodeStatusReport>, Error> {
+        self.inner.node_status().await
+    }
+
+    /// Closes the locker: new calls and waiting ones end with [`Error::Closed`]. Then waits until
+    /// every node that answers has confirmed the releases of dropped guards and of locks that those
+    /// calls may have been granted meanwhile. Nothing is granted after it has returned. Existing
+    /// guards stay valid. Call it before the process exits.
+    ///
+    /// A call whose future is no longer polled delays this by the answer timeout at most.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the locker stays closed, and the releases go on.
+    pub async fn close(&self) {
+        self.inner.close().await;
+    }
+
+    /// The whole name. An empty name stays empty, so that it is refused.
+    fn full<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        match (&*self.prefix, name) {
+            ("", _) | (_, "") => name.into(),
+            (prefix, name) => format!("{prefix}{name}").into(),
+        }
+    }
+}
+
+impl fmt::Debug for Locker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.inner, f)
     }
 }

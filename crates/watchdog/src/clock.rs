@@ -1,19 +1,21 @@
-//! The lease clock: it counts suspend, and it is a value that tests replace.
+//! The lease clock: it counts suspend, and tests can replace it, because it is a value.
 //!
-//! The only file that reads a clock; `clippy.toml` keeps clock reads out of every other one.
+//! This is the only file that reads a clock; `clippy.toml` forbids clock reads in all others.
 
 use std::fmt;
-use std::ops::{Add, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use quorumlock_protocol::Instant;
+
 /// A source of [`Instant`]s.
 ///
 /// [`Clock::system`] counts the time in which the machine was suspended; std's `Instant` does not
-/// (on Linux it is `CLOCK_MONOTONIC`), so a laptop that slept would believe in a dead lease.
-/// Nor does either see the pause of a virtual machine: as soon as the wall clock or the hardware
-/// counter shows that one was missed, it counts. A pause may still be invisible to every clock.
+/// (on Linux it is `CLOCK_MONOTONIC`), so a program on a laptop that slept would take an expired
+/// lease for valid. Neither sees the pause of a virtual machine by itself: [`Clock::system`] counts
+/// a pause as soon as the wall clock or the hardware counter shows it. A pause may still be
+/// invisible to every clock.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -25,9 +27,9 @@ enum Source {
 }
 
 impl Clock {
-    /// The operating system's clock that counts suspend (`CLOCK_BOOTTIME` on Linux; SAFETY.md H4), and
-    /// whatever it missed and `CLOCK_REALTIME` or `CLOCK_MONOTONIC_RAW` saw (H5). A wall clock that is
-    /// set forward ends leases early.
+    /// The operating system's clock that counts suspend (`CLOCK_BOOTTIME` on Linux; SAFETY.md H4),
+    /// plus any time that it missed and that `CLOCK_REALTIME` or `CLOCK_MONOTONIC_RAW` shows (H5).
+    /// A wall clock that is set forward ends leases early.
     pub const fn system() -> Self {
         Self(Source::System)
     }
@@ -38,7 +40,7 @@ impl Clock {
         Self(Source::Manual(Arc::new(AtomicU64::new(86_400_000_000_000))))
     }
 
-    /// A clock that gives what `elapsed` says: simulated clocks that drift, jump or freeze.
+    /// A clock that shows what `elapsed` returns: for simulated clocks that drift, jump or freeze.
     pub fn given(elapsed: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self(Source::Given(Arc::new(elapsed)))
     }
@@ -47,14 +49,14 @@ impl Clock {
     pub fn now(&self) -> Instant {
         match &self.0 {
             Source::System => system_now(),
-            Source::Manual(nanos) => Instant(nanos.load(Ordering::SeqCst)),
+            Source::Manual(nanos) => Instant::from_nanos(nanos.load(Ordering::SeqCst)),
             Source::Given(elapsed) => Instant::NEVER + elapsed(),
         }
     }
 
-    /// The present instant or a little earlier: what was missed since [`Clock::now`] was last asked may not
-    /// be in it. For what begins now, and is counted from then: it ends early, never late. A third of the
-    /// price.
+    /// The present instant, or an earlier one: time that was missed since the last call of
+    /// [`Clock::now`] may not be counted. Use it only for a lease that begins now and is counted
+    /// from this instant: it ends early, never late. Costs a third of [`Clock::now`].
     pub fn early(&self) -> Instant {
         match &self.0 {
             Source::System => system_early(),
@@ -62,19 +64,19 @@ impl Clock {
         }
     }
 
-    /// Wall-clock time in microseconds since 1970: proposes fencing tokens, decides no lease. Other
-    /// clocks than the system's take their own beginning for 1970.
+    /// Wall-clock time in microseconds since 1970, for proposing fencing tokens; it decides no
+    /// lease. Clocks other than the system's count from their own zero.
     pub fn wall_micros(&self) -> u64 {
         match &self.0 {
             Source::System => system_wall_micros(),
-            _ => self.now().0 / 1_000,
+            _ => self.now().as_nanos() / 1_000,
         }
     }
 
     /// Moves a [manual](Clock::manual) clock forward; other clocks ignore it.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(nanos) = &self.0 {
-            nanos.fetch_add(nanos_of(by), Ordering::SeqCst);
+            nanos.fetch_add((Instant::NEVER + by).as_nanos(), Ordering::SeqCst);
         }
     }
 }
@@ -96,44 +98,6 @@ fn system_wall_micros() -> u64 {
     since.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// An instant of a [`Clock`], with nanoseconds. Instants of different clocks do not compare.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(u64);
-
-impl Instant {
-    /// Before every instant that a clock gives: "nothing is known to hold".
-    pub const NEVER: Self = Self(0);
-
-    /// The time from `earlier` to `self`, zero if that is negative.
-    pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-}
-
-impl Add<Duration> for Instant {
-    type Output = Self;
-    fn add(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_add(nanos_of(rhs)))
-    }
-}
-
-impl Sub<Duration> for Instant {
-    type Output = Self;
-    fn sub(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos_of(rhs)))
-    }
-}
-
-impl fmt::Debug for Instant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", Duration::from_nanos(self.0))
-    }
-}
-
-fn nanos_of(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use linux::{system_early, system_now};
 
@@ -142,27 +106,27 @@ mod linux {
     use rustix::time::ClockId::{self, Boottime, MonotonicRaw, Realtime};
 
     use super::{Instant, from_timespec};
-    use crate::skips::{Reading, Skips};
+    use crate::missed_time::{ClockSample, MissedTime};
 
-    static SKIPS: Skips = Skips::new();
+    static MISSED_TIME: MissedTime = MissedTime::new();
 
     pub(super) fn system_now() -> Instant {
-        Instant(SKIPS.elapsed(|| Reading {
+        Instant::from_nanos(MISSED_TIME.elapsed(|| ClockSample {
             base: nanos(Boottime),
             others: [nanos(Realtime), nanos(MonotonicRaw)],
         }))
     }
 
     pub(super) fn system_early() -> Instant {
-        Instant(SKIPS.elapsed_early(nanos(Boottime)))
+        Instant::from_nanos(MISSED_TIME.elapsed_early(nanos(Boottime)))
     }
 
     fn nanos(clock: ClockId) -> u64 {
-        from_timespec(rustix::time::clock_gettime(clock)).0
+        from_timespec(rustix::time::clock_gettime(clock)).as_nanos()
     }
 }
 
-/// Elsewhere the monotonic clock; docs/SAFETY.md A2 says what that leaves open.
+/// On other systems, the monotonic clock; docs/SAFETY.md A2 says what that leaves open.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn system_now() -> Instant {
     from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
@@ -174,7 +138,7 @@ use system_now as system_early;
 fn from_timespec(t: rustix::time::Timespec) -> Instant {
     let secs = u64::try_from(t.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(t.tv_nsec).unwrap_or(0);
-    Instant(secs.saturating_mul(1_000_000_000).saturating_add(nanos))
+    Instant::from_nanos(secs.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! Which lease is renewed when, and when it is lost.
+//! When each lease is renewed, and when it is lost.
 //!
-//! The watchdog of [quorumlock](https://docs.rs/quorumlock). It knows no Redis: what is renewed is
-//! anything that implements [`Leased`], and whoever renews it implements [`Renewer`].
+//! The watchdog of [quorumlock](https://docs.rs/quorumlock). It does not know Redis: it renews
+//! anything that implements [`WatchedLease`], through a [`Renewer`].
 //!
 //! Three parts, from the bottom up:
 //! - [`clock`]: a clock that counts the time in which the machine slept, as a value.
-//! - [`Standing`]: does one lease still stand? Loss is final and can be awaited.
-//! - [`schedule`]: pure: which lease is due at what instant; [`Keeper`] is the thread that acts.
+//! - [`LeaseState`]: whether one lease is valid. Loss is final and can be awaited.
+//! - [`schedule`]: pure: which lease is due at what instant; [`Watchdog`] is the thread that acts.
 
 pub mod clock;
-mod keeper;
-pub mod schedule;
+mod lease_state;
 #[cfg(any(target_os = "linux", target_os = "android", test))]
-mod skips;
-mod standing;
-mod window;
+mod missed_time;
+pub mod runtime;
+pub mod schedule;
+mod watchdog;
 
-pub use clock::{Clock, Instant};
-pub use keeper::{Keeper, Leased, Renewal, Renewer};
-pub use standing::{Loss, Standing};
-pub use window::{Window, expiry, quorum_of};
+pub use clock::Clock;
+pub use lease_state::LeaseState;
+pub use schedule::WatchedLease;
+pub use watchdog::{Renewal, Renewer, Watchdog};

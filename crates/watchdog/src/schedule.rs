@@ -1,7 +1,7 @@
-//! Pure: which lease is renewed at what instant, and when it is given up.
+//! Pure: when each lease is renewed, and when it is given up.
 //!
-//! No clock is read, no task and no random source: `now` is an argument, so every rule is tested without
-//! sleeping. Leases say themselves what their terms are: they are written down nowhere else.
+//! It reads no clock, and uses no task and no random source: `now` is an argument, so every rule is
+//! tested without sleeping. Each lease itself tells its timing, which is stored nowhere else.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,49 +10,48 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 
-use crate::{Instant, Leased, Loss};
+use crate::LeaseState;
+use quorumlock_protocol::{Instant, LossReason};
 
-/// The kept leases, and when each is due.
-///
-/// Rules: renew every third of a lease; while answers are missing try again after a thirtieth, sooner when
-/// little is left, until the window shuts; never past the hold limit; never after loss or removal.
-pub struct Schedule<L> {
-    kept: HashMap<u64, Kept<L>>,
-    queue: BTreeSet<(Instant, u64)>,
+/// A lease that a [`Watchdog`](crate::Watchdog) can renew.
+pub trait WatchedLease: Send + Sync + 'static {
+    /// The lease's id, unique among the leases of one watchdog.
+    fn id(&self) -> u64;
+    /// Whether the lease is valid, and its timing for renewals.
+    fn state(&self) -> &LeaseState;
 }
 
-/// How one lease wants to be kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// What the lessor keeps without news from us.
-    pub lease: Duration,
-    /// Until when the lease stands if nothing more is heard.
-    pub until: Instant,
-    /// The instant after which it must not be renewed, if there is one.
-    pub hold_until: Option<Instant>,
+/// The watched leases, and when each is due.
+///
+/// Rules: renew every third of a lease. While answers are missing, try again after a thirtieth of a
+/// lease, sooner when little of it is left, until the window shuts. Never renew past the hold
+/// limit, or after loss or removal.
+pub struct Schedule<L> {
+    entries: HashMap<u64, Entry<L>>,
+    queue: BTreeSet<(Instant, u64)>,
 }
 
 /// What to do now with one lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// Ask the lessor to renew it for so long.
+pub enum TimerAction {
+    /// Ask the lessor to renew the lease with this id for this duration.
     Renew(u64, Duration),
-    /// Give it up: it is due no more, and kept until it is removed.
-    End(u64, Loss),
+    /// Give the lease up: it is not due again, and stays in the table until it is removed.
+    End(u64, LossReason),
 }
 
-/// A lease, and its place in the queue.
-struct Kept<L> {
+/// A lease, and when it is due.
+struct Entry<L> {
     lease: Arc<L>,
     next: Instant,
 }
 
-impl<L: Leased> Schedule<L> {
-    /// Keeps a lease from now on, instead of another one with its id.
+impl<L: WatchedLease> Schedule<L> {
+    /// Watches a lease from now on; it replaces a lease with the same id.
     pub fn add(&mut self, lease: Arc<L>, now: Instant) {
-        let (id, next) = (lease.id(), lease.standing().terms().next_renewal(now));
-        match self.kept.insert(id, Kept { lease, next }) {
-            // Handed on, most often: it has its place.
+        let (id, next) = (lease.id(), lease.state().timing().next_renewal(now));
+        match self.entries.insert(id, Entry { lease, next }) {
+            // Most often a local handoff, after which the lease is due at the same instant.
             Some(old) if old.next == next => return,
             Some(old) => drop(self.queue.remove(&(old.next, id))),
             None => {}
@@ -60,72 +59,76 @@ impl<L: Leased> Schedule<L> {
         self.queue.insert((next, id));
     }
 
-    /// Keeps it no longer; the lease if it was kept.
+    /// Stops watching a lease; returns it if it was watched.
     pub fn remove(&mut self, id: u64) -> Option<Arc<L>> {
-        let Kept { lease, next } = self.kept.remove(&id)?;
+        let Entry { lease, next } = self.entries.remove(&id)?;
         self.queue.remove(&(next, id));
         Some(lease)
     }
 
-    /// The lease that is kept by this id.
+    /// The watched lease with this id.
     pub fn get(&self, id: u64) -> Option<&Arc<L>> {
-        self.kept.get(&id).map(|kept| &kept.lease)
+        self.entries.get(&id).map(|kept| &kept.lease)
     }
 
-    /// The lessor answered, and moved the end of the lease. No answer: call nothing.
+    /// The lessor answered, and the end of the lease was moved. Without an answer, do not call
+    /// this.
     pub fn renewed(&mut self, id: u64, now: Instant) {
-        self.place(id, |lease| lease.standing().terms().next_renewal(now));
+        self.place(id, |lease| lease.state().timing().next_renewal(now));
     }
 
-    /// It is lost, and renewed no more; due once again, to be given up at `until`.
-    pub fn linger(&mut self, id: u64, until: Instant) {
+    /// The lease is lost and must not be renewed; it is due once more, to be given up at `until`.
+    pub fn defer_release(&mut self, id: u64, until: Instant) {
         self.place(id, |_| until);
     }
 
-    /// Takes up to `most` acts that are due at `now`.
-    pub fn due(&mut self, now: Instant, most: usize) -> Vec<Due> {
+    /// Takes up to `most` actions that are due at `now`.
+    pub fn due(&mut self, now: Instant, most: usize) -> Vec<TimerAction> {
         let mut acts = Vec::new();
         while acts.len() < most
             && let Some(&(next, id)) = self.queue.first()
             && next <= now
         {
             self.queue.pop_first();
-            let Some(kept) = self.kept.get_mut(&id) else { continue };
-            let standing = kept.lease.standing();
-            let terms = standing.terms();
-            if let Some(loss) = standing.loss().or_else(|| terms.ended(now)) {
-                acts.push(Due::End(id, loss));
+            let Some(kept) = self.entries.get_mut(&id) else { continue };
+            let standing = kept.lease.state();
+            let timing = standing.timing();
+            if let Some(loss) = standing.loss().or_else(|| timing.ended(now)) {
+                acts.push(TimerAction::End(id, loss));
                 continue;
             }
-            // Until an answer moves it, the next try is a short while away.
-            let renewable = terms.renewable(now);
-            kept.next = terms.bounded(match renewable {
-                Some(_) => now + terms.again(now, 3),
-                None => terms.until,
+            // Unless an answer moves it, the next try follows shortly.
+            let renewable = timing.renewable(now);
+            kept.next = timing.bounded(match renewable {
+                Some(_) => now + timing.again(now, 3),
+                None => timing.until,
             });
             self.queue.insert((kept.next, id));
-            acts.extend(renewable.map(|lease| Due::Renew(id, lease)));
+            if let Some(lease) = renewable {
+                standing.renewal_sent();
+                acts.push(TimerAction::Renew(id, lease));
+            }
         }
         acts
     }
 
-    /// The instant at which something is due next.
+    /// The instant at which the next lease is due.
     pub fn next(&self) -> Option<Instant> {
         self.queue.first().map(|(at, _)| *at)
     }
 
-    /// How many leases are kept.
+    /// How many leases are watched.
     pub fn len(&self) -> usize {
-        self.kept.len()
+        self.entries.len()
     }
 
-    /// Whether none is kept.
+    /// Whether no lease is watched.
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.entries.is_empty()
     }
 
     fn place(&mut self, id: u64, next: impl FnOnce(&L) -> Instant) {
-        if let Some(kept) = self.kept.get_mut(&id) {
+        if let Some(kept) = self.entries.get_mut(&id) {
             self.queue.remove(&(kept.next, id));
             kept.next = next(&kept.lease);
             self.queue.insert((kept.next, id));
@@ -135,7 +138,7 @@ impl<L: Leased> Schedule<L> {
 
 impl<L> Default for Schedule<L> {
     fn default() -> Self {
-        Self { kept: HashMap::default(), queue: BTreeSet::new() }
+        Self { entries: HashMap::default(), queue: BTreeSet::new() }
     }
 }
 
@@ -145,72 +148,24 @@ impl<L> fmt::Debug for Schedule<L> {
     }
 }
 
-impl Terms {
-    /// A third of the lease after the last confirmed ask; that ask lies (nearly) a lease before
-    /// `until`. Soon, if that has passed.
-    fn next_renewal(&self, now: Instant) -> Instant {
-        let third = self.until - self.lease * 2 / 3;
-        self.bounded(if third > now { third } else { now + self.again(now, 10) })
-    }
-
-    /// After a thirtieth of the lease, or this part of what is left of it: one that was handed over begins
-    /// with little.
-    fn again(&self, now: Instant, part: u32) -> Duration {
-        let most = self.lease / RETRIES_PER_LEASE;
-        most.min(self.until.since(now) / part).max(most / 10)
-    }
-
-    /// We must look again when the window shuts or the hold limit comes, whichever is first.
-    fn bounded(&self, at: Instant) -> Instant {
-        at.min(self.until).min(self.hold_until.unwrap_or(self.until))
-    }
-
-    /// Whether, and why, a lease with these terms has ended at `now`.
-    pub fn ended(&self, now: Instant) -> Option<Loss> {
-        if self.hold_until.is_some_and(|limit| limit <= now) {
-            return Some(Loss::HoldLimit);
-        }
-        (self.until <= now).then_some(self.loss_at_end())
-    }
-
-    /// Why a lease with these terms ends if it is renewed no more.
-    pub fn loss_at_end(&self) -> Loss {
-        if self.reaches_limit() { Loss::HoldLimit } else { Loss::WindowShut }
-    }
-
-    /// For how long to renew at `now`, never past the hold limit; `None` if that gains nothing.
-    fn renewable(&self, now: Instant) -> Option<Duration> {
-        match self.hold_until {
-            Some(_) if self.reaches_limit() => None,
-            Some(limit) => Some(self.lease.min(limit.since(now))),
-            None => Some(self.lease),
-        }
-    }
-
-    /// Whether the lease already stands to its hold limit, but for the allowance for drift.
-    fn reaches_limit(&self) -> bool {
-        self.hold_until.is_some_and(|limit| limit.since(self.until) <= self.lease / 10)
-    }
-}
-
-const RETRIES_PER_LEASE: u32 = 30;
-
 #[cfg(test)]
 mod tests {
+    use quorumlock_protocol::LeaseTiming;
+
     use super::*;
-    use crate::{Clock, Standing};
+    use crate::{Clock, LeaseState};
 
     const LEASE: Duration = Duration::from_secs(30);
 
     #[derive(Debug)]
-    struct Lease(u64, Standing);
+    struct Lease(u64, LeaseState);
 
-    impl Leased for Lease {
+    impl WatchedLease for Lease {
         fn id(&self) -> u64 {
             self.0
         }
 
-        fn standing(&self) -> &Standing {
+        fn state(&self) -> &LeaseState {
             &self.1
         }
     }
@@ -221,18 +176,18 @@ mod tests {
     }
 
     impl Table {
-        /// Keeps a lease by the id 1, asked for now.
+        /// A schedule with one lease, id 1, requested now.
         fn with(hold: Option<Duration>) -> Self {
             let mut table = Self { clock: Clock::manual(), schedule: Schedule::default() };
             let now = table.clock.now();
             let lease = hold.map_or(LEASE, |h| h.min(LEASE));
-            let until = crate::expiry(now, lease, 0.01);
-            table.add(1, Terms { lease, until, hold_until: hold.map(|limit| now + limit) });
+            let until = quorumlock_protocol::expiry(now, lease, 0.01);
+            table.add(1, LeaseTiming { lease, until, hold_until: hold.map(|limit| now + limit) });
             table
         }
 
-        fn add(&mut self, id: u64, terms: Terms) {
-            let lease = Lease(id, Standing::new(self.clock.clone(), terms));
+        fn add(&mut self, id: u64, timing: LeaseTiming) {
+            let lease = Lease(id, LeaseState::new(self.clock.clone(), timing));
             self.schedule.add(Arc::new(lease), self.clock.now());
         }
 
@@ -241,12 +196,12 @@ mod tests {
             self.schedule.renewed(1, self.clock.now());
         }
 
-        /// As the keeper does: what has ended is given up.
-        fn step(&mut self, by: Duration) -> Vec<Due> {
+        /// Acts as the watchdog does: removes leases that have ended.
+        fn step(&mut self, by: Duration) -> Vec<TimerAction> {
             self.clock.advance(by);
             let acts = self.schedule.due(self.clock.now(), 100);
             for act in &acts {
-                if let Due::End(id, _) = act {
+                if let TimerAction::End(id, _) = act {
                     self.schedule.remove(*id);
                 }
             }
@@ -262,7 +217,7 @@ mod tests {
     fn renewed_every_third_of_a_lease() {
         let mut t = Table::with(None);
         assert_eq!(t.step(LEASE * 3 / 10), []);
-        assert_eq!(t.step(LEASE / 30), [Due::Renew(1, LEASE)]);
+        assert_eq!(t.step(LEASE / 30), [TimerAction::Renew(1, LEASE)]);
         t.renewed(t.clock.now() + LEASE);
         assert_eq!(t.until_next(), Some(LEASE / 3));
     }
@@ -275,19 +230,33 @@ mod tests {
         while end.is_empty() {
             let next = t.until_next().expect("still kept");
             let acts = t.step(next);
-            tries += acts.iter().filter(|d| matches!(d, Due::Renew(..))).count();
-            end.extend(acts.into_iter().filter(|d| matches!(d, Due::End(..))));
+            tries += acts.iter().filter(|d| matches!(d, TimerAction::Renew(..))).count();
+            end.extend(acts.into_iter().filter(|d| matches!(d, TimerAction::End(..))));
         }
-        assert_eq!(end, [Due::End(1, Loss::WindowShut)]);
+        assert_eq!(end, [TimerAction::End(1, LossReason::WindowShut)]);
         assert!((15..=27).contains(&tries), "{tries} tries in two thirds of a lease");
         assert!(t.schedule.is_empty());
         assert_eq!(t.schedule.next(), None);
     }
 
     #[test]
+    fn failing_renewals_are_told_while_half_of_the_lease_is_left() {
+        let mut t = Table::with(None);
+        let standing = |t: &Table| t.schedule.get(1).expect("kept").1.is_at_risk();
+        while !standing(&t) {
+            let next = t.until_next().expect("still kept");
+            assert!(t.step(next).iter().all(|act| matches!(act, TimerAction::Renew(..))));
+        }
+        let left = t.schedule.get(1).expect("kept").1.valid_for();
+        assert!((LEASE * 48 / 100..=LEASE / 2).contains(&left), "{left:?}");
+        t.renewed(t.clock.now() + LEASE);
+        assert!(!standing(&t));
+    }
+
+    #[test]
     fn a_definite_setback_is_answered_soon() {
         let mut t = Table::with(None);
-        // A node said no: the window is now only 5 s long.
+        // A node denied the renewal: the window is now only 5 s long.
         t.renewed(t.clock.now() + LEASE / 6);
         assert_eq!(t.until_next(), Some(LEASE / 60));
     }
@@ -297,17 +266,17 @@ mod tests {
         let limit = LEASE + LEASE / 2;
         let mut t = Table::with(Some(limit));
         let start = t.clock.now();
-        assert_eq!(t.step(LEASE / 3), [Due::Renew(1, LEASE)]);
+        assert_eq!(t.step(LEASE / 3), [TimerAction::Renew(1, LEASE)]);
         t.renewed(t.clock.now() + LEASE);
-        // At two thirds only 25 s are left of the 45.
+        // At two thirds of the lease, only 25 s of the 45 are left.
         let rest = limit - LEASE * 2 / 3;
-        assert_eq!(t.step(LEASE / 3), [Due::Renew(1, rest)]);
-        t.renewed(crate::expiry(t.clock.now(), rest, 0.01));
+        assert_eq!(t.step(LEASE / 3), [TimerAction::Renew(1, rest)]);
+        t.renewed(quorumlock_protocol::expiry(t.clock.now(), rest, 0.01));
         let mut acts = Vec::new();
         while let Some(next) = t.until_next() {
             acts.extend(t.step(next));
         }
-        assert_eq!(acts, [Due::End(1, Loss::HoldLimit)]);
+        assert_eq!(acts, [TimerAction::End(1, LossReason::HoldLimit)]);
         assert!(t.clock.now().since(start) <= limit);
     }
 
@@ -320,7 +289,7 @@ mod tests {
         while let Some(next) = t.until_next() {
             acts.extend(t.step(next));
         }
-        assert_eq!(acts, [Due::End(1, Loss::HoldLimit)]);
+        assert_eq!(acts, [TimerAction::End(1, LossReason::HoldLimit)]);
         assert!(t.clock.now().since(start) <= hold);
     }
 
@@ -328,11 +297,11 @@ mod tests {
     fn what_lingers_is_never_renewed_and_given_up_once() {
         let mut t = Table::with(None);
         let until = t.clock.now() + LEASE;
-        t.schedule.get(1).expect("kept").1.end(Loss::Gone);
-        t.schedule.linger(1, until);
+        t.schedule.get(1).expect("kept").1.end(LossReason::Gone);
+        t.schedule.defer_release(1, until);
         assert_eq!(t.step(LEASE * 9 / 10), []);
         assert_eq!(t.until_next(), Some(LEASE / 10));
-        assert_eq!(t.step(LEASE / 10), [Due::End(1, Loss::Gone)]);
+        assert_eq!(t.step(LEASE / 10), [TimerAction::End(1, LossReason::Gone)]);
         assert!(t.schedule.is_empty());
         assert_eq!(t.schedule.next(), None);
     }
@@ -340,9 +309,9 @@ mod tests {
     #[test]
     fn what_is_lost_is_given_up_instead_of_renewed() {
         let mut t = Table::with(None);
-        // By its holder, of whom we have not heard.
-        t.schedule.get(1).expect("kept").1.end(Loss::Released);
-        assert_eq!(t.step(LEASE / 3), [Due::End(1, Loss::Released)]);
+        // Released by its holder, without a call to the schedule.
+        t.schedule.get(1).expect("kept").1.end(LossReason::Released);
+        assert_eq!(t.step(LEASE / 3), [TimerAction::End(1, LossReason::Released)]);
     }
 
     #[test]
@@ -350,16 +319,19 @@ mod tests {
         let mut t = Table::with(None);
         let planned = t.schedule.next();
         let now = t.clock.now();
-        let terms =
-            Terms { lease: LEASE, until: crate::expiry(now, LEASE, 0.01), hold_until: None };
+        let timing = LeaseTiming {
+            lease: LEASE,
+            until: quorumlock_protocol::expiry(now, LEASE, 0.01),
+            hold_until: None,
+        };
         t.clock.advance(LEASE / 10);
-        t.add(1, terms);
+        t.add(1, timing);
         assert_eq!((t.schedule.next(), t.schedule.len()), (planned, 1));
-        // Its next holder may hold it for less.
+        // The next holder may have an earlier hold limit.
         let limit = now + LEASE / 5;
-        t.add(1, Terms { hold_until: Some(limit), ..terms });
+        t.add(1, LeaseTiming { hold_until: Some(limit), ..timing });
         assert_eq!((t.schedule.next(), t.schedule.len()), (Some(limit), 1));
-        assert_eq!(t.step(LEASE / 10), [Due::End(1, Loss::HoldLimit)]);
+        assert_eq!(t.step(LEASE / 10), [TimerAction::End(1, LossReason::HoldLimit)]);
         assert_eq!(t.schedule.next(), None);
     }
 
@@ -369,7 +341,7 @@ mod tests {
         assert!(t.schedule.remove(1).is_some());
         assert!(t.schedule.remove(1).is_none());
         t.schedule.renewed(1, t.clock.now());
-        t.schedule.linger(1, t.clock.now());
+        t.schedule.defer_release(1, t.clock.now());
         assert_eq!(t.step(LEASE * 2), []);
         assert_eq!((t.schedule.len(), t.schedule.next()), (0, None));
     }
@@ -378,7 +350,7 @@ mod tests {
     fn batches_are_bounded() {
         let mut t = Table::with(None);
         for id in 1..=250 {
-            t.add(id, Terms { lease: LEASE, until: t.clock.now() + LEASE, hold_until: None });
+            t.add(id, LeaseTiming { lease: LEASE, until: t.clock.now() + LEASE, hold_until: None });
         }
         t.clock.advance(LEASE / 3);
         let sizes: Vec<_> = (0..4).map(|_| t.schedule.due(t.clock.now(), 100).len()).collect();

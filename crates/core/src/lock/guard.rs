@@ -1,22 +1,27 @@
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::lease::Lease;
 use super::locker::Inner;
-use crate::{Error, Fence, Lane, Loss, Lost, Nonce, Term, runtime};
+use quorumlock_protocol::{
+    Error, Fence, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority, NodeProblem,
+    NodeReport, Nonce, expiry, quorum_of,
+};
+use quorumlock_watchdog::{Renewal, runtime};
 
 /// A held lock. It is renewed until it is unlocked, dropped or lost.
 ///
-/// Dropping it hands the release to the watchdog's thread and never blocks; [`Guard::unlock`]
-/// waits for the release and tells whether the lock was still held. A process that ends right after a
-/// drop may end before the release is sent: unlock, or [`Locker::close`](crate::Locker::close),
-/// before that.
+/// Dropping it passes the release to the watchdog's thread and never blocks. [`Guard::unlock`]
+/// waits for the release and reports whether the lock was still held. A process that ends right
+/// after a drop may end before the release is sent: call `unlock`, or
+/// [`Locker::close`](crate::Locker::close), first.
 ///
-/// Drop or unlock a lost one, too: nodes that still hold the lock keep the next holder out until you
-/// have, or until the window that you were told shuts (SAFETY.md H26).
+/// Drop or unlock a lost guard, too. Until then, or until the furthest end that the lease ever had,
+/// nodes that still hold the lease keep the next holder out (SAFETY.md H26).
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard {
     inner: Arc<Inner>,
@@ -24,7 +29,7 @@ pub struct Guard {
     unlocked: bool,
 }
 
-/// A view of a held lock: cloneable, holds nothing.
+/// A read-only view of a held lock. It can be cloned, and does not keep the lock held.
 #[derive(Clone)]
 pub struct Watch {
     lease: Arc<Lease>,
@@ -43,41 +48,84 @@ macro_rules! views {
                 self.lease.fence
             }
 
-            /// What the nodes know this hold by: a [`Holder`](crate::Holder) that
-            /// [`has`](crate::Holder::has) it is this one. Fresh for each acquisition; holds that
-            /// a task of this process handed over to the next share it, and differ in their token.
+            /// The id under which the nodes hold this lock: a
+            /// [`Holder`](quorumlock_protocol::Holder) for which
+            /// [`has`](quorumlock_protocol::Holder::has) is true is this hold. Each acquisition has
+            /// a fresh one. Holds that one task of this process handed off to the next share it,
+            /// and differ in their tokens.
             pub fn nonce(&self) -> Nonce {
                 self.lease.nonce
             }
 
-            /// How long the lock is surely ours from now on, even if no node is ever heard of
-            /// again; zero once lost. Computed from the clock at each call.
+            /// How long the lock is certainly ours from now on, even if no node ever answers again;
+            /// zero once it is lost. Computed from the clock at each call.
             pub fn valid_for(&self) -> Duration {
                 self.lease.standing.valid_for()
             }
 
-            /// Why the lock will end if it is not renewed any more:
-            /// [`Loss::HoldLimit`] if it already stands to its `hold_at_most` limit, else
-            /// [`Loss::WindowShut`]. Of a lock that is lost, why it was.
-            pub fn loss_ahead(&self) -> Loss {
-                let standing = &self.lease.standing;
-                standing.check().err().unwrap_or_else(|| standing.terms().loss_at_end())
+            /// Whether the lock is ours at this instant: [`check`](Self::check) as a yes or no.
+            pub fn is_valid(&self) -> bool {
+                self.check().is_ok()
             }
 
-            /// Is the lock ours at this instant? A yes says nothing about the next one: put the
-            /// token into every write.
+            /// Whether the lock is ours, but its renewals fail: the watchdog has sent 6 renewals in
+            /// a row and none is confirmed. The watchdog renews when a third of the lease has
+            /// passed, and without an answer again each thirtieth of the lease. So this is true
+            /// when about half of the lease is left, and until a renewal is confirmed or the lock
+            /// is lost.
+            ///
+            /// False for a lock that nears its `hold_at_most` limit: it is not renewed on purpose.
+            pub fn is_at_risk(&self) -> bool {
+                self.lease.standing.is_at_risk()
+            }
+
+            /// Waits until the lock [is at risk](Self::is_at_risk) or no longer ours: an early
+            /// warning, to bring the work to a state in which it can stop. The lock may recover.
+            ///
+            /// Returns at once while the lock is at risk, and after its loss. A lock that the nodes
+            /// say is gone was never at risk: the warning is then the loss itself.
+            ///
+            /// # Cancel safety
+            /// Cancel safe.
+            pub async fn at_risk(&self) {
+                self.lease.standing.at_risk().await;
+            }
+
+            /// A token that is cancelled when the lock is no longer ours: when it is lost, and also
+            /// when it is unlocked or dropped, because work that goes on after that is not guarded
+            /// any more. End the work before you unlock, or cancel it by this token. Guards of one
+            /// owner share a lease: the last of them ends it.
+            ///
+            /// The watchdog's thread cancels it, no later than the lease ends, even if the runtime
+            /// is blocked. Cancelling it yourself changes neither the lock nor other tokens.
+            /// Needs the feature `tokio-util`.
+            #[cfg(feature = "tokio-util")]
+            pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
+                self.lease.standing.cancellation_token()
+            }
+
+            /// Why the lock will end if it is not renewed: [`LossReason::HoldLimit`] if the lease
+            /// already reaches its `hold_at_most` limit, else [`LossReason::WindowShut`]. For a
+            /// lost lock, why it was lost.
+            pub fn loss_ahead(&self) -> LossReason {
+                let standing = &self.lease.standing;
+                standing.check().err().unwrap_or_else(|| standing.timing().loss_at_end())
+            }
+
+            /// Whether the lock is ours at this instant. The answer says nothing about the next
+            /// instant: put the token into every write.
             ///
             /// # Errors
-            /// [`Lost`], for ever after the first time.
+            /// [`Lost`]. Once returned, every later call returns it.
             pub fn check(&self) -> Result<(), Lost> {
                 self.lease.check()
             }
 
-            /// Waits until the lock is no longer ours; at once if it is not.
+            /// Waits until the lock is no longer ours; returns at once if it is lost already.
             ///
-            /// Resolves no later than the window shuts, given that the runtime polls it and the machine
-            /// does not sleep (then within a second after it wakes); a blocked
-            /// runtime hears of it late, so check before each step that matters.
+            /// Resolves no later than the lease ends, provided that the runtime polls the future
+            /// and the machine does not sleep (else within a second after it wakes up). A blocked
+            /// runtime sees the loss late, so call `check` before each step that matters.
             ///
             /// # Cancel safety
             /// Cancel safe.
@@ -85,7 +133,6 @@ macro_rules! views {
                 self.lease.lost(self.lease.standing.lost().await)
             }
 
-            /// Whether it is still ours, read without waiting, and for how long.
             fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($view))
                     .field("name", &self.lease.name)
@@ -106,26 +153,36 @@ macro_rules! views {
 views!(Guard);
 views!(Watch);
 
-/// Work is dropped so long before the window shuts, so that a timer which fires late (tokio's has
-/// a granularity of 1 ms) still fires in time.
-const CLOSING: Duration = Duration::from_millis(2);
+/// Resolves with the loss, as [`Watch::lost`].
+impl IntoFuture for Watch {
+    type Output = Lost;
+    type IntoFuture = Pin<Box<dyn Future<Output = Lost> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.lost().await })
+    }
+}
+
+/// [`Guard::run`] drops its work this long before the lease ends, so that a timer that fires late
+/// (tokio's has a granularity of 1 ms) still fires in time.
+const END_MARGIN: Duration = Duration::from_millis(2);
 
 impl Guard {
     pub(super) fn new(inner: Arc<Inner>, lease: Arc<Lease>) -> Self {
         Self { inner, lease, unlocked: false }
     }
 
-    /// Does `work` while the lock is ours: drops it no later than the window shuts, even when every
-    /// node is silent.
+    /// Runs `work` while the lock is ours, and drops it before the lease ends, even if no node
+    /// answers.
     ///
     /// # Errors
-    /// [`Lost`] if the lock was lost first.
+    /// [`Lost`] if the lock was lost before `work` was done.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work; the lock stays held by the guard.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let lost = async {
-            let why = self.lease.standing.lost_within(CLOSING).await;
+            let why = self.lease.standing.lost_before_expiry(END_MARGIN).await;
             self.lease.lost(self.lease.standing.end(why))
         };
         tokio::select! {
@@ -135,71 +192,100 @@ impl Guard {
         }
     }
 
+    /// Renews the lease now, and waits until a majority has confirmed it. Asks again while too few
+    /// nodes confirm, for the answer timeout; ends within twice that time.
+    ///
+    /// The watchdog renews without being asked. Call this before a step that needs as much of the
+    /// lease as possible, or to learn whether the nodes still keep the lock.
+    ///
+    /// The lease then lasts as long as when it was taken, but never past its `hold_at_most` limit.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the lock is lost, also if the nodes say so now. [`Error::Unreachable`]
+    /// with [`NodeProblem::NotRenewed`] if too few nodes confirmed: the guard stays valid as long
+    /// as [`valid_for`](Self::valid_for) says, and the watchdog tries on. [`Error::Config`] outside
+    /// a runtime.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a renewal that was sent may be carried out, and the guard does not count on it.
+    pub fn renew(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        // It borrows nothing, so that the blocking API can run it elsewhere.
+        renew(self.inner.clone(), self.lease.clone())
+    }
+
     /// A view of the lock for other tasks.
     pub fn watch(&self) -> Watch {
         Watch { lease: self.lease.clone() }
     }
 
-    /// How many guards of the same [`Owner`](crate::Owner) share this lock.
+    /// How many guards of the same [`Owner`](quorumlock_protocol::Owner) share this lock.
     pub fn hold_count(&self) -> u32 {
         self.lease.holds.load(Ordering::SeqCst)
     }
 
-    /// Releases the lock, or one hold of it if other guards share it. A lock that another task of
-    /// this process waits for may go to it without a word to the nodes.
+    /// Releases the lock, or one hold of it if other guards share it. If another task of this
+    /// process waits for the lock, it may receive the lease without a message to the nodes.
     ///
     /// # Errors
-    /// [`Error::Lost`] if it was no longer held; [`Error::Unreachable`] or [`Error::Refused`] if too few
-    /// nodes confirmed:
-    /// it is not renewed any more, and free when its lease has ended; [`Error::Config`] outside a
-    /// runtime: then it is released as by a drop.
+    /// [`Error::Lost`] if the lock was no longer held. [`Error::Unreachable`] or [`Error::Refused`]
+    /// if too few nodes confirmed the release: the lock is not renewed any more, and is free when
+    /// its lease ends. [`Error::Config`] outside a runtime: the lock is then released as by a drop.
     ///
     /// # Cancel safety
-    /// The release is posted at the first poll; dropped before that, it is posted by the drop.
+    /// The first poll posts the release. If the future is dropped before that, the drop posts it.
     pub async fn unlock(mut self) -> Result<(), Error> {
-        // Else the drop hands the release to the watchdog's thread, which needs no runtime of ours.
+        // Outside a runtime the drop of `self` passes the release to the watchdog's thread.
         runtime::timed()?;
         self.unlocked = true;
         let now = self.inner.clock.now();
         let still = self.lease.check_at(now);
-        if self.lease.leave() > 0 {
+        if self.lease.remove_guard() > 0 {
             still?;
             return self.publish_holds().await;
         }
-        if self.inner.hand_over(&self.lease, now) {
-            // The next holder goes on first: most often we would only ask again, behind it.
+        if self.inner.hand_off(&self.lease, now) {
+            // Lets the next holder run first: this task would most often only ask again, behind it.
             tokio::task::yield_now().await;
             return Ok(());
         }
-        let term = self.end()?;
+        let request = self.end()?;
         let clock = &self.inner.clock;
-        let contended = self.inner.turns.is_contended(&self.lease.name, clock);
-        let released = self.inner.lessor.release(term, self.lease.held(), Lane::Work, contended);
-        let mut turn = self.lease.take_turn();
-        if self.lease.series.handed == 0 && !contended {
-            // Whoever comes next in this process queues behind our release on the same connection.
-            // After a series of its own, or with others about, it first hears whether they wait.
-            turn = None;
+        let contended = self.inner.local_queues.is_contended(&self.lease.name, clock);
+        let released =
+            self.inner.lessor.release(request, self.lease.held_interval(), Lane::Caller, contended);
+        let mut permit = self.lease.take_permit();
+        if self.lease.chain.handoffs == 0 && !contended {
+            // The next local caller queues behind this release on the same connection. After a
+            // local handoff, or while other processes contend, the permit stays here until the
+            // answer tells whether they wait.
+            permit = None;
         }
         let freed = released.await;
         if let Ok(freed) = &freed {
-            self.inner.turns.released(&self.lease.name, freed.woke, clock);
+            self.inner.local_queues.released(&self.lease.name, freed.notified, clock);
         }
-        drop(turn);
+        drop(permit);
         still?;
-        if freed?.held { Ok(()) } else { Err(self.lease.lost(Loss::Gone).into()) }
+        if freed?.held { Ok(()) } else { Err(self.lease.lost(LossReason::Gone).into()) }
     }
 
-    /// Ends the last hold: what is to be given back to the nodes.
+    /// Tells the nodes how many guards share the lease: an absolute count. Without an answer, the
+    /// watchdog's next renewal carries the count.
+    pub(super) async fn publish_holds(&self) -> Result<(), Error> {
+        renew_once(&self.inner, &self.lease, self.inner.clock.now()).await?;
+        Ok(())
+    }
+
+    /// Ends the last hold, and returns the request that releases the lease on the nodes.
     ///
     /// # Errors
-    /// If it was lost: the keeper cleans up.
-    pub(super) fn end(&mut self) -> Result<Term, Lost> {
+    /// [`Lost`] if the lock was lost: the watchdog then releases it.
+    fn end(&mut self) -> Result<LeaseRequest, Lost> {
         self.unlocked = true;
-        let kept = self.inner.keeper.forget(&self.lease);
-        let why = self.lease.standing.end(Loss::Released);
+        let kept = self.inner.watchdog.stop_renewing(&self.lease);
+        let why = self.lease.standing.end(LossReason::Released);
         if kept {
-            Ok(self.lease.term(self.lease.standing.terms().lease))
+            Ok(self.lease.request(self.lease.standing.timing().lease))
         } else {
             Err(self.lease.lost(why))
         }
@@ -208,21 +294,65 @@ impl Guard {
     pub(super) fn lease(&self) -> &Arc<Lease> {
         &self.lease
     }
+}
 
-    pub(super) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
+async fn renew(inner: Arc<Inner>, lease: Arc<Lease>) -> Result<(), Error> {
+    runtime::timed()?;
+    let begun = inner.clock.now();
+    // A lease that lasts to here was confirmed after the call began. Earlier confirmations can
+    // still come in, and move its end as well. Less what the computation rounds.
+    let max_clock_drift = inner.settings.max_clock_drift;
+    let confirmed = expiry(begun, lease.ttl(begun), max_clock_drift) - Duration::from_micros(1);
+    let mut pause = MIN_RENEW_PAUSE;
+    loop {
+        lease.check()?;
+        let now = inner.clock.now();
+        if now.since(begun) >= inner.settings.answer_timeout {
+            let nodes = inner.lessor.nodes();
+            let report = NodeReport::new("its nodes", NodeProblem::NotRenewed);
+            let name = Some(lease.name.clone());
+            return Err(NoMajority::new(name, (nodes, quorum_of(nodes)), 0, vec![report]).into());
+        }
+        if renew_once(&inner, &lease, now).await?.is_some_and(|until| until >= confirmed) {
+            return Ok(());
+        }
+        // One node's no ends the request at once, before the others have answered.
+        tokio::time::sleep(pause).await;
+        pause *= 2;
     }
 }
+
+/// Asks the nodes once. Returns until when the lease then lasts; `None` if too few have answered.
+async fn renew_once(
+    inner: &Inner,
+    lease: &Arc<Lease>,
+    now: Instant,
+) -> Result<Option<Instant>, Lost> {
+    let request = lease.request(lease.ttl(now));
+    match inner.lessor.renew(vec![request], Lane::Caller).await.first() {
+        Some(Renewal::Until(until)) => {
+            inner.watchdog.renewed(lease, *until).map_err(|why| lease.lost(why))?;
+            Ok(Some(*until))
+        }
+        Some(Renewal::Gone) => Err(lease.lost(inner.watchdog.end(lease, LossReason::Gone))),
+        Some(Renewal::Unknown) | None => Ok(None),
+    }
+}
+
+/// The pause of [`Guard::renew`] before it asks a second time. It doubles each time.
+const MIN_RENEW_PAUSE: Duration = Duration::from_millis(1);
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.unlocked {
             return;
         }
-        if self.lease.leave() == 0 && !self.inner.hand_over(&self.lease, self.inner.clock.now()) {
-            self.lease.standing.end(Loss::Released);
-            self.inner.keeper.release(self.lease.clone());
+        if self.lease.remove_guard() == 0
+            && !self.inner.hand_off(&self.lease, self.inner.clock.now())
+        {
+            self.lease.standing.end(LossReason::Released);
+            self.inner.watchdog.release(self.lease.clone());
         }
-        // Otherwise the watchdog's next renewal carries the lower count.
+        // While other guards share the lease, the watchdog's next renewal carries the lower count.
     }
 }

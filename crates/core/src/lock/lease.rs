@@ -3,13 +3,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use quorumlock_watchdog::schedule::Terms;
-use quorumlock_watchdog::{Clock, Instant, Leased, Loss, Renewal, Renewer, Standing};
+use quorumlock_protocol::LeaseTiming;
+use quorumlock_protocol::{Instant, LossReason};
+use quorumlock_watchdog::{Clock, LeaseState, Renewal, Renewer, WatchedLease};
 
-use super::handover::Series;
-use super::owners::Place;
-use super::turns::{Turn, Turns};
-use crate::{Fence, Held, Lane, Lessor, Lost, Name, Nonce, Term};
+use super::local_handoff::HandoffChain;
+use super::local_queue::{LocalPermit, LocalQueues};
+use super::owner_table::OwnerSlot;
+use crate::Lessor;
+use quorumlock_protocol::{Fence, HeldInterval, Lane, LeaseRequest, Lost, Name, Nonce};
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -18,33 +20,35 @@ pub(super) struct Lease {
     pub(super) name: Name,
     pub(super) nonce: Nonce,
     pub(super) fence: Fence,
-    pub(super) series: Series,
-    pub(super) standing: Standing,
-    /// As its holder asked: whoever enters it again cannot ask for another.
+    pub(super) chain: HandoffChain,
+    pub(super) standing: LeaseState,
+    /// The limit that the first guard asked for. A re-entry cannot change it.
     pub(super) hold_at_most: Option<Duration>,
-    /// How many guards share it. At zero it is being given back.
+    /// How many guards share it. At zero the lease is being released.
     pub(super) holds: AtomicU32,
-    /// Let go when the name may be asked for again by others in this process.
-    pub(super) turn: Mutex<Option<Turn>>,
-    /// Kept beyond a loss, so that its owner is told of it and never enters anew by mistake.
-    pub(super) place: OnceLock<Box<Place>>,
+    /// Dropped when another task of this process may contend for the name.
+    pub(super) permit: Mutex<Option<LocalPermit>>,
+    /// Kept after a loss, so that its owner learns of the loss and does not acquire anew by
+    /// mistake.
+    pub(super) owner_slot: OnceLock<Box<OwnerSlot>>,
 }
 
 impl Lease {
-    /// Shares it once more; `None` if its last guard is just giving it back.
-    pub(super) fn join(&self) -> Option<u32> {
+    /// Adds a guard and returns the new count; `None` if the last guard is already releasing the
+    /// lease.
+    pub(super) fn add_guard(&self) -> Option<u32> {
         let more = |holds: u32| (holds > 0).then(|| holds.saturating_add(1));
         self.holds.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|old| old + 1)
     }
 
-    /// One guard less; how many are left.
-    pub(super) fn leave(&self) -> u32 {
+    /// Removes a guard and returns how many are left.
+    pub(super) fn remove_guard(&self) -> u32 {
         self.holds.fetch_sub(1, Ordering::SeqCst) - 1
     }
 
-    /// What to ask the nodes for: `ttl`, never beyond the hold limit.
-    pub(super) fn term(&self, ttl: Duration) -> Term {
-        Term {
+    /// The request for a lease of `ttl`, with the current number of holds.
+    pub(super) fn request(&self, ttl: Duration) -> LeaseRequest {
+        LeaseRequest {
             name: self.name.clone(),
             nonce: self.nonce,
             ttl,
@@ -52,23 +56,23 @@ impl Lease {
         }
     }
 
-    /// What is left of a lease at `now` when the hold limit is near.
+    /// The lease to ask for at `now`: the full lease, but never beyond the hold limit.
     pub(super) fn ttl(&self, now: Instant) -> Duration {
-        let Terms { lease, hold_until, .. } = self.standing.terms();
+        let LeaseTiming { lease, hold_until, .. } = self.standing.timing();
         let limit = hold_until.map_or(Duration::MAX, |limit| limit.since(now));
         lease.min(limit)
     }
 
-    /// Since when the nodes hold it, and until when they surely do.
-    pub(super) fn held(&self) -> Held {
-        Held { since: self.series.since, until: self.standing.until() }
+    /// Since when the nodes hold the lease, and until when they certainly do.
+    pub(super) fn held_interval(&self) -> HeldInterval {
+        HeldInterval { since: self.chain.since, until: self.standing.until() }
     }
 
-    /// For whom it is held, so that this owner finds it again.
-    pub(super) fn settle(&self, place: Option<Place>) {
+    /// Records the owner's slot, so that the owner finds the lease again.
+    pub(super) fn bind_owner(&self, place: Option<OwnerSlot>) {
         if let Some(place) = place {
-            // The first and only one: a lease has one owner.
-            let _ = self.place.set(Box::new(place));
+            // Never set before: a lease has one owner.
+            let _ = self.owner_slot.set(Box::new(place));
         }
     }
 
@@ -80,73 +84,74 @@ impl Lease {
         self.standing.check_at(now).map_err(|why| self.lost(why))
     }
 
-    pub(super) fn lost(&self, why: Loss) -> Lost {
+    pub(super) fn lost(&self, why: LossReason) -> Lost {
         Lost::new(self.name.clone(), why)
     }
 
-    /// Lets the next in this process take its turn.
-    pub(super) fn rise(&self) {
-        drop(self.take_turn());
+    /// Passes the permit to the next local waiter.
+    pub(super) fn release_permit(&self) {
+        drop(self.take_permit());
     }
 
-    pub(super) fn take_turn(&self) -> Option<Turn> {
-        self.turn().take()
+    pub(super) fn take_permit(&self) -> Option<LocalPermit> {
+        self.permit().take()
     }
 
-    pub(super) fn turn(&self) -> MutexGuard<'_, Option<Turn>> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn permit(&self) -> MutexGuard<'_, Option<LocalPermit>> {
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Leased for Lease {
+impl WatchedLease for Lease {
     fn id(&self) -> u64 {
         self.id
     }
 
-    fn standing(&self) -> &Standing {
+    fn state(&self) -> &LeaseState {
         &self.standing
     }
 }
 
-/// Renews and releases leases for the watchdog, on its own connections.
-pub(super) struct Keep {
+/// Renews and releases leases for the watchdog, on the watchdog's own connections.
+pub(super) struct LeaseRenewer {
     pub(super) lessor: Arc<dyn Lessor>,
-    pub(super) turns: Turns,
+    pub(super) local_queues: LocalQueues,
     pub(super) clock: Clock,
 }
 
-impl Renewer for Keep {
+impl Renewer for LeaseRenewer {
     type Lease = Lease;
 
     fn renew(
         &self,
         batch: Vec<(Arc<Lease>, Duration)>,
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
-        let terms = batch.iter().map(|(lease, ttl)| lease.term(*ttl)).collect();
-        self.lessor.renew(terms, Lane::Keep)
+        let requests = batch.iter().map(|(lease, ttl)| lease.request(*ttl)).collect();
+        self.lessor.renew(requests, Lane::Watchdog)
     }
 
-    fn settle(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.lessor.settle(Lane::Keep)
+    fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.lessor.drain(Lane::Watchdog)
     }
 
-    fn tend(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.lessor.tend()
+    fn run_background(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.lessor.run_background()
     }
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (turns, clock) = (self.turns.clone(), self.clock.clone());
-        let contended = turns.is_contended(&lease.name, &clock);
-        let term = lease.term(lease.standing.terms().lease);
-        let released = self.lessor.release(term, lease.held(), Lane::Keep, contended);
+        let (queues, clock) = (self.local_queues.clone(), self.clock.clone());
+        let contended = queues.is_contended(&lease.name, &clock);
+        let request = lease.request(lease.standing.timing().lease);
+        let released =
+            self.lessor.release(request, lease.held_interval(), Lane::Watchdog, contended);
         Box::pin(async move {
             match released.await {
-                Ok(freed) => turns.released(&lease.name, freed.woke, &clock),
+                Ok(freed) => queues.released(&lease.name, freed.notified, &clock),
                 Err(error) => {
                     tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
                 }
             }
-            lease.rise();
+            lease.release_permit();
         })
     }
 }

@@ -1,45 +1,49 @@
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use quorumlock_watchdog::{Clock, Keeper};
+use quorumlock_watchdog::{Clock, Watchdog};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::acquire::{Lock, TryLock};
-use super::guard::Watch;
-use super::lease::{Keep, Lease};
-use super::owners::Owners;
-use super::turns::Turns;
-use crate::admission::Examined;
-use crate::{
-    Chance, ConfigError, Error, Holder, Lane, Lessor, Name, Owner, Settings, Wire, runtime,
+use super::lease::{Lease, LeaseRenewer};
+use super::local_queue::LocalQueues;
+use super::owner_table::OwnerTable;
+use super::request::{LockRequest, TryLockRequest};
+use crate::{Entropy, Lessor};
+use quorumlock_protocol::admission::{NodeStatus, NodeStatusReport};
+use quorumlock_protocol::{
+    ConfigError, Error, Holder, Lane, Name, NoMajority, NodeProblem, NodeReport, Owner, Settings,
+    quorum_of,
 };
+use quorumlock_watchdog::runtime;
 
-/// Takes locks on one node or on a quorum: the same API and the same promises.
+/// Takes locks on one node or on a quorum: the same API and the same promises. The crate
+/// `quorumlock` wraps it, and documents all methods for users.
 ///
-/// Cheap to clone; clones share connections and the watchdog's thread, which ends with the last
-/// clone and guard. Making one does no I/O.
+/// Cheap to clone. Clones share the connections and the watchdog's thread, which ends with the last
+/// clone and guard. Constructors do no I/O.
 #[derive(Clone)]
 pub struct Locker {
     pub(super) inner: Arc<Inner>,
 }
 
-/// What a locker takes from the world around it; [`World::default`] is the real one.
+/// The clock, the source of randomness and the watchdog's runtime of a locker.
+/// [`Environment::default`] is the real environment.
 #[derive(Clone, Debug)]
-pub struct World {
-    /// Decides whether leases stand.
+pub struct Environment {
+    /// The lease clock: decides whether a lease is valid.
     pub clock: Clock,
-    /// Gives nonces and jitter.
-    pub chance: Chance,
-    /// Whether the watchdog runs as a task where the locker is made, instead of on a thread of its
-    /// own: for simulations. A blocked runtime then loses locks.
-    pub keeper_on_this_runtime: bool,
+    /// The source of nonces and jitter.
+    pub entropy: Entropy,
+    /// Runs the watchdog as a task on the runtime in which the locker is made, instead of on its
+    /// own thread. For simulations: a blocked runtime then loses locks.
+    pub watchdog_on_this_runtime: bool,
 }
 
-impl Default for World {
+impl Default for Environment {
     fn default() -> Self {
-        Self { clock: Clock::system(), chance: Chance::system(), keeper_on_this_runtime: false }
+        Self { clock: Clock::system(), entropy: Entropy::system(), watchdog_on_this_runtime: false }
     }
 }
 
@@ -47,35 +51,40 @@ pub(super) struct Inner {
     pub(super) lessor: Arc<dyn Lessor>,
     pub(super) settings: Settings,
     pub(super) clock: Clock,
-    pub(super) chance: Chance,
-    pub(super) keeper: Keeper<Keep>,
-    pub(super) turns: Turns,
-    pub(super) owners: Owners,
-    /// Whether it is closed; and a receiver for each call that may still be granted a lock.
+    pub(super) entropy: Entropy,
+    pub(super) watchdog: Watchdog<LeaseRenewer>,
+    pub(super) local_queues: LocalQueues,
+    pub(super) owners: OwnerTable,
+    /// True once the locker is closed. Each call that may still be granted a lock holds a receiver.
     pub(super) calls: watch::Sender<bool>,
 }
 
 impl Locker {
-    /// A locker over any lessor: for other stores, simulations, tests.
+    /// A locker over any lessor: for other stores, simulations and tests.
     ///
     /// # Errors
-    /// [`ConfigError`] for settings out of bounds, or when no thread can be started.
-    pub fn over(
+    /// [`ConfigError`] for settings out of bounds, if the watchdog's thread cannot be started, or
+    /// if `watchdog_on_this_runtime` is set outside a tokio runtime.
+    pub fn with_lessor(
         lessor: Arc<dyn Lessor>,
         settings: Settings,
-        world: World,
+        world: Environment,
     ) -> Result<Self, ConfigError> {
         settings.check()?;
-        let World { clock, chance, keeper_on_this_runtime } = world;
-        let turns = Turns::default();
-        let renewer = Keep { lessor: lessor.clone(), turns: turns.clone(), clock: clock.clone() };
-        let keeper = if keeper_on_this_runtime {
+        let Environment { clock, entropy, watchdog_on_this_runtime } = world;
+        let queues = LocalQueues::default();
+        let renewer = LeaseRenewer {
+            lessor: lessor.clone(),
+            local_queues: queues.clone(),
+            clock: clock.clone(),
+        };
+        let watchdog = if watchdog_on_this_runtime {
             let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
-            let (keeper, work) = Keeper::new(clock.clone(), renewer);
+            let (watchdog, work) = Watchdog::new(clock.clone(), renewer);
             runtime.spawn(work);
-            keeper
+            watchdog
         } else {
-            Keeper::start(clock.clone(), renewer).map_err(|e| ConfigError::System {
+            Watchdog::start(clock.clone(), renewer).map_err(|e| ConfigError::System {
                 what: "a thread for the watchdog",
                 why: e.to_string(),
             })?
@@ -84,133 +93,54 @@ impl Locker {
             lessor,
             settings,
             clock,
-            chance,
-            keeper,
-            turns,
-            owners: Owners::default(),
+            entropy,
+            watchdog,
+            local_queues: queues,
+            owners: OwnerTable::default(),
             calls: watch::Sender::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// A locker on the single server at `url`; `wire` defaults to [`Wire::Redisson`].
+    /// Waits for the lock `name`. The watchdog renews it until it is released.
     ///
     /// # Errors
-    /// [`ConfigError`] for a bad URL or settings out of bounds.
-    pub fn single(url: &str, wire: Option<Wire>, settings: Settings) -> Result<Self, ConfigError> {
-        Self::replicated(&[url], wire, settings)
+    /// See [`LockRequest`], also for cancel safety.
+    pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
+        LockRequest::new(self, name.as_ref())
     }
 
-    /// A locker on whichever of the servers at `urls` is the master of the others; `wire` defaults to
-    /// [`Wire::Redisson`].
+    /// Takes the lock `name` if it is free; `None` if another client holds it.
     ///
     /// # Errors
-    /// [`ConfigError`] for a bad URL, one given twice, or settings out of bounds.
-    pub fn replicated(
-        urls: &[impl AsRef<str>],
-        wire: Option<Wire>,
-        settings: Settings,
-    ) -> Result<Self, ConfigError> {
-        let clock = Clock::system();
-        let wire = wire.unwrap_or(Wire::Redisson);
-        let node = crate::redis_master(urls, wire, &settings, &clock)?;
-        let lessor = crate::Single::new(node, clock.clone(), settings.answer_timeout);
-        Self::over(Arc::new(lessor), settings, World { clock, ..World::default() })
+    /// See [`TryLockRequest`], also for cancel safety.
+    pub fn try_lock(&self, name: impl AsRef<str>) -> TryLockRequest {
+        TryLockRequest::new(self, name.as_ref())
     }
 
-    /// Waits for the lock `name`; it is renewed until it is released.
-    ///
-    /// Await the result, after giving it options: [`Lock::wait`], [`Lock::lease`],
-    /// [`Lock::hold_at_most`], [`Lock::owner`].
+    /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
     ///
     /// # Errors
-    /// When awaited: after [`Lock::wait`] [`Error::Busy`] if somebody held it at the last look, else
-    /// [`Error::Unreachable`] (too few nodes answered) or [`Error::Refused`] (enough answered, and too few of them
-    /// can vote). These come after 30 s in a row without [`Lock::wait`], and at once with
-    /// [`Lock::fail_fast`], or if time mends nothing (password, permission, a key of another type, ...; without
-    /// [`Lock::wait`] also new nodes). [`Error::Config`] for bad input; [`Error::Lost`] if the owner's outer hold of the
-    /// name was lost;
-    /// [`Error::Closed`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: dropping the future gives up the place in the queue, and what might have been
-    /// granted is released.
-    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self, name.as_ref())
-    }
-
-    /// Takes the lock `name` if it is free: `None` if somebody else holds it.
-    ///
-    /// Where several ask a quorum at once and none gets a majority, one of them asks again, up to five times within
-    /// an eighth of a second; only if votes stay split is `None` said of a lock that nobody holds.
-    ///
-    /// # Errors
-    /// As [`Locker::lock`], but never [`Error::Busy`]; and [`Error::Unreachable`] within the answer timeout.
-    ///
-    /// # Cancel safety
-    /// As [`Locker::lock`].
-    pub fn try_lock(&self, name: impl AsRef<str>) -> TryLock {
-        TryLock::new(self, name.as_ref())
-    }
-
-    /// Waits for the lock, does `work`, releases. The work is dropped when the lock is lost.
-    ///
-    /// # Errors
-    /// As [`Locker::lock`]. After the work is done, its result is dropped: with [`Error::Lost`] if the
-    /// release found the lock gone, so that somebody else may have had it; with [`Error::Refused`] if the
-    /// servers refused the release (permission, ...), so that the lock stays until its lease has ended,
-    /// this time and every time. If only the release is unanswered, the work's result is returned: the
-    /// lease ends by itself. To keep the result in each case: lock, [`Guard::run`](crate::Guard::run),
-    /// unlock. [`Error::Lost`] also if the lock was lost before the work was done.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: dropping the future drops the work and posts the release.
-    pub async fn run<T, F, Fut>(&self, name: impl AsRef<str>, work: F) -> Result<T, Error>
-    where
-        F: FnOnce(Watch) -> Fut,
-        Fut: Future<Output = T>,
-    {
-        let guard = self.lock(name).await?;
-        let out = guard.run(work(guard.watch())).await?;
-        match guard.unlock().await {
-            Ok(()) | Err(Error::Unreachable(_)) => Ok(out),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Who holds `name`, as the nodes say now; `None` if nobody does.
-    ///
-    /// # Errors
-    /// [`Error::Refused`], also for a key that is no lock of this locker's wire; [`Error::Unreachable`],
-    /// [`Error::Config`], [`Error::Closed`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: it only reads.
+    /// Those of the nodes; [`Error::Config`], [`Error::Closed`].
     pub async fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
-        self.inner.open()?;
+        self.inner.ensure_open()?;
         self.inner.lessor.inspect(Name::new(name.as_ref())?).await
     }
 
-    /// Whether anybody holds `name`. Old news when you read it: never base safety on it.
+    /// Whether any client holds `name`.
     ///
     /// # Errors
     /// As [`Locker::holder`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: it only reads.
     pub async fn is_locked(&self, name: impl AsRef<str>) -> Result<bool, Error> {
         Ok(self.holder(name).await?.is_some())
     }
 
-    /// Whether `owner`, through this locker, holds `name`, as the nodes say now.
+    /// Whether `owner` holds `name` through this locker, as the nodes report it.
     ///
     /// # Errors
     /// As [`Locker::holder`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: it only reads.
     pub async fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
-        self.inner.open()?;
+        self.inner.ensure_open()?;
         let name = Name::new(name.as_ref())?;
         let Some(lease) = self.inner.held_by(owner, &name) else { return Ok(false) };
         if lease.check().is_err() {
@@ -220,62 +150,54 @@ impl Locker {
         Ok(holder.is_some_and(|holder| holder.has(lease.nonce)))
     }
 
-    /// Frees `name`, which anybody may hold, and raises its fencing mark. True if it was held.
-    ///
-    /// The holder learns of it at its next renewal, and its token is stale as soon as a resource has
-    /// seen a newer one.
-    ///
-    /// It deletes nothing but a lock of this locker's wire. [`Wire::Redlock`](crate::Wire::Redlock) has no mark
-    /// of a lock: there any string that expires is taken for one.
+    /// Frees `name`, regardless of its holder, and raises its fencing mark. True if the lock was
+    /// held.
     ///
     /// # Errors
-    /// As [`Locker::holder`]. Also [`Error::Refused`] with [`NodeProblem::NotALock`](crate::NodeProblem) for a
-    /// string without an expiry, and with `BadMark` if the fencing mark cannot be raised.
-    ///
-    /// # Cancel safety
-    /// Once polled, the request may be carried out.
+    /// As [`Locker::holder`].
     pub async fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        self.inner.open()?;
+        self.inner.ensure_open()?;
         self.inner.lessor.force_release(Name::new(name.as_ref())?).await
     }
 
-    /// Vouches for the memory of all nodes: admits them at once, on your word that no lock that was
-    /// granted on them can have been forgotten. For new servers, and after repairs by hand.
+    /// Admits all nodes at once.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if a node did not answer: then it waits for the longest lease;
-    /// [`Error::Refused`] if one cannot vote as it is set up;
-    /// [`ConfigError::NoAdmission`] on a single node or with admission off.
-    ///
-    /// # Cancel safety
-    /// Once polled, some nodes may have been admitted.
-    pub async fn provision(&self) -> Result<(), Error> {
-        self.inner.open()?;
-        self.inner.lessor.provision().await
+    /// Those of the nodes; [`ConfigError::NoAdmission`] on a single node or with admission off.
+    pub async fn admit_nodes(&self) -> Result<(), Error> {
+        self.inner.ensure_open()?;
+        self.inner.lessor.admit_nodes().await
     }
 
-    /// Which nodes of a quorum may vote now: those whose memory is proven. Restart a node only while
-    /// all of them may.
+    /// Which nodes of a quorum may vote now.
     ///
     /// # Errors
     /// [`ConfigError::NoAdmission`] on a single node or with admission off; [`Error::Closed`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: it only reads.
-    pub async fn examine(&self) -> Result<Vec<Examined>, Error> {
-        self.inner.open()?;
-        self.inner.lessor.examine().await
+    pub async fn node_status(&self) -> Result<Vec<NodeStatusReport>, Error> {
+        self.inner.ensure_open()?;
+        self.inner.lessor.node_status().await
     }
 
-    /// Takes no new locks and answers no questions from now on, ends all that wait ([`Error::Closed`]), and waits
-    /// until the releases of dropped guards, and of what those may have been granted meanwhile, are done on every
-    /// node that answers. Nothing is granted after it has returned. Guards that live stay valid. For the end of a
-    /// program.
+    /// Whether a majority of the nodes answers and may vote. It only reads.
     ///
-    /// A call whose future nobody polls any more is waited for no longer than the answer timeout.
+    /// # Errors
+    /// Those of the nodes; [`Error::Closed`].
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.inner.ensure_open()?;
+        self.inner.lessor.inspect(Name::probe()).await.map_err(unnamed)?;
+        match self.inner.lessor.node_status().await {
+            // Every node that answers may vote.
+            Err(Error::Config(ConfigError::NoAdmission)) => Ok(()),
+            statuses => majority_votes(statuses?, self.inner.settings.answer_timeout),
+        }
+    }
+
+    /// Closes the locker: new calls and waiting ones end with [`Error::Closed`]. Then waits until
+    /// every node that answers has confirmed the releases of dropped guards and of locks that those
+    /// calls may have been granted meanwhile. Nothing is granted after it has returned.
     ///
     /// # Cancel safety
-    /// Cancel safe: the locker stays closed, the releases go on.
+    /// Cancel safe: the locker stays closed, and the releases go on.
     pub async fn close(&self) {
         let inner = &self.inner;
         inner.calls.send_replace(true);
@@ -284,16 +206,46 @@ impl Locker {
             let ended = inner.calls.closed();
             drop(tokio::time::timeout(inner.settings.answer_timeout, ended).await);
         }
-        inner.keeper.flush().await;
+        inner.watchdog.flush().await;
         if here {
-            inner.lessor.settle(Lane::Work).await;
+            inner.lessor.drain(Lane::Caller).await;
         }
     }
 }
 
+/// Fails unless a majority of the nodes may vote. They had `within` to answer.
+fn majority_votes(statuses: Vec<NodeStatusReport>, within: Duration) -> Result<(), Error> {
+    let nodes = statuses.len();
+    let problem = |report: NodeStatusReport| {
+        let problem = match report.status {
+            Some(NodeStatus::Admitted(_)) => return None,
+            Some(NodeStatus::New(_)) => NodeProblem::New,
+            Some(NodeStatus::Unproven(_)) => NodeProblem::NotAdmitted,
+            Some(NodeStatus::Unfit(what)) => NodeProblem::Unfit(what),
+            Some(NodeStatus::ConfigMismatch(what)) => NodeProblem::ConfigMismatch(what),
+            None => NodeProblem::NoAnswer(within),
+        };
+        Some(NodeReport::new(report.node, problem))
+    };
+    let problems: Vec<_> = statuses.into_iter().filter_map(problem).collect();
+    let voters = nodes - problems.len();
+    if voters >= quorum_of(nodes) {
+        return Ok(());
+    }
+    Err(NoMajority::new(None, (nodes, quorum_of(nodes)), voters, problems).into())
+}
+
+/// The error of a question that is about no lock.
+fn unnamed(mut error: Error) -> Error {
+    if let Error::Refused(none) | Error::Unreachable(none) = &mut error {
+        none.name = None;
+    }
+    error
+}
+
 impl Inner {
-    /// Whether a call may go to the nodes: not closed, and on a runtime that can time it.
-    pub(super) fn open(&self) -> Result<(), Error> {
+    /// Fails if the locker is closed, or outside a runtime with timers.
+    pub(super) fn ensure_open(&self) -> Result<(), Error> {
         if *self.calls.borrow() {
             return Err(Error::Closed);
         }
@@ -302,9 +254,9 @@ impl Inner {
     }
 
     fn held_by(&self, owner: &Owner, name: &Name) -> Option<Arc<Lease>> {
-        let place = self.owners.place(owner, name);
-        let held = place.held();
-        // While another task of this owner still acquires, nothing is held.
+        let place = self.owners.slot(owner, name);
+        let held = place.lease();
+        // While another task of this owner still acquires, the owner holds nothing.
         held.try_lock().ok()?.upgrade()
     }
 }
@@ -313,7 +265,7 @@ impl fmt::Debug for Locker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locker")
             .field("nodes", &self.inner.lessor.nodes())
-            .field("keeper", &self.inner.keeper)
+            .field("watchdog", &self.inner.watchdog)
             .finish_non_exhaustive()
     }
 }

@@ -1,19 +1,17 @@
-//! What users hold: the same for every lessor.
+//! The locker, its requests and its guards: the same for every lessor.
 
-mod acquire;
-mod bump;
+mod acquire_loop;
+mod acquisition;
 mod guard;
-mod handover;
-mod in_queues;
+mod inbox;
 mod lease;
+mod local_handoff;
+mod local_queue;
 mod locker;
-mod looks;
-mod owners;
-mod quest;
-mod search;
-mod turns;
-mod wake;
+mod owner_table;
+mod queue_ticket;
+mod request;
 
-pub use acquire::{Lock, TryLock};
 pub use guard::{Guard, Watch};
-pub use locker::{Locker, World};
+pub use locker::{Environment, Locker};
+pub use request::{LockRequest, TryLockRequest};

@@ -3,15 +3,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Stale;
 use crate::Fence;
 
-/// A value that only holders of tokens reach, and of these only the one with the largest token: a
-/// resource as docs/SAFETY.md wants it (A8), with effects in the order of tokens (G4).
+/// A value that only the holder with the largest token reaches: a resource as docs/SAFETY.md
+/// requires it (A8), with effects in the order of tokens (G4).
 ///
-/// [`claim`](Self::claim) is the only way in, so nobody can read before its claim. The gate keeps
-/// the order among the tasks of one process; it says nothing about what other processes do to the
-/// same resource. Put what acts on the resource (a file, a device handle) behind it, or `()` to
+/// [`claim`](Self::claim) is the only access, so no holder can read before its claim. The gate
+/// keeps the order among the tasks of one process; it does not control what other processes do to
+/// the same resource. Put the handle of the resource (a file, a device) behind the gate, or `()` to
 /// guard something that has no value in memory.
 ///
-/// Blocks only as long as somebody's closure runs; may be used from async code.
+/// A call blocks only while another caller's closure runs. Async code may use it.
 #[derive(Debug)]
 pub struct FenceGate<T> {
     inner: Mutex<Inner<T>>,
@@ -24,23 +24,25 @@ struct Inner<T> {
 }
 
 impl<T> FenceGate<T> {
-    /// Lets every token in until the first claim.
+    /// Accepts every token except [`Fence::NONE`] as the first claim.
     pub const fn new(value: T) -> Self {
         Self::with_seen(value, Fence::NONE)
     }
 
-    /// For a value that was there before this process: `seen` is the largest token it was written
-    /// with, stored beside it. With less, a holder of that time would be let in again.
+    /// For a value that existed before this process: `seen` is the largest token it was written
+    /// with, stored beside it. With a smaller number, an older holder would be accepted again.
     pub const fn with_seen(value: T, seen: Fence) -> Self {
         Self { inner: Mutex::new(Inner { seen, value }) }
     }
 
-    /// Shuts out all smaller tokens from now on. [`Fence::NONE`] is no token, and never let in. The same token may claim again: it is the same
-    /// holder's (guards of one [`Owner`](crate::Owner) share one), and the gate does not put the
-    /// tasks of one holder in order.
+    /// Refuses all smaller tokens from now on. [`Fence::NONE`] is no token and is always refused.
+    /// The same token may claim again: it belongs to the same holder (guards of one
+    /// [`Owner`](crate::Owner) share it), and the gate does not put the tasks of one holder in
+    /// order.
     ///
     /// # Errors
-    /// [`Stale`] if a larger token has claimed: stop the work, the lock is lost.
+    /// [`Stale`] if a larger token has claimed, or for [`Fence::NONE`]: stop the work, the lock is
+    /// lost or has no token.
     pub fn claim(&self, fence: Fence) -> Result<Claimed<'_, T>, Stale> {
         let mut inner = self.inner();
         if fence < inner.seen || fence == Fence::NONE {
@@ -50,8 +52,8 @@ impl<T> FenceGate<T> {
         Ok(Claimed { gate: self, fence })
     }
 
-    /// A closure that panicked has left its value as it is, which is not the gate's to judge; the
-    /// token was recorded whole.
+    /// Ignores poisoning: after a panic the value is as the closure left it, which the gate cannot
+    /// judge, and the token was recorded before.
     fn inner(&self) -> MutexGuard<'_, Inner<T>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,11 +68,12 @@ pub struct Claimed<'gate, T> {
 }
 
 impl<T> Claimed<'_, T> {
-    /// Reads or writes the value, or both, if this claim is still the largest: one step, which no
-    /// other claim can divide. Between two calls one may, and then the second is refused.
+    /// Reads or writes the value, or both, if this claim is still the largest. One call is one
+    /// step: no other claim can happen during it. Another claim can happen between two calls, and
+    /// then the second call is refused.
     ///
-    /// `act` holds the gate's mutex: keep it short, and do not use the same gate in it, which would
-    /// deadlock or panic.
+    /// The gate's mutex is locked while `act` runs: keep it short, and do not use the same gate in
+    /// it, which would deadlock or panic.
     ///
     /// # Errors
     /// [`Stale`] if a larger token has claimed; `act` was not called then.
@@ -119,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Each holder writes one more than it last read, as the lost update would have it.
+    /// Each holder writes one more than it last read: the pattern that loses updates.
     fn replay(history: Vec<Step>) {
         let gate = FenceGate::new(0_u32);
         let mut claims = BTreeMap::new();

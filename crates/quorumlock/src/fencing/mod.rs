@@ -36,8 +36,8 @@ pub use self::stale::Stale;
 /// Lua for Redis: claim, then read a string. `EVAL FENCED_GET 2 value fence token` answers
 /// `{1, value or nil}`, or `{0, largest token seen}` if the token is stale.
 ///
-/// Plain text without any need of this crate: send it with whatever client you use. The value and
-/// the largest token seen are two keys of one node (of one slot, in a cluster: `{account/7}` and
+/// The script does not need this crate: send it with any client. The value and the largest token
+/// seen are two keys of one node (of one slot, in a cluster: `{account/7}` and
 /// `{account/7}:fence`); the second must never expire, be evicted or be deleted.
 ///
 /// ```text

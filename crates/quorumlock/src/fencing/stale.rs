@@ -2,9 +2,9 @@ use std::fmt;
 
 use crate::Fence;
 
-/// The resource refused a token, because it has seen a larger one. Whoever presented it must act:
-/// a later holder exists, so its lock is gone. Stop the work; trying again cannot help, only a new
-/// lock can, with its new token and a new reading.
+/// The resource refused a token, because it has seen a larger one. A later holder exists, so the
+/// lock of the holder that presented the token is gone. That holder must stop its work. Retrying
+/// cannot help; only a new lock can, with its new token and a new reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stale {

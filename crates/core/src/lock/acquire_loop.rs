@@ -1,0 +1,232 @@
+//! The loop of a call that has the local permit: it carries out what [`Waiting`] says.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use quorumlock_protocol::waiting::{Approach, Event, GiveUp, Granted, Step, WaitOptions, Waiting};
+use quorumlock_protocol::{
+    AcquireHints, Acquired, Error, Instant, LeaseTiming, NoMajority, NodeProblem, NodeReport,
+    Notified, next_id, quorum_of,
+};
+use quorumlock_watchdog::LeaseState;
+
+use super::acquisition::Acquisition;
+use super::guard::Guard;
+use super::lease::Lease;
+use super::local_handoff::HandoffChain;
+use super::local_queue::LocalPermit;
+use super::owner_table::OwnerSlot;
+use super::queue_ticket::QueueTicket;
+
+/// One call, between its local permit and its guard.
+pub(super) struct AcquireLoop<'a> {
+    acquisition: &'a Acquisition,
+    /// Declared before `permit`, so that the queues are left before the next call of this process
+    /// asks.
+    ticket: Option<QueueTicket>,
+    permit: LocalPermit,
+    waiting: Waiting,
+    /// When the last event came. A lease that counts from it may end early, never late.
+    now: Instant,
+    /// Why the last attempt got no majority's answer; `None` if it got one.
+    error: Option<Error>,
+}
+
+impl<'a> AcquireLoop<'a> {
+    pub(super) fn new(acquisition: &'a Acquisition, permit: LocalPermit, now: Instant) -> Self {
+        let lessor = &acquisition.inner.lessor;
+        let waiting = Waiting::new(WaitOptions {
+            deadline: acquisition.deadline,
+            once: acquisition.once,
+            fail_fast: acquisition.fail_fast,
+            // Each attempt renews the offer, which must not get too old.
+            lease: acquisition
+                .handoff_offer()
+                .map_or(acquisition.spec.lease, |(offer, _)| offer.ttl),
+            nodes: lessor.nodes(),
+        });
+        Self { acquisition, ticket: None, permit, waiting, now, error: None }
+    }
+
+    /// Carries out one step after the other, until the lock is granted or the call gives up.
+    pub(super) async fn run(mut self, slot: Option<OwnerSlot>) -> Result<Guard, Error> {
+        let notified = match self.acquisition.once {
+            true => Notified::Nobody,
+            false => self.permit.take_notified(self.now),
+        };
+        let mut event = Event::Permit(notified);
+        loop {
+            let entropy = &self.acquisition.inner.entropy;
+            event = match self.waiting.on(event, self.now, || entropy.fraction()) {
+                Step::Ask(approach) => match self.take_handoff() {
+                    Some(granted) => Event::Granted(granted),
+                    None => match self.ask(approach).await {
+                        Ok(event) => event,
+                        Err(error) => self.no_majority(error),
+                    },
+                },
+                // Boxed, as everything that few calls need: the future should be small.
+                Step::Inspect => Box::pin(self.inspect()).await,
+                Step::Sleep(time) => Box::pin(self.sleep(time)).await,
+                Step::Listen(longest) => Box::pin(self.listen(longest)).await,
+                Step::Leave(time) => {
+                    self.ticket = None;
+                    Box::pin(self.sleep(time)).await
+                }
+                Step::Fail => {
+                    let error = self.no_result();
+                    self.no_majority(error)
+                }
+                Step::Hold(granted) => return Ok(self.guard(granted, slot)),
+                Step::GiveUp(GiveUp::Busy(remaining)) => {
+                    return Err(self.acquisition.busy(remaining));
+                }
+                Step::GiveUp(GiveUp::NoMajority) => {
+                    return Err(self.error.take().unwrap_or_else(|| self.no_result()));
+                }
+            };
+        }
+    }
+
+    /// Makes one attempt.
+    async fn ask(&mut self, approach: Approach) -> Result<Event, Error> {
+        let Approach { waited, home_first, yields, subscribe, enqueue_on_all, by_script } =
+            approach;
+        let (call, asked) = (self.acquisition, self.now);
+        let request = call.lease_request()?;
+        if subscribe {
+            self.subscribe();
+        }
+        let enqueue = self
+            .ticket
+            .as_mut()
+            .map(|ticket| ticket.register_attempt((&request, asked), (waited, yields)));
+        let hints = AcquireHints {
+            started: asked,
+            fencing: call.inner.settings.fencing,
+            home_first,
+            enqueue_on_all,
+            enqueue,
+            uncontended: enqueue.is_none() && self.permit.waiting() == 0,
+            by_script,
+        };
+        let nonce = request.nonce;
+        let acquired = call.inner.lessor.acquire(request, hints).await?;
+        self.ticket.as_mut().map(QueueTicket::answered);
+        let (remaining, by_home) = match acquired {
+            Acquired::Granted(grant) => {
+                self.ticket.as_mut().map(QueueTicket::served);
+                self.reached();
+                return Ok(Event::Granted(Granted { asked, nonce, grant }));
+            }
+            Acquired::Retry => {
+                self.now = call.inner.clock.now();
+                return Ok(Event::Retry);
+            }
+            Acquired::Busy(remaining) => (remaining, false),
+            Acquired::BusyAtHome(remaining) => (remaining, true),
+        };
+        self.reached();
+        self.now = call.inner.clock.now();
+        if !call.once {
+            self.permit.contended(self.now);
+        }
+        Ok(Event::Refused { remaining, by_home })
+    }
+
+    /// Records that a majority answered.
+    fn reached(&mut self) {
+        if self.error.take().is_some() {
+            self.permit.reached();
+        }
+    }
+
+    fn no_majority(&mut self, error: Error) -> Event {
+        let since = self.permit.troubled(&error, self.now);
+        let may_heal = self.acquisition.heals(&error);
+        if self.error.is_none() && may_heal && !self.acquisition.fail_fast {
+            tracing::info!(name = %self.acquisition.spec.name, %error, "waits for the nodes");
+        }
+        self.error = Some(error);
+        self.now = self.acquisition.inner.clock.now();
+        Event::NoMajority { since, may_heal }
+    }
+
+    /// The error of a call whose attempts ended with [`Acquired::Retry`] too often: nodes had to be
+    /// verified, or other clients moved their marks.
+    fn no_result(&self) -> Error {
+        let nodes = self.acquisition.inner.lessor.nodes();
+        let report = NodeReport::new("its nodes", NodeProblem::Reverified);
+        let name = Some(self.acquisition.spec.name.clone());
+        NoMajority::new(name, (nodes, quorum_of(nodes)), 0, vec![report]).into()
+    }
+
+    async fn inspect(&mut self) -> Event {
+        let Acquisition { inner, spec, .. } = self.acquisition;
+        match inner.lessor.inspect(spec.name.clone()).await {
+            Ok(holder) => Event::Inspected { held: holder.is_some() },
+            Err(error) => {
+                self.error = Some(error);
+                Event::NoMajority { since: self.now, may_heal: false }
+            }
+        }
+    }
+
+    async fn sleep(&mut self, time: Duration) -> Event {
+        tokio::time::sleep(time).await;
+        self.now = self.acquisition.inner.clock.now();
+        Event::Timer
+    }
+
+    /// No message is relied upon (SAFETY.md H22).
+    async fn listen(&mut self, longest: Duration) -> Event {
+        let told = tokio::time::timeout(longest, self.subscribe().messages()).await;
+        self.now = self.acquisition.inner.clock.now();
+        let Ok(messages) = told else { return Event::Timer };
+        // It may change once more servers are known by their run ids (PROTOCOL.md W7).
+        let home = self.acquisition.inner.lessor.home(&self.acquisition.spec.name);
+        Event::Messages(messages, home)
+    }
+
+    /// A new subscription wakes this call once, so that a release before it is not missed.
+    fn subscribe(&mut self) -> &QueueTicket {
+        let Acquisition { inner, spec, .. } = self.acquisition;
+        let offer = self.acquisition.handoff_offer();
+        self.ticket.get_or_insert_with(|| QueueTicket::join(&inner.lessor, &spec.name, offer))
+    }
+
+    /// The grant of a release that handed the name off to this call meanwhile.
+    fn take_handoff(&mut self) -> Option<Granted> {
+        let asked = self.now;
+        let (nonce, grant) = self.ticket.as_mut()?.take_handoff(asked)?;
+        Some(Granted { asked, nonce, grant })
+    }
+
+    /// Makes the guard of a grant.
+    fn guard(self, granted: Granted, slot: Option<OwnerSlot>) -> Guard {
+        let Granted { asked, nonce, grant } = granted;
+        let (inner, spec) = (&self.acquisition.inner, &self.acquisition.spec);
+        let timing = LeaseTiming {
+            lease: spec.ttl(),
+            until: grant.until,
+            hold_until: spec.hold_at_most.map(|limit| asked + limit),
+        };
+        let (chain, fence) = HandoffChain::begin(asked, grant);
+        let lease = Arc::new(Lease {
+            id: next_id(),
+            name: spec.name.clone(),
+            nonce,
+            fence,
+            chain,
+            standing: LeaseState::new(inner.clock.clone(), timing),
+            holds: AtomicU32::new(1),
+            permit: Mutex::new(Some(self.permit)),
+            hold_at_most: spec.hold_at_most,
+            owner_slot: OnceLock::new(),
+        });
+        lease.bind_owner(slot);
+        inner.watchdog.watch(&lease, asked);
+        Guard::new(inner.clone(), lease)
+    }
+}

@@ -1,0 +1,357 @@
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use foldhash::HashMap;
+use quorumlock_protocol::Instant;
+use quorumlock_protocol::waiting::TUNING;
+use quorumlock_watchdog::Clock;
+use tokio::sync::oneshot;
+
+use super::guard::Guard;
+use quorumlock_protocol::{Error, Name, Notified};
+
+/// One FIFO queue per name: at most one call of this process contends for a name on the nodes.
+///
+/// The permit belongs to the lease from the first request until its release is queued or confirmed,
+/// so that waiters of one process never contend with each other on the nodes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LocalQueues(Arc<Mutex<Queues>>);
+
+#[derive(Debug, Default)]
+struct Queues {
+    /// An entry for every name whose permit is taken. `None` if nobody has waited for it, which is
+    /// the usual case.
+    #[expect(clippy::box_collection, reason = "a table has many places, most of them for nobody")]
+    waiting: HashMap<Name, Option<Box<VecDeque<Waiter>>>>,
+    tickets: u64,
+    /// Whom the last release of a name by this process notified, and when.
+    notified: HashMap<Name, (Notified, Instant)>,
+    /// When another process was last seen to contend for a name.
+    contended: HashMap<Name, Instant>,
+    /// Names whose permit holder gets no majority's answer: since when, and the last error.
+    troubled: HashMap<Name, (Instant, Error)>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    wish: LeaseWish,
+    next: oneshot::Sender<LocalHandoff>,
+}
+
+/// The lease that a waiter would take over from a holder in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeaseWish {
+    /// How long the nodes keep the lease without a renewal.
+    pub(super) ttl: Duration,
+    pub(super) hold_at_most: Option<Duration>,
+}
+
+/// What a local waiter receives.
+#[derive(Debug)]
+pub(super) enum LocalHandoff {
+    /// The permit to ask the nodes.
+    Permit(LocalPermit),
+    /// The lock itself, handed off by the previous holder.
+    Guard(Guard),
+}
+
+/// The permit to contend for a name on the nodes. When it is dropped, it passes to the next local
+/// waiter.
+#[derive(Debug)]
+pub(super) struct LocalPermit {
+    queues: LocalQueues,
+    name: Name,
+}
+
+/// A place in the local queue. When it is dropped, the place is given up.
+#[derive(Debug)]
+pub(super) struct LocalWaiter {
+    queues: LocalQueues,
+    name: Name,
+    ticket: u64,
+    next: oneshot::Receiver<LocalHandoff>,
+}
+
+impl LocalQueues {
+    /// The permit, if no call of this process has it.
+    pub(super) fn take(&self, name: &Name) -> Option<LocalPermit> {
+        match self.lock().waiting.entry(name.clone()) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(free) => free.insert(None),
+        };
+        Some(LocalPermit { queues: self.clone(), name: name.clone() })
+    }
+
+    /// Joins the queue for the permit.
+    pub(super) fn wait(&self, name: &Name, wants: LeaseWish) -> LocalWaiter {
+        let (tell, next) = oneshot::channel();
+        let mut queues = self.lock();
+        queues.tickets += 1;
+        let ticket = queues.tickets;
+        let waiting = LocalWaiter { queues: self.clone(), name: name.clone(), ticket, next };
+        match queues.waiting.get_mut(name) {
+            Some(queue) => {
+                queue.get_or_insert_default().push_back(Waiter { ticket, wish: wants, next: tell });
+            }
+            None => {
+                // The permit was returned meanwhile: this waiter receives it.
+                queues.waiting.insert(name.clone(), None);
+                drop(queues);
+                let permit = LocalPermit { queues: self.clone(), name: name.clone() };
+                drop(tell.send(LocalHandoff::Permit(permit)));
+            }
+        }
+        waiting
+    }
+
+    /// Records whom this process's release of `name` notified, if that is known.
+    pub(super) fn released(&self, name: &Name, woke: Option<Notified>, clock: &Clock) {
+        if woke == Some(Notified::Nobody) {
+            return;
+        }
+        let (mut queues, now) = (self.lock(), clock.now());
+        let woke = match woke {
+            Some(woke) => woke,
+            // Other processes contended just now, so the release most likely notified a waiter. A
+            // wrong guess costs one round trip.
+            None if queues.is_contended(name, || now) => Notified::Waiter,
+            None => return,
+        };
+        if queues.notified.len() >= TUNING.max_remembered {
+            queues.notified.retain(|_, (_, at)| now.since(*at) < TUNING.courtesy);
+        }
+        queues.notified.insert(name.clone(), (woke, now));
+        if woke == Notified::Waiter {
+            queues.contended(name, now);
+        }
+    }
+
+    /// Whether another process contended for `name` within [`Tuning::contended_for`](quorumlock_protocol::waiting::Tuning).
+    pub(super) fn is_contended(&self, name: &Name, clock: &Clock) -> bool {
+        self.lock().is_contended(name, || clock.now())
+    }
+
+    /// Why the permit holder of `name` gets no majority's answer, if that is so.
+    pub(super) fn trouble(&self, name: &Name) -> Option<Error> {
+        self.lock().troubled.get(name).map(|(_, why)| why.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queues {
+    /// The waiters for a name; `None` if nobody has waited since the permit was first taken.
+    fn queue(&mut self, name: &Name) -> Option<&mut VecDeque<Waiter>> {
+        self.waiting.get_mut(name)?.as_deref_mut()
+    }
+
+    fn contended(&mut self, name: &Name, now: Instant) {
+        if self.contended.len() >= TUNING.max_remembered {
+            self.contended.retain(|_, at| now.since(*at) < TUNING.contended_for);
+        }
+        self.contended.insert(name.clone(), now);
+    }
+
+    /// Reads the clock only if the name has an entry.
+    fn is_contended(&self, name: &Name, now: impl FnOnce() -> Instant) -> bool {
+        self.contended.get(name).is_some_and(|at| now().since(*at) < TUNING.contended_for)
+    }
+}
+
+impl LocalPermit {
+    /// Records that another process contends for the name.
+    pub(super) fn contended(&self, now: Instant) {
+        self.queues.lock().contended(&self.name, now);
+    }
+
+    /// Records that no majority answered the attempt of `asked`. Returns since when that is so,
+    /// earlier permit holders included.
+    pub(super) fn troubled(&self, why: &Error, asked: Instant) -> Instant {
+        let mut queues = self.queues.lock();
+        let (since, last) =
+            queues.troubled.entry(self.name.clone()).or_insert_with(|| (asked, why.clone()));
+        *last = why.clone();
+        *since
+    }
+
+    /// Records that a majority answered.
+    pub(super) fn reached(&self) {
+        self.queues.lock().troubled.remove(&self.name);
+    }
+
+    /// Whom this process's release of the name notified just before `now`: those waiters go first.
+    /// Answers once per release.
+    pub(super) fn take_notified(&self, now: Instant) -> Notified {
+        let mut queues = self.queues.lock();
+        // Most often empty: then the name is not looked up.
+        let woken =
+            (!queues.notified.is_empty()).then(|| queues.notified.remove(&self.name)).flatten();
+        woken
+            .filter(|(_, at)| now.since(*at) < TUNING.courtesy)
+            .map_or(Notified::Nobody, |(woke, _)| woke)
+    }
+
+    /// How many local calls wait for the permit.
+    pub(super) fn waiting(&self) -> usize {
+        self.queues.lock().queue(&self.name).map_or(0, |queue| queue.len())
+    }
+
+    /// Removes the first local waiter from the queue, if it can take over a lease of `ttl`.
+    pub(super) fn next_waiter(&self, ttl: Duration) -> Option<NextWaiter> {
+        let mut queues = self.queues.lock();
+        let queue = queues.queue(&self.name)?;
+        queue.front().filter(|waiter| waiter.wish.ttl == ttl)?;
+        queue.pop_front().map(NextWaiter)
+    }
+}
+
+/// A waiter that has left the queue and must be given the permit or a guard.
+#[derive(Debug)]
+pub(super) struct NextWaiter(Waiter);
+
+impl NextWaiter {
+    pub(super) fn hold_at_most(&self) -> Option<Duration> {
+        self.0.wish.hold_at_most
+    }
+
+    /// If the waiter gave up meanwhile, `next` is dropped here, and passes to the following waiter.
+    pub(super) fn give(self, next: LocalHandoff) {
+        drop(self.0.next.send(next));
+    }
+}
+
+impl Drop for LocalPermit {
+    fn drop(&mut self) {
+        let next = {
+            let mut queues = self.queues.lock();
+            let Entry::Occupied(mut queue) = queues.waiting.entry(self.name.clone()) else {
+                return;
+            };
+            let next = queue.get_mut().as_deref_mut().and_then(VecDeque::pop_front);
+            if next.is_none() {
+                queue.remove();
+                if !queues.troubled.is_empty() {
+                    queues.troubled.remove(&self.name);
+                }
+            }
+            next
+        };
+        if let Some(waiter) = next {
+            let permit = Self { queues: self.queues.clone(), name: self.name.clone() };
+            NextWaiter(waiter).give(LocalHandoff::Permit(permit));
+        }
+    }
+}
+
+impl Future for LocalWaiter {
+    type Output = LocalHandoff;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LocalHandoff> {
+        match Pin::new(&mut self.next).poll(cx) {
+            Poll::Ready(Ok(next)) => Poll::Ready(next),
+            // Never an error: each waiter that leaves the queue is given something.
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for LocalWaiter {
+    fn drop(&mut self) {
+        if self.next.is_terminated() {
+            // The waiter was given something, so it has left the queue.
+            return;
+        }
+        let mut queues = self.queues.lock();
+        if let Some(queue) = queues.queue(&self.name)
+            && let Ok(at) = queue.binary_search_by_key(&self.ticket, |waiter| waiter.ticket)
+        {
+            queue.remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    const WISH: LeaseWish = LeaseWish { ttl: Duration::from_secs(30), hold_at_most: None };
+
+    fn permit(next: LocalHandoff) -> LocalPermit {
+        match next {
+            LocalHandoff::Permit(permit) => permit,
+            LocalHandoff::Guard(_) => panic!("nobody had a guard"),
+        }
+    }
+
+    #[tokio::test]
+    async fn first_come_first_served_and_nothing_is_left_behind() {
+        let queues = LocalQueues::default();
+        let name = Name::new("x").unwrap();
+        let first = queues.take(&name).expect("free");
+        assert!(queues.take(&name).is_none());
+        let mut second = queues.wait(&name, WISH);
+        let mut third = queues.wait(&name, WISH);
+        assert_eq!(first.waiting(), 2);
+        assert!((&mut second).now_or_never().is_none());
+        drop(first);
+        assert!((&mut third).now_or_never().is_none(), "not before the second");
+        drop(permit(second.await));
+        drop(permit(third.await));
+        assert!(queues.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn after_a_release_that_woke_others_they_go_first_once() {
+        let (queues, clock) = (LocalQueues::default(), Clock::manual());
+        let name = Name::new("x").unwrap();
+        let permit = queues.take(&name).expect("free");
+        queues.released(&name, None, &clock);
+        queues.released(&name, Some(Notified::Nobody), &clock);
+        assert_eq!(permit.take_notified(clock.now()), Notified::Nobody, "nobody else waits");
+        queues.released(&name, Some(Notified::Waiter), &clock);
+        assert_eq!(permit.take_notified(clock.now()), Notified::Waiter);
+        assert_eq!(permit.take_notified(clock.now()), Notified::Nobody, "once");
+        queues.released(&name, Some(Notified::Waiter), &clock);
+        clock.advance(TUNING.courtesy);
+        assert_eq!(permit.take_notified(clock.now()), Notified::Nobody, "they had their time");
+        queues.released(&name, None, &clock);
+        assert_eq!(permit.take_notified(clock.now()), Notified::Waiter, "they were about just now");
+        clock.advance(TUNING.contended_for);
+        queues.released(&name, None, &clock);
+        assert_eq!(permit.take_notified(clock.now()), Notified::Nobody, "no longer");
+    }
+
+    #[tokio::test]
+    async fn a_waiter_that_gives_up_leaves_nothing_behind() {
+        let queues = LocalQueues::default();
+        let name = Name::new("x").unwrap();
+        let first = queues.take(&name).expect("free");
+        let (second, third) = (queues.wait(&name, WISH), queues.wait(&name, WISH));
+        drop(third);
+        assert_eq!(first.waiting(), 1);
+        // The second waiter has received the permit, but was never polled.
+        drop(first);
+        drop(second);
+        assert!(queues.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn only_a_waiter_with_the_same_lease_can_take_it_over() {
+        let queues = LocalQueues::default();
+        let name = Name::new("x").unwrap();
+        let permit = queues.take(&name).expect("free");
+        let _waiting = queues.wait(&name, WISH);
+        assert!(permit.next_waiter(Duration::from_secs(1)).is_none());
+        assert_eq!(permit.waiting(), 1, "it keeps its place");
+        assert!(permit.next_waiter(WISH.ttl).is_some());
+        assert_eq!(permit.waiting(), 0);
+    }
+}

@@ -1,0 +1,133 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock_protocol::{Instant, expiry};
+
+use super::inbox::Inbox;
+use crate::Lessor;
+use quorumlock_protocol::waiting::Messages;
+use quorumlock_protocol::{
+    EnqueueRequest, Grant, HandoffOffer, HeldInterval, Lane, LeaseRequest, Name, Nonce,
+    Subscription,
+};
+
+/// The place of one call in the nodes' queues, or its subscription before it is queued. Dropping
+/// the ticket leaves the queues, unless the call has got the name.
+pub(super) struct QueueTicket {
+    inbox: Arc<Inbox>,
+    lessor: Arc<dyn Lessor>,
+    name: Name,
+    /// The lease that this call accepts by handoff, and the bound on the node's clock drift.
+    handoff: Option<(HandoffOffer, f64)>,
+    /// The last lease request that made the offer.
+    last_offer: Option<(LeaseRequest, HandoffOffer)>,
+    /// The request before it, until an answer says that its queue entry has been replaced.
+    previous_offer: Option<(LeaseRequest, HandoffOffer)>,
+    /// The recent attempts, and until when the lease of each is valid if the name is handed off to
+    /// it.
+    attempts: Vec<(Nonce, Instant)>,
+    served: bool,
+    _subscription: Subscription,
+}
+
+impl QueueTicket {
+    pub(super) fn join(
+        lessor: &Arc<dyn Lessor>,
+        name: &Name,
+        offer: Option<(HandoffOffer, f64)>,
+    ) -> Self {
+        let inbox = Arc::new(Inbox::default());
+        Self {
+            _subscription: lessor.subscribe(name, inbox.clone()),
+            inbox,
+            lessor: lessor.clone(),
+            name: name.clone(),
+            handoff: offer,
+            last_offer: None,
+            previous_offer: None,
+            attempts: Vec::new(),
+            served: false,
+        }
+    }
+
+    /// All messages of the nodes since the last attempt began, once there are new ones.
+    pub(super) async fn messages(&self) -> Messages {
+        self.inbox.messages().await
+    }
+
+    /// Registers the attempt of `asked`, and returns the queue entry that it asks for. From now on
+    /// the name may be handed off to this attempt.
+    pub(super) fn register_attempt(
+        &mut self,
+        (request, asked): (&LeaseRequest, Instant),
+        (waited, yields): (Duration, bool),
+    ) -> EnqueueRequest {
+        self.inbox.reset();
+        self.previous_offer = self.last_offer.take();
+        let offer = self.handoff.map(|(offer, max_clock_drift)| {
+            self.last_offer = Some((request.clone(), offer));
+            self.attempts.retain(|(_, until)| *until > asked);
+            self.attempts.push((request.nonce, expiry(asked, offer.ttl, max_clock_drift)));
+            offer
+        });
+        let previous = self.previous_offer.as_ref().map(|(request, _)| request.nonce);
+        EnqueueRequest { waited, yield_to_notified: yields, handoff: offer, previous }
+    }
+
+    /// Records that the last attempt was carried out: the queue entry of the attempt before it is
+    /// gone.
+    pub(super) fn answered(&mut self) {
+        self.previous_offer = None;
+    }
+
+    pub(super) fn served(&mut self) {
+        self.served = true;
+    }
+
+    /// The grant, if the name was handed off to an attempt whose lease is still valid at `now`.
+    /// Gives back every other handoff.
+    pub(super) fn take_handoff(&mut self, now: Instant) -> Option<(Nonce, Grant)> {
+        let (last, _) = self.last_offer.clone()?;
+        let mut grant = None;
+        for handed in self.inbox.take_handoffs() {
+            let open = |(nonce, until): &&(Nonce, Instant)| *nonce == handed.nonce && *until > now;
+            match self.attempts.iter().find(open) {
+                Some((nonce, until)) if grant.is_none() => {
+                    grant = Some((
+                        *nonce,
+                        Grant { until: *until, fence: handed.fence, counted: false },
+                    ));
+                    // A later attempt may still be queued: then the drop leaves the queue. While we
+                    // hold the name, no release hands it off to that attempt.
+                    self.served = *nonce == last.nonce;
+                }
+                _ => self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() }),
+            }
+        }
+        grant
+    }
+
+    /// Releases a handoff, as after an attempt that was given up.
+    fn release_handoff(&self, request: LeaseRequest) {
+        // The request is queued by now, and is sent again if it does not arrive.
+        drop(self.lessor.release(request, HeldInterval::UNKNOWN, Lane::Caller, false));
+    }
+}
+
+impl Drop for QueueTicket {
+    /// A node may have notified this waiter meanwhile, or handed the name off to it: both pass on
+    /// to the next waiter (PROTOCOL.md W3, W5).
+    fn drop(&mut self) {
+        if self.served {
+            return;
+        }
+        self.lessor.dequeue(&self.name, self.last_offer.as_ref());
+        if self.previous_offer.is_some() {
+            self.lessor.dequeue(&self.name, self.previous_offer.as_ref());
+        }
+        let Some((last, _)) = &self.last_offer else { return };
+        for handed in self.inbox.take_handoffs() {
+            self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() });
+        }
+    }
+}

@@ -1,0 +1,267 @@
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::acquisition::{Acquisition, LockSpec};
+use super::guard::{Guard, Watch};
+use super::locker::Locker;
+use super::owner_table::OwnerSlot;
+use quorumlock_protocol::{ConfigError, Error, Name, Owner};
+use quorumlock_protocol::{check_hold, check_wait};
+
+/// A request for a lock that waits while another client holds it. Set options, then await it, or
+/// [`run`](LockRequest::run) work under the lock.
+///
+/// # Errors
+/// When awaited:
+/// - [`Error::Busy`] after [`LockRequest::wait`], if another client held the lock at the last
+///   attempt.
+/// - [`Error::Unreachable`] (too few nodes answered) or [`Error::Refused`] (enough nodes answered,
+///   but too few of them can vote): after [`LockRequest::wait`], or, without that limit, after 30 s
+///   in which no attempt got a majority's answer. At once with [`LockRequest::fail_fast`], or if
+///   waiting cannot help (wrong password, missing permission, a key of another type, ...; without
+///   [`LockRequest::wait`] also new nodes).
+/// - [`Error::Lost`] if the owner's outer hold of the name was lost.
+/// - [`Error::Config`] for bad input; [`Error::Closed`] once the locker is closed.
+///
+/// # Cancel safety
+/// Cancel safe: dropping the future leaves the queue and releases what may have been granted.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is locked until this is awaited"]
+pub struct LockRequest {
+    order: LockOptions,
+    wait: Option<Duration>,
+    fail_fast: bool,
+}
+
+/// A request for a lock that does not wait for its holder. Set options, then await it, or
+/// [`run`](TryLockRequest::run) work under the lock.
+///
+/// # Errors
+/// As [`LockRequest`], but never [`Error::Busy`]: if another client holds the lock, the result is
+/// `None`. [`Error::Unreachable`] comes within the answer timeout.
+///
+/// # Cancel safety
+/// As [`LockRequest`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is locked until this is awaited"]
+pub struct TryLockRequest {
+    order: LockOptions,
+}
+
+#[derive(Clone, Debug)]
+struct LockOptions {
+    locker: Locker,
+    name: Result<Name, ConfigError>,
+    /// `None`: the locker's default.
+    lease: Option<Duration>,
+    hold_at_most: Option<Duration>,
+    owner: Option<Owner>,
+}
+
+macro_rules! options {
+    ($builder:ident) => {
+        impl $builder {
+            /// How long Redis keeps the lock without a renewal: the lock of a dead holder is free
+            /// after this time. Default: the locker's setting (30 s). At least 10 ms, at most
+            /// `max_lease`.
+            pub fn lease(mut self, lease: Duration) -> Self {
+                self.order.lease = Some(lease);
+                self
+            }
+
+            /// Ends the hold after this time, whatever its worker does (SAFETY.md H21). A hold that
+            /// is shorter than the lease is never renewed, as with Redisson's explicit `leaseTime`.
+            /// Default: no limit. 10 ms to 10 years.
+            ///
+            /// This is the only bound on a hold whose guard is never dropped: after
+            /// `mem::forget(guard)`, or in a cycle of `Arc`s, the watchdog renews the lease while
+            /// the process lives, even if every locker is dropped.
+            pub fn hold_at_most(mut self, limit: Duration) -> Self {
+                self.order.hold_at_most = Some(limit);
+                self
+            }
+
+            /// Re-enters if `owner` holds the lock already. The lease and `hold_at_most` of the
+            /// outer hold stay; a request that sets other values fails with
+            /// [`ConfigError::ReEntryDiffers`](quorumlock_protocol::ConfigError::ReEntryDiffers).
+            /// Default: no owner, so that any two requests exclude each other.
+            pub fn owner(mut self, owner: &Owner) -> Self {
+                self.order.owner = Some(owner.clone());
+                self
+            }
+        }
+    };
+}
+
+options!(LockRequest);
+options!(TryLockRequest);
+
+impl LockRequest {
+    pub(super) fn new(locker: &Locker, name: &str) -> Self {
+        let order = LockOptions::new(locker.clone(), Name::new(name));
+        Self { order, wait: None, fail_fast: false }
+    }
+
+    /// The longest wait: for the lock, and for nodes that do not answer. After that the call fails
+    /// with [`Error::Busy`] if another client held the lock at the last attempt, else with the
+    /// error of the nodes. Default: no limit for the lock, and 30 s for nodes that do not answer.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Fails at the first attempt that too few nodes answer, instead of waiting for the nodes.
+    pub fn fail_fast(mut self) -> Self {
+        self.fail_fast = true;
+        self
+    }
+
+    /// Waits for the lock, runs `work`, releases the lock. The work is dropped when the lock is
+    /// lost.
+    ///
+    /// # Errors
+    /// As [`LockRequest`], and [`Error::Lost`] if the lock was lost before the work was done. Once
+    /// the work is done, a failed release discards its result in two cases: [`Error::Lost`] if the
+    /// release found the lock gone, so that another client may have held it meanwhile;
+    /// [`Error::Refused`] if the servers refused the release (permission, ...), so that the lock
+    /// stays until its lease ends, this time and every time. If the release is only unanswered, the
+    /// work's result is returned: the lease ends by itself. To keep the result in every case, use
+    /// `lock`, [`Guard::run`] and `unlock`.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropping the future drops the work and posts the release.
+    pub async fn run<T, F, Fut>(self, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(Watch) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        run(self.await?, work).await
+    }
+}
+
+impl TryLockRequest {
+    pub(super) fn new(locker: &Locker, name: &str) -> Self {
+        Self { order: LockOptions::new(locker.clone(), Name::new(name)) }
+    }
+
+    /// As [`LockRequest::run`], if the lock is free; `None`, and no work, if another client holds
+    /// it.
+    ///
+    /// # Errors
+    /// As [`LockRequest::run`].
+    ///
+    /// # Cancel safety
+    /// As [`LockRequest::run`].
+    pub async fn run<T, F, Fut>(self, work: F) -> Result<Option<T>, Error>
+    where
+        F: FnOnce(Watch) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        match self.await? {
+            Some(guard) => run(guard, work).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+async fn run<T, F, Fut>(guard: Guard, work: F) -> Result<T, Error>
+where
+    F: FnOnce(Watch) -> Fut,
+    Fut: Future<Output = T>,
+{
+    let out = guard.run(work(guard.watch())).await?;
+    match guard.unlock().await {
+        // Unanswered: the lease ends by itself.
+        Ok(()) | Err(Error::Unreachable(_)) => Ok(out),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the lock: see [`LockRequest`].
+impl IntoFuture for LockRequest {
+    type Output = Result<Guard, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let patience = WaitLimit { wait: self.wait, once: false, fail_fast: self.fail_fast };
+        Box::pin(self.order.acquire(patience))
+    }
+}
+
+/// Takes the lock if it is free: see [`TryLockRequest`].
+impl IntoFuture for TryLockRequest {
+    type Output = Result<Option<Guard>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let patience = WaitLimit { wait: None, once: true, fail_fast: true };
+            match self.order.acquire(patience).await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(Error::Busy(_)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+impl LockOptions {
+    fn new(locker: Locker, name: Result<Name, ConfigError>) -> Self {
+        Self { locker, name, lease: None, hold_at_most: None, owner: None }
+    }
+
+    async fn acquire(self, patience: WaitLimit) -> Result<Guard, Error> {
+        let calls = self.locker.inner.calls.subscribe();
+        until_closed(calls, async {
+            match self.into_acquisition(patience)? {
+                (call, None) => call.run(None).await,
+                // Boxed, because few calls have an owner and the future should be small.
+                (call, Some(place)) => Box::pin(call.acquire_for_owner(place)).await,
+            }
+        })
+        .await
+    }
+
+    fn into_acquisition(
+        self,
+        patience: WaitLimit,
+    ) -> Result<(Acquisition, Option<OwnerSlot>), Error> {
+        let WaitLimit { wait, once, fail_fast } = patience;
+        wait.map_or(Ok(()), check_wait)?;
+        let inner = self.locker.inner;
+        inner.ensure_open()?;
+        let name = self.name?;
+        let lease = self.lease.unwrap_or(inner.settings.lease);
+        inner.settings.check_lease(lease)?;
+        self.hold_at_most.map_or(Ok(()), check_hold)?;
+        let deadline = wait.map(|wait| inner.clock.now() + wait);
+        let Self { lease: explicit_lease, hold_at_most, .. } = self;
+        let wanted = LockSpec { name, lease, explicit_lease, hold_at_most };
+        let place = self.owner.map(|owner| inner.owners.slot(&owner, &wanted.name));
+        Ok((Acquisition { inner, spec: wanted, deadline, once, fail_fast }, place))
+    }
+}
+
+/// For how long a call waits, and for what.
+#[derive(Clone, Copy, Debug)]
+struct WaitLimit {
+    wait: Option<Duration>,
+    once: bool,
+    fail_fast: bool,
+}
+
+/// Returns the result of `call`, or [`Error::Closed`] if the locker is closed first. An unfinished
+/// `call` is dropped before `calls`, for which [`Locker::close`] waits.
+async fn until_closed<T>(
+    mut calls: watch::Receiver<bool>,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::select! {
+        biased;
+        _ = calls.wait_for(|closed| *closed) => Err(Error::Closed),
+        done = call => done,
+    }
+}

@@ -1,0 +1,33 @@
+//! Which servers belong to a cluster, and how they come back (PROTOCOL.md, Members).
+//!
+//! A cluster is a [`MemberList`]. Each node keeps a [`MemberRecord`] with the lists whose clients it
+//! votes for, and a number, the phase. A node without a record of its present run carries a
+//! [`Note`] with its own time, and is admitted once the note is mature: a process that reads the
+//! note need not have written it, so short processes are enough. The functions are pure:
+//! - [`standing`]: what a node is for the clients of one list.
+//! - [`note_step`]: when a note is written, and when it is mature.
+//! - [`view`], [`entry`]: who is admitted, with which record.
+//! - [`change_step`], [`may_follow`]: how an operator changes the list.
+//!
+//! The model searches exactly these functions; the library does not call them yet.
+
+mod change;
+mod clock;
+mod entry;
+mod list;
+mod note;
+mod plan;
+mod record;
+mod rpc;
+
+pub use change::{ChangeRefused, ChangeStep, change_step, confirmers, may_follow, next_terms};
+pub use clock::{CLOCK_BOUND, ServerClock};
+pub use entry::{Entry, Seen, entry, view};
+pub use list::MemberList;
+pub use note::{NoteStep, note_age, note_step};
+pub use plan::{MemberAction, actions};
+pub use record::{MemberRecord, NodeMemory, Note, Standing, Terms, standing};
+pub use rpc::{MemberInfo, MemberRpc, NoteRequest};
+
+#[cfg(test)]
+mod tests;

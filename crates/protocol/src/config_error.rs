@@ -1,0 +1,156 @@
+use std::time::Duration;
+
+/// The call or the configuration is wrong.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Not a URL of a Redis server.
+    #[error(
+        "{url:?} is no Redis URL: {why} (expected redis://, rediss:// or unix://, such as \
+         redis://user:password@host:6379/0)"
+    )]
+    BadUrl {
+        /// The text given, without password.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The TLS certificates cannot be used.
+    #[error("the TLS certificates cannot be used: {0}")]
+    BadCertificate(String),
+    /// An empty list of nodes.
+    #[error("no node was given")]
+    NoNodes,
+    /// Two addresses lead to one server: its vote would count twice.
+    #[error("{a} and {b} are one server: give each server once, a quorum needs independent nodes")]
+    SameServer {
+        /// One address.
+        a: String,
+        /// The other.
+        b: String,
+    },
+    /// A lock without a name.
+    #[error("a lock's name must not be empty")]
+    EmptyName,
+    /// A name that is too long.
+    #[error("a lock's name has at most {max} bytes, this one has {len}")]
+    NameTooLong {
+        /// Bytes of the name given.
+        len: usize,
+        /// Bytes at most.
+        max: usize,
+    },
+    /// A name that could be a key of quorumlock or of Redisson.
+    #[error(
+        "a lock's name must not begin with {prefix:?}, as {name:?} does: quorumlock and Redisson keep their \
+         own keys there; choose another name"
+    )]
+    ReservedName {
+        /// The name given.
+        name: String,
+        /// The reserved prefix that it begins with.
+        prefix: &'static str,
+    },
+    /// A prefix that no name of a lock can have.
+    #[error("{prefix:?} cannot be the prefix of a lock's name: {why}")]
+    BadPrefix {
+        /// The prefix given.
+        prefix: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An environment variable whose value the library cannot use.
+    #[error(
+        "{variable}{}: {why}",
+        .value.as_ref().map_or_else(String::new, |value| format!("={value:?}"))
+    )]
+    BadVariable {
+        /// Which variable.
+        variable: &'static str,
+        /// Its value; `None` if it is not set, or may hold a password.
+        value: Option<String>,
+        /// What is wrong with it, and what it must be.
+        why: String,
+    },
+    /// A duration out of bounds.
+    #[error("{what} of {value:?} is out of bounds: {min:?} to {max:?}")]
+    BadDuration {
+        /// Which setting.
+        what: &'static str,
+        /// The value given.
+        value: Duration,
+        /// The least.
+        min: Duration,
+        /// The most.
+        max: Duration,
+    },
+    /// A `max_clock_drift` that is out of bounds.
+    #[error("max_clock_drift of {value} is out of bounds: 0 to 0.5")]
+    BadClockDrift {
+        /// The value given.
+        value: f64,
+    },
+    /// More lost marks to tolerate than this number of nodes allows.
+    #[error("tokens cannot survive the lost marks of {losses} of these nodes: 0 to {most}")]
+    TooManyLosses {
+        /// The number given.
+        losses: usize,
+        /// The most.
+        most: usize,
+    },
+    /// More required replicas than there are. A quorum has none: its nodes are masters without
+    /// replicas.
+    #[error("{asked} replicas cannot acknowledge a lock here: 0 to {most} (0 on a quorum)")]
+    TooManyReplicas {
+        /// The number given.
+        asked: usize,
+        /// The most.
+        most: usize,
+    },
+    /// A client name that Redis does not take.
+    #[error(
+        "client name {0:?} has characters that Redis does not take (spaces, control characters)"
+    )]
+    BadClientName(String),
+    /// The call is about admission, but this locker admits every node as it is.
+    #[error("this locker admits every node as it is: there is nothing to provision")]
+    NoAdmission,
+    /// The caller is outside an async runtime, or the runtime has no timers or I/O.
+    #[error(
+        "no tokio runtime with timers and I/O here: call from one (`enable_all`), or use \
+         quorumlock::blocking"
+    )]
+    NoRuntime,
+    /// An owner re-enters a lock and asks for another lease or limit than that of its outer hold.
+    #[error(
+        "{what} of {asked:?} at re-entry: {name:?} is held with {}, which stays; ask for the same, \
+         or for none",
+        .held.map_or_else(|| format!("no {what}"), |held| format!("{held:?}"))
+    )]
+    ReEntryDiffers {
+        /// Which lock.
+        name: String,
+        /// Which option: `lease` or `hold_at_most`.
+        what: &'static str,
+        /// The value given.
+        asked: Duration,
+        /// The value of the outer hold, if it has one.
+        held: Option<Duration>,
+    },
+    /// An option that does not apply to these servers.
+    #[error("{option} does not apply to {servers}: leave it out")]
+    DoesNotApply {
+        /// Which option.
+        option: &'static str,
+        /// What the locker was made for.
+        servers: &'static str,
+    },
+    /// The operating system gave no thread, event queue or random numbers.
+    #[error("the operating system refused {what}: {why}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// The answer of the operating system.
+        why: String,
+    },
+}

@@ -1,0 +1,238 @@
+use std::fmt;
+use std::time::Duration;
+
+use crate::LossReason;
+
+use crate::problem::write_groups;
+use crate::{ConfigError, Name, NodeReport};
+
+/// What can go wrong; each variant says who must act.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another client holds the lock: wait, or try again later.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    /// The call or the configuration is wrong: fix it.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The lock was lost: stop the work that it guarded.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// Enough nodes answered, but too few of them can vote. The problem of each other node tells
+    /// who must act.
+    #[error(transparent)]
+    Refused(NoMajority),
+    /// Too few nodes answered: check the nodes, and the network to them.
+    #[error(transparent)]
+    Unreachable(NoMajority),
+    /// The locker was closed: make a new one.
+    #[error("the locker is closed")]
+    Closed,
+}
+
+/// Another client holds the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Busy {
+    /// Which lock.
+    pub name: Name,
+    /// How long its lease lasts unless it is renewed, as far as the nodes told.
+    pub remaining: Option<Duration>,
+}
+
+impl std::error::Error for Busy {}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lock {:?} is held by somebody else", self.name)?;
+        match self.remaining {
+            Some(left) => write!(f, " (its lease ends in {left:?} unless renewed)"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Busy {
+    /// Lock `name` is held, with a lease that lasts for `remaining` if that is known.
+    pub fn new(name: Name, remaining: Option<Duration>) -> Self {
+        Self { name, remaining }
+    }
+}
+
+/// The lock is no longer held: it was lost, or released (a `Watch` reports [`LossReason::Released`]
+/// after an unlock). Final: the lock never comes back to this guard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lost {
+    /// Which lock.
+    pub name: Name,
+    /// Why.
+    pub why: LossReason,
+}
+
+impl std::error::Error for Lost {}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, why } = self;
+        match why {
+            // The holder itself released it: no work has to stop.
+            LossReason::Released => write!(f, "lock {name:?} is no longer held: {why}"),
+            _ => write!(f, "lock {name:?} was lost: {why}; stop the work that it guarded"),
+        }
+    }
+}
+
+impl Lost {
+    /// The lock `name`, and why it was lost.
+    pub fn new(name: Name, why: LossReason) -> Self {
+        Self { name, why }
+    }
+}
+
+impl Error {
+    /// Whether another client holds the lock.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy(_))
+    }
+
+    /// Whether the same call may succeed later without intervention: [`Error::Busy`],
+    /// [`Error::Unreachable`] and [`Error::Refused`], unless so many nodes have a problem that only
+    /// a person can fix (password, permission, setup, ...) that too few others are left.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Busy(_) => true,
+            Self::Refused(none) | Self::Unreachable(none) => none.may_pass(),
+            Self::Config(_) | Self::Lost(_) | Self::Closed => false,
+        }
+    }
+
+    /// A stable word for the variant: `busy`, `config`, `lost`, `refused`, `unreachable`, `closed`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Busy(_) => "busy",
+            Self::Config(_) => "config",
+            Self::Lost(_) => "lost",
+            Self::Refused(_) => "refused",
+            Self::Unreachable(_) => "unreachable",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// No majority of the nodes could decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NoMajority {
+    /// Which lock, if the call was about one.
+    pub name: Option<Name>,
+    /// How many nodes there are.
+    pub of: usize,
+    /// How many had to vote.
+    pub needed: usize,
+    /// How many answered in time.
+    pub answered: usize,
+    /// How many of those could vote.
+    pub voted: usize,
+    /// What is wrong with each node that gave no vote. A node that was not waited for is not here.
+    pub nodes: Vec<NodeReport>,
+}
+
+impl NoMajority {
+    /// `voted` of the `of` nodes gave a vote, `needed` had to; `nodes` say why others gave none.
+    pub fn new(
+        name: Option<Name>,
+        (of, needed): (usize, usize),
+        voted: usize,
+        nodes: Vec<NodeReport>,
+    ) -> Self {
+        let answered = voted + nodes.iter().filter(|node| node.problem.answered()).count();
+        Self { name, of, needed, answered, voted, nodes }
+    }
+
+    /// Whether enough nodes may be able to vote later without intervention.
+    fn may_pass(&self) -> bool {
+        let stay = self.nodes.iter().filter(|node| !node.problem.may_pass()).count();
+        stay <= self.of.saturating_sub(self.needed)
+    }
+
+    /// Whether too few nodes answered, as opposed to too few that can vote.
+    fn is_no_answer(&self) -> bool {
+        let silent = self.nodes.iter().filter(|node| !node.problem.answered()).count();
+        silent > self.of.saturating_sub(self.needed) || silent == self.nodes.len()
+    }
+}
+
+impl std::error::Error for NoMajority {}
+
+impl From<NoMajority> for Error {
+    fn from(none: NoMajority) -> Self {
+        if none.is_no_answer() { Self::Unreachable(none) } else { Self::Refused(none) }
+    }
+}
+
+/// A headline with counts, then the nodes, grouped by problem, with a hint who must do what: in one
+/// line, or with `{:#}` one line per group.
+impl fmt::Display for NoMajority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, of, needed, answered, voted, nodes } = self;
+        if let Some(name) = name {
+            write!(f, "lock {name:?}: ")?;
+        }
+        match (self.is_no_answer(), of) {
+            (true, 1) => f.write_str("the server did not answer")?,
+            (false, 1) => f.write_str("the server refused")?,
+            (true, _) => {
+                let silent = nodes.iter().filter(|node| !node.problem.answered()).count();
+                write!(f, "too few nodes answered: {needed} of {of} needed; {silent} did not")?;
+            }
+            (false, _) => write!(
+                f,
+                "too few nodes can vote: {needed} of {of} needed; {answered} answered, {voted} can \
+                 vote"
+            )?,
+        }
+        write_groups(f, nodes, if f.alternate() { "\n  " } else { "; " })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NodeProblem;
+
+    fn five(voted: usize, problems: &[(&str, NodeProblem)]) -> Error {
+        let report =
+            |(node, problem): &(&str, NodeProblem)| NodeReport::new(*node, problem.clone());
+        let nodes = problems.iter().map(report).collect();
+        NoMajority::new(Some(Name::new("x").unwrap()), (5, 3), voted, nodes).into()
+    }
+
+    #[test]
+    fn nodes_are_grouped_by_what_is_wrong_with_them_and_each_group_has_one_hint() {
+        let new = |node| (node, NodeProblem::New);
+        let error = five(0, &[new("a"), new("b"), new("c"), new("d"), new("e")]);
+        assert!(matches!(error, Error::Refused(_)) && error.is_retryable(), "{error:?}");
+        let text = error.to_string();
+        let head = "lock \"x\": too few nodes can vote: 3 of 5 needed; 5 answered, 0 can vote";
+        assert!(text.starts_with(head), "{text}");
+        assert!(text.contains("a, b, c, d, e: is new"), "{text}");
+        assert_eq!(text.matches("quorumlock init").count(), 1, "{text}");
+        assert!(!text.contains("restarted"), "{text}");
+    }
+
+    #[test]
+    fn whether_too_few_answer_or_too_few_can_vote_is_told_by_those_that_are_out() {
+        let dead = |node| (node, NodeProblem::NotConnected("connection refused".into()));
+        let barred = |node| (node, NodeProblem::Permission("NOPERM".into()));
+        let gone = five(0, &[dead("a"), dead("b"), dead("c")]);
+        assert!(matches!(gone, Error::Unreachable(_)) && gone.is_retryable(), "{gone:?}");
+        assert!(gone.to_string().contains("3 of 5 needed; 3 did not"), "{gone}");
+        let mixed = five(2, &[dead("a"), dead("b"), barred("c")]);
+        assert!(matches!(mixed, Error::Refused(_)) && mixed.is_retryable(), "{mixed:?}");
+        let barred = five(2, &[barred("a"), barred("b"), barred("c")]);
+        assert!(matches!(barred, Error::Refused(_)) && !barred.is_retryable(), "{barred:?}");
+        assert!(barred.to_string().contains("ACL SETUSER"), "{barred}");
+    }
+}

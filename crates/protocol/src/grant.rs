@@ -1,0 +1,51 @@
+//! What an acquisition asks of a lessor, and what the lessor grants.
+
+use std::time::Duration;
+
+use crate::{EnqueueRequest, Fence, Instant};
+
+/// How to carry out an acquisition: advice, never safety.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcquireHints {
+    /// When the acquisition began.
+    pub started: Instant,
+    /// Whether the acquisition gets tokens.
+    pub fencing: bool,
+    /// Whether only the name's home node is asked first, and the others once it has granted. This
+    /// keeps many contenders from splitting the votes.
+    pub home_first: bool,
+    /// Whether a denied waiter is queued at all nodes, and not at the home node alone.
+    pub enqueue_on_all: bool,
+    /// For a waiter that is already subscribed: its place in the nodes' queues if it is denied.
+    pub enqueue: Option<EnqueueRequest>,
+    /// See [`Proposal::uncontended`](crate::Proposal::uncontended).
+    pub uncontended: bool,
+    /// See [`Proposal::by_script`](crate::Proposal::by_script).
+    pub by_script: bool,
+}
+
+/// What a lessor granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Until when the lease is valid: on a quorum, the q-th largest of the nodes' instants.
+    pub until: Instant,
+    /// The fencing token: the last of its block ([`Fence::BLOCK`]).
+    pub fence: Fence,
+    /// Whether the node counted the token: then it is the only one of its block.
+    pub counted: bool,
+}
+
+/// The outcome of an acquisition that ended without an error.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Acquired {
+    /// The lock is ours.
+    Granted(Grant),
+    /// Another client holds the lock. When enough nodes may be free, if they told it.
+    Busy(Option<Duration>),
+    /// Busy, and the home node, or the only node, itself refused. If the waiter was queued, it is
+    /// queued there.
+    BusyAtHome(Option<Duration>),
+    /// No decision: a node must be verified first, too few nodes accepted the token, or the script
+    /// must be asked. Ask again, with a fresh nonce, and by script.
+    Retry,
+}

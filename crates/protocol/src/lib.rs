@@ -1,0 +1,56 @@
+//! The rules of the lock as pure functions and types: no I/O, no clock, no runtime.
+//!
+//! Users add the crate [quorumlock](https://docs.rs/quorumlock) instead, which re-exports what they
+//! need. From the bottom up:
+//! - [`Instant`], [`Window`]: until when a lease is valid.
+//! - [`Node`]: one voter, and the requests of its clients; [`Answer`], [`Denial`], [`NoAnswer`].
+//! - [`round`]: one acquisition on a quorum, as a state machine.
+//! - [`waiting`]: one call on its way to the lock, as a state machine.
+//! - [`admission`]: which nodes may vote.
+//! - [`Error`], [`NodeProblem`]: what can go wrong, and who must act.
+
+pub mod admission;
+pub mod answers;
+mod clock_monitor;
+mod config_error;
+mod error;
+mod grant;
+mod ids;
+mod instant;
+mod lease_timing;
+mod loss;
+mod name;
+mod node;
+mod problem;
+mod proposals;
+mod reply;
+pub mod round;
+mod settings;
+#[cfg(test)]
+mod test_clock;
+mod unconfirmed;
+pub mod waiting;
+mod window;
+mod wire;
+
+pub use clock_monitor::{ClockAnomaly, ClockMonitor};
+pub use config_error::ConfigError;
+pub use error::{Busy, Error, Lost, NoMajority};
+pub use grant::{AcquireHints, Acquired, Grant};
+pub use ids::{Fence, Holder, Incarnation, Nonce, Owner, fnv1a, next_id};
+pub use instant::Instant;
+pub use lease_timing::LeaseTiming;
+pub use loss::LossReason;
+pub use name::Name;
+pub use node::{
+    Acceptance, Answer, BoxFuture, Denial, EnqueueRequest, HandoffOffer, Lane, LeaseRequest,
+    MAX_RAISES, NoAnswer, Node, Notified, Proposal, QueueAction, ReleaseOutcome, RemoteGrant,
+    Subscription, Vote, WaitEvent, might_be_granted,
+};
+pub use problem::{Mismatch, NodeProblem, NodeReport, TlsProblem, write_groups};
+pub use proposals::Proposals;
+pub use reply::{OnDropped, ReplyFuture, ReplySink, Responder};
+pub use settings::{ClientCertificate, Settings, check_hold, check_wait};
+pub use unconfirmed::{Greeting, HeldInterval, RunIds, Unconfirmed};
+pub use window::{Window, expiry, quorum_of};
+pub use wire::Wire;

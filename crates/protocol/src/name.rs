@@ -1,0 +1,277 @@
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use crc::{CRC_16_XMODEM, Crc};
+
+use crate::ConfigError;
+
+/// The name of a lock, which is the key on the nodes, verbatim. It is not empty, has at most 1,024
+/// bytes, and begins with none of [`Name::RESERVED`].
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// The longest name, in bytes.
+    pub const MAX_LEN: usize = 1024;
+
+    /// No name begins with one of these prefixes, which keys of quorumlock and of Redisson have.
+    pub const RESERVED: [&str; 2] = ["quorumlock:", "redisson_lock_"];
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// [`ConfigError::EmptyName`], [`ConfigError::NameTooLong`], [`ConfigError::ReservedName`].
+    pub fn new(name: &str) -> Result<Self, ConfigError> {
+        match name.len() {
+            0 => Err(ConfigError::EmptyName),
+            len if len > Self::MAX_LEN => Err(ConfigError::NameTooLong { len, max: Self::MAX_LEN }),
+            _ => match Self::RESERVED.into_iter().find(|prefix| name.starts_with(prefix)) {
+                Some(prefix) => Err(ConfigError::ReservedName { name: name.into(), prefix }),
+                None => Ok(Self(name.into())),
+            },
+        }
+    }
+
+    /// A name that no lock can have, to ask servers about. An ACL that permits our own keys permits
+    /// it.
+    #[doc(hidden)]
+    pub fn probe() -> Self {
+        Self("quorumlock:probe".into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// How many slots there are: the number of slots of a Redis Cluster.
+    pub const SLOTS: usize = 16_384;
+
+    /// The name's hash slot, as a Redis Cluster computes it. Many names share one slot.
+    pub fn slot(&self) -> usize {
+        let hashed = hash_tag(self.as_str());
+        usize::from(SLOT.checksum(hashed.as_bytes())) % Self::SLOTS
+    }
+
+    /// The key of the mark of the name's slot: the largest token of a name in that slot that a node
+    /// has accepted.
+    pub fn mark_key(&self) -> &'static str {
+        Self::mark_key_of(self.slot())
+    }
+
+    /// The key of the mark of a slot, `quorumlock:token:{TAG}`. TAG is the smallest number whose
+    /// hash slot this is, so that a Redis Cluster keeps the mark on the node of the names.
+    ///
+    /// # Panics
+    /// If there is no such slot: [`Name::SLOTS`] or more.
+    pub fn mark_key_of(slot: usize) -> &'static str {
+        let MarkKeys { text, begins } = &*MARK_KEYS;
+        &text[begins[slot]..begins[slot + 1]]
+    }
+
+    /// The channel on which a release of the name is published: `redisson_lock__channel:{name}`, as
+    /// Redisson computes it. Two names may share it: `x` and `{x}` do.
+    pub fn channel(&self) -> String {
+        self.channel_parts().concat()
+    }
+
+    /// The key of the queue of the name's waiters: `quorumlock:waiters:{name}`, or
+    /// `quorumlock:waiters:raw:name` for a name that contains a `}`. No two names share it. It has
+    /// the name's hash slot, unless the name contains a `}` and no hash tag: such a name cannot be
+    /// the hash tag of another key.
+    pub fn waiters_key(&self) -> String {
+        self.waiters_key_parts().concat()
+    }
+
+    /// [`Name::channel`] in parts.
+    pub fn channel_parts(&self) -> [&str; 3] {
+        self.braced(["redisson_lock__channel:", "redisson_lock__channel:{"])
+    }
+
+    /// The key in which Redisson's `RFencedLock` counts tokens, in parts:
+    /// `redisson_lock_token:{name}`.
+    pub fn counter_key_parts(&self) -> [&str; 3] {
+        self.braced(["redisson_lock_token:", "redisson_lock_token:{"])
+    }
+
+    /// [`Name::waiters_key`] in parts.
+    pub fn waiters_key_parts(&self) -> [&str; 3] {
+        let name = self.as_str();
+        match name.contains('}') {
+            true => ["quorumlock:waiters:raw:", name, ""],
+            false => ["quorumlock:waiters:{", name, "}"],
+        }
+    }
+
+    /// Redisson's rule: put the name in braces, unless it **contains** an opening brace anywhere
+    /// (docs/PROTOCOL.md, Wire formats).
+    fn braced(&self, [bare, open]: [&'static str; 2]) -> [&str; 3] {
+        let name = self.as_str();
+        if name.contains('{') { [bare, name, ""] } else { [open, name, "}"] }
+    }
+}
+
+/// What a Redis Cluster hashes of a key: the text between the first `{` and the next `}`, if there
+/// is any; otherwise the whole key.
+fn hash_tag(key: &str) -> &str {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key)
+}
+
+static SLOT: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
+
+/// The mark keys of all slots.
+static MARK_KEYS: LazyLock<MarkKeys> = LazyLock::new(MarkKeys::new);
+
+struct MarkKeys {
+    text: String,
+    /// Where in `text` the key of each slot begins, and the last one ends.
+    begins: Vec<usize>,
+}
+
+impl MarkKeys {
+    fn new() -> Self {
+        let mut tags = vec![None; Name::SLOTS];
+        let mut missing = tags.len();
+        let mut numbers = 0_u32..;
+        while missing > 0
+            && let Some(number) = numbers.next()
+        {
+            let tag = number.to_string();
+            let slot = usize::from(SLOT.checksum(tag.as_bytes())) % Name::SLOTS;
+            if tags[slot].is_none() {
+                (tags[slot], missing) = (Some(tag), missing - 1);
+            }
+        }
+        let mut keys = Self { text: String::new(), begins: vec![0] };
+        for tag in tags.into_iter().flatten() {
+            keys.text += "quorumlock:token:{";
+            keys.text += &tag;
+            keys.text.push('}');
+            keys.begins.push(keys.text.len());
+        }
+        keys
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn derived_keys_follow_redissons_brace_rule() {
+        let plain = Name::new("invoice/7").unwrap();
+        assert_eq!(plain.channel(), "redisson_lock__channel:{invoice/7}");
+        assert_eq!(plain.waiters_key(), "quorumlock:waiters:{invoice/7}");
+        assert_eq!(plain.counter_key_parts().concat(), "redisson_lock_token:{invoice/7}");
+        let inner = Name::new("a{b}c").unwrap();
+        assert_eq!(inner.channel(), "redisson_lock__channel:a{b}c");
+        assert_eq!(inner.waiters_key(), "quorumlock:waiters:raw:a{b}c");
+        assert_eq!(inner.counter_key_parts().concat(), "redisson_lock_token:a{b}c");
+    }
+
+    #[test]
+    fn bad_names_are_refused() {
+        assert!(matches!(Name::new(""), Err(ConfigError::EmptyName)));
+        let long = "x".repeat(1025);
+        assert!(matches!(Name::new(&long), Err(ConfigError::NameTooLong { len: 1025, max: 1024 })));
+        assert!(Name::new(&long[1..]).is_ok());
+        for reserved in ["quorumlock:node", "quorumlock:", "redisson_lock_token:{y}"] {
+            let Err(ConfigError::ReservedName { name, prefix }) = Name::new(reserved) else {
+                panic!("{reserved} is a name");
+            };
+            assert!(name == reserved && name.starts_with(prefix));
+        }
+        assert!(Name::new("quorumlock").is_ok() && Name::new("redisson_lock").is_ok());
+    }
+
+    /// The examples are those of the Redis Cluster specification and of the command CLUSTER
+    /// KEYSLOT.
+    #[test]
+    fn slots_are_those_of_a_redis_cluster() {
+        let slot = |name: &str| Name::new(name).unwrap().slot();
+        assert_eq!(slot("123456789"), 0x31c3);
+        assert_eq!(slot("somekey"), 11_058);
+        assert_eq!(slot("foo{hash_tag}"), 2_515);
+        assert_eq!(slot("{user1000}.following"), slot("{user1000}.followers"));
+        assert_eq!(slot("foo{}{bar}"), usize::from(SLOT.checksum(b"foo{}{bar}")) % Name::SLOTS);
+    }
+
+    #[test]
+    fn each_mark_lies_in_its_own_slot() {
+        for slot in 0..Name::SLOTS {
+            let key = Name::mark_key_of(slot);
+            assert_eq!(usize::from(SLOT.checksum(hash_tag(key).as_bytes())) % Name::SLOTS, slot);
+        }
+    }
+
+    /// Names made of parts that look like our keys, so that their keys are likely to collide.
+    fn names() -> impl Strategy<Value = String> {
+        let parts = [
+            "{",
+            "}",
+            "x",
+            "y",
+            ":",
+            "raw:",
+            "waiters:",
+            "\0",
+            "é",
+            "quorumlock:",
+            "redisson_lock_token:",
+        ];
+        let parts = prop::collection::vec(prop::sample::select(parts.to_vec()), 1..7);
+        prop_oneof![parts.prop_map(|parts| parts.concat()), any::<String>()]
+    }
+
+    /// Two names; the second is often the first with something around it.
+    fn pairs() -> impl Strategy<Value = (String, String)> {
+        (names(), names(), 0..6).prop_map(|(a, b, how)| {
+            let b = match how {
+                0 => format!("{{{a}}}"),
+                1 => format!("raw:{a}"),
+                2 => format!("raw:{{{a}}}"),
+                3 => format!("{a}}}"),
+                _ => b,
+            };
+            (a, b)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4096) })]
+
+        #[test]
+        fn no_two_names_meet_in_a_key_of_ours((a, b) in pairs()) {
+            let (Ok(name), Ok(other)) = (Name::new(&a), Name::new(&b)) else { return Ok(()) };
+            prop_assert_eq!(name == other, name.waiters_key() == other.waiters_key());
+            for derived in [&*name.waiters_key(), name.mark_key()] {
+                prop_assert!(Name::new(derived).is_err(), "{} is a name", derived);
+                prop_assert_ne!(derived, "quorumlock:node");
+            }
+            prop_assert_ne!(&*name.waiters_key(), other.mark_key());
+        }
+
+        #[test]
+        fn the_queue_of_a_name_has_its_hash_slot(name in names()) {
+            let Ok(name) = Name::new(&name) else { return Ok(()) };
+            let (text, queue) = (name.as_str(), name.waiters_key());
+            let possible = !text.contains('}') || hash_tag(text) != text;
+            prop_assert_eq!(possible, hash_tag(&queue) == hash_tag(text), "{:?}", name);
+        }
+    }
+}

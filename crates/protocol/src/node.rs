@@ -1,0 +1,356 @@
+//! What a lock needs from the servers: requests, answers, and the trait [`Node`].
+//!
+//! A lessor (the trait `Lessor` of quorumlock-core) is what a `Locker` talks to: one Redis master,
+//! or a quorum of nodes. A [`Node`] is one voter: it takes requests without waiting and answers
+//! each request exactly once. A simulated node implements the same trait as the real one.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Instant;
+
+use crate::{
+    ConfigError, Fence, HeldInterval, Holder, Incarnation, Name, NodeProblem, NodeReport, Nonce,
+    OnDropped, Responder,
+};
+
+/// A request to a node: hold `nonce` at `name` for `ttl`.
+#[derive(Clone, Debug)]
+pub struct LeaseRequest {
+    /// The lock.
+    pub name: Name,
+    /// The acquisition. Nodes match nonces, never owners, so that a late request of an abandoned
+    /// attempt releases or extends no other acquisition.
+    pub nonce: Nonce,
+    /// How long the node keeps the lease without a renewal.
+    pub ttl: Duration,
+    /// How many guards share the lease: an absolute count, so that a repeated request cannot
+    /// inflate it (Redisson #7367).
+    pub holds: u32,
+}
+
+/// Which connection carries a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// The callers' connection, on their runtime.
+    Caller,
+    /// The watchdog's own, on its own thread: a flood of acquisitions delays no renewal.
+    Watchdog,
+}
+
+/// A node's answer: yes, a definite no, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer<T> {
+    /// The node did it.
+    Yes(T),
+    /// The node definitely did not do it.
+    No(Denial),
+    /// No answer.
+    NoAnswer(NoAnswer),
+}
+
+impl<T> OnDropped for Answer<T> {
+    fn missing() -> Self {
+        Self::NoAnswer(NoAnswer::Unknown(NodeReport::new(
+            "node",
+            NodeProblem::Broken("the request was dropped".into()),
+        )))
+    }
+}
+
+/// A definite no.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Denial {
+    /// Another nonce holds the name. Its remaining lease, if it has an expiry and the node told it.
+    Busy(Option<Duration>),
+    /// This nonce does not hold the name, or no longer holds it.
+    Gone,
+    /// The call is wrong: no node would answer otherwise.
+    Config(ConfigError),
+    /// The node was verified under another incarnation, or its answer without a script was unclear.
+    /// It may grant in a fresh round.
+    Stale(NodeReport),
+    /// The node's memory is not proven: the node counts for nothing, renewals included.
+    NotAdmitted(NodeReport),
+    /// The server refused the command (out of memory, no permission, a key of another type, ...).
+    Refused(NodeReport),
+}
+
+/// No answer, and whether the node may have carried the request out all the same.
+///
+/// `Unknown` counts as not granted in the vote and as granted in the clean-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The node cannot have carried it out: the request was never sent.
+    NotSent(NodeReport),
+    /// The request was sent; whether the node carried it out is unknown.
+    Unknown(NodeReport),
+}
+
+impl NoAnswer {
+    /// Why there is no answer.
+    pub fn report(&self) -> &NodeReport {
+        match self {
+            Self::NotSent(report) | Self::Unknown(report) => report,
+        }
+    }
+}
+
+/// One node's yes to an acquisition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vote {
+    /// Until when the node surely holds the nonce, on our clock.
+    pub until: Instant,
+    /// Whether the node accepted the proposed token.
+    pub token: Acceptance,
+}
+
+/// What a node that holds a nonce says about the token proposed for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// The token was above the mark of the name's slot, and is the mark now. Also if no token was
+    /// proposed.
+    Accepted,
+    /// The token was not above the mark: the mark is this, or larger.
+    Behind(Fence),
+    /// The node counts tokens itself and ignores the proposal: this is its token
+    /// ([`Settings::redisson_fenced`](crate::Settings)). Never on a quorum.
+    Counted(Fence),
+}
+
+/// What an acquisition proposes to a node, and how the node is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// The token, which is the last of its block; [`Fence::NONE`] without fencing.
+    pub token: Fence,
+    /// Whether no other waiter is known to want the name. Then a denial may omit the holder's
+    /// remaining lease, and the release most likely notifies nobody.
+    pub uncontended: bool,
+    /// Whether only the script may answer, because the answer without a script was unclear.
+    pub by_script: bool,
+}
+
+/// A node's yes to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseOutcome {
+    /// Whether the nonce was still held.
+    pub held: bool,
+    /// Whom the release notified; `None` if unknown. Advice: the releasing process lets that waiter
+    /// go first.
+    pub notified: Option<Notified>,
+}
+
+/// Whom a release told that the name is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Notified {
+    /// Nobody waits.
+    Nobody,
+    /// Subscribers of the name's channel: programs that know of no queue.
+    Channel,
+    /// The first waiter in the node's queue.
+    Waiter,
+}
+
+/// A place in a node's queue for a name. A denied waiter takes the place, and a release then
+/// notifies that waiter alone. Advice, never safety.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnqueueRequest {
+    /// How long the waiter has waited. The queue is first come, first served: a waiter that was
+    /// notified in vain keeps its seniority.
+    pub waited: Duration,
+    /// Whether a free name goes to other waiters first: those that are before this one in the
+    /// queue, or were notified and have not asked yet.
+    pub yield_to_notified: bool,
+    /// The lease that this waiter accepts by handoff from another client's release, where
+    /// [`Node::supports_handoff`].
+    pub handoff: Option<HandoffOffer>,
+    /// The nonce of this waiter's previous attempt, which made the same offer. The node removes
+    /// that queue entry.
+    pub previous: Option<Nonce>,
+}
+
+/// The lease that a waiter accepts by handoff.
+///
+/// A handoff is a grant that another client's release carries out. It answers the one attempt whose
+/// nonce it names, and the lease counts from before that attempt was sent (SAFETY.md G1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandoffOffer {
+    /// How long the node keeps a name that was handed off, without a renewal: the whole lease.
+    pub ttl: Duration,
+    /// Whether the waiter gets tokens.
+    pub fencing: bool,
+}
+
+/// What a waiter is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEvent {
+    /// The name may be free, or a message may have been missed: ask.
+    Retry,
+    /// The name was released, and the head of the queue is unknown: ask, and yield to the waiters
+    /// before this one.
+    Released,
+    /// The name is free, and this waiter is at the head of the node's queue.
+    Head,
+    /// A release handed the name off to this waiter.
+    Granted(RemoteGrant),
+}
+
+/// A name that was handed off to the attempt with this nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteGrant {
+    /// The waiter's attempt that was granted.
+    pub nonce: Nonce,
+    /// The last token of its block.
+    pub fence: Fence,
+}
+
+/// What a release does with the client's place in the node's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueAction {
+    /// Leave: the client gives up waiting, and may still be queued with this offer.
+    Leave(HandoffOffer),
+    /// Queue again with this waited time, so that the client keeps its seniority; notify nobody.
+    KeepPlace(Duration),
+}
+
+impl QueueAction {
+    /// Whether the client is in the queue afterwards. A client that the node cannot notify must not
+    /// be: it would block the waiters behind it.
+    pub fn keeps_place(&self) -> bool {
+        matches!(self, Self::KeepPlace(_))
+    }
+}
+
+/// One voter: a Redis server, or a simulated one.
+///
+/// Requests are queued and written in order per [`Lane`]; no method waits. Each [`Responder`] is
+/// answered exactly once, late answers included: a late grant is still a vote.
+pub trait Node: Send + Sync + 'static {
+    /// The node's URL without user and password, for messages.
+    fn label(&self) -> &str;
+    /// A number for the server. Once the server has been reached, all clients compute the same
+    /// number, whichever address they use; before that, it is computed from the label.
+    fn identity(&self) -> u64;
+    /// The incarnation under which the node's memory was verified, as far as the [`Lane::Caller`]
+    /// connection knows now.
+    fn incarnation(&self) -> Incarnation;
+    /// Takes the name if it is free; [`Denial::Busy`] if another nonce holds it.
+    ///
+    /// [`Denial::Stale`] if, when the request is sent, the node has another incarnation than the
+    /// given one. All requests of one round must rest on what was known when the round began:
+    /// otherwise a repair in between could miss the round's token (PROTOCOL.md ADM3, M8e).
+    ///
+    /// The node compares the token with its mark in the same step in which it grants the name, and
+    /// accepts a token above the mark. No mark moves for a caller that a script refuses (SAFETY.md,
+    /// Tokens).
+    ///
+    /// A denied caller takes its place in the queue ([`EnqueueRequest`]), if the node can notify it
+    /// by now.
+    fn acquire(
+        &self,
+        lease: &LeaseRequest,
+        proposal: Proposal,
+        stamp: Incarnation,
+        enqueue: Option<EnqueueRequest>,
+        to: Responder<Answer<Vote>>,
+    );
+    /// Proposes another token. The node accepts it only while it still holds the nonce, and only if
+    /// the token is above its mark. [`Denial::Stale`] as for [`Node::acquire`].
+    fn raise(
+        &self,
+        lease: &LeaseRequest,
+        token: Fence,
+        stamp: Incarnation,
+        to: Responder<Answer<Acceptance>>,
+    );
+    /// Grants the name again to an acquisition whose window is open, with its token; a definite no
+    /// if another nonce holds the name. Only for nodes whose memory is proven.
+    fn regrant(
+        &self,
+        lease: &LeaseRequest,
+        token: Fence,
+        lane: Lane,
+        to: Responder<Answer<Instant>>,
+    );
+    /// Extends leases: one answer per lease request, in order, or no answers at all.
+    fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>);
+    /// Releases the nonce, and hands the name off to the first waiter in the queue or notifies it,
+    /// unless the [`QueueAction`] says otherwise.
+    ///
+    /// If the connection breaks before the answer, the release is sent again on the next
+    /// connection, while `ttl` lasts, and answered then. "Not held" counts as held if an earlier
+    /// request released the lock: `held` is what the holder knows about that (decision 0016).
+    fn release(
+        &self,
+        lease: &LeaseRequest,
+        held: HeldInterval,
+        lane: Lane,
+        queue_action: Option<QueueAction>,
+        to: Responder<Answer<ReleaseOutcome>>,
+    );
+    /// Since when requests on `lane` can be sent; `None` while the node is being connected.
+    /// Requests that can never be sent are answered at once.
+    fn connected_since(&self, lane: Lane) -> Option<Instant> {
+        let _ = lane;
+        Some(Instant::NEVER)
+    }
+    /// How many microseconds the node's wall clock differs from ours; `None` if the node has not
+    /// told its time.
+    fn wall_offset(&self) -> Option<i64> {
+        None
+    }
+    /// The sum of all forward jumps of the node's clock that were seen. Leases granted there before
+    /// a jump end that much earlier (SAFETY.md H6).
+    fn clock_advance(&self) -> Duration {
+        Duration::ZERO
+    }
+    /// Says who holds the name.
+    fn inspect(&self, name: &Name, to: Responder<Answer<Option<Holder>>>);
+    /// Releases the name, whichever client holds it, and raises its mark, if it has one, above the
+    /// holder's token. True if the name was held.
+    fn force_release(&self, name: &Name, to: Responder<Answer<bool>>);
+    /// Leaves the queue for a name. If the node has already notified this locker, it notifies the
+    /// next waiter. If the node has already handed the name off to this locker, the name is
+    /// released: `offered` is the locker's last lease request and its offer.
+    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>);
+    /// Whether a release may hand the name off to a queued waiter ([`EnqueueRequest::handoff`]).
+    fn supports_handoff(&self) -> bool {
+        false
+    }
+    /// Tells `to` that the name may be free or was handed off: when this waiter is at the head of
+    /// the node's queue, and whenever messages may have been missed (at once, or as soon as there
+    /// is a connection, and after each new connection). The subscription ends when the result is
+    /// dropped.
+    fn subscribe(
+        &self,
+        name: &Name,
+        to: Arc<dyn crate::ReplySink<WaitEvent>>,
+        from: usize,
+    ) -> Subscription;
+}
+
+/// Keeps a subscription while it lives.
+pub type Subscription = Box<dyn Any + Send + Sync>;
+
+/// A future of a lessor or a node.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// How often another token is proposed to nodes that have granted, before the attempt is released
+/// and begun again.
+pub const MAX_RAISES: u32 = 3;
+
+/// Whether the node may have granted the request: true for every answer but a definite refusal. A
+/// server error may come after the script's first write, and a transaction that finds another
+/// memory than the verified one has set the name all the same.
+pub fn might_be_granted<T>(answer: &Answer<T>) -> bool {
+    match answer {
+        Answer::Yes(_)
+        | Answer::No(Denial::Refused(_) | Denial::Stale(_))
+        | Answer::NoAnswer(NoAnswer::Unknown(_)) => true,
+        Answer::No(Denial::Busy(_) | Denial::Gone | Denial::Config(_) | Denial::NotAdmitted(_))
+        | Answer::NoAnswer(NoAnswer::NotSent(_)) => false,
+    }
+}

@@ -1,0 +1,404 @@
+//! What is wrong with a node. The problems are typed, so that programs can tell who must act; the
+//! text is made from the type.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Why one node gave no vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// Its URL, without user and password.
+    pub node: String,
+    /// What is wrong with it.
+    pub problem: NodeProblem,
+}
+
+impl NodeReport {
+    /// `node` has this `problem`.
+    pub fn new(node: impl Into<String>, problem: NodeProblem) -> Self {
+        Self { node: node.into(), problem }
+    }
+}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.node, self.problem)
+    }
+}
+
+/// What is wrong with a node. The variants down to [`NodeProblem::TooLate`] mean that the node gave
+/// no answer in time. The others mean that it answered, except [`NodeProblem::NoMaster`] if none of
+/// the addresses did.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeProblem {
+    /// No connection could be opened: the reason.
+    #[error("not connected: {0}")]
+    NotConnected(String),
+    /// No answer within this time.
+    #[error("no answer within {0:?}")]
+    NoAnswer(Duration),
+    /// The connection broke before the answer came: the reason.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// The request was not sent: the reason.
+    #[error("not asked: {0}")]
+    NotAsked(String),
+    /// It granted the lock, but did not say whether it accepts the fencing token.
+    #[error("granted, but did not say whether it accepts the fencing token")]
+    Unconfirmed,
+    /// It did not confirm a renewal.
+    #[error("did not confirm the renewal")]
+    NotRenewed,
+    /// It granted the lock, and its answer came after the lease had ended.
+    #[error("answered after the lease had ended")]
+    TooLate,
+    /// It is new: no client has admitted it yet (`PROTOCOL.md`, Admission).
+    #[error("is new and not admitted yet")]
+    New,
+    /// It has restarted or lost its memory, and counts for nothing until it is admitted again
+    /// (`PROTOCOL.md`, Admission).
+    #[error("has restarted or lost its memory, and is not admitted again yet")]
+    NotAdmitted,
+    /// Its admission was renewed while it was asked.
+    #[error("was verified anew while it was asked")]
+    Reverified,
+    /// It granted the lock, but other clients moved its fencing mark while it was asked.
+    #[error("granted, but others moved its fencing mark on while it was asked")]
+    MarkAhead,
+    /// It was admitted with another cluster configuration than this locker's.
+    #[error("was admitted under other terms: its {0}")]
+    ConfigMismatch(Mismatch),
+    /// Its setup does not allow it to vote.
+    #[error("cannot vote as it is set up: its {0}")]
+    Unfit(Mismatch),
+    /// It is a replica.
+    #[error("is a replica of {0}")]
+    Replica(String),
+    /// None of the given addresses is a master: what each of them said.
+    #[error("none of its addresses is a master ({})", list(.0))]
+    NoMaster(Vec<NodeReport>),
+    /// Too few of its replicas have acknowledged the lock, or follow it: its answer, or the result
+    /// of `WAIT`.
+    #[error("too few replicas: {0}")]
+    NoReplicas(String),
+    /// A key that the lock needs is of another type: the other wire format or something that is no
+    /// lock uses it.
+    #[error("the key {key:?} is of another type, used by the other wire format or by no lock")]
+    WrongType {
+        /// Which key.
+        key: String,
+    },
+    /// A key that is no lock, though it has the type of one: it holds data, or a lock of another
+    /// kind. A waiter does not wait for it, and a forced release does not delete it.
+    #[error(
+        "the key {key:?} is no lock but {found}: choose another name for the lock, or, if nobody needs the \
+         key, delete it yourself (DEL)"
+    )]
+    NotALock {
+        /// Which key.
+        key: String,
+        /// What it is.
+        found: String,
+    },
+    /// Its fencing mark cannot rise: it is at the last token ([`Fence::MAX`](crate::Fence::MAX)),
+    /// or it is no mark.
+    #[error(
+        "the fencing mark {key:?} cannot rise: it must be a sorted set whose member \"m\" has a score below {}; \
+         set it (ZADD) to the largest token that was used, or delete it (DEL) if none was",
+        crate::Fence::FULL
+    )]
+    BadMark {
+        /// Which key.
+        key: String,
+    },
+    /// The counter of Redisson's `RFencedLock` cannot rise: it is no number, or it is at the last
+    /// token.
+    #[error(
+        "the counter {key:?} of Redisson's RFencedLock cannot rise: it must be a whole number below {}; set it \
+         (SET) to the largest token that was used",
+        crate::Fence::FULL
+    )]
+    BadCounter {
+        /// Which key.
+        key: String,
+    },
+    /// Another address of the same locker leads to the same server, whose vote would count twice.
+    #[error("is the same server as {0}")]
+    SameServer(String),
+    /// It did not accept the user or the password: its answer.
+    #[error("authentication failed: {0}")]
+    Authentication(String),
+    /// The user has no permission: its answer.
+    #[error("no permission: {0}")]
+    Permission(String),
+    /// The database number does not exist on this server: its answer.
+    #[error("the database cannot be selected: {0}")]
+    Database(String),
+    /// Its memory is full: its answer.
+    #[error("out of memory: {0}")]
+    OutOfMemory(String),
+    /// It accepts no more clients: its answer.
+    #[error("takes no more clients: {0}")]
+    TooManyClients(String),
+    /// The TLS handshake failed.
+    #[error("TLS failed: {0}")]
+    Tls(TlsProblem),
+    /// It sent something that a Redis server does not send here.
+    #[error("gave an answer that fits no question: {0}")]
+    Malformed(String),
+    /// It refused the command for another reason.
+    #[error("refused: {text}")]
+    Refused {
+        /// The first word of its answer, such as `LOADING` or `MISCONF`.
+        code: String,
+        /// Its whole answer.
+        text: String,
+    },
+}
+
+/// A value of a node that differs from what this client needs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is {found}, expected {expected}")]
+#[non_exhaustive]
+pub struct Mismatch {
+    /// Which value.
+    pub what: &'static str,
+    /// What it is.
+    pub found: String,
+    /// What it must be.
+    pub expected: String,
+}
+
+impl TlsProblem {
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::UnknownIssuer => {
+                Some("give that authority's certificate: --tls-ca, Builder::tls_ca")
+            }
+            Self::BadCertificate(_) => {
+                Some("renew the server's certificate, or use a host name that it is for")
+            }
+            Self::ClientCertificate => {
+                Some("give a client certificate, or set tls-auth-clients at the server")
+            }
+            Self::NotTls => Some("use its TLS port, or redis:// instead of rediss://"),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl Mismatch {
+    /// What to do about another cluster configuration.
+    fn agree(&self) -> &'static str {
+        match self.what {
+            "cluster" | "epoch" => {
+                "give this program the cluster and epoch that the others use (--cluster, --epoch, \
+                 Builder::cluster), or run `quorumlock init` with the new ones"
+            }
+            "longest lease" => {
+                "give this program the longest lease that the others use (--max-lease, \
+                 Builder::max_lease), or stop all programs and run `quorumlock init` with the new one"
+            }
+            _ => {
+                "give all programs the same nodes, or stop all programs and run `quorumlock init` \
+                 with the new list"
+            }
+        }
+    }
+
+    /// What to do about a server that is not set up as it must be.
+    fn set_up(&self) -> &'static str {
+        match self.what {
+            "role" => "give its master's address: a quorum is made of masters",
+            "connected replicas" => "detach its replicas: a quorum is made of lone masters",
+            "maxmemory-policy" => "set it at the server: CONFIG SET maxmemory-policy noeviction",
+            "version" => "upgrade the server",
+            _ => "set up the server as expected",
+        }
+    }
+
+    /// What differs, what the node has, and what the client expects.
+    pub fn new(what: &'static str, found: String, expected: String) -> Self {
+        Self { what, found, expected }
+    }
+}
+
+/// Why the TLS handshake failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsProblem {
+    /// This client does not trust the authority that signed the server's certificate.
+    #[error("its certificate is signed by an authority that is not trusted here")]
+    UnknownIssuer,
+    /// The server's certificate is not valid: expired, for another name, ...
+    #[error("its certificate is not valid: {0}")]
+    BadCertificate(String),
+    /// The server requires a client certificate.
+    #[error("it wants a client certificate")]
+    ClientCertificate,
+    /// The server does not speak TLS on this port.
+    #[error(
+        "it does not speak TLS at this port; if it speaks plain text, its URL begins with redis://"
+    )]
+    NotTls,
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl NodeProblem {
+    /// The problem that an error reply of the server states.
+    pub fn from_reply(text: &str) -> Self {
+        // A transaction or a script puts its own words before the cause.
+        let cause = text.split_once("because of: ").map_or(text, |(_, cause)| cause);
+        let code = cause.split_whitespace().next().unwrap_or_default();
+        let told = || text.to_owned();
+        match code {
+            "NOAUTH" | "WRONGPASS" => Self::Authentication(told()),
+            "NOPERM" => Self::Permission(told()),
+            "OOM" => Self::OutOfMemory(told()),
+            "NOREPLICAS" => Self::NoReplicas(told()),
+            "BADMARK" => {
+                let key = cause.split(' ').nth(1).unwrap_or_default().to_owned();
+                Self::BadMark { key }
+            }
+            // The key contains the lock's name, which may contain spaces.
+            "BADCOUNTER" => {
+                let key = cause.split_once(' ').map_or("", |(_, key)| key).to_owned();
+                Self::BadCounter { key }
+            }
+            _ if cause.contains("ACL failure") => Self::Permission(told()),
+            _ if cause.contains("max number of clients") => Self::TooManyClients(told()),
+            _ => Self::Refused { code: code.to_owned(), text: told() },
+        }
+    }
+
+    /// Whether the problem may go away without intervention.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::ConfigMismatch(_)
+            | Self::Unfit(_)
+            | Self::WrongType { .. }
+            | Self::NotALock { .. }
+            | Self::BadMark { .. }
+            | Self::BadCounter { .. }
+            | Self::Authentication(_)
+            | Self::Permission(_)
+            | Self::Database(_)
+            | Self::Tls(_)
+            | Self::Malformed(_) => false,
+            Self::Refused { code, .. } => {
+                ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "READONLY", "MISCONF"]
+                    .contains(&code.as_str())
+            }
+            _ => true,
+        }
+    }
+
+    /// Who must do what about the problem.
+    fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NotConnected(_) | Self::NoAnswer(_) | Self::Broken(_) | Self::NotRenewed => {
+                "check that the server runs and can be reached from here"
+            }
+            Self::New => {
+                "run `quorumlock init` once for new servers, or wait: a running program admits it \
+                 after the longest lease"
+            }
+            Self::NotAdmitted => {
+                "a running program admits it after the longest lease; `quorumlock init` does at \
+                 once, if no lock can have been forgotten"
+            }
+            Self::ConfigMismatch(mismatch) => mismatch.agree(),
+            Self::Unfit(unfit) => unfit.set_up(),
+            Self::Replica(_) => {
+                "locks are taken at masters: give its address, or all addresses to a replicated \
+                 locker"
+            }
+            Self::NoMaster(_) => "promote one of them",
+            Self::NoReplicas(_) => "look at the replicas",
+            Self::WrongType { .. } => {
+                "give all programs one wire format, use another name, or delete the key if nothing \
+                 needs it"
+            }
+            Self::SameServer(_) => "give each server once: a quorum needs independent servers",
+            Self::Authentication(_) => "check user and password in the URL",
+            Self::Permission(_) => "allow the user what it lacks: ACL SETUSER at the server",
+            Self::Database(_) => "check the database number in the URL",
+            Self::OutOfMemory(_) => "make room at the server, or raise its maxmemory",
+            Self::TooManyClients(_) => "close connections to the server, or raise its maxclients",
+            Self::Tls(problem) => return problem.hint(),
+            _ => return None,
+        })
+    }
+
+    /// Whether the node answered in time, whatever its answer was.
+    pub fn answered(&self) -> bool {
+        match self {
+            Self::NotConnected(_)
+            | Self::NoAnswer(_)
+            | Self::Broken(_)
+            | Self::NotAsked(_)
+            | Self::Unconfirmed
+            | Self::NotRenewed
+            | Self::TooLate => false,
+            Self::NoMaster(addresses) => addresses.iter().any(|each| each.problem.answered()),
+            _ => true,
+        }
+    }
+}
+
+/// Writes the nodes of `reports`, grouped by problem, each group after `before`.
+pub fn write_groups(
+    f: &mut fmt::Formatter<'_>,
+    reports: &[NodeReport],
+    before: &str,
+) -> fmt::Result {
+    for (i, NodeReport { problem, .. }) in reports.iter().enumerate() {
+        let alike = |other: &&NodeReport| other.problem == *problem;
+        if reports[..i].iter().any(|other| other.problem == *problem) {
+            continue;
+        }
+        let nodes: Vec<_> = reports[i..].iter().filter(alike).map(|each| &*each.node).collect();
+        write!(f, "{before}{}: {problem}", nodes.join(", "))?;
+        if let Some(hint) = problem.hint() {
+            write!(f, " ({hint})")?;
+        }
+    }
+    Ok(())
+}
+
+fn list(reports: &[NodeReport]) -> String {
+    reports.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_of_servers_are_told_apart() {
+        type Is = fn(&NodeProblem) -> bool;
+        let cases: [(&str, Is); 8] = [
+            ("NOAUTH Authentication required.", |p| matches!(p, NodeProblem::Authentication(_))),
+            ("WRONGPASS invalid pair", |p| matches!(p, NodeProblem::Authentication(_))),
+            ("NOPERM no permissions", |p| matches!(p, NodeProblem::Permission(_))),
+            ("ERR ACL failure in script: no", |p| matches!(p, NodeProblem::Permission(_))),
+            ("OOM command not allowed", |p| matches!(p, NodeProblem::OutOfMemory(_))),
+            ("EXECABORT Transaction discarded because of: OOM command not allowed", |p| {
+                matches!(p, NodeProblem::OutOfMemory(_))
+            }),
+            ("ERR max number of clients reached", |p| matches!(p, NodeProblem::TooManyClients(_))),
+            (
+                "LOADING dataset",
+                |p| matches!(p, NodeProblem::Refused { code, .. } if code == "LOADING"),
+            ),
+        ];
+        for (text, is) in cases {
+            let problem = NodeProblem::from_reply(text);
+            assert!(is(&problem), "{text}: {problem:?}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+use std::time::Duration;
+
+use crate::{ConfigError, Wire};
+
+/// The settings of a locker, for all its locks. [`Settings::default`] is what most users want.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How long a node keeps a lock without a renewal, unless a call says otherwise. Default 30 s.
+    /// A shorter lease frees a dead holder's lock sooner and costs more renewals.
+    pub lease: Duration,
+    /// The longest lease that a call may ask for. Default 60 s. With admission, a node that lost
+    /// its memory counts for nothing until a client has watched it for this time, or an operator
+    /// admits it.
+    pub max_lease: Duration,
+    /// How much faster a node's clock may run than ours, as a fraction. Default 0.01 (1 %);
+    /// chrony's default slew limit is 0.083 (SAFETY.md H8).
+    pub max_clock_drift: f64,
+    /// How long a request may stay unanswered, from when it could be sent. Default 500 ms. A call
+    /// ends within this and the connect timeout. An unlock ends within twice this: its release is
+    /// sent again if a connection breaks.
+    pub answer_timeout: Duration,
+    /// How many replicas of a single master must have a grant or a renewal before it counts.
+    /// Default 0: no replica is asked. Does not apply to the nodes of a quorum.
+    pub replicas: usize,
+    /// How long the replicas may take, at most the answer timeout. Default: a quarter of the answer
+    /// timeout.
+    pub replica_timeout: Option<Duration>,
+    /// How long connecting to a node and its handshake may take together. Default 1 s. It is not
+    /// charged to the answer timeout.
+    pub connect_timeout: Duration,
+    /// Whether grants carry fencing tokens. Default true. Without tokens nothing protects a
+    /// resource from a holder that was paused (SAFETY.md G4).
+    pub fencing: bool,
+    /// Whether fencing tokens are counted in the key of Redisson's `RFencedLock`, so that tokens of
+    /// Java clients and of this locker have one order. Default false. Only on one server with
+    /// Redisson's layout; then each lock is taken by script, and no release hands a lock off.
+    pub redisson_fenced: bool,
+    /// Whether every lock is taken by script, never by a transaction of plain commands. Default
+    /// false.
+    pub scripts_only: bool,
+    /// The `CLIENT SETNAME` of our connections. Default `quorumlock`.
+    pub client_name: Option<String>,
+    /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
+    pub tls_ca: Option<Vec<u8>>,
+    /// The certificate for `rediss://` servers that require a client certificate. Default none.
+    pub tls_client: Option<ClientCertificate>,
+}
+
+/// A client's certificate and private key, as PEM.
+#[derive(Clone)]
+pub struct ClientCertificate {
+    /// The certificate, followed by the certificates of the authorities between it and the one that
+    /// the server trusts.
+    pub cert: Vec<u8>,
+    /// Its private key, not encrypted.
+    pub key: Vec<u8>,
+}
+
+impl std::fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClientCertificate")
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            max_lease: Duration::from_secs(60),
+            max_clock_drift: 0.01,
+            answer_timeout: Duration::from_millis(500),
+            replicas: 0,
+            replica_timeout: None,
+            connect_timeout: Duration::from_secs(1),
+            fencing: true,
+            redisson_fenced: false,
+            scripts_only: false,
+            client_name: Some("quorumlock".into()),
+            tls_ca: None,
+            tls_client: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks all bounds.
+    ///
+    /// # Errors
+    /// The [`ConfigError`] of the first setting that is out of bounds.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        within("max_lease", self.max_lease, MIN_LEASE, 365 * DAY)?;
+        self.check_lease(self.lease)?;
+        within("answer_timeout", self.answer_timeout, MS, 60 * 1_000 * MS)?;
+        within("replica_timeout", self.replica_timeout(), MS, self.answer_timeout)?;
+        within("connect_timeout", self.connect_timeout, MS, 60 * 1_000 * MS)?;
+        if !(0.0..=0.5).contains(&self.max_clock_drift) {
+            return Err(ConfigError::BadClockDrift { value: self.max_clock_drift });
+        }
+        match &self.client_name {
+            Some(name) if !name.bytes().all(|b| b.is_ascii_graphic()) => {
+                Err(ConfigError::BadClientName(name.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that these servers can count tokens as Redisson does: only a lone server with
+    /// Redisson's layout and fencing can. `servers` names the kind of servers; `None` is one
+    /// server.
+    ///
+    /// # Errors
+    /// [`ConfigError::DoesNotApply`] if they cannot.
+    pub fn check_redisson_fenced(
+        &self,
+        wire: Wire,
+        servers: Option<&'static str>,
+    ) -> Result<(), ConfigError> {
+        let absent =
+            |servers| Err(ConfigError::DoesNotApply { option: "redisson_fenced", servers });
+        match (self.redisson_fenced, servers) {
+            (false, _) => Ok(()),
+            (true, Some(servers)) => absent(servers),
+            (true, None) if wire != Wire::Redisson => absent("Redlock's layout"),
+            (true, None) if !self.fencing => absent("a locker without fencing"),
+            (true, None) => Ok(()),
+        }
+    }
+
+    /// Checks that there are enough replicas: the required number is at most `most`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the value and the bound.
+    pub fn check_replicas(&self, most: usize) -> Result<(), ConfigError> {
+        match self.replicas {
+            asked if asked > most => Err(ConfigError::TooManyReplicas { asked, most }),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long the replicas may take: a quarter of the answer timeout unless set, at least 1 ms. A
+    /// batch that also waits for the batch before it is then answered in time.
+    pub fn replica_timeout(&self) -> Duration {
+        self.replica_timeout.unwrap_or_else(|| (self.answer_timeout / 4).max(MS))
+    }
+
+    /// Checks a lease against the shortest and the longest lease.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the value and the bound.
+    pub fn check_lease(&self, lease: Duration) -> Result<(), ConfigError> {
+        within("lease", lease, MIN_LEASE, self.max_lease)
+    }
+}
+
+/// Checks the limit of a hold.
+///
+/// # Errors
+/// [`ConfigError`] with the value and the bound.
+pub fn check_hold(hold_at_most: Duration) -> Result<(), ConfigError> {
+    within("hold_at_most", hold_at_most, MIN_LEASE, 3_650 * DAY)
+}
+
+/// Checks the limit of a wait.
+///
+/// # Errors
+/// [`ConfigError`] with the value and the bound.
+pub fn check_wait(wait: Duration) -> Result<(), ConfigError> {
+    within("wait", wait, Duration::ZERO, 3_650 * DAY)
+}
+
+fn within(
+    what: &'static str,
+    value: Duration,
+    min: Duration,
+    max: Duration,
+) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(ConfigError::BadDuration { what, value, min, max })
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+const DAY: Duration = Duration::from_secs(86_400);
+/// A shorter lease leaves nothing after the 2 ms for granularity and a round trip.
+const MIN_LEASE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_settings_are_named_with_their_bound() {
+        assert_eq!(Settings::default().check(), Ok(()));
+        let zero = Settings { lease: Duration::ZERO, ..Settings::default() };
+        assert_eq!(
+            zero.check().unwrap_err().to_string(),
+            "lease of 0ns is out of bounds: 10ms to 60s"
+        );
+        for max_clock_drift in [-0.1, 0.6, f64::NAN] {
+            let bad = Settings { max_clock_drift, ..Settings::default() };
+            assert!(
+                matches!(bad.check(), Err(ConfigError::BadClockDrift { .. })),
+                "{max_clock_drift}"
+            );
+        }
+        let spaced = Settings { client_name: Some("a b".into()), ..Settings::default() };
+        assert!(spaced.check().is_err());
+    }
+}

@@ -1,0 +1,14 @@
+/// The wire format: how a node stores a held lock.
+///
+/// Locks of the two formats exclude each other only by an error: a name that is held in the other
+/// format is reported as [`NodeProblem::WrongType`](crate::NodeProblem::WrongType), and a waiter
+/// does not wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// Redisson's RLock: a hash at the lock's name, field `<uuid>:<id>`, value = hold count. Rust
+    /// and Java processes exclude and notify each other. The default on a single node.
+    Redisson,
+    /// The canonical Redlock layout: a string, `SET name nonce NX PX ttl`. Excludes redsync,
+    /// node-redlock, rslock and redis-py on the same keys. The default on a quorum.
+    Redlock,
+}

@@ -1,0 +1,355 @@
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use quorumlock_core::answer_deadline;
+use quorumlock_protocol::{
+    Acceptance, Acquired, Answer, Denial, EnqueueRequest, Error, Fence, HeldInterval, Incarnation,
+    Instant, Lane, LeaseRequest, Node, Proposal, Proposals, QueueAction, ReplySink, Responder,
+    Vote, might_be_granted,
+};
+use quorumlock_watchdog::Clock;
+
+use crate::home::HomeLatency;
+use crate::lease_table::LeaseTable;
+use crate::top_up::top_up;
+use quorumlock_protocol::round::{Round, Step};
+
+/// Carries out one [`Round`]: sends the requests, decides at the majority and waits for no
+/// straggler. A `QuorumAcquire` that is dropped without a win releases everything that nodes may
+/// have granted, late grants included.
+pub(crate) struct QuorumAcquire<N: Node>(Arc<Shared<N>>);
+
+struct Shared<N: Node> {
+    nodes: Arc<[N]>,
+    lease: LeaseRequest,
+    /// Each node's incarnation when the round began. Every request of the round carries it
+    /// (PROTOCOL.md ADM3, M8e).
+    incarnations: Vec<Incarnation>,
+    hints: NodeHints,
+    /// The only node at which the caller queues, as long as this node answers (PROTOCOL.md W7).
+    /// `None`: the caller queues at all nodes.
+    home: Option<usize>,
+    home_latency: HomeLatency,
+    clock: Clock,
+    proposals: Arc<Proposals>,
+    leases: LeaseTable,
+    state: Mutex<State>,
+    me: Weak<Self>,
+}
+
+/// What the nodes are told besides the lease request.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeHints {
+    pub(crate) proposal: Proposal,
+    pub(crate) enqueue: Option<EnqueueRequest>,
+}
+
+struct State {
+    round: Round,
+    phase: Phase,
+    /// When a token was last proposed.
+    proposed: Instant,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Open,
+    Decided,
+    /// Won with this token, and the lease belongs to the caller: late grants count as votes for it.
+    Committed(Fence),
+    /// Not won, since another client holds the name: a caller that was queued keeps its place.
+    Lost,
+    Abandoned,
+}
+
+impl<N: Node> QuorumAcquire<N> {
+    pub(crate) fn open(
+        nodes: &Arc<[N]>,
+        lease: LeaseRequest,
+        round: Round,
+        (wish, home): (NodeHints, Option<usize>),
+        pace: &HomeLatency,
+        (clock, proposals): (&Clock, &Arc<Proposals>),
+        lease_table: &LeaseTable,
+    ) -> Self {
+        let asked = round.asked();
+        let state = State { round, phase: Phase::Open, proposed: clock.early(), waker: None };
+        let shared = Arc::new_cyclic(|me| Shared {
+            nodes: nodes.clone(),
+            lease,
+            incarnations: nodes.iter().map(Node::incarnation).collect(),
+            hints: wish,
+            home,
+            home_latency: pace.clone(),
+            clock: clock.clone(),
+            proposals: proposals.clone(),
+            leases: lease_table.clone(),
+            state: Mutex::new(state),
+            me: me.clone(),
+        });
+        shared.ask(asked, wish, home);
+        Self(shared)
+    }
+
+    /// The decision. It comes at most `within` after all nodes could be asked.
+    pub(crate) async fn decision(self, within: Duration) -> Result<Acquired, Error> {
+        let decided = poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.phase == Phase::Decided {
+                return Poll::Ready(());
+            }
+            state.waker = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        let connected = || connected_since(&self.0.nodes, Lane::Caller, |_| true);
+        let in_time = answer_deadline(within, &self.0.clock, connected, async {
+            if self.0.state().round.asks_home_first() {
+                self.skip_home().await;
+            }
+            decided.await;
+        });
+        let in_time = in_time.await.is_some();
+        let now = self.0.clock.now();
+        let mut state = self.0.state();
+        let stragglers = state.round.unanswered();
+        // Judged again at this instant: the process may have been paused after the answer came
+        // (H3).
+        match state.round.close(now) {
+            Step::Won(grant) => {
+                let window = state.round.window();
+                self.0.leases.insert(self.0.lease.nonce, window, grant.fence, stragglers);
+                state.phase = Phase::Committed(grant.fence);
+                let stale = state.round.stale();
+                drop(state);
+                self.0.top_up(grant.fence, stale);
+                Ok(Acquired::Granted(grant))
+            }
+            _ => {
+                let waited = (!in_time).then_some(within);
+                let label = |node: usize| self.0.nodes[node].label().to_owned();
+                let failure = state.round.failure(Some(&self.0.lease.name), waited, label);
+                if let Ok(Acquired::Busy(_)) = failure {
+                    state.phase = Phase::Lost;
+                }
+                failure
+            }
+        }
+    }
+}
+
+/// Since when requests can be sent to all nodes that matter; `None` while one of them is being
+/// connected.
+pub(crate) fn connected_since<N: Node>(
+    nodes: &[N],
+    lane: Lane,
+    matters: impl Fn(usize) -> bool,
+) -> Option<Instant> {
+    let nodes = nodes.iter().enumerate().filter(|(node, _)| matters(*node));
+    nodes
+        .map(|(_, node)| node.connected_since(lane))
+        .try_fold(Instant::NEVER, |last, since| since.map(|since| last.max(since)))
+}
+
+impl<N: Node> QuorumAcquire<N> {
+    /// Waits for the home node's answer, and asks the other nodes if it does not come in time: a
+    /// dead home node must not keep callers out.
+    async fn skip_home(&self) {
+        let begun = self.0.clock.now();
+        let passed = poll_fn(|cx| {
+            let mut state = self.0.state();
+            if state.phase == Phase::Decided || !state.round.asks_home_first() {
+                return Poll::Ready(());
+            }
+            state.waker = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        if tokio::time::timeout(self.0.home_latency.timeout(), passed).await.is_err() {
+            self.0.fan_out();
+        }
+        self.0.home_latency.record(self.0.clock.now().since(begun));
+    }
+}
+
+impl<N: Node> Drop for QuorumAcquire<N> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if let Phase::Committed(_) = state.phase {
+            return;
+        }
+        let stays = self.0.hints.enqueue.filter(|_| state.phase == Phase::Lost);
+        state.phase = Phase::Abandoned;
+        let held: Vec<_> = (0..self.0.nodes.len()).filter(|n| state.round.may_hold(*n)).collect();
+        drop(state);
+        for node in held {
+            // The caller keeps its place and nobody is notified: another client holds the name, so
+            // the next waiter would fail, too. The holder's release notifies a waiter at the home
+            // node.
+            let stays = stays.filter(|_| self.0.home.is_none_or(|home| home == node));
+            let queue_action = stays.map(|enqueue| QueueAction::KeepPlace(enqueue.waited));
+            let (lease, held) = (&self.0.lease, HeldInterval::UNKNOWN);
+            self.0.nodes[node].release(
+                lease,
+                held,
+                Lane::Caller,
+                queue_action,
+                Responder::nobody(),
+            );
+        }
+    }
+}
+
+impl<N: Node> Shared<N> {
+    /// Uses the connection of the acquire request, so that the release cannot overtake it (H17).
+    fn release(&self, node: usize) {
+        self.nodes[node].release(
+            &self.lease,
+            HeldInterval::UNKNOWN,
+            Lane::Caller,
+            None,
+            Responder::nobody(),
+        );
+    }
+
+    /// Nodes that were verified meanwhile join the lease at once, not only at its renewal.
+    fn top_up(&self, fence: Fence, lacking: Vec<usize>) {
+        // Not if the lease has been released or has ended.
+        if self.leases.lacking(self.lease.nonce, self.clock.now()).is_some() {
+            top_up(&self.nodes, &self.leases, &self.lease, fence, Lane::Caller, lacking);
+        }
+    }
+
+    /// The caller queues at `gate` alone; without a `gate`, at all `nodes`.
+    fn ask(self: &Arc<Self>, nodes: Vec<usize>, wish: NodeHints, home: Option<usize>) {
+        for node in nodes {
+            let to = Responder::new(self.clone(), node);
+            let NodeHints { mut proposal, mut enqueue } = wish;
+            if enqueue.is_some() && home.is_some_and(|home| home != node) {
+                // Nobody queues at this node, so a denial need not report the remaining lease.
+                // Others contend for the name, so the node uses the script, which moves no mark
+                // when it refuses.
+                (proposal.uncontended, proposal.by_script, enqueue) = (true, true, None);
+            }
+            self.nodes[node].acquire(&self.lease, proposal, self.incarnations[node], enqueue, to);
+        }
+    }
+
+    fn fan_out(self: &Arc<Self>) {
+        let mut state = self.state();
+        if state.phase != Phase::Open {
+            return;
+        }
+        let nodes = state.round.fan_out();
+        let home = self.home.filter(|_| state.round.has_home());
+        let waker = state.waker.take();
+        drop(state);
+        // Only the home node decides whether other waiters go first.
+        let enqueue = self
+            .hints
+            .enqueue
+            .map(|enqueue| EnqueueRequest { yield_to_notified: false, ..enqueue });
+        self.ask(nodes.clone(), NodeHints { enqueue, ..self.hints }, home);
+        if self.state().phase == Phase::Abandoned {
+            // Abandoned meanwhile, perhaps before these requests were sent: the drop may not have
+            // released them.
+            nodes.into_iter().for_each(|node| self.release(node));
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn act(&self, mut state: MutexGuard<'_, State>, step: Step) {
+        match step {
+            Step::Wait => {}
+            Step::FanOut => {
+                drop(state);
+                if let Some(me) = self.me.upgrade() {
+                    me.fan_out();
+                }
+            }
+            Step::Propose(mark) => {
+                let now = self.clock.early();
+                let took = now.since(std::mem::replace(&mut state.proposed, now));
+                let token =
+                    self.proposals.raised(&self.lease.name, mark, self.clock.wall_micros(), took);
+                let step = state.round.propose(token, now);
+                self.act(state, step);
+            }
+            Step::Raise(token, nodes) => {
+                drop(state);
+                let Some(me) = self.me.upgrade() else { return };
+                for node in nodes {
+                    let to = Responder::new(Arc::new(Raise { token, round: me.clone() }), node);
+                    self.nodes[node].raise(&self.lease, token, self.incarnations[node], to);
+                }
+            }
+            Step::Won(_) | Step::Failed => {
+                state.phase = Phase::Decided;
+                let waker = state.waker.take();
+                drop(state);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
+    fn collect(&self, node: usize, answer: Answer<Vote>) {
+        let mut state = self.state();
+        match state.phase {
+            // An early instant is enough: `decision` judges again whether the round is won.
+            Phase::Open => {
+                let step = state.round.on_answer(node, answer, self.clock.early());
+                self.act(state, step);
+            }
+            // `decision` or the drop will read the round again, and the answer may be a vote:
+            // record it.
+            Phase::Decided | Phase::Lost => {
+                state.round.on_answer(node, answer, self.clock.early());
+            }
+            Phase::Committed(fence) => {
+                drop(state);
+                let stands = self.leases.record_straggler(self.lease.nonce, node, &answer);
+                if !stands && might_be_granted(&answer) {
+                    self.release(node);
+                } else if let Answer::No(Denial::Stale(_)) = answer {
+                    self.top_up(fence, vec![node]);
+                }
+            }
+            Phase::Abandoned => {
+                drop(state);
+                // After a yes nothing is left to do: the drop has posted a release behind the
+                // acquire request on the same connection (H17).
+                if !matches!(answer, Answer::Yes(_)) && might_be_granted(&answer) {
+                    self.release(node);
+                }
+            }
+        }
+    }
+}
+
+/// Collects the answers of nodes that were asked to accept a larger token.
+struct Raise<N: Node> {
+    token: Fence,
+    round: Arc<Shared<N>>,
+}
+
+impl<N: Node> ReplySink<Answer<Acceptance>> for Raise<N> {
+    fn collect(&self, node: usize, answer: Answer<Acceptance>) {
+        let round = &self.round;
+        let mut state = round.state();
+        if state.phase == Phase::Open {
+            let step = state.round.raised(node, self.token, &answer, round.clock.early());
+            round.act(state, step);
+        }
+    }
+}

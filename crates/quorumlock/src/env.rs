@@ -1,0 +1,113 @@
+//! The environment variables that [`Builder::from_env`](crate::Builder::from_env) and the command
+//! `quorumlock` read.
+//!
+//! An empty value is a value, and an error where it makes no sense. Durations are written as `30s`
+//! or `1m 30s`; yes and no as `true`, `1`, `yes`, `on` and `false`, `0`, `no`, `off`.
+
+use std::env::VarError;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::ConfigError;
+
+/// The servers' URLs, separated by commas. One is a single server, several are a quorum, or with
+/// [`REPLICATED`] a master and its replicas.
+pub const NODES: &str = "QUORUMLOCK_NODES";
+/// Yes: several URLs are a master and its replicas.
+pub const REPLICATED: &str = "QUORUMLOCK_REPLICATED";
+/// [`Builder::replicas`](crate::Builder::replicas).
+pub const REPLICAS: &str = "QUORUMLOCK_REPLICAS";
+/// [`Builder::admission`](crate::Builder::admission): `strict` or `redlock`.
+pub const ADMISSION: &str = "QUORUMLOCK_ADMISSION";
+/// [`Builder::max_lease`](crate::Builder::max_lease).
+pub const MAX_LEASE: &str = "QUORUMLOCK_MAX_LEASE";
+/// The name in [`Builder::cluster`](crate::Builder::cluster); `quorumlock` if only the epoch is
+/// set.
+pub const CLUSTER: &str = "QUORUMLOCK_CLUSTER";
+/// The epoch in [`Builder::cluster`](crate::Builder::cluster); 1 if only the name is set.
+pub const EPOCH: &str = "QUORUMLOCK_EPOCH";
+/// [`Builder::redisson_fenced`](crate::Builder::redisson_fenced): yes or no.
+pub const REDISSON_FENCED: &str = "QUORUMLOCK_REDISSON_FENCED";
+/// A PEM file for [`Builder::tls_ca`](crate::Builder::tls_ca).
+pub const TLS_CA: &str = "QUORUMLOCK_TLS_CA";
+/// A PEM file: the certificate of [`Builder::tls_client`](crate::Builder::tls_client).
+pub const TLS_CERT: &str = "QUORUMLOCK_TLS_CERT";
+/// A PEM file: the key of [`Builder::tls_client`](crate::Builder::tls_client).
+pub const TLS_KEY: &str = "QUORUMLOCK_TLS_KEY";
+
+/// The value of a variable, and its name for errors.
+pub(crate) struct Variable {
+    name: &'static str,
+    value: String,
+}
+
+impl Variable {
+    /// The variable, if it is set.
+    pub(crate) fn read(name: &'static str) -> Result<Option<Self>, ConfigError> {
+        match std::env::var(name) {
+            Ok(value) => Ok(Some(Self { name, value })),
+            Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(value)) => {
+                let value = value.to_string_lossy().into_owned();
+                Err(Self { name, value }.wrong("it is not UTF-8"))
+            }
+        }
+    }
+
+    pub(crate) fn text(&self) -> Result<String, ConfigError> {
+        if self.value.is_empty() { Err(self.wrong("it is empty")) } else { Ok(self.value.clone()) }
+    }
+
+    pub(crate) fn number<T: FromStr<Err: ToString>>(&self) -> Result<T, ConfigError> {
+        self.value
+            .parse()
+            .map_err(|error: T::Err| self.wrong(format!("no number: {}", error.to_string())))
+    }
+
+    pub(crate) fn duration(&self) -> Result<Duration, ConfigError> {
+        humantime::parse_duration(&self.value)
+            .map_err(|error| self.wrong(format!("no duration such as 30s: {error}")))
+    }
+
+    pub(crate) fn flag(&self) -> Result<bool, ConfigError> {
+        match &*self.value.to_ascii_lowercase() {
+            "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
+            "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
+            _ => Err(self.wrong("neither true nor false")),
+        }
+    }
+
+    pub(crate) fn one_of<T: Copy>(&self, values: &[(&str, T)]) -> Result<T, ConfigError> {
+        match values.iter().find(|(name, _)| *name == self.value) {
+            Some((_, value)) => Ok(*value),
+            None => {
+                let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
+                Err(self.wrong(format!("it must be {}", names.join(" or "))))
+            }
+        }
+    }
+
+    pub(crate) fn file(&self) -> Result<Vec<u8>, ConfigError> {
+        std::fs::read(Path::new(&self.value)).map_err(|error| self.wrong(error.to_string()))
+    }
+
+    /// The URLs. An empty entry is refused: dropping it could turn a quorum into a single server.
+    pub(crate) fn urls(&self) -> Result<Vec<String>, ConfigError> {
+        let urls: Vec<_> = self.value.split(',').map(|url| url.trim().to_owned()).collect();
+        match urls.iter().position(String::is_empty) {
+            None => Ok(urls),
+            Some(_) if urls.len() == 1 => Err(self.wrong("it is empty")),
+            Some(empty) => {
+                let why = format!("node {} of {} is empty", empty + 1, urls.len());
+                // The others may hold passwords.
+                Err(ConfigError::BadVariable { variable: self.name, value: None, why })
+            }
+        }
+    }
+
+    pub(crate) fn wrong(&self, why: impl Into<String>) -> ConfigError {
+        let (value, why) = (Some(self.value.clone()), why.into());
+        ConfigError::BadVariable { variable: self.name, value, why }
+    }
+}

@@ -1,0 +1,475 @@
+//! Requests to a server, and the answers decoded from its replies.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quorumlock_protocol::{ClockAnomaly, ClockMonitor, Instant, expiry};
+
+use super::contended_names::ContendedNames;
+use super::resp::Value;
+use super::scripts::{Script, Scripts, Tokens};
+use super::unconfirmed_releases::{UnconfirmedRelease, UnconfirmedReleases};
+use quorumlock_protocol::{
+    Acceptance, Answer, ConfigError, Denial, EnqueueRequest, Fence, Greeting, HeldInterval, Holder,
+    Incarnation, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Notified, Proposal,
+    QueueAction, ReleaseOutcome, Responder, RunIds, Unconfirmed, Vote, Wire,
+};
+
+/// One request and where its answer goes.
+#[derive(Debug)]
+pub(super) enum Command {
+    Acquire {
+        lease: LeaseRequest,
+        proposal: Proposal,
+        incarnation: Incarnation,
+        /// Boxed, because requests are moved often and few of them enqueue.
+        enqueue: Option<Box<EnqueueRequest>>,
+        to: Responder<Answer<Vote>>,
+    },
+    Raise {
+        lease: LeaseRequest,
+        token: Fence,
+        incarnation: Incarnation,
+        to: Responder<Answer<Acceptance>>,
+    },
+    Regrant {
+        lease: LeaseRequest,
+        token: Fence,
+        to: Responder<Answer<Instant>>,
+    },
+    Renew {
+        leases: Vec<LeaseRequest>,
+        to: Responder<Vec<Answer<Instant>>>,
+    },
+    Release {
+        lease: LeaseRequest,
+        queue_action: Option<QueueAction>,
+        unconfirmed: Unconfirmed,
+        /// An earlier request may have arrived. A repeat goes by the script, which notifies the
+        /// next waiter also if that earlier request freed the name.
+        repeat: bool,
+        to: Responder<Answer<ReleaseOutcome>>,
+    },
+    Inspect {
+        name: Name,
+        to: Responder<Answer<Option<Holder>>>,
+    },
+    ForceRelease {
+        name: Name,
+        to: Responder<Answer<bool>>,
+    },
+    /// Removes this locker (`true`) from the queue of a name. If it is not queued, or with `false`,
+    /// notifies the next waiter of a free name. Nobody reads the reply.
+    Dequeue(Name, bool),
+    /// An admission script, sent as text.
+    Admission {
+        command: redis::Cmd,
+        to: Responder<Answer<Value>>,
+    },
+    /// `SCRIPT LOAD` after a NOSCRIPT. Nobody reads the reply.
+    FireAndForget,
+}
+
+impl Command {
+    /// A release that is sent for the first time.
+    pub(super) fn release(
+        lease: LeaseRequest,
+        held: HeldInterval,
+        queue_action: Option<QueueAction>,
+        to: Responder<Answer<ReleaseOutcome>>,
+    ) -> Self {
+        Self::Release {
+            lease,
+            queue_action,
+            unconfirmed: Unconfirmed::new(held),
+            repeat: false,
+            to,
+        }
+    }
+
+    /// A release that is sent again at `now`.
+    pub(super) fn repeat(release: UnconfirmedRelease, now: Instant) -> Self {
+        let UnconfirmedRelease { lease, queue_action, unconfirmed, to, until } = release;
+        // The remaining time: if this request fails too, `until` stays the same.
+        let lease = LeaseRequest { ttl: until.since(now), ..lease };
+        Self::Release { lease, queue_action, unconfirmed, repeat: true, to }
+    }
+
+    /// The token that an acquisition proposes; [`Fence::NONE`] for any other request.
+    pub(super) fn token(&self) -> Fence {
+        match self {
+            Self::Acquire { proposal, .. } => proposal.token,
+            _ => Fence::NONE,
+        }
+    }
+
+    /// The scripts that may have to be loaded for this request.
+    pub(super) fn scripts<'a>(&self, scripts: &'a Scripts) -> impl Iterator<Item = &'a Script> {
+        let lean = matches!(self, Self::Release { .. }).then_some(&scripts.delete_if_ours);
+        self.script(scripts).into_iter().chain(lean)
+    }
+
+    /// Whether the request is a vote: only a node whose memory is proven may answer it.
+    pub(super) fn votes(&self) -> bool {
+        match self {
+            Self::Acquire { .. }
+            | Self::Raise { .. }
+            | Self::Renew { .. }
+            | Self::Regrant { .. } => true,
+            Self::Release { .. }
+            | Self::Inspect { .. }
+            | Self::ForceRelease { .. }
+            | Self::Dequeue(..)
+            | Self::Admission { .. }
+            | Self::FireAndForget => false,
+        }
+    }
+
+    /// The incarnation under which the node must be verified when the request is sent.
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
+        match self {
+            Self::Acquire { incarnation: stamp, .. } | Self::Raise { incarnation: stamp, .. } => {
+                Some(*stamp)
+            }
+            _ => None,
+        }
+    }
+
+    /// The script that the request runs.
+    fn script<'a>(&self, scripts: &'a Scripts) -> Option<&'a Script> {
+        Some(match self {
+            Self::Acquire { .. } => &scripts.acquire,
+            Self::Raise { .. } => &scripts.raise,
+            Self::Renew { .. } => &scripts.renew,
+            Self::Regrant { .. } => &scripts.regrant,
+            Self::Release { .. } => &scripts.release,
+            Self::Inspect { .. } => &scripts.inspect,
+            Self::ForceRelease { .. } => &scripts.force_release,
+            Self::Dequeue(..) => &scripts.dequeue,
+            Self::Admission { .. } | Self::FireAndForget => return None,
+        })
+    }
+}
+
+/// The state of a node that encoding and decoding share.
+#[derive(Debug)]
+pub(super) struct NodeContext {
+    pub(super) label: String,
+    pub(super) wire: Wire,
+    pub(super) tokens: Tokens,
+    /// The bound on the node's clock rate against ours.
+    pub(super) max_clock_drift: f64,
+    pub(super) unconfirmed: UnconfirmedReleases,
+    /// The run identities that both connections have found.
+    pub(super) run_identities: Mutex<RunIds>,
+    pub(super) contended: ContendedNames,
+    /// The node refuses acquisitions without a script.
+    pub(super) scripts_only: AtomicBool,
+    pub(super) clock_monitor: Mutex<ClockMonitor>,
+    /// The sum of all forward jumps of the node's clock that were seen, in microseconds.
+    pub(super) clock_advance: AtomicU64,
+    /// The decimal id after the colon of Redisson's field. It tells people which process holds.
+    pub(super) client_id: u64,
+    /// The id of this locker in the queues of the nodes, and at the end of its private channels.
+    /// Unique among all processes.
+    pub(super) waiter: Nonce,
+}
+
+impl NodeContext {
+    /// Decodes the reply and answers the caller. `asked`: when the request was queued.
+    #[expect(clippy::too_many_lines, reason = "an arm for each command")]
+    pub(super) fn answer(&self, request: Command, asked: Instant, reply: Value) {
+        match (&request, &reply) {
+            (Command::Acquire { lease, .. }, Value::Array(_)) => self.contended.seen(&lease.name),
+            // Others want the name: let its release notify a waiter of another process in the same
+            // step.
+            (Command::Acquire { lease, proposal, enqueue, .. }, Value::Int(_))
+                if enqueue.is_some() || !proposal.uncontended =>
+            {
+                self.contended.seen(&lease.name);
+            }
+            (Command::Release { queue_action: Some(QueueAction::KeepPlace(_)), .. }, _) => {}
+            (Command::Release { lease, .. }, Value::Int(n)) if *n > 0 => {
+                self.contended.released(&lease.name, notified(*n) == Notified::Waiter);
+            }
+            _ => {}
+        }
+        match request {
+            Command::Acquire { lease, to, .. } => to.send(match reply {
+                Value::Int(said) => {
+                    let until = expiry(asked, lease.ttl, self.max_clock_drift);
+                    let token = match self.tokens {
+                        Tokens::Proposed => acceptance(said),
+                        Tokens::Counted => Acceptance::Counted(Fence::new(said.unsigned_abs())),
+                    };
+                    Answer::Yes(Vote { until, token })
+                }
+                Value::Array(denied) => Answer::No(Denial::Busy(remaining(denied.first()))),
+                // The reply to a bare SET or RESTORE.
+                Value::Okay => {
+                    let until = expiry(asked, lease.ttl, self.max_clock_drift);
+                    Answer::Yes(Vote { until, token: Acceptance::Accepted })
+                }
+                Value::Error(text) if text.starts_with("BUSYKEY") => Answer::No(Denial::Busy(None)),
+                Value::Nil => Answer::No(Denial::Busy(None)),
+                other => self.unexpected_reply(&lease.name, other),
+            }),
+            Command::Raise { lease, to, .. } => to.send(match reply {
+                Value::Int(mark) => Answer::Yes(acceptance(mark)),
+                Value::Nil => Answer::No(Denial::Gone),
+                other => self.unexpected_reply(&lease.name, other),
+            }),
+            Command::Regrant { lease, to, .. } => to.send(match reply {
+                Value::Int(1) => Answer::Yes(expiry(asked, lease.ttl, self.max_clock_drift)),
+                Value::Array(denied) => Answer::No(Denial::Busy(remaining(denied.first()))),
+                other => self.unexpected_reply(&lease.name, other),
+            }),
+            Command::Renew { leases, to } => to.send(match reply {
+                // The last one is the node's time.
+                Value::Array(items) if items.len() == leases.len() + 1 => leases
+                    .iter()
+                    .zip(items)
+                    .map(|(lease, item)| match item {
+                        Value::Int(1) => {
+                            Answer::Yes(expiry(asked, lease.ttl, self.max_clock_drift))
+                        }
+                        Value::Int(0) => Answer::No(Denial::Gone),
+                        other => self.unexpected_reply(&lease.name, other),
+                    })
+                    .collect(),
+                other => leases
+                    .iter()
+                    .map(|lease| self.unexpected_reply(&lease.name, other.clone()))
+                    .collect(),
+            }),
+            Command::Release { lease, to, .. } => to.send(match reply {
+                Value::Int(n) => {
+                    Answer::Yes(ReleaseOutcome { held: n > 0, notified: Some(notified(n)) })
+                }
+                // This nonce does not hold a key of another type.
+                Value::Error(text) if text.contains(WRONG_TYPE) => {
+                    Answer::Yes(ReleaseOutcome { held: false, notified: None })
+                }
+                other => self.unexpected_reply(&lease.name, other),
+            }),
+            Command::Inspect { name, to } => to.send(match reply {
+                Value::Nil => Answer::Yes(None),
+                Value::Array(items) => Answer::Yes(holder(&items)),
+                other => self.unexpected_reply(&name, other),
+            }),
+            Command::ForceRelease { name, to } => to.send(match reply {
+                Value::Int(held) => Answer::Yes(held == 1),
+                other => self.unexpected_reply(&name, other),
+            }),
+            Command::Admission { to, .. } => to.send(match reply {
+                Value::Error(text) => {
+                    Answer::No(Denial::Refused(self.report(NodeProblem::from_reply(&text))))
+                }
+                reply => Answer::Yes(reply),
+            }),
+            Command::Dequeue(..) | Command::FireAndForget => {}
+        }
+    }
+
+    /// Answers a repeated release. `greeting` describes the connection that carried the repeat.
+    /// "Not held" counts as held if an earlier request freed the lock.
+    pub(super) fn answer_repeat(
+        &self,
+        request: Command,
+        greeting: Greeting,
+        reply: Value,
+        now: Instant,
+    ) {
+        match (request, reply) {
+            (Command::Release { unconfirmed, to, .. }, Value::Int(0))
+                if unconfirmed.was_freed(greeting, &self.run_identities(), now) =>
+            {
+                to.send(Answer::Yes(ReleaseOutcome { held: true, notified: None }));
+            }
+            (request, reply) => self.answer(request, now, reply),
+        }
+    }
+
+    pub(super) fn run_identities(&self) -> MutexGuard<'_, RunIds> {
+        self.run_identities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the caller that there is no answer. Every release is repeated on the next connection;
+    /// if it may have arrived, its caller goes on waiting for that answer.
+    pub(super) fn no_answer(&self, request: Command, no_answer: &NoAnswer, now: Instant) {
+        match request {
+            Command::Acquire { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
+            Command::Raise { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
+            Command::Regrant { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
+            Command::Renew { leases, to } => {
+                to.send(leases.iter().map(|_| Answer::NoAnswer(no_answer.clone())).collect());
+            }
+            Command::Release { lease, queue_action, unconfirmed, repeat, to } => {
+                let waits_on = repeat || matches!(no_answer, NoAnswer::Unknown(_));
+                let (asks_on, told) = match waits_on {
+                    true => (to, None),
+                    false => (Responder::nobody(), Some(to)),
+                };
+                self.unconfirmed.add((lease, queue_action, unconfirmed), asks_on, now);
+                if let Some(told) = told {
+                    told.send(Answer::NoAnswer(no_answer.clone()));
+                }
+            }
+            Command::ForceRelease { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
+            Command::Inspect { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
+            Command::Admission { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
+            Command::Dequeue(..) | Command::FireAndForget => {}
+        }
+    }
+
+    /// Answers a request that rests on an incarnation which is no longer the node's, or that needs
+    /// a fresh round: the server did not know the script, or the answer without a script was
+    /// unclear.
+    pub(super) fn stale(&self, request: Command, now: Instant) {
+        let report = self.report(NodeProblem::Reverified);
+        self.deny(request, &Denial::Stale(report.clone()), report, now);
+    }
+
+    /// Answers a vote request to a node whose memory is not proven: it counts for nothing now.
+    pub(super) fn unproven(&self, request: Command, why: &Denial, now: Instant) {
+        self.deny(request, why, self.report(NodeProblem::NotAdmitted), now);
+    }
+
+    /// Denies a vote request; any other request hears that it was not sent.
+    fn deny(&self, request: Command, denial: &Denial, report: NodeReport, now: Instant) {
+        let no = || denial.clone();
+        match request {
+            Command::Acquire { to, .. } => to.send(Answer::No(no())),
+            Command::Raise { to, .. } => to.send(Answer::No(no())),
+            Command::Regrant { to, .. } => to.send(Answer::No(no())),
+            Command::Renew { leases, to } => {
+                to.send(leases.iter().map(|_| Answer::No(no())).collect());
+            }
+            other => self.no_answer(other, &NoAnswer::NotSent(report), now),
+        }
+    }
+
+    /// Tells the caller that this node can never answer in this configuration.
+    pub(super) fn misconfigured(&self, request: Command, error: &ConfigError, now: Instant) {
+        let no = || Denial::Config(error.clone());
+        match request {
+            Command::Acquire { to, .. } => to.send(Answer::No(no())),
+            Command::Raise { to, .. } => to.send(Answer::No(no())),
+            Command::Regrant { to, .. } => to.send(Answer::No(no())),
+            Command::Renew { leases, to } => {
+                // This says nothing about leases that are held: their windows decide.
+                let no_answer =
+                    NoAnswer::NotSent(self.report(NodeProblem::NotAsked(error.to_string())));
+                to.send(leases.iter().map(|_| Answer::NoAnswer(no_answer.clone())).collect());
+            }
+            Command::Release { lease, queue_action, unconfirmed, to, .. } => {
+                let owed = (lease, queue_action, unconfirmed);
+                self.unconfirmed.add(owed, Responder::nobody(), now);
+                to.send(Answer::No(no()));
+            }
+            Command::ForceRelease { to, .. } => to.send(Answer::No(no())),
+            Command::Inspect { to, .. } => to.send(Answer::No(no())),
+            Command::Admission { to, .. } => to.send(Answer::No(no())),
+            Command::Dequeue(..) | Command::FireAndForget => {}
+        }
+    }
+
+    /// Checks the node's clock by the TIME in the reply to a renewal, which was queued at `asked`
+    /// and answered at `heard`. Returns that time in microseconds.
+    pub(super) fn check_node_clock(
+        &self,
+        request: &Command,
+        (asked, heard): (Instant, Instant),
+        reply: &Value,
+    ) -> Option<i64> {
+        let (Command::Renew { leases, .. }, Value::Array(items)) = (request, reply) else {
+            return None;
+        };
+        let shown = items.get(leases.len()).and_then(micros)?;
+        let odd = {
+            let mut pulse = self.clock_monitor.lock().unwrap_or_else(PoisonError::into_inner);
+            pulse.observe(asked, heard, shown)
+        };
+        let node = &self.label;
+        match odd {
+            Some(ClockAnomaly::Forward(by)) => {
+                let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+                self.clock_advance.fetch_add(micros, Ordering::AcqRel);
+                tracing::warn!(node, ?by, "its clock was set forward: leases there end early");
+            }
+            Some(ClockAnomaly::Back(by)) => {
+                tracing::warn!(node, ?by, "its clock was set back: leases there end late");
+            }
+            Some(ClockAnomaly::Frozen) => {
+                tracing::warn!(node, "its clock stands still: leases there never end");
+            }
+            None => {}
+        }
+        Some(shown)
+    }
+
+    pub(super) fn report(&self, problem: NodeProblem) -> NodeReport {
+        NodeReport::new(self.label.clone(), problem)
+    }
+
+    /// The denial for a reply that the request does not expect, most often an error of the server.
+    fn unexpected_reply<T>(&self, name: &Name, reply: Value) -> Answer<T> {
+        self.refused(match reply {
+            Value::Error(text) => match text.strip_prefix("NOTALOCK ") {
+                Some(found) => {
+                    NodeProblem::NotALock { key: name.to_string(), found: found.to_owned() }
+                }
+                None if text.contains(WRONG_TYPE) => {
+                    NodeProblem::WrongType { key: name.to_string() }
+                }
+                None => NodeProblem::from_reply(&text),
+            },
+            other => NodeProblem::Malformed(format!("{other:?}")),
+        })
+    }
+
+    fn refused<T>(&self, problem: NodeProblem) -> Answer<T> {
+        Answer::No(Denial::Refused(self.report(problem)))
+    }
+}
+
+const WRONG_TYPE: &str = "WRONGTYPE";
+
+/// Decodes what `accept` in token.lua returns.
+fn acceptance(mark: i64) -> Acceptance {
+    match u64::try_from(mark).unwrap_or(0) {
+        0 => Acceptance::Accepted,
+        mark => Acceptance::Behind(Fence::new(mark)),
+    }
+}
+
+/// Decodes the reply to TIME, in microseconds.
+pub(super) fn micros(time: &Value) -> Option<i64> {
+    let Value::Array(parts) = time else { return None };
+    let [seconds, micros] = parts.as_slice() else { return None };
+    let number = |value: &Value| value.text().parse::<i64>().ok();
+    number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)
+}
+
+fn remaining(pttl: Option<&Value>) -> Option<Duration> {
+    match pttl {
+        Some(Value::Int(ms)) => u64::try_from(*ms).ok().map(Duration::from_millis),
+        _ => None,
+    }
+}
+
+/// Decodes the reply to a release: 1 + what notify_next.lua returns.
+fn notified(reply: i64) -> Notified {
+    match reply {
+        ..2 => Notified::Nobody,
+        2 => Notified::Channel,
+        3.. => Notified::Waiter,
+    }
+}
+
+fn holder(items: &[Value]) -> Option<Holder> {
+    let [Value::Text(id), Value::Text(holds), pttl] = items else { return None };
+    let holds = std::str::from_utf8(holds).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    Some(Holder::new(String::from_utf8_lossy(id).into_owned(), remaining(Some(pttl)), holds))
+}

@@ -1,0 +1,76 @@
+//! One connection to a server, and the one task that drives it.
+//!
+//! Callers append requests to one buffer as bytes. The driver writes all of them at once (natural
+//! batching) and answers each caller, without a channel per command. The task runs on the caller's
+//! runtime: a thread hop costs more than the round trip.
+//!
+//! `machine` decides, `driver` moves bytes.
+
+mod driver;
+mod machine;
+
+use std::sync::Arc;
+
+use futures::task::AtomicWaker;
+use quorumlock_protocol::{Incarnation, Instant};
+use quorumlock_watchdog::{Clock, runtime};
+
+use self::driver::{Driver, Shared};
+use self::machine::{Posted, Requests};
+use super::command::{Command, NodeContext};
+use super::master::MasterResolver;
+use super::node_facts::NodeFacts;
+
+#[cfg(fuzzing)]
+pub(super) use self::machine::exercise::exercise;
+pub(super) use self::machine::{AckPolicy, ConnectionRules};
+
+/// One connection: dialled at the first request, re-dialled when it breaks, closed on drop.
+#[derive(Debug)]
+pub(super) struct Connection(Arc<Shared>);
+
+impl Connection {
+    pub(super) fn new(
+        addresses: Arc<MasterResolver>,
+        context: Arc<NodeContext>,
+        rules: ConnectionRules,
+        facts: Arc<NodeFacts>,
+        clock: Clock,
+    ) -> Self {
+        let (requests, wake) = (Requests::new(context, rules), AtomicWaker::new());
+        Self(Arc::new(Shared { requests, addresses, facts, clock, wake }))
+    }
+
+    /// Queues a request, which is answered exactly once. Never blocks.
+    pub(super) fn post(&self, request: Command) {
+        // A lease counts from before its request enters the queue.
+        let asked = self.0.clock.early();
+        match self.0.requests.post(request, asked, runtime::connected) {
+            Posted::Done => {}
+            Posted::Wake => self.0.wake.wake(),
+            Posted::Start(runtime) => drop(runtime.spawn(Driver(self.0.clone()).run())),
+        }
+    }
+
+    /// Since when posted requests can be sent; `None` while the driver dials.
+    pub(super) fn connected_since(&self) -> Option<Instant> {
+        self.0.requests.connected_since()
+    }
+
+    /// Whether the node's memory is proven, as far as this connection knows.
+    pub(super) fn proven(&self) -> bool {
+        self.0.requests.proven()
+    }
+
+    /// The incarnation under which the node was verified, as far as this connection knows.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.0.requests.incarnation()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.requests.close();
+        self.0.wake.wake();
+    }
+}

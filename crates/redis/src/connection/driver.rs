@@ -1,0 +1,202 @@
+//! The task behind one connection: dials, and copies bytes between a stream and a [`Session`].
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::task::AtomicWaker;
+use quorumlock_protocol::Instant;
+use quorumlock_watchdog::Clock;
+use tokio::io::ReadBuf;
+use tokio::time::Sleep;
+
+use super::machine::{Disconnect, Pause, Redial, Requests, Session, Step};
+use crate::master::MasterResolver;
+use crate::node_facts::NodeFacts;
+use crate::stream::Stream;
+
+/// What the callers of one connection share with its driver.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) requests: Requests,
+    pub(super) addresses: Arc<MasterResolver>,
+    pub(super) facts: Arc<NodeFacts>,
+    pub(super) clock: Clock,
+    pub(super) wake: AtomicWaker,
+}
+
+/// Dropped with its task, also when the runtime ends. Then another runtime can start the next
+/// driver.
+pub(super) struct Driver(pub(super) Arc<Shared>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.requests.abandoned(self.0.clock.now());
+    }
+}
+
+impl Driver {
+    pub(super) async fn run(self) {
+        let shared = &self.0;
+        let mut redial = Redial::new();
+        loop {
+            let pause = match shared.addresses.open().await {
+                Ok((stream, mut greeted)) => {
+                    let presence = greeted.presence.take();
+                    shared.facts.identify(greeted.identity);
+                    if let Some(shown) = greeted.time {
+                        shared.facts.compare_clocks(shown, shared.clock.wall_micros());
+                    }
+                    let session =
+                        Session::begin(&shared.requests, greeted.server, shared.clock.now());
+                    let ended = Exchange::new(shared, stream, session, greeted.at).await;
+                    drop(presence);
+                    let (node, Disconnect { why, how }) = (shared.addresses.label(), ended);
+                    tracing::debug!(%node, %why, ?how, "connection ended");
+                    redial.ended(how, share())
+                }
+                Err(problem) => {
+                    shared.requests.refused(&problem, shared.clock.now());
+                    redial.refused(share())
+                }
+            };
+            if shared.requests.closed() {
+                return;
+            }
+            match pause {
+                Pause::None => {}
+                Pause::For(pause) => tokio::time::sleep(pause).await,
+                Pause::UntilWanted(pause) => {
+                    let _ = tokio::time::timeout(pause, shared.wanted()).await;
+                }
+            }
+            if shared.requests.closed() {
+                return;
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Waits until something needs a connection.
+    async fn wanted(&self) {
+        poll_fn(|cx| {
+            self.wake.register(cx.waker());
+            if self.requests.wanted() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+/// Moves bytes both ways until the connection ends. One poll does all that it can without waiting.
+struct Exchange<'a> {
+    shared: &'a Shared,
+    stream: Box<dyn Stream>,
+    session: Session<'a>,
+    /// The index of the node's address that this connection leads to.
+    at: usize,
+    /// Fires at `deadline`.
+    timer: Pin<Box<Sleep>>,
+    deadline: Option<Instant>,
+}
+
+impl<'a> Exchange<'a> {
+    fn new(shared: &'a Shared, stream: Box<dyn Stream>, session: Session<'a>, at: usize) -> Self {
+        let timer = Box::pin(tokio::time::sleep(std::time::Duration::ZERO));
+        Self { shared, stream, session, at, timer, deadline: None }
+    }
+}
+
+impl Future for Exchange<'_> {
+    type Output = Disconnect;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Disconnect> {
+        let this = &mut *self;
+        this.shared.wake.register(cx.waker());
+        if this.shared.addresses.moved(this.at) {
+            this.session.moved();
+        }
+        this.session.woken();
+        loop {
+            match this.session.step() {
+                Step::Yield => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Read => this.read(cx),
+                Step::Exchange => {
+                    this.write(cx);
+                    this.read(cx);
+                }
+                Step::Wait(deadline) => ready!(this.wait(deadline, cx)),
+                Step::End(ended) => return Poll::Ready(ended),
+            }
+        }
+    }
+}
+
+impl Exchange<'_> {
+    fn write(&mut self, cx: &mut Context<'_>) {
+        while !self.session.to_write().is_empty() {
+            match Pin::new(&mut *self.stream).poll_write(cx, self.session.to_write()) {
+                Poll::Ready(Ok(0)) => return self.session.broke("the connection closed".into()),
+                Poll::Ready(Ok(n)) => self.session.wrote(n),
+                Poll::Ready(Err(e)) => return self.session.broke(broke(&e)),
+                Poll::Pending => break,
+            }
+        }
+        // TLS keeps bytes back until a flush; on TCP a flush costs nothing.
+        if let Poll::Ready(Err(e)) = Pin::new(&mut *self.stream).poll_flush(cx) {
+            self.session.broke(broke(&e));
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) {
+        let mut arrived = 0;
+        if let Some(room) = self.session.room() {
+            let mut room = ReadBuf::new(room);
+            match Pin::new(&mut *self.stream).poll_read(cx, &mut room) {
+                Poll::Pending => return,
+                Poll::Ready(Err(e)) => return self.session.broke(broke(&e)),
+                Poll::Ready(Ok(())) if room.filled().is_empty() => {
+                    let e = io::Error::other("closed by the server");
+                    return self.session.broke(broke(&e));
+                }
+                Poll::Ready(Ok(())) => arrived = room.filled().len(),
+            }
+        }
+        self.session.received(arrived, self.shared.clock.now());
+        if let Some(shown) = self.session.take_node_time() {
+            self.shared.facts.compare_clocks(shown, self.shared.clock.wall_micros());
+        }
+    }
+
+    /// Ready when the deadline may have passed.
+    fn wait(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = deadline else { return Poll::Pending };
+        if self.deadline != deadline {
+            self.timer.set(tokio::time::sleep(at.since(self.shared.clock.now())));
+            self.deadline = deadline;
+        }
+        ready!(self.timer.as_mut().poll(cx));
+        self.deadline = None;
+        self.session.on_deadline(self.shared.clock.now());
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        self.session.end(self.shared.clock.now());
+    }
+}
+
+fn share() -> f64 {
+    rand::random_range(0.5..1.0)
+}
+
+fn broke(e: &io::Error) -> String {
+    format!("the connection broke: {e}")
+}

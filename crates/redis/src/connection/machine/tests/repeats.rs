@@ -1,0 +1,254 @@
+use std::time::Duration;
+
+use quorumlock_protocol::{Incarnation, NodeProblem};
+
+use super::{BOUND, REDLOCK, REPLICATED, SECOND, SEVERAL, connected, run, sent, verbs};
+use crate::command::Command;
+use crate::connection::machine::harness::{LEASE, STALL, Setup, Told, lease};
+use crate::connection::machine::session::{How, Session};
+
+const NOSCRIPT: &[u8] = b"-NOSCRIPT No matching script. Please use EVAL.\r\n";
+
+#[test]
+fn a_script_that_the_server_forgot_is_loaded_and_then_sent_as_text() {
+    let harness = connected(REDLOCK);
+    let mut session = harness.begin();
+    let request = harness.raise();
+    assert_eq!(verbs(&sent(&harness, &mut session, b"")), ["EVALSHA"]);
+    assert_eq!(verbs(&sent(&harness, &mut session, NOSCRIPT)), ["SCRIPT", "EVALSHA"]);
+    assert_eq!(verbs(&sent(&harness, &mut session, &[b"+OK\r\n", NOSCRIPT].concat())), ["EVAL"]);
+    assert_eq!(harness.answers.of(request), []);
+    sent(&harness, &mut session, NOSCRIPT);
+    let reply = harness.answers.of(request);
+    assert!(matches!(reply[..], [Told::Refused(_)]), "a server that knows no text: {reply:?}");
+}
+
+#[test]
+fn a_release_loads_both_its_scripts() {
+    let harness = connected(Setup { ..REDLOCK });
+    let mut session = harness.begin();
+    let request = harness.release();
+    assert_eq!(verbs(&sent(&harness, &mut session, b"")), ["DELIFEQ", "EXISTS"]);
+    let replies = [NOSCRIPT, b":0\r\n"].concat();
+    let written = sent(&harness, &mut session, &replies);
+    assert_eq!(verbs(&written), ["SCRIPT", "SCRIPT", "EVALSHA"]);
+    sent(&harness, &mut session, b"+OK\r\n+OK\r\n:1\r\n");
+    assert!(matches!(harness.answers.of(request)[..], [Told::Yes(_)]));
+}
+
+/// Its release may be on its way already (H17).
+#[test]
+fn an_acquisition_is_never_sent_again() {
+    for (setup, error) in [(REDLOCK, NOSCRIPT), (SEVERAL, b"-READONLY replica\r\n")] {
+        let harness = connected(setup);
+        let mut session = harness.begin();
+        let request = harness.acquire_by_script(None);
+        assert_eq!(verbs(&sent(&harness, &mut session, b"")), ["EVALSHA"]);
+        let written = run(&harness, &mut session, error).0;
+        assert!(verbs(&written).iter().all(|verb| *verb == "SCRIPT"), "{written:?}");
+        assert_eq!(harness.answers.of(request), [Told::Stale]);
+    }
+}
+
+#[test]
+fn a_server_that_lost_its_scripts_may_have_lost_its_memory() {
+    for error in [NOSCRIPT, b"-UNPROVEN other incarnation\r\n"] {
+        let harness = connected(BOUND);
+        let mut session = harness.begin();
+        let (vote, other) = (harness.raise(), harness.inspect());
+        assert_eq!(verbs(&sent(&harness, &mut session, b"")), ["EVALSHA", "EVALSHA"]);
+        sent(&harness, &mut session, error);
+        assert_eq!(harness.answers.of(vote), [Told::Stale]);
+        let late = harness.inspect();
+        // The replies to earlier requests are read first, and nothing more is written.
+        assert_eq!(verbs(&sent(&harness, &mut session, b"")), [""; 0]);
+        let (_, ended) = run(&harness, &mut session, b"$-1\r\n");
+        let ended = ended.expect_err("ended");
+        assert_eq!((&*ended.why, ended.how), ("it must be verified again", How::Useful));
+        session.end(harness.now());
+        assert_eq!(harness.answers.of(other), [Told::Yes("None".into())]);
+        let mut next = harness.begin();
+        assert_eq!(verbs(&sent(&harness, &mut next, b"")), ["EVALSHA"]);
+        sent(&harness, &mut next, b"$-1\r\n");
+        assert_eq!(harness.answers.of(late), [Told::Yes("None".into())]);
+    }
+}
+
+#[test]
+fn a_demoted_master_is_left_and_the_new_one_is_asked_once() {
+    for error in [&b"-READONLY You can't write against a read only replica.\r\n"[..], MASTERDOWN] {
+        let harness = connected(SEVERAL);
+        let mut session = harness.begin();
+        let request = harness.renew(1);
+        sent(&harness, &mut session, b"");
+        let ended = run(&harness, &mut session, error).1.expect_err("ended");
+        assert_eq!(ended.how, How::Useful);
+        session.end(harness.now());
+        let mut next = harness.begin();
+        assert_eq!(verbs(&sent(&harness, &mut next, b"")), ["EVALSHA"]);
+        assert_eq!(harness.answers.of(request), []);
+        run(&harness, &mut next, error).1.expect_err("ended again");
+        let reply = harness.answers.of(request);
+        assert!(matches!(&reply[..], [Told::Each(each)] if matches!(each[..], [Told::Refused(_)])));
+    }
+}
+
+const MASTERDOWN: &[u8] = b"-MASTERDOWN Link with MASTER is down\r\n";
+
+#[test]
+fn one_server_that_is_read_only_is_verified_again_and_its_callers_hear_why() {
+    let harness = connected(REDLOCK);
+    let mut session = harness.begin();
+    let request = harness.raise();
+    sent(&harness, &mut session, b"");
+    run(&harness, &mut session, b"-READONLY replica\r\n").1.expect_err("ended");
+    assert!(matches!(harness.answers.of(request)[..], [Told::Refused(_)]));
+}
+
+#[test]
+fn a_vote_for_another_incarnation_is_not_sent() {
+    let harness = connected(BOUND);
+    let mut session = harness.begin();
+    let incarnation = Incarnation::parse("ffffffffffffffffffffffffffffffff").expect("good");
+    let late = harness.post(|harness, to| {
+        match harness.acquisition(quorumlock_protocol::Fence::new(31), to) {
+            Command::Acquire { lease, proposal, enqueue, to, .. } => {
+                Command::Acquire { lease, proposal, incarnation, enqueue, to }
+            }
+            other => other,
+        }
+    });
+    assert_eq!(harness.answers.of(late), [Told::Stale]);
+    assert!(sent(&harness, &mut session, b"").is_empty());
+}
+
+#[test]
+fn a_vote_that_waited_for_a_connection_to_another_incarnation_is_stale() {
+    let harness = connected(BOUND);
+    let (vote, renewal, other) = (harness.raise(), harness.renew(1), harness.inspect());
+    let server =
+        crate::server_info::ServerInfo { incarnation: Incarnation::NONE, ..harness.server() };
+    let mut session = Session::begin(&harness.requests, server, harness.now());
+    assert_eq!(harness.answers.of(vote), [Told::Stale]);
+    assert_eq!(harness.answers.of(renewal), [], "a renewal rests on no incarnation");
+    assert_eq!(verbs(&sent(&harness, &mut session, b"")), ["EVALSHA", "EVALSHA"]);
+    assert_eq!(harness.answers.of(other), []);
+}
+
+#[test]
+fn a_node_without_proven_memory_counts_for_nothing_and_is_looked_at_again() {
+    let harness = connected(BOUND);
+    let waited = harness.renew(2);
+    let mut session = Session::begin(&harness.requests, harness.unproven(), harness.now());
+    let votes = [harness.acquire(), harness.raise(), harness.regrant()];
+    for vote in votes {
+        assert_eq!(harness.answers.of(vote), [Told::NotAdmitted]);
+    }
+    let each = Told::Each(vec![Told::NotAdmitted, Told::NotAdmitted]);
+    assert_eq!(harness.answers.of(waited), [each]);
+    assert!(!harness.requests.proven());
+    let (release, inspect) = (harness.release(), harness.inspect());
+    let written = sent(&harness, &mut session, b"");
+    assert_eq!(verbs(&written), ["DELIFEQ", "EXISTS", "EVALSHA"]);
+    harness.advance(SECOND);
+    session.on_deadline(harness.now());
+    sent(&harness, &mut session, b":1\r\n:0\r\n");
+    let (_, idle) = run(&harness, &mut session, b"$-1\r\n");
+    assert!(idle.expect("waits").is_some_and(|recheck| recheck <= harness.now()));
+    for request in [release, inspect] {
+        assert!(matches!(harness.answers.of(request)[..], [Told::Yes(_)]));
+    }
+    session.on_deadline(harness.now());
+    let ended = run(&harness, &mut session, b"").1.expect_err("ended");
+    assert_eq!((&*ended.why, ended.how), ("its memory is looked at again", How::Useful));
+}
+
+#[test]
+fn a_waiter_that_the_plain_release_did_not_notify_is_notified_after_it() {
+    for (replies, expected) in [
+        (&b":1\r\n:0\r\n"[..], &[][..]),
+        (b":1\r\n:1\r\n", &["EVALSHA"]),
+        (b":0\r\n:1\r\n", &["EVALSHA"]),
+        (b":0\r\n:0\r\n", &[]),
+    ] {
+        let harness = connected(REDLOCK);
+        let mut session = harness.begin();
+        harness.release();
+        sent(&harness, &mut session, b"");
+        let written = sent(&harness, &mut session, replies);
+        assert_eq!(verbs(&written), *expected, "{replies:?}");
+        if let [dequeue] = &written[..] {
+            assert_eq!(dequeue[1], harness.server().scripts.dequeue.digest);
+        }
+    }
+}
+
+#[test]
+fn a_vote_counts_once_the_replicas_have_it() {
+    for (wait, expected) in [(&b":1\r\n"[..], true), (b":0\r\n", false), (b"-ERR no\r\n", false)] {
+        let harness = connected(REPLICATED);
+        let mut session = harness.begin();
+        let (vote, other) = (harness.regrant(), harness.inspect());
+        assert_eq!(verbs(&sent(&harness, &mut session, b"")), ["EVALSHA", "EVALSHA", "WAIT"]);
+        let later = harness.inspect();
+        assert!(sent(&harness, &mut session, b":1\r\n$-1\r\n").is_empty(), "WAIT blocks");
+        assert_eq!(harness.answers.of(vote), []);
+        assert!(matches!(harness.answers.of(other)[..], [Told::Yes(_)]));
+        let (written, ended) = run(&harness, &mut session, wait);
+        match &harness.answers.of(vote)[..] {
+            [Told::Yes(_)] => assert!(expected),
+            [Told::Refused(NodeProblem::NoReplicas(_))] => assert!(!expected),
+            reply => panic!("{reply:?}"),
+        }
+        // Too few replicas: another server may be the master.
+        assert_eq!(ended.is_err(), !expected);
+        assert_eq!(written.len(), usize::from(expected));
+        session.end(harness.now());
+        assert_eq!(harness.answers.of(later).len(), usize::from(expected));
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_before_the_replicas_have_a_vote_leaves_it_unknown() {
+    let harness = connected(REPLICATED);
+    let mut session = harness.begin();
+    let (vote, busy) = (harness.regrant(), harness.acquire_by_script(None));
+    sent(&harness, &mut session, b"");
+    sent(&harness, &mut session, b":1\r\n*1\r\n:9\r\n");
+    assert_eq!(harness.answers.of(busy), [Told::Busy], "a no needs no replica");
+    session.end(harness.now());
+    assert_eq!(harness.answers.of(vote), [Told::Unknown]);
+}
+
+#[test]
+fn a_wait_without_a_reply_is_a_stall() {
+    let harness = connected(REPLICATED);
+    let mut session = harness.begin();
+    harness.regrant();
+    sent(&harness, &mut session, b"");
+    sent(&harness, &mut session, b":1\r\n");
+    for _ in 0..2 {
+        sent(&harness, &mut session, b"");
+        harness.advance(STALL);
+        session.on_deadline(harness.now());
+    }
+    let ended = run(&harness, &mut session, b"").1.expect_err("ended");
+    assert_eq!((&*ended.why, ended.how), ("gave no answer for 4s", How::Useful));
+}
+
+#[test]
+fn a_lease_keeps_its_end_however_often_its_release_is_repeated() {
+    let harness = connected(REDLOCK);
+    let request = harness.release();
+    for passed in 1..10 {
+        let mut session = harness.begin();
+        let written = sent(&harness, &mut session, b"");
+        assert_eq!(written.len(), if passed == 1 { 2 } else { 1 }, "second {passed}");
+        session.end(harness.now());
+        harness.advance(Duration::from_secs(1));
+    }
+    assert_eq!(lease(request).ttl, LEASE);
+    harness.advance(Duration::from_secs(1));
+    let mut session = harness.begin();
+    assert!(sent(&harness, &mut session, b"").is_empty(), "its lease has ended");
+}

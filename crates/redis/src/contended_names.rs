@@ -1,0 +1,78 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::HashSet;
+
+use quorumlock_protocol::Name;
+use quorumlock_protocol::waiting::TUNING;
+
+/// Names for which other clients were lately seen to wait on one node. Advice, never safety: a
+/// release of such a name notifies the next waiter in the same step.
+#[derive(Debug, Default)]
+pub(super) struct ContendedNames {
+    names: Mutex<HashSet<Name>>,
+    /// False if there are no names: then the mutex is not locked, which is the usual case.
+    any: AtomicBool,
+}
+
+/// At this size all names are forgotten. A name that is still contended is seen again.
+const MAX_NAMES: usize = TUNING.max_remembered;
+
+impl ContendedNames {
+    pub(super) fn wait_for(&self, name: &Name) -> bool {
+        self.any.load(Ordering::Acquire) && self.names().contains(name)
+    }
+
+    /// Records that other clients wait for the name.
+    pub(super) fn seen(&self, name: &Name) {
+        let mut names = self.names();
+        if names.len() >= MAX_NAMES {
+            names.clear();
+        }
+        names.insert(name.clone());
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Records whether a release by this locker notified anybody.
+    pub(super) fn released(&self, name: &Name, woke: bool) {
+        if woke {
+            self.seen(name);
+        } else if self.any.load(Ordering::Acquire) {
+            let mut names = self.names();
+            names.remove(name);
+            self.any.store(!names.is_empty(), Ordering::Release);
+        }
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashSet<Name>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_waited_for_until_nobody_is_seen_to() {
+        let (crowds, name) = (ContendedNames::default(), Name::new("x").unwrap());
+        assert!(!crowds.wait_for(&name));
+        crowds.seen(&name);
+        assert!(crowds.wait_for(&name));
+        assert!(!crowds.wait_for(&Name::new("y").unwrap()));
+        crowds.released(&name, true);
+        crowds.seen(&name);
+        assert!(crowds.wait_for(&name));
+        crowds.released(&name, false);
+        assert!(!crowds.wait_for(&name));
+    }
+
+    #[test]
+    fn it_has_a_bound() {
+        let crowds = ContendedNames::default();
+        for i in 0..=MAX_NAMES {
+            crowds.seen(&Name::new(&format!("x{i}")).unwrap());
+        }
+        assert_eq!(crowds.names().len(), 1);
+    }
+}

@@ -1,0 +1,253 @@
+//! Encodes requests to a server as bytes.
+
+use std::time::Duration;
+
+use super::command::{Command, NodeContext};
+use super::rdb::hash_of_one;
+use super::resp::{bulk, bulk_of, command, decimal, number};
+use super::scripts::{Script, Tokens};
+use super::server_info::ServerInfo;
+use quorumlock_protocol::{HandoffOffer, LeaseRequest, Name, Nonce, QueueAction, Wire};
+
+impl NodeContext {
+    /// Appends the request as one or several commands, and returns how many. Acquisitions by
+    /// transaction are encoded in txn_acquire.rs.
+    #[expect(clippy::too_many_lines, reason = "an arm for each command")]
+    pub(super) fn encode(
+        &self,
+        request: &Command,
+        (again, as_text): (bool, bool),
+        to: &ServerInfo,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let scripts = &to.scripts;
+        let eval =
+            |out: &mut _, script: &Script, keys, args| eval(out, (script, as_text), keys, args);
+        match request {
+            Command::Acquire { lease, proposal, enqueue, .. } => {
+                let before = enqueue.as_ref().and_then(|enqueue| enqueue.previous);
+                let (keys, args) = match enqueue {
+                    None => (2, 4),
+                    Some(_) => (3, 7 + usize::from(before.is_some())),
+                };
+                let counted = self.tokens == Tokens::Counted;
+                eval(out, &scripts.acquire, keys + usize::from(counted), args);
+                name_and_mark(&lease.name, out);
+                if enqueue.is_some() {
+                    bulk_of(out, lease.name.waiters_key_parts());
+                }
+                if counted {
+                    bulk_of(out, lease.name.counter_key_parts());
+                }
+                self.held_by(lease, out);
+                number(out, proposal.token.get());
+                if let Some(enqueue) = enqueue {
+                    self.queue_member(lease.nonce, enqueue.handoff, out);
+                    number(out, micros(enqueue.waited));
+                    number(out, enqueue.yield_to_notified.into());
+                    if let Some(before) = before {
+                        self.queue_member(before, enqueue.handoff, out);
+                    }
+                }
+            }
+            Command::Regrant { lease, token, .. } => {
+                eval(out, &scripts.regrant, 2, 4);
+                name_and_mark(&lease.name, out);
+                self.held_by(lease, out);
+                number(out, token.get());
+            }
+            Command::Raise { lease, token, .. } => {
+                eval(out, &scripts.raise, 2, 2);
+                name_and_mark(&lease.name, out);
+                self.nonce(lease, out);
+                number(out, token.get());
+            }
+            Command::Renew { leases, .. } => {
+                eval(out, &scripts.renew, leases.len(), 3 * leases.len());
+                for lease in leases {
+                    bulk(out, lease.name.as_str().as_bytes());
+                }
+                for lease in leases {
+                    self.held_by(lease, out);
+                }
+            }
+            Command::Release { lease, queue_action: None, repeat: false, .. }
+                if !again && self.notifies_nobody(lease, to) =>
+            {
+                match to.deletes_if_ours {
+                    true => {
+                        command(out, 3);
+                        bulk(out, deletes_if_ours(self.wire).as_bytes());
+                    }
+                    false => eval(out, &scripts.delete_if_ours, 1, 1),
+                }
+                bulk(out, lease.name.as_str().as_bytes());
+                self.nonce(lease, out);
+                // In the Redlock layout no client subscribes to a name's channel.
+                let publishes = self.wire == Wire::Redisson;
+                if publishes {
+                    command(out, 3);
+                    bulk(out, b"PUBLISH");
+                    bulk_of(out, lease.name.channel_parts());
+                    bulk(out, b"0");
+                }
+                command(out, 2);
+                bulk(out, b"EXISTS");
+                bulk_of(out, lease.name.waiters_key_parts());
+                return 2 + usize::from(publishes);
+            }
+            Command::Release { lease, queue_action, .. } => {
+                let args = match queue_action {
+                    None => 1,
+                    Some(QueueAction::Leave(_)) => 2,
+                    Some(QueueAction::KeepPlace(_)) => 3,
+                };
+                eval(out, &scripts.release, 4, args);
+                bulk(out, lease.name.as_str().as_bytes());
+                bulk_of(out, lease.name.channel_parts());
+                bulk_of(out, lease.name.waiters_key_parts());
+                bulk(out, lease.name.mark_key().as_bytes());
+                self.nonce(lease, out);
+                match queue_action {
+                    None => {}
+                    Some(QueueAction::Leave(offer)) => {
+                        self.queue_member(lease.nonce, Some(*offer), out)
+                    }
+                    Some(QueueAction::KeepPlace(waited)) => {
+                        self.queue_member(lease.nonce, None, out);
+                        number(out, micros(*waited));
+                    }
+                }
+            }
+            Command::Inspect { name, .. } => {
+                eval(out, &scripts.inspect, 1, 0);
+                bulk(out, name.as_str().as_bytes());
+            }
+            Command::ForceRelease { name, .. } => {
+                eval(out, &scripts.force_release, 4, 0);
+                name_and_mark(name, out);
+                bulk_of(out, name.channel_parts());
+                bulk_of(out, name.waiters_key_parts());
+            }
+            Command::Dequeue(name, ours) => {
+                eval(out, &scripts.dequeue, 4, 1);
+                bulk(out, name.as_str().as_bytes());
+                bulk_of(out, name.waiters_key_parts());
+                bulk_of(out, name.channel_parts());
+                bulk(out, name.mark_key().as_bytes());
+                match ours {
+                    true => bulk(out, self.waiter.to_string().as_bytes()),
+                    false => bulk(out, b"-"),
+                }
+            }
+            Command::Admission { command, .. } => {
+                out.extend_from_slice(&command.get_packed_command());
+            }
+            Command::FireAndForget => {}
+        }
+        1
+    }
+
+    /// Whether the release can go without the release script, because no waiter is known. A command
+    /// of the server that deletes the lock (or a script that only does so) and one or two further
+    /// commands then do the same for half of the server's time.
+    fn notifies_nobody(&self, lease: &LeaseRequest, to: &ServerInfo) -> bool {
+        (to.deletes_if_ours || self.wire == Wire::Redlock) && !self.contended.wait_for(&lease.name)
+    }
+
+    pub(super) fn set(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
+        command(out, 6);
+        bulk(out, b"SET");
+        bulk(out, lease.name.as_str().as_bytes());
+        self.nonce(lease, out);
+        bulk(out, b"NX");
+        bulk(out, b"PX");
+        number(out, millis(lease.ttl));
+    }
+
+    pub(super) fn restore(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
+        command(out, 4);
+        bulk(out, b"RESTORE");
+        bulk(out, lease.name.as_str().as_bytes());
+        number(out, millis(lease.ttl));
+        self.with_nonce(lease.nonce, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
+    }
+
+    /// Appends the queue member: `WAITER`, or with an offer `WAITER NONCE TTL_MS FENCING`, with the
+    /// nonce of the queued attempt (handoff.lua).
+    fn queue_member(&self, nonce: Nonce, offer: Option<HandoffOffer>, out: &mut Vec<u8>) {
+        match offer {
+            None => bulk(out, self.waiter.to_string().as_bytes()),
+            Some(HandoffOffer { ttl, fencing }) => self.with_nonce(nonce, |nonce| {
+                let (nonce, fencing) = (String::from_utf8_lossy(nonce), u8::from(fencing));
+                let stands = format!("{} {nonce} {} {fencing}", self.waiter, millis(ttl));
+                bulk(out, stands.as_bytes());
+            }),
+        }
+    }
+
+    fn held_by(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
+        self.nonce(lease, out);
+        number(out, millis(lease.ttl));
+        number(out, lease.holds.into());
+    }
+
+    fn nonce(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
+        self.with_nonce(lease.nonce, |nonce| bulk(out, nonce));
+    }
+
+    fn with_nonce(&self, nonce: Nonce, then: impl FnOnce(&[u8])) {
+        let nonce = nonce.uuid();
+        // Enough for 36 + 1 + 20 bytes.
+        let mut text = [0; 64];
+        let written = match self.wire {
+            Wire::Redlock => nonce.simple().encode_lower(&mut text).len(),
+            Wire::Redisson => {
+                let mut digits = [0; 20];
+                let id = decimal(&mut digits, self.client_id);
+                let colon = nonce.hyphenated().encode_lower(&mut text).len();
+                text[colon] = b':';
+                text[colon + 1..][..id.len()].copy_from_slice(id);
+                colon + 1 + id.len()
+            }
+        };
+        then(&text[..written]);
+    }
+}
+
+/// The command that deletes a lock if it holds a nonce. The server deletes a hash with its last
+/// field, and the hash of a lock has one field.
+pub(super) fn deletes_if_ours(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Redisson => "HDEL",
+        // Since Valkey 9.
+        Wire::Redlock => "DELIFEQ",
+    }
+}
+
+fn name_and_mark(name: &Name, out: &mut Vec<u8>) {
+    bulk(out, name.as_str().as_bytes());
+    bulk(out, name.mark_key().as_bytes());
+}
+
+/// Appends a script call: by the digest, or as text to a server that keeps forgetting digests.
+fn eval(out: &mut Vec<u8>, (script, as_text): (&Script, bool), keys: usize, args: usize) {
+    command(out, 3 + keys + args);
+    let (verb, name) = match as_text {
+        false => (&b"EVALSHA"[..], &script.digest),
+        true => (&b"EVAL"[..], &script.text),
+    };
+    bulk(out, verb);
+    bulk(out, name.as_bytes());
+    number(out, keys as u64);
+}
+
+/// Whole milliseconds, rounded up: the node may hold the lease for longer than we assume, never for
+/// less.
+pub(super) fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+fn micros(d: Duration) -> u64 {
+    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,38 @@
+//! A Redis or Valkey server as a [`Node`](quorumlock_protocol::Node): one voter.
+//!
+//! Users add the crate [quorumlock](https://docs.rs/quorumlock) instead, which re-exports what they
+//! need. From the bottom up:
+//! - `resp`, `scripts`, `rdb`: the wire protocol, the Lua scripts, the payload of `RESTORE`.
+//! - `encode`: encodes a request as commands, in either layout.
+//! - `connection`: one connection, redialled when it breaks: a machine that does no I/O, and the
+//!   driver that moves its bytes.
+//! - `handshake`, `master`: find out which server answers, and whether it may vote.
+//! - [`RedisNode`]: two connections for requests and one for subscriptions.
+
+mod admission_rpc;
+mod command;
+mod connection;
+mod contended_names;
+mod dial;
+mod encode;
+mod handshake;
+mod master;
+mod member_rpc;
+mod node;
+mod node_facts;
+mod rdb;
+mod resp;
+mod scripts;
+mod server_info;
+mod stream;
+mod subscriptions;
+mod tls;
+mod unconfirmed_releases;
+
+pub use node::{RedisNode, redis_master, redis_nodes};
+
+/// The body of the fuzz target `replies`.
+#[cfg(fuzzing)]
+pub fn fuzz_replies(data: &[u8]) {
+    connection::exercise(data);
+}

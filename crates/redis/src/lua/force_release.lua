@@ -1,0 +1,26 @@
+-- Frees a name, no matter who holds it, and notifies the next waiter.
+-- KEYS: 1 name, 2 mark, 3 channel, 4 waiters
+-- ARGV: none
+-- Replies: 1 (was held), 0 (was free), error NOTALOCK, error BADMARK
+-- Rules: deletes only a lock of this layout; a string counts as one only if it has an expiry.
+-- Raises the mark, so that a resource that saw the next token refuses the old holder's
+-- (SAFETY.md H23).
+local holder = holder_of(KEYS[1])
+if not holder then
+  return 0
+elseif type(holder) == 'table' then
+  return holder
+elseif redis.call('type', KEYS[1]).ok == 'string' and redis.call('pttl', KEYS[1]) < 0 then
+  return redis.error_reply('NOTALOCK a string without an expiry')
+end
+-- Without a mark there is nothing to raise: the next client proposes a token by its clock.
+local mark = mark_of(KEYS[2])
+if type(mark) == 'number' and mark ~= 0 then
+  mark = accept(KEYS[2], next_token(mark))
+end
+if type(mark) == 'table' then
+  return mark
+end
+redis.call('del', KEYS[1])
+notify_next(KEYS[1], KEYS[4], KEYS[3], KEYS[2])
+return 1

@@ -1,0 +1,32 @@
+-- Hands a free name off to a waiter (prepended to notify_next.lua). Unlike a notification, a
+-- handoff is an answer to the waiter's last lease request: it grants the name under the nonce of
+-- that request, with a token of its own. The waiter counts the lease from before that request, as
+-- for any grant (SAFETY.md G1, Tokens).
+--
+-- The queue member of such a waiter is 'WAITER NONCE TTL FENCING': the lease in milliseconds, and
+-- whether it gets tokens (1 or 0). The member 'WAITER' is only notified. Returns false if the
+-- script must notify the waiter instead: the waiter then asks, and its answer says why it gets
+-- nothing.
+local function handoff(name, mark_key, waiter, nonce, ttl, fencing)
+  local token = '0'
+  if fencing ~= '0' then
+    local mark = mark_of(mark_key)
+    -- Without a mark this server knows no token. The waiter must propose one by its clock.
+    if type(mark) ~= 'number' or mark == 0 then
+      return false
+    end
+    token = next_token(mark)
+  end
+  if not take(name, nonce, ttl) then
+    return false
+  end
+  local accepted = token == '0' and 0 or accept(mark_key, token)
+  -- No format with %s: it ends at a NUL byte, and a name may contain one.
+  local told = nonce .. ' ' .. token .. ' ' .. name
+  if accepted == 0 and redis.call('publish', 'quorumlock:handoff:' .. waiter, told) > 0 then
+    return true
+  end
+  redis.call('del', name)
+  return false
+end
+

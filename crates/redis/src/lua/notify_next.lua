@@ -1,0 +1,37 @@
+-- Serves the next waiter for a name (prepended to the scripts that free one). All of it is advice,
+-- except a handoff (handoff.lua).
+--
+-- Hands the name off to the head of the queue, or notifies that waiter; the other waiters sleep on.
+-- Skips a waiter whose process no longer subscribes. Without a waiter, notifies the subscribers of
+-- the name's channel, in the layout that has such subscribers. Returns 0 (nobody was notified),
+-- 1 (subscribers of the name's channel), 2 (a waiter).
+local function notify_next(name, waiters, channel, mark_key, by)
+  -- One release in eight, chosen by its nonce `by` (nil: never), also notifies the name's channel.
+  -- If a program subscribes there, it hands nothing off, so that programs without a queue do not
+  -- starve.
+  local strangers_too = STRANGERS and by and string.find(by, '^[08]')
+    and redis.call('publish', channel, '0') > 0
+  for _ = 1, 64 do
+    local first = redis.pcall('zpopmin', waiters)[1]
+    if not first then
+      break
+    end
+    local waiter, nonce, ttl, fencing = string.match(first, '^(%S+) (%S+) (%d+) (%d+)$')
+    if waiter and not strangers_too
+      and handoff(name, mark_key, waiter, nonce, ttl, fencing) then
+      return 2
+    end
+    waiter = waiter or first
+    if waiter ~= '' and redis.call('publish', 'quorumlock:wake:' .. waiter, name) > 0 then
+      -- The member '' records that a waiter was notified, until that waiter comes or the script
+      -- serves the next one.
+      redis.pcall('zadd', waiters, 0, '')
+      if redis.call('zcard', waiters) == 1 then
+        redis.call('pexpire', waiters, 1000)
+      end
+      return 2
+    end
+  end
+  return STRANGERS and math.min(redis.call('publish', channel, '0'), 1) or 0
+end
+

@@ -1,0 +1,20 @@
+-- Grants a name to an acquisition whose window is open, on a node that may lack it: the node was
+-- down, lost its memory, or its answer never arrived.
+-- KEYS: 1 name, 2 mark
+-- ARGV: 1 field, 2 ttl_ms, 3 hold count, 4 token
+-- Replies: 1 (held now), {pttl} (held by another), error BADMARK
+-- Rules: a fresh grant, only on a node whose memory is proven; confirms no token; never shortens a
+-- lease.
+if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return {redis.call('pttl', KEYS[1])}
+end
+local accepted = ARGV[4] == '0' and 0 or accept(KEYS[2], ARGV[4])
+if type(accepted) == 'table' then
+  return accepted
+end
+redis.call('hset', KEYS[1], ARGV[1], ARGV[3])
+local ttl = math.min(tonumber(ARGV[2]), LONGEST or math.huge)
+if redis.call('pttl', KEYS[1]) < ttl then
+  redis.call('pexpire', KEYS[1], ttl)
+end
+return 1

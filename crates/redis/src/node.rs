@@ -1,0 +1,354 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quorumlock_protocol::Instant;
+use quorumlock_watchdog::Clock;
+
+use crate::command::{Command, NodeContext};
+use crate::connection::{AckPolicy, Connection, ConnectionRules};
+use crate::contended_names::ContendedNames;
+use crate::dial::{Dialer, NodeAddr, RunIdRegistry};
+use crate::handshake::identity;
+use crate::master::MasterResolver;
+use crate::node_facts::NodeFacts;
+use crate::scripts::{Scripts, Tokens};
+use crate::subscriptions::Subscriptions;
+use crate::tls::Tls;
+use crate::unconfirmed_releases::UnconfirmedReleases;
+use quorumlock_protocol::ClockMonitor;
+use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::next_id;
+use quorumlock_protocol::{
+    Acceptance, Answer, ConfigError, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
+    Incarnation, Lane, LeaseRequest, Name, Node, Nonce, Proposal, QueueAction, ReleaseOutcome,
+    ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, Wire,
+};
+
+/// One Redis (or Valkey) server. It has two connections for requests and one for subscriptions.
+/// Each is dialled when it is first needed, on the runtime that needs it.
+#[derive(Debug)]
+pub struct RedisNode {
+    pub(crate) context: Arc<NodeContext>,
+    /// Its name in lists of members.
+    pub(crate) member: Arc<str>,
+    pub(crate) clock: Clock,
+    pub(crate) cluster: Option<Arc<ClusterConfig>>,
+    pub(crate) callers: Arc<Connection>,
+    pub(crate) watchdog: Connection,
+    facts: Arc<NodeFacts>,
+    subscriptions: Subscriptions,
+    supports_handoff: bool,
+}
+
+/// The nodes of one locker, at `urls`. Does no I/O.
+///
+/// # Errors
+/// [`ConfigError`] for a bad URL, an empty list, one address listed twice, or settings out of
+/// bounds.
+pub fn redis_nodes(
+    urls: &[impl AsRef<str>],
+    wire: Wire,
+    cluster: Option<&ClusterConfig>,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<Vec<RedisNode>, ConfigError> {
+    settings.check()?;
+    settings.check_replicas(0)?;
+    settings.check_redisson_fenced(wire, Some("a quorum"))?;
+    let maker = NodeFactory {
+        wire,
+        cluster: cluster.cloned().map(Arc::new),
+        settings,
+        clock,
+        run_ids: RunIdRegistry::default(),
+        client_id: next_id(),
+        waiter: Nonce::fresh()?,
+        name_channels: wire == Wire::Redisson && urls.len() == 1,
+        supports_handoff: false,
+    };
+    parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
+}
+
+/// The one node at `urls`: the only server, or the master among several servers. Does no I/O.
+///
+/// # Errors
+/// As [`redis_nodes`].
+pub fn redis_master(
+    urls: &[impl AsRef<str>],
+    wire: Wire,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<RedisNode, ConfigError> {
+    settings.check()?;
+    let targets = parse(urls)?;
+    let replicated = (targets.len() > 1).then_some("a master and its replicas");
+    settings.check_redisson_fenced(wire, replicated)?;
+    settings.check_replicas(match targets.len() {
+        // One address may stand for a master with any number of replicas.
+        1 => MAX_REPLICAS,
+        n => n - 1,
+    })?;
+    let roster = RunIdRegistry::default();
+    let (client_id, waiter) = (next_id(), Nonce::fresh()?);
+    let strangers = wire == Wire::Redisson;
+    // A handoff cannot wait until replicas acknowledge it, and a server that counts tokens counts
+    // one only for a client that asks.
+    let hands_over = settings.replicas == 0 && !settings.redisson_fenced;
+    NodeFactory {
+        wire,
+        cluster: None,
+        settings,
+        clock,
+        run_ids: roster,
+        client_id,
+        waiter,
+        name_channels: strangers,
+        supports_handoff: hands_over,
+    }
+    .node(targets)
+}
+
+/// No real master has more replicas, and a larger number may be meant as milliseconds.
+const MAX_REPLICAS: usize = 32;
+
+fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
+    let targets =
+        urls.iter().map(|url| NodeAddr::parse(url.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    if targets.is_empty() {
+        return Err(ConfigError::NoNodes);
+    }
+    for (i, target) in targets.iter().enumerate() {
+        if let Some(twin) = targets[..i].iter().find(|other| other.label() == target.label()) {
+            let (a, b) = (twin.label().to_owned(), target.label().to_owned());
+            return Err(ConfigError::SameServer { a, b });
+        }
+    }
+    Ok(targets)
+}
+
+/// What the nodes of one locker have in common.
+struct NodeFactory<'a> {
+    wire: Wire,
+    cluster: Option<Arc<ClusterConfig>>,
+    settings: &'a Settings,
+    clock: &'a Clock,
+    run_ids: RunIdRegistry,
+    client_id: u64,
+    waiter: Nonce,
+    /// Whether programs that know of no queue may hold and release the same names.
+    name_channels: bool,
+    /// Whether a release may hand the name off to the next waiter.
+    supports_handoff: bool,
+}
+
+impl NodeFactory<'_> {
+    fn node(&self, targets: Vec<NodeAddr>) -> Result<RedisNode, ConfigError> {
+        let Self { wire, settings, .. } = *self;
+        let replicated = targets.len() > 1;
+        let member = targets[0].member().clone();
+        let dialers = targets.into_iter().map(|target| self.dialer(target, replicated));
+        let addresses = Arc::new(MasterResolver::new(dialers.collect::<Result<_, _>>()?));
+        let label = addresses.label();
+        let facts = Arc::new(NodeFacts::new(identity(&label)));
+        let context = Arc::new(NodeContext {
+            label,
+            wire,
+            tokens: self.tokens(),
+            max_clock_drift: settings.max_clock_drift,
+            unconfirmed: UnconfirmedReleases::default(),
+            run_identities: Mutex::default(),
+            contended: ContendedNames::default(),
+            scripts_only: AtomicBool::new(settings.scripts_only || settings.redisson_fenced),
+            clock_monitor: Mutex::new(ClockMonitor::new(settings.max_clock_drift)),
+            clock_advance: AtomicU64::new(0),
+            client_id: self.client_id,
+            waiter: self.waiter,
+        });
+        let rules = ConnectionRules {
+            // Twice the time for which a caller waits for an answer.
+            stall: settings.answer_timeout * 2,
+            acks: AckPolicy::new(settings.replicas, settings.replica_timeout()),
+            bound: self.cluster.is_some(),
+            several: replicated,
+        };
+        let line = || {
+            let (clock, facts) = (self.clock.clone(), facts.clone());
+            Connection::new(addresses.clone(), context.clone(), rules, facts, clock)
+        };
+        let (work, keep) = (Arc::new(line()), line());
+        let passes_on = Arc::downgrade(&work);
+        let ears = Subscriptions::new(
+            addresses.clone(),
+            facts.clone(),
+            self.waiter,
+            passes_on,
+            self.name_channels,
+        );
+        let (cluster, hands_over) = (self.cluster.clone(), self.supports_handoff);
+        Ok(RedisNode {
+            context,
+            member,
+            clock: self.clock.clone(),
+            cluster,
+            callers: work,
+            watchdog: keep,
+            facts,
+            subscriptions: ears,
+            supports_handoff: hands_over,
+        })
+    }
+
+    fn dialer(&self, target: NodeAddr, replicated: bool) -> Result<Dialer, ConfigError> {
+        let settings = self.settings;
+        let tls = match target.wants_tls() {
+            true => Some(Tls::new(settings.tls_ca.as_deref(), settings.tls_client.as_ref())?),
+            false => None,
+        };
+        Ok(Dialer {
+            target,
+            tls,
+            client_name: settings.client_name.clone(),
+            connect_timeout: settings.connect_timeout,
+            user_timeout: settings.answer_timeout * 2,
+            // Two addresses of one master may reach the same server, which is no mistake.
+            run_ids: if replicated { RunIdRegistry::default() } else { self.run_ids.clone() },
+            wire: self.wire,
+            cluster: self.cluster.clone(),
+            unbound: Arc::new(Scripts::unbound(self.wire, self.tokens())),
+        })
+    }
+
+    fn tokens(&self) -> Tokens {
+        if self.settings.redisson_fenced { Tokens::Counted } else { Tokens::Proposed }
+    }
+}
+
+impl RedisNode {
+    fn connection(&self, lane: Lane) -> &Connection {
+        match lane {
+            Lane::Caller => &self.callers,
+            Lane::Watchdog => &self.watchdog,
+        }
+    }
+}
+
+impl Node for RedisNode {
+    fn label(&self) -> &str {
+        &self.context.label
+    }
+
+    fn identity(&self) -> u64 {
+        self.facts.identity()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.callers.incarnation()
+    }
+
+    fn acquire(
+        &self,
+        lease: &LeaseRequest,
+        proposal: Proposal,
+        stamp: Incarnation,
+        enqueue: Option<EnqueueRequest>,
+        to: Responder<Answer<Vote>>,
+    ) {
+        // A waiter that the node cannot notify does not enqueue: it would block the waiters behind
+        // it. A waiter that is queued already stays queued, with the nonce of this attempt.
+        let stands =
+            |enqueue: &EnqueueRequest| enqueue.previous.is_some() || self.subscriptions.is_up();
+        let enqueue = enqueue.filter(stands).map(Box::new);
+        self.callers.post(Command::Acquire {
+            lease: lease.clone(),
+            proposal,
+            incarnation: stamp,
+            enqueue,
+            to,
+        });
+    }
+
+    fn raise(
+        &self,
+        lease: &LeaseRequest,
+        token: Fence,
+        stamp: Incarnation,
+        to: Responder<Answer<Acceptance>>,
+    ) {
+        self.callers.post(Command::Raise { lease: lease.clone(), token, incarnation: stamp, to });
+    }
+
+    fn regrant(
+        &self,
+        lease: &LeaseRequest,
+        token: Fence,
+        lane: Lane,
+        to: Responder<Answer<Instant>>,
+    ) {
+        self.connection(lane).post(Command::Regrant { lease: lease.clone(), token, to });
+    }
+
+    fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {
+        self.connection(lane).post(Command::Renew { leases: leases.to_vec(), to });
+    }
+
+    fn release(
+        &self,
+        lease: &LeaseRequest,
+        held: HeldInterval,
+        lane: Lane,
+        queue_action: Option<QueueAction>,
+        to: Responder<Answer<ReleaseOutcome>>,
+    ) {
+        let queue_action = queue_action
+            .filter(|queue_action| !queue_action.keeps_place() || self.subscriptions.is_up());
+        self.connection(lane).post(Command::release(lease.clone(), held, queue_action, to));
+    }
+
+    fn connected_since(&self, lane: Lane) -> Option<Instant> {
+        self.connection(lane).connected_since()
+    }
+
+    fn wall_offset(&self) -> Option<i64> {
+        self.facts.wall_offset()
+    }
+
+    fn clock_advance(&self) -> Duration {
+        Duration::from_micros(self.context.clock_advance.load(Ordering::Acquire))
+    }
+
+    fn inspect(&self, name: &Name, to: Responder<Answer<Option<Holder>>>) {
+        self.callers.post(Command::Inspect { name: name.clone(), to });
+    }
+
+    fn force_release(&self, name: &Name, to: Responder<Answer<bool>>) {
+        self.callers.post(Command::ForceRelease { name: name.clone(), to });
+    }
+
+    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+        if let Some((lease, offer)) = offered {
+            let (lease, queue_action) = (lease.clone(), Some(QueueAction::Leave(*offer)));
+            self.callers.post(Command::release(
+                lease,
+                HeldInterval::UNKNOWN,
+                queue_action,
+                Responder::nobody(),
+            ));
+        } else if self.subscriptions.is_up() {
+            self.callers.post(Command::Dequeue(name.clone(), true));
+        }
+    }
+
+    fn supports_handoff(&self) -> bool {
+        self.supports_handoff
+    }
+
+    fn subscribe(
+        &self,
+        name: &Name,
+        to: Arc<dyn ReplySink<WaitEvent>>,
+        from: usize,
+    ) -> Subscription {
+        self.subscriptions.subscribe(name, to, from)
+    }
+}

@@ -1,0 +1,20 @@
+use std::sync::Arc;
+
+use quorumlock_protocol::{Denial, Incarnation};
+
+use super::scripts::Scripts;
+
+/// What requests need to know about the server at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerInfo {
+    pub(crate) scripts: Arc<Scripts>,
+    /// The incarnation under which the node was verified.
+    pub(crate) incarnation: Incarnation,
+    /// The denial of every vote request, if the node counts for nothing.
+    pub(crate) unproven: Option<Denial>,
+    /// A number for the run identity of the server, if known. It changes at a restart or promotion.
+    pub(crate) run_identity: Option<u64>,
+    /// Whether the server has a command that deletes a lock if it holds a given nonce, and lets us
+    /// use it.
+    pub(crate) deletes_if_ours: bool,
+}

@@ -1,0 +1,370 @@
+//! Notifies waiters: one subscription connection per node serves all waiters of a locker.
+//!
+//! Each locker subscribes to one private channel per node. A message is the name of a lock that may
+//! be free: a release notifies the head of the name's queue, and no other waiter. Programs without
+//! our queue publish on the name's own channel. A locker subscribes to that one only for waits that
+//! are long enough to be worth it.
+//!
+//! Notifications are advice, never safety. Messages get lost, so a waiter sleeps no longer than the
+//! remaining lease. After each (re)subscription it asks again, since a release may have come in
+//! between (PROTOCOL.md, Waiting).
+//!
+//! A second private channel carries handoffs. Such a message is an answer (handoff.lua) to the request
+//! whose nonce it names, and to no other.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::StreamExt;
+use redis::aio::{PubSub, PubSubSink};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::{Sleep, sleep};
+
+use super::command::Command;
+use super::connection::Connection;
+use super::master::MasterResolver;
+use super::node_facts::NodeFacts;
+use quorumlock_protocol::waiting::TUNING;
+use quorumlock_protocol::{Fence, Name, Nonce, RemoteGrant, ReplySink, Subscription, WaitEvent};
+
+/// The subscriptions of one node.
+#[derive(Debug)]
+pub(super) struct Subscriptions(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    addresses: Arc<MasterResolver>,
+    facts: Arc<NodeFacts>,
+    /// The private channels of this locker: for notifications, and for handoffs.
+    wake_channel: String,
+    handoff_channel: String,
+    /// Carries the request that passes on a notification for which no task here waits.
+    callers: Weak<Connection>,
+    /// Whether programs without our queue may release the same names.
+    name_channels: bool,
+    state: Mutex<State>,
+    /// Whether the private channels are subscribed, as far as we know.
+    up: AtomicBool,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// The subscribers, by the name that they wait for.
+    subscribers: HashMap<Name, Vec<Subscriber>>,
+    next_id: u64,
+    /// Whether a driver task runs.
+    driven: bool,
+    closed: bool,
+}
+
+struct Subscriber {
+    id: u64,
+    to: Arc<dyn ReplySink<WaitEvent>>,
+    from: usize,
+}
+
+/// How long a waiter relies on the private channel alone. Most waiters are notified before that.
+const CHANNEL_DELAY: Duration = TUNING.name_channel_delay;
+
+impl Subscriptions {
+    pub(super) fn new(
+        addresses: Arc<MasterResolver>,
+        facts: Arc<NodeFacts>,
+        waiter: Nonce,
+        work: Weak<Connection>,
+        strangers: bool,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            addresses,
+            facts,
+            wake_channel: format!("quorumlock:wake:{waiter}"),
+            handoff_channel: format!("quorumlock:handoff:{waiter}"),
+            callers: work,
+            name_channels: strangers,
+            state: Mutex::new(State::default()),
+            up: AtomicBool::new(false),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// Whether the node can notify this locker now.
+    pub(super) fn is_up(&self) -> bool {
+        self.0.up.load(Ordering::SeqCst)
+    }
+
+    /// Sends `to` the events of a name until the result is dropped.
+    pub(super) fn subscribe(
+        &self,
+        name: &Name,
+        to: Arc<dyn ReplySink<WaitEvent>>,
+        from: usize,
+    ) -> Subscription {
+        let shared = &self.0;
+        let mut state = shared.state();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.subscribers.entry(name.clone()).or_default().push(Subscriber {
+            id,
+            to: to.clone(),
+            from,
+        });
+        if !state.driven
+            && let Ok(runtime) = Handle::try_current()
+        {
+            state.driven = true;
+            runtime.spawn(drive(Driver(shared.clone())));
+        }
+        drop(state);
+        if shared.name_channels {
+            shared.changed.notify_one();
+        }
+        if self.is_up() {
+            to.collect(from, WaitEvent::Retry);
+        }
+        Box::new(SubscriptionGuard { shared: shared.clone(), name: name.clone(), id })
+    }
+}
+
+impl Drop for Subscriptions {
+    fn drop(&mut self) {
+        self.0.state().closed = true;
+        self.0.changed.notify_one();
+    }
+}
+
+struct SubscriptionGuard {
+    shared: Arc<Shared>,
+    name: Name,
+    id: u64,
+}
+
+impl Drop for SubscriptionGuard {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        if let Some(ears) = state.subscribers.get_mut(&self.name) {
+            ears.retain(|ear| ear.id != self.id);
+            if ears.is_empty() {
+                state.subscribers.remove(&self.name);
+                drop(state);
+                if self.shared.name_channels {
+                    self.shared.changed.notify_one();
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends an event to all subscribers of a name; false if there are none.
+    fn notify(&self, name: &Name, news: WaitEvent) -> bool {
+        let ears: Vec<_> = match self.state().subscribers.get(name) {
+            Some(ears) => ears.iter().map(|ear| (ear.to.clone(), ear.from)).collect(),
+            None => return false,
+        };
+        for (to, from) in ears {
+            to.collect(from, news);
+        }
+        true
+    }
+
+    /// The node notified this locker, the head of the queue of a name.
+    fn on_head(&self, name: &str) {
+        let Ok(name) = Name::new(name) else { return };
+        if !self.notify(&name, WaitEvent::Head)
+            && let Some(work) = self.callers.upgrade()
+        {
+            // No task here waits for the name any more: pass the notification on (PROTOCOL.md W3).
+            work.post(Command::Dequeue(name, true));
+        }
+    }
+
+    /// A name was handed off to this locker. `told` is the message of handoff.lua.
+    fn on_handoff(&self, message: &str) {
+        let mut parts = message.splitn(3, ' ');
+        let (Some(nonce), Some(token), Some(name)) = (
+            parts.next().and_then(Nonce::parse),
+            parts.next().and_then(|token| token.parse().ok()),
+            parts.next().and_then(|name| Name::new(name).ok()),
+        ) else {
+            return;
+        };
+        // A waiter that gave up has released this nonce, and so gives the name back.
+        self.notify(&name, WaitEvent::Granted(RemoteGrant { nonce, fence: Fence::new(token) }));
+    }
+
+    /// Lets all waiters ask again.
+    fn notify_all(&self) {
+        let names: Vec<_> = self.state().subscribers.keys().cloned().collect();
+        for name in names {
+            self.notify(&name, WaitEvent::Retry);
+        }
+    }
+
+    /// The names with a subscriber older than `ear`, and whose own channel is not subscribed.
+    fn long_waiting(&self, ear: u64, heard: &Channels) -> Vec<Name> {
+        let state = self.state();
+        let old = |ears: &Vec<Subscriber>| ears.iter().any(|each| each.id < ear);
+        let patient = state
+            .subscribers
+            .iter()
+            .filter(|(name, ears)| old(ears) && !is_subscribed(heard, name));
+        patient.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The next subscriber id if a waiter waits for a name whose own channel is not subscribed.
+    fn newcomer(&self, heard: &Channels) -> Option<u64> {
+        let state = self.state();
+        state.subscribers.keys().any(|name| !is_subscribed(heard, name)).then_some(state.next_id)
+    }
+
+    /// Forgets the names without waiters. Returns the channels that no name needs any more.
+    fn forget_stale(&self, heard: &mut Channels) -> Vec<String> {
+        let state = self.state();
+        let stale = heard.extract_if(|_, names| {
+            names.retain(|name| state.subscribers.contains_key(name));
+            names.is_empty()
+        });
+        stale.map(|(channel, _)| channel).collect()
+    }
+}
+
+/// The names whose own channel is subscribed, by channel: Redisson's rule gives `x` and `{x}` the
+/// same one.
+type Channels = HashMap<String, Vec<Name>>;
+
+fn is_subscribed(heard: &Channels, name: &Name) -> bool {
+    heard.get(&name.channel()).is_some_and(|names| names.contains(name))
+}
+
+/// Dropped with its task, also when the runtime ends. Then the next waiter starts another task.
+struct Driver(Arc<Shared>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.up.store(false, Ordering::SeqCst);
+        self.0.state().driven = false;
+    }
+}
+
+async fn drive(driver: Driver) {
+    let shared = &driver.0;
+    let mut backoff = Duration::from_millis(20);
+    loop {
+        let ended = serve(shared).await;
+        shared.up.store(false, Ordering::SeqCst);
+        match ended {
+            Ok(()) => return,
+            Err(why) => {
+                tracing::debug!(node = %shared.addresses.label(), %why, "subscription ended");
+            }
+        }
+        sleep(backoff.mul_f64(rand::random_range(0.5..1.0))).await;
+        backoff = (backoff * 2).min(Duration::from_secs(1));
+    }
+}
+
+/// Serves the subscriptions on one connection until it breaks (error) or the node is dropped.
+async fn serve(shared: &Shared) -> Result<(), String> {
+    let (at, dialer) = shared.addresses.current();
+    let stream = dialer.dial().await.map_err(|trouble| trouble.to_string())?;
+    let redis = dialer.target.redis();
+    let pubsub = PubSub::new(redis, stream).await.map_err(|e| e.to_string())?;
+    let (mut sink, mut messages) = pubsub.split();
+    sink.subscribe(&[&shared.wake_channel, &shared.handoff_channel])
+        .await
+        .map_err(|e| e.to_string())?;
+    shared.up.store(true, Ordering::SeqCst);
+    // A release may have come before the subscription (PROTOCOL.md W1).
+    shared.notify_all();
+    let mut strangers = NameChannels::default();
+    loop {
+        if shared.state().closed {
+            return Ok(());
+        }
+        if shared.name_channels {
+            strangers.tidy(shared, &mut sink).await?;
+        }
+        tokio::select! {
+            message = messages.next() => match message {
+                Some(message) => {
+                    let text = || message.get_payload::<String>().unwrap_or_default();
+                    match message.get_channel_name() {
+                        channel if channel == shared.handoff_channel => shared.on_handoff(&text()),
+                        channel if channel == shared.wake_channel => shared.on_head(&text()),
+                        channel => {
+                            for name in strangers.channels.get(channel).into_iter().flatten() {
+                                // All waiters here ask, and yield to the waiters before them
+                                // (PROTOCOL.md W6).
+                                shared.notify(name, WaitEvent::Released);
+                            }
+                        }
+                    }
+                }
+                None => return Err("the connection broke".into()),
+            },
+            () = shared.changed.notified() => {}
+            // The home nodes may change, and waiters may be queued at another node (PROTOCOL.md W7).
+            () = shared.facts.identified() => shared.notify_all(),
+            () = shared.addresses.awaits_move(at) => return Err("the master is elsewhere".into()),
+            () = strangers.delay() => strangers.subscribe(shared, &mut sink).await?,
+        }
+    }
+}
+
+/// The names' own channels, on which programs without our queue publish releases.
+#[derive(Default)]
+struct NameChannels {
+    channels: Channels,
+    /// A subscriber id, and the timer after which waiters with lower ids have waited long enough.
+    newcomers: Option<(u64, Pin<Box<Sleep>>)>,
+}
+
+impl NameChannels {
+    /// Unsubscribes from channels without waiters, and starts the timer for new waiters.
+    async fn tidy(&mut self, shared: &Shared, sink: &mut PubSubSink) -> Result<(), String> {
+        for channel in shared.forget_stale(&mut self.channels) {
+            sink.unsubscribe(&channel).await.map_err(|e| e.to_string())?;
+        }
+        if self.newcomers.is_none()
+            && let Some(ear) = shared.newcomer(&self.channels)
+        {
+            self.newcomers = Some((ear, Box::pin(sleep(CHANNEL_DELAY))));
+        }
+        Ok(())
+    }
+
+    async fn delay(&mut self) {
+        match &mut self.newcomers {
+            Some((_, sleep)) => sleep.as_mut().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn subscribe(&mut self, shared: &Shared, sink: &mut PubSubSink) -> Result<(), String> {
+        let Some((ear, _)) = self.newcomers.take() else { return Ok(()) };
+        for name in shared.long_waiting(ear, &self.channels) {
+            let channel = name.channel();
+            if !self.channels.contains_key(&channel) {
+                sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
+            }
+            shared.notify(&name, WaitEvent::Retry);
+            self.channels.entry(channel).or_default().push(name);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("names", &self.subscribers.len()).finish_non_exhaustive()
+    }
+}

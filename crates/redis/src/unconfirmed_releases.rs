@@ -1,0 +1,99 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use quorumlock_protocol::Instant;
+
+use quorumlock_protocol::{
+    Answer, LeaseRequest, QueueAction, ReleaseOutcome, Responder, Unconfirmed,
+};
+
+/// Releases that may not have arrived: sent again on the next connection, until the lease that they
+/// would release has ended by itself (SAFETY.md G7).
+#[derive(Debug, Default)]
+pub(super) struct UnconfirmedReleases {
+    releases: Mutex<Vec<UnconfirmedRelease>>,
+    /// False if there are no releases: then the mutex is not locked, which is the usual case.
+    any: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(super) struct UnconfirmedRelease {
+    pub(super) lease: LeaseRequest,
+    pub(super) queue_action: Option<QueueAction>,
+    pub(super) unconfirmed: Unconfirmed,
+    /// The caller that still waits for the answer, if there is one.
+    pub(super) to: Responder<Answer<ReleaseOutcome>>,
+    pub(super) until: Instant,
+}
+
+/// Every queue has a bound. A release beyond it is not sent again: its lease ends by itself.
+const MAX_RELEASES: usize = 65_536;
+
+impl UnconfirmedReleases {
+    pub(super) fn add(
+        &self,
+        (lease, queue_action, unconfirmed): (LeaseRequest, Option<QueueAction>, Unconfirmed),
+        to: Responder<Answer<ReleaseOutcome>>,
+        now: Instant,
+    ) {
+        let mut owed = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        if owed.len() == MAX_RELEASES {
+            owed.retain(|debt| debt.until > now);
+        }
+        if owed.len() < MAX_RELEASES {
+            let until = now + lease.ttl;
+            // A repeat does not queue the client again: the node may have to notify another waiter.
+            let queue_action =
+                queue_action.filter(|queue_action| matches!(queue_action, QueueAction::Leave(_)));
+            owed.push(UnconfirmedRelease { lease, queue_action, unconfirmed, to, until });
+            self.any.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether there may be unconfirmed releases.
+    pub(super) fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// Takes all releases, and returns those whose lease has not ended at `now`.
+    pub(super) fn collect(&self, now: Instant) -> Vec<UnconfirmedRelease> {
+        if !self.any.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let mut owed =
+            std::mem::take(&mut *self.releases.lock().unwrap_or_else(PoisonError::into_inner));
+        owed.retain(|debt| debt.until > now);
+        owed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use quorumlock_protocol::{HeldInterval, Name, Nonce};
+    use quorumlock_watchdog::Clock;
+
+    #[test]
+    fn a_debt_is_collected_once_and_ends_with_its_lease() {
+        let clock = Clock::manual();
+        let debts = UnconfirmedReleases::default();
+        let lease = |secs: u64| LeaseRequest {
+            name: Name::new("x").unwrap(),
+            nonce: Nonce::from_u128(secs.into()),
+            ttl: Duration::from_secs(secs),
+            holds: 1,
+        };
+        let unconfirmed = Unconfirmed::new(HeldInterval::UNKNOWN);
+        for secs in [5, 9] {
+            debts.add((lease(secs), None, unconfirmed), Responder::nobody(), clock.now());
+        }
+        clock.advance(Duration::from_secs(5));
+        let collected = debts.collect(clock.now());
+        let [release] = &collected[..] else { panic!("{collected:?}") };
+        assert_eq!(release.lease.nonce, Nonce::from_u128(9));
+        assert_eq!(release.until.since(clock.now()), Duration::from_secs(4));
+        assert!(debts.collect(clock.now()).is_empty());
+    }
+}

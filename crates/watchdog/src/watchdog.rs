@@ -1,0 +1,378 @@
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::Clock;
+use crate::schedule::{Schedule, TimerAction, WatchedLease};
+use quorumlock_protocol::{Instant, LossReason};
+
+/// What a renewal found out about one lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The lease is valid until this instant: the same as before if no node confirmed the renewal.
+    Until(Instant),
+    /// The lessor definitely no longer holds the lease for us.
+    Gone,
+    /// No answer: the lease is neither lost nor renewed. The local clock decides.
+    Unknown,
+}
+
+/// Renews and releases leases at the lessor. The watchdog polls the futures on its own thread.
+pub trait Renewer: Send + Sync + 'static {
+    /// The type of lease that it renews.
+    type Lease: WatchedLease;
+
+    /// Renews each lease for the duration given with it; one answer per lease, in order. Must end
+    /// within a bound.
+    fn renew(
+        &self,
+        batch: Vec<(Arc<Self::Lease>, Duration)>,
+    ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>>;
+
+    /// Waits, within a bound, until every node has answered its requests: a release is done when
+    /// most nodes have confirmed it, and requests to the others may still be queued. Does nothing
+    /// by default.
+    fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Background work while the watchdog lives. Does nothing by default.
+    fn run_background(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+
+    /// Releases a lease that has no holder any more. Must end within a bound.
+    fn release(&self, lease: Arc<Self::Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// Watches leases: renews them in time, reports their loss, releases those whose guard was dropped.
+///
+/// There is one per `Locker`, on a thread of its own, so that a blocked runtime loses no lock. The
+/// thread ends when the last handle is dropped and all releases are done.
+pub struct Watchdog<R: Renewer> {
+    shared: Arc<Shared<R>>,
+}
+
+struct Shared<R: Renewer> {
+    clock: Clock,
+    renewer: R,
+    state: Mutex<State<R::Lease>>,
+    wake: Notify,
+}
+
+struct State<L> {
+    schedule: Schedule<L>,
+    releases: Vec<Arc<L>>,
+    /// How many releases are in progress.
+    releasing: usize,
+    /// Whether anything was released since the nodes last settled.
+    unsettled: bool,
+    flushes: Vec<oneshot::Sender<()>>,
+    /// When the thread wakes without a notification; a lease that is due later does not notify it.
+    planned: Option<Instant>,
+    closed: bool,
+}
+
+impl<R: Renewer> Watchdog<R> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread or no event queue.
+    pub fn start(clock: Clock, renewer: R) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (watchdog, work) = Self::new(clock, renewer);
+        std::thread::Builder::new()
+            .name("quorumlock-watchdog".into())
+            .spawn(move || runtime.block_on(work))?;
+        Ok(watchdog)
+    }
+
+    /// A watchdog without a thread: it acts only while `work` is polled, on a tokio runtime. For
+    /// simulations, which decide themselves when each task runs.
+    pub fn new(clock: Clock, renewer: R) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let shared = Arc::new(Shared {
+            clock,
+            renewer,
+            state: Mutex::new(State::default()),
+            wake: Notify::new(),
+        });
+        let work = shared.clone();
+        let work = async move {
+            let tend = work.renewer.run_background();
+            tokio::select! {
+                biased;
+                () = work.run() => {}
+                () = tend => {}
+            }
+        };
+        (Self { shared }, work)
+    }
+
+    /// Renews `lease` from now on, until [`Watchdog::stop_renewing`], [`Watchdog::release`] or its
+    /// loss. `asked` is when the lease was requested: the lessor counts the lease from then on.
+    pub fn watch(&self, lease: &Arc<R::Lease>, asked: Instant) {
+        let mut state = self.shared.state();
+        state.schedule.add(lease.clone(), asked);
+        let sooner = match (state.schedule.next(), state.planned) {
+            (Some(next), Some(planned)) => next < planned,
+            _ => true,
+        };
+        drop(state);
+        if sooner {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Notes that the lessor has renewed `lease` at another caller's request: the lease is valid
+    /// until `until`.
+    ///
+    /// # Errors
+    /// The [`LossReason`] if the lease had already ended.
+    pub fn renewed(&self, lease: &R::Lease, until: Instant) -> Result<(), LossReason> {
+        let now = self.shared.clock.now();
+        self.shared.state().renewed(lease, until, now)
+    }
+
+    /// Notes that the lessor, asked by another caller, said that the lease is lost; returns why the
+    /// lease ended.
+    pub fn end(&self, lease: &R::Lease, loss: LossReason) -> LossReason {
+        let now = self.shared.clock.now();
+        self.shared.state().end(lease.id(), loss, now);
+        self.shared.wake.notify_one();
+        lease.state().end(loss)
+    }
+
+    /// Hands `old` off, at `now`, to a successor with the same id. `successor` makes it from the
+    /// instant until which `old` is valid. From then on the watchdog renews the successor, and
+    /// `old` counts as released. `None` if `old` is no longer valid or watched.
+    pub fn hand_off(
+        &self,
+        old: &R::Lease,
+        now: Instant,
+        successor: impl FnOnce(Instant) -> Arc<R::Lease>,
+    ) -> Option<Arc<R::Lease>> {
+        // Under the lock that renewal answers take: an answer reaches either `old` or its
+        // successor.
+        let state = &mut *self.shared.state();
+        state.schedule.get(old.id())?;
+        let new = successor(old.state().hand_off(now).ok()?);
+        debug_assert_eq!(new.id(), old.id());
+        state.schedule.add(new.clone(), now);
+        Some(new)
+    }
+
+    /// Stops renewing the lease: its holder releases it. False if the watchdog has already given
+    /// the lease up; then the watchdog releases it.
+    pub fn stop_renewing(&self, lease: &R::Lease) -> bool {
+        self.shared.state().schedule.remove(lease.id()).is_some()
+    }
+
+    /// Stops renewing the lease and releases it on the watchdog's thread, unless the watchdog has
+    /// already given it up.
+    pub fn release(&self, lease: Arc<R::Lease>) {
+        let mut state = self.shared.state();
+        if state.schedule.remove(lease.id()).is_some() {
+            state.releases.push(lease);
+            drop(state);
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Waits until all releases requested so far are done.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the releases go on.
+    pub async fn flush(&self) {
+        let (done, wait) = oneshot::channel();
+        self.shared.state().flushes.push(done);
+        self.shared.wake.notify_one();
+        // An error means that the thread has ended, and that nothing is left to wait for.
+        let _ = wait.await;
+    }
+
+    /// How many leases are watched.
+    pub fn len(&self) -> usize {
+        self.shared.state().schedule.len()
+    }
+
+    /// Whether no lease is watched.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<R: Renewer> Drop for Watchdog<R> {
+    fn drop(&mut self) {
+        self.shared.state().closed = true;
+        self.shared.wake.notify_one();
+    }
+}
+
+impl<R: Renewer> fmt::Debug for Watchdog<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("kept", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// The most leases that one call to the lessor renews.
+const BATCH: usize = 128;
+
+impl<R: Renewer> Shared<R> {
+    async fn run(self: Arc<Self>) {
+        loop {
+            let (acts, releases, flushes, wake) = {
+                let now = self.clock.now();
+                let mut state = self.state();
+                let acts = state.schedule.due(now, BATCH);
+                let releases = std::mem::take(&mut state.releases);
+                state.releasing += releases.len();
+                state.unsettled |= !releases.is_empty();
+                let ended = state.closed && acts.is_empty() && state.releasing == 0;
+                state.planned = state.schedule.next();
+                let wake = (!ended).then_some(state.planned.map(|at| at.since(now)));
+                (acts, releases, state.flushable(), wake)
+            };
+            let Some(sleep) = wake else {
+                return self.finish(flushes).await;
+            };
+            if !flushes.is_empty() {
+                tokio::spawn(self.clone().finish(flushes));
+            }
+            let more = acts.len() == BATCH;
+            self.act(acts);
+            for lease in releases {
+                let this = self.clone();
+                tokio::spawn(async move {
+                    this.renewer.release(lease).await;
+                    this.state().releasing -= 1;
+                    this.wake.notify_one();
+                });
+            }
+            if more {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            // The timer only wakes the thread; the clock decides whether a lease is valid.
+            let sleep = async {
+                match sleep {
+                    Some(time) => tokio::time::sleep(time).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.wake.notified() => {}
+                () = sleep => {}
+            }
+        }
+    }
+
+    async fn finish(self: Arc<Self>, flushes: Vec<oneshot::Sender<()>>) {
+        if std::mem::take(&mut self.state().unsettled) {
+            self.renewer.drain().await;
+        }
+        for done in flushes {
+            let _ = done.send(());
+        }
+    }
+
+    fn act(self: &Arc<Self>, acts: Vec<TimerAction>) {
+        let mut batch = Vec::new();
+        {
+            let now = self.clock.now();
+            let mut state = self.state();
+            for act in acts {
+                match act {
+                    TimerAction::Renew(id, ttl) => {
+                        batch.extend(state.schedule.get(id).map(|lease| (lease.clone(), ttl)));
+                    }
+                    TimerAction::End(id, loss) => {
+                        // The holder is told now; the nodes are released later all the same.
+                        state.end(id, loss, now);
+                        self.wake.notify_one();
+                    }
+                }
+            }
+        }
+        if !batch.is_empty() {
+            tokio::spawn(self.clone().renew(batch));
+        }
+    }
+
+    async fn renew(self: Arc<Self>, batch: Vec<(Arc<R::Lease>, Duration)>) {
+        let ids: Vec<_> = batch.iter().map(|(lease, _)| lease.id()).collect();
+        let answers = self.renewer.renew(batch).await;
+        let now = self.clock.now();
+        let mut state = self.state();
+        for (id, answer) in ids.into_iter().zip(answers) {
+            // If the lease was released meanwhile, the caller cleans up. If it was handed off, the
+            // answer is for its successor.
+            let Some(lease) = state.schedule.get(id).cloned() else { continue };
+            let loss = match answer {
+                Renewal::Unknown => continue,
+                Renewal::Until(until) => match state.renewed(&*lease, until, now) {
+                    Ok(()) => continue,
+                    Err(loss) => loss,
+                },
+                Renewal::Gone => LossReason::Gone,
+            };
+            state.end(id, loss, now);
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<R::Lease>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L: WatchedLease> State<L> {
+    fn renewed(&mut self, lease: &L, until: Instant, now: Instant) -> Result<(), LossReason> {
+        lease.state().renew(until)?;
+        self.schedule.renewed(lease.id(), now);
+        Ok(())
+    }
+
+    /// Ends the lease and tells its holder. The nodes are released when the holder has learned of
+    /// the loss, which is when its guard is gone, or when the last window that the holder can have
+    /// read has shut, whichever comes first: until then the nodes that still hold the lease keep
+    /// the next holder out (SAFETY.md H26).
+    fn end(&mut self, id: u64, loss: LossReason, now: Instant) {
+        let Some(lease) = self.schedule.get(id) else { return };
+        lease.state().end(loss);
+        let told = lease.state().furthest_promised();
+        if told > now {
+            self.schedule.defer_release(id, told);
+        } else {
+            self.releases.extend(self.schedule.remove(id));
+        }
+    }
+
+    /// The callers that wait for releases, if no release is left.
+    fn flushable(&mut self) -> Vec<oneshot::Sender<()>> {
+        match self.releasing == 0 && self.releases.is_empty() {
+            true => std::mem::take(&mut self.flushes),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl<L> Default for State<L> {
+    fn default() -> Self {
+        Self {
+            schedule: Schedule::default(),
+            releases: Vec::new(),
+            releasing: 0,
+            unsettled: false,
+            flushes: Vec::new(),
+            planned: None,
+            closed: false,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Tests of the watchdog's thread, with a renewer that answers as the test wants.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quorumlock_protocol::LeaseTiming;
+use quorumlock_protocol::LossReason;
+use quorumlock_watchdog::{Clock, LeaseState, Renewal, Renewer, Watchdog, WatchedLease};
+
+#[derive(Debug)]
+struct Lease {
+    id: u64,
+    clock: Clock,
+    state: LeaseState,
+}
+
+impl Lease {
+    fn new(id: u64, lease: Duration) -> Arc<Self> {
+        let clock = Clock::system();
+        let until = clock.now() + lease;
+        let timing = LeaseTiming { lease, until, hold_until: None };
+        let standing = LeaseState::new(clock.clone(), timing);
+        Arc::new(Self { id, clock, state: standing })
+    }
+}
+
+impl WatchedLease for Lease {
+    fn id(&self) -> u64 {
+        self.id
+    }
+    fn state(&self) -> &LeaseState {
+        &self.state
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Event {
+    Renewed(Vec<u64>),
+    Released(u64),
+    /// The renewer was dropped, so the thread has ended.
+    Ended,
+}
+
+struct ScriptedRenewer {
+    answer: Arc<Mutex<Answer>>,
+    events: Sender<Event>,
+}
+
+#[derive(Clone, Copy)]
+enum Answer {
+    Renewed,
+    Gone,
+    Unknown,
+}
+
+impl Drop for ScriptedRenewer {
+    fn drop(&mut self) {
+        let _ = self.events.send(Event::Ended);
+    }
+}
+
+impl Renewer for ScriptedRenewer {
+    type Lease = Lease;
+
+    fn renew(
+        &self,
+        batch: Vec<(Arc<Lease>, Duration)>,
+    ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
+        let _ = self.events.send(Event::Renewed(batch.iter().map(|(lease, _)| lease.id).collect()));
+        let answer = *self.answer.lock().unwrap();
+        Box::pin(async move {
+            let say = |(lease, ttl): (Arc<Lease>, Duration)| match answer {
+                Answer::Renewed => Renewal::Until(lease.clock.now() + ttl),
+                Answer::Gone => Renewal::Gone,
+                Answer::Unknown => Renewal::Unknown,
+            };
+            batch.into_iter().map(say).collect()
+        })
+    }
+
+    fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let events = self.events.clone();
+        Box::pin(async move {
+            let _ = events.send(Event::Released(lease.id));
+        })
+    }
+}
+
+fn watchdog(answer: Answer) -> (Watchdog<ScriptedRenewer>, Arc<Mutex<Answer>>, Receiver<Event>) {
+    let (events, seen) = channel();
+    let answer = Arc::new(Mutex::new(answer));
+    let watchdog =
+        Watchdog::start(Clock::system(), ScriptedRenewer { answer: answer.clone(), events })
+            .expect("a thread");
+    (watchdog, answer, seen)
+}
+
+/// Generous, because these tests wait for events, not for times.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+
+#[test]
+fn leases_are_renewed_together_and_stand_longer_than_one_lease() {
+    let (watchdog, _, seen) = watchdog(Answer::Renewed);
+    let lease = Duration::from_millis(300);
+    let (a, b) = (Lease::new(1, lease), Lease::new(2, lease));
+    watchdog.watch(&a, Clock::system().now());
+    watchdog.watch(&b, Clock::system().now());
+    let mut renewed = 0;
+    while renewed < 10 {
+        match seen.recv_timeout(MAX_WAIT).expect("a renewal") {
+            Event::Renewed(ids) => renewed += ids.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((a.state.check(), b.state.check()), (Ok(()), Ok(())));
+    assert_eq!(watchdog.len(), 2);
+}
+
+/// SAFETY.md H26.
+#[test]
+fn gone_is_told_at_once_and_cleaned_up_when_its_holder_has_heard() {
+    let (watchdog, answer, seen) = watchdog(Answer::Gone);
+    let lease = Lease::new(1, MAX_WAIT);
+    watchdog.watch(&lease, Clock::system().now());
+    assert_eq!(watchdog.end(&lease, LossReason::Gone), LossReason::Gone);
+    assert_eq!(lease.state.check(), Err(LossReason::Gone));
+    // The release of a second lease proves that the watchdog has done what was due before it.
+    *answer.lock().unwrap() = Answer::Unknown;
+    watchdog.watch(&Lease::new(2, Duration::from_millis(60)), Clock::system().now());
+    while match seen.recv_timeout(MAX_WAIT).expect("the end of the other") {
+        Event::Released(1) => panic!("released under its holder"),
+        Event::Released(id) => id != 2,
+        Event::Renewed(ids) => !ids.contains(&1) || panic!("a lost lease was renewed"),
+        Event::Ended => panic!("the keeper has ended"),
+    } {}
+    watchdog.release(lease.clone());
+    assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Released(1)));
+    watchdog.release(lease.clone());
+    assert!(!watchdog.stop_renewing(&lease), "given up already");
+    drop(watchdog);
+    assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Ended), "and nothing was released twice");
+}
+
+/// SAFETY.md H26.
+#[test]
+fn a_holder_who_does_not_hear_keeps_the_nodes_until_the_window_that_he_was_told_shuts() {
+    let (watchdog, _, seen) = watchdog(Answer::Gone);
+    let lease = Lease::new(1, Duration::from_millis(300));
+    let told = lease.state.until();
+    watchdog.watch(&lease, Clock::system().now());
+    assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Renewed(vec![1])));
+    assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Released(1)), "and it was asked for no more");
+    assert!(lease.clock.now() >= told);
+    assert_eq!(lease.state.check(), Err(LossReason::Gone), "the first reason stays");
+    assert!(watchdog.is_empty());
+}
+
+#[test]
+fn unknown_is_tried_again_until_the_window_shuts() {
+    let (watchdog, answer, seen) = watchdog(Answer::Unknown);
+    let lease = Lease::new(1, Duration::from_secs(2));
+    watchdog.watch(&lease, Clock::system().now());
+    for _ in 0..3 {
+        assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Renewed(vec![1])));
+        assert_eq!(lease.state.check(), Ok(()), "unknown is not lost");
+    }
+    *answer.lock().unwrap() = Answer::Renewed;
+    seen.recv_timeout(MAX_WAIT).expect("one more try");
+    let healed = Lease::new(2, Duration::from_millis(120));
+    *answer.lock().unwrap() = Answer::Unknown;
+    watchdog.watch(&healed, Clock::system().now());
+    while seen.recv_timeout(MAX_WAIT).expect("an end") != Event::Released(2) {}
+    assert_eq!(healed.state.check(), Err(LossReason::WindowShut));
+}
+
+#[test]
+fn the_thread_ends_with_the_last_handle_after_all_releases() {
+    let (watchdog, _, seen) = watchdog(Answer::Renewed);
+    let lease = Lease::new(7, MAX_WAIT);
+    watchdog.watch(&lease, Clock::system().now());
+    watchdog.release(lease);
+    drop(watchdog);
+    assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Released(7)));
+    assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Ended));
+}
+
+#[tokio::test]
+async fn flush_waits_for_the_releases() {
+    let (watchdog, _, seen) = watchdog(Answer::Renewed);
+    for id in 0..50 {
+        let lease = Lease::new(id, MAX_WAIT);
+        watchdog.watch(&lease, Clock::system().now());
+        watchdog.release(lease);
+    }
+    watchdog.flush().await;
+    let released = seen.try_iter().filter(|e| matches!(e, Event::Released(_))).count();
+    assert_eq!(released, 50);
+    assert!(watchdog.is_empty());
+}
