@@ -1,0 +1,153 @@
+//! The planted bugs: which invariant must catch each, and in which seed.
+
+use super::violation::Invariant;
+
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // `Bug::what` says it
+pub enum Bug {
+    AcceptsEqual,
+    GrantedIsAccepted,
+    CopiesNoMarks,
+    OwnerNotNonce,
+    ReleasesAnybodys,
+    RenewsAnybodys,
+    RenewalRecreates,
+    StartAfterReply,
+    NoDriftAllowance,
+    ReleasesOnlyGranted,
+    NoLookAfterSubscribe,
+    SilenceIsGrant,
+    QuorumOfReachable,
+    SilenceIsLoss,
+    ClockStopsInSuspend,
+    UptimeWitness,
+    RenewsUnproven,
+    RecreatesUnproven,
+    NoBarrier,
+    BoundWhenSent,
+    RecordAtConnect,
+    FreesUnheard,
+    BelievesAnyMemory,
+    HandsWhatIsHeld,
+    HandsOldToken,
+    TrustsAnyLife,
+}
+
+impl Bug {
+    /// All planted bugs.
+    pub const ALL: [Self; 26] = [
+        Self::AcceptsEqual,
+        Self::GrantedIsAccepted,
+        Self::CopiesNoMarks,
+        Self::OwnerNotNonce,
+        Self::ReleasesAnybodys,
+        Self::RenewsAnybodys,
+        Self::RenewalRecreates,
+        Self::StartAfterReply,
+        Self::NoDriftAllowance,
+        Self::ReleasesOnlyGranted,
+        Self::NoLookAfterSubscribe,
+        Self::SilenceIsGrant,
+        Self::QuorumOfReachable,
+        Self::SilenceIsLoss,
+        Self::ClockStopsInSuspend,
+        Self::UptimeWitness,
+        Self::RenewsUnproven,
+        Self::RecreatesUnproven,
+        Self::NoBarrier,
+        Self::BoundWhenSent,
+        Self::RecordAtConnect,
+        Self::FreesUnheard,
+        Self::BelievesAnyMemory,
+        Self::HandsWhatIsHeld,
+        Self::HandsOldToken,
+        Self::TrustsAnyLife,
+    ];
+
+    /// The invariants that must catch the bug. A catch by any other invariant does not count.
+    pub fn caught_by(self) -> &'static [Invariant] {
+        match self {
+            Self::AcceptsEqual
+            | Self::GrantedIsAccepted
+            | Self::CopiesNoMarks
+            | Self::NoBarrier
+            | Self::BoundWhenSent
+            | Self::HandsOldToken => &[Invariant::Tokens, Invariant::Register],
+            Self::ReleasesOnlyGranted | Self::RenewalRecreates => &[Invariant::Leak],
+            Self::NoLookAfterSubscribe => &[Invariant::Wake],
+            Self::SilenceIsLoss => &[Invariant::ForAReason],
+            Self::FreesUnheard => &[Invariant::GivenBack],
+            Self::TrustsAnyLife => &[Invariant::FreedByUs],
+            _ => &[Invariant::Lemma, Invariant::Exclusion],
+        }
+    }
+
+    /// The first seed that finds the bug (docs/SIMULATION.md).
+    pub fn first_seed(self) -> u64 {
+        match self {
+            Self::AcceptsEqual => 2,
+            Self::GrantedIsAccepted => 1,
+            Self::CopiesNoMarks => 241,
+            Self::OwnerNotNonce => 0,
+            Self::ReleasesAnybodys => 0,
+            Self::RenewsAnybodys => 0,
+            Self::RenewalRecreates => 5,
+            Self::StartAfterReply => 62,
+            Self::NoDriftAllowance => 1,
+            Self::ReleasesOnlyGranted => 51,
+            Self::NoLookAfterSubscribe => 1,
+            Self::SilenceIsGrant => 0,
+            Self::QuorumOfReachable => 0,
+            Self::SilenceIsLoss => 0,
+            Self::ClockStopsInSuspend => 2,
+            Self::UptimeWitness => 0,
+            Self::RenewsUnproven => 32,
+            Self::RecreatesUnproven => 32,
+            Self::NoBarrier => 250,
+            Self::BoundWhenSent => 2730,
+            Self::RecordAtConnect => 0,
+            Self::FreesUnheard => 0,
+            Self::BelievesAnyMemory => 0,
+            Self::HandsWhatIsHeld => 26,
+            Self::HandsOldToken => 26,
+            Self::TrustsAnyLife => 38,
+        }
+    }
+
+    /// The bug in words.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::AcceptsEqual => "a token that equals the mark is accepted",
+            Self::GrantedIsAccepted => "a node that granted counts, though it did not accept",
+            Self::CopiesNoMarks => "a repair copies no marks",
+            Self::OwnerNotNonce => "nodes match the owner instead of the nonce",
+            Self::ReleasesAnybodys => "a release does not check the nonce",
+            Self::RenewsAnybodys => "a renewal does not check the nonce",
+            Self::RenewalRecreates => "a renewal creates a missing key, and counts",
+            Self::StartAfterReply => "the lease counts from the reply",
+            Self::NoDriftAllowance => "no allowance for drift while clocks are slewed",
+            Self::ReleasesOnlyGranted => "only nodes that granted are released",
+            Self::NoLookAfterSubscribe => "no second look after the subscription",
+            Self::SilenceIsGrant => "no answer counts as granted",
+            Self::QuorumOfReachable => "the quorum is that of the reachable nodes",
+            Self::SilenceIsLoss => "an unanswered renewal counts as lost",
+            Self::ClockStopsInSuspend => "the lease clock stops while the process does",
+            Self::UptimeWitness => "a node that forgot is admitted by its uptime",
+            Self::RenewsUnproven => {
+                "a node that forgot grants without counting, but renewals count"
+            }
+            Self::RecreatesUnproven => "a lease that is re-created on a node that forgot counts",
+            Self::NoBarrier => "a repair reads the marks without a barrier",
+            Self::BoundWhenSent => "a request is bound to the stamp of when it is sent",
+            Self::RecordAtConnect => "the record is checked at connect, not in the scripts",
+            Self::FreesUnheard => "nodes are freed at a loss, before its holder has heard",
+            Self::BelievesAnyMemory => "a grant without a script counts wherever the name was free",
+            Self::HandsWhatIsHeld => "a release hands over a name that another holds",
+            Self::HandsOldToken => "a name is handed over with the token of the holder before",
+            Self::TrustsAnyLife => {
+                "a repeated release succeeds whatever life of the server it meets"
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The per-node lemma (PROTOCOL.md WIN2): at every instant every node has at most one acquisition
+//! with e_n > now, over all clients. Mutual exclusion needs nothing else.
+//!
+//! A client's belief in a node begins or grows only when an answer is delivered, so the lemma is
+//! checked then. A stopped client is judged by the time that really passes.
+
+use crate::violation::Violation;
+use crate::world::State;
+
+/// Checks that the node has granted the name to one attempt at a time.
+pub fn check(state: &mut State, node: usize, attempt: usize) {
+    let Some(this) = state.ledger.attempts.get(attempt) else { return };
+    let key = (node, this.name.clone());
+    let State { ledger, processes, .. } = state;
+    let Some(believers) = ledger.believers.get_mut(&key) else { return };
+    let attempts = &ledger.attempts;
+    believers.retain(|number| {
+        let other = &attempts[*number];
+        let process = processes.get(other.client);
+        process.is_some_and(|p| !p.dead && other.nodes[node].until > p.now())
+    });
+    if let [a, b, ..] = believers[..] {
+        state.violate(Violation::TwoBelieve { node, attempts: [a, b] });
+    }
+}

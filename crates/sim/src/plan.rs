@@ -1,0 +1,306 @@
+use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::{Settings, Wire};
+use quorumlock_watchdog::Clock;
+
+use super::faults::Fault;
+use super::time::{DAY, MS, Micros, SECOND, duration, micros};
+use crate::dice::Dice;
+
+/// How often each client task takes a lock in the calm phase.
+pub const HEALING_ROUNDS: usize = 2;
+
+/// Everything that the seed decides before a run begins.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub nodes: usize,
+    pub clients: usize,
+    /// The number of tasks in each client that take locks.
+    pub tasks: usize,
+    pub names: usize,
+    pub wire: Wire,
+    pub lease: Micros,
+    /// The longest lease; `None`: twice `lease`.
+    pub longest: Option<Micros>,
+    pub answer_timeout: Micros,
+    pub connect_timeout: Micros,
+    pub max_clock_drift: f64,
+    /// The shortest one-way latency.
+    pub latency: Micros,
+    pub jitter: Micros,
+    /// The kinds of fault that are on (swarm testing).
+    pub faults: Vec<Fault>,
+    pub odds: Odds,
+    /// The mean time between faults, without the faults of single messages.
+    pub pace: Micros,
+    /// When the faults stop.
+    pub heals: Micros,
+    /// The longest backward step of a node's clock, and the longest freeze.
+    pub clock_back: Micros,
+    pub think: Micros,
+    /// The time that the nodes' clocks show when the world begins.
+    pub epoch: Micros,
+    /// The cluster config that all clients share; `None`: no admission.
+    pub cluster: Option<ClusterConfig>,
+    /// With admission: no operator has admitted the nodes before the run.
+    pub blank: bool,
+    /// The uptime of the nodes when the world begins, by their own clocks.
+    pub up_for: Micros,
+    /// With admission: the shortest time between two faults by which a node forgets.
+    pub mends: Micros,
+    /// The largest difference between the clients' clocks, by which they propose fencing tokens.
+    pub skew: Micros,
+    /// Whether clients meet mid-round faults; see `withheld_votes.rs`.
+    pub mid_round_faults: bool,
+    /// The time after which clients switch to new names; 0: never.
+    pub renames: Micros,
+    /// Whether everything happens without delay.
+    pub instant: bool,
+    /// A scripted scenario: invariants may fail; the recorded history is judged instead.
+    pub scripted: bool,
+}
+
+/// The probability of each fault of single messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Odds {
+    pub delay: f64,
+    pub drop_request: f64,
+    pub drop_reply: f64,
+    pub duplicate: f64,
+    pub reorder: f64,
+    pub lost_message: f64,
+    /// The client stops right after it has sent a request.
+    pub stop: f64,
+    /// The lock is evicted just before its counter is raised.
+    pub evict: f64,
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let mut dice = Dice::new(seed, 0);
+        let dice = &mut dice;
+        let nodes = *dice.pick(&[1, 3, 3, 3, 5, 5, 7]);
+        let strict = nodes > 1 && dice.chance(0.5);
+        let clients = dice.spread(2, 9).min(8) as usize;
+        // With admission the run must have room for several quarantines, of two leases each.
+        let lease = dice.spread(200 * MS, if strict { 2 * SECOND } else { 6 * SECOND });
+        let answer_timeout = dice.spread(25 * MS, (lease / 2).min(500 * MS));
+        let faults = swarm(strict, dice);
+        let odds = Odds::of(&faults, dice);
+        let mut plan = Self {
+            seed,
+            nodes,
+            clients,
+            tasks: dice.within(1, if clients > 4 { 1 } else { 2 }) as usize,
+            names: dice.within(1, 2) as usize,
+            wire: *dice.pick(&[Wire::Redlock, Wire::Redisson]),
+            lease,
+            longest: None,
+            answer_timeout,
+            connect_timeout: dice.spread(50 * MS, SECOND),
+            max_clock_drift: *dice.pick(&[0.01, 0.05, 0.1]),
+            latency: dice.spread(50, (answer_timeout / 16).min(3 * MS)),
+            jitter: dice.spread(100, (answer_timeout / 12).min(4 * MS)),
+            odds,
+            pace: match faults.contains(&Fault::EvictLock) {
+                true => dice.spread(10 * MS, SECOND),
+                false => dice.spread(200 * MS, 4 * SECOND),
+            },
+            faults,
+            heals: dice.within(20, 40) * SECOND,
+            clock_back: dice.spread(10 * MS, 3 * SECOND),
+            think: dice.spread(100 * MS, 8 * SECOND),
+            epoch: DAY,
+            cluster: None,
+            blank: dice.chance(0.1),
+            up_for: *dice.pick(&[0, 3_600 * SECOND]),
+            mends: lease * *dice.pick(&[0, 3, 6]),
+            skew: *dice.pick(&[0, 1_800 * SECOND]),
+            mid_round_faults: false,
+            renames: 0,
+            instant: false,
+            scripted: false,
+        };
+        if strict {
+            if dice.chance(0.12) {
+                plan.add_mid_round_faults(dice);
+            }
+            plan.cluster = Some(plan.agreed());
+        } else if plan.faults.contains(&Fault::EvictLock) && dice.chance(0.5) {
+            plan.contend(dice);
+        }
+        plan
+    }
+
+    /// Mid-round faults: rounds take longer than a lease, and the holder's clock stands still.
+    /// Tokens must be right without any help of time.
+    fn add_mid_round_faults(&mut self, dice: &mut Dice) {
+        self.mid_round_faults = true;
+        self.lease = dice.spread(200 * MS, 500 * MS);
+        self.answer_timeout = dice.within(4, 8) * SECOND;
+        self.clients = dice.within(3, 5) as usize;
+        (self.tasks, self.names, self.renames) = (1, 1, 8 * SECOND);
+        (self.think, self.skew) = (dice.spread(50 * MS, 500 * MS), dice.spread(5, 20) * SECOND);
+        (self.heals, self.blank) = (dice.within(40, 60) * SECOND, false);
+        // Other faults would keep such rounds from happening.
+        self.faults.retain(|fault| [Fault::ClockBack, Fault::ClockSlew].contains(fault));
+        self.odds = Odds { delay: self.odds.delay, reorder: self.odds.reorder, ..Odds::default() };
+    }
+
+    /// Many clients want one name all the time, so that some client asks at the critical moment.
+    fn contend(&mut self, dice: &mut Dice) {
+        (self.clients, self.tasks, self.names) = (dice.within(4, 8) as usize, 1, 1);
+        self.think = dice.spread(20 * MS, 400 * MS);
+        self.answer_timeout = self.answer_timeout.max(100 * MS).min(self.lease / 2);
+    }
+
+    fn agreed(&self) -> ClusterConfig {
+        ClusterConfig {
+            prefix: "quorumlock".into(),
+            cluster: "sim".into(),
+            epoch: 1,
+            nodes: self.nodes,
+            longest: self.settings().max_lease,
+        }
+    }
+
+    /// A world in which nothing goes wrong and nothing takes time.
+    pub fn faultless(nodes: usize, wire: Wire, cluster: Option<&ClusterConfig>) -> Self {
+        Self {
+            cluster: cluster.cloned(),
+            blank: true,
+            // The nodes are compared with real ones, so their clocks show the real time.
+            epoch: Clock::system().wall_micros(),
+            skew: 0,
+            mid_round_faults: false,
+            nodes,
+            wire,
+            max_clock_drift: 0.01,
+            faults: Vec::new(),
+            odds: Odds::default(),
+            heals: 0,
+            latency: 0,
+            jitter: 0,
+            instant: true,
+            ..Self::of(0)
+        }
+    }
+
+    /// The plan of a scripted scenario: no fault happens unless the script says so.
+    pub fn scripted(
+        seed: u64,
+        (nodes, clients): (usize, usize),
+        (lease_ms, longest_ms): (u64, u64),
+        strict: bool,
+    ) -> Self {
+        let settings = Settings::default();
+        let plan = Self {
+            seed,
+            clients,
+            tasks: 0,
+            lease: lease_ms * MS,
+            longest: Some(longest_ms * MS),
+            answer_timeout: micros(settings.answer_timeout),
+            connect_timeout: micros(settings.connect_timeout),
+            max_clock_drift: settings.max_clock_drift,
+            latency: 50,
+            jitter: 100,
+            epoch: DAY,
+            up_for: 3_600 * SECOND,
+            blank: false,
+            instant: false,
+            scripted: true,
+            ..Self::faultless(nodes, Wire::Redlock, None)
+        };
+        let cluster = strict.then(|| plan.agreed());
+        Self { cluster, ..plan }
+    }
+
+    pub fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        settings.lease = duration(self.lease);
+        settings.max_lease = duration(self.longest.unwrap_or(self.lease * 2));
+        settings.answer_timeout = duration(self.answer_timeout);
+        settings.connect_timeout = duration(self.connect_timeout);
+        settings.max_clock_drift = self.max_clock_drift;
+        settings
+    }
+
+    /// The time after which a client gives up a connection that gives no answer. The real
+    /// connection uses the same time.
+    pub fn stall(&self) -> Micros {
+        self.answer_timeout * 2
+    }
+
+    /// The drift of a node's clock against the world's, in parts per million. With it a node gains
+    /// at most `max_clock_drift` on any client.
+    pub fn node_drift(&self, dice: &mut Dice) -> i64 {
+        let most = (self.max_clock_drift * 600_000.0) as u64;
+        dice.within(0, 2 * most) as i64 - most as i64
+    }
+
+    pub fn client_drift(&self, dice: &mut Dice) -> i64 {
+        let most = (self.max_clock_drift * 300_000.0) as u64;
+        dice.within(0, 2 * most) as i64 - most as i64
+    }
+
+    /// The time by which every key and connection that the faults left behind is gone.
+    pub fn recovered(&self) -> Micros {
+        let longest = micros(self.settings().max_lease);
+        let leases = (longest as f64 * (1.0 + 2.0 * self.max_clock_drift)) as Micros;
+        self.heals
+            + leases
+            + self.clock_back * 2
+            + 2 * self.stall()
+            + self.connect_timeout
+            + 3 * SECOND
+            + self.cluster.as_ref().map_or(0, |_| 2 * leases + 3 * SECOND)
+    }
+
+    /// The time for which a node that forgot does not count: L, plus the allowed drift and a margin
+    /// of 10 ms.
+    pub fn quarantine(&self) -> Micros {
+        let longest = micros(self.settings().max_lease);
+        (longest as f64 * (1.0 + 2.0 * self.max_clock_drift)) as Micros + 10 * MS
+    }
+}
+
+impl Odds {
+    fn of(faults: &[Fault], dice: &mut Dice) -> Self {
+        let mut odds = |fault: Fault, most: f64| match faults.contains(&fault) {
+            true => most * dice.fraction(),
+            false => 0.0,
+        };
+        Self {
+            delay: odds(Fault::Delay, 0.1),
+            drop_request: odds(Fault::DropRequest, 0.05),
+            drop_reply: odds(Fault::DropReply, 0.05),
+            duplicate: odds(Fault::Duplicate, 0.1),
+            reorder: odds(Fault::Reorder, 0.2),
+            lost_message: odds(Fault::LostMessage, 0.5),
+            stop: odds(Fault::ClientPause, 0.002),
+            evict: odds(Fault::EvictLock, 0.5),
+        }
+    }
+}
+
+/// Each sound kind is on with probability 1/2: a seed with few kinds of fault goes deeper than one
+/// with all of them.
+fn swarm(strict: bool, dice: &mut Dice) -> Vec<Fault> {
+    let mut faults: Vec<_> = Fault::SOUND.into_iter().filter(|_| dice.chance(0.5)).collect();
+    if strict {
+        // Admission exists for nodes that forget.
+        faults.extend(Fault::FORGETFUL.into_iter().filter(|_| dice.chance(0.4)));
+    }
+    // Some seeds also break assumptions, to show that the simulation would see it. Some of these
+    // break only assumptions that fencing tokens do not need, and break them often.
+    if dice.chance(0.15) {
+        faults.extend([Fault::EvictLock, Fault::ClockForward]);
+    } else if dice.chance(0.15) {
+        faults.push(*dice.pick(&Fault::BREAKING));
+        faults.extend(Fault::BREAKING.into_iter().filter(|_| dice.chance(0.2)));
+    }
+    faults.sort_unstable();
+    faults.dedup();
+    faults
+}

@@ -1,0 +1,343 @@
+//! The workload of the clients: tasks that take locks, hold them, write under them and release
+//! them.
+
+use std::time::Duration;
+
+use quorumlock_core::{Guard, Locker};
+use quorumlock_protocol::{Error, Instant, LossReason, Lost, Name, Owner};
+
+use super::invariants::{check_exclusion, check_re_entry, check_reason, check_told, liveness};
+use super::ledger::Holding;
+use super::sometimes::Sometimes;
+use super::time::{MS, Micros, duration, micros};
+use super::trace::Who;
+use super::violation::Violation;
+use super::world::{State, World};
+use crate::dice::Dice;
+
+/// One task of a client.
+pub struct WorkTask {
+    pub world: World,
+    pub client: usize,
+    pub task: usize,
+    pub locker: Locker,
+    owner: Owner,
+    pub dice: Dice,
+    pub lease: Micros,
+    think: Micros,
+    names: usize,
+}
+
+pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) {
+    let plan = world.with(|state| state.plan.clone());
+    let dice = Dice::new(plan.seed, 1_000_000 + (client * 16 + task) as u64);
+    let (lease, think, names) = (plan.lease, plan.think, plan.names);
+    let owner = Owner::new();
+    let mut work = WorkTask { world, client, task, locker, owner, dice, lease, think, names };
+    while !work.world.with(|state| state.healed) {
+        let think = work.dice.within(0, work.think);
+        tokio::time::sleep(duration(think)).await;
+        work.acquire_once().await;
+    }
+    work.healing_phase(plan.recovered()).await;
+    work.world.with(|state| state.busy -= 1);
+}
+
+impl WorkTask {
+    async fn acquire_once(&mut self) {
+        let name = self.name();
+        let lease = duration(self.dice.within(self.lease / 2, self.lease * 2));
+        let limit = duration(self.dice.within(self.lease / 3, self.lease * 5 / 2));
+        let wait = duration(self.dice.spread(MS, self.lease * 3));
+        let kind = self.dice.within(0, 9);
+        if kind == 9 {
+            return self.enter_twice(&name, lease).await;
+        }
+        let mut lock = self.locker.lock(&name).lease(lease);
+        let mut attempt = self.locker.try_lock(&name).lease(lease);
+        let who = Who::client(self.client);
+        self.world.with(|state| state.note("wants a lease of", who, micros(lease)));
+        if self.dice.chance(0.25) {
+            self.world.with(|state| state.note("and to hold at most", who, micros(limit)));
+            lock = lock.hold_at_most(limit);
+            attempt = attempt.hold_at_most(limit);
+        }
+        let got = match kind {
+            0..=3 => lock.wait(wait).await,
+            4 | 5 => lock.await,
+            6 => match attempt.await {
+                Ok(Some(guard)) => Ok(guard),
+                Ok(None) => return,
+                Err(error) => Err(error),
+            },
+            _ => match tokio::time::timeout(wait, lock).await {
+                Ok(got) => got,
+                Err(_) => return self.world.with(|state| state.see(Sometimes::Cancelled)),
+            },
+        };
+        match got {
+            Ok(guard) => self.hold_and_return(guard, lease).await,
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// Holds the lock. Sometimes releases it and asks for it again at once.
+    async fn hold_and_return(&mut self, guard: Guard, lease: Duration) {
+        let (mut guard, mut attempt) = self.hold(guard).await;
+        while self.dice.chance(0.2) {
+            let name = guard.name().to_owned();
+            self.release(guard, attempt).await;
+            let wait = duration(self.dice.spread(MS, self.lease * 3));
+            let lock = self.locker.lock(&name).lease(lease);
+            let got = match self.dice.chance(0.5) {
+                true => lock.wait(wait).await,
+                false => match tokio::time::timeout(wait, lock).await {
+                    Ok(got) => got,
+                    Err(_) => return self.world.with(|state| state.see(Sometimes::Cancelled)),
+                },
+            };
+            match got {
+                Ok(again) => (guard, attempt) = self.hold(again).await,
+                Err(error) => return self.failed(&error),
+            }
+        }
+        self.release(guard, attempt).await;
+    }
+
+    async fn enter_twice(&mut self, name: &str, lease: Duration) {
+        let lock = || self.locker.lock(name).lease(lease).owner(&self.owner);
+        let outer = match lock().wait(duration(self.lease * 3)).await {
+            Ok(guard) => guard,
+            Err(error) => return self.failed(&error),
+        };
+        let attempt = self.granted(&outer);
+        let pause = self.dice.within(0, self.lease);
+        let pause = if self.world.with(|state| state.healed) { 0 } else { pause };
+        tokio::time::sleep(duration(pause)).await;
+        if let Ok(inner) = lock().wait(duration(self.lease)).await {
+            self.world.with(|state| {
+                state.see(Sometimes::ReEntered);
+                check_re_entry(state, attempt, outer.fence().get(), inner.fence().get());
+            });
+            drop(inner);
+        }
+        self.release(outer, attempt).await;
+    }
+
+    /// Holds the lock in one of the ways in which users do, and writes from time to time.
+    async fn hold(&mut self, guard: Guard) -> (Guard, usize) {
+        let attempt = self.granted(&guard);
+        let (token, name) = (guard.fence().get(), Name::new(guard.name()));
+        let Ok(name) = name else { return (guard, attempt) };
+        let long = if self.dice.chance(0.3) { self.lease * 2 } else { self.lease / 4 };
+        let hold = self.dice.within(0, long);
+        // In the calm phase no holder makes the others wait for long.
+        let hold = if self.world.with(|state| state.healed) { hold.min(20 * MS) } else { hold };
+        let style = self.dice.within(0, 2);
+        let steps = 3;
+        let pause = duration(hold / steps);
+        let world = self.world.clone();
+        // Claims the resource before it reads, and writes even if the lock is lost.
+        let work = async {
+            for _ in 0..steps {
+                let read = world.with(|state| state.workload.register(&name).claim(token));
+                tokio::time::sleep(pause).await;
+                if style != 1 && guard.check().is_ok() {
+                    world.with(|state| {
+                        check_told(state, attempt);
+                        state.read_window(attempt);
+                    });
+                }
+                match read {
+                    Some(read) => world.with(|state| state.write(&name, token, read)),
+                    None => world.with(|state| state.see(Sometimes::StaleWriteRefused)),
+                }
+            }
+        };
+        let lost = match style {
+            0 => guard.run(work).await.err(),
+            1 => {
+                // This holder checks nothing. Only the token protects the next holder.
+                work.await;
+                guard.check().err()
+            }
+            _ => tokio::select! {
+                biased;
+                lost = guard.lost() => Some(lost),
+                () = work => None,
+            },
+        };
+        if let Some(lost) = lost {
+            self.lost(attempt, &lost, style != 1);
+        }
+        (guard, attempt)
+    }
+
+    pub fn granted(&self, guard: &Guard) -> usize {
+        let Ok(name) = Name::new(guard.name()) else { return 0 };
+        let client = self.client;
+        self.world.with(|state| {
+            let Some(attempt) = state.ledger.number(guard.nonce()) else { return 0 };
+            let token = guard.fence().get();
+            let after = state.ledger.attempts[attempt].after;
+            if std::mem::replace(&mut state.ledger.attempts[attempt].granted, true) {
+                state.see(Sometimes::LocalHandoff);
+            }
+            state.note("granted", Who::client(client).on(Some(attempt)), token);
+            let watch = guard.watch();
+            let promised_until = Instant::NEVER;
+            state.ledger.holders.push(Holding { client, attempt, watch, promised_until });
+            state.read_window(attempt);
+            check_exclusion(state, attempt);
+            let tokens = state.ledger.tokens.entry(name.clone()).or_default();
+            if let Some(violation) = tokens.check((attempt, guard.check().is_ok()), token, after) {
+                state.violate(violation);
+            }
+            attempt
+        })
+    }
+
+    /// The holder is about to release the lock. From now on its belief in the lease is not checked.
+    pub fn end_hold(&self, attempt: usize) {
+        let client = self.client;
+        let gone = self.world.with(|state| {
+            state.note("gives back", Who::client(client).on(Some(attempt)), 0);
+            if let Some(name) = state.ledger.attempts.get(attempt).map(|a| a.name.clone()) {
+                state.workload.free_from(&name, state.now);
+            }
+            let holders = &mut state.ledger.holders;
+            let place = holders.iter().position(|held| held.attempt == attempt);
+            place.map(|place| holders.remove(place))
+        });
+        drop(gone);
+    }
+
+    pub async fn release(&mut self, guard: Guard, attempt: usize) {
+        self.end_hold(attempt);
+        if self.dice.chance(0.4) {
+            drop(guard);
+        } else if let Err(error @ Error::Config(_)) = guard.unlock().await {
+            self.failed(&error);
+        }
+    }
+
+    fn lost(&self, attempt: usize, lost: &Lost, told: bool) {
+        self.world.with(|state| {
+            let what = match lost.why {
+                LossReason::WindowShut => "lost: window shut",
+                LossReason::Gone => "lost: gone",
+                LossReason::HoldLimit => "lost: hold limit",
+                _ => "lost",
+            };
+            state.note(what, Who::client(self.client).on(Some(attempt)), 0);
+            match lost.why {
+                LossReason::WindowShut => state.see(Sometimes::Lapsed),
+                LossReason::Gone => state.see(Sometimes::LostByNo),
+                LossReason::HoldLimit => state.see(Sometimes::HoldLimit),
+                _ => {}
+            }
+            if told && lost.why != LossReason::HoldLimit {
+                check_told(state, attempt);
+            }
+            check_reason(state, attempt, lost.why);
+        });
+    }
+
+    fn failed(&self, error: &Error) {
+        match error {
+            Error::Busy(_) | Error::Refused(_) | Error::Unreachable(_) | Error::Lost(_) => {}
+            other => self.world.with(|state| state.unexpected(self.client, other)),
+        }
+    }
+
+    pub fn name(&mut self) -> String {
+        let number = self.dice.index(self.names);
+        match self.world.with(|state| state.now.checked_div(state.plan.renames)) {
+            Some(period) => format!("job/{number}/{period}"),
+            None => format!("job/{number}"),
+        }
+    }
+}
+
+impl State {
+    /// The holder of an attempt reads the end of its window.
+    fn read_window(&mut self, attempt: usize) {
+        let holder = self.ledger.holders.iter_mut().find(|holder| holder.attempt == attempt);
+        if let Some(holder) = holder {
+            let process = &self.processes[holder.client];
+            holder.promised_until =
+                process.now() + process.clock.observe(|| holder.watch.valid_for());
+        }
+    }
+
+    /// Ends the attempts whose lease this client has lost by now. The next answers save none of
+    /// them.
+    pub fn note_losses(&mut self, client: usize) {
+        let Self { ledger, processes, now, .. } = self;
+        for holder in ledger.holders.iter().filter(|holder| holder.client == client) {
+            let attempt = &mut ledger.attempts[holder.attempt];
+            let clock = &processes[client].clock;
+            if !attempt.ended && clock.observe(|| holder.watch.check()).is_err() {
+                attempt.end(*now);
+            }
+        }
+    }
+
+    /// Reports an error that nothing in the plan explains.
+    pub fn unexpected(&mut self, client: usize, error: &dyn std::error::Error) {
+        let why = error.to_string();
+        self.violate(Violation::NotAcquired { client, after_us: 0, why });
+    }
+
+    fn write(&mut self, name: &Name, token: u64, read: u64) {
+        match self.workload.register(name).write(token, read) {
+            Ok(true) => {}
+            Ok(false) => self.see(Sometimes::StaleWriteRefused),
+            Err(violation) => self.violate(violation),
+        }
+    }
+
+    pub fn waits(&mut self, name: &Name, client: usize, task: usize) -> Micros {
+        let now = self.now;
+        let twin = |(other, twin, _): &(usize, usize, Micros)| *other == client && *twin != task;
+        if self.workload.name_state(name).waiting.iter().any(twin) {
+            self.see(Sometimes::QueuedInProcess);
+        }
+        self.workload.name_state(name).waiting.push((client, task, now));
+        now
+    }
+
+    /// The task has got the name. Returns how long the name was free while a task waited for it.
+    /// `None`: no task waited.
+    pub fn got(&mut self, name: &Name, client: usize, task: usize) -> Option<Micros> {
+        let now = self.now;
+        let place = self.workload.name_state(name);
+        let first = place.waiting.iter().map(|(.., since)| *since).min();
+        place.waiting.retain(|(other, waiter, _)| (*other, *waiter) != (client, task));
+        first.map(|first| now.saturating_sub(first.max(place.freed)))
+    }
+
+    /// Checks the longest wait, and that all tasks have left the fault phase.
+    pub fn overdue(&mut self) {
+        let now = self.now;
+        let waiting = self.workload.names.values().flat_map(|place| &place.waiting);
+        let oldest = waiting.map(|(client, _, since)| (now - since, *client)).max();
+        match oldest {
+            Some((waited, client)) => liveness::check(self, client, waited),
+            None if self.busy > 0 => {
+                let why = "a task never came out of the faults".to_owned();
+                let client = 0;
+                self.violate(Violation::NotAcquired { client, after_us: 0, why });
+            }
+            None => {}
+        }
+    }
+}
+
+/// The tolerance of the time checks, from the settings of a run.
+pub fn grace(state: &State) -> Micros {
+    2 * state.plan.stall()
+        + 1_500 * MS
+        + 20 * (state.plan.latency * 2 + state.plan.jitter)
+        + micros(Duration::from_millis(50))
+}

@@ -1,0 +1,78 @@
+use super::*;
+
+/// A server that echoes everything, and a client's connection to it through a proxy.
+fn echo() -> (Proxy, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || io::copy(&mut &stream, &mut &stream));
+        }
+    });
+    let proxy = Proxy::to(address);
+    let client = connect(&proxy);
+    (proxy, client)
+}
+
+fn connect(proxy: &Proxy) -> TcpStream {
+    let client = TcpStream::connect(proxy.address).expect("somebody listens");
+    client.set_read_timeout(Some(MAX_WAIT)).expect("not zero");
+    client
+}
+
+fn send(mut client: &TcpStream, text: &str) {
+    client.write_all(text.as_bytes()).expect("connected");
+}
+
+fn receive(mut client: &TcpStream, text: &str) {
+    let mut heard = vec![0; text.len()];
+    client.read_exact(&mut heard).expect("an answer");
+    assert_eq!(heard, text.as_bytes());
+}
+
+#[tokio::test]
+async fn what_was_held_comes_first_and_new_connections_may_overtake_it() {
+    let (proxy, client) = echo();
+    send(&client, "a");
+    receive(&client, "a");
+    proxy.hold_old_connections();
+    send(&client, "b");
+    proxy.awaits_held().await;
+    let other = connect(&proxy);
+    send(&other, "new");
+    receive(&other, "new");
+    proxy.heal();
+    send(&client, "c");
+    receive(&client, "bc");
+}
+
+#[tokio::test]
+async fn a_connection_with_a_lost_reply_ends_when_the_way_heals() {
+    let (proxy, mut client) = echo();
+    send(&client, "a");
+    receive(&client, "a");
+    proxy.lose(Way::Replies);
+    send(&client, "b");
+    proxy.awaits_lost().await;
+    proxy.heal();
+    assert_eq!(client.read(&mut [0; 9]).expect("closed, not broken"), 0);
+    let other = connect(&proxy);
+    send(&other, "c");
+    receive(&other, "c");
+}
+
+#[tokio::test]
+async fn a_switch_is_seen_by_nobody_and_what_was_asked_is_answered_by_the_old_server() {
+    let (proxy, client) = echo();
+    send(&client, "a");
+    receive(&client, "a");
+    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    proxy.switch_to(other.local_addr().expect("bound")).expect("it listens");
+    let (mut there, _) = other.accept().expect("the proxy");
+    send(&client, "b");
+    let mut heard = [0];
+    there.read_exact(&mut heard).expect("a request");
+    assert_eq!(&heard, b"b", "on the connection that there was");
+    there.write_all(b"B").expect("connected");
+    receive(&client, "B");
+}
