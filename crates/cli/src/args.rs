@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand};
 
-use crate::{compare, doctor, init, lab, pages, run, status, unlock};
+use crate::{doctor, init, pages, run, status, unlock};
 
 /// Distributed locks on Redis or Valkey, on one node or on a quorum of independent nodes.
 #[derive(Debug, Parser)]
@@ -17,15 +17,12 @@ pub(crate) enum Command {
     Unlock(unlock::Args),
     Doctor(doctor::Args),
     Init(init::Args),
-    Compare(compare::Args),
-    Lab(lab::Args),
     Completions(pages::CompletionsArgs),
     Man(pages::ManArgs),
 }
 
 const EXIT_CODES: &str = "\
 Exit codes:
-   1  lab, compare: something is not as theory says
   64  bad usage: fix the command line
   69  too few nodes answer: look at the nodes (quorumlock doctor)
   75  busy: somebody else holds the lock, try again later

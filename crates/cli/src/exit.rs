@@ -1,29 +1,32 @@
-//! Exit codes, and what leads to which.
+//! The exit codes, and which failure leads to which.
 
 use std::fmt;
 
 use quorumlock::{Error, NoMajority, NodeProblem};
 use serde::{Serialize, Serializer};
 
-/// Bad usage: the caller must change the command line. As in sysexits.h, like those below.
+/// Bad usage: the caller must change the command line. This code and the following are those of
+/// sysexits.h.
 pub(crate) const USAGE: u8 = 64;
 /// No majority of the nodes answers.
 pub(crate) const UNREACHABLE: u8 = 69;
-/// Not the caller's fault, nor the nodes'.
+/// An internal failure: neither the caller's nor the nodes'.
 pub(crate) const SOFTWARE: u8 = 70;
 /// A result could not be written.
 pub(crate) const OUTPUT: u8 = 74;
-/// Somebody else holds the lock.
+/// Another client holds the lock.
 pub(crate) const BUSY: u8 = 75;
-/// TLS could not be agreed on.
+/// The TLS handshake with a node failed.
 pub(crate) const TLS: u8 = 76;
-/// A node did not accept user or password, or does not permit what a lock needs.
+/// A node did not accept user or password, or does not permit the commands of a lock.
 pub(crate) const PERMISSION: u8 = 77;
-/// A node is not set up as a lock needs it, is not admitted, or refuses for another reason.
+/// The configuration of a node does not fit, the node is not admitted, or it refuses for another
+/// reason.
 pub(crate) const CONFIG: u8 = 78;
 /// The lock was lost while the command ran. The first number after those of sysexits.h.
 pub(crate) const LOST: u8 = 79;
-/// The command was found and could not be executed. As in shells, like those below.
+/// The command was found and could not be executed. This code and the following are those of
+/// shells.
 pub(crate) const CANNOT_EXECUTE: u8 = 126;
 /// The command was not found.
 pub(crate) const NOT_FOUND: u8 = 127;
@@ -35,14 +38,14 @@ pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
 /// Ended by SIGTERM.
 const TERMINATED: u8 = SIGNAL + 15;
 
-/// What a subcommand ends with: an exit code, or one with what went wrong.
+/// The result of a subcommand: an exit code, or a failure with its exit code.
 pub(crate) type Outcome = Result<u8, Failure>;
 
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,
-    /// Where the message is from, if it is the library's.
+    /// The library's error, if the message comes from one.
     error: Option<Error>,
 }
 
@@ -107,7 +110,7 @@ struct Fields<'a> {
     /// How many nodes had to vote.
     #[serde(skip_serializing_if = "Option::is_none")]
     needed: Option<usize>,
-    /// Those that did not, and why.
+    /// The nodes that did not vote, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<Node<'a>>,
 }
@@ -118,7 +121,8 @@ struct Node<'a> {
     what: String,
 }
 
-/// Who must act if enough nodes answered and too few can vote: one reason of several is enough.
+/// The exit code when enough nodes answered and too few of them can vote. It says who must act; one
+/// node's reason decides.
 fn code_of(none: &NoMajority) -> u8 {
     let any = |is: fn(&NodeProblem) -> bool| none.nodes.iter().any(|node| is(&node.problem));
     if any(|p| matches!(p, NodeProblem::Authentication(_) | NodeProblem::Permission(_))) {
@@ -130,7 +134,7 @@ fn code_of(none: &NoMajority) -> u8 {
     }
 }
 
-/// For what the library knows nothing of, in its words.
+/// The kind of a failure of this command, named as the library names its errors.
 fn kind_of(code: u8) -> &'static str {
     match code {
         USAGE => "config",

@@ -1,24 +1,24 @@
-//! `quorumlock init`: vouch for the memory of all nodes of a quorum.
+//! `quorumlock init`: admits all nodes of a quorum.
 
 use std::fmt;
 
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
-use crate::nodes::{CharterArgs, Nodes};
+use crate::nodes::{ClusterArgs, Nodes};
 use crate::output::print;
 
-/// Admit all nodes of a quorum at once, on your word that none has forgotten a lock.
+/// Admit all nodes of a quorum at once; you vouch that no node has forgotten a lock.
 ///
-/// For new servers, and after repairs by hand. Without it programs wait until a node was watched for
-/// the longest lease; those with plain Redlock (`--admission redlock`) do not ask for it.
+/// For new servers, and after repairs by hand. Without it, programs wait until a node was watched
+/// for the longest lease. Programs with plain Redlock (`--admission redlock`) need no admission.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     nodes: Nodes,
 
     #[command(flatten)]
-    charter: CharterArgs,
+    cluster: ClusterArgs,
 
     /// Print JSON.
     #[arg(long)]
@@ -27,16 +27,18 @@ pub(crate) struct Args {
 
 pub(crate) async fn init(args: Args) -> Outcome {
     let urls = args.nodes.urls()?;
-    if urls.len() < 2 {
-        return Err(Failure::usage("admission is for quorums: give all nodes, each with --node"));
+    if urls.len() < 2 || args.nodes.replicated {
+        return Err(Failure::usage(
+            "admission is for quorums: give all nodes, each with --node, without --replicated",
+        ));
     }
-    if !args.charter.strict() {
-        return Err(Failure::usage("with --admission redlock there is nothing to vouch for"));
+    if !args.cluster.strict() {
+        return Err(Failure::usage("with --admission redlock there is nothing to admit"));
     }
-    let builder = args.nodes.tls()?.give_to(args.charter.builder());
-    builder.quorum(&urls)?.provision().await?;
-    let max_lease_ms = u64::try_from(args.charter.max_lease.as_millis()).unwrap_or(u64::MAX);
-    let (nodes, (cluster, epoch)) = (urls.len(), args.charter.cluster());
+    let builder = args.nodes.tls()?.give_to(args.cluster.builder());
+    builder.quorum(&urls)?.admit_nodes().await?;
+    let max_lease_ms = u64::try_from(args.cluster.max_lease.as_millis()).unwrap_or(u64::MAX);
+    let (nodes, (cluster, epoch)) = (urls.len(), args.cluster.cluster());
     print(args.json, &Admitted { nodes, cluster, epoch, max_lease_ms })?;
     Ok(0)
 }

@@ -1,11 +1,9 @@
-//! The command `quorumlock`: run a command under a distributed lock, and look after locks and nodes.
+//! The command `quorumlock`: runs a command under a distributed lock, and inspects locks and nodes.
 
 mod args;
-mod compare;
 mod doctor;
 mod exit;
 mod init;
-mod lab;
 mod nodes;
 mod output;
 mod pages;
@@ -16,7 +14,7 @@ mod unlock;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use self::args::{Cli, Command};
 use self::exit::Failure;
@@ -28,7 +26,8 @@ async fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version come this way, too. Nobody is left to tell if this fails.
+            // Help and version come this way, too. If printing fails, no output is left to report
+            // that on.
             let _ = error.print();
             if !error.use_stderr() {
                 return ExitCode::SUCCESS;
@@ -45,10 +44,8 @@ async fn main() -> ExitCode {
         Command::Unlock(args) => unlock::unlock(args).await,
         Command::Doctor(args) => doctor::doctor(args).await,
         Command::Init(args) => init::init(args).await,
-        Command::Compare(args) => compare::compare(args).await,
-        Command::Lab(args) => lab::lab(args).await,
-        Command::Completions(args) => pages::completions(&args),
-        Command::Man(args) => pages::man(&args),
+        Command::Completions(args) => pages::completions(&args, Cli::command()),
+        Command::Man(args) => pages::man(&args, Cli::command()),
     };
     outcome
         .unwrap_or_else(|failure| {
@@ -58,8 +55,8 @@ async fn main() -> ExitCode {
         .into()
 }
 
-/// Read from the words themselves, since those that cannot be parsed say it, too. What follows `--`
-/// is for the command that `run` starts.
+/// Reads the words themselves, since arguments that clap cannot parse may ask for JSON, too. The
+/// words after `--` belong to the command that `run` starts.
 fn asks_for_json(words: impl Iterator<Item = OsString>) -> bool {
     words.take_while(|word| word != "--").any(|word| word == "--json")
 }

@@ -1,12 +1,12 @@
-//! Which nodes, and how to lock on them: the options that the subcommands share.
+//! The options that the subcommands share: which nodes, and how to lock on them.
 
 use std::fs;
 use std::path::PathBuf;
-
 use std::time::Duration;
 
 use clap::ValueEnum;
-use quorumlock::{Admission, Builder, Locker, Wire};
+use clap::builder::BoolishValueParser;
+use quorumlock::{Admission, Builder, Error, Locker, Wire, env};
 
 use crate::exit::Failure;
 
@@ -14,32 +14,39 @@ use crate::exit::Failure;
 pub(crate) struct Nodes {
     /// A node: redis://, rediss:// or unix://. One is a single node, several are a quorum.
     ///
-    /// Repeat it, or separate URLs by commas. A password is safer in the environment, since
-    /// everybody on the machine can see command lines.
+    /// Repeat the option, or separate URLs by commas. Put a password into the environment: every
+    /// user of the machine can see command lines.
     #[arg(
         long = "node",
         value_name = "URL",
-        env = "QUORUMLOCK_NODES",
+        env = env::NODES,
         hide_env_values = true,
         value_delimiter = ',',
         required = true
     )]
     urls: Vec<String>,
 
+    /// The nodes are a master and its replicas, not a quorum; locks are taken on the current
+    /// master.
+    ///
+    /// Best effort: after a failover two clients may hold one lock.
+    #[arg(long, env = env::REPLICATED, value_parser = BoolishValueParser::new())]
+    pub(crate) replicated: bool,
+
     /// Trust this certificate authority (a PEM file) for rediss://.
-    #[arg(long, value_name = "FILE", env = "QUORUMLOCK_TLS_CA")]
+    #[arg(long, value_name = "FILE", env = env::TLS_CA)]
     tls_ca: Option<PathBuf>,
 
-    /// Show this certificate (a PEM file) to servers that want one; --tls-key has its key.
-    #[arg(long, value_name = "FILE", env = "QUORUMLOCK_TLS_CERT", requires = "tls_key")]
+    /// Present this certificate (a PEM file) to servers that ask for one; --tls-key is its key.
+    #[arg(long, value_name = "FILE", env = env::TLS_CERT, requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
     /// The private key (a PEM file, not encrypted) of --tls-cert.
-    #[arg(long, value_name = "FILE", env = "QUORUMLOCK_TLS_KEY", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", env = env::TLS_KEY, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }
 
-/// PEM texts for rediss://.
+/// The PEM texts for rediss://.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tls {
     pub(crate) ca: Option<Vec<u8>>,
@@ -70,60 +77,62 @@ pub(crate) struct LockNodes {
     #[arg(long)]
     wire: Option<WireArg>,
 
-    /// The nodes are a master and its replicas, not a quorum: whichever is the master is locked on.
+    /// Count fencing tokens in the key of Redisson's RFencedLock, so that Java programs and this
+    /// one share one order of tokens.
     ///
-    /// Best effort: after a failover two may hold one lock.
-    #[arg(long, env = "QUORUMLOCK_REPLICATED")]
-    replicated: bool,
+    /// For one server, in Redisson's layout. All programs that share a lock should agree.
+    #[arg(long, env = env::REDISSON_FENCED, value_parser = BoolishValueParser::new())]
+    redisson_fenced: bool,
 
-    /// So many replicas of a single master must have a lock before it counts (WAIT).
-    #[arg(long, value_name = "N", env = "QUORUMLOCK_REPLICAS", default_value_t = 0)]
+    /// How many replicas of a single master must confirm a lock before it counts (WAIT).
+    #[arg(long, value_name = "N", env = env::REPLICAS, default_value_t = 0)]
     replicas: usize,
 
     #[command(flatten)]
-    charter: CharterArgs,
+    cluster: ClusterArgs,
 }
 
-/// What all programs must agree on that lock on a quorum. Only what is given is handed on, so that
-/// the library refuses what is for a quorum only.
+/// The settings that all programs of one quorum must share. Only given options reach the library,
+/// so that it refuses quorum options for a single node.
 #[derive(Debug, clap::Args)]
-pub(crate) struct CharterArgs {
+pub(crate) struct ClusterArgs {
     /// Which nodes of a quorum may vote [default: strict]. All programs that share a lock must
     /// agree.
-    #[arg(long, env = "QUORUMLOCK_ADMISSION")]
+    #[arg(long, env = env::ADMISSION)]
     admission: Option<AdmissionArg>,
 
     /// The longest lease that any lock may have; all programs must agree.
-    #[arg(long, value_name = "DURATION", env = "QUORUMLOCK_MAX_LEASE", default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", env = env::MAX_LEASE, default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) max_lease: Duration,
 
     /// The quorum's name [default: quorumlock]; all programs must agree.
-    #[arg(long, env = "QUORUMLOCK_CLUSTER")]
+    #[arg(long, env = env::CLUSTER)]
     cluster: Option<String>,
 
     /// Raised at each change of membership [default: 1]; all programs must agree.
-    #[arg(long, env = "QUORUMLOCK_EPOCH")]
+    #[arg(long, env = env::EPOCH)]
     epoch: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum AdmissionArg {
-    /// Those whose memory is proven.
+    /// Only nodes whose memory is proven.
     Strict,
-    /// All that answer: plain Redlock.
+    /// All nodes that answer: plain Redlock.
     Redlock,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum WireArg {
-    /// A hash with a hold count, as Redisson's RLock.
+    /// A hash with a hold count, as Redisson's RLock uses.
     Redisson,
-    /// A string, as redsync, node-redlock, rslock and redis-py.
+    /// A string, as redsync, node-redlock, rslock and redis-py use.
     Redlock,
 }
 
 impl Nodes {
-    /// At least one. An empty entry is refused: without it a quorum could become a single node.
+    /// The URLs, at least one. An empty entry is refused: dropping it could turn a quorum into a
+    /// single node.
     pub(crate) fn urls(&self) -> Result<Vec<&str>, Failure> {
         let urls = self.urls.iter().map(|url| url.trim()).collect::<Vec<_>>();
         match urls.iter().position(|url| url.is_empty()) {
@@ -140,7 +149,17 @@ impl Nodes {
         }
     }
 
-    /// The texts of the files that were given.
+    /// A locker on these nodes; it does not connect yet.
+    pub(crate) fn locker(&self, builder: Builder) -> Result<Result<Locker, Error>, Failure> {
+        let urls = self.urls()?;
+        Ok(match urls[..] {
+            _ if self.replicated => builder.replicated(urls),
+            [url] => builder.single(url),
+            _ => builder.quorum(urls),
+        })
+    }
+
+    /// Reads the PEM files that were given.
     pub(crate) fn tls(&self) -> Result<Tls, Failure> {
         let read = |option: &str, file: &Option<PathBuf>| {
             let Some(file) = file else { return Ok(None) };
@@ -154,7 +173,7 @@ impl Nodes {
     }
 }
 
-impl CharterArgs {
+impl ClusterArgs {
     pub(crate) fn strict(&self) -> bool {
         !matches!(self.admission, Some(AdmissionArg::Redlock))
     }
@@ -183,22 +202,16 @@ impl CharterArgs {
 }
 
 impl LockNodes {
-    /// Connects to nothing yet.
+    /// Makes the locker; it does not connect yet.
     pub(crate) fn locker(&self) -> Result<Locker, Failure> {
-        // A command is told to end well before its lease does: it needs a whole one from the start.
-        let mut builder = self.charter.builder().replicas(self.replicas).handover(false);
+        let mut builder = self.cluster.builder().replicas(self.replicas);
         if let Some(wire) = self.wire {
             builder = builder.wire(match wire {
                 WireArg::Redisson => Wire::Redisson,
                 WireArg::Redlock => Wire::Redlock,
             });
         }
-        builder = self.nodes.tls()?.give_to(builder);
-        let urls = self.nodes.urls()?;
-        Ok(match urls[..] {
-            [url] => builder.single(url)?,
-            _ if self.replicated => builder.replicated(urls)?,
-            _ => builder.quorum(urls)?,
-        })
+        builder = self.nodes.tls()?.give_to(builder).redisson_fenced(self.redisson_fenced);
+        Ok(self.nodes.locker(builder)??)
     }
 }

@@ -1,4 +1,4 @@
-//! The one place that writes: results to stdout, messages for people to stderr.
+//! The only place that writes: results to stdout, messages for people to stderr.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
@@ -17,30 +17,31 @@ pub(crate) fn print(json: bool, result: &(impl Display + Serialize)) -> Result<(
     checked(written)
 }
 
-/// Prints a result that is no text of ours, byte by byte.
+/// Prints a result made elsewhere, byte by byte.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     checked(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// Tells of a failure: people on stderr, and with `--json` programs by one JSON object on stdout.
+/// Reports a failure: to people on stderr, and with `--json` to programs as one JSON object on
+/// stdout.
 pub(crate) fn fail(json: bool, failure: &Failure) {
     say(&failure.message);
     if json {
-        // Nobody is left to tell if this fails.
+        // If this fails, too, no output is left to report it on.
         let _ = print(true, failure);
     }
 }
 
-/// Tells people something on stderr. Not `eprintln!`, which panics when stderr is closed, and a
-/// command that runs under a lock must not end because of that.
+/// Writes a message for people to stderr. Not `eprintln!`, which panics when stderr is closed: a
+/// command under a lock must not end because of that.
 pub(crate) fn say(message: impl Display) {
     let _ = writeln!(io::stderr().lock(), "quorumlock: {message}");
 }
 
 fn checked(written: io::Result<()>) -> Result<(), Failure> {
     match written {
-        // The reader has seen enough, as in `quorumlock doctor | head`.
+        // The reader has closed the pipe, as in `quorumlock doctor | head`.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::new(exit::OUTPUT, format!("cannot write the result: {error}"))),
         Ok(()) => Ok(()),

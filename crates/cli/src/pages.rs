@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::CommandFactory as _;
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args::Cli;
 use crate::exit::{self, Failure, Outcome};
 use crate::output::print_bytes;
 
@@ -29,17 +28,17 @@ pub(crate) struct ManArgs {
     out: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Outcome {
+pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "quorumlock", &mut script);
+    clap_complete::generate(args.shell, &mut command, "quorumlock", &mut script);
     print_bytes(&script)?;
     Ok(0)
 }
 
-pub(crate) fn man(args: &ManArgs) -> Outcome {
+pub(crate) fn man(args: &ManArgs, command: Command) -> Outcome {
     let cannot_write = |error| Failure::new(exit::OUTPUT, format!("cannot write it: {error}"));
     // The pages say what `quorumlock help SUBCOMMAND` would.
-    let command = Cli::command().disable_help_subcommand(true);
+    let command = command.disable_help_subcommand(true);
     let Some(dir) = &args.out else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page).map_err(cannot_write)?;

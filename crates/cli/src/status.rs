@@ -45,7 +45,7 @@ struct Status {
 #[derive(Debug, Serialize)]
 struct Held {
     id: String,
-    /// `null`: the key never expires, so that nobody but its writer ends the lock.
+    /// `null`: the key never expires, so that only its writer ends the lock.
     remaining_ms: Option<u64>,
     holds: u32,
 }

@@ -1,4 +1,4 @@
-//! `quorumlock unlock --force`: take a lock away from whoever holds it.
+//! `quorumlock unlock --force`: takes a lock away from its holder.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use crate::exit::{Failure, Outcome};
 use crate::nodes::LockNodes;
 use crate::output::print;
 
-/// Take a lock away from whoever holds it.
+/// Take a lock away from its holder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     nodes: LockNodes,
 
-    /// Really take it away, although its holder may still be at work.
+    /// Confirm: the holder may still be at work.
     #[arg(long)]
     force: bool,
 
@@ -41,7 +41,7 @@ pub(crate) async fn unlock(args: Args) -> Outcome {
 #[derive(Debug, Serialize)]
 struct Unlocked {
     name: String,
-    /// Whether anybody held it.
+    /// Whether the lock was held.
     released: bool,
 }
 

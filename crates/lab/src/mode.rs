@@ -1,18 +1,18 @@
-//! What is compared: one node, a replicated one, quorums. All through the same `Locker`.
+//! The lock configurations to compare: one node, a replicated node, quorums. All use `Locker`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How locks are kept.
+/// A lock configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// One standalone node.
     S,
-    /// A master with an asynchronous replica, which may be promoted.
+    /// A master with an asynchronous replica that can be promoted.
     R,
-    /// As [`R`](Self::R), with two replicas, and grants that await the replicas' acknowledgement.
+    /// As [`R`](Self::R), with two replicas, and a grant waits for the replicas' acknowledgements.
     W,
     /// Plain Redlock on three nodes.
     Q3,
@@ -20,21 +20,21 @@ pub enum Mode {
     Q5,
     /// Plain Redlock on seven nodes.
     Q7,
-    /// Five nodes, of which only those vote whose memory is proven.
+    /// Five nodes; a node votes only while it is known to have kept its data.
     QQ,
     /// As [`QQ`](Self::QQ), and the resource refuses stale fencing tokens.
     QF,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 8] =
         [Self::S, Self::R, Self::W, Self::Q3, Self::Q5, Self::Q7, Self::QQ, Self::QF];
 
-    /// What a comparison runs unless told otherwise: one of each kind.
+    /// The modes that run by default: one of each kind.
     pub const KINDS: [Self; 6] = [Self::S, Self::R, Self::W, Self::Q5, Self::QQ, Self::QF];
 
-    /// How many nodes a locker is told of.
+    /// The number of nodes that a locker is configured with.
     #[must_use]
     pub fn voters(self) -> usize {
         match self {
@@ -45,13 +45,13 @@ impl Mode {
         }
     }
 
-    /// How many of these must grant.
+    /// How many of the [`voters`](Self::voters) must grant the lock.
     #[must_use]
     pub fn majority(self) -> usize {
         self.voters() / 2 + 1
     }
 
-    /// How many replicas the one node has.
+    /// The number of replicas of the single node.
     #[must_use]
     pub fn replicas(self) -> usize {
         match self {
@@ -61,13 +61,13 @@ impl Mode {
         }
     }
 
-    /// Whether only nodes vote whose memory is proven.
+    /// Whether a node votes only while it is known to have kept its data.
     #[must_use]
     pub fn strict(self) -> bool {
         matches!(self, Self::QQ | Self::QF)
     }
 
-    /// Whether the resource refuses stale tokens.
+    /// Whether the resource refuses stale fencing tokens.
     #[must_use]
     pub fn fenced(self) -> bool {
         self == Self::QF
@@ -80,7 +80,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A word that is no mode.
+/// The text is not the name of a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no mode: S, R, W, Q (Q5), Q3, Q5, Q7, QQ, QF")]
 pub struct NoMode(String);

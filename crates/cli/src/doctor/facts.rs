@@ -22,17 +22,17 @@ pub(super) enum Answer {
 pub(super) struct Facts {
     #[serde(rename = "round_trip_us", serialize_with = "micros")]
     pub(super) round_trip: Duration,
-    /// The node's clock minus a reference that is the same for all nodes, in microseconds, known
-    /// to half the round trip. `None`: it would not tell.
+    /// The node's clock minus a reference that is the same for all nodes, in microseconds, known to
+    /// half the round trip. `None`: the node did not tell.
     #[serde(rename = "clock_ahead_us")]
     pub(super) clock: Option<i64>,
     pub(super) info: Info,
 }
 
-/// From `INFO` and `CONFIG GET`. `None`: it would not tell.
+/// From `INFO` and `CONFIG GET`. `None`: the node did not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Info {
-    /// `redis`, `valkey` or what else it calls itself.
+    /// `redis`, `valkey` or another name.
     pub(super) server: Option<String>,
     pub(super) version: Option<String>,
     pub(super) run_id: Option<String>,
@@ -47,7 +47,7 @@ pub(super) struct Info {
     pub(super) maxmemory_policy: Option<String>,
     pub(super) aof: Option<bool>,
     pub(super) appendfsync: Option<String>,
-    /// When snapshots are written; empty is never.
+    /// When snapshots are written; empty means never.
     pub(super) save: Option<String>,
 }
 
@@ -69,8 +69,8 @@ impl Info {
         };
         let flag = |name| field(name).map(|value| value == "1");
         let run_id = field("run_id");
-        // Valkey says `redis_version:7.2.4` for the sake of old clients; its own name and version
-        // stand in fields of their own.
+        // Valkey reports `redis_version:7.2.4` for old clients; its own name and version are in
+        // other fields.
         let server = field("server_name").or_else(|| run_id.is_some().then(|| "redis".to_owned()));
         let version = server
             .as_deref()

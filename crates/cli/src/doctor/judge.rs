@@ -1,4 +1,4 @@
-//! What the facts mean for locks. No I/O here.
+//! Judges what the facts mean for locks. Does no I/O.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::facts::{Answer, Info, NodeFacts};
 pub(super) struct Finding {
     pub(super) severity: Severity,
     pub(super) check: &'static str,
-    /// The nodes concerned; none if it concerns all.
+    /// The nodes concerned; empty if the finding concerns all.
     pub(super) nodes: Vec<String>,
     pub(super) what: String,
     /// What to do about it.
@@ -28,18 +28,47 @@ pub(super) enum Severity {
     Problem,
 }
 
-/// Judges the nodes together; `admitted` if they vote under strict admission. A check in which
-/// nothing is wrong gives one `Ok`.
-pub(super) fn judge(nodes: &[NodeFacts], admitted: bool) -> Vec<Finding> {
+/// What the nodes are to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Topology {
+    /// One node, or several independent ones.
+    Quorum,
+    /// Independent ones that vote under strict admission.
+    StrictQuorum,
+    /// A master and its replicas.
+    Replicated,
+}
+
+impl Topology {
+    /// How many of `nodes` must answer for a lock.
+    pub(super) fn needed(self, nodes: usize) -> usize {
+        if self == Self::Replicated { 1 } else { majority(nodes) }
+    }
+
+    fn checks(self) -> Vec<&'static Check> {
+        let for_a_quorum = |check: &&Check| ["number", "distinct", "role"].contains(&check.name);
+        match self {
+            Self::Quorum | Self::StrictQuorum => CHECKS.iter().collect(),
+            Self::Replicated => {
+                let common = CHECKS.iter().filter(|check| !for_a_quorum(check));
+                common.chain([&ONE_MASTER]).collect()
+            }
+        }
+    }
+}
+
+/// Judges all nodes. A check that finds nothing wrong gives one `Ok`.
+pub(super) fn judge(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
     let told = |node: &NodeFacts| node.facts().is_some_and(|facts| facts.info.run_id.is_some());
     let all_told = nodes.iter().all(told);
     let mut findings = Vec::new();
-    for check in CHECKS {
+    for check in topology.checks() {
         let mut found = (check.look)(nodes);
-        if admitted && check.name == "persistence" {
+        if topology == Topology::StrictQuorum && check.name == "persistence" {
             found.iter_mut().for_each(covered_by_admission);
         }
-        // A check that could not see every node has not passed: "reach" and "info" say why.
+        // A check that could not see every node has not passed: the checks "reach" and "info" say
+        // why.
         if found.is_empty() && all_told {
             found.push(Finding::fleet(Severity::Ok, check.passed.into(), None));
         }
@@ -53,7 +82,8 @@ pub(super) fn majority(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
-/// NTP keeps clocks of one site within a few milliseconds, and of the world within some tens.
+/// NTP keeps clocks of one site within a few milliseconds of each other, and of the whole world
+/// within some tens.
 const CLOCKS_WITHIN: Duration = Duration::from_millis(100);
 
 struct Check {
@@ -73,6 +103,9 @@ const CHECKS: &[Check] = &[
     Check { name: "persistence", passed: "no grant is forgotten in a restart", look: persistence },
     Check { name: "clocks", passed: "the nodes' clocks agree", look: clocks },
 ];
+
+/// Of a master and its replicas, instead of the check of the same name.
+const ONE_MASTER: Check = Check { name: "role", passed: "one of them is the master", look: master };
 
 fn reach(nodes: &[NodeFacts]) -> Vec<Finding> {
     let silent = |node: &NodeFacts| match &node.answer {
@@ -153,6 +186,20 @@ fn role(nodes: &[NodeFacts]) -> Vec<Finding> {
     })
 }
 
+fn master(nodes: &[NodeFacts]) -> Vec<Finding> {
+    let is_master = |node: &&NodeFacts| {
+        node.facts().is_some_and(|facts| facts.info.role.as_deref() == Some("master"))
+    };
+    let masters: Vec<_> = nodes.iter().filter(is_master).map(|node| node.node.clone()).collect();
+    let (what, remedy) = match masters.len() {
+        1 => return Vec::new(),
+        0 => ("none of them is known to be a master: no locks are taken", "promote one of them"),
+        _ => ("all of these are masters: two clients may hold one lock", "demote the old master"),
+    };
+    let finding = Finding::fleet(Severity::Problem, what.into(), Some(remedy));
+    vec![Finding { nodes: masters, ..finding }]
+}
+
 fn loading(nodes: &[NodeFacts]) -> Vec<Finding> {
     each(nodes, |info| {
         (info.loading == Some(true))
@@ -195,8 +242,8 @@ fn persistence(nodes: &[NodeFacts]) -> Vec<Finding> {
     })
 }
 
-/// Under strict admission a node that restarts counts for nothing until it was watched for the
-/// longest lease, whatever it has kept (SAFETY.md H10): persistence buys no exclusion there.
+/// Under strict admission a restarted node counts for nothing until it was watched for the longest
+/// lease, whatever it has kept (SAFETY.md H10): persistence adds nothing to exclusion there.
 fn covered_by_admission(finding: &mut Finding) {
     finding.severity = Severity::Ok;
     finding.remedy = None;
@@ -233,13 +280,13 @@ impl Finding {
         Self { nodes: vec![node.node.clone()], ..Self::fleet(severity, what, Some(remedy)) }
     }
 
-    /// `judge` names the check.
+    /// Leaves the check's name to `judge`.
     fn fleet(severity: Severity, what: String, remedy: Option<&'static str>) -> Self {
         Self { severity, check: "", nodes: Vec::new(), what, remedy }
     }
 }
 
-/// Looks at each node that answered; what is true of several is said once.
+/// Checks each node that answered; nodes with the same finding share one entry.
 fn each(
     nodes: &[NodeFacts],
     look: impl Fn(&Info) -> Option<(Severity, String, &'static str)>,

@@ -1,4 +1,4 @@
-//! `quorumlock doctor`: are these nodes fit to keep locks?
+//! `quorumlock doctor`: checks whether nodes are fit to hold locks.
 
 mod admission;
 mod facts;
@@ -12,23 +12,25 @@ use futures::future::join_all;
 use quorumlock::{ConfigError, Error, Locker};
 use quorumlock_watchdog::Clock;
 
+use self::judge::Topology;
 use self::probe::Probe;
 use self::report::Report;
 use crate::exit::{Failure, Outcome};
-use crate::nodes::{CharterArgs, Nodes, Tls};
+use crate::nodes::{ClusterArgs, Nodes, Tls};
 use crate::output::print;
 
 /// Examine the nodes: what would make locks fail or forget.
 ///
-/// Asks every node at the same time and changes no lock. Says whether the next node may be restarted. Exits with 0 if there is no problem
-/// (warnings are none), with 69 if no majority of the nodes answers, else with 78.
+/// Asks every node at the same time and changes no lock. Says whether the next node may be
+/// restarted. Exits with 0 if there is no problem (warnings do not count), with 69 if no majority
+/// of the nodes answers, else with 78.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     nodes: Nodes,
 
     #[command(flatten)]
-    charter: CharterArgs,
+    cluster: ClusterArgs,
 
     /// Give up on a node after this time.
     #[arg(
@@ -46,31 +48,31 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     let urls = args.nodes.urls()?;
     let probe = |url: &&str| Probe::new(url, &tls, args.timeout);
     let probes = urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
-    let admitted = urls.len() > 1 && args.charter.strict();
-    let locker = locker(&args, &urls, &tls)?;
+    let topology = match args.nodes.replicated {
+        true => Topology::Replicated,
+        false if urls.len() > 1 && args.cluster.strict() => Topology::StrictQuorum,
+        false => Topology::Quorum,
+    };
+    let locker = locker(&args, &tls)?;
     let clock = Clock::system();
     let start = clock.now();
     let nodes = join_all(probes.iter().map(|probe| probe.examine(&clock, start))).await;
-    let admission = match locker.filter(|_| admitted) {
+    let admission = match locker.filter(|_| topology == Topology::StrictQuorum) {
         Some(locker) => admission::examine(&locker).await,
         None => Vec::new(),
     };
-    let report = Report::new(nodes, admitted, admission);
+    let report = Report::new(nodes, topology, admission);
     print(args.json, &report)?;
     Ok(report.exit_code())
 }
 
-/// What would lock on these nodes; `None` if two addresses are one, of which the checks tell.
-fn locker(args: &Args, urls: &[&str], tls: &Tls) -> Result<Option<Locker>, Failure> {
+/// A locker on these nodes; `None` if two addresses are one server, which the checks report.
+fn locker(args: &Args, tls: &Tls) -> Result<Option<Locker>, Failure> {
     const BOUNDS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(60)];
 
     let timeout = args.timeout.clamp(BOUNDS[0], BOUNDS[1]);
-    let builder = tls.give_to(args.charter.builder().answer_timeout(timeout));
-    let built = match urls {
-        [url] => builder.single(url),
-        _ => builder.quorum(urls),
-    };
-    match built {
+    let builder = tls.give_to(args.cluster.builder().answer_timeout(timeout));
+    match args.nodes.locker(builder)? {
         Err(Error::Config(ConfigError::SameServer { .. })) => Ok(None),
         built => Ok(Some(built?)),
     }

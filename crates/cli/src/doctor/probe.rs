@@ -1,8 +1,9 @@
-//! Asks one node. What a node refuses to tell (by its ACL) stays unknown, and is no error.
+//! Asks one node. What a node refuses to tell (by its ACL) stays unknown and is no error.
 
 use std::time::Duration;
 
-use quorumlock_watchdog::{Clock, Instant};
+use quorumlock_protocol::Instant;
+use quorumlock_watchdog::Clock;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates, cmd};
 
@@ -19,8 +20,8 @@ pub(super) struct Probe {
 
 impl Probe {
     pub(super) fn new(url: &str, tls: &Tls, timeout: Duration) -> Result<Self, Failure> {
-        // The redis crate panics at the first rediss:// without one. An error says that there is
-        // one already.
+        // The redis crate panics at the first rediss:// without a crypto provider. An error means
+        // that one is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = match tls {
             Tls { ca: None, client: None } => Client::open(url),
@@ -31,7 +32,7 @@ impl Probe {
                 Client::build_with_tls(url, TlsCertificates { client_tls, root_cert: ca.clone() })
             }
         };
-        // Not the URL, which may hold a password.
+        // The error leaves out the URL, which may hold a password.
         let client =
             client.map_err(|error| Failure::usage(format!("a --node is wrong: {error}")))?;
         let node = client.get_connection_info().addr().to_string();
@@ -49,7 +50,7 @@ impl Probe {
     }
 
     async fn ask(&self, clock: &Clock, start: Instant) -> RedisResult<Facts> {
-        // The one timeout around all this is ours.
+        // The caller's timeout covers all of this, so the client has none.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let mut node = self.client.get_multiplexed_async_connection_with_config(&config).await?;
@@ -62,13 +63,13 @@ impl Probe {
     }
 }
 
-/// The shortest of some round trips, and how far the node's clock was ahead of ours in it.
+/// The shortest of some round trips, and by how much the node's clock was ahead of ours in it.
 async fn read_clock(
     node: &mut MultiplexedConnection,
     clock: &Clock,
     start: Instant,
 ) -> RedisResult<(Duration, Option<i64>)> {
-    /// One may be delayed by anything; the shortest of a few is near the truth.
+    /// Any single round trip may be delayed; the shortest of a few is close to the truth.
     const SAMPLES: usize = 5;
 
     let mut best = (Duration::MAX, None);
@@ -89,7 +90,7 @@ async fn setting(node: &mut MultiplexedConnection, name: &str) -> RedisResult<Op
     Ok(answered(pair)?.and_then(|pair| pair.into_iter().nth(1)))
 }
 
-/// `None` if the server is there and refuses.
+/// `None` if the server answers with a refusal.
 fn answered<T>(answer: RedisResult<T>) -> Result<Option<T>, RedisError> {
     match answer {
         Ok(value) => Ok(Some(value)),

@@ -4,7 +4,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use super::facts::{Answer, Info, NodeFacts};
-use super::judge::{Finding, Severity, judge, majority};
+use super::judge::{Finding, Severity, Topology, judge};
 use crate::exit;
 
 /// What `quorumlock doctor` prints.
@@ -18,12 +18,16 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(mut nodes: Vec<NodeFacts>, admitted: bool, admission: Vec<Finding>) -> Self {
-        let mut findings = judge(&nodes, admitted);
+    pub(super) fn new(
+        mut nodes: Vec<NodeFacts>,
+        topology: Topology,
+        admission: Vec<Finding>,
+    ) -> Self {
+        let mut findings = judge(&nodes, topology);
         findings.extend(admission);
         count_clocks_from_the_slowest(&mut nodes);
         let reachable = nodes.iter().filter(|node| node.facts().is_some()).count();
-        Self { reachable, needed: majority(nodes.len()), nodes, findings }
+        Self { reachable, needed: topology.needed(nodes.len()), nodes, findings }
     }
 
     pub(super) fn exit_code(&self) -> u8 {
@@ -37,7 +41,7 @@ impl Report {
     }
 }
 
-/// The reference that the clocks were read against means nothing to anybody else.
+/// Shows each clock relative to the slowest one: the common reference means nothing to readers.
 fn count_clocks_from_the_slowest(nodes: &mut [NodeFacts]) {
     let slowest = nodes.iter().filter_map(|node| node.facts()?.clock).min().unwrap_or(0);
     for node in nodes {

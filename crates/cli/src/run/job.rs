@@ -45,7 +45,7 @@ impl Job {
 
     /// Waits until the command and all its descendants have ended.
     pub(super) async fn all_ended(&mut self) -> io::Result<()> {
-        /// The system tells us only of our own child.
+        /// The system reports only the end of our own child, so the group is polled.
         const LOOK_EVERY: Duration = Duration::from_millis(10);
 
         self.ended().await?;
@@ -56,10 +56,10 @@ impl Job {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // A stopped process heeds a signal only when it goes on.
+        // A stopped process handles a signal only after SIGCONT.
         for signal in [signal, Signal::CONT] {
             match kill_process_group(self.group, signal) {
-                // It ended meanwhile: whoever waits for it will see that.
+                // The command ended meanwhile: `ended` and `all_ended` report that.
                 Ok(()) | Err(Errno::SRCH) => {}
                 Err(error) => {
                     say(format_args!("{signal:?} could not be sent to the command: {error}"));
@@ -69,7 +69,8 @@ impl Job {
     }
 }
 
-/// A command that waits for the terminal in vain looks like one that works: tell them apart.
+/// Reports a command that was stopped because it reads from the terminal; it would look like one
+/// that works.
 async fn tell_stops(command: Pid, mut changes: unix::Signal) {
     while changes.recv().await.is_some() {
         match waitid(WaitId::Pid(command), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
@@ -83,7 +84,7 @@ async fn tell_stops(command: Pid, mut changes: unix::Signal) {
     }
 }
 
-/// The exit code that tells our caller how the command ended, as shells do it.
+/// The exit code that reports how the command ended, as shells do it.
 pub(super) fn code_of(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),

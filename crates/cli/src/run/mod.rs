@@ -27,21 +27,21 @@ use crate::output::say;
 /// with every grant, in QUORUMLOCK_FENCE. The exit code is the command's own, or 128 plus the
 /// number of the signal that ended it.
 ///
-/// The lock is renewed until the command ends. If that fails, SIGTERM goes to the command and all
-/// its descendants early enough that they have the grace time, and SIGKILL follows before anybody
-/// else can get the lock; the exit code is 79 then. A lock that turns out to be gone (taken away by
-/// force, or forgotten by a server) leaves no time: SIGKILL follows at once. That is found out at
-/// the next renewal, after a third of the lease.
+/// The lock is renewed until the command ends. If renewals fail, SIGTERM goes to the command and
+/// all its descendants early enough to leave them the grace time, and SIGKILL follows before
+/// another client can get the lock; the exit code is then 79. A lock that turns out to be gone
+/// (taken away by force, or forgotten by a server) leaves no time: SIGKILL follows at once. The
+/// next renewal finds that out, after a third of the lease.
 ///
 /// The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed
-/// on to that group; Ctrl-Z is refused, since a stopped quorumlock could not renew. The command
-/// cannot read from the terminal (it would be stopped): give it its input by < or by a pipe.
-/// Descendants that are still there when the command has ended, or that left the group, run on
-/// without the lock.
+/// on to that group; Ctrl-Z is refused, since a stopped quorumlock could not renew the lock. The
+/// command cannot read from the terminal (it would be stopped): give it its input by < or by a
+/// pipe. Descendants that are still running when the command has ended, or that left the group, run
+/// on without the lock.
 ///
-/// If quorumlock itself is killed by SIGKILL or stopped by SIGSTOP, it can neither renew nor stop
-/// the command: the lock ends with its lease while the command goes on. Hand the fencing token to
-/// whatever the command writes to.
+/// If quorumlock itself is killed by SIGKILL or stopped by SIGSTOP, it can neither renew the lock
+/// nor stop the command: the lock ends with its lease while the command goes on. Send the fencing
+/// token with every write of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -51,11 +51,11 @@ pub(crate) struct Args {
     #[arg(long)]
     name: String,
 
-    /// Give up after this time if somebody else holds the lock [default: wait for ever].
+    /// Give up after this time if another client holds the lock [default: wait without limit].
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 
-    /// What the servers keep of the lock without news from us; renewed every third of it.
+    /// How long the servers keep the lock without a renewal; it is renewed every third of that.
     #[arg(
         long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30s"
     )]
@@ -78,7 +78,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Outcome {
     let plan = Plan::new(args.lease, args.hold_at_most, args.grace)?;
     let locker = args.nodes.locker()?;
-    // Before the first request: a signal from now on leaves nothing behind on the servers.
+    // Before the first request, so that a signal from now on leaves nothing behind on the servers.
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(exit::SOFTWARE, format!("cannot handle signals: {error}")))?;
     let outcome = lock_and_run(&args, plan, &locker, &mut signals).await;
@@ -112,7 +112,7 @@ async fn lock_and_run(args: &Args, plan: Plan, locker: &Locker, signals: &mut Si
             Ok(job::code_of(status))
         }
         Ok(End::Stopped { why }) => {
-            // Not ours any more, or not for long: whatever the nodes say changes nothing.
+            // The lock is lost or about to end: the nodes' answer changes nothing.
             let _ = guard.unlock().await;
             Err(Failure::new(exit::LOST, format!("{why}; the command was stopped")))
         }
@@ -123,7 +123,7 @@ async fn lock_and_run(args: &Args, plan: Plan, locker: &Locker, signals: &mut Si
 }
 
 async fn acquire(args: &Args, locker: &Locker) -> Result<Guard, Error> {
-    /// A wait that is shorter is not worth a word.
+    /// A shorter wait is not reported.
     const SILENT_FOR: Duration = Duration::from_secs(1);
 
     let mut lock = locker.lock(&args.name).lease(args.lease);
@@ -141,8 +141,8 @@ async fn acquire(args: &Args, locker: &Locker) -> Result<Guard, Error> {
     granted.await
 }
 
-/// Fails only if the lock was not ours any more, so that the command's work may have overlapped
-/// with somebody else's.
+/// Fails only if the lock was lost before, so that the command's work may have overlapped with that
+/// of another holder.
 async fn release(guard: Guard) -> Result<(), Failure> {
     match guard.unlock().await {
         Ok(()) => Ok(()),
@@ -160,13 +160,13 @@ async fn release(guard: Guard) -> Result<(), Failure> {
 /// How a command ended.
 enum End {
     Itself(ExitStatus),
-    /// We stopped it, since the lock could not be kept.
+    /// quorumlock stopped the command, since the lock could not be kept.
     Stopped {
         why: String,
     },
 }
 
-/// Passes signals on until the command ends, or stops it before the lock's window shuts.
+/// Passes signals on until the command ends, or stops the command before the lock's window shuts.
 async fn supervise(
     job: &mut Job,
     watch: &Watch,
@@ -200,9 +200,10 @@ async fn supervise(
     Ok(End::Stopped { why })
 }
 
-/// Returns when the lock is good for no more than `left`, or lost.
+/// Returns when the lock is valid for no more than `left`, or lost.
 async fn window_falls_to(watch: &Watch, left: Duration) {
-    /// Timers do not count suspend, and a node's refusal shortens the window: look often.
+    /// Timers do not count suspend, and a node's refusal shortens the window, so the window is
+    /// checked often.
     const LOOK_EVERY: Duration = Duration::from_millis(100);
 
     while let Some(time) = watch.valid_for().checked_sub(left).filter(|time| !time.is_zero()) {

@@ -1,29 +1,30 @@
 use std::time::Duration;
 
 use humantime::format_duration;
-use quorumlock::Loss;
+use quorumlock::LossReason;
 
 use crate::exit::Failure;
 
-/// When a command whose lock cannot be kept is told to stop, and when it is killed.
+/// When a command whose lock cannot be kept gets SIGTERM, and when SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     /// From SIGTERM to SIGKILL.
     pub(super) grace: Duration,
-    /// From SIGKILL to the end of the window: time for us to be scheduled, and for it to act.
+    /// From SIGKILL to the end of the window: time for quorumlock to be scheduled, and for the
+    /// signal to act.
     margin: Duration,
     hold_at_most: Option<Duration>,
 }
 
-/// The shortest lease, and the shortest hold: with it 5 ms are left from SIGKILL to its end, and 25
-/// ms for a renewal before SIGTERM. With less a healthy lock would be given up at once.
+/// The shortest lease, and the shortest hold. It leaves 5 ms from SIGKILL to its end, and 25 ms for
+/// a renewal before SIGTERM. With less, a healthy lock would be given up at once.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 impl Plan {
-    /// The window is what is left of the lease, or of the longest hold if that is shorter. In good
-    /// times it varies between the whole lease and, before each renewal, two thirds of it. The
-    /// grace time must fit in there, or a healthy lock would be given up; half of it leaves the
-    /// rest for a slow renewal.
+    /// The window is the rest of the lease, or of the longest hold if that is shorter. While
+    /// renewals succeed it varies between the whole lease and, before each renewal, two thirds of
+    /// it. The grace time must fit into these two thirds, or a healthy lock would be given up; at
+    /// most half of the window leaves the rest for a slow renewal.
     pub(super) fn new(
         lease: Duration,
         hold_at_most: Option<Duration>,
@@ -55,22 +56,23 @@ impl Plan {
         Ok(Self { grace, margin: (window / 20).min(Duration::from_secs(1)), hold_at_most })
     }
 
-    /// Why the command is stopped, if the lock is not lost yet: what will end it.
-    pub(super) fn reason(&self, ahead: Loss) -> String {
+    /// Why the command is stopped while the lock is still held: the reason for which the lock will
+    /// end.
+    pub(super) fn reason(&self, ahead: LossReason) -> String {
         match (ahead, self.hold_at_most) {
-            (Loss::HoldLimit, Some(limit)) => {
+            (LossReason::HoldLimit, Some(limit)) => {
                 format!("--hold-at-most {} is over soon", format_duration(limit))
             }
             _ => "the lock could not be renewed (see quorumlock doctor)".to_owned(),
         }
     }
 
-    /// SIGTERM when no more than this is left of the window.
+    /// SIGTERM is sent when no more than this is left of the window.
     pub(super) fn terminate_at(&self) -> Duration {
         self.grace + self.margin
     }
 
-    /// SIGKILL when no more than this is left of the window.
+    /// SIGKILL is sent when no more than this is left of the window.
     pub(super) fn kill_at(&self) -> Duration {
         self.margin
     }
@@ -106,8 +108,8 @@ mod tests {
     #[test]
     fn the_reason_names_what_ends_the_lock() {
         let plan = Plan::new(ms(1_000), Some(ms(2_000)), None).unwrap();
-        assert_eq!(plan.reason(Loss::HoldLimit), "--hold-at-most 2s is over soon");
-        assert!(plan.reason(Loss::WindowShut).contains("could not be renewed"));
+        assert_eq!(plan.reason(LossReason::HoldLimit), "--hold-at-most 2s is over soon");
+        assert!(plan.reason(LossReason::WindowShut).contains("could not be renewed"));
     }
 
     #[test]

@@ -12,13 +12,13 @@ pub(super) struct Signals {
     received: mpsc::UnboundedReceiver<Signal>,
 }
 
-/// Those that people and supervisors send to end a program, or to tell it something.
+/// The signals by which people and supervisors end a program or notify it.
 const PASSED_ON: [Signal; 6] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
 impl Signals {
-    /// From now on these signals do not end us. Those that our caller told us to ignore (`nohup`,
-    /// or a script's `&`) stay ignored, for the command too.
+    /// Catches these signals from now on, so that they do not end quorumlock. Signals that the
+    /// caller has set to be ignored (`nohup`, or a script's `&`) stay ignored, for the command too.
     pub(super) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let (sender, received) = mpsc::unbounded_channel();
@@ -41,7 +41,7 @@ impl Signals {
         Ok(Self { received })
     }
 
-    /// The next one to be passed on. Cancel safe.
+    /// The next signal to be passed on. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
         match self.received.recv().await {
             Some(signal) => signal,
@@ -50,8 +50,8 @@ impl Signals {
     }
 }
 
-/// The signals that were ignored when we were started: bit `n - 1` for signal `n`. Only Linux tells
-/// without unsafe code; elsewhere none.
+/// The signals that were ignored when this process started: bit `n - 1` for signal `n`. Only Linux
+/// reports them without unsafe code; elsewhere the result is none.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

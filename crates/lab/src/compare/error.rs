@@ -2,9 +2,9 @@ use std::io;
 
 use super::BadPlan;
 use crate::history::BadHistory;
-use crate::servers::{ControlError, StartError};
+use quorumlock_testbed::servers::{ControlError, StartError};
 
-/// Why there is no comparison.
+/// Why a comparison failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
@@ -17,10 +17,10 @@ pub enum CompareError {
     /// A server could not be killed or started again.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// What happened cannot be recorded, or was not as it was read again.
+    /// The events cannot be recorded, or the record cannot be read back.
     #[error("what happened cannot be kept: {0}")]
     Record(#[from] BadHistory),
-    /// The first locks, before anything was measured, failed.
+    /// A lock of the warm-up failed, before anything was measured.
     #[error(transparent)]
     Lock(#[from] quorumlock::Error),
 }

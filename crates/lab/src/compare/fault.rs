@@ -1,53 +1,53 @@
-//! A server is killed while locks are held, and comes back empty.
+//! A server is killed while locks are held, and restarts empty.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock::Locker;
-use quorumlock_core::Clock;
+use quorumlock_watchdog::Clock;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::crew::{Job, Log, Worker, work};
-use super::voice::Voice;
+use super::phase_recorder::PhaseRecorder;
+use super::workers::{Job, Log, Worker, work};
 use crate::history::{Event, Op, Phase};
 use crate::judge::Who;
+use crate::runner::recorder::HistorySender;
 use crate::scenario::Fault;
-use crate::servers::{ControlError, Servers};
-use crate::trial::recorder::Scribe;
+use quorumlock_testbed::servers::{ControlError, Servers};
 
-/// Shorter than this there is no time to fail and to recover.
-pub(super) const LEAST: Duration = Duration::from_secs(2);
+/// A shorter phase has no time to fail and to recover.
+pub(super) const MIN_DURATION: Duration = Duration::from_secs(2);
 
-/// Locks that are wanted all the time, so that several are held when the server dies.
+/// The number of contended locks, so that several are held when the server dies.
 const NAMES: usize = 8;
 
-/// A supervisor that starts a crashed server again needs about as long.
-const DOWN: Duration = Duration::from_millis(300);
+/// About as long as a supervisor needs to restart a crashed server.
+const DOWNTIME: Duration = Duration::from_millis(300);
 
-/// What happened.
+/// The result of the fault phase.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) log: Log,
-    /// For how long the server was dead, or not yet ready.
+    /// How long the server was dead or not yet ready.
     pub(super) down: Duration,
 }
 
-/// The server that is killed.
+/// The server to kill.
 pub(super) struct Victim {
     pub(super) servers: Arc<Servers>,
-    /// Its place among these.
+    /// Its index in `servers`.
     pub(super) place: usize,
-    /// Its number among those of its mode.
+    /// Its number among the nodes of its mode.
     pub(super) node: usize,
 }
 
-/// Lets the crew work, and kills the victim after a third of the time.
-pub(super) async fn endure(
+/// Runs the workers, and kills the victim after a third of the time.
+pub(super) async fn run(
     crew: Vec<Worker>,
     lasts: Duration,
     victim: Victim,
-    scribe: Option<Scribe>,
+    scribe: Option<HistorySender>,
 ) -> Result<Outcome, ControlError> {
     let (log, down) = tokio::join!(work(crew, lasts), async {
         tokio::time::sleep(lasts / 3).await;
@@ -56,17 +56,17 @@ pub(super) async fn endure(
     Ok(Outcome { log, down: down? })
 }
 
-/// Every locker works on every name.
-pub(super) fn crew(
+/// One worker for each locker and name.
+pub(super) fn workers(
     lockers: &[Locker],
     prefix: &str,
     seed: u64,
-    scribe: Option<&Scribe>,
+    scribe: Option<&HistorySender>,
 ) -> Vec<Worker> {
     let names: Vec<Arc<str>> = (0..NAMES).map(|i| format!("{prefix}/{i}").into()).collect();
     let mut crew = Vec::new();
     for (number, locker) in lockers.iter().enumerate() {
-        let voice = Voice::of(scribe, number);
+        let voice = PhaseRecorder::of(scribe, number);
         for name in &names {
             let task = crew.len();
             let random = StdRng::seed_from_u64(seed.wrapping_add(task as u64));
@@ -75,14 +75,14 @@ pub(super) fn crew(
                 locker: locker.clone(),
                 name: name.clone(),
                 job: Job::Drawn(draw, Box::new(random)),
-                voice: voice.clone(),
+                recorder: voice.clone(),
             });
         }
     }
     crew
 }
 
-/// Short jobs, and long ones that outlast the server.
+/// Half of the jobs are short; the others last longer than the server's downtime.
 fn draw(random: &mut StdRng) -> Duration {
     let range = if random.random_bool(0.5) { 5..20 } else { 300..1_000 };
     Duration::from_millis(random.random_range(range))
@@ -91,7 +91,7 @@ fn draw(random: &mut StdRng) -> Duration {
 impl Victim {
     async fn dies_and_comes_back_empty(
         self,
-        scribe: Option<Scribe>,
+        scribe: Option<HistorySender>,
     ) -> Result<Duration, ControlError> {
         let Self { servers, place, node } = self;
         let (kill, restart) = (Fault::Kill(node), Fault::RestartEmpty(node));
@@ -99,17 +99,18 @@ impl Victim {
         let tell = async |phase, what: String| {
             if let Some(scribe) = &scribe {
                 let fault = scribe.event("nemesis", Op::Fault, phase);
-                scribe.tell(Event { node: Some(node), what: Some(what), ..fault }).await;
+                scribe.send(Event { node: Some(node), what: Some(what), ..fault }).await;
             }
         };
-        // Before it, so that nothing that comes of it seems to come before it.
+        // Recorded before the kill, so that no consequence is recorded earlier than its cause.
         tell(Phase::Invoke, dead.clone()).await;
         servers[place].kill()?;
         let clock = Clock::system();
         let killed = clock.now();
-        tokio::time::sleep(DOWN).await;
+        tokio::time::sleep(DOWNTIME).await;
         tell(Phase::Info, restart.to_string()).await;
-        // It waits until the server answers: not on a thread that the lockers need.
+        // `restart_empty` blocks until the server answers, so it runs on a thread that the lockers
+        // do not need.
         let restarted = tokio::task::spawn_blocking(move || servers[place].restart_empty()).await;
         restarted.map_err(std::io::Error::other)??;
         tell(Phase::Ok, dead).await;

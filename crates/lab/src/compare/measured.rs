@@ -1,13 +1,13 @@
-//! From what was recorded to what is reported. Pure.
+//! Computes the report from the recorded data. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::crew::Log;
 use super::fault::Outcome;
 use super::pairs::Pairs;
 use super::report::{Alone, Contended, Measured, Parallel, ServerKilled};
 use super::side::Raw;
+use super::workers::Log;
 use crate::judge::{Quantiles, Who, handovers, longest_vacancy, overlaps, tokens};
 
 impl Measured {
@@ -15,7 +15,7 @@ impl Measured {
         Self {
             alone: Alone::of(&raw.alone),
             parallel: Parallel::of(&raw.parallel),
-            contended: Contended::of(&raw.contended, &raw.crew),
+            contended: Contended::of(&raw.contended, &raw.tasks),
             server_killed: raw.fault.as_ref().map(ServerKilled::of),
         }
     }
@@ -102,7 +102,7 @@ impl ServerKilled {
     }
 }
 
-/// How grants were shared, also with those who got none.
+/// How the grants were distributed, including participants without a grant.
 struct Shares {
     count: usize,
     min: usize,
@@ -120,7 +120,7 @@ impl Shares {
     }
 }
 
-/// Rounded: a median of 1.6 us is no 1 us.
+/// Rounded to the nearest microsecond.
 fn micros(time: Duration) -> u64 {
     u64::try_from((time + Duration::from_nanos(500)).as_micros()).unwrap_or(u64::MAX)
 }

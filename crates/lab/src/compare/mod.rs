@@ -1,57 +1,58 @@
 //! The same workload on a single node and on a quorum, side by side.
 //!
-//! Starts servers of its own, gives both modes the same work in turns, kills a server of each, and
-//! has the records judged. What each task saw counts, on one clock; see [`judge`](crate::judge).
+//! A comparison starts its own servers, gives both modes the same work alternately, kills a server
+//! of each, and judges the recorded events. Results come from what the tasks observed, on one
+//! clock; see [`judge`](crate::judge).
 
-mod crew;
 mod error;
 mod fault;
-mod journal;
 mod measured;
 mod pairs;
+mod phase_recorder;
 mod plan;
 mod report;
+mod run_recorder;
 mod side;
-mod voice;
+mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::error::CompareError;
-pub use self::journal::Journal;
-pub(crate) use self::journal::MEASURED;
-use self::plan::Slice;
+use self::plan::PhaseSpan;
 pub use self::plan::{BadPlan, Mode, Plan};
 pub use self::report::{Alone, Contended, Environment, Measured, Parallel, Report, ServerKilled};
+pub(crate) use self::run_recorder::MEASURED;
+pub use self::run_recorder::RunRecorder;
 use self::side::Side;
-use crate::servers::Servers;
+use quorumlock_testbed::servers::Servers;
 
-/// How far a comparison is.
+/// The progress of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What is measured now.
+    /// The current measurement.
     pub what: &'static str,
-    /// In which mode.
+    /// The mode that is measured.
     pub mode: Mode,
-    /// Measuring time that has gone.
+    /// Elapsed measuring time.
     pub done: Duration,
-    /// Measuring time of the whole comparison.
+    /// Total measuring time of the comparison.
     pub total: Duration,
 }
 
-/// Carries out the plan; `tell` hears of each step before it is done. What is contended, and what
-/// happens while a server is killed, is recorded in the `journal` if there is one.
+/// Carries out the plan. Calls `tell` before each step. If there is a `journal`, it gets the events
+/// of the contended phase and of the fault phase.
 ///
 /// # Errors
 /// A [`CompareError`] if the plan is out of bounds, servers cannot be started or controlled, or the
-/// first locks fail. Later failures are counted and reported.
+/// first locks fail. Later failures of locks are counted and reported.
 ///
 /// # Cancel safety
-/// Dropping the future ends all tasks and servers; nothing is left behind, and what was recorded is
-/// kept by [`Journal::close`].
+/// Dropping the future ends all tasks and servers. [`RunRecorder::close`] then writes what was
+/// recorded.
 pub async fn compare(
     plan: Plan,
-    mut journal: Option<&mut Journal>,
+    mut journal: Option<&mut RunRecorder>,
     mut tell: impl FnMut(Progress),
 ) -> Result<Report, CompareError> {
     plan.check()?;
@@ -66,7 +67,7 @@ pub async fn compare(
     let total = slices.iter().map(|slice| slice.lasts).sum();
     let mut done = Duration::ZERO;
     for slice in slices {
-        let Slice { phase, mode, lasts } = slice;
+        let PhaseSpan { phase, mode, lasts } = slice;
         tell(Progress { what: phase.describe(), mode, done, total });
         let side = match mode {
             Mode::Single => &mut single,

@@ -1,15 +1,15 @@
-//! Locks that nobody else wants: how long a lock and its release take.
+//! Uncontended locks: how long a lock and its release take.
 
 use std::time::Duration;
 
 use quorumlock::{Error, Locker};
-use quorumlock_core::Clock;
+use quorumlock_watchdog::Clock;
 use tokio::task::JoinSet;
 
-/// After an error, so that a dead server is not asked a hundred thousand times a second.
+/// The pause after an error, so that a dead server is not asked in a busy loop.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(20);
 
-/// How long each lock with its release took.
+/// The times of pairs: a lock and its release.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     pub(super) took: Vec<Duration>,
@@ -18,14 +18,14 @@ pub(super) struct Pairs {
     pub(super) measured: Duration,
 }
 
-/// Errors, and what the first of them said.
+/// The number of errors, and the first error's text.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     pub(super) count: usize,
     pub(super) first: Option<String>,
 }
 
-/// One task, one name.
+/// Measures one task on one name.
 pub(super) async fn alone(locker: &Locker, name: &str, lasts: Duration) -> Pairs {
     let clock = Clock::system();
     let started = clock.now();
@@ -39,14 +39,14 @@ pub(super) async fn alone(locker: &Locker, name: &str, lasts: Duration) -> Pairs
         match pair(locker, name).await {
             Ok(()) => pairs.took.push(clock.now().since(asked)),
             Err(error) => {
-                pairs.failed.note(&error);
+                pairs.failed.record(&error);
                 tokio::time::sleep(RETRY_AFTER).await;
             }
         }
     }
 }
 
-/// Many tasks, each with a name of its own.
+/// Measures many tasks, each on its own name.
 pub(super) async fn parallel(locker: &Locker, name: &str, tasks: usize, lasts: Duration) -> Pairs {
     let clock = Clock::system();
     let started = clock.now();
@@ -69,7 +69,7 @@ pub(super) async fn pair(locker: &Locker, name: &str) -> Result<(), Error> {
 }
 
 impl Pairs {
-    /// Measured one after the other.
+    /// Adds the result of a later measurement.
     pub(super) fn add(&mut self, other: Self) {
         self.took.extend(other.took);
         self.failed.add(other.failed);
@@ -78,7 +78,7 @@ impl Pairs {
 }
 
 impl Failures {
-    pub(super) fn note(&mut self, error: &Error) {
+    pub(super) fn record(&mut self, error: &Error) {
         self.count += 1;
         self.first.get_or_insert_with(|| error.to_string());
     }

@@ -8,16 +8,16 @@ use rand::{RngExt as _, SeedableRng as _};
 pub struct Plan {
     /// Servers of the quorum.
     pub nodes: usize,
-    /// Measuring time per mode, roughly: the fault has a least time of its own.
+    /// The approximate measuring time per mode. The fault phase has a minimum of its own.
     pub measuring: Duration,
     /// Tasks that lock at the same time.
     pub tasks: usize,
-    /// Decides which mode goes first in each round, how long jobs take, and which server dies. Not
-    /// how the tasks interleave: the machine does that.
+    /// Determines which mode goes first in each round, how long jobs take, and which server is
+    /// killed. It does not determine how the tasks interleave.
     pub seed: u64,
 }
 
-/// A plan out of bounds.
+/// A number of the plan is out of bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of {value} is out of bounds: {bounds}")]
 pub struct BadPlan {
@@ -27,10 +27,10 @@ pub struct BadPlan {
 }
 
 impl Plan {
-    /// Checks all bounds.
+    /// Checks that all numbers are within their bounds.
     ///
     /// # Errors
-    /// [`BadPlan`] says which number is out of them.
+    /// [`BadPlan`] names the number that is out of bounds.
     pub fn check(&self) -> Result<(), BadPlan> {
         let bad = |what, value, bounds| Err(BadPlan { what, value, bounds });
         if !(1..=25).contains(&self.nodes) {
@@ -46,9 +46,9 @@ impl Plan {
         Ok(())
     }
 
-    /// What is measured one after the other. Both modes get the same time, in turns: what else the
-    /// machine does meanwhile falls upon both.
-    pub(super) fn slices(&self) -> Vec<Slice> {
+    /// The measurements in order. Both modes get the same time in alternating slices, so that other
+    /// load on the machine affects both.
+    pub(super) fn slices(&self) -> Vec<PhaseSpan> {
         let mut random = StdRng::seed_from_u64(self.seed);
         let mut slices = Vec::new();
         for phase in PHASES {
@@ -60,22 +60,22 @@ impl Plan {
                 if random.random_bool(0.5) {
                     modes.reverse();
                 }
-                slices.extend(modes.map(|mode| Slice { phase, mode, lasts: time / rounds }));
+                slices.extend(modes.map(|mode| PhaseSpan { phase, mode, lasts: time / rounds }));
             }
         }
         slices
     }
 }
 
-/// One mode is measured in one way.
+/// A slice: one mode is measured in one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slice {
+pub(super) struct PhaseSpan {
     pub(super) phase: Phase,
     pub(super) mode: Mode,
     pub(super) lasts: Duration,
 }
 
-/// Where the lock lives.
+/// Where the lock is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// On one server.
@@ -84,23 +84,23 @@ pub enum Mode {
     Quorum,
 }
 
-/// What is measured.
+/// A phase of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// One task locks and unlocks a free name.
     Alone,
     /// All tasks lock and unlock, each its own name.
     Parallel,
-    /// All tasks want the same name.
+    /// All tasks contend for one name.
     Contended,
-    /// Jobs go on while a server is killed and comes back empty.
+    /// Jobs continue while a server is killed and restarted empty.
     Fault,
 }
 
 const PHASES: [Phase; 4] = [Phase::Alone, Phase::Parallel, Phase::Contended, Phase::Fault];
 
 impl Phase {
-    /// Its share of the measuring time.
+    /// The phase's share of the measuring time in percent.
     fn percent(self) -> u32 {
         match self {
             Self::Alone | Self::Parallel => 15,
@@ -109,19 +109,19 @@ impl Phase {
         }
     }
 
-    /// Shorter than this it says nothing.
+    /// The least duration that gives meaningful results.
     fn least(self) -> Duration {
         match self {
             Self::Alone | Self::Parallel | Self::Contended => Duration::ZERO,
-            Self::Fault => super::fault::LEAST,
+            Self::Fault => super::fault::MIN_DURATION,
         }
     }
 
-    /// How long one mode is measured before it is the other's turn.
+    /// How long one mode is measured before the other mode is measured.
     fn slice(self) -> Duration {
         match self {
             Self::Alone | Self::Parallel => Duration::from_millis(250),
-            // Long enough for the longest wait of the unlucky to show.
+            // Long enough to contain the longest wait of a task.
             Self::Contended => Duration::from_millis(1_500),
             Self::Fault => Duration::MAX,
         }
@@ -145,7 +145,7 @@ mod tests {
         Plan { nodes: 5, measuring: Duration::from_secs(seconds), tasks: 64, seed }
     }
 
-    fn time(slices: &[Slice], mode: Mode) -> Duration {
+    fn time(slices: &[PhaseSpan], mode: Mode) -> Duration {
         slices.iter().filter(|slice| slice.mode == mode).map(|slice| slice.lasts).sum()
     }
 

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// The comparison: the same things of both modes. `null` stands for "not measured".
+/// The results of a comparison, with the same fields for both modes. `null` means not measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// Where and how it was measured.
@@ -14,21 +14,21 @@ pub struct Report {
 /// Where and how it was measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Environment {
-    /// Of this program.
+    /// The version of this program.
     pub version: String,
-    /// `release`, or `debug`: then the times say little.
+    /// `release` or `debug`. The times of a debug build are not representative.
     pub build: String,
-    /// What the servers say they are.
+    /// The product and version that the server reports.
     pub server: Option<String>,
     /// Processors that this process may use; the servers share them.
     pub cpus: Option<usize>,
     /// Servers of the quorum.
     pub nodes: usize,
-    /// Tasks of the parallel and of the contended measurement.
+    /// Tasks of the parallel and of the contended phase.
     pub tasks: usize,
-    /// Measuring time per mode that was asked for.
+    /// The requested measuring time per mode.
     pub seconds: f64,
-    /// Gives the same schedule again.
+    /// The seed of the schedule.
     pub seed: u64,
 }
 
@@ -41,18 +41,18 @@ pub struct Measured {
     pub parallel: Parallel,
     /// Many tasks of several lockers want one name.
     pub contended: Contended,
-    /// A server is killed and comes back empty. `null` if the servers are not ours to kill.
+    /// A server is killed and restarts empty. `null` if this process did not start the servers.
     pub server_killed: Option<ServerKilled>,
 }
 
 /// One task locks and unlocks a free name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Alone {
-    /// How often.
+    /// The number of pairs of lock and unlock.
     pub pairs: usize,
-    /// Lock and unlock together: median.
+    /// The time of lock and unlock together: median.
     pub p50_us: Option<u64>,
-    /// Lock and unlock together: 99 of 100 were not slower.
+    /// The time of lock and unlock together: 99th percentile.
     pub p99_us: Option<u64>,
     /// Attempts that failed.
     pub failed: usize,
@@ -61,36 +61,37 @@ pub struct Alone {
 /// Many tasks lock and unlock, each its own name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Parallel {
-    /// How often.
+    /// The number of pairs of lock and unlock.
     pub pairs: usize,
-    /// How often in a second.
+    /// Pairs per second.
     pub pairs_per_second: u64,
     /// Attempts that failed.
     pub failed: usize,
 }
 
-/// Many tasks of several lockers want one name, and hold it for as long as a timer's shortest sleep.
+/// Many tasks of several lockers contend for one name. Each holds it for the shortest sleep of a
+/// timer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Contended {
-    /// Lockers, each of which stands for a process: they share no connection and no memory.
+    /// The number of lockers. Each counts as a process: they share no connection and no memory.
     pub lockers: usize,
-    /// How often the lock was granted.
+    /// The number of grants.
     pub grants: usize,
-    /// How long it was held: median.
+    /// The duration of a hold: median.
     pub held_p50_us: Option<u64>,
     /// From the end of one task's work to the start of another's: median.
     pub handover_p50_us: Option<u64>,
-    /// 99 of 100 were not slower.
+    /// The same: 99th percentile.
     pub handover_p99_us: Option<u64>,
-    /// The lock went to another task of the same locker.
+    /// Handovers to another task of the same locker.
     pub to_another_task: usize,
-    /// The lock went to a task of another locker.
+    /// Handovers to a task of another locker.
     pub to_another_locker: usize,
-    /// Of those: median.
+    /// Handovers to a task of another locker: median.
     pub to_another_locker_p50_us: Option<u64>,
-    /// Of those: 99 of 100 were not slower.
+    /// Handovers to a task of another locker: 99th percentile.
     pub to_another_locker_p99_us: Option<u64>,
-    /// The task that had released the lock was the next to get it. Not counted as a handover.
+    /// How often the task that released the lock was the next to get it. Not counted as a handover.
     pub same_task_again: usize,
     /// Grants of the task that got the fewest.
     pub grants_per_task_min: usize,
@@ -100,43 +101,43 @@ pub struct Contended {
     pub grants_per_locker_min: usize,
     /// Grants of the locker that got the most.
     pub grants_per_locker_max: usize,
-    /// From asking to the grant: 99 of 100 were not longer.
+    /// From the request to the grant: 99th percentile.
     pub wait_p99_ms: Option<u64>,
-    /// The longest, also of those that got nothing in their time.
+    /// The longest wait, including waits without a grant.
     pub wait_max_ms: Option<u64>,
-    /// Pairs of holders that believed at the same time that the lock was theirs.
+    /// Pairs of holders that believed at the same time that they held the lock.
     pub overlaps: usize,
-    /// No two holders had the same fencing token.
+    /// Whether no two holders had the same fencing token.
     pub tokens_unique: bool,
-    /// Later holders had larger tokens.
+    /// Whether later holders had larger fencing tokens.
     pub tokens_increasing: bool,
     /// Attempts that failed.
     pub failed: usize,
 }
 
-/// Jobs under several locks go on while a server is killed and comes back empty.
+/// Jobs under several locks continue while a server is killed and restarted empty.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServerKilled {
-    /// How often a lock was granted.
+    /// The number of grants.
     pub grants: usize,
     /// From the kill until the server answered again.
     pub down_ms: u64,
-    /// The longest time in which somebody waited for a lock that nobody held.
+    /// The longest time in which a task waited for a lock and no task believed to hold it.
     pub longest_without_grant_ms: u64,
-    /// Attempts that failed; each was followed by another after 20 ms.
+    /// Attempts that failed. The task tried again after 20 ms.
     pub failed_attempts: usize,
-    /// What the first of them said.
+    /// The error of the first failed attempt.
     pub first_failure: Option<String>,
-    /// Holders that were told, at the latest by their release, that the lock was lost.
+    /// Holders that were notified of the loss of the lock, at the latest by their release.
     pub lost: usize,
     /// Releases that too few servers confirmed.
     pub unconfirmed_releases: usize,
-    /// Pairs of holders that believed at the same time that the same lock was theirs.
+    /// Pairs of holders that believed at the same time that they held the same lock.
     pub overlaps: usize,
-    /// The longest of these times.
+    /// The duration of the longest overlap.
     pub overlap_longest_ms: u64,
-    /// No two holders of one lock had the same fencing token.
+    /// Whether no two holders of one lock had the same fencing token.
     pub tokens_unique: bool,
-    /// Later holders of one lock had larger tokens.
+    /// Whether later holders of one lock had larger fencing tokens.
     pub tokens_increasing: bool,
 }

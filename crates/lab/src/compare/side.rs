@@ -6,49 +6,49 @@ use quorumlock::{Error, Locker};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::crew::{Job, Log, Worker, work};
 use super::fault::{self, Outcome, Victim};
 use super::pairs::{Pairs, alone, pair, parallel};
-use super::plan::{Mode, Phase, Slice};
-use super::voice::Voice;
+use super::phase_recorder::PhaseRecorder;
+use super::plan::{Mode, Phase, PhaseSpan};
+use super::workers::{Job, Log, Worker, work};
 use super::{CompareError, Plan};
 use crate::judge::Who;
 use crate::record::NodeFacts;
-use crate::servers::{Server, Servers, ask, field};
-use crate::trial::recorder::Scribe;
+use crate::runner::recorder::HistorySender;
+use quorumlock_testbed::servers::{Server, Servers, ask, field};
 
-/// One of the two modes: its servers, its lockers, and what was recorded.
+/// One of the two modes: its servers, its lockers, and its results.
 pub(super) struct Side {
     plan: Plan,
     mode: Mode,
-    /// Those of both modes; the first is that of the single mode.
+    /// The servers of both modes. The first one is the single mode's.
     servers: Arc<Servers>,
-    /// Each stands for a process: they share no connection and no memory.
+    /// Each counts as a process: they share no connection and no memory.
     lockers: Vec<Locker>,
-    /// How many names were used up.
+    /// The number of names used so far.
     names: usize,
     raw: Raw,
 }
 
-/// What was recorded.
+/// The raw results of one mode.
 #[derive(Default)]
 pub(super) struct Raw {
     pub(super) alone: Pairs,
     pub(super) parallel: Pairs,
     pub(super) contended: Log,
-    /// Who took part in that.
-    pub(super) crew: Vec<Who>,
+    /// The tasks of the contended phase.
+    pub(super) tasks: Vec<Who>,
     pub(super) fault: Option<Outcome>,
 }
 
-/// Several, so that locks go from process to process; not many, so that each has many tasks.
+/// Several lockers, so that locks pass between processes; few, so that each has many tasks.
 const LOCKERS: usize = 4;
 
-/// Before anything is measured: connections are dialled and caches are warm.
+/// The number of pairs before the measurement, so that connections exist and caches are warm.
 const WARM_UP: usize = 50;
 
-/// About what a short write to a database takes. A timer rounds it up; how long the lock was really
-/// held is measured.
+/// About the duration of a short write to a database. A timer rounds it up; the actual duration is
+/// measured.
 const CRITICAL_SECTION: Duration = Duration::from_millis(1);
 
 impl Side {
@@ -61,8 +61,8 @@ impl Side {
         };
         let lockers = (0..LOCKERS).map(|_| locker()).collect::<Result<Vec<_>, _>>()?;
         if mode == Mode::Quorum {
-            // Started a moment ago, and by nobody else: nothing can have been forgotten.
-            lockers[0].provision().await?;
+            // The servers have just been started for this comparison, so none can have lost data.
+            lockers[0].admit_nodes().await?;
         }
         let mut side = Self { plan, mode, servers, lockers, names: 0, raw: Raw::default() };
         let name = side.name();
@@ -74,11 +74,11 @@ impl Side {
         Ok(side)
     }
 
-    /// Of what has a place on disk, `scribe` is told all that happens.
+    /// Measures one slice. `scribe` gets the events, if the phase is recorded.
     pub(super) async fn measure(
         &mut self,
-        slice: Slice,
-        scribe: Option<Scribe>,
+        slice: PhaseSpan,
+        scribe: Option<HistorySender>,
     ) -> Result<(), CompareError> {
         let (name, tasks, lasts) = (self.name(), self.plan.tasks, slice.lasts);
         match slice.phase {
@@ -87,30 +87,30 @@ impl Side {
                 self.raw.parallel.add(parallel(&self.lockers[0], &name, tasks, lasts).await);
             }
             Phase::Contended => {
-                let crew = self.crew(&name, scribe.as_ref());
-                self.raw.crew = crew.iter().map(|worker| worker.who).collect();
+                let crew = self.workers(&name, scribe.as_ref());
+                self.raw.tasks = crew.iter().map(|worker| worker.who).collect();
                 self.raw.contended.add(work(crew, lasts).await);
             }
             Phase::Fault => {
                 let (place, seed) = (self.victim(), self.plan.seed);
-                let crew = fault::crew(&self.lockers, &name, seed, scribe.as_ref());
+                let crew = fault::workers(&self.lockers, &name, seed, scribe.as_ref());
                 let node = place - self.range().start;
                 let victim = Victim { servers: self.servers.clone(), place, node };
-                self.raw.fault = Some(fault::endure(crew, lasts, victim, scribe).await?);
+                self.raw.fault = Some(fault::run(crew, lasts, victim, scribe).await?);
             }
         }
         Ok(())
     }
 
-    /// Whether this can be measured here: servers given by URL are not ours to kill.
+    /// Whether this phase can be measured. Servers given by URL must not be killed.
     pub(super) fn can(&self, phase: Phase) -> bool {
         phase != Phase::Fault || self.servers[self.victim()].pid().is_some()
     }
 
-    /// Its servers, as they are now.
+    /// The current facts of its servers.
     pub(super) async fn nodes(&self) -> Vec<NodeFacts> {
         let (servers, range) = (self.servers.clone(), self.range());
-        // They are asked one after the other, each within a moment.
+        // Blocking requests, one server after the other; each answers within a moment.
         let asked = tokio::task::spawn_blocking(move || {
             range.map(|place| facts(&servers[place])).collect()
         });
@@ -121,10 +121,10 @@ impl Side {
         &self.raw
     }
 
-    /// All tasks, dealt out to the lockers, want the same name.
-    fn crew(&self, name: &str, scribe: Option<&Scribe>) -> Vec<Worker> {
+    /// All tasks, distributed over the lockers, contend for the same name.
+    fn workers(&self, name: &str, scribe: Option<&HistorySender>) -> Vec<Worker> {
         let name: Arc<str> = name.into();
-        let voices = (0..self.lockers.len()).map(|locker| Voice::of(scribe, locker));
+        let voices = (0..self.lockers.len()).map(|locker| PhaseRecorder::of(scribe, locker));
         let voices = voices.collect::<Vec<_>>();
         let worker = |task| {
             let locker = task % self.lockers.len();
@@ -133,20 +133,20 @@ impl Side {
                 locker: self.lockers[locker].clone(),
                 name: name.clone(),
                 job: Job::Always(CRITICAL_SECTION),
-                voice: voices[locker].clone(),
+                recorder: voices[locker].clone(),
             }
         };
         (0..self.plan.tasks).map(worker).collect()
     }
 
-    /// A name of which no server knows anything, and no leftover of the slice before.
+    /// A new name, so that nothing is left on the servers from an earlier slice.
     fn name(&mut self) -> String {
         self.names += 1;
-        // Servers given by URL may remember another run.
+        // Servers given by URL may have data of an earlier run.
         format!("quorumlock-compare/{:016x}/{}", rand::random::<u64>(), self.names)
     }
 
-    /// The places of its servers.
+    /// The indices of this mode's servers.
     fn range(&self) -> Range<usize> {
         match self.mode {
             Mode::Single => 0..1,
@@ -154,7 +154,7 @@ impl Side {
         }
     }
 
-    /// The only server, or one of several.
+    /// The index of the server to kill: the only one, or one of the quorum.
     fn victim(&self) -> usize {
         match self.mode {
             Mode::Single => 0,
@@ -163,7 +163,7 @@ impl Side {
     }
 }
 
-/// A server that does not say is known by nothing.
+/// The facts of a server. If it does not answer, its run id and version are empty.
 fn facts(server: &Server) -> NodeFacts {
     let words = ["INFO", "server"].map(str::to_owned);
     let info = server.addr().and_then(|address| ask(address, &words).ok()).unwrap_or_default();

@@ -1,9 +1,10 @@
 use serde::{Deserialize, Serialize};
 
-/// The version of this format, in every line.
+/// The version of this format, stored in every line.
 pub const SCHEMA: u32 = 1;
 
-/// One thing that somebody saw. Absent fields do not apply.
+/// One observation of a client, the nemesis, the resource or the lab. Fields that do not apply are
+/// absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// [`SCHEMA`].
@@ -12,46 +13,48 @@ pub struct Event {
     pub run: String,
     /// The run's seed.
     pub seed: u64,
-    /// The order of arrival at the recorder.
+    /// The order in which the recorder received it.
     pub seq: u64,
-    /// When it was seen, on the host's clock that counts suspend: the one clock that judges.
+    /// When it was observed, in nanoseconds of the host's clock that counts suspend. Judges use
+    /// only this clock.
     pub mono_ns: u64,
-    /// When it was seen, since 1970, for people.
+    /// When it was observed, in nanoseconds since 1970. For people.
     pub wall_ns: u64,
-    /// Whose doing it was: a locker process (`a`, `b`, ...), `nemesis`, `resource` or `lab`.
+    /// The actor: a locker process (`a`, `b`, ...), `nemesis`, `resource` or `lab`.
     pub client: String,
-    /// What was done.
+    /// The operation.
     pub op: Op,
-    /// How far it came.
+    /// The phase of the operation.
     pub phase: Phase,
-    /// Which attempt of this client, and the hold that came of it: client and number identify it.
+    /// The number of the attempt, and of the hold if it was granted. Unique together with `client`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<u64>,
     /// The lock's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What the nodes know the hold by, with its grant: 32 hexadecimal digits.
+    /// The nonce of the hold on the nodes: 32 hexadecimal digits. Present at the grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
     /// The fencing token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
-    /// Until when the holder may believe, on the clock of `mono_ns`.
+    /// When the lease's validity ends, as the holder knows it, on the clock of `mono_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until_ns: Option<u64>,
-    /// The server that a fault struck.
+    /// The server that the fault concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<usize>,
-    /// What was written.
+    /// The value that was written or read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<i64>,
-    /// In words: the error, the fault.
+    /// The error or the fault, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<String>,
 }
 
 impl Event {
-    /// What was seen at `mono_ns` and `wall_ns`; whatever does not apply to all events is left out.
+    /// An event observed at `mono_ns` and `wall_ns`. Fields that do not apply to all events are
+    /// absent.
     pub(crate) fn seen(
         (run, seed): (&str, u64),
         (mono_ns, wall_ns): (u64, u64),
@@ -81,41 +84,42 @@ impl Event {
     }
 }
 
-/// What was done.
+/// The operation of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// A lock was asked for (`invoke`), granted (`ok`), not granted (`fail`), or the asking was
-    /// given up or cut short (`unknown`).
+    /// An attempt to lock: begun (`invoke`), granted (`ok`), not granted (`fail`), or given up or
+    /// cut short (`unknown`).
     Lock,
-    /// A lock was given back. From `invoke` on, its holder believes no more.
+    /// A release. From `invoke` on, its holder no longer believes that it holds the lock.
     Unlock,
-    /// A renewal moved the end of the belief (`info`).
+    /// A renewal moved the end of the lease's validity (`info`).
     Hold,
-    /// The holder was told of the loss (`info`), or was killed and believes no more (`fail`).
+    /// The holder was notified of the loss (`info`), or was killed and can no longer act (`fail`).
     Lost,
-    /// An effect on the resource: sent (`invoke`, stamped by the holder), accepted (`ok`) or refused
-    /// (`fail`; both stamped by the resource, in its order), or without an answer (`unknown`).
+    /// A write to the resource: sent (`invoke`, timestamped by the holder), accepted (`ok`) or
+    /// refused (`fail`), both timestamped by the resource in its order, or without an answer
+    /// (`unknown`).
     Write,
-    /// Something was broken (`invoke`) until it was mended (`ok`, with the same `what` and `node`);
-    /// or it took no time (`info`).
+    /// A fault that lasts from `invoke` to `ok` (with the same `what` and `node`), or that takes no
+    /// time (`info`).
     Fault,
-    /// Something worth knowing.
+    /// Anything else worth recording, such as a read of the resource.
     Note,
 }
 
-/// How far it came.
+/// The phase of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// It begins.
+    /// The operation begins.
     Invoke,
-    /// It was done.
+    /// The operation took effect.
     Ok,
-    /// It definitely was not done.
+    /// The operation definitely did not take effect.
     Fail,
-    /// Nobody knows.
+    /// Whether the operation took effect is unknown.
     Unknown,
-    /// It has no duration.
+    /// The operation has no duration.
     Info,
 }

@@ -1,7 +1,8 @@
-//! What happened in a run: events, one JSON object a line, in the order of their arrival.
+//! The history of a run: events, one JSON object per line, in the order in which the recorder
+//! received them.
 //!
-//! The holders stamp what they see themselves, on a clock that all processes of the host share.
-//! Whoever judges needs nothing but this file.
+//! Holders timestamp their own events, on a clock that all processes of the host share. The judges
+//! need only this file.
 
 mod event;
 mod reader;

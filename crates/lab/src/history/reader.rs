@@ -4,34 +4,34 @@ use std::path::Path;
 
 use super::{Event, SCHEMA};
 
-/// Iterates over the events of a file, one line in memory at a time.
+/// Iterates over the events of a file, with one line in memory at a time.
 #[derive(Debug)]
 pub struct Reader {
     lines: Lines<BufReader<File>>,
     line: usize,
 }
 
-/// Why a history cannot be read on.
+/// Why a history cannot be read further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadHistory {
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A line is no event.
+    /// A line is not an event.
     #[error("line {line} of the history is no event: {why}")]
     NoEvent {
-        /// Counted from one.
+        /// The line number, from one.
         line: usize,
-        /// What is wrong with it.
+        /// The parse error.
         why: serde_json::Error,
     },
-    /// A line is of another version of the format.
+    /// A line has another version of the format.
     #[error("line {line} of the history is of schema {v}, not {SCHEMA}")]
     OtherSchema {
-        /// Counted from one.
+        /// The line number, from one.
         line: usize,
-        /// Its version.
+        /// The version of that line.
         v: u32,
     },
 }
@@ -40,7 +40,7 @@ impl Reader {
     /// Opens the file.
     ///
     /// # Errors
-    /// As the system says.
+    /// The [`io::Error`] of the system.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Self { lines: BufReader::new(File::open(path)?).lines(), line: 0 })
     }

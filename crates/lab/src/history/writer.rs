@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Event;
 
-/// Streams events to a file. Keeps nothing but a buffer of fixed size.
+/// Writes events to a file through a buffer of fixed size.
 #[derive(Debug)]
 pub struct Writer(BufWriter<File>);
 
@@ -12,7 +12,7 @@ impl Writer {
     /// Creates the file.
     ///
     /// # Errors
-    /// As the system says.
+    /// The [`io::Error`] of the system.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Self(BufWriter::new(File::create(path)?)))
     }
@@ -20,16 +20,16 @@ impl Writer {
     /// Appends one event.
     ///
     /// # Errors
-    /// As the system says.
+    /// The [`io::Error`] of the system.
     pub fn write(&mut self, event: &Event) -> io::Result<()> {
         serde_json::to_writer(&mut self.0, event)?;
         self.0.write_all(b"\n")
     }
 
-    /// What was written so far is in the file.
+    /// Writes the buffer to the file.
     ///
     /// # Errors
-    /// As the system says.
+    /// The [`io::Error`] of the system.
     pub fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }

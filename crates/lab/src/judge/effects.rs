@@ -2,34 +2,36 @@ use std::collections::{HashMap, HashSet};
 
 use crate::history::{Event, Op, Phase};
 
-/// What became of effects that should not have been.
+/// Effects that should not have happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Accepted after another hold had claimed the resource, or made of what was replaced since.
+    /// Accepted after another hold had claimed the resource, or computed from a value that was
+    /// replaced since the hold read it.
     pub stale: u64,
     /// Refused by the resource.
     pub refused: u64,
 }
 
-/// What became of one effect.
+/// The judgement of one effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It was accepted, rightly.
+    /// The resource accepted it, and no other hold had claimed or written in between.
     Accepted,
-    /// It was accepted, and came too late.
+    /// The resource accepted it, too late.
     Stale,
-    /// It was refused.
+    /// The resource refused it.
     Refused,
 }
 
-/// Judges effects in the order of the resource. A hold *claims* with its first accepted write; from
-/// then on no write of a hold that had claimed before may be accepted. Nor may there be a write
-/// between what a hold reads and what it writes. Judged by holds and never by tokens, which may be
-/// given twice.
+/// Judges effects in the order in which the resource recorded them.
+///
+/// A hold *claims* the resource with its first accepted write. From then on, no write of a hold
+/// that claimed earlier may be accepted. No other write may come between a hold's read and its
+/// write. Holds are told apart by client and number, not by token: a token may be issued twice.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     names: HashMap<String, OfName>,
-    /// What each hold knows of what the lock guards, once it has read that.
+    /// The last value that each hold read or wrote.
     known: HashMap<(usize, u64), i64>,
 }
 
@@ -40,8 +42,9 @@ struct OfName {
 }
 
 impl Claims {
-    /// What became of the effect, if the event tells of one. `hold`: client and number.
-    pub(super) fn note(&mut self, event: &Event, hold: (usize, u64)) -> Option<Effect> {
+    /// Judges the effect that the event reports; `None` if it reports none. `hold`: client and
+    /// number.
+    pub(super) fn judge(&mut self, event: &Event, hold: (usize, u64)) -> Option<Effect> {
         match (event.op, event.phase) {
             (Op::Note, _) if event.what.as_deref() == Some("read") => {
                 self.known.insert(hold, event.value.unwrap_or_default());
@@ -57,7 +60,7 @@ impl Claims {
         }
     }
 
-    /// Whether another write came between a write and what it was made of.
+    /// Whether another write happened between this hold's last read or write and this write.
     fn outdated(&mut self, hold: (usize, u64), written: Option<i64>) -> bool {
         let (Some(known), Some(written)) = (self.known.get_mut(&hold), written) else {
             return false;
@@ -71,7 +74,7 @@ impl Claims {
 }
 
 impl OfName {
-    /// Whether a hold that had claimed writes after another one has.
+    /// Whether this hold writes although another hold has claimed since.
     fn is_late(&mut self, hold: (usize, u64)) -> bool {
         if self.claimed.insert(hold) {
             self.last = Some(hold);
@@ -82,16 +85,16 @@ impl OfName {
 
 #[cfg(test)]
 mod tests {
-    use super::super::account::tests::event;
+    use super::super::summary::tests::event;
     use super::*;
 
-    /// Judges writes, each of a client's hold on a name.
+    /// Judges writes: name, client, hold and phase.
     fn judged<const N: usize>(writes: [(&str, usize, u64, Phase); N]) -> [Effect; N] {
         let mut claims = Claims::default();
         writes.map(|(name, client, hold, phase)| {
             let event =
                 Event { name: Some(name.to_owned()), ..event("a", 1, Op::Write, phase, hold) };
-            claims.note(&event, (client, hold)).unwrap()
+            claims.judge(&event, (client, hold)).unwrap()
         })
     }
 

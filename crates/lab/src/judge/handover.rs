@@ -4,15 +4,15 @@ use std::time::Duration;
 use super::hold::by_name;
 use super::{Hold, Who};
 
-/// How a contended lock went from hand to hand.
+/// How a contended lock passed from task to task.
 ///
-/// Grants per second flatter a lock that goes back to whoever just released it; what counts is how
-/// fast it comes to **another** task, or to another process.
+/// Grants per second favour a lock that returns to the task that just released it. What counts is
+/// how fast **another** task gets it, in the same process or in another one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Handovers {
     /// From the end of one task's work to the start of another's in the same process.
     pub to_another_task: Vec<Duration>,
-    /// From the end of one task's work to the start of one's in another process.
+    /// From the end of one task's work to the start of a task's work in another process.
     pub to_another_locker: Vec<Duration>,
     /// How often the task that had released the lock was the next to get it.
     pub same_task_again: usize,
@@ -20,7 +20,8 @@ pub struct Handovers {
     pub grants: BTreeMap<Who, usize>,
 }
 
-/// Judges each name's holds in the order of their grants. An overlap is a handover in no time.
+/// Judges each name's holds in the order of their grants. An overlap counts as a handover of zero
+/// duration.
 #[must_use]
 pub fn handovers(holds: &[Hold]) -> Handovers {
     let mut found = Handovers::default();
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn handovers_are_told_apart_by_who_is_next() {
-        // Tasks 1 and 2 are of one locker, 10 of another.
+        // Tasks 1 and 2 belong to one locker, task 10 to another.
         let holds = [held(1, 0, 10), held(1, 11, 20), held(2, 22, 30), held(10, 33, 40)];
         let found = handovers(&[&holds[..], &[of_y(held(2, 21, 23))]].concat());
         assert_eq!(found.same_task_again, 1);

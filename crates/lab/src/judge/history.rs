@@ -1,14 +1,14 @@
-//! Short histories for the judges' tests; instants are milliseconds.
+//! Short histories for the tests of the judges. Instants are in milliseconds.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 
 use super::{Hold, Wait, Who};
 
 pub(crate) fn at(ms: u64) -> Instant {
-    // Later than any instant that a test may subtract from it.
+    // An hour after `NEVER`, so that a test can subtract from it.
     Instant::NEVER + Duration::from_secs(3_600) + Duration::from_millis(ms)
 }
 
@@ -16,7 +16,8 @@ pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Task `task` of locker `task / 10` held "x"; asked for at once, token = instant of the grant.
+/// Task `task` of locker `task / 10` held "x". It asked at the instant of the grant, which is also
+/// its token.
 pub(crate) fn held(task: usize, granted: u64, released: u64) -> Hold {
     Hold {
         name: "x".into(),
@@ -33,7 +34,7 @@ pub(crate) fn waited(asked: u64, ended: u64) -> Wait {
     Wait { name: "x".into(), asked: at(asked), ended: at(ended) }
 }
 
-/// Another lock: what happens to it says nothing about "x".
+/// The same hold of another lock, "y", which must not affect what is judged of "x".
 pub(crate) fn of_y(hold: Hold) -> Hold {
     Hold { name: Arc::from("y"), ..hold }
 }

@@ -1,49 +1,50 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 
-/// One hold of a lock, as its holder saw it.
+/// One hold of a lock, as recorded by its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     /// The lock's name.
     pub name: Arc<str>,
-    /// Who held it.
+    /// The task that held it.
     pub who: Who,
-    /// When it was asked for.
+    /// When the task asked for it.
     pub asked: Instant,
-    /// When the holder learned that the lock was its own: not before it was.
+    /// When the holder learned of the grant, which is not before the grant.
     pub granted: Instant,
-    /// When the holder stopped its work: before it sent the release, or when it was told of loss.
+    /// When the holder stopped its work: before it sent the release, or when it was notified of the
+    /// loss.
     pub released: Instant,
-    /// Until when the holder could believe in the lock, as it knew at `released`.
+    /// The end of the lease's validity, as the holder knew it at `released`.
     pub valid_until: Instant,
     /// The fencing token.
     pub token: u64,
 }
 
-/// A task that locks, and the process that it runs in (or the `Locker` that stands for one).
+/// A task that locks, and its process (or the `Locker` that stands for a process).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Who {
     /// The process.
     pub locker: usize,
-    /// The task, unique among those of all processes.
+    /// The task, unique across all processes.
     pub task: usize,
 }
 
-/// Somebody wanted a lock and did not get it.
+/// A task asked for a lock and did not get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
     /// The lock's name.
     pub name: Arc<str>,
-    /// When it was asked for.
+    /// When the task asked for it.
     pub asked: Instant,
-    /// When it was given up.
+    /// When the task gave up.
     pub ended: Instant,
 }
 
 impl Hold {
-    /// The end of the time in which the holder believed that the lock was its own, and acted on it.
+    /// The end of the time in which the holder believed that it held the lock, and acted on it.
     #[must_use]
     pub fn believed_until(&self) -> Instant {
         self.released.min(self.valid_until)

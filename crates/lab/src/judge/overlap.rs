@@ -1,33 +1,34 @@
 use std::time::Duration;
 
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 
 use super::Hold;
 use super::hold::by_name;
 
-/// Two tasks believed at the same time that they held the same lock: a violation of exclusion.
+/// Two tasks believed at the same time that they held the same lock: a violation of mutual
+/// exclusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overlap<'a> {
-    /// The hold that was granted first.
+    /// The hold granted first.
     pub first: &'a Hold,
-    /// The hold that was granted while the first still stood.
+    /// The hold granted before the first one ended.
     pub second: &'a Hold,
-    /// From when on both believed.
+    /// The start of the time in which both believed.
     pub from: Instant,
-    /// Until when both believed.
+    /// The end of the time in which both believed.
     pub until: Instant,
 }
 
 impl Overlap<'_> {
-    /// For how long both believed.
+    /// How long both believed.
     #[must_use]
     pub fn lasted(&self) -> Duration {
         self.until.since(self.from)
     }
 }
 
-/// All pairs of holds of one name by different tasks that overlap. Intervals that only touch do
-/// not: the first holder had stopped when the second began.
+/// All pairs of overlapping holds of one name by different tasks. Intervals that only touch do not
+/// overlap: the first holder had stopped when the second began.
 #[must_use]
 pub fn overlaps(holds: &[Hold]) -> Vec<Overlap<'_>> {
     let mut found = Vec::new();
@@ -47,7 +48,7 @@ pub fn overlaps(holds: &[Hold]) -> Vec<Overlap<'_>> {
     found
 }
 
-/// The time in which at least two believed, each name for itself, summed over all names.
+/// The time in which at least two tasks believed that they held one name, summed over all names.
 #[must_use]
 pub fn time_overlapped(overlaps: &[Overlap<'_>]) -> Duration {
     let mut sorted = overlaps.to_vec();

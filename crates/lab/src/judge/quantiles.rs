@@ -5,28 +5,28 @@ use std::time::Duration;
 pub struct Quantiles(Vec<Duration>);
 
 impl Quantiles {
-    /// Sorts what was measured.
+    /// Sorts the measured times.
     #[must_use]
     pub fn of(mut measured: Vec<Duration>) -> Self {
         measured.sort_unstable();
         Self(measured)
     }
 
-    /// How many were measured.
+    /// The number of measured times.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The least measured time that at least `percent` of all do not exceed (nearest rank: always
-    /// one that was measured); `None` if nothing was measured.
+    /// The smallest measured time that at least `percent` % of all do not exceed (nearest rank, so
+    /// always a measured one). `None` if nothing was measured.
     #[must_use]
     pub fn percent(&self, percent: usize) -> Option<Duration> {
         let rank = (self.0.len() * percent).div_ceil(100);
         self.0.get(rank.max(1) - 1).copied()
     }
 
-    /// The longest.
+    /// The longest measured time.
     #[must_use]
     pub fn max(&self) -> Option<Duration> {
         self.0.last().copied()

@@ -1,16 +1,16 @@
 use std::collections::HashSet;
 
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 
 use super::Hold;
 use super::hold::by_name;
 
-/// Whether the fencing tokens of each name were what they promise.
+/// Whether the fencing tokens of each name were unique and increasing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Holds whose token another hold of the same name had, too.
+    /// Holds whose token another hold of the same name also had.
     pub repeated: usize,
-    /// Holds whose token was not larger than that of a hold before them.
+    /// Holds whose token was not larger than that of every hold before them.
     pub out_of_order: usize,
 }
 
@@ -21,23 +21,23 @@ impl Tokens {
         self.repeated == 0
     }
 
-    /// Whoever came later had the larger token.
+    /// Every later hold of a name had a larger token.
     #[must_use]
     pub fn increasing(&self) -> bool {
         self.out_of_order == 0
     }
 }
 
-/// Judges the tokens. A hold is *before* another of the same name if it had ended before the other
-/// was granted, or had been granted before the other was asked for. Two that overlap otherwise have
-/// no order.
+/// Judges the tokens. A hold is *before* another hold of the same name if it ended before the other
+/// was granted, or was granted before the other was asked for. Holds that overlap in any other way
+/// have no order.
 #[must_use]
 pub fn tokens(holds: &[Hold]) -> Tokens {
     let mut found = Tokens::default();
     for holds in by_name(holds) {
         let mut seen = HashSet::new();
         found.repeated += holds.iter().filter(|hold| !seen.insert(hold.token)).count();
-        // Not before its own grant: a hold does not come before itself.
+        // Not before its own grant: otherwise a hold could come before itself.
         let ended = Highest::by(&holds, |hold| hold.believed_until().max(hold.granted));
         let granted = Highest::by(&holds, |hold| hold.granted.max(hold.asked));
         let highest = |hold: &Hold| ended.before(hold.granted).max(granted.before(hold.asked));
@@ -47,7 +47,7 @@ pub fn tokens(holds: &[Hold]) -> Tokens {
     found
 }
 
-/// The highest token among the holds that reached some point before an instant.
+/// The highest token among the holds that reached a given point before an instant.
 struct Highest(Vec<(Instant, u64)>);
 
 impl Highest {

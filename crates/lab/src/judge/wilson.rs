@@ -1,16 +1,16 @@
-/// An interval of probabilities that covers the true one 95 times of 100.
+/// An observed share with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Proportion {
-    /// What was seen: hits over trials; 0 without trials.
+    /// The observed share: hits divided by trials; 0 without trials.
     pub seen: f64,
-    /// The interval's lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The interval's upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
-/// The Wilson score interval at 95 %: unlike the textbook's `p +- 1.96 s` it stays within 0 and 1
-/// and says something for few trials, and for 0 or all hits. Without trials it is all of 0 to 1.
+/// The Wilson score interval at 95 %. Unlike `p +- 1.96 s` it stays within 0 and 1, and it is
+/// meaningful for few trials and for 0 % or 100 % hits. Without trials it is 0 to 1.
 ///
 /// # Panics
 ///
@@ -25,20 +25,20 @@ pub fn wilson(hits: u64, trials: u64) -> Proportion {
     let square = Z * Z / n;
     let middle = (seen + square / 2.0) / (1.0 + square);
     let half = Z / (1.0 + square) * (seen * (1.0 - seen) / n + square / (4.0 * n)).sqrt();
-    // The ends are exact there; rounding must not put them a hair beyond.
+    // For 0 % and 100 % hits the end is exact; rounding must not move it beyond.
     let low = if hits == 0 { 0.0 } else { (middle - half).max(0.0) };
     let high = if hits == trials { 1.0 } else { (middle + half).min(1.0) };
     Proportion { seen, low, high }
 }
 
-/// The upper end, at 95 %, of the probability of what was never seen in `trials` independent
-/// trials: the rule of three, `3 / trials`. `None` without trials: nothing can be said.
+/// The upper end, at 95 %, of the probability of an event never seen in `trials` independent
+/// trials: the rule of three, `3 / trials`. `None` without trials.
 #[must_use]
 pub fn rule_of_three(trials: u64) -> Option<f64> {
     (trials > 0).then(|| (3.0 / trials as f64).min(1.0))
 }
 
-/// The quantile of the normal distribution that leaves 2.5 % on either side.
+/// The quantile of the normal distribution that leaves 2.5 % on each side.
 const Z: f64 = 1.959_963_984_540_054;
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
     fn three_in_so_many() {
         assert_eq!(rule_of_three(300), Some(0.01));
         assert_eq!(rule_of_three(1), Some(1.0), "a probability");
-        // (1 - p)^n = 5 % is what the rule approximates.
+        // The rule approximates the solution of (1 - p)^n = 5 %.
         let bound = rule_of_three(1_000).unwrap();
         assert!(((1.0 - bound).powi(1_000) - 0.05).abs() < 0.001, "{bound}");
     }

@@ -2,27 +2,45 @@ use serde::{Deserialize, Serialize};
 
 use super::Run;
 
-/// One invocation of the lab: what was asked for, where, and what came of it.
+/// One invocation of the lab: its arguments, its environment, its results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lab {
     /// [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
-    /// As it was typed.
+    /// The command line as typed.
     pub command_line: Vec<String>,
-    /// Decides every number that a run draws.
+    /// Determines every random number of the runs.
     pub seed: u64,
-    /// Ended by a signal before all runs were done.
+    /// A signal ended the lab before all runs were done.
     pub interrupted: bool,
     /// The machine and the programs.
     pub environment: Environment,
-    /// In the order in which they were carried out.
+    /// The runs, in the order in which they were carried out.
     pub runs: Vec<Run>,
 }
 
-/// Where runs were carried out, and with what. What could not be found out is empty, zero or absent.
+impl Lab {
+    /// An invocation that has no runs yet.
+    #[must_use]
+    pub fn new(seed: u64, command_line: Vec<String>, environment: Environment) -> Self {
+        let (interrupted, runs) = (false, Vec::new());
+        Self { schema: super::SCHEMA, command_line, seed, interrupted, environment, runs }
+    }
+
+    /// Adds a run. The first one that knows its servers says which they are.
+    pub fn add(&mut self, run: Run) {
+        if let Some(node) = run.nodes.first().filter(|_| self.environment.server.is_empty()) {
+            self.environment.server.clone_from(&node.version);
+        }
+        self.interrupted |= run.interrupted;
+        self.runs.push(run);
+    }
+}
+
+/// Where the runs were carried out, and with what. Unknown values are empty, zero or absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// Our version.
+    /// The version of quorumlock.
     pub quorumlock: String,
     /// The commit that was built, if known.
     pub commit: Option<String>,
@@ -36,14 +54,14 @@ pub struct Environment {
     pub kernel: String,
     /// The processor's name.
     pub cpu: String,
-    /// How many processors we may use.
+    /// The number of processors that this process may use.
     pub cpus: usize,
     /// The machine's memory.
     pub memory_bytes: u64,
     /// The load over 1, 5 and 15 minutes before the first run.
     pub load_before: [f64; 3],
-    /// The server program.
+    /// The server program and its version.
     pub server: String,
-    /// What the kernel makes its clock of.
+    /// The kernel's clock source.
     pub clocksource: Option<String>,
 }

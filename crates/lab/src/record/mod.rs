@@ -1,23 +1,27 @@
-//! What is kept of a run (`run.json`) and of an invocation of the lab (`lab.json`).
+//! The records of a run (`run.json`) and of an invocation of the lab (`lab.json`).
 
+mod agreement;
 mod lab;
 mod run;
+#[cfg(test)]
+pub(crate) mod sample;
 
 use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 
+pub use self::agreement::agrees;
 pub use self::lab::{Environment, Lab};
 pub use self::run::{Expected, NodeFacts, Observed, Run};
 
-/// The version of both files.
+/// The format version of both files.
 pub const SCHEMA: u32 = 1;
 
-/// Writes a [`Run`] or a [`Lab`] as people and programs read it.
+/// Writes a [`Run`] or a [`Lab`] as indented JSON.
 ///
 /// # Errors
-/// As the system says.
+/// The [`io::Error`] of the system.
 pub fn write(path: &Path, record: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec_pretty(record)?;
     text.push(b'\n');

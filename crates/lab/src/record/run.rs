@@ -1,75 +1,88 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-/// One scenario in one mode, once.
+/// One run: one scenario in one mode, once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
-    /// Its name, which is that of its directory: `L16-R-process-s42-0`.
+    /// The name of the run and of its directory: `L16-R-process-s42-0`.
     pub run: String,
     /// The scenario's id: `L16`.
     pub scenario: String,
-    /// The scenario in a few words.
+    /// The title of the scenario.
     pub title: String,
-    /// What happens in it, for people.
+    /// What happens in the scenario, for people.
     pub story: String,
     /// The mode: `S`, `R`, `W`, `Q5`, `QQ`, `QF`, ...
     pub mode: String,
-    /// What lockers and servers were: `process`, `container` or `sim`.
+    /// The driver of servers and lockers: `process`, `container` or `sim`.
     pub driver: String,
-    /// Decides every number that the run drew.
+    /// Determines every random number of the run.
     pub seed: u64,
-    /// Which run of this scenario, mode and seed, counted from zero.
+    /// The repetition of this scenario, mode and seed, from zero.
     pub repetition: u64,
-    /// What theory says.
+    /// What theory predicts.
     pub expected: Expected,
-    /// What was seen.
+    /// What was observed.
     pub observed: Observed,
-    /// Whether this is what theory says.
+    /// Whether the observation agrees with theory.
     pub as_expected: bool,
-    /// Why not, in words.
+    /// Why it does not agree, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The step of the schedule at which it got stuck, if it did.
+    /// The step of the schedule at which the run got stuck, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
-    /// When it began, since 1970.
+    /// When the run began, in nanoseconds since 1970.
     pub began_wall_ns: u64,
-    /// How long it lasted, starting and stopping servers included.
+    /// How long the run lasted, including the start and stop of its servers.
     pub lasted_ms: f64,
     /// The servers, by number.
     pub nodes: Vec<NodeFacts>,
-    /// Ended by a signal before it was over: what was observed is true, and not all.
+    /// A signal ended the run early: what was observed is true, but not complete.
     pub interrupted: bool,
 }
 
-/// What theory says.
+/// What theory predicts for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Expected {
-    /// No violation, no stale effect.
+    /// No violation and no stale effect.
     Ok,
-    /// A violation, or a stale effect, which must be observed: a lab that cannot show it proves
-    /// nothing.
+    /// A violation or a stale effect. It must be observed, as proof that the lab detects it.
     Violation,
-    /// No stale effect, since the resource refuses stale tokens, which must be observed.
+    /// No stale effect, because the resource refuses stale tokens. A refusal must be observed.
     Fenced,
     /// The library refuses, with a clear error.
     Refused,
-    /// Theory says nothing.
+    /// Theory predicts nothing.
     Any,
 }
 
-/// What was seen in a run.
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::Violation => "violation",
+            Self::Fenced => "fenced",
+            Self::Refused => "refused",
+            Self::Any => "any",
+        })
+    }
+}
+
+/// What was observed in a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// Pairs of holds that were believed in at the same time.
     #[serde(rename = "V")]
     pub violations: u64,
-    /// Holds that somebody still believed in when another was granted.
+    /// Holds that were still believed in when another hold was granted.
     #[serde(rename = "V_holders", default)]
     pub stale_holders: u64,
-    /// How long at least two believed.
+    /// How long at least two holders believed at the same time.
     #[serde(rename = "V_total_ms")]
     pub violated_ms: f64,
     /// Stale effects that the resource accepted.
@@ -78,44 +91,45 @@ pub struct Observed {
     /// Stale effects that the resource refused.
     #[serde(rename = "St")]
     pub refused_effects: u64,
-    /// The longest time with somebody waiting and nobody believing.
+    /// The longest time in which a task waited and no task believed to hold the lock.
     #[serde(rename = "U_ms")]
     pub vacancy_ms: f64,
-    /// All time with somebody waiting and nobody believing.
+    /// The total time in which a task waited and no task believed to hold the lock.
     #[serde(rename = "U_total_ms")]
     pub vacancy_total_ms: f64,
-    /// From the end of one belief to the start of the next, of those who were waiting already.
+    /// From the end of one belief to the next grant, if the next holder was already waiting:
+    /// median.
     #[serde(rename = "H_p50_ms")]
     pub handover_p50_ms: Option<f64>,
-    /// 99 of 100 within.
+    /// The same: 99th percentile.
     #[serde(rename = "H_p99_ms")]
     pub handover_p99_ms: Option<f64>,
-    /// The longest.
+    /// The same: maximum.
     #[serde(rename = "H_max_ms")]
     pub handover_max_ms: Option<f64>,
-    /// Locks that were granted.
+    /// The number of grants.
     pub grants: u64,
-    /// Attempts that ended without a grant.
+    /// The number of attempts that definitely failed. Attempts that were given up are not counted.
     pub attempts_failed: u64,
-    /// What the servers were asked for each grant, if the servers could be asked.
+    /// Requests that the servers counted per grant, if the servers report their counts.
     pub requests_per_success: Option<f64>,
-    /// The longest time from a fault to the holder's being told of the loss.
+    /// The longest time from the first fault within a hold to the notice of the loss to its holder.
     #[serde(rename = "D_ms")]
     pub told_after_ms: Option<f64>,
-    /// Holds whose token another hold of the same name had, too.
+    /// Holds whose token another hold of the same name also had.
     pub tokens_repeated: u64,
-    /// Holds whose token was not larger than that of a hold before them.
+    /// Holds whose token was not larger than that of every hold before them.
     pub tokens_out_of_order: u64,
-    /// Holders that were told of loss.
+    /// Holders that were notified of a loss.
     pub lost: u64,
 }
 
 /// A server of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeFacts {
-    /// What it says it is.
+    /// The product and version that the server reports.
     pub version: String,
-    /// The run id that it had at the start.
+    /// The run id at the start of the run.
     pub run_id: String,
     /// `master`, `replica` or `voter`.
     pub role: String,

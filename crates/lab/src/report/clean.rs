@@ -1,11 +1,11 @@
-//! Text from outside, before it is shown: maud escapes what has a meaning in markup, this takes out
-//! what must not be in a document at all.
+//! Sanitises text from outside. maud escapes markup; this module replaces characters that must not
+//! occur in a document.
 
 use std::borrow::Cow;
 
-/// The same text with what XML forbids (control characters, which would make a figure unreadable)
-/// and what turns the reading direction (which would let a name rewrite the words around it) each
-/// replaced by one visible mark.
+/// Replaces each character that XML forbids (control characters, which would make a figure
+/// unreadable) or that changes the reading direction (which could rewrite the words around a name)
+/// by one visible mark.
 #[must_use]
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_unfit) {
@@ -15,7 +15,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// At most `most` characters, with an ellipsis for what is missing.
+/// At most `most` characters, with an ellipsis in place of the rest.
 #[must_use]
 pub(super) fn short(text: &str, most: usize) -> Cow<'_, str> {
     let text = clean(text);
@@ -25,8 +25,8 @@ pub(super) fn short(text: &str, most: usize) -> Cow<'_, str> {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A name for a file or an id: lower risk than any escape. What is not a plain character becomes
-/// `_`, and nothing begins with a dot.
+/// A name for a file or an id, safer than any escape: characters other than ASCII letters, digits,
+/// `-`, `_` become `_`, and the name does not begin with a dot.
 #[must_use]
 pub(super) fn plain(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

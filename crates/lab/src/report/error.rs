@@ -1,11 +1,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there is no report.
+/// Why a report failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// A directory is none of the lab.
+    /// The directory is not one of the lab.
     #[error("{} holds neither a lab.json nor a run: {why}", dir.display())]
     NoLab {
         /// The directory.
@@ -13,15 +13,15 @@ pub enum ReportError {
         /// What was found instead.
         why: String,
     },
-    /// Nothing was asked for.
+    /// No directory was given.
     #[error("no directory of a lab was given")]
     NoDirectory,
     /// The report cannot be written.
     #[error("{}: {error}", path.display())]
     Write {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
 }

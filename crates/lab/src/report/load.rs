@@ -1,4 +1,4 @@
-//! What a directory of the lab holds.
+//! Reads the contents of a directory of the lab.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,21 @@ use crate::record::{Lab, Run, SCHEMA};
 #[derive(Debug)]
 pub(super) struct Source {
     dir: PathBuf,
-    /// What was asked for; absent if the lab did not come to write it.
+    /// The invocation; absent if the lab did not write it.
     pub(super) lab: Option<Lab>,
-    /// All runs, those first that the lab lists.
+    /// All runs, those listed by the lab first.
     pub(super) runs: Vec<Run>,
-    /// What a comparison has measured without recording it.
+    /// What a comparison measured without recording events.
     pub(super) measured: Option<Report>,
     /// What could not be read, in words.
     pub(super) trouble: Vec<String>,
 }
 
 impl Source {
-    /// Reads all but the histories.
+    /// Reads everything except the histories.
     ///
     /// # Errors
-    /// If there is neither a lab nor a run.
+    /// If the directory holds neither a `lab.json` nor a run.
     pub(super) fn read(dir: &Path) -> Result<Self, ReportError> {
         let mut trouble = Vec::new();
         let lab = read(&dir.join("lab.json"), &mut trouble, |lab: &Lab| lab.schema);
@@ -39,20 +39,20 @@ impl Source {
             return Err(ReportError::NoLab { dir: dir.to_owned(), why: trouble.join("; ") });
         }
         let measured = dir.join(MEASURED);
-        // It has no schema of its own: what does not fit is no JSON of it.
+        // The file has no schema number, so a file that does not fit is reported as bad JSON.
         let measured =
             measured.exists().then(|| read(&measured, &mut trouble, |_| SCHEMA)).flatten();
         Ok(Self { dir: dir.to_owned(), lab, runs, measured, trouble })
     }
 
-    /// The history of a run; `None` if the run's name is none that the lab gives.
+    /// The history of a run; `None` if the run's name is not one that the lab would give.
     pub(super) fn history(&self, run: &Run) -> Option<PathBuf> {
         let named = plain(&run.run) == run.run;
         named.then(|| self.dir.join("runs").join(&run.run).join("history.jsonl"))
     }
 }
 
-/// In the order of their names, so that a report is the same wherever it is made.
+/// Sorted by name, so that the report does not depend on the file system.
 fn run_files(runs: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(runs).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path().join("run.json")).collect();

@@ -1,29 +1,32 @@
-//! The report: a page, figures and tables of what the lab left on disk. Nothing but those files is
-//! needed, and the same files give the same report.
+//! The report: a page, figures and tables of the lab's directories. It is made from these files
+//! only, and the same files give the same report.
 //!
 //! ```text
 //! report.html       self-contained: no script, nothing from elsewhere
 //! figures/*.svg     each figure of the page, and the lanes of every run
 //! tables/*.csv      each table of the page, with plain numbers, and the data of the curves
 //! ```
+//!
+//! [`scenarios_page`] and [`results_page`] are two pages of the documentation, as Markdown.
 
-mod bins;
 mod clean;
+mod command_line;
+mod counterexample;
 mod error;
-mod film;
+mod files;
+mod histogram;
 mod load;
+mod markdown;
 mod page;
 mod results;
 mod shot;
 mod svg;
 mod table;
+mod timeline;
 mod verdict;
-mod witness;
 mod words;
 mod write;
 
 pub use self::error::ReportError;
+pub use self::markdown::{results_page, scenarios_page};
 pub use self::write::{Written, write};
-
-#[cfg(test)]
-mod sample;

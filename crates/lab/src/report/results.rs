@@ -1,44 +1,44 @@
-//! Runs of the same scenario in the same mode are one result.
+//! Groups runs: all runs of a scenario in a mode form one result.
 
 use std::time::Duration;
 
 use crate::judge::{Proportion, wilson};
-use crate::record::{Expected, Run};
+use crate::record::{Expected, Run, agrees};
 
-/// All that was run of a scenario.
+/// All results of a scenario.
 #[derive(Debug)]
 pub(super) struct Scenario<'a> {
     /// Its id.
     pub(super) id: &'a str,
-    /// In a few words.
+    /// The title.
     pub(super) title: &'a str,
     /// What happens in it.
     pub(super) story: &'a str,
-    /// A result for each mode.
+    /// One result for each mode.
     pub(super) results: Vec<ModeResult<'a>>,
 }
 
-/// What came of a scenario in a mode, over all repetitions.
+/// The result of a scenario in a mode, over all repetitions.
 #[derive(Debug)]
 pub(super) struct ModeResult<'a> {
     /// The mode.
     pub(super) mode: &'a str,
-    /// What theory says.
+    /// What theory predicts.
     pub(super) expected: Expected,
-    /// Where they come from, and the runs.
+    /// The runs, with their directories.
     pub(super) runs: Vec<Placed<'a>>,
 }
 
-/// A run, and which directory it is from.
+/// A run, and the directory it is from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed<'a> {
-    /// Counted from zero.
+    /// The index of the directory.
     pub(super) source: usize,
-    /// What was found.
+    /// The run.
     pub(super) run: &'a Run,
 }
 
-/// Groups runs; scenarios in the order of their ids, modes in that of the lab.
+/// Groups the runs. Scenarios are in the order of their ids, modes in the order of the lab.
 pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<Scenario<'a>> {
     let mut scenarios = Vec::<Scenario<'a>>::new();
     for placed in runs {
@@ -50,7 +50,7 @@ pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<S
             scenarios.len() - 1
         });
         let results = &mut scenarios[place].results;
-        // A scenario whose expectation has changed between two labs has two results.
+        // If the expectation has changed between two labs, the scenario has two results.
         let same = |one: &&mut ModeResult<'_>| one.mode == run.mode && one.expected == run.expected;
         match results.iter_mut().find(same) {
             Some(result) => result.runs.push(placed),
@@ -68,65 +68,61 @@ pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<S
     scenarios
 }
 
-/// The place of a mode among the lab's; those that it does not know come last.
+/// The rank of a mode in the lab's order. Unknown modes come last.
 pub(super) fn rank(mode: &str) -> usize {
     const MODES: [&str; 8] = ["S", "R", "W", "Q3", "Q5", "Q7", "QQ", "QF"];
     MODES.iter().position(|known| *known == mode).unwrap_or(MODES.len())
 }
 
+/// All modes, in the order of the lab's own list.
+pub(super) fn modes<'a>(scenarios: &[Scenario<'a>]) -> Vec<&'a str> {
+    let mut modes = Vec::new();
+    for result in scenarios.iter().flat_map(|scenario| &scenario.results) {
+        if !modes.contains(&result.mode) {
+            modes.push(result.mode);
+        }
+    }
+    modes.sort_by_key(|mode| rank(mode));
+    modes
+}
+
 impl ModeResult<'_> {
-    /// The runs themselves.
+    /// Iterates over the runs.
     pub(super) fn each(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().map(|placed| placed.run)
     }
 
-    /// The sum over all runs.
+    /// The sum of a value over all runs.
     pub(super) fn sum(&self, of: impl Fn(&Run) -> u64) -> u64 {
         self.each().map(of).sum()
     }
 
-    /// The largest of those that were measured.
+    /// The largest value of the runs that measured it.
     pub(super) fn worst(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
         self.each().filter_map(of).filter(|value| value.is_finite()).max_by(f64::total_cmp)
     }
 
-    /// Whether it is what theory says, judged over all runs: what must never happen did not in any,
-    /// and what must be seen was seen in at least one. `None` if every run was cut short.
+    /// Whether the result agrees with theory ([`agrees`]).
     pub(super) fn as_expected(&self) -> Option<bool> {
-        let whole = || self.each().filter(|run| !run.interrupted);
-        // A run that was cut short proves nothing but what it has seen.
-        if self.expected == Expected::Violation {
-            return match self.each().any(|run| run.as_expected) {
-                true => Some(true),
-                false => whole().next().map(|_| false),
-            };
-        }
-        if self.each().any(breaks_a_promise) {
-            return Some(false);
-        }
-        let good = match self.expected {
-            Expected::Fenced => whole().any(|run| run.as_expected),
-            _ => whole().all(|run| run.as_expected),
-        };
-        whole().next().map(|_| good)
+        agrees(&self.each().collect::<Vec<_>>())
     }
 
-    /// Where the first of those that got stuck did.
+    /// The first recorded step at which a run got stuck.
     pub(super) fn stuck(&self) -> Option<&str> {
         self.each().find_map(|run| run.stuck.as_deref())
     }
 
-    /// How many runs had a violation.
+    /// The number of runs with a violation.
     pub(super) fn violated_runs(&self) -> u64 {
         self.sum(|run| u64::from(run.observed.violations > 0))
     }
 
-    /// The same as a share, with its interval.
+    /// The share of runs with a violation, with its confidence interval.
     pub(super) fn violated_share(&self) -> Proportion {
         wilson(self.violated_runs(), self.runs.len() as u64)
     }
 
-    /// Requests for each grant, over all runs that could count them.
+    /// Requests per grant, over all runs that counted requests.
     pub(super) fn requests_per_success(&self) -> Option<f64> {
         let counted = self.each().filter_map(|run| {
             let grants = run.observed.grants as f64;
@@ -137,14 +133,14 @@ impl ModeResult<'_> {
         (grants > 0.0).then(|| requests / grants)
     }
 
-    /// The longest time without a holder, of each run.
+    /// The longest vacancy of each run.
     pub(super) fn vacancies(&self) -> Vec<Duration> {
         self.each()
             .filter_map(|run| Duration::try_from_secs_f64(run.observed.vacancy_ms / 1e3).ok())
             .collect()
     }
 
-    /// What was seen, in a word or two.
+    /// The observation in a word or two.
     pub(super) fn observed(&self) -> &'static str {
         let any = |of: fn(&Run) -> u64| self.sum(of) > 0;
         if any(|run| run.observed.violations) && any(|run| run.observed.stale_effects) {
@@ -160,7 +156,7 @@ impl ModeResult<'_> {
         } else if self.expected == Expected::Refused && self.each().all(|run| run.as_expected) {
             "refused"
         } else if self.sum(|run| run.observed.grants) == 0 {
-            // Nothing can be said of exclusion then.
+            // Without grants, nothing is known about exclusion.
             "nothing granted"
         } else {
             "no violation"
@@ -168,7 +164,7 @@ impl ModeResult<'_> {
     }
 }
 
-/// What theory says, in a word or two.
+/// The prediction in a word or two.
 pub(super) fn expectation(expected: Expected) -> &'static str {
     match expected {
         Expected::Ok => "no violation",
@@ -179,60 +175,16 @@ pub(super) fn expectation(expected: Expected) -> &'static str {
     }
 }
 
-/// What was seen, however short the run, is not what theory allows.
-fn breaks_a_promise(run: &Run) -> bool {
-    let seen = &run.observed;
-    match run.expected {
-        Expected::Ok => seen.violations > 0 || seen.stale_effects > 0,
-        Expected::Fenced => seen.stale_effects > 0,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::sample::run;
     use super::*;
+    use crate::record::sample::{run, seen};
 
     fn of(runs: &[Run]) -> ModeResult<'_> {
         let placed = runs.iter().map(|run| Placed { source: 0, run });
         let mut scenarios = scenarios(placed);
         assert_eq!(scenarios.len(), 1);
         scenarios.remove(0).results.remove(0)
-    }
-
-    fn seen(expected: Expected, violations: u64, as_expected: bool) -> Run {
-        let mut run = run("L16", "R", expected);
-        run.observed.violations = violations;
-        run.as_expected = as_expected;
-        run
-    }
-
-    #[test]
-    fn a_violation_must_be_seen_once_and_a_promise_must_hold_always() {
-        let runs = [seen(Expected::Violation, 0, false), seen(Expected::Violation, 2, true)];
-        assert_eq!(of(&runs).as_expected(), Some(true));
-        assert_eq!(of(&runs[..1]).as_expected(), Some(false), "a lab that cannot show it");
-        let runs = [seen(Expected::Ok, 0, true), seen(Expected::Ok, 1, false)];
-        assert_eq!(of(&runs).as_expected(), Some(false));
-        assert_eq!(of(&runs[..1]).as_expected(), Some(true));
-    }
-
-    #[test]
-    fn fencing_must_refuse_once_and_let_nothing_through() {
-        let mut runs = [seen(Expected::Fenced, 3, true), seen(Expected::Fenced, 0, false)];
-        assert_eq!(of(&runs).as_expected(), Some(true));
-        runs[1].observed.stale_effects = 1;
-        assert_eq!(of(&runs).as_expected(), Some(false));
-    }
-
-    #[test]
-    fn a_run_that_was_cut_short_proves_only_what_it_has_seen() {
-        let cut = |run: Run| Run { interrupted: true, ..run };
-        assert_eq!(of(&[cut(seen(Expected::Ok, 0, true))]).as_expected(), None);
-        assert_eq!(of(&[cut(seen(Expected::Ok, 1, false))]).as_expected(), Some(false));
-        assert_eq!(of(&[cut(seen(Expected::Violation, 1, true))]).as_expected(), Some(true));
-        assert_eq!(of(&[cut(seen(Expected::Violation, 0, false))]).as_expected(), None);
     }
 
     #[test]

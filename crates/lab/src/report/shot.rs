@@ -1,20 +1,20 @@
-//! From a film to the lanes of a whole run.
+//! Draws the lanes of a whole run from its timeline.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use super::film::Film;
 use super::svg::{Lane, Lanes, Mark, Span, Style};
+use super::timeline::Timeline;
 use super::words::{count, time};
 use crate::judge::Overlap;
 
-/// Lanes drawn: more are no picture any more.
+/// The largest number of lanes that is readable.
 const LANES: usize = 16;
-/// Times that the picture can tell apart: its width in half pixels.
+/// The number of times that the figure can distinguish: its width in half pixels.
 const COLUMNS: u32 = 1_700;
 
 /// The lanes of a run, from its beginning to its end.
-pub(super) fn whole(film: &Film, overlaps: &[Overlap<'_>]) -> Lanes {
+pub(super) fn whole(film: &Timeline, overlaps: &[Overlap<'_>]) -> Lanes {
     let column = film.length / COLUMNS;
     let mut left_out = film.left_out.clone();
     let shown = shown(film, overlaps);
@@ -46,8 +46,8 @@ pub(super) fn whole(film: &Film, overlaps: &[Overlap<'_>]) -> Lanes {
     Lanes { from, until, lanes, faults: film.faults.clone(), clashes, left_out }
 }
 
-/// The clients that get a lane, in the order of their names.
-fn shown(film: &Film, overlaps: &[Overlap<'_>]) -> Vec<usize> {
+/// The clients that get a lane, sorted by name.
+fn shown(film: &Timeline, overlaps: &[Overlap<'_>]) -> Vec<usize> {
     let clashing = overlaps.iter().flat_map(|o| [o.first.who.locker, o.second.who.locker]);
     let holding = film.holds.iter().map(|hold| hold.who.locker).collect::<BTreeSet<_>>();
     let marked = film.marks.iter().map(|mark| mark.client).collect::<BTreeSet<_>>();
@@ -57,12 +57,12 @@ fn shown(film: &Film, overlaps: &[Overlap<'_>]) -> Vec<usize> {
             shown.push(client);
         }
     }
-    // Shorter first: z comes before aa.
+    // Shorter names first, so that z comes before aa.
     shown.sort_by_key(|&client| (film.clients[client].len(), &film.clients[client]));
     shown
 }
 
-fn spans(film: &Film, client: usize, column: Duration, merged: &mut bool) -> Vec<Span> {
+fn spans(film: &Timeline, client: usize, column: Duration, merged: &mut bool) -> Vec<Span> {
     let holds = film.holds.iter().filter(|hold| hold.who.locker == client);
     let mut times: Vec<_> =
         holds.map(|hold| (film.offset(hold.granted), film.offset(hold.believed_until()))).collect();
@@ -72,7 +72,8 @@ fn spans(film: &Film, client: usize, column: Duration, merged: &mut bool) -> Vec
     times.into_iter().map(span).collect()
 }
 
-/// Joins sorted times that lie closer together than the picture shows. Whether there were any.
+/// Merges sorted intervals that lie closer together than the figure can show. Whether any were
+/// merged.
 fn merge(times: &mut Vec<(Duration, Duration)>, column: Duration) -> bool {
     let before = times.len();
     times.dedup_by(|next, kept| {
@@ -85,8 +86,8 @@ fn merge(times: &mut Vec<(Duration, Duration)>, column: Duration) -> bool {
     times.len() < before
 }
 
-/// One of each kind for each place where it can be seen.
-fn marks(film: &Film, client: usize, column: Duration) -> Vec<Mark> {
+/// One mark of each kind for each visible position.
+fn marks(film: &Timeline, client: usize, column: Duration) -> Vec<Mark> {
     let column = column.as_nanos().max(1);
     let mut places = HashMap::new();
     for seen in film.marks.iter().filter(|seen| seen.client == client) {

@@ -1,4 +1,4 @@
-//! Tables: one source for the page and for the file.
+//! Tables: one source for the page and for the CSV file.
 
 use std::io;
 use std::path::Path;
@@ -10,40 +10,40 @@ use super::clean::clean;
 /// A table.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// What its file is called.
+    /// The name of its file.
     pub(super) id: String,
-    /// What it shows.
+    /// The caption.
     pub(super) caption: String,
-    /// Its columns: a heading for people, a name with its unit for programs.
+    /// The columns: a heading for people, and a name with its unit for programs.
     pub(super) columns: Vec<(&'static str, &'static str)>,
     /// Its rows.
     pub(super) rows: Vec<Vec<Cell>>,
 }
 
-/// What stands in a column of a row.
+/// A cell of a table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cell {
-    /// For people.
+    /// The text for people.
     shown: String,
-    /// For programs: numbers as they are.
+    /// The value for programs: numbers without formatting.
     raw: String,
     class: &'static str,
     link: Option<String>,
 }
 
 impl Cell {
-    /// The same for both.
+    /// A cell with the same text for people and programs.
     pub(super) fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { shown: text.clone(), raw: text, ..Self::default() }
     }
 
-    /// A few words.
+    /// A short text.
     pub(super) fn words(text: impl Into<String>) -> Self {
         Self { class: "words", ..Self::text(text) }
     }
 
-    /// Words that need room.
+    /// A text that needs a wide column.
     pub(super) fn long(text: impl Into<String>) -> Self {
         Self { class: "long", ..Self::text(text) }
     }
@@ -53,26 +53,26 @@ impl Cell {
         Self { shown: shown.into(), raw: raw.to_string(), class: "number", ..Self::default() }
     }
 
-    /// A number that may not have been measured.
+    /// A number, or an empty value if it was not measured.
     pub(super) fn maybe(shown: impl Into<String>, raw: Option<impl ToString>) -> Self {
         Self::number(shown, raw.map(|raw| raw.to_string()).unwrap_or_default())
     }
 
-    /// Marked as good or bad, in a shape as well as in a colour.
+    /// A cell marked as good or bad, by its shape as well as by its colour.
     pub(super) fn verdict(good: bool, shown: impl Into<String>, raw: impl ToString) -> Self {
         let class = if good { "good" } else { "bad" };
         Self { shown: shown.into(), raw: raw.to_string(), class, link: None }
     }
 
-    /// Leads to another place of the page.
+    /// Adds a link to an anchor in the page.
     pub(super) fn to(self, anchor: &str) -> Self {
         Self { link: Some(format!("#{anchor}")), ..self }
     }
 }
 
 impl Table {
-    /// For the page: scrolls in a box of its own, also by the keyboard. The first column is the
-    /// rows' heading.
+    /// The table in HTML. It scrolls in its own box, also by keyboard. The first column holds the
+    /// row headings.
     pub(super) fn html(&self) -> Markup {
         html! {
             div.scroll tabindex="0" role="region" aria-label=(clean(&self.caption)) {
@@ -95,10 +95,10 @@ impl Table {
         format!("{}.csv", self.id)
     }
 
-    /// Writes its file.
+    /// Writes the CSV file.
     ///
     /// # Errors
-    /// As the system says.
+    /// The [`io::Error`] of the system.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         let mut csv = csv::Writer::from_path(dir.join(self.file()))?;
         csv.write_record(self.columns.iter().map(|(_, name)| name))?;
@@ -128,7 +128,7 @@ impl Cell {
     }
 }
 
-/// A spreadsheet takes text that begins like a formula for one, and a history is not to command it.
+/// Escapes text that a spreadsheet would execute as a formula: a history must not command it.
 fn harmless(raw: &str) -> String {
     let text = clean(raw);
     let number = text.parse::<f64>().is_ok();

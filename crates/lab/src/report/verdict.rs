@@ -1,24 +1,24 @@
-//! The one sentence at the top.
+//! The verdict: the sentence at the top of the page.
 
 use super::results::Scenario;
 use super::words::{counted, percent};
 use crate::judge::{rule_of_three, wilson};
 use crate::record::Expected;
 
-/// What all results say together.
+/// All results together.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Results that are what theory says.
+    /// The number of results that agree with theory.
     as_expected: u64,
-    /// Results: scenarios times modes.
+    /// The number of results: scenarios times modes.
     results: u64,
-    /// Results of which no run was finished: they are not among the above.
+    /// The number of results without a finished run. They are not in `results`.
     unfinished: u64,
-    /// Where exclusion may fall: violations, in so many holds.
+    /// Violations where exclusion may fall.
     may: Fell,
-    /// Where exclusion must hold.
+    /// Violations where exclusion must hold.
     must: Fell,
-    /// Stale effects that got through where none may.
+    /// Stale effects that were accepted where none may be.
     stale: u64,
 }
 
@@ -32,7 +32,7 @@ struct Fell {
 }
 
 impl Verdict {
-    /// Counts.
+    /// Counts the results.
     pub(super) fn of(scenarios: &[Scenario<'_>]) -> Self {
         let mut verdict = Self::default();
         for result in scenarios.iter().flat_map(|scenario| &scenario.results) {
@@ -58,12 +58,12 @@ impl Verdict {
         verdict
     }
 
-    /// Whether all is as theory says.
+    /// Whether all results agree with theory.
     pub(super) fn good(&self) -> bool {
         self.as_expected == self.results && self.must.violations == 0 && self.stale == 0
     }
 
-    /// In one sentence.
+    /// The verdict in one sentence.
     pub(super) fn sentence(&self) -> String {
         let results =
             format!("{} of {} as expected", self.as_expected, counted(self.results, "result"),);
@@ -86,7 +86,7 @@ impl Verdict {
         parts.join("; ") + "."
     }
 
-    /// What the sentence leaves open.
+    /// Remarks that qualify the sentence.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.must.runs > 0 {
@@ -124,9 +124,9 @@ impl Fell {
 #[cfg(test)]
 mod tests {
     use super::super::results::{Placed, scenarios};
-    use super::super::sample::run;
     use super::*;
     use crate::record::Run;
+    use crate::record::sample::run;
 
     fn of(runs: &[Run]) -> Verdict {
         Verdict::of(&scenarios(runs.iter().map(|run| Placed { source: 0, run })))

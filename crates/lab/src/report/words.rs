@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 use std::time::Duration;
 
-/// 12345 as 12 345, with spaces that do not break: no language's decimal sign.
+/// 12345 as 12 345, with no-break spaces: a space is not a decimal sign in any language.
 pub(super) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::new();
@@ -21,7 +21,7 @@ pub(super) fn counted(value: u64, noun: &str) -> String {
     format!("{}\u{a0}{noun}{plural}", count(value))
 }
 
-/// Three digits that count and the unit that fits: `0.41 ms`, `12.3 ms`, `1.5 s`.
+/// Three significant digits and a fitting unit: `0.41 ms`, `12.3 ms`, `1.5 s`.
 pub(super) fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let (value, unit) = match seconds {
@@ -34,19 +34,19 @@ pub(super) fn time(time: Duration) -> String {
     format!("{}\u{a0}{unit}", three(value))
 }
 
-/// The same of a measured number of milliseconds; nothing if it was not measured.
+/// A number of milliseconds in the same format; a dash if it was not measured.
 pub(super) fn ms(ms: Option<f64>) -> String {
     let measured = ms.filter(|ms| ms.is_finite() && *ms >= 0.0);
     measured
         .map_or_else(none, |ms| Duration::try_from_secs_f64(ms / 1e3).map_or_else(|_| none(), time))
 }
 
-/// What stands where nothing was measured.
+/// The text for values that were not measured.
 pub(super) fn none() -> String {
     "–".to_owned()
 }
 
-/// Three digits that count, no trailing noughts after the point.
+/// Three significant digits, without trailing zeros after the point.
 pub(super) fn three(value: f64) -> String {
     if !value.is_finite() {
         return none();
@@ -64,7 +64,7 @@ pub(super) fn three(value: f64) -> String {
     }
 }
 
-/// A probability in per cent.
+/// A probability in percent.
 pub(super) fn percent(probability: f64) -> String {
     format!("{}\u{a0}%", three(probability * 100.0))
 }

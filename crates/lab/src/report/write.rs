@@ -1,36 +1,36 @@
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::ReportError;
+use super::files::Files;
 use super::load::Source;
 use super::page::{self, Overview};
 use super::results::{Placed, scenarios};
-use super::svg::Figure;
-use super::table::Table;
 use super::verdict::Verdict;
 
-/// A report that was written.
+/// A written report.
 #[derive(Debug)]
 pub struct Written {
     /// The page.
     pub page: PathBuf,
-    /// How many figures have a file of their own.
+    /// The number of figures with a file of their own.
     pub figures: usize,
-    /// How many tables.
+    /// The number of tables with a file of their own.
     pub tables: usize,
-    /// The page's first sentence: how many results are as expected, and how often exclusion fell.
+    /// The first sentence of the page: how many results are as expected, and how often exclusion
+    /// fell.
     pub verdict: String,
-    /// Whether all is as theory says.
+    /// Whether all results agree with theory.
     pub as_expected: bool,
 }
 
-/// Writes the report of one or several directories of the lab into `out`, one history at a time.
+/// Writes the report of one or several directories of the lab into `out`. Reads one history at a
+/// time.
 ///
 /// # Errors
-/// If a directory is none of the lab's, or the report cannot be written. What is damaged in a
-/// directory is told in the report.
+/// If a directory is not one of the lab, or the report cannot be written. Damaged files in a
+/// directory are described in the report.
 pub fn write(dirs: &[PathBuf], out: &Path) -> Result<Written, ReportError> {
     if dirs.is_empty() {
         return Err(ReportError::NoDirectory);
@@ -45,7 +45,7 @@ pub fn write(dirs: &[PathBuf], out: &Path) -> Result<Written, ReportError> {
     let overview = Overview { sources: &sources, scenarios: &scenarios, verdict: &verdict };
 
     let page = out.join("report.html");
-    // A reader never sees half a page.
+    // Renamed at the end, so that a reader never sees an incomplete page.
     let unfinished = out.join("report.html.unfinished");
     let mut files = Files::create(out)?;
     let mut file = BufWriter::new(File::create(&unfinished).map_err(ReportError::at(&unfinished))?);
@@ -66,49 +66,4 @@ pub fn write(dirs: &[PathBuf], out: &Path) -> Result<Written, ReportError> {
         verdict: verdict.sentence(),
         as_expected: verdict.good(),
     })
-}
-
-/// The files beside the page.
-#[derive(Debug)]
-pub(super) struct Files {
-    out: PathBuf,
-    figures: HashSet<String>,
-    tables: HashSet<String>,
-}
-
-impl Files {
-    /// Makes the directories.
-    pub(super) fn create(out: &Path) -> Result<Self, ReportError> {
-        for dir in ["figures", "tables"] {
-            let dir = out.join(dir);
-            fs::create_dir_all(&dir).map_err(ReportError::at(&dir))?;
-        }
-        Ok(Self { out: out.to_owned(), figures: HashSet::new(), tables: HashSet::new() })
-    }
-
-    /// An id that no figure has yet: two labs may have runs of the same name.
-    pub(super) fn new_id(&self, wanted: &str) -> String {
-        let wanted = super::clean::plain(wanted);
-        let mut ids = (2..).map(|number| format!("{wanted}-{number}"));
-        if !self.figures.contains(&wanted) {
-            return wanted;
-        }
-        ids.find(|id| !self.figures.contains(id)).unwrap_or(wanted)
-    }
-
-    /// Writes a figure.
-    pub(super) fn figure(&mut self, figure: &Figure) -> Result<(), ReportError> {
-        let path = self.out.join("figures").join(format!("{}.svg", figure.id));
-        fs::write(&path, figure.standalone()).map_err(ReportError::at(&path))?;
-        self.figures.insert(figure.id.clone());
-        Ok(())
-    }
-
-    /// Writes a table.
-    pub(super) fn table(&mut self, table: &Table) -> Result<(), ReportError> {
-        let dir = self.out.join("tables");
-        table.write(&dir).map_err(ReportError::at(&dir.join(table.file())))?;
-        self.tables.insert(table.file());
-        Ok(())
-    }
 }

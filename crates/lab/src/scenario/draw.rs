@@ -1,37 +1,37 @@
 use super::{ClientPlan, Fault, Locking, Plan, ServerPlan, Span, Step, Waiting, When};
-use crate::dice::Dice;
 use crate::mode::Mode;
+use quorumlock_sim::Dice;
 
-/// What a plan is drawn with: the mode, and numbers that the seed decides.
+/// The input of a plan: the mode, and random numbers that the seed determines.
 #[derive(Debug)]
 pub struct Draw {
     /// The mode that the plan is for.
     pub mode: Mode,
-    /// Whether the run is to be short.
+    /// Whether the run is short.
     pub quick: bool,
     dice: Dice,
 }
 
 impl Draw {
     pub(super) fn new(mode: Mode, seed: u64, repetition: u64, quick: bool) -> Self {
-        // All modes draw the same numbers: what differs between them is not luck.
+        // All modes draw the same numbers, so that differences between modes are not chance.
         Self { mode, quick, dice: Dice::new(seed, repetition) }
     }
 
-    /// A number of milliseconds, both ends included.
+    /// A random number of milliseconds, both ends included.
     pub fn ms(&mut self, low: u64, high: u64) -> u64 {
         self.dice.within(low, high)
     }
 
-    /// Any number.
+    /// A random number.
     pub fn number(&mut self) -> u64 {
-        self.dice.next()
+        self.dice.next_u64()
     }
 
-    /// A plan without clients and faults: the servers of the mode, a drawn lease of 2 to 2.5 s.
+    /// A plan without clients and faults: the servers of the mode, and a drawn lease of 2 to 2.5 s.
     pub fn plan(&mut self) -> Plan {
         let lease_ms = self.ms(2_000, 2_500);
-        // All of them: one may be the wrong one (L17).
+        // All replicas: if one is missing, that one might be promoted (L17).
         let acks = if self.mode == Mode::W { self.mode.replicas() } else { 0 };
         Plan {
             servers: ServerPlan {
@@ -49,12 +49,13 @@ impl Draw {
         }
     }
 
-    /// A client that starts at once, reaches all nodes directly, waits in the queue and holds shortly.
+    /// A client that starts at once, reaches all nodes directly, waits in the queue and holds the
+    /// lock briefly.
     pub fn client(&mut self, id: &str) -> ClientPlan {
         ClientPlan::new(id, self.number())
     }
 
-    /// A client that starts by a step, and holds once, until it loses the lock or the run ends.
+    /// A client that starts by a step and holds once, until it loses the lock or the run ends.
     pub fn holder(&mut self, id: &str) -> ClientPlan {
         let mut client = self.client(id);
         client.starts = false;
@@ -63,14 +64,14 @@ impl Draw {
         client
     }
 
-    /// As [`holder`](Self::holder), and it reaches a bare majority of the nodes only, by ways.
+    /// As [`holder`](Self::holder), and it reaches only a bare majority of the nodes, by ways.
     pub fn bare_holder(&mut self, id: &str) -> ClientPlan {
         let alone = self.mode.replicas() > 0;
         let reaches = (!alone).then(|| (0..self.mode.majority()).collect());
         ClientPlan { ways: true, reaches, ..self.holder(id) }
     }
 
-    /// A client that starts by a step, asks every few milliseconds, and holds shortly.
+    /// A client that starts by a step, polls every few milliseconds, and holds the lock briefly.
     pub fn rival(&mut self, id: &str) -> ClientPlan {
         let mut client = self.client(id);
         client.starts = false;
@@ -79,8 +80,8 @@ impl Draw {
         client
     }
 
-    /// The master dies and its first replica is promoted. Where replicas are awaited, as many as
-    /// before follow the new master.
+    /// The master dies and its first replica is promoted. In mode `W` the new master gets as many
+    /// replicas as the old one had.
     pub fn fails_over(&self) -> Vec<Step> {
         let mut steps = vec![Fault::Kill(0), Fault::Promote(1)];
         if self.mode == Mode::W {
@@ -93,7 +94,7 @@ impl Draw {
         steps.into_iter().map(|fault| When::NOW.then(fault)).collect()
     }
 
-    /// A span that begins at a drawn point.
+    /// A span whose lower end is drawn between `low` and `high`; `high` is its upper end.
     pub fn span(&mut self, low: u64, high: u64) -> Span {
         let from = self.ms(low, high);
         Span { low_ms: from, high_ms: high.max(from) }

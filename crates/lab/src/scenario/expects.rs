@@ -1,38 +1,38 @@
 use crate::mode::Mode;
 use crate::record::Expected;
 
-/// What theory says of each kind of mode; `None` where a scenario means nothing.
+/// What theory predicts for each kind of mode; `None` where a scenario does not apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expects {
     /// One standalone node.
     pub s: Option<Expected>,
-    /// With an asynchronous replica.
+    /// One node with an asynchronous replica.
     pub r: Option<Expected>,
-    /// With awaited replicas.
+    /// One node with replicas whose acknowledgements are awaited.
     pub w: Option<Expected>,
-    /// Plain Redlock on however many nodes.
+    /// Plain Redlock, with any number of nodes.
     pub q: Option<Expected>,
-    /// Proven memory.
+    /// A quorum in which only nodes with proven memory vote.
     pub qq: Option<Expected>,
-    /// Proven memory and a resource that checks tokens.
+    /// As `qq`, and the resource checks tokens.
     pub qf: Option<Expected>,
 }
 
 impl Expects {
-    /// It means nothing anywhere: the base of others.
+    /// Applies to no mode: the base for struct updates.
     pub const NONE: Self = Self { s: None, r: None, w: None, q: None, qq: None, qf: None };
 
     /// No violation in any mode.
-    pub const ALL_OK: Self = Self::everywhere(Expected::Ok);
+    pub const ALL_OK: Self = Self::in_all_modes(Expected::Ok);
 
-    /// The same in all modes.
+    /// The same prediction in all modes.
     #[must_use]
-    pub const fn everywhere(expected: Expected) -> Self {
+    pub const fn in_all_modes(expected: Expected) -> Self {
         let all = Some(expected);
         Self { s: all, r: all, w: all, q: all, qq: all, qf: all }
     }
 
-    /// For one mode.
+    /// The prediction for one mode.
     #[must_use]
     pub fn of(&self, mode: Mode) -> Option<Expected> {
         match mode {

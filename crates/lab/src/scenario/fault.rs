@@ -2,138 +2,140 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// What the nemesis does. Nodes are numbered: voters first, or the master, then its replicas.
+/// An action of the nemesis. Nodes are numbered: the voters first, or the master and then its
+/// replicas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// Nothing: a step that only waits.
+    /// No fault: a step that only waits.
     None,
     /// `SIGKILL` to a server.
     Kill(usize),
-    /// `SIGSTOP` to a server: connections stay, nothing is answered.
+    /// `SIGSTOP` to a server: connections stay open, nothing is answered.
     Stop(usize),
-    /// `SIGCONT` to a server: it carries out what was sent meanwhile.
+    /// `SIGCONT` to a server: it executes the requests that arrived meanwhile.
     Cont(usize),
-    /// Kills a server if it lives, and starts it again with what it has on disk.
+    /// Kills a server if it runs, and starts it again with its data on disk.
     Restart(usize),
-    /// Kills a server if it lives, and starts it again with nothing.
+    /// Kills a server if it runs, and starts it again without data.
     RestartEmpty(usize),
-    /// Cuts so many bytes off the end of a dead server's append-only file: what a power loss takes.
+    /// Cuts bytes off the end of a dead server's append-only file, as a power loss does.
     CutTail {
         /// The server.
         node: usize,
-        /// How much is lost.
+        /// How many bytes are cut off.
         bytes: u64,
     },
     /// Sends a command to a server: `FLUSHALL`, `SWAPDB 0 1`, `CONFIG SET ...`, `DEL x`.
     Command {
         /// The server.
         node: usize,
-        /// Its words.
+        /// The command and its arguments.
         words: Vec<String>,
     },
-    /// Takes a server off its network: connections stay, nothing gets through.
+    /// Takes a server off its network: connections stay open, nothing gets through.
     Disconnect(usize),
-    /// Puts it back.
+    /// Puts a disconnected server back on its network.
     Reconnect(usize),
-    /// Sets a server's wall clock; the plan's servers must have clocks that can be set.
+    /// Sets a server's wall clock. The plan's servers must have settable clocks.
     Clock {
         /// The server.
         node: usize,
-        /// So much later than it is, from now on.
+        /// The offset from the machine's clock from now on, in milliseconds.
         by_ms: i64,
     },
-    /// A server's wall clock shows the same time from now on.
+    /// Freezes a server's wall clock at the current second.
     FreezeClock(usize),
-    /// Makes a replica a master (`REPLICAOF NO ONE`). Clients have to find that out.
+    /// Makes a replica a master (`REPLICAOF NO ONE`). Clients are not told.
     Promote(usize),
-    /// Writes to a server with little memory until the lock's key is evicted, and makes room again.
+    /// Fills a server with little memory until the lock's key is evicted, then frees the memory.
     Evict(usize),
-    /// A script that runs for so long, in which the server does nothing else. Does not wait for it.
+    /// Runs a script during which the server does nothing else. Does not wait for its end.
     Busy {
         /// The server.
         node: usize,
-        /// How long.
+        /// The processor time of the script in milliseconds.
         ms: u64,
     },
-    /// An operator takes the lock from whoever holds it, as the library does that.
+    /// An operator removes the lock from its holder, with the library's `force_unlock`.
     ForceUnlock,
     /// Makes a server the replica of another.
     ReplicaOf {
-        /// The one that forgets what it knew.
+        /// The server that becomes a replica and loses its data.
         node: usize,
-        /// The other.
+        /// The server that becomes its master.
         of: usize,
     },
-    /// The way of a client to a node. The client must have ways ([`ClientPlan::ways`]).
+    /// Changes the state of a client's way to a node. The client must have ways
+    /// ([`ClientPlan::ways`]).
     ///
     /// [`ClientPlan::ways`]: super::ClientPlan::ways
     Way {
-        /// Whose.
+        /// The client.
         client: String,
-        /// Where to.
+        /// The node.
         node: usize,
-        /// What becomes of it.
+        /// The new state of the way.
         state: WayState,
     },
-    /// Leads a client's way to a node to another server from now on; its connections end.
+    /// Leads a client's way to a node to another server from now on. Its connections are closed.
     Lead {
-        /// Whose.
+        /// The client.
         client: String,
         /// The node as the client knows it.
         node: usize,
-        /// The server that it finds there.
+        /// The server at the end of the way from now on.
         to: usize,
     },
-    /// Switches what stands behind a client's way to a node under its open connections, as a proxy
-    /// does that speaks the protocol: the client sees nothing of it.
+    /// Switches the server behind the open connections of a client's way, as a proxy does that
+    /// speaks the protocol: the client does not notice.
     Switch {
-        /// Whose.
+        /// The client.
         client: String,
         /// The node as the client knows it.
         node: usize,
         /// The server that answers from now on.
         to: usize,
     },
-    /// The way on which a client's writes reach what the lock guards.
+    /// Changes the state of the way on which a client's writes reach the resource.
     Writes {
-        /// Whose.
+        /// The client.
         client: String,
-        /// What becomes of it: open, or requests are held; an answer that is held says nothing.
+        /// The new state: open, or requests are held. Holding replies would not delay a write.
         state: WayState,
     },
-    /// The way on which a replica hears from its master.
+    /// Changes the state of the way from a replica to its master.
     Replication {
         /// The replica.
         replica: usize,
-        /// What becomes of it.
+        /// The new state of the way.
         state: WayState,
     },
-    /// Lets a client start that does not start at once.
+    /// Starts a client that does not start at once.
     ClientStart(String),
     /// `SIGSTOP` to a client.
     ClientStop(String),
     /// `SIGCONT` to a client.
     ClientCont(String),
     /// Suspends a client's machine until [`ClientCont`](Self::ClientCont): only clocks that count
-    /// suspend go on.
+    /// suspend advance.
     ClientSuspend(String),
-    /// Stops a client and all its clocks, as a virtual machine that is paused, until
+    /// Stops a client and all its clocks, like a paused virtual machine, until
     /// [`ClientCont`](Self::ClientCont).
     ClientFreeze(String),
     /// `SIGKILL` to a client.
     ClientKill(String),
-    /// Tells a client to give up what it holds and to ask for nothing any more.
+    /// Tells a client to release its holds and to stop asking.
     ClientEnd(String),
 }
 
-/// What becomes of what is sent on a way.
+/// How a way treats the bytes sent on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WayState {
-    /// All passes; what was held comes first.
+    /// All bytes pass; held bytes are delivered first.
     Open,
-    /// Both directions are held; connections stay.
+    /// Both directions are held; connections stay open.
     Cut,
     /// Requests are held, replies pass.
     HoldRequests,
@@ -143,14 +145,22 @@ pub enum WayState {
     LoseRequests,
     /// Replies are lost.
     LoseReplies,
-    /// Requests on the connections that there are now are held; new ones work.
+    /// Requests on existing connections are held; new connections work.
     HoldOld,
-    /// What was held on old connections arrives now, and these connections end.
+    /// Requests held on old connections are delivered now, and these connections end.
     DeliverOld,
 }
 
+impl WayState {
+    /// Whether bytes are still held or lost after the way was set to this.
+    fn disturbs(self) -> bool {
+        !matches!(self, Self::Open | Self::DeliverOld)
+    }
+}
+
 impl Fault {
-    /// [`ClientStart`](Self::ClientStart); so with those that follow.
+    /// [`ClientStart`](Self::ClientStart). The functions below build other variants in the same
+    /// way.
     #[must_use]
     pub fn start(client: &str) -> Self {
         Self::ClientStart(client.to_owned())
@@ -174,13 +184,13 @@ impl Fault {
         Self::Command { node, words: words.iter().map(|word| (*word).to_owned()).collect() }
     }
 
-    /// Whether it is something that breaks or mends, rather than a part of the plot.
+    /// Whether it breaks or repairs something, rather than directs a client.
     #[must_use]
     pub fn is_fault(&self) -> bool {
         !matches!(self, Self::None | Self::ClientStart(_) | Self::ClientEnd(_))
     }
 
-    /// The server that it strikes.
+    /// The server that the fault affects.
     #[must_use]
     pub fn node(&self) -> Option<usize> {
         match self {
@@ -207,7 +217,7 @@ impl Fault {
         }
     }
 
-    /// The client that it strikes.
+    /// The client that the fault affects.
     #[must_use]
     pub fn client(&self) -> Option<&str> {
         match self {
@@ -226,8 +236,8 @@ impl Fault {
         }
     }
 
-    /// What lasts from this until its counterpart, in the same words for both; `None` if it takes no
-    /// time. True if this is its beginning.
+    /// The name of the lasting condition that this fault begins (`true`) or ends (`false`), the
+    /// same for both; `None` if the fault takes no time.
     #[must_use]
     pub fn window(&self) -> Option<(bool, String)> {
         Some(match self {
@@ -241,17 +251,15 @@ impl Fault {
                 (true, format!("client {client} stopped"))
             }
             Self::ClientCont(client) => (false, format!("client {client} stopped")),
-            Self::Way { client, state: WayState::Open | WayState::DeliverOld, .. } => {
-                (false, format!("way of {client} disturbed"))
+            Self::Way { client, state, .. } => {
+                (state.disturbs(), format!("way of {client} disturbed"))
             }
-            Self::Way { client, .. } => (true, format!("way of {client} disturbed")),
             Self::Writes { client, state } => {
-                (*state != WayState::Open, format!("writes of {client} disturbed"))
+                (state.disturbs(), format!("writes of {client} disturbed"))
             }
-            Self::Replication { state: WayState::Open | WayState::DeliverOld, .. } => {
-                (false, "replication disturbed".to_owned())
+            Self::Replication { state, .. } => {
+                (state.disturbs(), "replication disturbed".to_owned())
             }
-            Self::Replication { .. } => (true, "replication disturbed".to_owned()),
             _ => return None,
         })
     }

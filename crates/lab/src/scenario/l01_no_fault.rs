@@ -3,9 +3,9 @@ use super::{Draw, Expects, Plan, Scenario, Span};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L01",
     title: "No fault",
-    story: "Several processes want the same lock all the time and hold it for 0, 2 or 50 ms; \
-            nothing breaks. The baseline: how fast the lock goes from hand to hand, and what each \
-            grant costs in requests.",
+    story: "Several processes want the same lock all the time and hold it for 0, 2 or 50 ms. \
+            Nothing breaks. This is the baseline: how fast the lock goes from holder to holder, \
+            and what each grant costs in requests.",
     expects: Expects::ALL_OK,
     plan,
 };

@@ -3,8 +3,9 @@ use super::{Draw, Expects, Fault, Plan, Scenario, When};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L02",
     title: "The holder is killed",
-    story: "A process holds the lock and is killed (SIGKILL): nothing is given back. Whoever waits \
-            gets the lock when the lease has ended, and not before; so long nobody holds it.",
+    story: "A process holds the lock and is killed (SIGKILL), so nothing is given back. The next \
+            waiter gets the lock when the lease has ended, and not before. Until then nobody holds \
+            it.",
     expects: Expects::ALL_OK,
     plan,
 };

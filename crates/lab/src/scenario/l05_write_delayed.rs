@@ -5,10 +5,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
     id: "L05",
     title: "A write arrives after the lease",
     story: "A careful holder checks its lock, sends a write, and dies. The write is on its way for \
-            longer than the lease lasts: it arrives when somebody else holds the lock and has \
-            written. No client can prevent that, however careful; a resource that refuses stale \
-            tokens can.",
-    expects: Expects { qf: Some(Fenced), ..Expects::everywhere(Violation) },
+            longer than the lease lasts. It arrives when another client holds the lock and has \
+            written. No client can prevent that. A resource that refuses stale tokens can.",
+    expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
     plan,
 };
 

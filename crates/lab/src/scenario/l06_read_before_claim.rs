@@ -1,31 +1,32 @@
-use super::{Beginning, Care, Draw, Expects, Fault, Plan, Scenario, Span, When};
+use super::{Draw, Expects, Fault, FirstAccess, OnLoss, Plan, Scenario, Span, When};
 use crate::record::Expected::{Fenced, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L06",
     title: "The new holder reads before it claims",
-    story: "A holder is stopped just before its write. The next holder reads; then the stale write \
-            arrives; then the next holder writes what it made of what it had read. A resource that \
-            checks tokens cannot help: it has not yet seen the larger one.",
-    expects: Expects::everywhere(Violation),
-    plan: |draw| plan(draw, Beginning::Reads),
+    story: "A holder is stopped just before its write. The next holder reads. Then the stale write \
+            arrives. Then the next holder writes a value that it made from its reading. A resource \
+            that checks tokens cannot help: it has not seen the larger token yet.",
+    expects: Expects::in_all_modes(Violation),
+    plan: |draw| plan(draw, FirstAccess::Reads),
 };
 
 pub(super) const CLAIMS_FIRST: Scenario = Scenario {
     id: "L06C",
     title: "The new holder claims before it reads",
     story: "As L06, and the next holder's first act is a write, however small: its claim. A \
-            resource that checks tokens then refuses the stale write. One that does not accepts it.",
-    expects: Expects { qf: Some(Fenced), ..Expects::everywhere(Violation) },
-    plan: |draw| plan(draw, Beginning::ClaimsAndReads),
+            resource that checks tokens then refuses the stale write. A resource that does not \
+            check tokens accepts it.",
+    expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
+    plan: |draw| plan(draw, FirstAccess::ClaimsAndReads),
 };
 
-fn plan(draw: &mut Draw, beginning: Beginning) -> Plan {
+fn plan(draw: &mut Draw, beginning: FirstAccess) -> Plan {
     let mut plan = draw.plan();
     let mut late = draw.holder("a");
-    late.work.care = Care::Naive;
+    late.work.care = OnLoss::Naive;
     late.work.hold = Span::always(draw.ms(0, 100));
-    // Long enough to be stopped in.
+    // Long enough for the nemesis to stop the client in it.
     late.work.failpoint_ms = Some(300);
     let mut next = draw.holder("b");
     next.work.beginning = beginning;

@@ -3,9 +3,9 @@ use super::{Draw, Expects, Fault, Plan, Scenario, When};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L07",
     title: "The holder's machine is suspended",
-    story: "The machine of the holder is suspended until somebody else holds the lock. Its lease \
-            clock counts the time (CLOCK_BOOTTIME), so that it knows at once, on waking, that it \
-            holds nothing any more; a clock that stands still in suspend would not know.",
+    story: "The holder's machine is suspended until another client holds the lock. The holder's \
+            lease clock counts the time (CLOCK_BOOTTIME), so the holder knows on waking that it \
+            holds nothing. A clock that stands still in suspend would not know.",
     expects: Expects::ALL_OK,
     plan,
 };

@@ -4,9 +4,10 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L10",
     title: "A node restarts empty under a bare majority",
-    story: "A holder has the lock on a bare majority of the nodes. One of these is killed and starts \
-            again with nothing. In plain Redlock it grants the lock a second time, and both hold. \
-            A node whose memory is not proven has no vote: then the holder is told first.",
+    story: "A holder has the lock on a bare majority of the nodes. One of these nodes is killed \
+            and starts again with no data. In plain Redlock it grants the lock a second time, and \
+            two clients hold it. A node whose memory is not proven has no vote, so the holder is \
+            told first.",
     expects: Expects {
         s: Some(Violation),
         q: Some(Violation),
@@ -20,7 +21,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let struck = draw.mode.majority() - 1;
-    // The holder notices with its next renewal, after a third of its lease.
+    // Short, because the holder notices at its next renewal, after a third of its lease.
     let (after, down) = (draw.ms(0, 50), draw.ms(0, 150));
     plan.clients = vec![draw.bare_holder("a"), draw.rival("b")];
     plan.schedule = vec![

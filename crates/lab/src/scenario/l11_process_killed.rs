@@ -3,9 +3,9 @@ use crate::record::Expected::Ok;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L11",
-    title: "A node's process is killed, and it has an append-only file",
-    story: "As L10, and the node keeps its data on disk, synchronised every second. What a process \
-            has written before it is killed is safe with the kernel: nothing is lost. A kill is no \
+    title: "A node with an append-only file is killed",
+    story: "As L10, but the node keeps its data on disk, synchronised every second. The kernel \
+            keeps what the process has written before it is killed: nothing is lost. A kill is no \
             power loss (L12).",
     expects: Expects { s: Some(Ok), q: Some(Ok), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
     plan,
@@ -25,7 +25,7 @@ fn plan(draw: &mut Draw) -> Plan {
         When::AfterMs(after).then(Fault::Kill(struck)),
         When::AfterMs(down).then(Fault::Restart(struck)),
         When::NOW.then(Fault::start("b")),
-        // What it may go on believing, it does.
+        // "a" runs for another lease, so that any overlap with "b" is observed.
         When::AfterMs(lease).then(Fault::ClientEnd("a".to_owned())),
         When::granted("b").then(Fault::None),
     ];

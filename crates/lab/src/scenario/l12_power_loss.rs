@@ -4,9 +4,9 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L12",
     title: "A power loss takes the end of a node's append-only file",
-    story: "The power fails, and one node of the holder's bare majority comes back with its \
-            append-only file but for the last moments (everysec): the grant is gone, and so is the \
-            token. In plain Redlock the node grants again, and both hold.",
+    story: "The power fails, and one node of the holder's bare majority comes back without the \
+            last moments of its append-only file (everysec). The grant and the token are gone. In \
+            plain Redlock the node grants again, and two clients hold.",
     expects: Expects {
         s: Some(Violation),
         q: Some(Violation),

@@ -3,15 +3,15 @@ use crate::record::Expected::Ok;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L13",
-    title: "A power loss, and every write is synchronised before its answer",
-    story: "As L12 with appendfsync always. Whatever a client was told is on disk, so the power loss \
-            takes nothing that counts. The price is a synchronisation for every batch of requests: \
-            see the handovers of those who contend first.",
+    title: "A power loss, with every write synchronised before its answer",
+    story: "As L12 with appendfsync always. The disk has all that a client was told, so the power \
+            loss takes nothing that counts. The price is a synchronisation for every batch of \
+            requests, which shows in the handovers before the fault.",
     expects: Expects { s: Some(Ok), q: Some(Ok), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
     plan,
 };
 
-/// Grants before the fault, whose latency tells the price.
+/// The number of grants before the fault. Their latency shows the cost of `appendfsync always`.
 fn grants(draw: &Draw) -> u64 {
     if draw.quick { 20 } else { 300 }
 }
@@ -31,7 +31,7 @@ fn plan(draw: &mut Draw) -> Plan {
         When::AfterMs(after).then(Fault::Kill(struck)),
         When::AfterMs(down).then(Fault::Restart(struck)),
         When::NOW.then(Fault::start("b")),
-        // What it may go on believing, it does.
+        // "a" runs for another lease, so that any overlap with "b" is observed.
         When::AfterMs(lease).then(Fault::ClientEnd("a".to_owned())),
         When::granted("b").then(Fault::None),
     ];

@@ -4,9 +4,9 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L14",
     title: "A majority restarts empty",
-    story: "A majority of the nodes is killed and starts again with nothing, while the lock is held. \
-            In plain Redlock they grant it again at once. Where memories must be proven nobody gets \
-            anything for the longest lease, and by then the holder knows that it has lost.",
+    story: "A majority of the nodes is killed and starts again with no data while the lock is \
+            held. In plain Redlock they grant it again at once. Where memories must be proven, \
+            nobody gets anything for the longest lease. By then the holder knows that it has lost.",
     expects: Expects {
         s: Some(Violation),
         q: Some(Violation),

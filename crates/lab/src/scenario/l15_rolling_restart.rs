@@ -4,10 +4,10 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L15",
     title: "A rolling restart of all nodes",
-    story: "All nodes are restarted with nothing, one after the other, while the lock is held: in \
-            haste, or each after the longest lease. In plain Redlock both hold in the end. Where \
-            memories must be proven, haste stops everything for the longest lease, and patience \
-            goes unnoticed.",
+    story: "All nodes are restarted with no data, one after the other, while the lock is held: \
+            quickly, or one longest lease apart. In plain Redlock two clients hold in the end. \
+            Where memories must be proven, the quick restart stops everything for the longest \
+            lease, and the slow one has no effect.",
     expects: Expects {
         s: Some(Violation),
         q: Some(Violation),

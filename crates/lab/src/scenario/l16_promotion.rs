@@ -5,10 +5,10 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L16",
     title: "The master dies before it has replicated, and its replica is promoted",
-    story: "Replication lags when a client is granted the lock. The master is killed, the replica, \
-            which has never heard of the lock, takes its place and grants it again: both hold, and \
-            the order of their tokens rests on the clocks. Where replicas are awaited, the first is \
-            refused.",
+    story: "Replication lags when a client is granted the lock. The master is killed. The replica, \
+            which never heard of the lock, takes its place and grants it again: two clients hold, \
+            and the order of their tokens rests on the clocks. Where grants await replicas, the \
+            first grant is refused.",
     expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
     plan,
 };
@@ -16,7 +16,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     (plan.locking.lease_ms, plan.locking.max_lease_ms) = (4_000, 5_000);
-    // What the replica has: the mark before the last token.
+    // The grants of "c" are replicated, so the replica has the token mark before the last one.
     let mut before = draw.client("c");
     before.work.holds = Some(draw.ms(1, 5));
     let tail = draw.ms(0, 300);

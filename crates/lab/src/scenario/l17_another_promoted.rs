@@ -5,9 +5,10 @@ use crate::record::Expected::Violation;
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L17",
     title: "One replica acknowledges, another is promoted",
-    story: "A master has two replicas, of which one lags. A grant awaits one acknowledgement, which \
-            the other one gives. Then the master dies, the one that lags is promoted, and grants the \
-            lock again: both hold. To wait for fewer than all replicas is to wait for the wrong one.",
+    story: "A master has two replicas, of which one lags. A grant awaits one acknowledgement, and \
+            the other replica gives it. Then the master dies, the lagging replica is promoted, and \
+            it grants the lock again: two clients hold. Waiting for fewer than all replicas is \
+            waiting for the wrong one.",
     expects: Expects { r: Some(Violation), w: Some(Violation), ..Expects::NONE },
     plan,
 };

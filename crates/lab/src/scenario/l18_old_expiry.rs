@@ -4,9 +4,9 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L18",
     title: "The grant is replicated, and its renewals are not",
-    story: "The replica has the lock, with the expiry of the grant; then replication stops, and the \
-            holder goes on renewing at the master. When the replica is promoted, its copy has long \
-            expired. Where renewals await replicas, too, the holder is told in time.",
+    story: "The replica has the lock with the expiry of the grant. Then replication stops, and the \
+            holder goes on renewing at the master. When the replica is promoted, its copy has \
+            expired. Where renewals await replicas too, the holder is told in time.",
     expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
     plan,
 };

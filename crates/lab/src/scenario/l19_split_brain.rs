@@ -5,9 +5,9 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L19",
     title: "Split brain: the old master lives on in the minority",
-    story: "A network falls apart: the master with one client, the replicas with another. A replica \
-            is promoted, and each master grants the lock to its client. Where a grant awaits a \
-            replica, the old master, which has none left, grants nothing.",
+    story: "A network falls apart: the master with one client, the replicas with another. A \
+            replica is promoted, and each master grants the lock to its client. Where a grant \
+            awaits a replica, the old master has none left and grants nothing.",
     expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
     plan,
 };

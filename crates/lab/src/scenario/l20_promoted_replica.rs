@@ -4,10 +4,10 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L20",
     title: "A node's long-lived replica takes its address",
-    story: "A node of a quorum has a replica that lags. The node dies, and the replica, which has been \
-            up for long and lacks the last grant, is reached at its address. In plain Redlock it \
-            grants again, and both hold with one token. A proof of memory by uptime would believe \
-            it; one by the run does not.",
+    story: "A node of a quorum has a replica that lags. The node dies, and clients reach the \
+            replica at its address. The replica has been up for long and lacks the last grant. In \
+            plain Redlock it grants again, and two clients hold with one token. A proof of memory \
+            by uptime would accept it. A proof by the server's run does not.",
     expects: Expects { q: Some(Violation), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
     plan,
 };
@@ -19,11 +19,11 @@ fn plan(draw: &mut Draw) -> Plan {
     let tail = draw.ms(0, 200);
     let (mut holder, mut rival) = (draw.bare_holder("a"), draw.rival("b"));
     rival.ways = true;
-    // Before the replica comes: a node that has one is refused when a connection is made.
+    // Connect before the replica comes: a locker refuses a node with a replica when it connects.
     (holder.work.connected, rival.work.connected) = (true, true);
     holder.reaches = None;
     plan.clients = vec![holder, rival];
-    // A bare majority, with the struck node in it.
+    // "a" reaches a bare majority, which includes the struck node.
     for node in draw.mode.majority()..draw.mode.voters() {
         let way = Fault::Way { client: "a".to_owned(), node, state: WayState::Cut };
         plan.schedule.push(When::NOW.then(way));

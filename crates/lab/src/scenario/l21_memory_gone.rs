@@ -4,9 +4,9 @@ use crate::record::Expected::{Ok, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L21",
     title: "A living node's data is gone",
-    story: "One node of the holder's bare majority is flushed (FLUSHALL), or its database exchanged \
-            for an empty one (SWAPDB): same process, same connections. A check at connect would see \
-            nothing; only a check together with each vote does.",
+    story: "One node of the holder's bare majority is flushed (FLUSHALL), or its database is \
+            exchanged for an empty one (SWAPDB). The process and the connections stay. A check at \
+            connect sees nothing. Only a check together with each vote does.",
     expects: Expects {
         s: Some(Violation),
         q: Some(Violation),
@@ -25,7 +25,7 @@ fn plan(draw: &mut Draw) -> Plan {
     plan.clients = vec![draw.bare_holder("a"), draw.rival("b")];
     plan.schedule = vec![
         When::NOW.then(Fault::start("a")),
-        // Its connections are there before it happens.
+        // "b" connects before the fault.
         When::holds("a").then(Fault::start("b")),
         When::AfterMs(after).then(Fault::command(struck, words)),
         When::granted("b").then(Fault::None),

@@ -5,9 +5,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
     id: "L22",
     title: "A proxy switches the server behind open connections",
     story: "Clients reach a node of the holder's bare majority through a proxy that speaks the \
-            protocol. It switches to an empty server, and the clients' connections stay as they \
-            were. In plain Redlock that server grants the lock again, and both hold. A check at \
-            connect would see nothing; one inside of each script does.",
+            protocol. The proxy switches to an empty server, and the clients' connections stay as \
+            they were. In plain Redlock that server grants the lock again, and two clients hold. A \
+            check at connect sees nothing. A check inside each script does.",
     expects: Expects {
         s: Some(Violation),
         q: Some(Violation),
@@ -24,7 +24,7 @@ fn plan(draw: &mut Draw) -> Plan {
     let (node, spare) = (draw.mode.majority() - 1, plan.servers.voters);
     let after = draw.ms(0, 50);
     let (holder, mut rival) = (draw.bare_holder("a"), draw.rival("b"));
-    // Its connections are there before the switch, or it would be no switch under an open one.
+    // "b" must connect before the switch, because the switch concerns open connections.
     (rival.ways, rival.work.connected) = (true, true);
     plan.clients = vec![holder, rival];
     plan.schedule = vec![

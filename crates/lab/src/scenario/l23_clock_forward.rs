@@ -1,14 +1,15 @@
-use super::{Care, Draw, Expects, Fault, Plan, Scenario, When};
+use super::{Draw, Expects, Fault, OnLoss, Plan, Scenario, When};
 use crate::record::Expected::{Fenced, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L23",
     title: "Nodes' clocks jump forward under the holder",
-    story: "The wall clock of a node, under a bare majority, or of a majority of the nodes jumps by \
-            1.2 leases, as NTP or an operator may do it. Redis frees the lock at once and grants it \
-            again, though the holder is well within its lease. No client can prevent that: a lease \
-            that a server counts is as good as the server's clock. Fencing tokens still are.",
-    expects: Expects { qf: Some(Fenced), ..Expects::everywhere(Violation) },
+    story: "The wall clock of one node under a bare majority, or of a majority of the nodes, jumps \
+            by 1.2 leases, as NTP or an operator may cause. Redis frees the lock at once and \
+            grants it again, though the holder is within its lease. No client can prevent that: a \
+            lease that a server counts is as good as the server's clock. Fencing tokens still are \
+            correct.",
+    expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
     plan,
 };
 
@@ -17,12 +18,12 @@ fn plan(draw: &mut Draw) -> Plan {
     plan.servers.clock_gains_ppm = Some(0);
     let bare = draw.number().is_multiple_of(2);
     let majority = draw.mode.majority();
-    // All that the holder needs of, or one of a bare majority.
+    // Either one node of a bare majority, or all nodes that the holder needs.
     let struck = if bare { majority - 1..majority } else { 0..majority };
     let (after, by_ms) = (draw.ms(0, 50), plan.locking.lease_ms as i64 * 12 / 10);
     let mut holder = if bare { draw.bare_holder("a") } else { draw.holder("a") };
-    // It notices with its next renewal; until then, and after, it writes.
-    holder.work.care = Care::Naive;
+    // The holder notices at its next renewal. It writes before and after that.
+    holder.work.care = OnLoss::Naive;
     holder.work.write_every_ms = Some(draw.ms(20, 50));
     plan.clients = vec![holder, draw.rival("b")];
     plan.schedule = vec![

@@ -3,9 +3,10 @@ use super::{Draw, Expects, Fault, Plan, Scenario, When};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L24",
     title: "Nodes' clocks jump back, and the holder dies",
-    story: "The wall clocks of a majority of the nodes jump back by ten minutes, then the holder is \
-            killed. Its lock outlives it by that: nobody else gets it. Nothing is violated; the \
-            unavailability lasts until the clocks are where they were, or an operator helps.",
+    story: "The wall clocks of a majority of the nodes jump back by ten minutes. Then the holder \
+            is killed. Its lock outlives it by that time: nobody else gets it. Nothing is \
+            violated. The lock is unavailable until the clocks are right again, or an operator \
+            helps.",
     expects: Expects::ALL_OK,
     plan,
 };
@@ -26,7 +27,7 @@ fn plan(draw: &mut Draw) -> Plan {
         When::NOW.then(Fault::start("b")),
         When::NOW.then(Fault::ClientKill("a".to_owned())),
     ]);
-    // Long enough to see that the end of the lease makes no difference.
+    // Long enough to show that the end of the lease makes no difference.
     plan.tail_ms = 2 * plan.locking.lease_ms;
     plan
 }

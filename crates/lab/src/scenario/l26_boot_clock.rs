@@ -6,9 +6,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
     title: "A node boots with a wrong clock, which is set right afterwards",
     story: "A node of the holder's bare majority boots with a wrong clock. Either it has kept its \
             data and is ahead: expiries are absolute, so its locks are gone. Or it has lost its \
-            data and is an hour behind: once the clock is right it seems to have been up for long. In \
-            plain Redlock it grants again, and both hold. A node whose memory is not proven has no \
-            vote, and uptime is no proof.",
+            data and is an hour behind: once the clock is right, the node seems to have been up \
+            for long. In plain Redlock it grants again, and two clients hold. A node whose memory \
+            is not proven has no vote, and uptime is no proof.",
     expects: Expects {
         s: Some(Violation),
         q: Some(Violation),
@@ -39,7 +39,8 @@ fn plan(draw: &mut Draw) -> Plan {
         When::AfterMs(after).then(Fault::Kill(node)),
     ];
     let boots = if ahead {
-        // Somebody looks, and finds that it has expired: a server forgets it then, or soon.
+        // A read of the expired key makes the server delete it; otherwise it deletes the key a
+        // little later.
         let look = Fault::command(node, &["EXISTS", &name]);
         vec![Fault::Clock { node, by_ms: 2 * HOUR_MS }, Fault::Restart(node), look]
     } else {

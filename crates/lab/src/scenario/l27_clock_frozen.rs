@@ -3,9 +3,9 @@ use super::{Draw, Expects, Fault, Plan, Scenario, When};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L27",
     title: "A node's clock stands still, and the holder dies",
-    story: "The wall clock of one node stands still: what it keeps never expires. The holder is \
-            killed. Where that was the only node nobody ever gets the lock again; a quorum outvotes \
-            it when the lease ends.",
+    story: "The wall clock of one node stands still, so its keys never expire. The holder is \
+            killed. If that node is the only one, nobody ever gets the lock again. A quorum \
+            outvotes the node when the lease ends.",
     expects: Expects::ALL_OK,
     plan,
 };

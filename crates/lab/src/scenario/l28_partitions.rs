@@ -5,10 +5,10 @@ use super::{Draw, Expects, Fault, Plan, Scenario, Span, Step, WayState, When};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L28",
     title: "A client is cut off: from a minority, from the majority, from all answers",
-    story: "A network falls apart and comes back, three times: a client does not reach a minority of \
-            the nodes, then not the majority, and then its requests arrive and the answers do not. \
-            The other client is never disturbed for longer than a lease, and grants that nobody \
-            heard of end with theirs.",
+    story: "A network falls apart and comes back, three times. First a client does not reach a \
+            minority of the nodes, then not the majority; then its requests arrive and the answers \
+            do not. The other client is never disturbed for longer than a lease. Grants that \
+            nobody heard of end with their leases.",
     expects: Expects::ALL_OK,
     plan,
 };

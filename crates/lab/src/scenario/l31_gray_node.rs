@@ -1,13 +1,13 @@
-use super::{Breach, Draw, Expects, Fault, Plan, Scenario, Span, WayState, When};
+use super::{BrokenLockKind, Draw, Expects, Fault, Plan, Scenario, Span, WayState, When};
 use crate::record::Expected;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L31",
     title: "A gray node carries out late what it was asked",
-    story: "For a while one node answers nobody (SIGSTOP), or what a client has sent it is held on \
-            the way; then it carries out all of it, though the clients have long given up: late \
+    story: "For a while one node answers nobody (SIGSTOP), or a client's requests are held on the \
+            way. Then the node carries out all of them, though the clients have given up: late \
             acquisitions and late releases, among the holds of others. They match nonces, so they \
-            do nothing.",
+            have no effect.",
     expects: Expects::ALL_OK,
     plan,
 };
@@ -15,9 +15,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 pub(super) const BY_OWNER: Scenario = Scenario {
     id: "L31O",
     title: "As L31, with a lock that is released by its owner's name",
-    story: "A negative control: not this library's lock, but one that many programs make. Its value \
-            names the owner and not the hold, so that a release that comes late frees the owner's \
-            next hold.",
+    story: "A negative control: not this library's lock, but one that many programs make. Its \
+            value names the owner and not the hold, so a late release frees the owner's next hold.",
     expects: Expects {
         s: Some(Expected::Violation),
         q: Some(Expected::Violation),
@@ -28,10 +27,10 @@ pub(super) const BY_OWNER: Scenario = Scenario {
 
 fn by_owner(draw: &mut Draw) -> Plan {
     let mut plan = plan(draw);
-    // Late releases need no gray node; it must only do no harm that they would not do.
+    // Without faults, so that only the broken lock's late releases can cause a violation.
     plan.schedule.retain(|step| !step.fault.is_fault());
     for client in &mut plan.clients {
-        client.work.breach = Some(Breach::ReleaseByOwner);
+        client.work.breach = Some(BrokenLockKind::ReleaseByOwner);
         client.work.contenders = 1;
         client.work.hold = Span { low_ms: 15, high_ms: 40 };
     }

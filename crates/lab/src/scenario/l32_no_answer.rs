@@ -1,13 +1,13 @@
-use super::{Breach, Draw, Expects, Fault, Plan, Scenario, Span, WayState, When};
+use super::{BrokenLockKind, Draw, Expects, Fault, Plan, Scenario, Span, WayState, When};
 use crate::record::Expected::Violation;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L32",
     title: "Answers are lost, and requests are made again",
-    story: "Again and again a client hears nothing from any node: what it asks is carried out, to \
-            acquire and to release alike, and no answer arrives. It gives up, asks again, and \
-            releases whatever it may have been granted. Nothing is given twice or freed early, \
-            since each attempt has a nonce of its own, and nothing stays for longer than a lease.",
+    story: "Again and again a client hears nothing from any node: its acquisitions and releases \
+            are carried out, and no answer arrives. It gives up, asks again, and releases what it \
+            may have been granted. Nothing is given twice or freed early, since each attempt has \
+            its own nonce. Nothing stays for longer than a lease.",
     expects: Expects::ALL_OK,
     plan,
 };
@@ -15,9 +15,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
 pub(super) const COUNTED: Scenario = Scenario {
     id: "L32C",
     title: "As L32, with a lock that counts its owner's holds",
-    story: "A negative control: not this library's lock, but one that many programs make. Its value \
-            counts the holds of its owner. A release within an outer hold has no answer and is made \
-            again: it is counted twice, and frees the lock under the outer hold.",
+    story: "A negative control: not this library's lock, but one that many programs make. Its \
+            value counts its owner's holds. A release within an outer hold gets no answer and is \
+            made again. It is counted twice, and frees the lock under the outer hold.",
     expects: Expects { s: Some(Violation), q: Some(Violation), ..Expects::NONE },
     plan: counted,
 };
@@ -32,8 +32,9 @@ fn plan(draw: &mut Draw) -> Plan {
     }
     plan.clients = vec![deaf, other];
     for round in 0..if draw.quick { 2 } else { 6 } {
-        // Longer than a client waits for an answer: it asks again without one. Once it holds, so
-        // that no release is answered, once it waits.
+        // Longer than a client waits for an answer, so that "a" asks again without one. Half of the
+        // rounds begin when "a" holds, so that its release gets no answer; the others when "b"
+        // holds.
         let (lasts, whose) = (draw.ms(600, 1_100), if round % 2 == 0 { "a" } else { "b" });
         plan.schedule.push(When::granted(whose).then(Fault::None));
         plan.schedule.extend(ways(draw, WayState::LoseReplies));
@@ -42,7 +43,7 @@ fn plan(draw: &mut Draw) -> Plan {
         plan.schedule.push(When::granted("b").then(Fault::None));
     }
     plan.schedule.push(When::granted("a").then(Fault::None));
-    // Whatever had been granted unheard has ended, at the latest, with its lease.
+    // A grant whose answer was lost ends with its lease at the latest.
     plan.vacant_at_most_ms = Some(plan.locking.lease_ms);
     plan
 }
@@ -57,7 +58,7 @@ fn counted(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     for id in ["a", "b"] {
         let mut client = draw.client(id);
-        client.work.breach = Some(Breach::CountsHolds);
+        client.work.breach = Some(BrokenLockKind::CountsHolds);
         client.work.hold = Span { low_ms: 15, high_ms: 40 };
         plan.clients.push(client);
     }

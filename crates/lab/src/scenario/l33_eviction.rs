@@ -4,10 +4,11 @@ use crate::record::Expected::{Refused, Violation};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L33",
     title: "Memory is full, and the lock's key is evicted",
-    story: "Nodes that may evict keys with a time to live (volatile-lru) are filled with other data \
-            until one forgets the lock: it is granted a second time. Where memories must be \
-            proven such nodes are refused when a locker connects, by the name of the setting.",
-    expects: Expects { qq: Some(Refused), qf: Some(Refused), ..Expects::everywhere(Violation) },
+    story: "Nodes that may evict keys with a time to live (volatile-lru) are filled with other \
+            data until one forgets the lock. The lock is granted a second time. Where memories \
+            must be proven, such nodes are refused when a locker connects. The error names the \
+            setting.",
+    expects: Expects { qq: Some(Refused), qf: Some(Refused), ..Expects::in_all_modes(Violation) },
     plan,
 };
 
@@ -15,7 +16,8 @@ fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let struck = draw.mode.majority() - 1;
     let megabytes = draw.ms(12, 20);
-    // After an operator has admitted them: nobody is asked then.
+    // The operator has admitted the nodes before this step. With these settings it would be
+    // refused.
     for node in 0..plan.servers.count() {
         let memory = format!("{megabytes}mb");
         for setting in [["maxmemory", &memory], ["maxmemory-policy", "volatile-lru"]] {

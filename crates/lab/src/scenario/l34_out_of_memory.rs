@@ -3,9 +3,9 @@ use super::{Draw, Expects, Fault, Plan, Scenario, When};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L34",
     title: "Memory is full, and nothing may be evicted",
-    story: "All nodes are out of memory (noeviction) while a lock is held. Renewals and the release \
-            need none, so the holder goes on; who asks for a new lock is refused until there is \
-            room again.",
+    story: "All nodes are out of memory (noeviction) while a lock is held. Renewals and the \
+            release need no memory, so the holder goes on. A client that asks for a new lock is \
+            refused until there is room again.",
     expects: Expects::ALL_OK,
     plan,
 };

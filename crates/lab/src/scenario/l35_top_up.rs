@@ -6,9 +6,10 @@ use crate::record::Expected::Ok;
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L35",
     title: "A renewal reaches another majority than the grant",
-    story: "A holder reaches the first nodes only, then all, then the last nodes only, while somebody \
-            else asks everywhere all the time. What counts is the earliest expiry among a majority: \
-            a node that comes back takes its share of the lock before others are missed.",
+    story: "A holder reaches the first nodes only, then all, then the last nodes only, while \
+            another client asks everywhere all the time. What counts is the earliest expiry among \
+            a majority: a node that comes back takes its share of the lock before others are \
+            missed.",
     expects: Expects { q: Some(Ok), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
     plan,
 };

@@ -4,12 +4,12 @@ use crate::record::Expected::Fenced;
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L37",
     title: "Marks are lost on one node of a bare majority",
-    story: "A holder's token is accepted by a bare majority, its last write is delayed, and it dies. \
-            One node of that majority comes back with nothing and with a clock that is two hours \
-            behind; the next holder has its grant from this one and from those that never heard of \
-            the token. It proposes the time by its own clock, which is larger, and the resource refuses \
-            the stale write. In plain Redlock that rests on the clients' clocks alone. A node that is \
-            repaired before it votes has every mark that there was.",
+    story: "A bare majority accepts a holder's token. The holder's last write is delayed, and the \
+            holder dies. One node of that majority comes back with no data and with a clock that \
+            is two hours behind. The next holder has its grant from this node and from those that \
+            never heard of the token. It proposes the time by its own clock, which is larger, and \
+            the resource refuses the stale write. In plain Redlock that rests on the clients' \
+            clocks alone. A node that is repaired before it votes has every mark that there was.",
     expects: Expects { q: Some(Fenced), qq: Some(Fenced), qf: Some(Fenced), ..Expects::NONE },
     plan,
 };
@@ -17,20 +17,20 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     plan.fenced = true;
-    // A node's wrong clock moves no token.
+    // Settable clocks: a node's wrong clock must not affect tokens.
     plan.servers.clock_gains_ppm = Some(0);
     let (nodes, needed) = (draw.mode.voters(), draw.mode.majority());
     let struck = needed - 1;
     let behind_ms = -1_000 * draw.number().rem_euclid(3_600) as i64 - 7_200_000;
     let up = draw.ms(100, 200);
-    // Held by all once, so that all have a mark.
+    // Connected to all nodes, so that its hold leaves a token mark on each.
     let mut first = draw.rival("a");
     (first.work.holds, first.work.connected) = (Some(1), true);
     let mut dying = draw.bare_holder("b");
     (dying.work.connected, dying.work.write_every_ms) = (true, Some(draw.ms(10, 40)));
     let mut next = draw.rival("c");
     next.reaches = Some((struck..nodes).collect());
-    // Wants nothing, and watches over nodes as every locker does.
+    // Asks for no lock. Its admission task runs, as in every locker.
     let mut other = draw.rival("d");
     other.work.connected = true;
     plan.clients = vec![first, dying, next, other];
@@ -43,7 +43,7 @@ fn plan(draw: &mut Draw) -> Plan {
         When::NOW.then(Fault::Kill(struck)),
         When::NOW.then(Fault::Clock { node: struck, by_ms: behind_ms }),
         When::NOW.then(Fault::RestartEmpty(struck)),
-        // A node that is still coming up costs the next holder an attempt.
+        // "c" waits, because a node that is still starting would cost it an attempt.
         When::AfterMs(up).then(Fault::start("c")),
         When::wrote("c").then(writes(WayState::Open)),
         When::Arrived("b".to_owned()).then(Fault::None),

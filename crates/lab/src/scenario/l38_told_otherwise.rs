@@ -3,11 +3,11 @@ use crate::record::Expected::{Refused, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L38",
-    title: "Lockers that were told otherwise",
-    story: "A locker was configured unlike the others: three nodes instead of five, a longer lease \
-            than all agreed on, or several addresses of two servers. In plain Redlock the quorum of \
-            a few meets nobody else's, and both hold. Nodes that know what was agreed on refuse it, \
-            and say why.",
+    title: "Lockers that were configured differently",
+    story: "A locker is configured unlike the others: three nodes instead of five, a longer lease \
+            than all agreed on, or several addresses of two servers. In plain Redlock its quorum \
+            does not overlap with the others', and two clients hold. Nodes that know the agreed \
+            configuration refuse it, and say why.",
     expects: Expects { q: Some(Violation), qq: Some(Refused), qf: Some(Refused), ..Expects::NONE },
     plan,
 };
@@ -16,7 +16,7 @@ fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let (voters, majority) = (draw.mode.voters(), draw.mode.majority());
     let mut odd = draw.rival("b");
-    // Whatever a majority does not need, and no more.
+    // Only the nodes that the majority of "a" does not need.
     let few = (majority..voters).collect::<Vec<_>>();
     let variant = draw.number() % 3;
     if !draw.mode.strict() {
@@ -32,7 +32,7 @@ fn plan(draw: &mut Draw) -> Plan {
     match variant {
         0 => odd.told = Some((0..voters - 2).collect()),
         1 => odd.max_lease_ms = Some(plan.locking.max_lease_ms * 2),
-        // The addresses of one server have one vote: two are no majority.
+        // All addresses of one server have one vote, and two votes are not a majority.
         _ => odd.told = Some([0, 0, 0, 1, 1].to_vec()),
     }
     odd.starts = true;

@@ -3,9 +3,9 @@ use super::{Draw, Expects, Fault, Plan, Scenario, Span, When};
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L39",
     title: "Messages of release are lost, and many wait",
-    story: "Many tasks wait for one lock, and every node closes its connections for messages, again \
-            and again: whoever would have been woken by one is not. They ask again in time, and \
-            not all at once.",
+    story: "Many tasks wait for one lock, and every node closes its subscription connections again \
+            and again, so waiters miss their notifications. They ask again in time, and not all at \
+            once.",
     expects: Expects::ALL_OK,
     plan,
 };

@@ -2,10 +2,10 @@ use super::{Draw, Expects, Fault, Plan, Scenario, Span, When};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L40",
-    title: "Somebody's script keeps nodes busy",
-    story: "A long script runs on a minority of the nodes, then on a majority: they answer nobody, \
-            and after a while everybody with BUSY. A minority is not missed; without the majority \
-            nobody gets anything until it is over.",
+    title: "A foreign script keeps nodes busy",
+    story: "A long script runs on a minority of the nodes, then on a majority. These nodes answer \
+            nobody, and after a while they answer BUSY. A minority is not missed. Without the \
+            majority nobody gets anything until the script is over.",
     expects: Expects::ALL_OK,
     plan,
 };
@@ -20,7 +20,7 @@ fn plan(draw: &mut Draw) -> Plan {
         plan.clients.push(client);
     }
     for node in 0..nodes {
-        // The name that all versions know.
+        // The name of the setting that all server versions know.
         let words = ["CONFIG", "SET", "lua-time-limit", "50"];
         plan.schedule.push(When::NOW.then(Fault::command(node, &words)));
     }

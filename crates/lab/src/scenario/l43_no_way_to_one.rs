@@ -4,10 +4,10 @@ use crate::record::Expected::Ok;
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L43",
     title: "A waiter does not reach one node, which others ask first",
-    story: "A client is cut off from one node after the other, so once from the one at which waiters \
-            stand in line, while another client, which reaches them all, takes the lock again and \
-            again. The majority that is left must do for its turns: whoever gives back looks for \
-            waiters elsewhere, too, from time to time.",
+    story: "A client is cut off from one node after the other, so once from the home node, where \
+            waiters queue. Another client reaches all nodes and takes the lock again and again. \
+            The majority that is left must serve the first client: a release notifies waiters on \
+            every node where the name is free.",
     expects: Expects { q: Some(Ok), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
     plan,
 };
@@ -23,7 +23,7 @@ fn plan(draw: &mut Draw) -> Plan {
     for node in 0..draw.mode.voters() {
         let way = |state| Fault::Way { client: "a".to_owned(), node, state };
         plan.schedule.push(When::granted("a").then(way(WayState::LoseRequests)));
-        // What was under way may still be granted.
+        // Requests that are already on their way may still be granted.
         plan.schedule.push(When::AfterMs(100).then(Fault::None));
         for _ in 0..if draw.quick { 3 } else { 10 } {
             plan.schedule.push(When::granted("a").then(Fault::None));

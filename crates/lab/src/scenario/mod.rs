@@ -1,7 +1,7 @@
-//! Scenarios: faults as data, and what theory says of each in each mode.
+//! Scenarios: faults as data, and what theory predicts for each in each mode.
 //!
-//! A [`Scenario`] draws a [`Plan`] for a mode from a seed: all that is random is decided then, so
-//! that the same seed gives the same plan. [`trial`](crate::trial) carries plans out.
+//! A [`Scenario`] draws a [`Plan`] for a mode from a seed. All random choices are made then, so the
+//! same seed gives the same plan. The [`runner`](crate::runner) carries plans out.
 
 mod draw;
 mod expects;
@@ -34,8 +34,8 @@ mod l25_clock_slew;
 mod l26_boot_clock;
 mod l27_clock_frozen;
 mod l28_partitions;
-mod l29_two_gates;
-mod l30_dead_at_gate;
+mod l29_two_homes;
+mod l30_dead_at_home;
 mod l31_gray_node;
 mod l32_no_answer;
 mod l33_eviction;
@@ -55,36 +55,36 @@ pub use self::draw::Draw;
 pub use self::expects::Expects;
 pub use self::fault::{Fault, WayState};
 pub use self::plan::{
-    Beginning, Breach, Care, ClientPlan, Locking, Plan, ServerPlan, Span, Waiting, Work,
+    BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Plan, ServerPlan, Span, Waiting, Work,
 };
 pub use self::step::{Step, When};
 
 use crate::mode::Mode;
 use crate::record::Expected;
 
-/// A failure, and what theory says of it.
+/// A kind of failure, and what theory predicts for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// As in the catalogue: `L16`.
+    /// The id in the catalogue: `L16`.
     pub id: &'static str,
-    /// In a few words.
+    /// The title.
     pub title: &'static str,
     /// What happens and why it matters, in a few sentences for people.
     pub story: &'static str,
-    /// What theory says, for each mode to which it applies.
+    /// What theory predicts, for each mode to which the scenario applies.
     pub expects: Expects,
-    /// Draws what happens.
+    /// Draws the plan of a run.
     pub plan: fn(&mut Draw) -> Plan,
 }
 
 impl Scenario {
-    /// What theory says; `None` if the scenario means nothing in this mode.
+    /// What theory predicts; `None` if the scenario does not apply to this mode.
     #[must_use]
     pub fn expected(&self, mode: Mode) -> Option<Expected> {
         self.expects.of(mode)
     }
 
-    /// What happens in one repetition under this seed.
+    /// The plan of one repetition under this seed.
     #[must_use]
     pub fn plan(&self, mode: Mode, seed: u64, repetition: u64, quick: bool) -> Plan {
         (self.plan)(&mut Draw::new(mode, seed, repetition, quick))
@@ -124,8 +124,8 @@ pub fn all() -> &'static [Scenario] {
         l26_boot_clock::SCENARIO,
         l27_clock_frozen::SCENARIO,
         l28_partitions::SCENARIO,
-        l29_two_gates::SCENARIO,
-        l30_dead_at_gate::SCENARIO,
+        l29_two_homes::SCENARIO,
+        l30_dead_at_home::SCENARIO,
         l31_gray_node::SCENARIO,
         l31_gray_node::BY_OWNER,
         l32_no_answer::SCENARIO,
@@ -145,7 +145,7 @@ pub fn all() -> &'static [Scenario] {
     ]
 }
 
-/// The scenario of this id, in whatever case.
+/// The scenario with this id. Case is ignored.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Scenario> {
     all().iter().find(|scenario| scenario.id.eq_ignore_ascii_case(id))

@@ -2,55 +2,56 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, Step, When};
 
-/// All that happens in a run, apart from what the machine does to it.
+/// All that happens in a run, except for what the machine itself does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Plan {
     /// The servers.
     pub servers: ServerPlan,
-    /// What all clients agree on.
+    /// The settings that all clients share.
     pub locking: Locking,
     /// The locker processes.
     pub clients: Vec<ClientPlan>,
-    /// What the nemesis does, in order.
+    /// The steps of the nemesis, in order.
     pub schedule: Vec<Step>,
-    /// The run lasts at least so long,
+    /// The least duration of the run, in milliseconds.
     pub least_ms: u64,
-    /// and so long after the last step.
+    /// How long the run continues after the last step, in milliseconds.
     pub tail_ms: u64,
     /// Whether the resource refuses stale tokens.
     pub fenced: bool,
-    /// For how long nobody may hold while somebody waits, if theory has a bound.
+    /// The longest vacancy that theory allows, in milliseconds, if it has a bound.
     pub vacant_at_most_ms: Option<u64>,
 }
 
-/// The servers of a run. Each knows nothing of the others, apart from replicas.
+/// The servers of a run. They are independent of each other, except for replicas.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ServerPlan {
-    /// How many nodes lockers are told of.
+    /// The number of nodes that lockers are configured with.
     pub voters: usize,
-    /// How many replicas the first of them has.
+    /// The number of replicas of the first node.
     pub replicas: usize,
-    /// How many more there are, of which lockers are not told: replicas of the first from the step
-    /// on that makes them so.
+    /// The number of further servers, which lockers are not configured with. A step may make them
+    /// replicas.
     pub spares: usize,
-    /// More arguments for each server's command line.
+    /// Further arguments for each server's command line.
     pub args: Vec<String>,
-    /// Whether they keep their data on disk.
+    /// Whether the servers keep their data on disk.
     pub appendonly: bool,
-    /// Whether their clocks can be set, and what these gain by themselves, in parts per million.
+    /// If present, the servers' clocks can be set, and gain this much by themselves, in parts per
+    /// million.
     pub clock_gains_ppm: Option<i32>,
 }
 
-/// What all clients agree on.
+/// The settings that all clients share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Locking {
     /// The lock's name.
     pub name: String,
-    /// What the servers keep without news.
+    /// The lease in milliseconds.
     pub lease_ms: u64,
-    /// The longest lease; a node that lost its memory counts for nothing for so long.
+    /// The longest lease in milliseconds. A node that lost its memory does not vote for this long.
     pub max_lease_ms: u64,
-    /// How many replicas must have a grant before it counts.
+    /// How many replicas must acknowledge a grant before it counts.
     #[serde(default)]
     pub acks: usize,
 }
@@ -58,54 +59,56 @@ pub struct Locking {
 /// A locker process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClientPlan {
-    /// `a`, `b`, ...
+    /// The name: `a`, `b`, ...
     pub id: String,
-    /// Whether it starts with the run, or by a step.
+    /// Whether it starts with the run; otherwise a step starts it.
     pub starts: bool,
     /// Whether it reaches nodes by ways that can be cut, rather than directly.
     pub ways: bool,
-    /// The only nodes that it ever reaches, if not all.
+    /// The only nodes that it can reach; `None`: all.
     pub reaches: Option<Vec<usize>>,
-    /// The nodes that it is told of, if not all as they are; one that is named again is the same
-    /// server at another address.
+    /// The nodes that it is configured with; `None`: all. A repeated node is the same server at
+    /// another address.
     pub told: Option<Vec<usize>>,
-    /// The longest lease that it is told of, if another one than the others.
+    /// The longest lease that it is configured with, in milliseconds, if it differs from the other
+    /// clients'.
     pub max_lease_ms: Option<u64>,
-    /// What it does.
+    /// What its tasks do.
     pub work: Work,
 }
 
-/// What a locker process does, again and again.
+/// What the tasks of a locker process do, again and again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// How many tasks of it do so at the same time.
+    /// The number of tasks that do this at the same time.
     pub contenders: usize,
-    /// After how many holds each task is done; `None`: never.
+    /// The number of holds after which each task ends; `None`: no limit.
     pub holds: Option<u64>,
     /// How long the work under the lock takes.
     pub hold: Span,
-    /// How long it wants nothing after a hold.
+    /// How long a task pauses after a hold.
     pub think: Span,
     /// How it waits for the lock.
     pub waiting: Waiting,
-    /// How it heeds that the lock may be lost.
-    pub care: Care,
-    /// Its connections are there before the first step.
+    /// How a holder reacts to a loss of the lock.
+    pub care: OnLoss,
+    /// Whether its connections are made before the first step.
     #[serde(default)]
     pub connected: bool,
-    /// In which order it begins, once it holds.
-    pub beginning: Beginning,
-    /// It writes again and again while it holds, at such intervals.
+    /// How a holder first accesses the resource.
+    pub beginning: FirstAccess,
+    /// The interval of writes during a hold, in milliseconds; `None`: no such writes.
     pub write_every_ms: Option<u64>,
-    /// It stands so long between its check and its last write, as a slow machine may make anybody.
+    /// How long it stops between its check and its last write, in milliseconds, as a slow machine
+    /// may.
     pub failpoint_ms: Option<u64>,
-    /// A lock of its own that is broken on purpose: what judges must find.
-    pub breach: Option<Breach>,
-    /// Decides what its tasks draw.
+    /// A deliberately broken lock instead of the library's, which the judges must detect.
+    pub breach: Option<BrokenLockKind>,
+    /// Determines the random numbers of its tasks.
     pub seed: u64,
 }
 
-/// A time that is drawn anew each time, both ends included.
+/// A duration that is drawn anew each time, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// The shortest.
@@ -118,53 +121,53 @@ pub struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// As the library does it: `lock`.
+    /// In the queue, as the library's `lock` does.
     Queue,
-    /// It asks again and again at such intervals: `try_lock`.
+    /// By polling with `try_lock` at this interval.
     PollMs(u64),
 }
 
-/// How a holder heeds that its lock may be lost.
+/// How a holder reacts to a loss of the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Care {
-    /// It stops when it is told, and checks before each write: as it should be.
+pub enum OnLoss {
+    /// It stops when it is notified, and checks before each write, as it should.
     Watches,
-    /// It does neither, as programs do that have never heard of leases.
+    /// It does neither, like a program that ignores leases.
     Naive,
 }
 
-/// What a holder does first with what the lock guards.
+/// How a holder first accesses the resource that the lock guards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Beginning {
-    /// It writes: from then on a fenced resource refuses whoever held before.
+pub enum FirstAccess {
+    /// It writes: from then on a fenced resource refuses earlier holders.
     Claims,
-    /// It reads what its first write will be made of.
+    /// It reads the value that its first write is computed from.
     Reads,
-    /// It writes, then reads what its next write will be made of.
+    /// It writes, then reads the value that its next write is computed from.
     ClaimsAndReads,
 }
 
-/// Mistakes that real programs make.
+/// Mistakes that real lock implementations make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Breach {
+pub enum BrokenLockKind {
     /// A plain `SET`, without `NX`.
     NoExclusion,
     /// A `SET NX` whose value names the owner and not the hold, so that a late release frees a
-    /// later hold: each hold is released a second time, a moment later.
+    /// later hold. Each hold is released a second time, a moment later.
     ReleaseByOwner,
-    /// A lock that counts its owner's holds, and a driver that had no answer to a release and sends
-    /// it again: an inner hold is given back twice, and takes the outer one with it.
+    /// A lock that counts its owner's holds, with a driver that sends a release again when it gets
+    /// no answer: an inner hold is released twice, which also releases the outer one.
     CountsHolds,
-    /// The random numbers of all clients come from one state, as those of clones do: they draw the
-    /// same nonces, and each is told that it has the other's lock.
+    /// All clients have the same state of their random number generator, as clones have: they draw
+    /// the same nonces, and each is told that it holds the other's lock.
     RepeatsNonce,
 }
 
 impl ServerPlan {
-    /// All of them.
+    /// The number of servers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.voters + self.replicas + self.spares
@@ -172,7 +175,7 @@ impl ServerPlan {
 }
 
 impl Span {
-    /// Always the same.
+    /// A span of one duration.
     #[must_use]
     pub const fn always(ms: u64) -> Self {
         Self { low_ms: ms, high_ms: ms }
@@ -187,9 +190,9 @@ impl ClientPlan {
             hold: Span { low_ms: 1, high_ms: 5 },
             think: Span { low_ms: 0, high_ms: 2 },
             waiting: Waiting::Queue,
-            care: Care::Watches,
+            care: OnLoss::Watches,
             connected: false,
-            beginning: Beginning::Claims,
+            beginning: FirstAccess::Claims,
             write_every_ms: None,
             failpoint_ms: None,
             breach: None,
@@ -216,7 +219,7 @@ impl Plan {
         self.schedule.iter().any(delays)
     }
 
-    /// What the plan names although it is not there.
+    /// The nodes and clients that the plan names but does not have.
     #[must_use]
     pub fn wrong(&self) -> Vec<String> {
         let nodes = self.servers.count();

@@ -2,57 +2,58 @@ use serde::Serialize;
 
 use super::Fault;
 
-/// One step of a schedule. Steps follow each other: each waits for its own moment after the one
-/// before it was carried out.
+/// One step of a schedule. Steps run in order: each waits for its own moment after the previous
+/// step was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// When.
+    /// The moment of the step.
     pub when: When,
-    /// What then.
+    /// The action at that moment.
     pub fault: Fault,
 }
 
-/// The moment of a step. Whatever is awaited is an event, not a time that is long enough.
+/// The moment of a step. A step waits for an event rather than for a time that should be long
+/// enough.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
-    /// So long after the clients were let go, or at once if that is over.
+    /// This many milliseconds after the start of the clients, or at once if that has passed.
     AtMs(u64),
-    /// So long after the step before.
+    /// This many milliseconds after the previous step.
     AfterMs(u64),
     /// As soon as this client believes that it holds the lock.
     Holds(String),
-    /// As soon as this client was granted the lock since the step before began.
+    /// As soon as this client has been granted the lock since the previous step began.
     Granted(String),
-    /// As soon as a write of this client was accepted since the step before began.
+    /// As soon as a write of this client has been accepted since the previous step began.
     Wrote(String),
-    /// As soon as this client was told of a loss since the step before began.
+    /// As soon as this client has been notified of a loss since the previous step began.
     Told(String),
-    /// As soon as an attempt of this client ended with an error since the step before began.
+    /// As soon as an attempt of this client has ended with an error since the previous step began.
     Refused(String),
-    /// As soon as this client has read what the lock guards since the step before began.
+    /// As soon as this client has read the resource since the previous step began.
     Read(String),
-    /// As soon as this client stands between its check and its write ([`Work::failpoint_ms`]).
+    /// As soon as this client has stopped between its check and its write ([`Work::failpoint_ms`]).
     ///
     /// [`Work::failpoint_ms`]: super::Work::failpoint_ms
     Checked(String),
-    /// As soon as this client has done all that it was to do.
+    /// As soon as all tasks of this client have ended.
     Done(String),
-    /// As soon as a lock of this client was given back since the step before began.
+    /// As soon as this client has released a lock since the previous step began.
     Released(String),
-    /// As soon as a write of this client has reached what the lock guards since the step before
-    /// began, accepted or not.
+    /// As soon as a write of this client has reached the resource since the previous step began,
+    /// accepted or not.
     Arrived(String),
     /// As soon as a write of this client is held on its way ([`Fault::Writes`]).
     HeldUp(String),
-    /// As soon as this node has the lock's key, whosesoever it is.
+    /// As soon as this node has the lock's key, of any holder.
     Has(usize),
-    /// As soon as the replica has what its master has: both have the same replication offset.
+    /// As soon as this replica and its master have the same replication offset.
     InSync(usize),
 }
 
 impl When {
-    /// At once.
+    /// At once after the previous step.
     pub const NOW: Self = Self::AfterMs(0);
 
     /// [`Holds`](Self::Holds).
@@ -85,13 +86,13 @@ impl When {
         Self::Done(client.to_owned())
     }
 
-    /// This, then that.
+    /// A step that carries out `fault` at this moment.
     #[must_use]
     pub fn then(self, fault: Fault) -> Step {
         Step { when: self, fault }
     }
 
-    /// The client that it waits for.
+    /// The client whose event it waits for.
     #[must_use]
     pub fn client(&self) -> Option<&str> {
         match self {

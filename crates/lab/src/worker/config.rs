@@ -5,33 +5,33 @@ use serde::{Deserialize, Serialize};
 use crate::mode::Mode;
 use crate::scenario::{Locking, Work};
 
-/// What a worker needs to know.
+/// The configuration of a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Config {
     /// The run, for its events.
     pub run: String,
     /// The run's seed, for its events.
     pub seed: u64,
-    /// Who it is.
+    /// The client's name.
     pub client: String,
-    /// How locks are kept.
+    /// The lock configuration.
     pub mode: Mode,
-    /// Where: one URL, or those of a quorum.
+    /// The servers: one URL, or those of a quorum.
     pub urls: Vec<String>,
-    /// The lock.
+    /// The lock's name and lease, shared by all clients.
     pub locking: Locking,
-    /// What to do.
+    /// What the worker's tasks do.
     pub work: Work,
-    /// What the lock guards.
+    /// The address of the resource that the lock guards.
     pub resource: SocketAddr,
 }
 
-/// What a worker is told later.
+/// A command to a running worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Begin.
+    /// Start the tasks.
     Start,
-    /// Give back what is held, ask for nothing any more.
+    /// Release all holds and stop asking.
     End,
 }

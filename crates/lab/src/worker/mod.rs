@@ -1,25 +1,25 @@
-//! The locker as a process of its own, which can be stopped, killed and cut off like any other.
+//! The locker as a separate process, which can be stopped, killed and partitioned.
 //!
-//! It reads a [`Config`] and then [`Order`]s from its standard input, one JSON text a line, and writes
-//! the events that it sees to its standard output. It ends when its input does, so that it does not
-//! outlive whoever started it.
+//! It reads a [`Config`] and then [`Order`]s from its standard input, one JSON text per line, and
+//! writes its events to its standard output. It exits when its input ends, so that it does not
+//! outlive the process that started it.
 
-mod breach;
-mod broken;
+mod broken_guard;
+pub(crate) mod broken_lock;
 mod config;
+mod events;
 mod job;
-mod tell;
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::ExitCode;
 
 use tokio::sync::watch;
 
-pub(crate) use self::breach::locker;
+pub(crate) use self::broken_lock::locker;
 pub use self::config::{Config, Order};
 use self::job::Shared;
 
-/// The worker's life. For the hidden command of the command line, and for tests' programs.
+/// Runs the worker. Called by the hidden command of the command line and by programs of tests.
 ///
 /// Blocks the calling thread; must not be called inside a runtime.
 #[must_use]
@@ -27,7 +27,7 @@ pub fn main() -> ExitCode {
     match live() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "quorumlock lab worker: {error}");
+            let _ = writeln!(io::stderr(), "quorumlock-lab worker: {error}");
             ExitCode::FAILURE
         }
     }
@@ -39,19 +39,18 @@ fn live() -> Result<(), Box<dyn std::error::Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let (ordered, orders) = watch::channel(None);
-    // Blocking reads, on a thread that the runtime does not wait for.
+    // Blocking reads happen on a thread that the runtime does not wait for.
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             if let Ok(order) = serde_json::from_str(&line) {
                 ordered.send_replace(Some(order));
             }
         }
-        // Whoever started us is gone: nobody hears us any more, and nothing is to be given back.
+        // The parent process has ended: exit at once, without releasing locks or reporting events.
         std::process::exit(0);
     });
     runtime.block_on(async {
-        let shared = Shared::new(config)?;
-        shared.work(orders).await;
+        Shared::new(config, orders)?.work().await;
         Ok(())
     })
 }

@@ -20,7 +20,7 @@ fn good(name: &str) -> (String, Facts) {
     (name.to_owned(), Facts { round_trip: Duration::from_millis(1), clock: Some(0), info })
 }
 
-/// Three nodes, of which the first is spoilt.
+/// Three good nodes, of which `spoil` changes the first.
 fn three(spoil: impl FnOnce(&mut Facts)) -> Vec<NodeFacts> {
     let mut nodes = ["a", "b", "c"].map(good);
     spoil(&mut nodes[0].1);
@@ -33,8 +33,9 @@ fn given(node: String, facts: Facts) -> NodeFacts {
 
 /// The findings that are not `Ok`: severity, check, nodes.
 fn wrong(nodes: &[NodeFacts]) -> Vec<(Severity, &'static str, String)> {
-    let findings =
-        judge(nodes, false).into_iter().filter(|finding| finding.severity != Severity::Ok);
+    let findings = judge(nodes, Topology::Quorum)
+        .into_iter()
+        .filter(|finding| finding.severity != Severity::Ok);
     findings
         .inspect(|finding| assert!(finding.remedy.is_some(), "{finding:?} says what to do"))
         .map(|finding| (finding.severity, finding.check, finding.nodes.join(" ")))
@@ -51,7 +52,7 @@ fn only(
 
 #[test]
 fn good_nodes_pass_every_check() {
-    let findings = judge(&three(|_| ()), false);
+    let findings = judge(&three(|_| ()), Topology::Quorum);
     assert_eq!(findings.len(), CHECKS.len());
     assert!(findings.iter().all(|finding| finding.severity == Severity::Ok), "{findings:?}");
 }
@@ -61,7 +62,7 @@ fn a_silent_node_is_a_problem_and_no_check_passes_unseen() {
     let mut nodes = three(|_| ());
     nodes[1].answer = Answer::Silent { error: "connection refused".into() };
     assert_eq!(wrong(&nodes), only(Severity::Problem, "reach", "b"));
-    assert_eq!(judge(&nodes, false).len(), 1);
+    assert_eq!(judge(&nodes, Topology::Quorum).len(), 1);
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn strict_admission_covers_what_a_restart_forgets_and_nothing_else() {
     let spoils: [fn(&mut Facts); 2] =
         [|facts| facts.info.aof = Some(false), |facts| facts.info.appendfsync = None];
     for spoil in spoils {
-        let found = judge(&three(spoil), true);
+        let found = judge(&three(spoil), Topology::StrictQuorum);
         assert!(found.iter().all(|finding| finding.severity == Severity::Ok), "{found:?}");
         let of_it = found.iter().find(|finding| finding.check == "persistence").unwrap();
         for part in ["admission covers", "longest lease", "marks"] {
@@ -164,6 +165,9 @@ fn strict_admission_covers_what_a_restart_forgets_and_nothing_else() {
         }
         assert_eq!(wrong(&three(spoil)).len(), 1, "without admission it is a warning");
     }
-    let evicts = judge(&three(|facts| facts.info.maxmemory_policy = Some("x".into())), true);
+    let evicts = judge(
+        &three(|facts| facts.info.maxmemory_policy = Some("x".into())),
+        Topology::StrictQuorum,
+    );
     assert!(evicts.iter().any(|finding| finding.severity == Severity::Warn), "{evicts:?}");
 }

@@ -1,12 +1,13 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::super::clean::clean;
+use super::super::command_line::command_line;
 use super::super::load::Source;
 use super::super::words::{count, none, three};
 use super::Overview;
-use crate::record::{Environment, Lab};
+use crate::record::Environment;
 
-/// The page after its last scenario: how to run it again, where it ran, what the words mean.
+/// The end of the page: how to repeat the lab, where it ran, and the meaning of the terms.
 pub(in crate::report) fn closing(overview: &Overview<'_>) -> Markup {
     html! {
         section #again tabindex="-1" {
@@ -38,31 +39,13 @@ fn again(source: &Source) -> Markup {
         @match &source.lab {
             Some(lab) => {
                 div.scroll tabindex="0" role="region" aria-label="Command line" {
-                    pre { code { (clean(&command_line(lab))) } }
+                    pre { code { (clean(&command_line(&lab.command_line, lab.seed))) } }
                 }
                 p { "Seed " strong { (lab.seed) } "." }
             }
             None => p.warning { "There is no lab.json: the command line was not kept." },
         }
     }
-}
-
-/// As a shell takes it; with the seed, which may have been drawn.
-fn command_line(lab: &Lab) -> String {
-    let mut words: Vec<_> = lab.command_line.iter().map(|word| quoted(word)).collect();
-    let is_seed = |word: &String| word == "--seed" || word.starts_with("--seed=");
-    if !lab.command_line.iter().any(is_seed) {
-        words.push(format!("--seed {}", lab.seed));
-    }
-    words.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn environment(environment: &Environment) -> Markup {
@@ -101,7 +84,7 @@ fn load(load: f64) -> String {
     if load == 0.0 { "0".to_owned() } else { three(load) }
 }
 
-/// Every kind of server once: runs start many that are the same.
+/// Each kind of server once, because runs start many equal servers.
 fn servers(source: &Source) -> Markup {
     let mut kinds: Vec<String> = Vec::new();
     for node in source.runs.iter().flat_map(|run| &run.nodes) {
@@ -170,31 +153,5 @@ fn glossary() -> Markup {
             h2 { "Glossary" }
             dl { @for (word, meaning) in WORDS { div { dt { (word) } dd { (meaning) } } } }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lab(command_line: &[&str]) -> Lab {
-        Lab {
-            schema: 1,
-            command_line: command_line.iter().map(|word| (*word).to_owned()).collect(),
-            seed: 42,
-            interrupted: false,
-            environment: Environment::default(),
-            runs: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn the_command_line_can_be_pasted_and_has_the_seed() {
-        let line = command_line(&lab(&["quorumlock", "lab", "run", "L16", "--out", "it's here"]));
-        assert_eq!(line, r"quorumlock lab run L16 --out 'it'\''s here' --seed 42");
-        for given in [&["x", "--seed", "7"][..], &["x", "--seed=7"]] {
-            assert!(!command_line(&lab(given)).contains("42"));
-        }
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -1,11 +1,11 @@
 use maud::{Markup, html};
 
 use super::super::clean::clean;
-use super::super::results::{ModeResult, Scenario, expectation, rank};
+use super::super::results::{ModeResult, Scenario, expectation, modes};
 use super::super::words::count;
 use super::anchor;
 
-/// Scenarios down, modes across: the overview that fits on a page.
+/// The overview: a row for each scenario, a column for each mode.
 pub(super) fn matrix(scenarios: &[Scenario<'_>]) -> Markup {
     let modes = modes(scenarios);
     html! {
@@ -32,18 +32,6 @@ pub(super) fn matrix(scenarios: &[Scenario<'_>]) -> Markup {
             }
         }
     }
-}
-
-/// All modes, in the order of the lab's own list.
-fn modes<'a>(scenarios: &[Scenario<'a>]) -> Vec<&'a str> {
-    let mut modes = Vec::new();
-    for result in scenarios.iter().flat_map(|scenario| &scenario.results) {
-        if !modes.contains(&result.mode) {
-            modes.push(result.mode);
-        }
-    }
-    modes.sort_by_key(|mode| rank(mode));
-    modes
 }
 
 fn cells(scenario: &Scenario<'_>, mode: &str) -> Markup {
@@ -83,9 +71,9 @@ fn cell(result: &ModeResult<'_>) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::super::super::results::{Placed, scenarios};
-    use super::super::super::sample::run;
     use super::*;
     use crate::record::Expected;
+    use crate::record::sample::run;
 
     #[test]
     fn every_mode_has_its_column_and_what_was_not_run_stays_empty() {

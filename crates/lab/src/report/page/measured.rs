@@ -3,8 +3,8 @@ use super::super::table::{Cell, Table};
 use super::super::words::{count, none};
 use crate::compare::{Measured, Report};
 
-/// What comparisons have measured of locks that nobody else wants. No history holds it: to record it
-/// would slow it down.
+/// The measurements of uncontended locks by comparisons. No history holds them, because recording
+/// would slow them down.
 pub(super) fn measured(sources: &[Source]) -> Vec<Table> {
     let reports = sources.iter().filter_map(|source| source.measured.as_ref());
     reports.enumerate().map(|(place, report)| table(place, report)).collect()

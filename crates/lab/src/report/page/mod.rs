@@ -1,6 +1,7 @@
 //! The page: verdict first, then all results, then each scenario, then what is needed to repeat it.
 
 mod about;
+mod figure;
 mod matrix;
 mod measured;
 mod opening;
@@ -16,18 +17,18 @@ use super::load::Source;
 use super::results::Scenario;
 use super::verdict::Verdict;
 
-/// What the page is of.
+/// The contents of the page.
 #[derive(Debug)]
 pub(super) struct Overview<'a> {
-    /// The directories.
+    /// The directories of the lab.
     pub(super) sources: &'a [Source],
-    /// What was run.
+    /// The scenarios that were run.
     pub(super) scenarios: &'a [Scenario<'a>],
-    /// What it says.
+    /// The overall verdict.
     pub(super) verdict: &'a Verdict,
 }
 
-/// The place of a scenario in the page.
+/// The anchor of a scenario in the page.
 fn anchor(scenario: &Scenario<'_>) -> String {
     format!("scenario-{}", super::clean::plain(scenario.id))
 }

@@ -2,9 +2,13 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::super::ReportError;
 use super::super::clean::clean;
+use super::super::files::Files;
+use super::super::load::Source;
+use super::super::results::Scenario;
 use super::super::svg::STYLE;
+use super::super::table::Table;
+use super::super::verdict::Verdict;
 use super::super::words::counted;
-use super::super::write::Files;
 use super::matrix::matrix;
 use super::measured::measured;
 use super::result_table::result_table;
@@ -20,16 +24,23 @@ pub(in crate::report) fn opening(
     files.table(&table)?;
     let measured = measured(sources);
     measured.iter().try_for_each(|table| files.table(table))?;
-    let (class, sign) = if verdict.good() { ("good", "✓") } else { ("bad", "✗") };
-    let runs = sources.iter().map(|source| source.runs.len() as u64).sum();
-    let interrupted = sources.iter().any(|source| match &source.lab {
-        Some(lab) => lab.interrupted,
-        None => true,
-    });
-    // The body stays open: `closing` ends it.
+    // `closing` closes the body.
     Ok(html! {
         (DOCTYPE)
         (PreEscaped("<html lang=\"en\">"))
+        (head(verdict))
+        (PreEscaped("<body>"))
+        a.skip href="#verdict" { "To the verdict" }
+        (header(overview))
+        (PreEscaped("<main>"))
+        (verdict_section(sources, verdict))
+        (contents(scenarios))
+        (results_section(scenarios, &table, &measured))
+    })
+}
+
+fn head(verdict: &Verdict) -> Markup {
+    html! {
         head {
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
@@ -38,16 +49,29 @@ pub(in crate::report) fn opening(
             title { "Failover lab: " (verdict.sentence()) }
             style { (PreEscaped(include_str!("../page.css"))) (PreEscaped(STYLE)) }
         }
-        (PreEscaped("<body>"))
-        a.skip href="#verdict" { "To the verdict" }
+    }
+}
+
+fn header(overview: &Overview<'_>) -> Markup {
+    let runs = overview.sources.iter().map(|source| source.runs.len() as u64).sum();
+    html! {
         header {
             h1 { "Failover lab" }
             p.minor {
                 "Distributed locks of " code { "quorumlock" } " while servers, networks, clocks and holders fail: "
-                (counted(scenarios.len() as u64, "scenario")) ", " (counted(runs, "run")) "."
+                (counted(overview.scenarios.len() as u64, "scenario")) ", " (counted(runs, "run")) "."
             }
         }
-        (PreEscaped("<main>"))
+    }
+}
+
+fn verdict_section(sources: &[Source], verdict: &Verdict) -> Markup {
+    let (class, sign) = if verdict.good() { ("good", "✓") } else { ("bad", "✗") };
+    let interrupted = sources.iter().any(|source| match &source.lab {
+        Some(lab) => lab.interrupted,
+        None => true,
+    });
+    html! {
         section #verdict tabindex="-1" {
             h2 { "Verdict" }
             p.verdict.(class) { span.sign aria-hidden="true" { (sign) } " " (verdict.sentence()) }
@@ -59,10 +83,15 @@ pub(in crate::report) fn opening(
                 p.warning { strong { "Damaged: " } (clean(trouble)) }
             }
         }
+    }
+}
+
+fn contents(scenarios: &[Scenario<'_>]) -> Markup {
+    html! {
         nav aria-label="Contents" {
             ul {
                 li { a href="#results" { "All results" } }
-                @for scenario in *scenarios {
+                @for scenario in scenarios {
                     li { a href={ "#" (anchor(scenario)) } { (clean(scenario.id)) " " (clean(scenario.title)) } }
                 }
                 li { a href="#again" { "Run it again" } }
@@ -70,6 +99,11 @@ pub(in crate::report) fn opening(
                 li { a href="#glossary" { "Glossary" } }
             }
         }
+    }
+}
+
+fn results_section(scenarios: &[Scenario<'_>], results: &Table, measured: &[Table]) -> Markup {
+    html! {
         section #results tabindex="-1" {
             h2 { "All results" }
             p {
@@ -79,9 +113,9 @@ pub(in crate::report) fn opening(
             (matrix(scenarios))
             details {
                 summary { "All numbers" }
-                (table.html())
+                (results.html())
             }
-            @for table in &measured { (table.html()) }
+            @for table in measured { (table.html()) }
         }
-    })
+    }
 }

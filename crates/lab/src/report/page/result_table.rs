@@ -80,9 +80,9 @@ fn row(scenario: &Scenario<'_>, result: &ModeResult<'_>) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::super::super::results::{Placed, scenarios};
-    use super::super::super::sample::run;
     use super::*;
     use crate::record::Expected;
+    use crate::record::sample::run;
 
     #[test]
     fn a_row_has_a_cell_for_each_column() {

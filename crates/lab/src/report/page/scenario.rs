@@ -2,17 +2,18 @@ use maud::{Markup, html};
 
 use super::super::ReportError;
 use super::super::clean::{clean, plain};
+use super::super::files::Files;
 use super::super::load::Source;
 use super::super::results::{ModeResult, Scenario, expectation};
 use super::super::svg::{Curve, Figure, ModeRow, ecdf, modes};
 use super::super::table::{Cell, Table};
 use super::super::words::{counted, time};
-use super::super::write::Files;
 use super::anchor;
+use super::figure::shown;
 use super::result_table::result_table;
 use super::section::{Section, section};
 
-/// A scenario: its story, its numbers, its pictures.
+/// The section of a scenario: its story, its numbers, its figures.
 pub(in crate::report) fn scenario(
     scenario: &Scenario<'_>,
     sources: &[Source],
@@ -38,9 +39,9 @@ pub(in crate::report) fn scenario(
     files.figure(&handovers)?;
     let data = curve_data(&id, &curves);
     files.table(&data)?;
-    // What must not have happened comes first; of equals, what is smaller.
+    // A counterexample that theory forbids comes first; among equals, the shortest.
     let witness = sections.iter().filter_map(|(result, section)| {
-        section.witness.as_ref().map(|witness| (result.as_expected() == Some(true), witness))
+        section.smallest.as_ref().map(|witness| (result.as_expected() == Some(true), witness))
     });
     let witness = witness.min_by_key(|(expected, witness)| (*expected, witness.spans));
     let witness = witness.map(|(_, witness)| witness.show(&id, files)).transpose()?;
@@ -52,7 +53,7 @@ pub(in crate::report) fn scenario(
             (table.html())
             h3 { "Modes compared" }
             (shown(&compared, ""))
-            h3 { "From hand to hand" }
+            h3 { "Handover times" }
             (shown(&handovers, "From the end of one belief to the start of the next, of those who were waiting already; all runs of a mode together. An overlap is a handover in no time. The further left, the faster."))
             p.files { "As a file: " a href={ "tables/" (data.file()) } { (data.file()) } }
             @if let Some(witness) = witness { (witness) }
@@ -60,22 +61,6 @@ pub(in crate::report) fn scenario(
             @for (result, section) in &sections { (lanes(result, section)) }
         }
     })
-}
-
-/// A figure in a box of its own, with its file.
-pub(super) fn shown(figure: &Figure, words: &str) -> Markup {
-    html! {
-        figure {
-            div.scroll tabindex="0" role="region" aria-label={ "Figure: " (clean(&figure.title)) } {
-                (figure.inline())
-            }
-            figcaption {
-                strong { (clean(&figure.title)) ". " }
-                (words) " "
-                a href={ "figures/" (figure.id) ".svg" } { "SVG" }
-            }
-        }
-    }
 }
 
 fn summary(results: &[ModeResult<'_>]) -> Markup {

@@ -3,47 +3,47 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::super::ReportError;
-use super::super::bins::Bins;
 use super::super::clean::clean;
-use super::super::film::Film;
+use super::super::counterexample::{Counterexample, and_more, counterexample, smallest, spans};
+use super::super::files::Files;
+use super::super::histogram::Histogram;
 use super::super::load::Source;
 use super::super::results::{ModeResult, Placed, Scenario};
 use super::super::shot::whole;
 use super::super::svg::lanes;
 use super::super::table::{Cell, Table};
-use super::super::witness::{Witness, and_more, smallest, spans, witness};
+use super::super::timeline::Timeline;
 use super::super::words::{counted, time};
-use super::super::write::Files;
-use super::scenario::shown;
+use super::figure::shown;
 
-/// What the page shows of a scenario in a mode.
+/// What the page shows of a scenario in one mode.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
-    /// The lanes of the most telling run.
+    /// The lanes of the run that shows the most.
     pub(super) figure: Option<Markup>,
-    /// The ids of all lanes.
+    /// The ids of all figures of lanes.
     pub(super) files: Vec<String>,
-    /// Of all runs.
-    pub(super) handovers: Bins,
-    /// The smallest of all runs.
-    pub(super) witness: Option<Found<'a>>,
-    /// Runs without a picture, and why.
+    /// The handovers of all runs.
+    pub(super) handovers: Histogram,
+    /// The smallest counterexample of all runs.
+    pub(super) smallest: Option<Found<'a>>,
+    /// Runs without a figure, and why.
     pub(super) missing: Vec<String>,
-    /// The scenario has no other mode.
+    /// Whether the scenario has no other mode.
     pub(super) only: bool,
 }
 
-/// A witness, and where it was found.
+/// A counterexample, and the run in which it was found.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     /// From the first grant to the end of the overlap.
     pub(super) spans: Duration,
-    witness: Witness,
+    counterexample: Counterexample,
     mode: &'a str,
     run: &'a str,
 }
 
-/// Looks at every run of a mode, one history at a time.
+/// Reads every run of a mode, one history at a time.
 pub(super) fn section<'a>(
     scenario: &Scenario<'_>,
     result: &ModeResult<'a>,
@@ -53,21 +53,21 @@ pub(super) fn section<'a>(
     let mut section = Section {
         figure: None,
         files: Vec::new(),
-        handovers: Bins::default(),
-        witness: None,
+        handovers: Histogram::default(),
+        smallest: None,
         missing: Vec::new(),
         only: scenario.results.len() == 1,
     };
     let mut telling = 0;
     for placed in &result.runs {
-        let found = match look(*placed, result.mode, sources, files) {
+        let found = match view_run(*placed, result.mode, sources, files) {
             Ok(found) => found?,
             Err(why) => {
                 section.missing.push(format!("No picture of {}: {why}", placed.run.run));
                 continue;
             }
         };
-        // A run with a violation tells more than one without; else the first does.
+        // A run with a violation is preferred; otherwise the first run is shown.
         if found.overlaps.min(1) + 1 > telling {
             telling = found.overlaps.min(1) + 1;
             section.figure = Some(found.figure);
@@ -77,32 +77,32 @@ pub(super) fn section<'a>(
         let smaller = |one: &Found<'_>, than: &Option<Found<'_>>| {
             than.as_ref().is_none_or(|than| one.spans < than.spans)
         };
-        if let Some(witness) = found.witness.filter(|one| smaller(one, &section.witness)) {
-            section.witness = Some(witness);
+        if let Some(witness) = found.smallest.filter(|one| smaller(one, &section.smallest)) {
+            section.smallest = Some(witness);
         }
     }
     Ok(section)
 }
 
-/// What a history shows.
-struct Look<'a> {
+/// What one history shows.
+struct RunView<'a> {
     id: String,
     figure: Markup,
     overlaps: usize,
-    handovers: Bins,
-    witness: Option<Found<'a>>,
+    handovers: Histogram,
+    smallest: Option<Found<'a>>,
 }
 
-/// The outer error is the history's, which the report survives.
-fn look<'a>(
+/// The outer error concerns the history, and the report continues without it.
+fn view_run<'a>(
     placed: Placed<'a>,
     mode: &'a str,
     sources: &[Source],
     files: &mut Files,
-) -> Result<Result<Look<'a>, ReportError>, String> {
+) -> Result<Result<RunView<'a>, ReportError>, String> {
     let run = placed.run;
     let history = sources[placed.source].history(run).ok_or("its name is no name of a run")?;
-    let film = Film::read(&history).map_err(|error| format!("its history: {error}"))?;
+    let film = Timeline::read(&history).map_err(|error| format!("its history: {error}"))?;
     let overlaps = film.overlaps();
     let id = files.new_id(&format!("{}-lanes", run.run));
     let title = format!("{} in mode {}: who believed to hold the lock when", run.scenario, mode);
@@ -117,24 +117,30 @@ fn look<'a>(
     let figure = lanes(id.clone(), title, desc, &whole(&film, &overlaps));
     let found = smallest(&overlaps)
         .map(|pair| {
-            let witness = witness(&film, pair, &history).map_err(|error| error.to_string())?;
-            Ok::<_, String>(Found { spans: spans(&pair), witness, mode, run: &run.run })
+            let witness =
+                counterexample(&film, pair, &history).map_err(|error| error.to_string())?;
+            Ok::<_, String>(Found {
+                spans: spans(&pair),
+                counterexample: witness,
+                mode,
+                run: &run.run,
+            })
         })
         .transpose()?;
     let words = format!("Run {}, {} long.", clean(&run.run), time(film.length));
-    Ok(files.figure(&figure).map(|()| Look {
+    Ok(files.figure(&figure).map(|()| RunView {
         id,
         figure: shown(&figure, &words),
         overlaps: overlaps.len(),
         handovers: film.handovers(),
-        witness: found,
+        smallest: found,
     }))
 }
 
 impl Found<'_> {
-    /// The pair enlarged, and what happened around it.
+    /// The counterexample as a figure and a list of events.
     pub(super) fn show(&self, scenario: &str, files: &mut Files) -> Result<Markup, ReportError> {
-        let Self { witness, mode, run, .. } = self;
+        let Self { counterexample: witness, mode, run, .. } = self;
         let title = format!("{scenario} in mode {mode}: the smallest witness");
         let id = files.new_id(&format!("{scenario}-witness"));
         let figure = lanes(id.clone(), title, witness.summary.clone(), &witness.lanes);
@@ -158,8 +164,8 @@ impl Found<'_> {
     }
 
     fn events(&self, id: String) -> Table {
-        let begin = self.witness.events.first().map(|told| told.at).unwrap_or_default();
-        let rows = self.witness.events.iter().map(|told| {
+        let begin = self.counterexample.events.first().map(|told| told.at).unwrap_or_default();
+        let rows = self.counterexample.events.iter().map(|told| {
             let exact = |time: Duration| time.as_secs_f64() * 1e3;
             vec![
                 Cell::number(format!("{:.3}\u{a0}ms", exact(told.at)), exact(told.at)),

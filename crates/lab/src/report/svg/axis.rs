@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::super::words::time;
 
-/// Marks of a linear axis of time, at round times: four to nine, unless there is no length.
+/// The marks of a linear time axis, at round times: four to nine, unless the axis has no length.
 pub(super) fn linear(from: Duration, until: Duration) -> Vec<Duration> {
     let length = until.saturating_sub(from).as_nanos();
     let power = 10u128.pow(length.max(10).ilog10() - 1);
@@ -13,7 +13,7 @@ pub(super) fn linear(from: Duration, until: Duration) -> Vec<Duration> {
     marks.map(|at| Duration::from_nanos(u64::try_from(at).unwrap_or(u64::MAX))).collect()
 }
 
-/// Where a time lies on a logarithmic axis: 0 at its low end, 1 at its high end.
+/// A logarithmic axis of time: 0 at its low end, 1 at its high end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Log {
     low: i32,
@@ -21,7 +21,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Whole decades that hold all of these seconds; one of milliseconds if there are none.
+    /// The whole decades that contain all of these seconds; one decade of milliseconds if there are
+    /// none.
     pub(super) fn of(seconds: impl Iterator<Item = f64>) -> Self {
         let fit = seconds.filter(|s| s.is_finite() && *s > 0.0);
         let (low, high) =
@@ -46,14 +47,14 @@ impl Log {
         (self.low..=self.high).map(|power| 10f64.powi(power))
     }
 
-    /// A faint line for each of 2 to 9 between the decades.
+    /// The minor lines: 2 to 9 times each decade.
     pub(super) fn between(self) -> impl Iterator<Item = f64> {
         (self.low..self.high)
             .flat_map(|power| (2..10).map(move |by| f64::from(by) * 10f64.powi(power)))
     }
 }
 
-/// The label of a mark: the one unit that leaves a whole number.
+/// The label of a mark, in the unit that gives a whole number.
 pub(super) fn label(seconds: f64) -> String {
     time(Duration::from_nanos((seconds * 1e9).round() as u64))
 }

@@ -1,9 +1,10 @@
-//! How many of all were not longer: empirical distribution functions, over a logarithmic time.
+//! Empirical distribution functions over a logarithmic time: the share of times that are not
+//! longer.
 
 use maud::{Markup, html};
 
-use super::super::bins::Bins;
 use super::super::clean::short;
+use super::super::histogram::Histogram;
 use super::super::words::{count, time};
 use super::axis::{Log, label};
 use super::figure::{Figure, n};
@@ -11,10 +12,10 @@ use super::figure::{Figure, n};
 /// One distribution.
 #[derive(Debug)]
 pub(in crate::report) struct Curve {
-    /// Whose it is.
+    /// The label of the curve.
     pub(in crate::report) name: String,
-    /// What was measured.
-    pub(in crate::report) bins: Bins,
+    /// The measured times.
+    pub(in crate::report) bins: Histogram,
 }
 
 const LEFT: f64 = 64.0;
@@ -22,10 +23,10 @@ const TOP: f64 = 12.0;
 const WIDTH: f64 = 540.0;
 const HEIGHT: f64 = 290.0;
 const KEY: f64 = LEFT + WIDTH + 24.0;
-/// Line patterns: two curves differ in more than their colour.
+/// Line patterns, so that curves differ not only in colour.
 const DASHES: [&str; 4] = ["none", "8 3", "2 3", "9 3 2 3"];
 
-/// Draws those that have anything measured.
+/// Draws the curves that have data.
 pub(in crate::report) fn ecdf(
     id: String,
     title: String,
@@ -38,7 +39,7 @@ pub(in crate::report) fn ecdf(
     let scale = Log::of(ends.map(|time| time.as_secs_f64()));
     let height = (TOP + HEIGHT + 44.0).max(TOP + 26.0 + 34.0 * curves.len() as f64);
     let body = html! {
-        (ground(scale, x_name))
+        (background(scale, x_name))
         @for (index, curve) in curves.iter().enumerate() { (draw(index, curve, scale)) }
         @if curves.is_empty() {
             text.middle.minor x=(n(LEFT + WIDTH / 2.0)) y=(n(TOP + HEIGHT / 2.0)) { "nothing was measured" }
@@ -47,7 +48,7 @@ pub(in crate::report) fn ecdf(
     Figure { id, title, desc, width: KEY + 300.0, height, body }
 }
 
-fn ground(scale: Log, x_name: &str) -> Markup {
+fn background(scale: Log, x_name: &str) -> Markup {
     let bottom = TOP + HEIGHT;
     html! {
         rect.band x=(n(LEFT)) y=(n(TOP)) width=(n(WIDTH)) height=(n(HEIGHT)) {}
@@ -63,7 +64,7 @@ fn ground(scale: Log, x_name: &str) -> Markup {
         @for share in [0.0, 0.25, 0.5, 0.75, 0.99, 1.0] {
             @let y = TOP + (1.0 - share) * HEIGHT;
             line.grid x1=(n(LEFT)) x2=(n(LEFT + WIDTH)) y1=(n(y)) y2=(n(y)) {}
-            // 0.99 and 1 are too close for both to have a label.
+            // 0.99 and 1 are too close to each other for two labels.
             @if share != 1.0 { text.minor.end x=(n(LEFT - 8.0)) y=(n(y + 4.0)) { (share) } }
         }
         path.axis d={ "M" (n(LEFT)) " " (n(TOP)) "V" (n(bottom)) "H" (n(LEFT + WIDTH)) } {}
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     fn curve(name: &str, millis: &[u64]) -> Curve {
-        let mut bins = Bins::default();
+        let mut bins = Histogram::default();
         millis.iter().for_each(|ms| bins.add(Duration::from_millis(*ms)));
         Curve { name: name.to_owned(), bins }
     }

@@ -2,28 +2,28 @@ use maud::{Markup, PreEscaped, Render, html};
 
 use super::super::clean::{clean, plain};
 
-/// The classes of all figures: in the page once, and in each figure's own file.
+/// The classes of all figures: once in the page, and in the file of each figure.
 pub(in crate::report) const STYLE: &str = include_str!("../figure.css");
 
 /// A drawing.
 #[derive(Debug)]
 pub(in crate::report) struct Figure {
-    /// What its file and its ids are called; unique in the page.
+    /// The name of its file and the prefix of its ids; unique in the page.
     pub(in crate::report) id: String,
-    /// What it shows.
+    /// The title.
     pub(in crate::report) title: String,
-    /// The same for who cannot see it: what is to be seen.
+    /// A text alternative for readers who cannot see the figure.
     pub(in crate::report) desc: String,
-    /// In units of which a text has 12.
+    /// The width, in units of which the text size is 12.
     pub(super) width: f64,
-    /// In the same.
+    /// The height, in the same units.
     pub(super) height: f64,
     /// The drawing.
     pub(super) body: Markup,
 }
 
 impl Figure {
-    /// The drawing inside a page that has [`STYLE`] and its own caption.
+    /// The drawing for a page that contains [`STYLE`] and has its own caption.
     pub(in crate::report) fn inline(&self) -> Markup {
         let id = plain(&self.id);
         let (title, desc) = (format!("{id}-t"), format!("{id}-d"));
@@ -39,7 +39,7 @@ impl Figure {
         }
     }
 
-    /// A whole document, with a title and a ground of its own.
+    /// A complete SVG document, with a title and a background.
     pub(in crate::report) fn standalone(&self) -> String {
         let height = self.height + HEAD;
         let document = html! {
@@ -58,10 +58,10 @@ impl Figure {
     }
 }
 
-/// The title's room.
+/// The height of the title.
 const HEAD: f64 = 30.0;
 
-/// A coordinate: tenths are enough, and keep files small.
+/// A coordinate, rounded to a tenth: enough for a figure, and it keeps files small.
 pub(super) fn n(value: f64) -> impl Render {
     debug_assert!(value.is_finite(), "a coordinate");
     let text = format!("{value:.1}");

@@ -2,10 +2,10 @@ use maud::{Markup, html};
 
 use super::figure::n;
 
-/// What a sign means: the sign, drawn around (0, 0), and words.
+/// An entry of the key: the sign, drawn around (0, 0), and its meaning.
 pub(super) type Entry = (Markup, &'static str);
 
-/// Signs with their words in lines that fill a width; how high they are together.
+/// Lays out entries in lines that fill the width. Returns their total height as well.
 pub(super) fn key(entries: &[Entry], left: f64, top: f64, width: f64) -> (Markup, f64) {
     let (mut x, mut y) = (left, top + 12.0);
     let placed: Vec<_> = entries

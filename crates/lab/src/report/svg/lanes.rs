@@ -1,4 +1,4 @@
-//! Who believed to hold the lock when: a lane for each client, faults shaded behind them.
+//! When each client believed to hold the lock: one lane per client, faults shaded behind the lanes.
 
 use std::time::Duration;
 
@@ -10,71 +10,71 @@ use super::axis::linear;
 use super::figure::{Figure, n};
 use super::key::{Entry, key};
 
-/// What the lanes show. All times are from the beginning of the history.
+/// The data of the lanes. All times are offsets from the beginning of the history.
 #[derive(Debug, Default)]
 pub(in crate::report) struct Lanes {
-    /// The part of the history that is shown.
+    /// The start of the part that is shown.
     pub(in crate::report) from: Duration,
-    /// Its end.
+    /// The end of the part that is shown.
     pub(in crate::report) until: Duration,
-    /// From the top down.
+    /// The lanes, from top to bottom.
     pub(in crate::report) lanes: Vec<Lane>,
-    /// Shaded, and told below by their number.
+    /// The faults: shaded, and described below the lanes by number.
     pub(in crate::report) faults: Vec<Fault>,
-    /// When more than one believed.
+    /// The times in which more than one client believed.
     pub(in crate::report) clashes: Vec<(Duration, Duration)>,
-    /// What is not in the picture, in words.
+    /// What the figure leaves out, in words.
     pub(in crate::report) left_out: Vec<String>,
 }
 
-/// A client.
+/// The lane of a client.
 #[derive(Debug)]
 pub(in crate::report) struct Lane {
-    /// Its name.
+    /// The client's name.
     pub(in crate::report) name: String,
-    /// What it believed when.
+    /// The client's beliefs.
     pub(in crate::report) spans: Vec<Span>,
-    /// What it did at an instant.
+    /// What the client did at an instant.
     pub(in crate::report) marks: Vec<Mark>,
 }
 
-/// A time in which a client believed.
+/// A time in which the client believed to hold the lock.
 #[derive(Debug, Clone)]
 pub(in crate::report) struct Span {
-    /// Its beginning.
+    /// The start.
     pub(in crate::report) from: Duration,
-    /// Its end.
+    /// The end.
     pub(in crate::report) until: Duration,
     /// How it is drawn.
     pub(in crate::report) style: Style,
-    /// Shown in it where it has room.
+    /// A text inside or beside the bar.
     pub(in crate::report) label: Option<String>,
 }
 
 /// How a belief is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::report) enum Style {
-    /// As any.
+    /// The normal style.
     Held,
-    /// As the second of a pair.
+    /// The style of the second hold of a pair.
     Second,
 }
 
-/// Something at an instant.
+/// Something that happened at an instant.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::report) struct Mark {
-    /// When.
+    /// The instant.
     pub(in crate::report) at: Duration,
-    /// What.
+    /// The kind.
     pub(in crate::report) kind: MarkKind,
 }
 
-/// What happened at an instant. Those that matter more are drawn over the others.
+/// The kinds of marks. A greater kind is drawn over a smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::report) enum MarkKind {
     /// A write was accepted.
     Write,
-    /// The holder was told of the loss, or killed.
+    /// The holder was notified of the loss, or was killed.
     Lost,
     /// A write was refused.
     Refused,
@@ -82,14 +82,14 @@ pub(in crate::report) enum MarkKind {
     Stale,
 }
 
-/// Something broken for a time.
+/// A fault with a duration.
 #[derive(Debug, Clone)]
 pub(in crate::report) struct Fault {
-    /// Since when.
+    /// The start.
     pub(in crate::report) from: Duration,
-    /// Until when; the same instant if it took no time.
+    /// The end; equal to the start if the fault took no time.
     pub(in crate::report) until: Duration,
-    /// What was broken.
+    /// What the fault was, in words.
     pub(in crate::report) words: String,
 }
 
@@ -99,12 +99,13 @@ const RIGHT: f64 = 20.0;
 const STRIP: f64 = 22.0;
 const LANE: f64 = 30.0;
 const BAR: f64 = 16.0;
-/// Faults told below the lanes, and shaded: of more, the picture says how many.
+/// The number of faults that are shaded and described. If there are more, the figure gives their
+/// number.
 const FAULTS: usize = 24;
-/// Times in which two believed that are shaded through all lanes.
+/// The number of overlaps that are shaded across all lanes.
 const CLASHES: usize = 200;
 
-/// Draws them.
+/// Draws the lanes.
 pub(in crate::report) fn lanes(id: String, title: String, desc: String, data: &Lanes) -> Figure {
     let scale = Scale { from: data.from, until: data.until };
     let bottom = STRIP + LANE * data.lanes.len().max(1) as f64;
@@ -119,7 +120,7 @@ pub(in crate::report) fn lanes(id: String, title: String, desc: String, data: &L
     lines.extend(data.left_out.iter().cloned().map(Line::plain));
     let top_of_lines = bottom + 26.0 + key_height + 8.0;
     let body = html! {
-        (ground(data, &scale, bottom))
+        (background(data, &scale, bottom))
         @for (index, fault) in told.iter().enumerate() { (shade(index, fault, told, &scale, bottom)) }
         @for (from, until) in data.clashes.iter().take(CLASHES) {
             (clash(*from, *until, &scale, bottom))
@@ -153,7 +154,7 @@ impl Scale {
     }
 }
 
-fn ground(data: &Lanes, scale: &Scale, bottom: f64) -> Markup {
+fn background(data: &Lanes, scale: &Scale, bottom: f64) -> Markup {
     let right = WIDTH - RIGHT;
     html! {
         @for (index, lane) in data.lanes.iter().enumerate() {
@@ -174,7 +175,7 @@ fn ground(data: &Lanes, scale: &Scale, bottom: f64) -> Markup {
 
 fn shade(index: usize, fault: &Fault, all: &[Fault], scale: &Scale, bottom: f64) -> Markup {
     let (x, end) = (scale.at(fault.from), scale.at(fault.until));
-    // Badges of faults that are close stand side by side.
+    // Badges of faults that are close together are placed side by side.
     let badge =
         all[..index].iter().fold(f64::MIN, |last, before| (last + 19.0).max(scale.at(before.from)));
     let badge = if index == 0 { x } else { x.max(badge + 19.0) };
@@ -221,7 +222,7 @@ fn draw(lane: &Lane, scale: &Scale, y: f64) -> Markup {
     }
 }
 
-/// In the bar if it is long enough, else behind it.
+/// Placed inside the bar if it fits, otherwise to the right of it.
 fn label_of(label: &str, x: f64, end: f64, bar: f64) -> Markup {
     let room = 6.5 * label.chars().count() as f64 + 10.0;
     let inside = end - x > room;
@@ -258,7 +259,7 @@ fn sign(kind: MarkKind, x: f64, y: f64) -> Markup {
     }
 }
 
-/// The signs that occur in the picture, with their words.
+/// The signs that occur in the figure, with their meanings.
 fn signs(data: &Lanes) -> Vec<Entry> {
     let spans = || data.lanes.iter().flat_map(|lane| &lane.spans);
     let marked =

@@ -1,7 +1,7 @@
-//! Drawings. Each is pure: data in, [`Figure`] out, the same bytes for the same data.
+//! Drawings. Each is pure: the same data gives the same [`Figure`], byte for byte.
 //!
-//! Colours are classes, so that one drawing serves the page and its own file, in light and dark.
-//! Nothing is told by colour alone.
+//! Colours are classes, so that one drawing serves the page and its own file, in light and dark. No
+//! information is shown by colour alone.
 
 mod axis;
 mod ecdf;

@@ -1,4 +1,4 @@
-//! The modes of a scenario side by side: how often exclusion fell, and for how long nobody had the
+//! The modes of a scenario side by side: how often exclusion fell, and how long no client held the
 //! lock.
 
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::axis::{Log, label};
 use super::figure::{Figure, n};
 use crate::judge::wilson;
 
-/// A mode.
+/// The row of a mode.
 #[derive(Debug)]
 pub(in crate::report) struct ModeRow {
-    /// Its name.
+    /// The mode's name.
     pub(in crate::report) name: String,
-    /// How many runs there were.
+    /// The number of runs.
     pub(in crate::report) runs: u64,
-    /// In how many of them at least two believed at the same time.
+    /// The number of runs in which at least two clients believed at the same time.
     pub(in crate::report) violated: u64,
-    /// Of each run: the longest time with somebody waiting and nobody believing.
+    /// The longest vacancy of each run.
     pub(in crate::report) vacancies: Vec<Duration>,
 }
 
@@ -30,7 +30,7 @@ const LEFT: f64 = 86.0;
 const WIDTH: f64 = 330.0;
 const RIGHT: f64 = LEFT + WIDTH + 130.0;
 
-/// Draws them.
+/// Draws the rows.
 pub(in crate::report) fn modes(
     id: String,
     title: String,
@@ -49,7 +49,7 @@ pub(in crate::report) fn modes(
                 rect.band x=(n(RIGHT)) y=(n(y)) width=(n(WIDTH)) height=(n(ROW)) {}
             }
         }
-        (ground(scale, bottom))
+        (background(scale, bottom))
         @for (index, row) in rows.iter().enumerate() {
             (draw(row, scale, TOP + ROW * index as f64 + ROW / 2.0))
         }
@@ -57,7 +57,7 @@ pub(in crate::report) fn modes(
     Figure { id, title, desc, width: RIGHT + WIDTH + 24.0, height: bottom + 26.0, body }
 }
 
-fn ground(scale: Log, bottom: f64) -> Markup {
+fn background(scale: Log, bottom: f64) -> Markup {
     html! {
         @for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
             @let x = LEFT + share * WIDTH;

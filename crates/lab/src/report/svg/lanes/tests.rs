@@ -30,7 +30,7 @@ fn drawn(data: &Lanes) -> String {
 #[test]
 fn a_belief_lies_where_its_time_is() {
     let svg = drawn(&of(vec![lane("a", &[span(0, 500)]), lane("b", &[span(500, 1_000)])]));
-    // 854 wide from 86 on, the second lane 30 lower.
+    // The lanes are 854 wide, start at x = 86, and the second lane is 30 lower.
     assert!(svg.contains(r#"class="held" x="86" y="29" width="427""#), "{svg}");
     assert!(svg.contains(r#"class="held" x="513" y="59" width="427""#), "{svg}");
 }

@@ -1,0 +1,172 @@
+//! Runs the command as a process, with servers for it.
+#![allow(dead_code, reason = "each test program uses a part of this")]
+
+pub(crate) mod proxy;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+
+use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Servers of the test's own, or `None` on a machine without a server program. Those of a quorum
+/// are admitted.
+pub(crate) fn servers(count: usize) -> Option<Servers> {
+    let servers = blank_servers(count)?;
+    if count > 1 {
+        let mut init = quorumlock(&servers.urls());
+        init.arg("init");
+        finish(init).expect(0);
+    }
+    Some(servers)
+}
+
+/// As [`servers`], but not admitted.
+pub(crate) fn blank_servers(count: usize) -> Option<Servers> {
+    for_test(count, &ServerOptions::default())
+}
+
+/// `quorumlock` on these nodes, without environment variables that would change its options.
+pub(crate) fn quorumlock(urls: &[String]) -> Command {
+    // A shell that runs the tests in the background makes them, and so the command, ignore some
+    // signals.
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["--default-signal", env!("CARGO_BIN_EXE_quorumlock")]);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORUMLOCK_")) {
+        command.env_remove(name);
+    }
+    command.env("QUORUMLOCK_NODES", urls.join(","));
+    command
+}
+
+/// `quorumlock run` with these options, and a command for the shell.
+pub(crate) fn run(urls: &[String], options: &[&str], script: &str) -> Command {
+    let mut command = quorumlock(urls);
+    command.arg("run").args(options).args(["--", "sh", "-c", script]);
+    command
+}
+
+/// Runs the command to its end.
+pub(crate) fn finish(mut command: Command) -> Finished {
+    Finished::from(command.output().unwrap())
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// Asserts that the message for people has all these parts.
+    #[track_caller]
+    pub(crate) fn says(self, parts: &[&str]) -> Self {
+        for part in parts {
+            assert!(self.stderr.contains(part), "{part:?} is not in {self:#?}");
+        }
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in {self:#?}"))
+    }
+}
+
+impl From<Output> for Finished {
+    fn from(Output { status, stdout, stderr }: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    }
+}
+
+/// A running process, which is ended if the test fails.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
+}
+
+/// Starts the process and waits until the command under the lock prints `ready`.
+pub(crate) fn start(command: Command) -> Running {
+    let mut running = Running::spawn(command);
+    running.await_line("ready");
+    running
+}
+
+/// Starts the process and waits until it reports that it waits for the lock.
+pub(crate) fn start_waiting(command: Command) -> Running {
+    let mut running = Running::spawn(command);
+    running.await_message("waiting");
+    running
+}
+
+impl Running {
+    fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stdout, stderr }
+    }
+
+    #[track_caller]
+    pub(crate) fn await_line(&mut self, line: &str) {
+        let mut found = String::new();
+        self.stdout.read_line(&mut found).unwrap();
+        if found.trim_end() != line {
+            let mut said = String::new();
+            self.stderr.read_to_string(&mut said).unwrap();
+            panic!("{found:?} instead of {line:?}; {said}");
+        }
+    }
+
+    /// Asserts that the next message for people has this part.
+    #[track_caller]
+    pub(crate) fn await_message(&mut self, part: &str) {
+        let mut found = String::new();
+        self.stderr.read_line(&mut found).unwrap();
+        assert!(found.contains(part), "{found:?}");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Writes a line to the process's standard input.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Closes the process's standard input.
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    pub(crate) fn finish(mut self) -> Finished {
+        let (mut stdout, mut stderr) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut stdout).unwrap();
+        self.stderr.read_to_string(&mut stderr).unwrap();
+        Finished { code: self.child.wait().unwrap().code(), stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // Not SIGKILL: the command under the lock must end, too.
+            self.close_stdin();
+            self.signal(Signal::TERM);
+        }
+    }
+}

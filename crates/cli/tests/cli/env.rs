@@ -1,0 +1,142 @@
+//! The environment variables, which the command and `Locker::from_env` read alike.
+
+use std::process::{Command, Output};
+
+use quorumlock::{Builder, Error, Locker};
+
+use crate::common::{blank_servers, finish, quorumlock};
+
+/// No server listens here.
+const NOWHERE: &str = "redis://127.0.0.1:1";
+const THREE: &str = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
+
+/// Runs in a process of its own, because a test cannot set its own environment: see [`from_env`].
+#[test]
+#[ignore = "the other tests run it"]
+#[allow(clippy::print_stdout, reason = "the other tests read it")]
+fn child() {
+    let builder = format!("{:?}", Builder::from_env());
+    assert!(!builder.contains("secret"), "{builder}");
+    match Locker::from_env() {
+        Ok(locker) => println!("built {locker:?}"),
+        Err(Error::Config(error)) => println!("refused {error}"),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+/// What `Locker::from_env` says in a process with these variables and no others of ours.
+fn from_env(variables: &[(&str, &str)]) -> String {
+    let mut child = Command::new(std::env::current_exe().expect("this test"));
+    child.args(["--exact", "env::child", "--ignored", "--nocapture"]);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORUMLOCK_")) {
+        child.env_remove(name);
+    }
+    let Output { stdout, .. } = child.envs(variables.iter().copied()).output().expect("it runs");
+    let text = String::from_utf8(stdout).expect("text");
+    let said = text.lines().find(|line| ["built", "refused"].iter().any(|it| line.contains(it)));
+    said.unwrap_or_else(|| panic!("{text}")).to_owned()
+}
+
+#[test]
+fn a_wrong_variable_is_named_with_its_value_and_what_it_must_be() {
+    let wrong = [
+        ("QUORUMLOCK_MAX_LEASE", "soon", "30s"),
+        ("QUORUMLOCK_MAX_LEASE", "1ms", "10ms to"),
+        ("QUORUMLOCK_ADMISSION", "lax", "strict or redlock"),
+        ("QUORUMLOCK_EPOCH", "two", "number"),
+        ("QUORUMLOCK_REPLICAS", "-1", "number"),
+        ("QUORUMLOCK_REPLICATED", "perhaps", "neither true nor false"),
+        ("QUORUMLOCK_REDISSON_FENCED", "", "neither true nor false"),
+        ("QUORUMLOCK_TLS_CA", "no/such/file", "No such file"),
+        ("QUORUMLOCK_TLS_CERT", "cert.pem", "QUORUMLOCK_TLS_KEY"),
+        ("QUORUMLOCK_NODES", "", "empty"),
+    ];
+    for (variable, value, must) in wrong {
+        let variables = [("QUORUMLOCK_NODES", NOWHERE), (variable, value)];
+        let said = from_env(&variables);
+        assert!(said.contains("refused"), "{variable}={value}: {said}");
+        for part in [variable, value, must] {
+            assert!(said.contains(part), "{variable}={value}: {said}");
+        }
+    }
+    assert!(from_env(&[]).contains("refused QUORUMLOCK_NODES: it is not set"));
+    let gap = from_env(&[("QUORUMLOCK_NODES", "redis://:secret@a,,redis://b")]);
+    assert!(gap.contains("node 2 of 3") && !gap.contains("secret"), "{gap}");
+    let good = from_env(&[("QUORUMLOCK_NODES", "redis://:secret@127.0.0.1:1")]);
+    assert!(good.contains("built") && !good.contains("secret"), "{good}");
+}
+
+/// Each variable is taken or refused by both, and chooses the same servers.
+#[test]
+fn the_command_and_the_library_read_the_same_environment() {
+    let cases: &[&[(&str, &str)]] = &[
+        &[("NODES", NOWHERE)],
+        &[("NODES", THREE)],
+        &[("NODES", THREE), ("REPLICATED", "1"), ("REPLICAS", "2")],
+        &[("NODES", THREE), ("REPLICATED", "on"), ("REPLICAS", "3")],
+        &[("NODES", THREE), ("REPLICATED", "no"), ("REPLICAS", "2")],
+        &[("NODES", THREE), ("REPLICATED", "true"), ("ADMISSION", "strict")],
+        &[("NODES", THREE), ("REPLICATED", "perhaps")],
+        &[("NODES", THREE), ("ADMISSION", "redlock")],
+        &[("NODES", THREE), ("ADMISSION", "redlock"), ("EPOCH", "2")],
+        &[("NODES", THREE), ("CLUSTER", "other"), ("EPOCH", "2"), ("MAX_LEASE", "1m 30s")],
+        &[("NODES", NOWHERE), ("CLUSTER", "other")],
+        &[("NODES", NOWHERE), ("REDISSON_FENCED", "yes"), ("MAX_LEASE", "10s")],
+        &[("NODES", THREE), ("REDISSON_FENCED", "yes")],
+        &[("NODES", NOWHERE), ("TLS_CA", "no/such/file")],
+        &[("NODES", NOWHERE), ("MAX_LEASE", "1ms")],
+        &[("NODES", "redis://a,,redis://b")],
+        &[("NODES", "http://a")],
+    ];
+    for case in cases {
+        let names = case.iter().map(|(name, value)| (format!("QUORUMLOCK_{name}"), *value));
+        let names = names.collect::<Vec<_>>();
+        let variables = names.iter().map(|(name, value)| (&**name, *value)).collect::<Vec<_>>();
+        let said = from_env(&variables);
+        let mut command = quorumlock(&[]);
+        command.envs(variables).args(["status", "x"]);
+        // 69: the servers do not answer, so that the variables were accepted.
+        let built = said.contains("built");
+        let finished = finish(command).expect(if built { 69 } else { 64 });
+        if built {
+            let nodes = case[0].1.split(',').count();
+            let voters = if said.contains("nodes: 1,") { 1 } else { nodes };
+            let quorum = finished.stderr.contains(&format!("of {nodes} needed"));
+            assert_eq!(quorum, voters > 1, "{case:?}: {said} {finished:?}");
+        }
+    }
+}
+
+#[test]
+fn doctor_heeds_that_the_nodes_are_replicated() {
+    use quorumlock_testbed::servers::{ServerOptions, for_test};
+    let Some(master) = blank_servers(1) else { return };
+    let port = master[0].addr().unwrap().port().to_string();
+    let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
+    let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
+    let doctor = |urls: &[String]| {
+        let mut doctor = quorumlock(urls);
+        doctor.env("QUORUMLOCK_REPLICATED", "true").args(["doctor", "--json"]);
+        finish(doctor)
+    };
+    let report = doctor(&[master.urls(), replica.urls()].concat()).expect(0).json();
+    assert_eq!((&report["needed"], &report["reachable"]), (&1.into(), &2.into()), "{report}");
+    let checks = report["findings"].as_array().unwrap().iter().map(|it| it["check"].as_str());
+    let checks = checks.flatten().collect::<Vec<_>>();
+    assert!(checks.contains(&"role") && !checks.contains(&"number"), "{report}");
+    assert!(!checks.contains(&"admission"), "{report}");
+
+    let Some(other) = blank_servers(1) else { return };
+    let split = doctor(&[master.urls(), other.urls()].concat()).expect(78);
+    assert!(split.stdout.contains("demote the old master"), "{split:?}");
+    let orphan = doctor(&replica.urls()).expect(78);
+    assert!(orphan.stdout.contains("promote one of them"), "{orphan:?}");
+
+    let mut init = quorumlock(&[master.urls(), other.urls()].concat());
+    init.env("QUORUMLOCK_REPLICATED", "true").arg("init");
+    finish(init).expect(64).says(&["without --replicated"]);
+    // Options of a quorum do not apply, here as elsewhere.
+    let mut doctor = quorumlock(&master.urls());
+    doctor.args(["doctor", "--replicated", "--admission", "strict"]);
+    finish(doctor).expect(64).says(&["admission", "a master"]);
+}

@@ -1,0 +1,88 @@
+//! `quorumlock init` against real servers.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+
+use crate::common::{Finished, blank_servers, finish, quorumlock};
+use quorumlock::Locker;
+use quorumlock_testbed::servers::{ServerOptions, for_test};
+use serde_json::json;
+
+fn init(urls: &[String], options: &[&str]) -> Finished {
+    let mut command = quorumlock(urls);
+    command.arg("init").args(options);
+    finish(command)
+}
+
+#[tokio::test]
+async fn init_admits_new_nodes_at_once_and_changes_the_cluster() {
+    let Some(servers) = blank_servers(3) else { return };
+    let urls = servers.urls();
+    let strict = |epoch| Locker::builder().cluster("quorumlock", epoch).quorum(&urls).unwrap();
+    assert!(strict(1).try_lock("x").await.is_err(), "nobody vouched for the nodes");
+    let admitted = init(&urls, &["--json"]).expect(0).json();
+    let expected =
+        json!({ "nodes": 3, "cluster": "quorumlock", "epoch": 1, "max_lease_ms": 60_000 });
+    assert_eq!(admitted, expected);
+    assert!(strict(1).try_lock("x").await.unwrap().is_some());
+    // A new epoch: programs of the old epoch are refused by name.
+    init(&urls, &["--epoch", "2"]).expect(0);
+    let refused = strict(1).try_lock("y").await.unwrap_err().to_string();
+    assert!(refused.contains("epoch is 2, expected 1"), "{refused}");
+    assert!(strict(2).try_lock("y").await.unwrap().is_some());
+}
+
+#[test]
+fn init_needs_a_quorum_and_all_of_its_nodes() {
+    let Some(servers) = blank_servers(3) else { return };
+    let urls = servers.urls();
+    init(&urls[..1], &[]).expect(64);
+    servers[1].kill().unwrap();
+    init(&urls, &[]).expect(69);
+}
+
+/// The error names a replica as such, and nothing is written.
+#[test]
+fn init_names_a_replica_as_what_it_is() {
+    let Some(servers) = blank_servers(2) else { return };
+    let port = servers[0].addr().unwrap().port().to_string();
+    let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
+    let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
+    let urls = [servers.urls(), replica.urls()].concat();
+    let refused = init(&urls, &[]).expect(78);
+    let line = |url: &str| refused.stderr.lines().find(|line| line.contains(url)).unwrap();
+    assert!(line(&urls[2]).contains("role is slave, expected master"), "{refused:?}");
+    assert!(line(&urls[0]).contains("connected replicas"), "{refused:?}");
+    assert!(!refused.stderr.contains(&urls[1]), "{refused:?}");
+    assert!(!refused.stderr.contains("NodeReport"), "{refused:?}");
+}
+
+/// The exit code, too, says who must act.
+#[test]
+fn a_wrong_password_is_not_silence() {
+    let options = ServerOptions { password: Some("gue55".into()), ..Default::default() };
+    let Some(servers) = for_test(1, &options) else { return };
+    let url = format!("redis://{}", servers[0].addr().unwrap());
+    let mut command = quorumlock(&[url]);
+    command.args(["status", "job"]);
+    let refused = finish(command).expect(77);
+    assert!(refused.stderr.contains("check user and password"), "{refused:?}");
+}
+
+/// A port without TLS was reached: that is neither a missing answer nor a wrong password.
+#[test]
+fn a_port_without_tls_has_an_exit_code_of_its_own() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("rediss://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0]);
+            let _ = stream.write_all(b"-ERR unknown command\r\n");
+        }
+    });
+    let mut command = quorumlock(&[url]);
+    command.args(["status", "job"]);
+    let refused = finish(command).expect(76);
+    assert!(refused.stderr.contains("redis://"), "{refused:?}");
+}

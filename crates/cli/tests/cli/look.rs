@@ -1,0 +1,226 @@
+//! `quorumlock status`, `unlock` and `doctor` against real servers: exit codes and JSON.
+
+use crate::common::{Finished, blank_servers, finish, quorumlock, run, servers, start};
+use quorumlock_testbed::servers::{ServerOptions, for_test};
+use serde_json::{Value, json};
+
+fn ask(urls: &[String], arguments: &[&str]) -> Finished {
+    let mut command = quorumlock(urls);
+    command.args(arguments);
+    finish(command)
+}
+
+#[test]
+fn status_and_unlock_tell_of_the_holder() {
+    for (count, wire) in [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")] {
+        let Some(servers) = servers(count) else { return };
+        let urls = servers.urls();
+        let on_wire = ["--wire", wire];
+        let status = || ask(&urls, &[&["status", "job"], &on_wire[..], &["--json"]].concat());
+        let free = json!({ "name": "job", "held": false, "holder": null });
+        assert_eq!(status().expect(0).json(), free);
+
+        let options = [&["--name", "job", "--lease", "2s"], &on_wire[..]].concat();
+        let holder = start(run(&urls, &options, "echo ready; cat"));
+        let held = status().expect(0).json();
+        assert_eq!(held["held"], true);
+        assert_eq!(held["holder"]["holds"], 1);
+        assert!(!held["holder"]["id"].as_str().unwrap().is_empty());
+        assert!((1..=2_000).contains(&held["holder"]["remaining_ms"].as_u64().unwrap()));
+        let text = ask(&urls, &[&["status", "job", "--exit-code"], &on_wire[..]].concat());
+        assert!(text.expect(1).stdout.starts_with("job: held by "));
+
+        let unlock = || {
+            let force = ["unlock", "--force", "job", "--json"];
+            ask(&urls, &[&force[..], &on_wire].concat()).expect(0).json()
+        };
+        assert_eq!(unlock(), json!({ "name": "job", "released": true }));
+        assert_eq!(status().expect(0).json(), free);
+        holder.finish().expect(79);
+    }
+}
+
+#[test]
+fn unlock_says_if_there_was_nothing_to_take_away() {
+    for count in [1, 3] {
+        let Some(servers) = servers(count) else { return };
+        let nothing = ask(&servers.urls(), &["unlock", "--force", "job", "--json"]).expect(0);
+        assert_eq!(nothing.json(), json!({ "name": "job", "released": false }));
+    }
+}
+
+#[test]
+fn a_master_is_found_among_its_replicas() {
+    let Some(master) = blank_servers(1) else { return };
+    let port = master[0].addr().unwrap().port().to_string();
+    let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
+    let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
+    let urls = [replica.urls(), master.urls()].concat();
+    let status = |options: &[&str]| ask(&urls, &[&["status", "job", "--json"], options].concat());
+    assert_eq!(status(&["--replicated"]).expect(0).json()["held"], false);
+    // As a single node the replica names its master.
+    let alone = ask(&replica.urls(), &["status", "job"]).expect(78);
+    assert!(alone.stderr.contains(&format!("is a replica of 127.0.0.1:{port}")), "{alone:?}");
+    let too_many = status(&["--replicated", "--replicas", "2"]).expect(64);
+    assert!(too_many.stderr.contains("0 to 1"), "{too_many:?}");
+}
+
+#[test]
+fn unlock_needs_force() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    let mut holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
+    ask(&urls, &["unlock", "job"]).expect(64).says(&["--force"]);
+    ask(&urls, &["status", "job", "--exit-code"]).expect(1);
+    holder.close_stdin();
+    holder.finish().expect(0);
+}
+
+#[test]
+fn what_is_no_lock_of_this_kind_is_not_taken_away() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    let mut holder = start(run(&urls, &["--name", "job", "--wire", "redlock"], "echo ready; cat"));
+    for command in [&["unlock", "--force", "job"][..], &["status", "job"]] {
+        let refused = ask(&urls, &[command, &["--wire", "redisson"]].concat()).expect(78);
+        assert!(refused.stderr.contains("another type"), "{refused:?}");
+        let reserved = [&command[..command.len() - 1], &["quorumlock:node"]].concat();
+        ask(&urls, &reserved).expect(64).says(&["quorumlock:node", "must not begin with"]);
+    }
+    holder.close_stdin();
+    holder.finish().expect(0);
+}
+
+#[test]
+fn without_a_majority_status_and_unlock_say_so() {
+    let Some(servers) = servers(3) else { return };
+    servers.iter().take(2).for_each(|server| server.kill().unwrap());
+    ask(&servers.urls(), &["status", "job"]).expect(69);
+    ask(&servers.urls(), &["unlock", "--force", "job"]).expect(69);
+}
+
+/// The severity and nodes of each finding of one check.
+fn findings(report: &Value, check: &str) -> Vec<(String, Vec<String>)> {
+    let found = report["findings"].as_array().unwrap().iter();
+    let found = found.filter(|finding| finding["check"] == check);
+    found
+        .map(|finding| serde_json::from_value(json!([finding["severity"], finding["nodes"]])))
+        .collect::<Result<_, _>>()
+        .unwrap()
+}
+
+fn only(severity: &str, nodes: &[&str]) -> Vec<(String, Vec<String>)> {
+    vec![(severity.to_owned(), nodes.iter().map(ToString::to_string).collect())]
+}
+
+#[test]
+fn doctor_describes_good_nodes() {
+    let options = ServerOptions { appendonly: true, ..ServerOptions::default() };
+    let Some(servers) = for_test(3, &options) else { return };
+    ask(&servers.urls(), &["init"]).expect(0);
+    let report = ask(&servers.urls(), &["doctor", "--json"]).expect(0).json();
+    assert_eq!((&report["reachable"], &report["needed"]), (&json!(3), &json!(2)));
+    for (server, node) in servers.iter().zip(report["nodes"].as_array().unwrap()) {
+        let version = server.version().unwrap();
+        assert_eq!(node["node"], server.addr().unwrap().to_string());
+        assert!(node["round_trip_us"].as_u64().unwrap() > 0);
+        assert!(node["clock_ahead_us"].as_u64().unwrap() < 100_000);
+        assert_eq!(node["info"]["server"], version.product);
+        assert_eq!(node["info"]["version"], version.number);
+        assert_eq!(node["info"]["role"], "master");
+        assert_eq!(node["info"]["mode"], "standalone");
+        assert_eq!(node["info"]["appendfsync"], "always");
+    }
+    for finding in report["findings"].as_array().unwrap() {
+        assert_eq!(finding["severity"], "ok", "{finding}");
+    }
+    assert!(ask(&servers.urls(), &["doctor"]).expect(0).stdout.contains("a lock needs 2"));
+}
+
+#[test]
+fn doctor_counts_those_who_do_not_answer() {
+    let Some(servers) = servers(3) else { return };
+    let gone = servers.iter().map(|server| server.addr().unwrap().to_string()).collect::<Vec<_>>();
+    servers[0].kill().unwrap();
+    let report = ask(&servers.urls(), &["doctor", "--json"]).expect(78).json();
+    assert_eq!(findings(&report, "reach"), only("problem", &[&gone[0]]));
+    assert!(report["nodes"][0]["error"].as_str().unwrap().contains("refused"));
+    servers[1].pause().unwrap();
+    let report = ask(&servers.urls(), &["doctor", "--json", "--timeout", "300ms"]).expect(69);
+    let silent = findings(&report.json(), "reach");
+    assert_eq!(silent, [only("problem", &[&gone[0]]), only("problem", &[&gone[1]])].concat());
+}
+
+#[test]
+fn doctor_says_which_nodes_may_vote_and_whether_the_next_may_be_restarted() {
+    let Some(servers) = blank_servers(3) else { return };
+    let doctor = |code| ask(&servers.urls(), &["doctor", "--json"]).expect(code).json();
+    let last = |report: &Value| report["findings"].as_array().unwrap().last().unwrap().clone();
+    let fresh = doctor(78);
+    assert_eq!(findings(&fresh, "admission").len(), 4, "each node, and what follows: {fresh}");
+    ask(&servers.urls(), &["init"]).expect(0);
+    let report = doctor(0);
+    let good = last(&report);
+    assert_eq!(good["severity"], "ok");
+    // These servers have no append-only file: admission takes its place.
+    assert_eq!(findings(&report, "persistence").len(), 1);
+    assert_eq!(findings(&report, "persistence")[0].0, "ok", "{report}");
+    assert!(good["what"].as_str().unwrap().contains("may be restarted"), "{good}");
+    servers[1].restart_empty().unwrap();
+    let warned = doctor(0);
+    assert_eq!(last(&warned)["severity"], "warn");
+    assert!(last(&warned)["what"].as_str().unwrap().contains("restart none"), "{warned}");
+    // With plain Redlock the admission check is left out.
+    let plain = ask(&servers.urls(), &["doctor", "--json", "--admission", "redlock"]).expect(0);
+    assert!(findings(&plain.json(), "admission").is_empty());
+}
+
+#[test]
+fn doctor_finds_a_server_that_is_listed_twice() {
+    let Some(servers) = servers(2) else { return };
+    let [one, two] = [0, 1].map(|index| servers[index].addr().unwrap());
+    let again = format!("localhost:{}", one.port());
+    let urls = [one.to_string(), two.to_string(), again.clone()].map(|at| format!("redis://{at}"));
+    let report = ask(&urls, &["doctor", "--json"]).expect(78).json();
+    assert_eq!(findings(&report, "distinct"), only("problem", &[&one.to_string(), &again]));
+}
+
+#[test]
+fn doctor_finds_eviction_and_replicas() {
+    let Some(master) = servers(1) else { return };
+    let port = master[0].addr().unwrap().port().to_string();
+    let with = |args: &[&str]| {
+        let args = args.iter().map(ToString::to_string).collect();
+        for_test(1, &ServerOptions { args, ..ServerOptions::default() }).unwrap()
+    };
+    let evicts = with(&["--maxmemory", "10mb", "--maxmemory-policy", "allkeys-lru"]);
+    let report = ask(&evicts.urls(), &["doctor", "--json"]).expect(78).json();
+    let node = evicts[0].addr().unwrap().to_string();
+    assert_eq!(findings(&report, "eviction"), only("problem", &[&node]));
+
+    let replica = with(&["--replicaof", "127.0.0.1", &port]);
+    let report = ask(&replica.urls(), &["doctor", "--json"]).expect(78).json();
+    let node = replica[0].addr().unwrap().to_string();
+    assert_eq!(findings(&report, "role"), only("problem", &[&node]));
+}
+
+#[test]
+fn doctor_goes_on_without_what_an_acl_forbids_and_tells_no_password() {
+    let rules = ["--user", "eve", "on", ">s3cret", "~*", "&*", "+@all", "-info", "-config"];
+    let args = rules.map(str::to_owned).to_vec();
+    let Some(servers) = for_test(1, &ServerOptions { args, ..ServerOptions::default() }) else {
+        return;
+    };
+    let node = servers[0].addr().unwrap().to_string();
+    let report = |password: &str| {
+        let url = format!("redis://eve:{password}@{node}");
+        ask(&[url], &["doctor", "--json"])
+    };
+    let refused = report("s3cret").expect(0);
+    assert!(!refused.stdout.contains("s3cret"));
+    assert_eq!(findings(&refused.json(), "info"), only("warn", &[&node]));
+    assert_eq!(refused.json()["nodes"][0]["info"]["role"], Value::Null);
+    let stranger = report("gue55").expect(69);
+    assert!(!stranger.stdout.contains("gue55"));
+    assert!(stranger.stdout.contains("authentication failed"), "{stranger:?}");
+}

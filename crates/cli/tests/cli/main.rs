@@ -1,0 +1,12 @@
+//! The command `quorumlock` as a process: what it prints, its exit codes, what it does on a loss.
+
+#![allow(clippy::unwrap_used, reason = "a test may, and so may its helpers")]
+
+mod common;
+mod env;
+mod init;
+mod json_errors;
+mod look;
+mod loss;
+mod pages;
+mod run;

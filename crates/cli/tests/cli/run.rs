@@ -1,0 +1,217 @@
+//! `quorumlock run` against real servers: exit codes, environment, signals.
+
+use crate::common::{finish, quorumlock, run, servers, start, start_waiting};
+use rustix::process::Signal;
+
+/// One node; a quorum; quorums that have lost as many nodes as they can.
+const FLEETS: [(usize, usize); 4] = [(1, 0), (3, 0), (3, 1), (5, 2)];
+
+#[test]
+fn the_exit_code_is_the_commands_own_and_the_lock_is_released() {
+    for (count, dead) in FLEETS {
+        let Some(servers) = servers(count) else { return };
+        servers.iter().take(dead).for_each(|server| server.kill().unwrap());
+        let urls = servers.urls();
+        for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+            finish(run(&urls, &["--name", "job"], script)).expect(code);
+            let mut status = quorumlock(&urls);
+            status.args(["status", "--exit-code", "job"]);
+            finish(status).expect(0);
+        }
+    }
+}
+
+#[test]
+fn the_command_learns_the_name_and_a_growing_token() {
+    for (count, dead) in FLEETS {
+        let Some(servers) = servers(count) else { return };
+        servers.iter().take(dead).for_each(|server| server.kill().unwrap());
+        let token = || {
+            let script = r#"test "$QUORUMLOCK_NAME" = "a b" && echo "$QUORUMLOCK_FENCE""#;
+            let done = finish(run(&servers.urls(), &["--name", "a b"], script)).expect(0);
+            done.stdout.trim().parse::<u64>().unwrap()
+        };
+        let first = token();
+        assert!(first < token());
+    }
+}
+
+#[test]
+fn a_lock_that_is_held_is_busy_after_the_wait() {
+    for (count, dead) in FLEETS {
+        let Some(servers) = servers(count) else { return };
+        servers.iter().take(dead).for_each(|server| server.kill().unwrap());
+        let urls = servers.urls();
+        let mut holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
+        for wait in ["0s", "100ms"] {
+            let refused = finish(run(&urls, &["--name", "job", "--wait", wait], "echo never"));
+            assert_eq!(refused.expect(75).says(&["job"]).stdout, "");
+        }
+        finish(run(&urls, &["--name", "other", "--wait", "0s"], "exit 0")).expect(0);
+        holder.close_stdin();
+        holder.finish().expect(0);
+    }
+}
+
+#[test]
+fn a_waiter_gets_the_lock_when_it_is_released() {
+    for count in [1, 3] {
+        let Some(servers) = servers(count) else { return };
+        let urls = servers.urls();
+        let mut holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
+        let waiter = start_waiting(run(&urls, &["--name", "job"], "echo mine"));
+        holder.close_stdin();
+        assert_eq!(waiter.finish().expect(0).stdout, "mine\n");
+        holder.finish().expect(0);
+    }
+}
+
+#[test]
+fn without_a_majority_nothing_runs() {
+    for (count, dead) in [(1, 1), (3, 2), (5, 3)] {
+        let Some(servers) = servers(count) else { return };
+        servers.iter().take(dead).for_each(|server| server.kill().unwrap());
+        let urls = servers.urls();
+        let refused =
+            finish(run(&urls, &["--name", "job", "--wait", "1s"], "echo never")).expect(69);
+        let address = servers[0].addr().unwrap().to_string();
+        assert_eq!(refused.says(&[&address]).stdout, "");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_releases_the_lock() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    for (command, code) in [("/no/such/command", 127), ("/", 126)] {
+        let mut command_line = quorumlock(&urls);
+        command_line.args(["run", "--name", "job", "--", command]);
+        finish(command_line).expect(code).says(&[command]);
+        finish(run(&urls, &["--name", "job", "--wait", "0s"], "exit 0")).expect(0);
+    }
+}
+
+#[test]
+fn bad_usage_is_told_apart() {
+    let nowhere = ["redis://127.0.0.1:1".to_owned()];
+    let bad = |arguments: &[&str], part: &str| {
+        let mut command = quorumlock(&nowhere);
+        command.args(arguments);
+        finish(command).expect(64).says(&[part]);
+    };
+    bad(&[], "Usage");
+    bad(&["fly"], "fly");
+    bad(&["run", "--name", "x"], "COMMAND");
+    bad(&["run", "--name", "", "--", "true"], "name");
+    bad(&["run", "--name", "x", "--lease", "soon", "--", "true"], "soon");
+    bad(&["run", "--name", "x", "--lease", "0s", "--", "true"], "lease");
+    bad(&["run", "--name", "x", "--lease", "2s", "--grace", "2s", "--", "true"], "--grace 2s");
+    bad(&["run", "--name", "x", "--lease", "10ms", "--", "true"], "Use 100ms at least");
+    bad(&["run", "--name", "x", "--tls-ca", "/no/such/file", "--", "true"], "/no/such/file");
+    bad(&["run", "--name", "x", "--node", "http://x", "--", "true"], "http");
+    bad(&["unlock", "x"], "--force");
+
+    // A comma too many must not turn a quorum into a single node, which would be another lock.
+    for (nodes, which) in [("a,", "node 2 of 2"), ("a,,b", "node 2 of 3"), (",a", "node 1 of 2")] {
+        for command in [vec!["status", "x"], vec!["doctor"], vec!["init"]] {
+            let mut with_a_gap = quorumlock(&[]);
+            with_a_gap.env("QUORUMLOCK_NODES", nodes).args(command);
+            finish(with_a_gap).expect(64).says(&[which, "is empty"]);
+        }
+    }
+
+    // Options for a quorum only, on the command line or in the environment.
+    for (variable, value, option) in [
+        ("QUORUMLOCK_ADMISSION", "redlock", "admission"),
+        ("QUORUMLOCK_CLUSTER", "quorumlock", "cluster"),
+        ("QUORUMLOCK_EPOCH", "2", "cluster"),
+    ] {
+        for arguments in [&["status", "x"][..], &["doctor"], &["run", "--name", "x", "--", "true"]]
+        {
+            let mut single = quorumlock(&nowhere);
+            single.env(variable, value).args(arguments);
+            finish(single).expect(64).says(&[option, "a single server"]);
+        }
+    }
+    bad(&["doctor", "--max-lease", "1ms"], "max_lease");
+
+    let mut without_nodes = quorumlock(&[]);
+    without_nodes.args(["run", "--name", "x", "--", "true"]);
+    finish(without_nodes).expect(64);
+    let mut help = quorumlock(&[]);
+    help.arg("--help");
+    assert!(finish(help).expect(0).stdout.contains("Usage"));
+}
+
+#[test]
+fn signals_are_passed_on_to_the_command() {
+    let Some(servers) = servers(1) else { return };
+    for (signal, name) in [
+        (Signal::INT, "INT"),
+        (Signal::TERM, "TERM"),
+        (Signal::HUP, "HUP"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+    ] {
+        // The shell handles a signal only between two commands: the loop makes sure that there is a
+        // next one.
+        let script = "while :; do sleep 0.05; done";
+        let script = format!("trap 'echo got {name}; exit 3' {name}; echo ready; {script}");
+        let job = start(run(&servers.urls(), &["--name", "job"], &script));
+        job.signal(signal);
+        assert_eq!(job.finish().expect(3).stdout, format!("got {name}\n"));
+    }
+}
+
+#[test]
+fn a_command_that_heeds_no_signal_keeps_its_lock() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    let script = "trap 'echo no' INT; echo ready; while ! read line; do :; done; exit 4";
+    let mut job = start(run(&urls, &["--name", "job"], script));
+    for _ in 0..2 {
+        job.signal(Signal::INT);
+        job.await_line("no");
+    }
+    finish(run(&urls, &["--name", "job", "--wait", "0s"], "exit 0")).expect(75);
+    job.say("enough");
+    job.finish().expect(4);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_lock() {
+    let Some(servers) = servers(3) else { return };
+    let urls = servers.urls();
+    let mut holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
+    let waiter = start_waiting(run(&urls, &["--name", "job"], "echo never"));
+    waiter.signal(Signal::TERM);
+    assert_eq!(waiter.finish().expect(143).stdout, "");
+    holder.close_stdin();
+    holder.finish().expect(0);
+}
+
+#[test]
+fn what_the_caller_ignores_stays_ignored_and_a_stop_is_refused() {
+    let Some(servers) = servers(1) else { return };
+    let binary = env!("CARGO_BIN_EXE_quorumlock");
+    let script = format!("trap '' HUP; exec {binary} run --name job -- sh -c 'echo ready; cat'");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).env("QUORUMLOCK_NODES", servers.urls().join(","));
+    let mut job = start(command);
+    job.signal(Signal::HUP);
+    job.signal(Signal::TSTP);
+    job.await_message("not stopped");
+    job.close_stdin();
+    job.finish().expect(0);
+}
+
+#[test]
+fn a_stopped_command_is_told_of_and_still_heeds_signals() {
+    let Some(servers) = servers(1) else { return };
+    let script = "echo ready; kill -STOP $$; echo never";
+    let mut job = start(run(&servers.urls(), &["--name", "job"], script));
+    job.await_message("the command was stopped");
+    job.signal(Signal::TERM);
+    assert_eq!(job.finish().expect(143).stdout, "");
+}

@@ -1,0 +1,70 @@
+use std::path::PathBuf;
+
+use quorumlock_lab::record::Run;
+use quorumlock_lab::runner::{Driver, Trial};
+use quorumlock_lab::scenario::find;
+
+use super::compare::read;
+use super::run::{Shown, carry_out, default_dir};
+use crate::exit::{self, Failure, Outcome};
+use crate::output::{print, say};
+
+/// Repeat the runs of an earlier invocation: the same scenarios, modes and seeds.
+///
+/// Exit status: 0 if every run gets the same judgement as before, 1 if not.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Directory that `quorumlock-lab lab run` has written.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Shorter runs. Use it if the earlier runs used it.
+    #[arg(long)]
+    quick: bool,
+
+    /// Number of runs at the same time.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+
+    /// Directory for the results [default: quorumlock-lab-TIME-SEED].
+    #[arg(long, value_name = "OUT")]
+    out: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn replay(args: Args) -> Outcome {
+    let before = read(&args.dir)?;
+    let quick = args.quick || before.command_line.iter().any(|word| word == "--quick");
+    let trials = before.runs.iter().map(|run| trial(run, quick)).collect::<Result<Vec<_>, _>>()?;
+    let out = args.out.unwrap_or_else(|| default_dir(before.seed));
+    let after = carry_out(&trials, before.seed, args.jobs, &out).await?;
+    print(args.json, &Shown { lab: &after, out: &out })?;
+    if after.interrupted {
+        return Ok(exit::INTERRUPTED);
+    }
+    let mut agree = true;
+    for (before, after) in before.runs.iter().zip(&after.runs) {
+        if before.as_expected != after.as_expected {
+            agree = false;
+            let said = |run: &Run| if run.as_expected { "as expected" } else { "not as expected" };
+            say(format_args!("{}: was {}, is {}", after.run, said(before), said(after)));
+        }
+    }
+    if agree {
+        say("all verdicts agree");
+    }
+    Ok(u8::from(!agree))
+}
+
+fn trial(run: &Run, quick: bool) -> Result<(Trial, Driver), Failure> {
+    let unknown = || Failure::usage(format!("{}: no such scenario", run.run));
+    let mode = run.mode.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
+    let scenario = find(&run.scenario).ok_or_else(unknown)?;
+    let Run { seed, repetition, .. } = *run;
+    let driver =
+        run.driver.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
+    Ok((Trial { scenario, mode, seed, repetition, quick }, driver))
+}

@@ -1,0 +1,256 @@
+use std::fmt;
+use std::future::ready;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+
+use futures::{StreamExt as _, stream};
+use quorumlock_lab::mode::Mode;
+use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
+use quorumlock_lab::runner::{Driver, Program, Trial, TrialError, environment};
+use quorumlock_lab::scenario::{Scenario, all, find};
+use serde::Serialize;
+
+use super::interrupt::Interrupt;
+use super::progress::Bar;
+use super::table::{self, cells};
+use crate::exit::{self, Failure, Outcome};
+use crate::output::{print, say};
+use crate::report::beside;
+
+/// Carry out scenarios and judge them.
+///
+/// Exit status: 0 if all results are as theory predicts; 1 if an expected violation did not occur
+/// or a forbidden one did.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Ids of scenarios, as listed by `quorumlock-lab lab list`.
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+
+    /// Carry out all scenarios.
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+
+    /// Modes, separated by commas: S, R, W, Q (Q5), Q3, Q5, Q7, QQ, QF [default: S,R,W,Q,QQ,QF].
+    #[arg(long, value_name = "MODES", value_delimiter = ',')]
+    modes: Vec<Mode>,
+
+    /// Number of repetitions, each with other random numbers.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    repeat: u64,
+
+    /// Seed of an earlier invocation, to repeat its schedules [default: random].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Driver of servers and lockers: process, container (needs the feature containers), sim.
+    #[arg(long, default_value_t)]
+    driver: Driver,
+
+    /// Shorter runs.
+    #[arg(long)]
+    quick: bool,
+
+    /// Number of runs at the same time. Parallel runs increase each other's latencies a little.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+
+    /// Directory for the results [default: quorumlock-lab-TIME-SEED].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: Args) -> Outcome {
+    let scenarios = chosen(&args)?;
+    let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000));
+    let modes = if args.modes.is_empty() { Mode::KINDS.to_vec() } else { args.modes.clone() };
+    let mut trials = Vec::new();
+    for scenario in scenarios {
+        for mode in modes.iter().copied().filter(|mode| scenario.expected(*mode).is_some()) {
+            for repetition in 0..args.repeat {
+                let trial = Trial { scenario, mode, seed, repetition, quick: args.quick };
+                trials.push((trial, args.driver));
+            }
+        }
+    }
+    if trials.is_empty() {
+        return Err(Failure::usage("none of these scenarios means anything in these modes"));
+    }
+    let out = args.out.clone().unwrap_or_else(|| default_dir(seed));
+    let lab = carry_out(&trials, seed, args.jobs, &out).await?;
+    print(args.json, &Shown { lab: &lab, out: &out })?;
+    if lab.interrupted {
+        return Ok(exit::INTERRUPTED);
+    }
+    Ok(u8::from(!cells(&lab.runs).iter().all(table::Cell::as_expected)))
+}
+
+fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
+    let valid = || all().iter().map(|scenario| scenario.id).collect::<Vec<_>>().join(", ");
+    if args.all {
+        return Ok(all().iter().collect());
+    }
+    if args.ids.is_empty() {
+        return Err(Failure::usage(format!("name scenarios or --all; there are: {}", valid())));
+    }
+    let unknown = |id: &String| Failure::usage(format!("no scenario {id}; there are: {}", valid()));
+    args.ids.iter().map(|id| find(id).ok_or_else(|| unknown(id))).collect()
+}
+
+pub(super) async fn carry_out(
+    trials: &[(Trial, Driver)],
+    seed: u64,
+    jobs: u8,
+    out: &Path,
+) -> Result<Lab, Failure> {
+    create_dir(&out.join("runs"), out)?;
+    let program = worker_program()?;
+    let environment = environment::gather(env!("CARGO_PKG_VERSION"));
+    let mut lab = Lab::new(seed, std::env::args().collect(), environment);
+    let interrupt = Interrupt::listen();
+    let bar = Bar::new(trials.len());
+    let carried_out = trials.iter().map(async |(trial, driver): &(Trial, Driver)| {
+        carry_out_trial(trial, *driver, &program, out, &interrupt, &bar).await
+    });
+    // `buffered` yields the runs in the order of the trials, whichever ends first.
+    let wanted = stream::iter(carried_out).take_while(|_| ready(!interrupt.has_come()));
+    let mut runs = pin!(wanted.buffered(usize::from(jobs)));
+    let mut left_out = String::new();
+    while let Some(run) = runs.next().await {
+        match run? {
+            Ok(run) => {
+                bar.ended(&line(&run));
+                lab.add(run);
+                // Written after each run, so that an interrupted lab leaves valid results.
+                let written = record::write(&out.join("lab.json"), &lab);
+                written.map_err(|error| cannot_write(out, &error))?;
+            }
+            Err(why) => left_out = why,
+        }
+    }
+    bar.clear();
+    if lab.runs.is_empty() && !left_out.is_empty() {
+        return Err(Failure::new(exit::UNREACHABLE, format!("nothing could be run: {left_out}")));
+    }
+    for run in lab.runs.iter().filter(|run| !run.as_expected) {
+        say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
+    }
+    beside(out)?;
+    Ok(lab)
+}
+
+/// This program, as the worker that a trial starts for each client.
+fn worker_program() -> Result<Program, Failure> {
+    let path = std::env::current_exe().map_err(|error| {
+        Failure::new(exit::SOFTWARE, format!("cannot find this program: {error}"))
+    })?;
+    Ok(Program { path, arguments: vec!["worker".to_owned()] })
+}
+
+/// Returns the run, or why the trial was skipped.
+async fn carry_out_trial(
+    trial: &Trial,
+    driver: Driver,
+    program: &Program,
+    out: &Path,
+    interrupt: &Interrupt,
+    bar: &Bar,
+) -> Result<Result<Run, String>, Failure> {
+    let name = trial.name_on(driver);
+    bar.begins(&name);
+    let dir = out.join("runs").join(&name);
+    create_dir(&dir, out)?;
+    match trial.carry_out_on(driver, program, &dir, interrupt.comes()).await {
+        Err(TrialError::Missing(why)) => {
+            let _ = std::fs::remove_dir_all(&dir);
+            let left_out = format!("{name}: skipped: {why}");
+            bar.skipped(&left_out);
+            Ok(Err(left_out))
+        }
+        carried => Ok(Ok(carried?)),
+    }
+}
+
+fn create_dir(dir: &Path, out: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(dir).map_err(|error| cannot_write(out, &error))
+}
+
+fn cannot_write(out: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(exit::OUTPUT, format!("cannot write to {}: {error}", out.display()))
+}
+
+fn line(run: &Run) -> String {
+    let Observed { violations, stale_effects, refused_effects, grants, .. } = run.observed;
+    let sign = if run.as_expected { "as expected" } else { "NOT AS EXPECTED" };
+    format!(
+        "{}: V {violations} E {stale_effects} St {refused_effects}, {grants} grants, {sign}",
+        run.run
+    )
+}
+
+pub(super) fn default_dir(seed: u64) -> PathBuf {
+    let now = humantime::format_rfc3339_seconds(environment::now()).to_string();
+    let now = now.replace(['-', ':'], "");
+    PathBuf::from(format!("quorumlock-lab-{now}-{seed}"))
+}
+
+impl From<TrialError> for Failure {
+    fn from(error: TrialError) -> Self {
+        let code = match error {
+            TrialError::NoServer(_) | TrialError::Start(_) => exit::UNREACHABLE,
+            TrialError::Lock(error) => return error.into(),
+            TrialError::Plan(_) => exit::USAGE,
+            _ => exit::SOFTWARE,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+pub(super) struct Shown<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) out: &'a Path,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", table::of(&self.lab.runs))?;
+        write!(f, "seed {}; report: {}", self.lab.seed, self.out.join("report.html").display())
+    }
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Short<'a> {
+            scenario: &'a str,
+            mode: &'a str,
+            driver: &'a str,
+            seed: u64,
+            repetition: u64,
+            expected: Expected,
+            observed: &'a Observed,
+            as_expected: bool,
+        }
+        #[derive(Serialize)]
+        struct All<'a> {
+            runs: Vec<Short<'a>>,
+        }
+        fn short(run: &Run) -> Short<'_> {
+            Short {
+                scenario: &run.scenario,
+                mode: &run.mode,
+                driver: &run.driver,
+                seed: run.seed,
+                repetition: run.repetition,
+                expected: run.expected,
+                observed: &run.observed,
+                as_expected: run.as_expected,
+            }
+        }
+        All { runs: self.lab.runs.iter().map(short).collect() }.serialize(serializer)
+    }
+}

@@ -1,0 +1,94 @@
+//! The results as a table of scenarios and modes: expected and observed.
+
+use comfy_table::{Table, presets};
+use quorumlock_lab::record::{Run, agrees};
+
+/// All repetitions of one scenario in one mode.
+pub(super) struct Cell<'a>(Vec<&'a Run>);
+
+impl Cell<'_> {
+    /// Whether the repetitions agree with theory, as far as they were not interrupted.
+    pub(super) fn as_expected(&self) -> bool {
+        agrees(&self.0).unwrap_or(true)
+    }
+
+    fn text(&self) -> String {
+        let Self(runs) = self;
+        let Some(first) = runs.first() else { return "-".to_owned() };
+        let sum = |of: fn(&Run) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
+        let (v, e) = (sum(|run| run.observed.violations), sum(|run| run.observed.stale_effects));
+        let st = sum(|run| run.observed.refused_effects);
+        let mark = if self.as_expected() { "" } else { "  !" };
+        let vacancy = runs.iter().map(|run| run.observed.vacancy_ms).fold(0.0, f64::max);
+        let expected = first.expected;
+        format!("{expected}{mark}\nV {v} E {e} St {st}\nU {vacancy:.0} ms")
+    }
+}
+
+/// The runs of each scenario and mode, in the order of their first run.
+pub(super) fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
+    let mut cells = Vec::<Cell<'_>>::new();
+    for run in runs {
+        let same = |other: &&Run| other.scenario == run.scenario && other.mode == run.mode;
+        match cells.iter_mut().find(|cell| cell.0.first().is_some_and(same)) {
+            Some(cell) => cell.0.push(run),
+            None => cells.push(Cell(vec![run])),
+        }
+    }
+    cells
+}
+
+/// The table as text for people.
+pub(super) fn of(runs: &[Run]) -> String {
+    let mut modes = Vec::<&str>::new();
+    let mut scenarios = Vec::<(&str, &str)>::new();
+    for run in runs {
+        if !modes.contains(&run.mode.as_str()) {
+            modes.push(&run.mode);
+        }
+        if !scenarios.iter().any(|(id, _)| *id == run.scenario) {
+            scenarios.push((&run.scenario, &run.title));
+        }
+    }
+    let cells = cells(runs);
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["scenario"].into_iter().chain(modes.iter().copied()));
+    for (id, title) in scenarios {
+        let mut row = vec![format!("{id}\n{}", wrapped(title))];
+        row.extend(modes.iter().map(|mode| {
+            let here = |run: &&Run| run.scenario == id && run.mode == *mode;
+            let cell = cells.iter().find(|cell| cell.0.first().is_some_and(here));
+            cell.map_or_else(|| "-".to_owned(), Cell::text)
+        }));
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+/// The width of a cell in characters.
+const WIDTH: usize = 28;
+
+fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() || line.len() + word.len() < WIDTH => {
+                line.extend(if line.is_empty() { ["", word] } else { [" ", word] });
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_titles_are_wrapped_between_words() {
+        let text = wrapped("The master dies before it has replicated, and more");
+        assert_eq!(text, "The master dies before it\nhas replicated, and more");
+    }
+}

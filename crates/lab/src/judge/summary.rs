@@ -1,0 +1,194 @@
+use quorumlock_protocol::Instant;
+
+use super::{Effect, Effects, Ended, HistoryReplay, Hold, Wait};
+use crate::history::{Event, Op, Phase};
+use crate::timestamp::instant;
+
+/// A history as holds, waits and effects: the input of the judges.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HistorySummary {
+    /// Attempts that were granted.
+    pub holds: Vec<Hold>,
+    /// Attempts that were not granted.
+    pub waits: Vec<Wait>,
+    /// Effects that should not have happened.
+    pub effects: Effects,
+    /// For each holder notified of a loss: the instants of the grant and of the notice.
+    pub losses: Vec<(Instant, Instant)>,
+    /// When a fault began, ended, or took effect.
+    pub faults: Vec<Instant>,
+    /// The number of attempts that definitely failed.
+    pub failed: u64,
+    /// The error of the first failed attempt.
+    pub first_failure: Option<String>,
+}
+
+/// Builds a [`HistorySummary`] from events, one by one.
+#[derive(Debug)]
+pub struct Summarizer {
+    summary: HistorySummary,
+    replay: HistoryReplay,
+    last: Instant,
+}
+
+impl Default for Summarizer {
+    fn default() -> Self {
+        Self {
+            summary: HistorySummary::default(),
+            replay: HistoryReplay::default(),
+            last: Instant::NEVER,
+        }
+    }
+}
+
+impl Summarizer {
+    /// Takes the next event, in the order of the history.
+    pub fn observe(&mut self, event: &Event) {
+        let Self { summary: account, replay: clerk, last } = self;
+        let now = instant(event.mono_ns);
+        *last = now.max(*last);
+        let entry = clerk.observe(event);
+        match (event.op, event.phase, &entry.ended) {
+            (Op::Fault, ..) => account.faults.push(now),
+            (Op::Lock, Phase::Fail, _) => {
+                account.failed += 1;
+                let why = || event.what.clone().unwrap_or_default();
+                account.first_failure.get_or_insert_with(why);
+            }
+            (Op::Lost, Phase::Info, Some(Ended::Hold(hold))) => {
+                account.losses.push((hold.granted, now));
+            }
+            _ => {}
+        }
+        match entry.effect {
+            Some(Effect::Stale) => account.effects.stale += 1,
+            Some(Effect::Refused) => account.effects.refused += 1,
+            Some(Effect::Accepted) | None => {}
+        }
+        account.extend(entry.ended);
+    }
+
+    /// Ends everything that is still open at the last event, and returns the summary.
+    #[must_use]
+    pub fn close(self) -> HistorySummary {
+        let Self { summary: mut account, replay: clerk, last } = self;
+        account.extend(clerk.close(last).0);
+        account
+    }
+}
+
+impl Extend<Ended> for HistorySummary {
+    fn extend<T: IntoIterator<Item = Ended>>(&mut self, ended: T) {
+        for ended in ended {
+            match ended {
+                Ended::Hold(hold) => self.holds.push(hold),
+                Ended::Wait(wait) => self.waits.push(wait),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::history::SCHEMA;
+    use crate::judge::Who;
+
+    /// An event of client `client` at `mono_ns` nanoseconds.
+    pub(in super::super) fn event(
+        client: &str,
+        mono_ns: u64,
+        op: Op,
+        phase: Phase,
+        hold: u64,
+    ) -> Event {
+        Event {
+            v: SCHEMA,
+            run: String::new(),
+            seed: 0,
+            seq: 0,
+            mono_ns,
+            wall_ns: 0,
+            client: client.to_owned(),
+            op,
+            phase,
+            hold: Some(hold),
+            name: Some("x".to_owned()),
+            nonce: None,
+            token: Some(7),
+            valid_until_ns: None,
+            node: None,
+            value: None,
+            what: None,
+        }
+    }
+
+    fn until(ns: u64, event: Event) -> Event {
+        Event { valid_until_ns: Some(ns), ..event }
+    }
+
+    fn summarize(events: &[Event]) -> HistorySummary {
+        let mut accountant = Summarizer::default();
+        events.iter().for_each(|event| accountant.observe(event));
+        accountant.close()
+    }
+
+    #[test]
+    fn belief_ends_with_the_unlock_the_loss_or_the_last_window() {
+        let found = summarize(&[
+            event("a", 10, Op::Lock, Phase::Invoke, 0),
+            until(100, event("a", 20, Op::Lock, Phase::Ok, 0)),
+            until(150, event("a", 60, Op::Hold, Phase::Info, 0)),
+            event("b", 70, Op::Lock, Phase::Invoke, 0),
+            until(151, event("a", 120, Op::Unlock, Phase::Invoke, 0)),
+            until(200, event("b", 130, Op::Lock, Phase::Ok, 0)),
+            event("b", 140, Op::Lost, Phase::Info, 0),
+            event("c", 150, Op::Lock, Phase::Invoke, 0),
+            until(160, event("c", 155, Op::Lock, Phase::Ok, 0)),
+            event("c", 999, Op::Note, Phase::Info, 0),
+        ]);
+        let ends = found.holds.iter().map(|hold| hold.believed_until()).collect::<Vec<_>>();
+        assert_eq!(ends, [instant(120), instant(140), instant(160)]);
+        assert_eq!(found.losses, [(instant(130), instant(140))]);
+        assert_eq!(found.holds[1].who, Who { locker: 1, task: 1 });
+    }
+
+    #[test]
+    fn who_is_not_granted_waits_until_that_is_known_or_the_end() {
+        let found = summarize(&[
+            event("a", 10, Op::Lock, Phase::Invoke, 0),
+            event("a", 30, Op::Lock, Phase::Fail, 0),
+            event("a", 31, Op::Lock, Phase::Invoke, 1),
+            event("b", 40, Op::Lock, Phase::Invoke, 0),
+            event("b", 50, Op::Lock, Phase::Unknown, 0),
+            event("nemesis", 60, Op::Fault, Phase::Info, 0),
+        ]);
+        let waits = found.waits.iter().map(|wait| (wait.asked, wait.ended)).collect::<Vec<_>>();
+        let pair = |asked, ended| (instant(asked), instant(ended));
+        assert_eq!(waits, [pair(10, 30), pair(40, 50), pair(31, 60)]);
+        assert_eq!((found.failed, found.faults), (1, vec![instant(60)]));
+    }
+
+    #[test]
+    fn an_effect_of_a_read_that_a_later_hold_has_replaced_is_stale() {
+        let read = |client, value| Event {
+            what: Some("read".to_owned()),
+            value: Some(value),
+            ..event(client, 1, Op::Note, Phase::Info, 0)
+        };
+        let wrote = |client, value| Event {
+            value: Some(value),
+            ..event(client, 2, Op::Write, Phase::Ok, 0)
+        };
+        let stale = |events: &[Event]| summarize(events).effects.stale;
+        // a reads, b writes, then a writes for the first time, from an outdated value.
+        assert_eq!(stale(&[read("a", 4), wrote("b", 5), wrote("a", 6)]), 1);
+        // Nothing is stale: a reads after b's write, and a's own writes update what a knows.
+        assert_eq!(stale(&[wrote("b", 5), read("a", 5), wrote("a", 6), wrote("a", 7)]), 0);
+        // A hold that has read nothing cannot write from an outdated value.
+        assert_eq!(stale(&[wrote("b", 5), wrote("a", 6)]), 0);
+        let refused = event("a", 3, Op::Write, Phase::Fail, 0);
+        let found = summarize(&[read("a", 4), wrote("b", 5), refused, wrote("a", 6)]).effects;
+        assert_eq!(found, Effects { stale: 1, refused: 1 }, "a refusal brings nothing up to date");
+    }
+}

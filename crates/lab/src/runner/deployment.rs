@@ -1,0 +1,406 @@
+//! The servers of a run, and the ways of its clients to them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock::Locker;
+use quorumlock_watchdog::Clock;
+
+use super::{Driver, TrialError};
+use crate::mode::Mode;
+use crate::record::NodeFacts;
+use crate::scenario::{ClientPlan, Fault, Locking, Plan, WayState};
+use crate::worker::locker;
+#[cfg(feature = "containers")]
+use quorumlock_testbed::containers::Containers;
+use quorumlock_testbed::proxy::{Proxy, Way};
+use quorumlock_testbed::servers::{Faketime, Server, ServerOptions, Servers, Source, ask, field};
+
+/// The servers and ways of a run. Dropping it ends all of them.
+#[derive(Debug)]
+pub(super) struct Deployment {
+    pub(super) servers: Arc<Servers>,
+    /// The containers in which the servers run, with that driver.
+    #[cfg(feature = "containers")]
+    containers: Option<Containers>,
+    mode: Mode,
+    /// The number of servers that lockers are configured with.
+    known: usize,
+    /// By client, and by node number as the client knows it.
+    ways: BTreeMap<(String, usize), Proxy>,
+    /// Second addresses of servers.
+    aliases: Vec<Proxy>,
+    /// The ways to the resource of clients whose writes can be delayed.
+    writes: BTreeMap<String, Proxy>,
+    /// The way from each replica to its master.
+    replication: BTreeMap<usize, Proxy>,
+}
+
+/// A small server synchronises within milliseconds.
+const SYNC_WITHIN: Duration = Duration::from_secs(20);
+const POLL_EVERY: Duration = Duration::from_millis(5);
+
+/// In pieces of 100 kB: more than the memory of any server that must evict.
+const MAX_BALLAST: usize = 1_000;
+
+impl Deployment {
+    pub(super) async fn start(driver: Driver, mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+        #[cfg(feature = "containers")]
+        if driver == Driver::Container {
+            return Self::start_containers(mode, plan).await;
+        }
+        debug_assert_eq!(driver, Driver::Process, "others are refused, or need no servers");
+        let count = plan.servers.count();
+        let known = plan.servers.voters + plan.servers.replicas;
+        // With a disk, synchronisation begins at once rather than at the master's next round.
+        let mut args = ["--repl-diskless-sync", "no"].map(str::to_owned).to_vec();
+        args.extend(plan.servers.args.iter().cloned());
+        let appendonly = plan.servers.appendonly;
+        let faketime = plan.servers.clock_gains_ppm.map(Faketime::discover).transpose()?;
+        let options = ServerOptions { args, appendonly, faketime, ..ServerOptions::default() };
+        let servers = blocking(move || {
+            let source = match &options.faketime {
+                Some(_) => Faketime::source()?,
+                None => Source::discover()?,
+            };
+            Servers::start_with(&source, count, &options).map_err(TrialError::from)
+        })
+        .await?;
+        let mut ground = Self {
+            servers: Arc::new(servers),
+            #[cfg(feature = "containers")]
+            containers: None,
+            mode,
+            known,
+            ways: BTreeMap::new(),
+            aliases: Vec::new(),
+            writes: BTreeMap::new(),
+            replication: BTreeMap::new(),
+        };
+        for replica in plan.servers.voters..count {
+            ground.replication.insert(replica, Proxy::to(ground.address(0)?));
+            if replica < known {
+                ground.follow(replica, 0).await?;
+            }
+        }
+        for replica in plan.servers.voters..known {
+            ground.in_sync(replica).await?;
+        }
+        if mode.strict() {
+            ground.admit_nodes(&plan.locking).await?;
+        }
+        Ok(ground)
+    }
+
+    #[cfg(feature = "containers")]
+    async fn start_containers(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
+        Containers::available().await.map_err(TrialError::Missing)?;
+        let count = plan.servers.voters;
+        let containers = Containers::start(count).await.map_err(io::Error::other)?;
+        // By the containers' own addresses: a disconnected server then looks partitioned, not
+        // crashed.
+        let source = Source::Urls(containers.ip_urls());
+        let given = move || Ok(Servers::start_with(&source, count, &ServerOptions::default())?);
+        let ground = Self {
+            servers: Arc::new(blocking(given).await?),
+            containers: Some(containers),
+            mode,
+            known: count,
+            ways: BTreeMap::new(),
+            aliases: Vec::new(),
+            writes: BTreeMap::new(),
+            replication: BTreeMap::new(),
+        };
+        if mode.strict() {
+            ground.admit_nodes(&plan.locking).await?;
+        }
+        Ok(ground)
+    }
+
+    /// Injects a fault into a container. False if the servers are not containers, or the fault does
+    /// not affect one.
+    pub(super) async fn inject_into_container(&self, fault: &Fault) -> Result<bool, TrialError> {
+        #[cfg(feature = "containers")]
+        if let (Some(containers), Some(node)) = (&self.containers, fault.node()) {
+            let container = &containers[node];
+            match fault {
+                Fault::Kill(_) => container.kill().await,
+                Fault::Stop(_) => container.pause().await,
+                Fault::Cont(_) => container.unpause().await,
+                Fault::Disconnect(_) => container.disconnect().await,
+                Fault::Reconnect(_) => container.reconnect().await,
+                Fault::Restart(_) | Fault::RestartEmpty(_) => {
+                    // A dead container cannot be killed; it is started in either case.
+                    let _ = container.kill().await;
+                    container.start_again().await
+                }
+                _ => return Ok(false),
+            }
+            .map_err(io::Error::other)?;
+            return Ok(true);
+        }
+        let _ = fault;
+        Ok(false)
+    }
+
+    /// The URLs that a client is configured with.
+    pub(super) fn urls(&mut self, client: &ClientPlan) -> Result<Vec<String>, TrialError> {
+        let mut urls = Vec::new();
+        let all = (0..self.known).collect::<Vec<_>>();
+        let told = client.told.as_ref().unwrap_or(&all);
+        for (place, &node) in told.iter().enumerate() {
+            if told[..place].contains(&node) {
+                let alias = Proxy::to(self.address(node)?);
+                urls.push(alias.url());
+                self.aliases.push(alias);
+                continue;
+            }
+            let reached = client.reaches.as_ref().is_none_or(|reaches| reaches.contains(&node));
+            if reached && !client.ways {
+                urls.push(self.servers[node].url().to_owned());
+                continue;
+            }
+            let way = Proxy::to(self.address(node)?);
+            if !reached {
+                way.cut();
+            }
+            urls.push(way.url());
+            self.ways.insert((client.id.clone(), node), way);
+        }
+        Ok(urls)
+    }
+
+    pub(super) fn way(&self, client: &str, node: usize) -> io::Result<&Proxy> {
+        let missing = || io::Error::other(format!("client {client} has no way to node {node}"));
+        self.ways.get(&(client.to_owned(), node)).ok_or_else(missing)
+    }
+
+    /// The address at which a client reaches the resource.
+    pub(super) fn access(
+        &mut self,
+        client: &ClientPlan,
+        plan: &Plan,
+        at: SocketAddr,
+    ) -> SocketAddr {
+        if !plan.delays_writes(&client.id) {
+            return at;
+        }
+        self.writes.entry(client.id.clone()).or_insert_with(|| Proxy::to(at)).addr()
+    }
+
+    pub(super) fn writes(&self, client: &str) -> io::Result<&Proxy> {
+        let missing = || io::Error::other(format!("writes of client {client} have no way"));
+        self.writes.get(client).ok_or_else(missing)
+    }
+
+    /// Whether a server has the lock's key.
+    pub(super) async fn has(&self, node: usize, name: &str) -> bool {
+        matches!(self.ask(node, &["EXISTS", name]).await.as_deref(), Ok("1"))
+    }
+
+    pub(super) fn replication(&self, replica: usize) -> io::Result<&Proxy> {
+        let missing = || io::Error::other(format!("node {replica} is no replica"));
+        self.replication.get(&replica).ok_or_else(missing)
+    }
+
+    pub(super) fn address(&self, node: usize) -> io::Result<SocketAddr> {
+        let foreign = || io::Error::other("servers given by URL cannot be struck by faults");
+        let server = &self.servers[node];
+        let given = || server.url().strip_prefix("redis://")?.parse().ok();
+        server.addr().or_else(given).ok_or_else(foreign)
+    }
+
+    /// Sends a command to a server.
+    pub(super) async fn ask(&self, node: usize, words: &[&str]) -> io::Result<String> {
+        let address = self.address(node)?;
+        let words = words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        tokio::task::spawn_blocking(move || ask(address, &words)).await.map_err(io::Error::other)?
+    }
+
+    pub(super) async fn facts(&self) -> Vec<NodeFacts> {
+        let mut facts = Vec::new();
+        for (node, server) in self.servers.iter().enumerate() {
+            let info = self.ask(node, &["INFO", "server"]).await.unwrap_or_default();
+            let role = match (self.replication.contains_key(&node), node) {
+                (true, _) => "replica",
+                (false, 0) if self.replication.keys().any(|replica| *replica < self.known) => {
+                    "master"
+                }
+                _ => "voter",
+            };
+            facts.push(NodeFacts {
+                version: server.version().map(ToString::to_string).unwrap_or_default(),
+                run_id: field(&info, "run_id").unwrap_or_default().to_owned(),
+                role: role.to_owned(),
+            });
+        }
+        facts
+    }
+
+    /// For each server, the number of lock requests since its process started.
+    pub(super) async fn requests(&self) -> Vec<Option<Requests>> {
+        let mut requests = Vec::new();
+        for (node, server) in self.servers.iter().enumerate() {
+            if !server.is_running() {
+                requests.push(None);
+                continue;
+            }
+            let info = self.ask(node, &["INFO", "everything"]).await;
+            requests.push(info.ok().and_then(|info| Requests::from_info(&info)));
+        }
+        requests
+    }
+
+    /// Waits until the replica has the replication offset of its master.
+    pub(super) async fn in_sync(&self, replica: usize) -> Result<(), TrialError> {
+        let clock = Clock::system();
+        let since = clock.now();
+        loop {
+            let of_master = self.ask(0, &["INFO", "replication"]).await?;
+            let of_replica = self.ask(replica, &["INFO", "replication"]).await?;
+            let up = field(&of_replica, "master_link_status") == Some("up");
+            let offset = |info| field(info, "master_repl_offset").map(str::to_owned);
+            if up && offset(&of_master) == offset(&of_replica) {
+                return Ok(());
+            }
+            if clock.now().since(since) > SYNC_WITHIN {
+                let why = format!("node {replica} is not in sync within {SYNC_WITHIN:?}");
+                return Err(io::Error::other(why).into());
+            }
+            tokio::time::sleep(POLL_EVERY).await;
+        }
+    }
+
+    /// Makes a server the replica of another server. If the master is node 0, by the replica's way,
+    /// which can be cut.
+    pub(super) async fn follow(&self, replica: usize, of: usize) -> io::Result<()> {
+        let way = self.replication.get(&replica).filter(|_| of == 0);
+        let master = way.map_or_else(|| self.address(of), |way| Ok(way.addr()))?;
+        self.ask(replica, &["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await?;
+        Ok(())
+    }
+
+    /// Fills the server with keys without expiry, which `volatile-lru` does not evict, until the
+    /// lock's key is evicted. Then deletes them.
+    pub(super) async fn evict(&self, node: usize, name: &str) -> io::Result<()> {
+        let ballast = "x".repeat(100_000);
+        let key = |piece: usize| format!("ballast:{piece}");
+        let mut pieces = 0;
+        while self.ask(node, &["EXISTS", name]).await? == "1" {
+            if pieces == MAX_BALLAST {
+                return Err(io::Error::other(format!("node {node} does not evict {name}")));
+            }
+            // The last piece may not fit in any case.
+            let _ = self.ask(node, &["SET", &key(pieces), &ballast]).await;
+            pieces += 1;
+        }
+        for piece in 0..pieces {
+            self.ask(node, &["DEL", &key(piece)]).await?;
+        }
+        Ok(())
+    }
+
+    /// The script measures its own processor time, because the server's clock does not advance
+    /// during a script.
+    pub(super) fn keep_busy(&self, node: usize, ms: u64) -> io::Result<()> {
+        let script = "local till = os.clock() + ARGV[1] / 1000 while os.clock() < till do end";
+        let words = ["EVAL", script, "0", &ms.to_string()].map(str::to_owned);
+        let address = self.address(node)?;
+        // The script may be killed during the run, so its result does not matter.
+        tokio::task::spawn_blocking(move || drop(ask(address, &words)));
+        Ok(())
+    }
+
+    pub(super) async fn force_unlock(&self, locking: &Locking) -> Result<(), TrialError> {
+        let operator = self.operator(locking)?;
+        operator.force_unlock(&locking.name).await?;
+        operator.close().await;
+        Ok(())
+    }
+
+    async fn admit_nodes(&self, locking: &Locking) -> Result<(), TrialError> {
+        let operator = self.operator(locking)?;
+        operator.admit_nodes().await?;
+        operator.close().await;
+        Ok(())
+    }
+
+    fn operator(&self, locking: &Locking) -> Result<Locker, TrialError> {
+        let urls = self.servers.urls().into_iter().take(self.known).collect();
+        Ok(locker(self.mode, urls, locking, "operator")?)
+    }
+}
+
+/// Sets the state of a way.
+pub(super) async fn set(way: &Proxy, state: WayState) {
+    match state {
+        WayState::Open => way.heal(),
+        WayState::Cut => way.cut(),
+        WayState::HoldRequests => way.hold(Way::Requests),
+        WayState::HoldReplies => way.hold(Way::Replies),
+        WayState::LoseRequests => way.lose(Way::Requests),
+        WayState::LoseReplies => way.lose(Way::Replies),
+        WayState::HoldOld => way.hold_old_connections(),
+        WayState::DeliverOld => way.deliver_late().await,
+    }
+}
+
+/// How many lock requests a server has counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Requests {
+    run_id: String,
+    calls: u64,
+}
+
+/// The commands that lockers send. Servers count the commands inside of scripts separately.
+const SENT: [&str; 10] = [
+    "delifeq",
+    "eval",
+    "evalsha",
+    "exec",
+    "fcall",
+    "hdel",
+    "script|load",
+    "subscribe",
+    "unsubscribe",
+    "wait",
+];
+
+impl Requests {
+    fn from_info(info: &str) -> Option<Self> {
+        let calls = SENT.iter().filter_map(|command| {
+            let line = field(info, &format!("cmdstat_{command}"))?;
+            line.strip_prefix("calls=")?.split(',').next()?.parse::<u64>().ok()
+        });
+        Some(Self { run_id: field(info, "run_id")?.to_owned(), calls: calls.sum() })
+    }
+
+    /// The requests between two readings. If the server restarted in between, those of its earlier
+    /// process are unknown and not counted.
+    pub(super) fn since(&self, before: Option<&Self>) -> u64 {
+        match before {
+            Some(before) if before.run_id == self.run_id => self.calls - before.calls,
+            _ => self.calls,
+        }
+    }
+}
+
+/// Runs a blocking function on a thread for blocking work.
+pub(super) async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, TrialError> + Send + 'static,
+) -> Result<T, TrialError> {
+    tokio::task::spawn_blocking(act).await.map_err(io::Error::other)?
+}
+
+/// Runs a blocking function on a server.
+pub(super) async fn with_server(
+    servers: &Arc<Servers>,
+    node: usize,
+    act: impl FnOnce(&Server) -> Result<(), TrialError> + Send + 'static,
+) -> Result<(), TrialError> {
+    let servers = Arc::clone(servers);
+    blocking(move || act(&servers[node])).await
+}

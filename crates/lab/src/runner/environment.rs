@@ -1,0 +1,64 @@
+//! The machine and the programs of a run.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::record::Environment;
+use crate::timestamp;
+
+/// Gathers what is known now. `version`: that of the calling program.
+#[must_use]
+pub fn gather(version: &str) -> Environment {
+    let read = |file| fs::read_to_string(file).unwrap_or_default();
+    let text = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let memory = value(&read("/proc/meminfo"), "MemTotal")
+        .and_then(|kib| kib.trim_end_matches("kB").trim().parse::<u64>().ok());
+    let loads = read("/proc/loadavg");
+    let mut loads = loads.split(' ').map(|load| load.parse().unwrap_or_default());
+    let clocksource = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let commit = git(&["rev-parse", "HEAD"]);
+    let uname = rustix::system::uname();
+    Environment {
+        quorumlock: version.to_owned(),
+        dirty: commit.is_some().then(|| git(&["status", "--porcelain"]).is_some()),
+        commit,
+        build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+        rustc: output_of(Command::new("rustc").arg("--version")),
+        kernel: format!(
+            "{} {}",
+            uname.sysname().to_string_lossy(),
+            uname.release().to_string_lossy()
+        ),
+        cpu: value(&read("/proc/cpuinfo"), "model name").unwrap_or_default().to_owned(),
+        cpus: std::thread::available_parallelism().map_or(0, usize::from),
+        memory_bytes: memory.unwrap_or_default() * 1024,
+        load_before: std::array::from_fn(|_| loads.next().unwrap_or_default()),
+        server: String::new(),
+        clocksource: text(read(clocksource)),
+    }
+}
+
+/// Runs git on the source tree of this build, if it still exists. At run time, so that no build
+/// depends on it.
+fn git(arguments: &[&str]) -> Option<String> {
+    output_of(Command::new("git").arg("-C").arg(env!("CARGO_MANIFEST_DIR")).args(arguments))
+}
+
+/// The output of a program; `None` if it is missing, fails, or prints nothing.
+fn output_of(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// The wall-clock time, for the names of directories.
+#[must_use]
+pub fn now() -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(timestamp::wall_ns())
+}
+
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+}

@@ -1,0 +1,62 @@
+use std::io;
+
+use crate::history::BadHistory;
+use quorumlock_testbed::servers::{ControlError, NoFaketime, NoServer, StartError};
+
+/// Why a run could not be carried out or judged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrialError {
+    /// There is no server program.
+    #[error(transparent)]
+    NoServer(#[from] NoServer),
+    /// The servers could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A server could not be controlled.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The nodes could not be admitted.
+    #[error(transparent)]
+    Lock(#[from] quorumlock::Error),
+    /// A process, a connection or a file failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The history cannot be read.
+    #[error(transparent)]
+    History(#[from] BadHistory),
+    /// The scenario does not apply to this mode, or its plan is wrong.
+    #[error("{0}")]
+    Plan(String),
+    /// This machine or this driver lacks something that the run needs: the run is skipped.
+    #[error("{0}")]
+    Missing(String),
+    /// The event that a step waits for did not happen.
+    #[error("step {step} ({fault}): {awaited} did not happen within {patience_ms} ms")]
+    Stuck {
+        /// The step's number, from one.
+        step: usize,
+        /// The step's fault.
+        fault: String,
+        /// The event that the step waits for.
+        awaited: String,
+        /// How long the step waited, in milliseconds.
+        patience_ms: u64,
+    },
+}
+
+impl TrialError {
+    /// The step at which the schedule got stuck, in words.
+    pub(super) fn stuck_at(&self) -> Option<String> {
+        match self {
+            Self::Stuck { step, fault, .. } => Some(format!("step {step} ({fault})")),
+            _ => None,
+        }
+    }
+}
+
+impl From<NoFaketime> for TrialError {
+    fn from(missing: NoFaketime) -> Self {
+        Self::Missing(missing.to_string())
+    }
+}

@@ -1,0 +1,321 @@
+//! Carries out a scenario in a mode: starts servers and locker processes, injects faults by a
+//! schedule, records every event, and judges the history on disk.
+//!
+//! Servers and workers end with the trial, however it ends.
+
+mod deployment;
+mod driver;
+pub mod environment;
+mod error;
+mod nemesis;
+pub(crate) mod recorder;
+pub(crate) mod resource;
+mod schedule;
+pub(crate) mod simulation;
+pub(crate) mod verdict;
+mod workers;
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use quorumlock_watchdog::Clock;
+use tokio::sync::watch;
+
+use self::deployment::blocking;
+use self::deployment::{Deployment, Requests};
+pub use self::driver::{Driver, NoDriver};
+pub use self::error::TrialError;
+use self::nemesis::Nemesis;
+use self::recorder::{ClientStates, HistorySender, Recorder};
+use self::resource::Resource;
+pub use self::workers::Program;
+use self::workers::Worker;
+use crate::mode::Mode;
+use crate::record::{self, NodeFacts, Run};
+use crate::runner::simulation::SimRun;
+use crate::scenario::{Locking, Plan, Scenario};
+use crate::timestamp;
+use crate::worker::Config;
+
+/// One scenario in one mode, once.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial {
+    /// The scenario.
+    pub scenario: &'static Scenario,
+    /// The lock configuration.
+    pub mode: Mode,
+    /// Determines every random number.
+    pub seed: u64,
+    /// The repetition of this scenario, mode and seed, from zero.
+    pub repetition: u64,
+    /// Whether the run is short.
+    pub quick: bool,
+}
+
+/// A worker starts in a few milliseconds on an idle machine.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// The factor for leases with containers: the engine takes seconds for what a signal does at once,
+/// and a lease must outlast it.
+const SLOWER: u64 = 6;
+
+impl Trial {
+    /// The name of the run with processes, and of its directory: `L16-R-process-s42-0`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.name_on(Driver::Process)
+    }
+
+    /// The name of the run with this driver.
+    #[must_use]
+    pub fn name_on(&self, driver: Driver) -> String {
+        let Self { scenario, mode, seed, repetition, .. } = self;
+        format!("{}-{mode}-{driver}-s{seed}-{repetition}", scenario.id)
+    }
+
+    /// The plan of the run with this driver.
+    #[must_use]
+    pub fn plan(&self, driver: Driver) -> Plan {
+        let mut plan = self.scenario.plan(self.mode, self.seed, self.repetition, self.quick);
+        if driver == Driver::Container {
+            plan.locking.lease_ms *= SLOWER;
+            plan.locking.max_lease_ms *= SLOWER;
+        }
+        plan
+    }
+
+    /// Carries out the trial with processes of this machine: [`carry_out_on`](Self::carry_out_on).
+    ///
+    /// # Errors
+    /// As for [`carry_out_on`](Self::carry_out_on).
+    pub async fn carry_out(
+        &self,
+        program: &Program,
+        dir: &Path,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<Run, TrialError> {
+        self.carry_out_on(Driver::Process, program, dir, interrupted).await
+    }
+
+    /// Carries out the trial and writes `history.jsonl` and `run.json` into `dir`, which must
+    /// exist. When `interrupted` is ready, the run ends early and is marked as interrupted.
+    ///
+    /// # Errors
+    /// [`TrialError::Missing`] if this machine or the driver cannot carry out the trial; nothing is
+    /// written then. Other errors if the scenario does not apply to the mode, or something cannot
+    /// be started or written. A schedule that gets stuck is not an error: the run is recorded as
+    /// not as expected.
+    pub async fn carry_out_on(
+        &self,
+        driver: Driver,
+        program: &Program,
+        dir: &Path,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<Run, TrialError> {
+        let expected = self.scenario.expected(self.mode).ok_or_else(|| {
+            TrialError::Plan(format!("{} means nothing in mode {}", self.scenario.id, self.mode))
+        })?;
+        if let Some(why) = driver.lacks(self.mode, &self.plan(driver)) {
+            return Err(TrialError::Missing(why));
+        }
+        let began_wall_ns = timestamp::wall_ns();
+        let clock = Clock::system();
+        let began = clock.now();
+        let history = dir.join("history.jsonl");
+        let played = match driver {
+            Driver::Sim => self.simulate(&history).await?,
+            _ => self.run_on_servers(driver, program, &history, interrupted).await?,
+        };
+        let (observed, account) = verdict::judge(&history, played.requests)?;
+        let stuck = played.stuck.as_ref();
+        let why = stuck
+            .map(ToString::to_string)
+            .or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted))
+            .or_else(|| verdict::too_long(self.plan(driver).vacant_at_most_ms, &observed));
+        let run = Run {
+            schema: record::SCHEMA,
+            run: self.name_on(driver),
+            scenario: self.scenario.id.to_owned(),
+            title: self.scenario.title.to_owned(),
+            story: self.scenario.story.to_owned(),
+            mode: self.mode.to_string(),
+            driver: driver.to_string(),
+            seed: self.seed,
+            repetition: self.repetition,
+            expected,
+            observed,
+            as_expected: why.is_none(),
+            why,
+            stuck: stuck.and_then(TrialError::stuck_at),
+            began_wall_ns,
+            lasted_ms: (clock.now().since(began).as_secs_f64() * 1e3).round(),
+            nodes: played.nodes,
+            interrupted: played.interrupted,
+        };
+        record::write(&dir.join("run.json"), &run)?;
+        Ok(run)
+    }
+
+    async fn simulate(&self, history: &Path) -> Result<Outcome, TrialError> {
+        let (trial, history, run) = (*self, history.to_owned(), self.name_on(Driver::Sim));
+        let plan = self.plan(Driver::Sim);
+        if let [first, ..] = &plan.wrong()[..] {
+            return Err(TrialError::Plan(first.clone()));
+        }
+        let nodes = vec![
+            NodeFacts {
+                version: "simulated".to_owned(),
+                run_id: String::new(),
+                role: "voter".to_owned(),
+            };
+            plan.servers.voters
+        ];
+        let performed = blocking(move || {
+            let Self { seed, repetition, mode, .. } = trial;
+            Ok(SimRun { run: &run, seed, repetition, mode, plan: &plan, bug: None }
+                .execute(&history))
+        });
+        let stuck = match performed.await? {
+            Err(stuck @ TrialError::Stuck { .. }) => Some(stuck),
+            performed => {
+                performed?;
+                None
+            }
+        };
+        Ok(Outcome { nodes, requests: None, stuck, interrupted: false })
+    }
+
+    async fn run_on_servers(
+        &self,
+        driver: Driver,
+        program: &Program,
+        history: &Path,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<Outcome, TrialError> {
+        let plan = self.plan(driver);
+        if let [first, ..] = &plan.wrong()[..] {
+            return Err(TrialError::Plan(first.clone()));
+        }
+        let (recorder, scribe, live) = Recorder::start(history, &self.name_on(driver), self.seed)?;
+        // Declared outside of `stage`, because an interrupt drops `stage`.
+        let nodes = OnceLock::new();
+        let stage = async {
+            let mut stage =
+                RunnerSetup::start(self, driver, &plan, program, &scribe, live, &nodes).await?;
+            let before = stage.deployment.requests().await;
+            let played = stage.run_schedule(&plan, &scribe).await;
+            stage.end_workers(&scribe).await?;
+            let after = stage.deployment.requests().await;
+            let stuck = match played {
+                Err(stuck @ TrialError::Stuck { .. }) => Some(stuck),
+                played => {
+                    played?;
+                    None
+                }
+            };
+            Ok((Some(requests(&before, &after)), stuck))
+        };
+        let played: Result<_, TrialError> = tokio::select! {
+            played = stage => played.map(|(requests, stuck)| (requests, stuck, false)),
+            // Dropping `stage` kills its processes.
+            () = interrupted => Ok((None, None, true)),
+        };
+        drop(scribe);
+        recorder.finish().await?;
+        let (requests, stuck, interrupted) = played?;
+        Ok(Outcome { nodes: nodes.into_inner().unwrap_or_default(), requests, stuck, interrupted })
+    }
+}
+
+/// The result of a run, apart from its history.
+struct Outcome {
+    nodes: Vec<NodeFacts>,
+    requests: Option<u64>,
+    stuck: Option<TrialError>,
+    interrupted: bool,
+}
+
+/// The servers, the resource and the workers of a run.
+struct RunnerSetup {
+    // Declared before the servers: fields are dropped in order, and workers must end before their
+    // nodes.
+    workers: Vec<Worker>,
+    deployment: Deployment,
+    live: watch::Receiver<ClientStates>,
+    _resource: Resource,
+}
+
+impl RunnerSetup {
+    async fn start(
+        trial: &Trial,
+        driver: Driver,
+        plan: &Plan,
+        program: &Program,
+        scribe: &HistorySender,
+        live: watch::Receiver<ClientStates>,
+        nodes: &OnceLock<Vec<NodeFacts>>,
+    ) -> Result<Self, TrialError> {
+        let mut ground = Deployment::start(driver, trial.mode, plan).await?;
+        let facts = ground.facts().await;
+        nodes.get_or_init(|| facts);
+        let resource = Resource::start(plan.fenced, scribe.clone()).await?;
+        let mut crew = Vec::new();
+        for client in &plan.clients {
+            let config = Config {
+                run: trial.name_on(driver),
+                seed: trial.seed,
+                client: client.id.clone(),
+                mode: trial.mode,
+                urls: ground.urls(client)?,
+                locking: Locking {
+                    max_lease_ms: client.max_lease_ms.unwrap_or(plan.locking.max_lease_ms),
+                    ..plan.locking.clone()
+                },
+                work: client.work.clone(),
+                resource: ground.access(client, plan, resource.address()),
+            };
+            crew.push(Worker::start(program, &config, scribe.clone()).await?);
+        }
+        let stage = Self { workers: crew, deployment: ground, live, _resource: resource };
+        let all_ready =
+            |live: &ClientStates| plan.clients.iter().all(|client| live.of(&client.id).ready);
+        let mut heard = stage.live.clone();
+        let ready = tokio::time::timeout(READY_WITHIN, heard.wait_for(all_ready)).await;
+        if !matches!(ready, Ok(Ok(_))) {
+            let why = format!("not all workers are ready within {READY_WITHIN:?}");
+            return Err(std::io::Error::other(why).into());
+        }
+        Ok(stage)
+    }
+
+    async fn run_schedule(
+        &mut self,
+        plan: &Plan,
+        scribe: &HistorySender,
+    ) -> Result<(), TrialError> {
+        let mut nemesis = Nemesis {
+            plan,
+            deployment: &self.deployment,
+            workers: &mut self.workers,
+            sender: scribe.clone(),
+            live: self.live.clone(),
+        };
+        schedule::carry_out(plan, &mut nemesis).await
+    }
+
+    /// Ends all workers. Events that they still report are recorded first.
+    async fn end_workers(&mut self, scribe: &HistorySender) -> Result<(), TrialError> {
+        let ends = self.workers.iter_mut().map(|worker| worker.end(scribe, &self.live));
+        for end in futures::future::join_all(ends).await {
+            end?;
+        }
+        Ok(())
+    }
+}
+
+fn requests(before: &[Option<Requests>], after: &[Option<Requests>]) -> u64 {
+    let pairs = before.iter().zip(after);
+    pairs.filter_map(|(before, after)| Some(after.as_ref()?.since(before.as_ref()))).sum()
+}

@@ -1,0 +1,172 @@
+//! Injects faults into real servers and locker processes.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io;
+use std::time::Duration;
+
+use quorumlock_protocol::Instant;
+use quorumlock_watchdog::Clock;
+use tokio::sync::watch;
+
+use super::deployment::{Deployment, set, with_server};
+use super::error::TrialError;
+use super::recorder::{ClientStates, Counts, HistorySender};
+use super::schedule::Target;
+use super::workers::Worker;
+use crate::history::{Event, Op, Phase};
+use crate::scenario::{Fault, Plan};
+use crate::timestamp;
+use crate::worker::Order;
+use quorumlock_testbed::servers::{Server, Shift};
+
+/// The servers and the processes of a run.
+pub(super) struct Nemesis<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) deployment: &'a Deployment,
+    pub(super) workers: &'a mut Vec<Worker>,
+    pub(super) sender: HistorySender,
+    pub(super) live: watch::Receiver<ClientStates>,
+}
+
+impl Target for Nemesis<'_> {
+    const POLL_EVERY: Duration = Duration::from_millis(5);
+
+    fn now(&self) -> Instant {
+        Clock::system().now()
+    }
+
+    fn counts(&self) -> BTreeMap<String, Counts> {
+        self.live.borrow().counts()
+    }
+
+    async fn until(&self, seen: impl Fn(&ClientStates) -> bool) {
+        if self.live.clone().wait_for(seen).await.is_err() {
+            // The recorder has failed: nothing more will be seen.
+            std::future::pending().await
+        }
+    }
+
+    async fn in_sync(&self, replica: usize) -> Result<(), TrialError> {
+        self.deployment.in_sync(replica).await
+    }
+
+    async fn has(&self, node: usize) -> Result<bool, TrialError> {
+        Ok(self.deployment.has(node, &self.plan.locking.name).await)
+    }
+
+    fn held_up(&self, client: &str) -> Result<bool, TrialError> {
+        Ok(self.deployment.writes(client)?.holds())
+    }
+
+    async fn record(&self, node: Option<usize>, phase: Phase, what: &str) {
+        let event = self.sender.event("nemesis", Op::Fault, phase);
+        self.sender.send(Event { node, what: Some(what.to_owned()), ..event }).await;
+    }
+
+    async fn act(&mut self, fault: &Fault) -> Result<(), TrialError> {
+        let ground = self.deployment;
+        if ground.inject_into_container(fault).await? {
+            return Ok(());
+        }
+        match fault {
+            Fault::None => {}
+            Fault::Kill(node) => self.with_server(*node, |server| Ok(server.kill()?)).await?,
+            Fault::Stop(node) => self.with_server(*node, |server| Ok(server.pause()?)).await?,
+            Fault::Cont(node) => self.with_server(*node, |server| Ok(server.resume()?)).await?,
+            Fault::Restart(node) => self.with_server(*node, |server| Ok(server.restart()?)).await?,
+            Fault::RestartEmpty(node) => {
+                self.with_server(*node, |server| Ok(server.restart_empty()?)).await?;
+            }
+            Fault::CutTail { node, bytes } => self.cut_tail(*node, *bytes).await?,
+            Fault::Command { node, words } => self.send_command(*node, words).await?,
+            Fault::Clock { node, by_ms } => self.set_clock(*node, Shift::ByMs(*by_ms)).await?,
+            Fault::FreezeClock(node) => self.freeze_clock(*node).await?,
+            Fault::Promote(node) => drop(ground.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?),
+            Fault::ReplicaOf { node, of } => ground.follow(*node, *of).await?,
+            Fault::Evict(node) => ground.evict(*node, &self.plan.locking.name).await?,
+            Fault::Busy { node, ms } => ground.keep_busy(*node, *ms)?,
+            Fault::ForceUnlock => ground.force_unlock(&self.plan.locking).await?,
+            Fault::Way { client, node, state } => set(ground.way(client, *node)?, *state).await,
+            Fault::Lead { client, node, to } => self.lead(client, *node, *to)?,
+            Fault::Switch { client, node, to } => self.switch(client, *node, *to)?,
+            Fault::Writes { client, state } => set(ground.writes(client)?, *state).await,
+            Fault::Replication { replica, state } => {
+                set(ground.replication(*replica)?, *state).await;
+            }
+            Fault::ClientStart(client) => self.worker(client)?.order(Order::Start).await?,
+            // The client may have ended by itself already.
+            Fault::ClientEnd(client) => drop(self.worker(client)?.order(Order::End).await),
+            Fault::ClientStop(client) => self.worker(client)?.stop()?,
+            Fault::ClientCont(client) => self.worker(client)?.cont()?,
+            Fault::ClientSuspend(_)
+            | Fault::ClientFreeze(_)
+            | Fault::Disconnect(_)
+            | Fault::Reconnect(_) => {
+                return Err(TrialError::Missing(format!("no process can do that: {fault}")));
+            }
+            Fault::ClientKill(client) => self.kill_client(client).await?,
+        }
+        Ok(())
+    }
+}
+
+impl Nemesis<'_> {
+    async fn cut_tail(&self, node: usize, bytes: u64) -> Result<(), TrialError> {
+        self.with_server(node, move |server| Ok(cut_tail(server, bytes)?)).await
+    }
+
+    async fn send_command(&self, node: usize, words: &[String]) -> Result<(), TrialError> {
+        let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+        self.deployment.ask(node, &words).await?;
+        Ok(())
+    }
+
+    async fn set_clock(&self, node: usize, shift: Shift) -> Result<(), TrialError> {
+        self.with_server(node, move |server| Ok(server.set_clock(shift)?)).await
+    }
+
+    async fn freeze_clock(&self, node: usize) -> Result<(), TrialError> {
+        self.set_clock(node, Shift::Frozen(timestamp::wall_ns() / 1_000_000_000)).await
+    }
+
+    fn lead(&self, client: &str, node: usize, to: usize) -> io::Result<()> {
+        self.deployment.way(client, node)?.lead_to(self.deployment.address(to)?);
+        Ok(())
+    }
+
+    fn switch(&self, client: &str, node: usize, to: usize) -> io::Result<()> {
+        self.deployment.way(client, node)?.switch_to(self.deployment.address(to)?)
+    }
+
+    async fn kill_client(&mut self, client: &str) -> Result<(), TrialError> {
+        let (scribe, live) = (self.sender.clone(), self.live.clone());
+        self.worker(client)?.kill(&scribe, &live).await?;
+        Ok(())
+    }
+
+    async fn with_server(
+        &self,
+        node: usize,
+        act: impl FnOnce(&Server) -> Result<(), TrialError> + Send + 'static,
+    ) -> Result<(), TrialError> {
+        with_server(&self.deployment.servers, node, act).await
+    }
+
+    fn worker(&mut self, client: &str) -> io::Result<&mut Worker> {
+        let missing = || io::Error::other(format!("there is no client {client}"));
+        self.workers.iter_mut().find(|worker| worker.id == client).ok_or_else(missing)
+    }
+}
+
+/// Cuts bytes off the last append-only file of the server.
+fn cut_tail(server: &Server, bytes: u64) -> io::Result<()> {
+    let foreign = || io::Error::other("servers given by URL cannot be struck by faults");
+    let dir = server.dir().ok_or_else(foreign)?.join("appendonlydir");
+    let mut files = std::fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
+    files.retain(|file| file.file_name().to_string_lossy().ends_with(".incr.aof"));
+    files.sort_by_key(|file| file.file_name());
+    let last = files.last().ok_or_else(|| io::Error::other("no append-only file"))?;
+    let file = OpenOptions::new().write(true).open(last.path())?;
+    file.set_len(file.metadata()?.len().saturating_sub(bytes))
+}

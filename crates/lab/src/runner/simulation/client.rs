@@ -1,0 +1,92 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorumlock_core::Locker;
+use tokio::sync::Notify;
+
+use super::history::SimHistory;
+use super::resource::{SimResource, Write};
+use crate::history::{Op, Phase};
+use crate::scenario::{ClientPlan, Work};
+use crate::worker::broken_lock::Held;
+use crate::workload::{Client, Details, Kind, Task};
+
+/// A simulated locker.
+#[derive(Debug)]
+pub(super) struct SimClient {
+    pub(super) client: ClientPlan,
+    pub(super) name: String,
+    pub(super) locker: Locker,
+    pub(super) history: Arc<SimHistory>,
+    pub(super) register: Arc<SimResource>,
+    /// The number of tasks that have not ended.
+    pub(super) left: AtomicU64,
+    pub(super) ending: AtomicBool,
+    pub(super) ends: Notify,
+}
+
+impl SimClient {
+    /// Runs one of the client's tasks.
+    pub(super) async fn run(self: Arc<Self>, task: Task<Self>) {
+        task.work().await;
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.record(Op::Note, Phase::Info, Details::default().what("done"));
+        }
+    }
+
+    /// Makes all tasks release their holds and stop asking.
+    pub(super) fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+        self.ends.notify_waiters();
+    }
+}
+
+impl Client for SimClient {
+    type Access = ();
+
+    fn work(&self) -> &Work {
+        &self.client.work
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.history.now_ns()
+    }
+
+    fn record(&self, op: Op, phase: Phase, details: Details) {
+        let event = self.history.event(&self.client.id, op, phase);
+        self.history.record(details.complete(event, &self.name));
+    }
+
+    fn open_resource(&self) {}
+
+    async fn lock(&self) -> Result<Held, String> {
+        let taken = self.locker.lock(&self.name).fail_fast().await;
+        taken.map(Held::Ours).map_err(|error| error.to_string())
+    }
+
+    async fn try_lock(&self) -> Result<Option<Held>, String> {
+        let taken = self.locker.try_lock(&self.name).await;
+        taken.map(|guard| guard.map(Held::Ours)).map_err(|error| error.to_string())
+    }
+
+    /// Plans whose clients read are refused: see [`lacks`](super::lacks).
+    async fn access(&self, (): &mut (), hold: u64, token: u64, _: Kind) {
+        let (client, name) = (self.client.id.clone(), self.name.clone());
+        self.register.write(Write { client, hold, name, token }).await;
+    }
+
+    async fn pause(&self, ms: u64) {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    async fn ended(&self) {
+        loop {
+            let ends = self.ends.notified();
+            if self.ending.load(Ordering::SeqCst) {
+                return;
+            }
+            ends.await;
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Computes from the history on disk what was observed, and whether theory agrees.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+use quorumlock_protocol::Instant;
+
+use crate::history::{BadHistory, Reader};
+use crate::judge::{
+    HistorySummary, Hold, Overlap, Quantiles, Summarizer, overlaps, time_overlapped, tokens,
+    vacancies,
+};
+use crate::record::{Expected, Observed};
+
+/// Reads and judges a history. `requests`: the number of requests that the servers counted, if
+/// known.
+pub(crate) fn judge(
+    history: &Path,
+    requests: Option<u64>,
+) -> Result<(Observed, HistorySummary), BadHistory> {
+    let mut accountant = Summarizer::default();
+    for event in Reader::open(history)? {
+        accountant.observe(&event?);
+    }
+    let account = accountant.close();
+    Ok((observe(&account, requests), account))
+}
+
+fn observe(account: &HistorySummary, requests: Option<u64>) -> Observed {
+    let overlaps = overlaps(&account.holds);
+    let vacancies = vacancies(&account.holds, &account.waits);
+    let handovers = Quantiles::of(handovers(&account.holds));
+    let tokens = tokens(&account.holds);
+    let grants = account.holds.len() as u64;
+    Observed {
+        violations: overlaps.len() as u64,
+        stale_holders: stale_holders(&overlaps),
+        violated_ms: ms(time_overlapped(&overlaps)),
+        stale_effects: account.effects.stale,
+        refused_effects: account.effects.refused,
+        vacancy_ms: ms(vacancies.iter().copied().max().unwrap_or_default()),
+        vacancy_total_ms: ms(vacancies.into_iter().sum()),
+        handover_p50_ms: handovers.percent(50).map(ms),
+        handover_p99_ms: handovers.percent(99).map(ms),
+        handover_max_ms: handovers.max().map(ms),
+        grants,
+        attempts_failed: account.failed,
+        requests_per_success: requests
+            .filter(|_| grants > 0)
+            // Rounded to 1/1000, so that the value is the same after a round trip through JSON.
+            .map(|requests| (requests as f64 / grants as f64 * 1e3).round() / 1e3),
+        told_after_ms: notice_delay(&account.losses, &account.faults).map(ms),
+        tokens_repeated: tokens.repeated as u64,
+        tokens_out_of_order: tokens.out_of_order as u64,
+        lost: account.losses.len() as u64,
+    }
+}
+
+/// Why the observation disagrees with theory, in words; `None` if it agrees. An interrupted run
+/// disagrees only if it showed something forbidden: what is missing may still have come.
+pub(crate) fn disagrees(
+    expected: Expected,
+    observed: &Observed,
+    account: &HistorySummary,
+    interrupted: bool,
+) -> Option<String> {
+    let (v, e) = (observed.violations, observed.stale_effects);
+    let why = |yes: bool, text: String| yes.then_some(text);
+    let nothing = why(
+        observed.grants == 0,
+        format!("nothing was granted ({})", account.first_failure.as_deref().unwrap_or("no error")),
+    );
+    let missing = match expected {
+        Expected::Ok => nothing,
+        Expected::Violation => {
+            why(v + e == 0, "neither a violation nor a stale effect was observed".to_owned())
+        }
+        Expected::Fenced => nothing.or_else(|| {
+            why(observed.refused_effects == 0, "no stale effect was refused".to_owned())
+        }),
+        Expected::Refused => why(
+            observed.grants > 0 || observed.attempts_failed == 0,
+            format!("the library granted {} locks", observed.grants),
+        ),
+        Expected::Any => None,
+    };
+    let forbidden = match expected {
+        Expected::Ok if v > 0 => why(true, format!("{v} violations")),
+        Expected::Ok | Expected::Fenced => why(e > 0, format!("{e} stale effects were accepted")),
+        _ => None,
+    };
+    forbidden.or_else(|| missing.filter(|_| !interrupted))
+}
+
+/// Why the longest vacancy exceeds theory's bound, in words.
+pub(super) fn too_long(most_ms: Option<u64>, observed: &Observed) -> Option<String> {
+    let most_ms = most_ms.filter(|most_ms| observed.vacancy_ms > *most_ms as f64)?;
+    Some(format!("nobody held for {} ms, where {most_ms} ms are the most", observed.vacancy_ms))
+}
+
+/// A hold that outlives its lock overlaps with each later hold. It counts as one stale holder.
+fn stale_holders(overlaps: &[Overlap<'_>]) -> u64 {
+    let stale = overlaps.iter().map(|overlap| overlap.first.who).collect::<HashSet<_>>();
+    stale.len() as u64
+}
+
+/// From the end of a belief to the next grant, if the next holder was already waiting.
+fn handovers(holds: &[Hold]) -> Vec<Duration> {
+    let mut sorted = holds.iter().collect::<Vec<_>>();
+    sorted.sort_by(|a, b| (&a.name, a.granted).cmp(&(&b.name, b.granted)));
+    let pairs = sorted.iter().zip(sorted.iter().skip(1));
+    let waited =
+        pairs.filter(|(one, next)| one.name == next.name && next.asked <= one.believed_until());
+    waited.map(|(one, next)| next.granted.since(one.believed_until())).collect()
+}
+
+/// The longest time from the first fault within a hold to the notice of the loss to its holder.
+fn notice_delay(told: &[(Instant, Instant)], faults: &[Instant]) -> Option<Duration> {
+    let first = |granted: Instant, told: Instant| {
+        let mut within = faults.iter().filter(|fault| (granted..told).contains(*fault));
+        within.next().map(|fault| told.since(*fault))
+    };
+    told.iter().filter_map(|(granted, told)| first(*granted, *told)).max()
+}
+
+fn ms(time: Duration) -> f64 {
+    // Rounded to microseconds.
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::history::{at, held, ms as millis};
+
+    #[test]
+    fn only_who_was_waiting_already_counts_for_handovers() {
+        let waiting = Hold { asked: at(5), ..held(2, 12, 20) };
+        let found = handovers(&[held(3, 40, 50), waiting, held(1, 0, 10)]);
+        assert_eq!(found, [millis(2)]);
+    }
+
+    #[test]
+    fn one_that_outlives_its_lock_is_one_stale_holder_however_many_follow() {
+        let holds = [held(1, 0, 100), held(2, 10, 20), held(3, 30, 40), held(4, 35, 50)];
+        let found = overlaps(&holds);
+        assert_eq!((found.len(), stale_holders(&found)), (4, 2));
+    }
+
+    #[test]
+    fn being_told_is_measured_from_the_first_fault_within_the_hold() {
+        let told = [(at(10), at(100)), (at(200), at(210))];
+        assert_eq!(notice_delay(&told, &[at(5), at(30), at(40)]), Some(millis(70)));
+        assert_eq!(notice_delay(&told, &[at(5), at(300)]), None);
+    }
+
+    #[test]
+    fn a_vacancy_is_held_against_its_bound() {
+        let observed = Observed { vacancy_ms: 20.0, ..Observed::default() };
+        assert_eq!(too_long(None, &observed), None);
+        assert_eq!(too_long(Some(20), &observed), None);
+        assert!(too_long(Some(19), &observed).is_some());
+    }
+
+    #[test]
+    fn theory_is_held_against_what_was_seen() {
+        let of = |v, e, st, grants| Observed {
+            violations: v,
+            stale_effects: e,
+            refused_effects: st,
+            grants,
+            ..Observed::default()
+        };
+        let agrees = |expected, observed: Observed, interrupted| {
+            disagrees(expected, &observed, &HistorySummary::default(), interrupted).is_none()
+        };
+        assert!(agrees(Expected::Ok, of(0, 0, 3, 9), false));
+        for bad in [of(1, 0, 0, 9), of(0, 1, 0, 9)] {
+            assert!(!agrees(Expected::Ok, bad.clone(), false));
+            assert!(!agrees(Expected::Ok, bad.clone(), true));
+            assert!(agrees(Expected::Violation, bad, false));
+        }
+        assert!(!agrees(Expected::Ok, of(0, 0, 0, 0), false), "nothing was granted");
+        assert!(agrees(Expected::Ok, of(0, 0, 0, 0), true));
+        assert!(!agrees(Expected::Violation, of(0, 0, 0, 9), false));
+        assert!(agrees(Expected::Fenced, of(1, 0, 2, 9), false));
+        assert!(!agrees(Expected::Fenced, of(1, 0, 0, 9), false));
+        assert!(!agrees(Expected::Fenced, of(1, 1, 2, 9), false));
+        assert!(!agrees(Expected::Refused, of(0, 0, 0, 1), false));
+    }
+}

@@ -1,0 +1,153 @@
+//! The locker processes of a run.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+
+use super::recorder::{ClientStates, HistorySender};
+use crate::history::{Event, Op, Phase};
+use crate::worker::{Config, Order};
+
+/// The command that starts a worker: a program that calls [`worker::main`](crate::worker::main).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The program.
+    pub path: PathBuf,
+    /// The arguments that make the program a worker.
+    pub arguments: Vec<String>,
+}
+
+/// A release takes less time, unless no node answers.
+const END_WITHIN: Duration = Duration::from_secs(3);
+
+/// A locker process. It is killed when this value is dropped. If our process dies, it ends because
+/// its input ends; if it is stopped then, because the kernel sends `SIGHUP` to a stopped process
+/// group that becomes orphaned.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) id: String,
+    child: Child,
+    input: ChildStdin,
+    reading: JoinHandle<()>,
+    stopped: bool,
+    gone: bool,
+}
+
+impl Worker {
+    pub(super) async fn start(
+        program: &Program,
+        config: &Config,
+        scribe: HistorySender,
+    ) -> io::Result<Self> {
+        let mut child = Command::new(&program.path)
+            .args(&program.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            // Ctrl-C must reach only our process, which ends the workers as the plan says.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both are piped")
+        };
+        let reading = tokio::spawn(read(output, scribe));
+        let id = config.client.clone();
+        let mut worker = Self { id, child, input, reading, stopped: false, gone: false };
+        worker.send_line(&serde_json::to_string(config)?).await?;
+        Ok(worker)
+    }
+
+    pub(super) async fn order(&mut self, order: Order) -> io::Result<()> {
+        self.send_line(&serde_json::to_string(&order)?).await
+    }
+
+    pub(super) fn stop(&mut self) -> io::Result<()> {
+        self.stopped = true;
+        self.signal(Signal::STOP)
+    }
+
+    pub(super) fn cont(&mut self) -> io::Result<()> {
+        self.stopped = false;
+        self.signal(Signal::CONT)
+    }
+
+    /// Kills the worker, and records on its behalf that its attempts and holds have ended.
+    pub(super) async fn kill(
+        &mut self,
+        scribe: &HistorySender,
+        live: &tokio::sync::watch::Receiver<ClientStates>,
+    ) -> io::Result<()> {
+        if std::mem::replace(&mut self.gone, true) {
+            return Ok(());
+        }
+        self.child.kill().await?;
+        let died = scribe.event(&self.id, Op::Note, Phase::Info);
+        let died = Event { what: Some("killed".to_owned()), ..died };
+        // All events that the worker had written are with the recorder after this.
+        let _ = (&mut self.reading).await;
+        scribe.send(died.clone()).await;
+        let mut live = live.clone();
+        let heard = |live: &ClientStates| live.of(&self.id).killed;
+        let doing = match live.wait_for(heard).await {
+            Ok(live) => live.of(&self.id),
+            Err(_) => return Ok(()),
+        };
+        for event in doing.cut_off(&died) {
+            scribe.send(event).await;
+        }
+        Ok(())
+    }
+
+    /// Ends the worker: by an order if it can react, by force otherwise.
+    pub(super) async fn end(
+        &mut self,
+        scribe: &HistorySender,
+        live: &tokio::sync::watch::Receiver<ClientStates>,
+    ) -> io::Result<()> {
+        if self.gone {
+            return Ok(());
+        }
+        // The worker may have ended by itself already.
+        let _ = self.order(Order::End).await;
+        let waited = match self.stopped {
+            true => None,
+            false => tokio::time::timeout(END_WITHIN, self.child.wait()).await.ok(),
+        };
+        if let Some(status) = waited {
+            self.gone = true;
+            let _ = (&mut self.reading).await;
+            let status = status?;
+            let failed = || io::Error::other(format!("client {} failed: {status}", self.id));
+            return if status.success() { Ok(()) } else { Err(failed()) };
+        }
+        self.kill(scribe, live).await
+    }
+
+    async fn send_line(&mut self, line: &str) -> io::Result<()> {
+        self.input.write_all(format!("{line}\n").as_bytes()).await
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        // The process has not been waited for, so its id cannot belong to another process.
+        let pid = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let pid = pid.ok_or_else(|| io::Error::other(format!("client {} is dead", self.id)))?;
+        Ok(kill_process(pid, signal)?)
+    }
+}
+
+async fn read(output: ChildStdout, scribe: HistorySender) {
+    let mut lines = BufReader::new(output).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        // A killed process may leave an incomplete last line.
+        if let Ok(event) = serde_json::from_str::<Event>(&line) {
+            scribe.send(event).await;
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Deliberately broken locks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorumlock_protocol::Instant;
+use quorumlock_protocol::quorum_of;
+use quorumlock_watchdog::Clock;
+
+use super::config::Config;
+use crate::scenario::BrokenLockKind;
+use quorumlock_sim::Dice;
+use quorumlock_testbed::servers::ask;
+
+/// A broken lock on one node, or on a majority of several nodes.
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    breach: BrokenLockKind,
+    nodes: Arc<[SocketAddr]>,
+    name: String,
+    owner: String,
+    seed: u64,
+    attempts: Arc<AtomicU64>,
+    lease: Duration,
+}
+
+const RELEASE_MINE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+/// Succeeds also if the key already has our value, so that a request may be sent again.
+const TAKE_OR_MINE: &str = "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) \
+     or redis.call('get', KEYS[1]) == ARGV[1] then return 'OK' end return ''";
+
+const ENTER: &str = "if redis.call('exists', KEYS[1]) == 1 \
+     and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return '' end \
+     redis.call('hincrby', KEYS[1], ARGV[1], 1) \
+     redis.call('pexpire', KEYS[1], ARGV[2]) return 'OK'";
+
+const LEAVE: &str = "if redis.call('hexists', KEYS[1], ARGV[1]) == 1 \
+     and redis.call('hincrby', KEYS[1], ARGV[1], -1) <= 0 then redis.call('del', KEYS[1]) end \
+     return 'OK'";
+
+/// The delay of the second release of [`BrokenLockKind::ReleaseByOwner`]: it falls into a later
+/// hold.
+const SECOND_RELEASE_DELAY: Duration = Duration::from_millis(10);
+
+impl Broken {
+    pub(super) fn new(
+        config: &Config,
+        breach: BrokenLockKind,
+        lease: Duration,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let address = |url: &String| url.trim_start_matches("redis://").parse();
+        let nodes = config.urls.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            breach,
+            nodes: nodes.into(),
+            name: config.locking.name.clone(),
+            owner: config.client.clone(),
+            // The run's seed, not the client's, so that all clients draw the same values.
+            seed: config.seed,
+            attempts: Arc::default(),
+            lease,
+        })
+    }
+
+    /// The value that the nodes have now, and until when.
+    pub(super) async fn try_lock(&self) -> Result<Option<(String, Instant)>, String> {
+        let until = Clock::system().now() + self.lease;
+        let value = match self.breach {
+            BrokenLockKind::RepeatsNonce => {
+                let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
+                format!("{:016x}", Dice::new(self.seed, attempt).next_u64())
+            }
+            _ => self.owner.clone(),
+        };
+        if !self.on_majority(&self.take(&value)).await? {
+            if self.nodes.len() > 1 {
+                self.on_majority(&self.give(&value)).await?;
+            }
+            return Ok(None);
+        }
+        if self.breach == BrokenLockKind::CountsHolds {
+            // An inner hold, whose release is sent twice, as if the first one got no answer.
+            self.on_majority(&self.take(&value)).await?;
+            self.on_majority(&self.give(&value)).await?;
+            self.on_majority(&self.give(&value)).await?;
+        }
+        Ok(Some((value, until)))
+    }
+
+    pub(super) async fn release(&self, value: &str) -> Result<(), String> {
+        self.on_majority(&self.give(value)).await?;
+        if self.breach == BrokenLockKind::ReleaseByOwner {
+            // Like a driver without an answer: the release is sent again, late.
+            let (late, value) = (self.clone(), value.to_owned());
+            tokio::spawn(async move {
+                tokio::time::sleep(SECOND_RELEASE_DELAY).await;
+                let _ = late.on_majority(&late.give(&value)).await;
+            });
+        }
+        Ok(())
+    }
+
+    fn take(&self, value: &str) -> Vec<String> {
+        let lease = self.lease.as_millis().to_string();
+        let (name, lease) = (self.name.as_str(), lease.as_str());
+        match self.breach {
+            BrokenLockKind::NoExclusion => words(&["SET", name, value, "PX", lease]),
+            BrokenLockKind::ReleaseByOwner => words(&["SET", name, value, "PX", lease, "NX"]),
+            BrokenLockKind::CountsHolds => words(&["EVAL", ENTER, "1", name, value, lease]),
+            BrokenLockKind::RepeatsNonce => words(&["EVAL", TAKE_OR_MINE, "1", name, value, lease]),
+        }
+    }
+
+    fn give(&self, value: &str) -> Vec<String> {
+        let script = if self.breach == BrokenLockKind::CountsHolds { LEAVE } else { RELEASE_MINE };
+        words(&["EVAL", script, "1", &self.name, value])
+    }
+
+    /// Sends the command to all nodes. Whether a majority of the nodes accepted it.
+    async fn on_majority(&self, words: &[String]) -> Result<bool, String> {
+        let (nodes, words) = (Arc::clone(&self.nodes), words.to_vec());
+        let needed = quorum_of(nodes.len());
+        let asked = tokio::task::spawn_blocking(move || {
+            nodes.iter().map(|node| ask(*node, &words)).collect::<Vec<_>>()
+        });
+        let answers = asked.await.map_err(|error| error.to_string())?;
+        let granted = answers.iter().filter(|answer| matches!(answer.as_deref(), Ok("OK"))).count();
+        match answers.into_iter().find_map(Result::err) {
+            Some(error) if granted < needed => Err(error.to_string()),
+            _ => Ok(granted >= needed),
+        }
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}

@@ -1,0 +1,161 @@
+//! The library's lock, or a deliberately broken one: the negative control for the judges.
+
+use std::time::Duration;
+
+use quorumlock::{Admission, Error, Guard, Locker};
+use quorumlock_protocol::Instant;
+use quorumlock_watchdog::Clock;
+
+use super::broken_guard::Broken;
+use super::config::Config;
+use crate::history::Phase;
+use crate::mode::Mode;
+use crate::scenario::Locking;
+
+/// A locker of the library, or a broken one.
+pub(super) enum Breached {
+    Ours { locker: Locker, name: String },
+    Broken(Broken),
+}
+
+/// A hold of the library's lock, or of a broken one.
+pub(crate) enum Held {
+    Ours(Guard),
+    Broken { lock: Broken, value: String, until: Instant },
+}
+
+/// Makes the library's locker for a mode.
+pub(crate) fn locker(
+    mode: Mode,
+    urls: Vec<String>,
+    locking: &Locking,
+    client: &str,
+) -> Result<Locker, Error> {
+    let builder = Locker::builder()
+        .lease(Duration::from_millis(locking.lease_ms))
+        .max_lease(Duration::from_millis(locking.max_lease_ms))
+        .client_name(&format!("lab-{client}"))
+        .replicas(locking.acks);
+    match mode {
+        Mode::R | Mode::W => builder.replicated(urls),
+        Mode::S => builder.single(urls.first().map_or("", String::as_str)),
+        _ => {
+            let admission = if mode.strict() { Admission::Strict } else { Admission::Redlock };
+            builder.admission(admission).quorum(urls)
+        }
+    }
+}
+
+impl Breached {
+    pub(super) fn new(config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
+        let lease = Duration::from_millis(config.locking.lease_ms);
+        let name = config.locking.name.clone();
+        if let Some(breach) = config.work.breach {
+            return Ok(Self::Broken(Broken::new(config, breach, lease)?));
+        }
+        let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
+        Ok(Self::Ours { locker, name })
+    }
+
+    /// Takes another lock three times. The first request makes the connections, and a node that has
+    /// just been verified is asked only in the next round.
+    pub(super) async fn connect(&self) -> Result<(), String> {
+        let Self::Ours { locker, name } = self else { return Ok(()) };
+        for _ in 0..3 {
+            let held = locker.lock(format!("{name}-before")).await;
+            held.map_err(|error| error.to_string())?
+                .unlock()
+                .await
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn lock(&self) -> Result<Held, String> {
+        match self {
+            Self::Ours { locker, name } => locker
+                .lock(name)
+                .fail_fast()
+                .await
+                .map(Held::Ours)
+                .map_err(|error| error.to_string()),
+            Self::Broken(broken) => loop {
+                if let Some((value, until)) = broken.try_lock().await? {
+                    return Ok(Held::Broken { lock: broken.clone(), value, until });
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            },
+        }
+    }
+
+    pub(super) async fn try_lock(&self) -> Result<Option<Held>, String> {
+        match self {
+            Self::Ours { locker, name } => {
+                let taken = locker.try_lock(name).await.map_err(|error| error.to_string())?;
+                Ok(taken.map(Held::Ours))
+            }
+            Self::Broken(broken) => {
+                let taken = broken.try_lock().await?;
+                let held = |(value, until)| Held::Broken { lock: broken.clone(), value, until };
+                Ok(taken.map(held))
+            }
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        if let Self::Ours { locker, .. } = self {
+            locker.close().await;
+        }
+    }
+}
+
+impl Held {
+    pub(crate) fn token(&self) -> u64 {
+        match self {
+            Self::Ours(guard) => guard.fence().get(),
+            Self::Broken { .. } => 0,
+        }
+    }
+
+    /// The nonce of the hold on the nodes. A broken lock has none.
+    pub(crate) fn nonce(&self) -> Option<String> {
+        match self {
+            Self::Ours(guard) => Some(guard.nonce().to_string()),
+            Self::Broken { .. } => None,
+        }
+    }
+
+    pub(crate) fn valid_for(&self) -> Duration {
+        match self {
+            Self::Ours(guard) => guard.valid_for(),
+            Self::Broken { until, .. } => until.since(Clock::system().now()),
+        }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        match self {
+            Self::Ours(guard) => guard.check().is_ok(),
+            Self::Broken { .. } => !self.valid_for().is_zero(),
+        }
+    }
+
+    /// Waits for the loss of the lock and returns the reason. A broken lock never reports one.
+    pub(crate) async fn lost(&self) -> String {
+        match self {
+            Self::Ours(guard) => guard.lost().await.why.to_string(),
+            Self::Broken { .. } => std::future::pending().await,
+        }
+    }
+
+    pub(crate) async fn unlock(self) -> Result<(), (Phase, String)> {
+        match self {
+            Self::Ours(guard) => guard.unlock().await.map_err(|error| {
+                let unknown = matches!(error, Error::Refused(_) | Error::Unreachable(_));
+                (if unknown { Phase::Unknown } else { Phase::Fail }, error.to_string())
+            }),
+            Self::Broken { lock, value, .. } => {
+                lock.release(&value).await.map_err(|error| (Phase::Unknown, error))
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+use std::future::Future;
+
+use serde::{Deserialize, Serialize};
+
+use super::details::Details;
+use crate::history::{Op, Phase};
+use crate::scenario::Work;
+use crate::worker::broken_lock::Held;
+
+/// The client that tasks belong to: its lock, its resource, its clock and its record.
+pub(crate) trait Client: Send + Sync + 'static {
+    /// The connection of one task to the resource.
+    type Access: Send;
+
+    fn work(&self) -> &Work;
+
+    /// The time on the judges' clock, in nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    fn record(&self, op: Op, phase: Phase, details: Details);
+
+    /// A new connection to the resource.
+    fn open_resource(&self) -> Self::Access;
+
+    /// Asks for the lock once, and waits for it. The error says why it was not granted.
+    fn lock(&self) -> impl Future<Output = Result<Held, String>> + Send;
+
+    /// Asks for the lock once, and does not wait for it.
+    fn try_lock(&self) -> impl Future<Output = Result<Option<Held>, String>> + Send;
+
+    /// Sends a read or a write. The resource itself records whether it was accepted.
+    fn access(
+        &self,
+        access: &mut Self::Access,
+        attempt: u64,
+        token: u64,
+        kind: Kind,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// Stops the task for `ms`, so that it makes no further check.
+    fn pause(&self, ms: u64) -> impl Future<Output = ()> + Send;
+
+    /// Waits for the order to release all holds and to stop asking.
+    fn ended(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// The kind of an access to the resource. A read is never refused, because it has no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+}

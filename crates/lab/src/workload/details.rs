@@ -1,0 +1,39 @@
+use crate::history::{Event, Op};
+
+/// The fields of a client's event besides `op` and `phase`.
+#[derive(Debug, Default)]
+pub(crate) struct Details {
+    /// The time of the event, if not now.
+    pub(crate) mono_ns: Option<u64>,
+    pub(crate) hold: Option<u64>,
+    pub(crate) nonce: Option<String>,
+    pub(crate) token: Option<u64>,
+    pub(crate) valid_until_ns: Option<u64>,
+    pub(crate) what: Option<String>,
+}
+
+impl Details {
+    pub(crate) fn of(hold: u64) -> Self {
+        Self { hold: Some(hold), ..Self::default() }
+    }
+
+    pub(crate) fn what(mut self, what: impl ToString) -> Self {
+        self.what = Some(what.to_string());
+        self
+    }
+
+    /// The event with these fields, of the lock `name`.
+    pub(crate) fn complete(self, event: Event, name: &str) -> Event {
+        let Self { mono_ns, hold, nonce, token, valid_until_ns, what } = self;
+        Event {
+            mono_ns: mono_ns.unwrap_or(event.mono_ns),
+            hold,
+            name: (event.op != Op::Note).then(|| name.to_owned()),
+            nonce,
+            token,
+            valid_until_ns,
+            what,
+            ..event
+        }
+    }
+}

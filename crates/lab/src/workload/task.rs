@@ -1,0 +1,240 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::client::{Client, Kind};
+use super::details::Details;
+use crate::history::{Op, Phase};
+use crate::scenario::{FirstAccess, OnLoss, Span, Waiting};
+use crate::worker::broken_lock::Held;
+use quorumlock_sim::Dice;
+
+/// How long a task waits after an error before it asks again.
+const RETRY_AFTER: Duration = Duration::from_millis(20);
+
+/// How often a holder checks for a renewal: the resolution of `Hold` events.
+const POLL_EVERY: Duration = Duration::from_millis(10);
+
+/// Smaller changes come from reading two clocks one after the other, not from a renewal.
+const MOVED_NS: u64 = 1_000_000;
+
+/// The tasks of a client, as many as its work says.
+pub(crate) fn tasks<C: Client>(client: &Arc<C>) -> impl Iterator<Item = Task<C>> {
+    let (contenders, seed) = (client.work().contenders, client.work().seed);
+    let attempts = Arc::<AtomicU64>::default();
+    (0..contenders).map(move |task| Task {
+        client: Arc::clone(client),
+        attempts: Arc::clone(&attempts),
+        dice: Dice::new(seed, task as u64),
+    })
+}
+
+/// A task of a client.
+pub(crate) struct Task<C> {
+    client: Arc<C>,
+    /// The number of the client's next attempt.
+    attempts: Arc<AtomicU64>,
+    dice: Dice,
+}
+
+/// Why a task did not get the lock.
+enum Not {
+    Granted(String),
+    Ending,
+}
+
+impl<C: Client> Task<C> {
+    /// Works until `End`, or until the task has done its number of holds.
+    pub(crate) async fn work(mut self) {
+        let mut access = self.client.open_resource();
+        let mut left = self.client.work().holds;
+        // A task that asks again at once has waited without a gap: both attempts share one instant.
+        let mut since = None;
+        while left != Some(0) {
+            let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
+            let asked = Details { mono_ns: since.take(), ..Details::of(attempt) };
+            self.record(Op::Lock, Phase::Invoke, asked);
+            let held = match self.acquire().await {
+                Ok(held) => held,
+                Err(Not::Ending) => {
+                    self.record(Op::Lock, Phase::Unknown, Details::of(attempt).what("ended"));
+                    return;
+                }
+                Err(Not::Granted(why)) => {
+                    since = Some(self.client.now_ns());
+                    let failed = Details { mono_ns: since, ..Details::of(attempt) };
+                    self.record(Op::Lock, Phase::Fail, failed.what(why));
+                    continue;
+                }
+            };
+            self.hold(attempt, held, &mut access).await;
+            left = left.map(|left| left - 1);
+            if left == Some(0) {
+                return;
+            }
+            let think = self.draw(self.client.work().think);
+            tokio::select! {
+                biased;
+                () = self.client.ended() => return,
+                () = tokio::time::sleep(think) => {}
+            }
+        }
+    }
+
+    async fn acquire(&self) -> Result<Held, Not> {
+        let asking = async {
+            loop {
+                let asked = match self.client.work().waiting {
+                    Waiting::Queue => self.client.lock().await.map(Some),
+                    Waiting::PollMs(_) => self.client.try_lock().await,
+                };
+                match (asked, self.client.work().waiting) {
+                    (Ok(Some(held)), _) => return Ok(held),
+                    (Ok(None), Waiting::PollMs(ms)) => {
+                        tokio::time::sleep(Duration::from_millis(ms)).await;
+                    }
+                    (Ok(None), Waiting::Queue) => tokio::time::sleep(RETRY_AFTER).await,
+                    (Err(why), _) => {
+                        // During this sleep, the history still shows the client as waiting.
+                        tokio::time::sleep(RETRY_AFTER).await;
+                        return Err(Not::Granted(why));
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            got = asking => got,
+            () = self.client.ended() => Err(Not::Ending),
+        }
+    }
+
+    async fn hold(&mut self, attempt: u64, held: Held, access: &mut C::Access) {
+        let token = held.token();
+        let mut until = self.valid_until(&held).unwrap_or_default();
+        self.record(
+            Op::Lock,
+            Phase::Ok,
+            Details {
+                nonce: held.nonce(),
+                token: Some(token),
+                valid_until_ns: Some(until),
+                ..Details::of(attempt)
+            },
+        );
+        let beginning = self.client.work().beginning;
+        if beginning != FirstAccess::Reads {
+            // The claim: after it, a write of an earlier holder is stale.
+            self.write(attempt, &held, access).await;
+        }
+        if beginning != FirstAccess::Claims {
+            self.client.access(access, attempt, token, Kind::Read).await;
+        }
+        let hold = self.draw(self.client.work().hold);
+        let told = self.work_under_lock(attempt, &held, hold, &mut until, access).await;
+        if told {
+            return drop(held.unlock().await);
+        }
+        if self.may_write(&held) {
+            self.pause_at_failpoint(attempt).await;
+            self.write(attempt, &held, access).await;
+        }
+        self.record(
+            Op::Unlock,
+            Phase::Invoke,
+            Details { valid_until_ns: self.valid_until(&held), ..Details::of(attempt) },
+        );
+        let (phase, what) = match held.unlock().await {
+            Ok(()) => (Phase::Ok, None),
+            Err((phase, why)) => (phase, Some(why)),
+        };
+        self.record(Op::Unlock, phase, Details { what, ..Details::of(attempt) });
+    }
+
+    /// Works for the duration of the hold. True if it ended early because the lock was lost.
+    async fn work_under_lock(
+        &self,
+        attempt: u64,
+        held: &Held,
+        hold: Duration,
+        until: &mut u64,
+        access: &mut C::Access,
+    ) -> bool {
+        let mut over = std::pin::pin!(async {
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep(hold) => {}
+                () = self.client.ended() => {}
+            }
+        });
+        let watches = self.client.work().care == OnLoss::Watches;
+        let mut lost = std::pin::pin!(held.lost());
+        let (mut told, mut since_write) = (false, Duration::ZERO);
+        loop {
+            tokio::select! {
+                biased;
+                why = &mut lost, if !told => {
+                    self.record(Op::Lost, Phase::Info, Details::of(attempt).what(why));
+                    told = true;
+                    if watches {
+                        return true;
+                    }
+                }
+                () = &mut over => return false,
+                () = tokio::time::sleep(POLL_EVERY) => since_write += POLL_EVERY,
+            }
+            let now_until = self.valid_until(held).unwrap_or_default();
+            if !told && now_until > *until + MOVED_NS {
+                *until = now_until;
+                self.record(
+                    Op::Hold,
+                    Phase::Info,
+                    Details { valid_until_ns: Some(now_until), ..Details::of(attempt) },
+                );
+            }
+            let every = self.client.work().write_every_ms.map(Duration::from_millis);
+            if every.is_some_and(|every| since_write >= every) && self.may_write(held) {
+                since_write = Duration::ZERO;
+                self.write(attempt, held, access).await;
+            }
+        }
+    }
+
+    fn may_write(&self, held: &Held) -> bool {
+        self.client.work().care == OnLoss::Naive || held.is_valid()
+    }
+
+    /// Stops between the check and the write that relies on it.
+    async fn pause_at_failpoint(&self, attempt: u64) {
+        if let Some(ms) = self.client.work().failpoint_ms {
+            self.record(Op::Note, Phase::Info, Details::of(attempt).what("checked"));
+            self.client.pause(ms).await;
+        }
+    }
+
+    async fn write(&self, attempt: u64, held: &Held, access: &mut C::Access) {
+        self.record(
+            Op::Write,
+            Phase::Invoke,
+            Details { token: Some(held.token()), ..Details::of(attempt) },
+        );
+        self.client.access(access, attempt, held.token(), Kind::Write).await;
+    }
+
+    fn record(&self, op: Op, phase: Phase, details: Details) {
+        self.client.record(op, phase, details);
+    }
+
+    fn draw(&mut self, span: Span) -> Duration {
+        Duration::from_millis(self.dice.within(span.low_ms, span.high_ms))
+    }
+
+    /// The end of the lease's validity on the clock of the events. That clock is read first, so
+    /// that no belief is recorded as longer than it was. `None` if the lease has ended: when it
+    /// ended is unknown.
+    fn valid_until(&self, held: &Held) -> Option<u64> {
+        let now = self.client.now_ns();
+        let left = u64::try_from(held.valid_for().as_nanos()).unwrap_or(u64::MAX);
+        (left > 0).then(|| now.saturating_add(left))
+    }
+}

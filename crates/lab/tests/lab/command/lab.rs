@@ -1,0 +1,108 @@
+//! `quorumlock-lab lab` as a process: exit codes, files, and an interrupt.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use quorumlock_lab::report::scenarios_page;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::command::process::{Finished, command, finish, servers};
+use crate::lab_dir::LabDir;
+
+fn lab(arguments: &[&str]) -> Command {
+    command("lab", arguments)
+}
+
+fn run(arguments: &[&str]) -> Finished {
+    finish(lab(arguments))
+}
+
+fn path(dir: &Path) -> &str {
+    dir.to_str().unwrap()
+}
+
+#[test]
+fn scenarios_are_listed_with_what_theory_says() {
+    let listed = run(&["list", "--json"]).expect(0).json();
+    let scenarios = listed["scenarios"].as_array().unwrap();
+    let l16 = scenarios.iter().find(|scenario| scenario["id"] == "L16").unwrap();
+    assert_eq!(l16["expected"][0]["mode"], "R");
+    assert_eq!(l16["expected"][0]["expected"], "violation");
+    let text = run(&["list"]).expect(0).stdout;
+    assert!(text.contains("L10") && text.contains("violation"), "{text}");
+    let page = run(&["list", "--markdown"]).expect(0).stdout;
+    assert_eq!(page, scenarios_page());
+    run(&["list", "--markdown", "--json"]).expect(64);
+}
+
+#[test]
+fn results_are_a_page_of_the_documentation() {
+    let lab = LabDir::sound();
+    let page = run(&["compare", "--markdown", path(lab.path())]).expect(0).stdout;
+    assert!(page.contains("| L16 | -   | violation | ok  | ok  | fenced |"), "{page}");
+    let hostile = LabDir::hostile();
+    let page = run(&["compare", "--markdown", path(hostile.path())]).expect(1).stdout;
+    assert!(page.contains("- L42-Q5-process-s42-0: two holders at the same time"), "{page}");
+}
+
+#[test]
+fn bad_usage_names_what_there_is() {
+    run(&["run", "L99"]).expect(64).says(&["L99", "L01", "L16"]);
+    run(&["run"]).expect(64).says(&["--all", "L01"]);
+    run(&["run", "L01", "--modes", "X"]).expect(64).says(&["S, R, W"]);
+    run(&["run", "L16", "--modes", "S"]).expect(64).says(&["none of these"]);
+    run(&["replay", "nowhere"]).expect(64).says(&["nowhere"]);
+}
+
+#[test]
+fn a_run_is_recorded_judged_and_compared() {
+    let Some(_servers) = servers(1) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let arguments =
+        ["run", "l04", "--modes", "S,QF", "--quick", "--seed", "3", "--json", "--out", path(&out)];
+    let report = run(&arguments).expect(0).json();
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "{report}");
+    assert!(runs[0]["observed"]["E"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(runs[1]["observed"]["E"], 0, "{report}");
+    assert!(runs[1]["observed"]["St"].as_u64().unwrap() > 0, "{report}");
+    assert!(runs.iter().all(|run| run["as_expected"] == true), "{report}");
+    assert!(out.join("runs/L04-QF-process-s3-0/history.jsonl").exists());
+    let text = run(&["compare", path(&out)]).expect(0).stdout;
+    assert!(text.contains("fenced"), "{text}");
+    // The same lab, with a result that is not as expected.
+    let file = out.join("lab.json");
+    let record = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, record.replacen("\"as_expected\": true", "\"as_expected\": false", 1))
+        .unwrap();
+    run(&["compare", path(&out)]).expect(1);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_but_the_record_behind() {
+    let Some(_servers) = servers(1) else { return };
+    let (temporary, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let left = || std::fs::read_dir(temporary.path()).unwrap().count();
+    let out = dir.path().join("out");
+    let mut child = lab(&["run", "L01", "--modes", "R", "--seed", "3", "--out", path(&out)])
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let history = out.join("runs/L01-R-process-s3-0/history.jsonl");
+    while !history.metadata().is_ok_and(|data| data.len() > 0) {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before anything happened");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(left(), 0, "a directory goes after its server");
+    let record = std::fs::read_to_string(out.join("lab.json")).unwrap();
+    assert!(record.contains("\"interrupted\": true"), "{record}");
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let nodes = record["runs"][0]["nodes"].as_array().unwrap();
+    let roles = nodes.iter().map(|node| node["role"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(roles, ["master", "replica"], "what was known is kept: {record}");
+}

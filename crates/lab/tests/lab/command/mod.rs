@@ -1,0 +1,7 @@
+//! The command `quorumlock-lab` as a process: its output, its files, its exit codes, an interrupt.
+
+mod compare;
+mod json_errors;
+mod lab;
+pub(crate) mod process;
+mod report;

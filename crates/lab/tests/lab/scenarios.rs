@@ -1,0 +1,69 @@
+//! Scenarios on real servers, in a weaker mode and in one that promises more. Where theory expects a
+//! violation, the run must show one. What a seed draws is the fault: L21 flushes, or swaps databases.
+
+use std::time::Duration;
+
+use quorumlock_lab::mode::Mode;
+use quorumlock_lab::runner::{Driver, TrialError};
+use quorumlock_testbed::skip;
+
+use super::drivers::{carry_out, trial};
+
+/// One test for each mode of each scenario; each with seed 1, unless it names another.
+macro_rules! scenarios {
+    ($($name:ident: $id:literal $(with seed $seed:literal)? in $($mode:ident)+;)+) => {
+        $(mod $name {
+            const SEED: u64 = [$($seed,)? 1][0];
+
+            $(#[tokio::test(flavor = "multi_thread")]
+            #[allow(non_snake_case, reason = "the mode's letters")]
+            async fn $mode() {
+                super::is_as_expected($id, super::Mode::$mode, SEED).await;
+            })+
+        })+
+    };
+}
+
+scenarios! {
+    // SAFETY.md H9
+    l10_a_node_restarts_empty: "L10" in Q5 QQ;
+    // SAFETY.md H10
+    l12_a_power_loss_takes_the_end_of_a_file: "L12" in Q5 QQ;
+    l14_a_majority_restarts_empty: "L14" in Q5 QQ;
+    l15_a_rolling_restart: "L15" in Q5 QQ;
+    // SAFETY.md H11, H12
+    l16_a_replica_that_lags_is_promoted: "L16" in R W;
+    l18_a_replica_with_the_old_expiry_is_promoted: "L18" in R W;
+    l20_a_replica_takes_a_nodes_address: "L20" in Q5 QQ;
+    // SAFETY.md H13
+    l21_the_data_of_a_living_node_is_gone: "L21" in Q5 QQ;
+    l21_the_databases_of_a_living_node_are_exchanged: "L21" with seed 2 in Q5 QQ;
+    l28_a_client_is_cut_off: "L28" in Q5 QQ;
+    // PROTOCOL.md W7, W8
+    l29_clients_have_two_home_nodes: "L29" in Q5 QQ;
+    l30_a_client_dies_with_the_home_node: "L30" in Q5 QQ;
+    // SAFETY.md G7, H16, H17
+    l31_a_gray_node_carries_out_late_requests: "L31" in Q5 QQ;
+    // A negative control, with a broken lock.
+    l31_a_late_release_by_owner_frees_another_hold: "L31O" in Q5;
+    // SAFETY.md H14, H15
+    l33_the_locks_key_is_evicted: "L33" in Q5 QQ;
+    l34_memory_is_full: "L34" in Q5 QQ;
+}
+
+/// A run takes seconds.
+const MAX_RUN: Duration = Duration::from_secs(120);
+
+/// Carries the scenario out; skipped if there is no server program.
+async fn is_as_expected(id: &str, mode: Mode, seed: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let trial = trial(id, mode, seed);
+    let run = carry_out(&trial, Driver::Process, dir.path());
+    match tokio::time::timeout(MAX_RUN, run).await.expect("it ends") {
+        Err(TrialError::NoServer(why)) => skip("QUORUMLOCK_REQUIRE_SERVER", &why.to_string()),
+        run => {
+            let run = run.expect("carried out");
+            assert!(run.as_expected, "{run:#?}");
+        }
+    }
+}
