@@ -1,82 +1,86 @@
-//! When a node's yes counts: the quarantine, in one place.
+//! The quarantine: when a node's yes counts.
 //!
-//! Whether a node is admitted is the library's own judgement; in the library a script that is bound
-//! to the admitted life of its server then grants or refuses in one step, and so does a node here.
+//! The library's own function judges whether a node is admitted. In the library a script that is
+//! bound to the admitted incarnation then grants or refuses in one step; a node does the same here.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use quorumlock_core::admission::{Charter, Record, Sheet, Standing, judge};
+use quorumlock_protocol::admission::{
+    AdmissionRecord, ClusterConfig, NodeInfo, NodeStatus, classify,
+};
 
-/// What a yes of a node is to.
+/// The request that a node says yes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// A free key was taken by an acquisition.
+    /// An acquisition took a free key.
     Grant,
-    /// A key was still there, and was lengthened.
+    /// A renewal lengthened an existing key.
     Extension,
-    /// A key was missing at a renewal, and was written again.
-    Recreation,
+    /// A renewal wrote a missing key again.
+    Regrant,
 }
 
 /// Whose yes counts after a node has lost its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quarantine {
-    /// Everybody's, at once: plain Redlock without delayed restarts.
+    /// Every yes, at once: plain Redlock without delayed restarts.
     None,
-    /// Nobody's, for L.
+    /// No yes, for L.
     Strict,
-    /// Planted, M9: no grant's; an extension's does.
+    /// Planted, M9: only the yes to an extension of an existing key counts.
     GrantsOnly,
-    /// Planted, M11: only that of a key written again does.
-    SparesRecreation,
+    /// Planted, M11 (ADM4): only the yes to a key that is written again counts.
+    SparesRegrant,
 }
 
-/// What a node knows of its own memory.
+/// The state of a node's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// It has kept everything since its admission.
+    /// The node has kept everything since its admission.
     Admitted,
-    /// It lost its data, and has not been watched for L since.
+    /// The node lost its data, and no client has watched it for L since then.
     Unproven,
 }
 
-/// What a node whose data were lost, or were not, is worth.
+/// The memory of a node that has lost its data (`lost`) or has not.
 pub fn memory(lost: bool) -> Memory {
-    // Judged once: the search asks millions of times.
+    // Computed once: a search calls this millions of times.
     static WORTH: LazyLock<[Memory; 2]> = LazyLock::new(|| [judged(false), judged(true)]);
     WORTH[usize::from(lost)]
 }
 
 fn judged(lost: bool) -> Memory {
-    let charter = Charter {
+    let charter = ClusterConfig {
         prefix: "quorumlock".into(),
         cluster: "model".into(),
         epoch: 1,
         nodes: 3,
         longest: Duration::from_secs(3),
     };
-    let record = Record {
+    let record = AdmissionRecord {
         cluster: charter.cluster.clone(),
         epoch: charter.epoch,
         nodes: charter.nodes,
         longest_ms: charter.longest_ms(),
-        ..Record::default()
+        ..AdmissionRecord::default()
     };
-    let kept = Record { life: "run/history".into(), stamp: "1".repeat(32), ..record.clone() };
-    let watched = Record { pending: "run/history/mark".into(), ..record };
-    // After a loss: nothing is left, or a mark that somebody has written since.
+    let kept =
+        AdmissionRecord { life: "run/history".into(), stamp: "1".repeat(32), ..record.clone() };
+    let watched = AdmissionRecord { pending: "run/history/mark".into(), ..record };
+    // After a loss the node has no admission record, or a quarantine note that a client has written
+    // since.
     let records = if lost { vec![None, Some(watched)] } else { vec![Some(kept)] };
     let admitted = records.into_iter().any(|record| {
-        let sheet = Sheet {
+        let sheet = NodeInfo {
             record,
-            life: "run/history".into(),
+            run_identity: "run/history".into(),
             role: "master".into(),
             policy: "noeviction".into(),
             major: 7,
-            ..Sheet::default()
+            ..NodeInfo::default()
         };
-        matches!(judge(&sheet, &charter), Standing::Admitted(_))
+        matches!(classify(&sheet, &charter), NodeStatus::Admitted(_))
     });
     if admitted { Memory::Admitted } else { Memory::Unproven }
 }
@@ -87,6 +91,6 @@ pub fn counts(quarantine: Quarantine, memory: Memory, deed: Deed) -> bool {
         (Memory::Admitted, _) | (_, Quarantine::None) => true,
         (_, Quarantine::Strict) => false,
         (_, Quarantine::GrantsOnly) => deed == Deed::Extension,
-        (_, Quarantine::SparesRecreation) => deed == Deed::Recreation,
+        (_, Quarantine::SparesRegrant) => deed == Deed::Regrant,
     }
 }

@@ -1,23 +1,28 @@
 //! Exhaustive searches of the lock's protocol, over the decision functions that the library runs.
 //!
-//! What decides here is not a description of the library but the library: every acquisition is a
-//! [`Round`](quorumlock_quorum::round::Round), every lease a [`Window`](quorumlock_core::Window)
-//! with the ends that [`expiry`](quorumlock_watchdog::expiry) reckons. The models add what the
-//! library cannot have: nodes, a network, and every order in which things can happen.
+//! The decisions are the library's own code, not a description of it: every acquisition is a
+//! [`Round`](quorumlock_protocol::round::Round), every lease a
+//! [`Window`](quorumlock_protocol::Window) with the ends that
+//! [`expiry`](quorumlock_protocol::expiry) computes. The models add what is outside the library:
+//! nodes, a network, and every order of events.
 //!
-//! - [`token`]: fencing tokens are unique and in real-time order, with no clock at all; where windows
-//!   are right, they are in the order of holds.
-//! - [`lease`]: at most one client believes that it holds, with exact clocks and lost data.
-//! - [`release`]: an unlock whose release is asked again tells the truth.
-//! - [`admission`]: what counts after a node has lost its data, in one place.
+//! - [`token`]: fencing tokens are unique and in real-time order, without any clock; where windows
+//!   are right, tokens are in the order of holds.
+//! - [`lease`]: at most one client believes that it holds the lock, with exact clocks and lost
+//!   data.
+//! - [`release`]: an unlock that repeats its release reports the truth.
+//! - [`admission`]: which answers of a node count after it has lost its data.
+//! - [`members`]: who belongs to a cluster, how servers come back, how the list changes.
 //! - [`plan`]: all searches, right rules and planted bugs; [`search`] runs one.
 //!
-//! A search is complete within its bounds: few nodes, few acquisitions, few ticks. It refutes well
-//! and supports modestly; the arguments in docs/SAFETY.md carry the general claim.
+//! A search is complete within its bounds: few nodes, few acquisitions, few ticks. It can refute a
+//! rule, but it gives only modest support for the general claim, which the arguments in
+//! docs/SAFETY.md carry.
 
 pub mod admission;
-mod kept;
+mod debug_hashed;
 pub mod lease;
+pub mod members;
 pub mod plan;
 pub mod release;
 pub mod search;

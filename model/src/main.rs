@@ -1,4 +1,4 @@
-//! Runs the searches, prints what each found, and fails if anything was not as expected.
+//! Runs the searches, prints the result of each, and fails if a result is not the expected one.
 #![allow(clippy::print_stdout)] // it is what this program is for
 
 use std::io::{IsTerminal, Write};
@@ -116,14 +116,14 @@ fn report(case: &Case, outcome: &Outcome, steps: bool) {
     }
 }
 
-/// On a terminal, a line that is written over.
+/// On a terminal, progress is one line that is overwritten.
 fn progress(case: &Case) -> impl FnMut(usize) + use<> {
     let (id, what) = (case.id, case.what);
     let terminal = std::io::stderr().is_terminal();
     move |states| {
         if terminal {
             eprint!("\r{id:5} {what:42} {states:>11}\r");
-            // Progress that cannot be shown is no reason to stop.
+            // A failed flush must not stop the search.
             let _ = std::io::stderr().flush();
         }
     }

@@ -1,48 +1,50 @@
-//! All searches, with what each must find.
+//! All searches, each with its expected result.
 
 use crate::admission::Quarantine;
 use crate::lease::LeaseModel;
+use crate::members::note::{NoteModel, Rule as Clocks};
+use crate::members::{MembersModel, Rule as Members, Scenario};
 use crate::release::{ReleaseModel, Rule as Repeat};
 use crate::search::{Outcome, Searched, search};
 use crate::token::{Form, Loss, Rule, TokenModel, Windows};
 
 /// One search.
 pub struct Case {
-    /// As in the table of model checks in docs/SAFETY.md.
+    /// The id in the table of model checks in docs/PROTOCOL.md.
     pub id: &'static str,
-    /// What is searched.
+    /// A description of the model that is searched.
     pub what: &'static str,
-    /// What must come out.
+    /// The expected result.
     pub expected: Expected,
-    /// The smallest plan that has it.
+    /// The smallest plan that contains this search.
     pub size: Size,
     run: Box<Run>,
 }
 
 type Run = dyn Fn(usize, &mut dyn FnMut(usize)) -> Outcome;
 
-/// What must come out of a search.
+/// The expected result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Every rule holds in every state, and everything that should be seen was seen.
+    /// Every rule holds in every state, and every property that must be seen was seen.
     Holds,
-    /// The planted bug is found.
+    /// The search finds the planted bug.
     Caught,
 }
 
-/// How long a plan takes.
+/// The size of a plan, by its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Size {
-    /// Seconds, in a test.
+    /// Seconds; `cargo test` runs it.
     Quick,
     /// Minutes.
     Full,
-    /// Much longer, and gigabytes.
+    /// Much longer than minutes, and gigabytes of memory.
     Deep,
 }
 
 impl Case {
-    /// Runs it. `progress` is told the number of states now and then.
+    /// Runs the search. `progress` is called from time to time with the number of states so far.
     pub fn run(&self, threads: usize, progress: &mut dyn FnMut(usize)) -> Outcome {
         (self.run)(threads, progress)
     }
@@ -62,9 +64,19 @@ impl std::fmt::Debug for Case {
     }
 }
 
-/// All searches up to a size.
+/// All searches up to this size.
 pub fn plan(size: Size) -> Vec<Case> {
-    let cases = [tokens(), orders(), planted_tokens(), repairs(), leases(), releases()];
+    let cases = [
+        tokens(),
+        orders(),
+        planted_tokens(),
+        repairs(),
+        leases(),
+        releases(),
+        members(),
+        planted_members(),
+        notes(),
+    ];
     cases.into_iter().flatten().filter(|case| case.size <= size).collect()
 }
 
@@ -106,7 +118,7 @@ fn tokens() -> Vec<Case> {
             blocks(small)().starting_at([2, 1, 0])
         }),
         case("M18", "1 node hands over, blocks of two, 4 acq.", Holds, Quick, || {
-            handing(Rule::Library)
+            handoffs(Rule::Library)
         }),
     ]
 }
@@ -160,7 +172,8 @@ fn planted_tokens() -> Vec<Case> {
     let planted = |rule| move || TokenModel::<3, 2>::new(rule, Loss::Never);
     let unguarded = || library::<2>(Loss::Unguarded);
     vec![
-        // SAFETY.md a1 (M2), a2 (M3), a3 (M4), a5 (M13).
+        // PROTOCOL.md: T1 (M2), T2 (M3), T3 (M4), T4 (M2c), T5 (M13), T6 (M15c), T7 (M17), MARK2
+        // (M16).
         case(
             "M2b",
             "a node that holds us no more confirms",
@@ -193,7 +206,7 @@ fn planted_tokens() -> Vec<Case> {
             blocks(|| TokenModel::<3, 2>::new(Rule::Unrounded, Loss::Never))()
         }),
         case("M18", "1 node hands over the next number", Caught, Quick, || {
-            handing(Rule::HandsNextNumber)
+            handoffs(Rule::HandsNextNumber)
         }),
     ]
 }
@@ -203,23 +216,23 @@ fn repairs() -> Vec<Case> {
     use Size::{Deep, Full, Quick};
     let repaired = |form| move || library::<2>(Loss::Repaired(form)).up_to(3);
     let whole = move || repaired(Form::Naive)().up_to(1).in_full();
-    let three = || library::<3>(Loss::Repaired(Form::Stamps)).up_to(3);
+    let three = || library::<3>(Loss::Repaired(Form::Incarnations)).up_to(3);
     vec![
-        // SAFETY.md, Tokens: repair by copied marks, and what it is not.
+        // SAFETY.md, Tokens: repair by copied marks, and its planted bugs.
         case("M8", "repair without a barrier", Caught, Quick, repaired(Form::Naive)),
         case("M8", "the same, leaving out nothing", Caught, Full, whole),
         case("M8d", "barrier: requests bound to stamps", Holds, Quick, move || {
-            repaired(Form::Stamps)().up_to(2)
+            repaired(Form::Incarnations)().up_to(2)
         }),
         case("M8d", "the same from uneven marks", Holds, Full, move || {
-            repaired(Form::Stamps)().uneven(2)
+            repaired(Form::Incarnations)().uneven(2)
         }),
         case("M12b", "the same, a mark moves for the refused", Holds, Full, move || {
-            repaired(Form::Stamps)().nudged(1)
+            repaired(Form::Incarnations)().nudged(1)
         }),
         case("M8d+", "the same, 3 acquisitions", Holds, Deep, three),
         case("M8e", "a raise bound when it is sent", Caught, Full, move || {
-            repaired(Form::StampsWhenSent)().starting_at([1, 1, 0])
+            repaired(Form::IncarnationsWhenSent)().starting_at([1, 1, 0])
         }),
         case("M8g", "marks copied from a minority", Caught, Quick, repaired(Form::Minority)),
     ]
@@ -234,19 +247,19 @@ fn blocks(model: impl Fn() -> TokenModel<3, 2>) -> impl Fn() -> TokenModel<3, 2>
     move || model().up_to(7).in_blocks(2)
 }
 
-/// One node that hands the name over when it is released.
-fn handing(rule: Rule) -> TokenModel<1, 4> {
-    TokenModel::new(rule, Loss::Never).up_to(7).in_blocks(2).nudged(1).handing_over()
+/// One node whose releases hand the name to clients that wait.
+fn handoffs(rule: Rule) -> TokenModel<1, 4> {
+    TokenModel::new(rule, Loss::Never).up_to(7).in_blocks(2).nudged(1).with_handoff()
 }
 
 fn leases() -> Vec<Case> {
     use Expected::{Caught, Holds};
-    use Quarantine::{GrantsOnly, None, SparesRecreation, Strict};
+    use Quarantine::{GrantsOnly, None, SparesRegrant, Strict};
     use Size::{Deep, Full, Quick};
     let lease = |horizon, renewals, crashes, quarantine| {
         move || LeaseModel::<2>::frugal(horizon, renewals, crashes, quarantine)
     };
-    let fixed = || LeaseModel::<2>::frugal(7, 2, 1, Strict).never_recreating();
+    let fixed = || LeaseModel::<2>::frugal(7, 2, 1, Strict).never_regranting();
     let whole = || LeaseModel::<2>::frugal(4, 0, 1, Strict).in_full();
     let deep = || LeaseModel::<3>::frugal(7, 2, 1, Strict);
     let three = || LeaseModel::<3>::frugal(7, 1, 1, Strict);
@@ -261,7 +274,7 @@ fn leases() -> Vec<Case> {
             Quick,
             lease(3, 2, 1, GrantsOnly),
         ),
-        case("M11", "1 crash, re-creations count", Caught, Quick, lease(3, 2, 1, SparesRecreation)),
+        case("M11", "1 crash, re-creations count", Caught, Quick, lease(3, 2, 1, SparesRegrant)),
         case("M10", "1 crash, nothing counts, 1 renewal", Holds, Quick, lease(6, 1, 1, Strict)),
         case("M10", "no renewal, leaving out nothing", Holds, Full, whole),
         case("M10", "1 crash, nothing counts, 2 renewals", Holds, Full, lease(7, 2, 1, Strict)),
@@ -280,11 +293,109 @@ fn releases() -> Vec<Case> {
         case("M14", "a release that is asked again", Holds, Size::Quick, || {
             ReleaseModel::new(Repeat::Library)
         }),
-        planted("a restart is not looked for", Repeat::AnyLife),
-        planted("one between the requests is", Repeat::SameLifeOnly),
+        planted("a restart is not looked for", Repeat::AnyRun),
+        planted("one between the requests is", Repeat::SameRunOnly),
         planted("the window is open when asked", Repeat::WindowWhenAsked),
         planted("the first is written in part", Repeat::PartlyWritten),
         planted("the repeat tells nobody", Repeat::SilentRepeat),
+    ]
+}
+
+/// Servers a to d; a is exchanged for d in two changes.
+fn exchange(restarts: u8) -> Scenario<4> {
+    Scenario::new(&["abc", "abcd", "bcd"]).along(&[0, 1, 2]).restarts(restarts)
+}
+
+/// Two lists that share two servers, and no operator.
+fn two_lists(restarts: u8) -> Scenario<4> {
+    Scenario::new(&["abc", "bcd"]).restarts(restarts)
+}
+
+/// Two lists that share one server.
+fn one_shared(lists: &[&str], restarts: u8) -> impl Fn() -> MembersModel<5> + use<> {
+    let scenario = Scenario::new(lists).restarts(restarts);
+    move || MembersModel::new(scenario.clone())
+}
+
+fn of<const N: usize>(scenario: Scenario<N>) -> impl Fn() -> MembersModel<N> {
+    move || MembersModel::new(scenario.clone())
+}
+
+fn members() -> Vec<Case> {
+    use Expected::{Caught, Holds};
+    use Size::{Deep, Full, Quick};
+    let added = Scenario::<4>::new(&["abc", "abcd"]).along(&[0, 1]);
+    let cloned = Scenario::<4>::new(&["abc"]).clones(1).restarts(2);
+    vec![
+        case("M19", "a server is added, 1 restart", Holds, Quick, of(added.restarts(1))),
+        case("M19", "a server is exchanged, no restart", Holds, Quick, of(exchange(0))),
+        case("M19", "the same, 3 restarts", Holds, Full, of(exchange(3))),
+        case("M19", "the same, 5 restarts", Holds, Full, of(exchange(5))),
+        case("M19", "the same, 2 restarts, once back", Holds, Full, of(exchange(2).and_back())),
+        case("M19c", "votes are renewed, 1 restart", Holds, Full, of(exchange(1).renewing())),
+        case("M19c", "the same, 2 restarts", Holds, Deep, of(exchange(2).renewing())),
+        case("M19d", "a node is admitted late, 1 restart", Holds, Full, of(exchange(1).lately())),
+        case("M19d", "the same, 2 restarts", Holds, Full, of(exchange(2).lately())),
+        case("M19e", "2 restarts from old saves", Holds, Full, of(exchange(2).from_old_saves())),
+        case("M19e", "a server is cloned, 2 restarts", Holds, Quick, of(cloned)),
+        case("M20", "2 lists share 2 servers, 3 restarts", Holds, Quick, of(two_lists(3))),
+        case("M20", "the same, renewed", Holds, Quick, of(two_lists(3).renewing())),
+        case("M20", "the same, late", Holds, Full, of(two_lists(3).lately())),
+        case("M20", "the same by 2 addresses, late", Holds, Full, {
+            of(Scenario::<4>::new(&["abc", "BCd"]).restarts(3).lately())
+        }),
+        case("M20", "5 and 5 servers share 2, 1 restart", Holds, Full, || {
+            MembersModel::new(Scenario::<8>::new(&["abcde", "abfgh"]).restarts(1))
+        }),
+        case("M20", "2 lists share 1 server", Holds, Quick, one_shared(&["abc", "ade"], 0)),
+        case("M20", "the same, 2 addresses", Holds, Quick, one_shared(&["abc", "Ade"], 0)),
+        case("M20b", "the only one restarts", Caught, Quick, one_shared(&["abc", "ade"], 1)),
+    ]
+}
+
+fn planted_members() -> Vec<Case> {
+    use Size::{Full, Quick};
+    let planted = |what, size, scenario: Scenario<4>| {
+        case("M19b", what, Expected::Caught, size, of(scenario))
+    };
+    let on = |restarts, rule| exchange(restarts).by(rule);
+    let saved = |rule| on(2, rule).from_old_saves();
+    let cloned = |rule| Scenario::new(&["abc"]).restarts(1).clones(1).by(rule);
+    let late = |rule| on(2, rule).lately();
+    let at_once = Scenario::new(&["abc", "bcd", "abcd"]).along(&[0, 1]).by(Members::Exchange);
+    let alias = || Scenario::<5>::new(&["abc", "Ade"]).by(Members::AliasIsNone);
+    vec![
+        planted("notes are mature at once", Quick, on(1, Members::MatureAtOnce)),
+        planted("a majority of notes founds", Quick, on(2, Members::MajorityFounds)),
+        planted("records without lists", Quick, on(0, Members::NoLists)),
+        planted("one server exchanged in one change", Quick, at_once),
+        planted("the next phase at once", Quick, on(0, Members::NoWait)),
+        planted("a majority confirms a phase", Quick, on(0, Members::MajorityConfirms)),
+        planted("several phases at once", Full, on(2, Members::SeveralPhases)),
+        planted("back in by any records", Full, on(3, Members::AnyRecords)),
+        planted("founding with a list more", Full, on(4, Members::ChangeFounds)),
+        planted("a record of another run", Quick, saved(Members::RecordOutlivesRun)),
+        planted("a note of another run", Full, saved(Members::NoteOutlivesRun)),
+        planted("a record without a label", Quick, cloned(Members::RecordWithoutLabel)),
+        planted("a note without a label", Quick, cloned(Members::NoteWithoutLabel)),
+        planted("admitted though the note is another", Full, late(Members::LateUnguarded)),
+        planted("back in by another list's note", Full, late(Members::NotTakenOver)),
+        planted("founding by any list's notes", Full, late(Members::AnyNoteFounds)),
+        case("M20", "another address, as good as none", Expected::Caught, Quick, of(alias())),
+    ]
+}
+
+fn notes() -> Vec<Case> {
+    let of = |what, expected, rule| {
+        case("M21", what, expected, Size::Quick, move || NoteModel::new(rule))
+    };
+    let planted = |what, rule| of(what, Expected::Caught, rule);
+    vec![
+        of("notes, and clocks that are set", Expected::Holds, Clocks::Library),
+        planted("clocks not compared when it is written", Clocks::WrittenUnchecked),
+        planted("clocks not compared when it is mature", Clocks::MaturedUnchecked),
+        planted("mature after the longest lease", Clocks::LongestLeaseOnly),
+        planted("mature one clock bound later", Clocks::BoundOnce),
     ]
 }
 

@@ -1,40 +1,41 @@
-//! A release whose connection breaks, and which is asked again (docs/decisions/0031).
+//! A release whose connection breaks and which the client repeats (PROTOCOL.md REL1,
+//! docs/decisions/0016).
 //!
 //! One server, one holder, ticks instead of time. The server may restart without its data, the lock
 //! may expire, an operator may delete it, and the connection may break at any time: before or after
-//! a release is wholly written, served or answered. The question: is an unlock that is told Ok
-//! true?
+//! a release is wholly written, served or answered. The question: is every unlock that returns Ok
+//! truthful?
 
 use std::time::Duration;
 
-use quorumlock_core::{Greeting, Held, Instant, Lives, Unconfirmed};
-use quorumlock_watchdog::expiry;
+use quorumlock_protocol::expiry;
+use quorumlock_protocol::{Greeting, HeldInterval, Instant, RunIds, Unconfirmed};
 use stateright::{Model, Property};
 
-use crate::kept::Kept;
+use crate::debug_hashed::DebugHashed;
 use crate::search::Once;
 
-/// How long the lease is, in ticks.
+/// The length of the lease, in ticks.
 const TTL: u8 = 2;
 
 /// The rule by which a repeat that hears "not held" counts as a success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The library's.
+    /// The library's rule.
     Library,
-    /// A planted bug: a restart is not looked for.
-    AnyLife,
-    /// A planted bug: a restart is looked for between the two requests alone.
-    SameLifeOnly,
-    /// A planted bug: the window must be open when the repeat is asked.
+    /// A planted bug: the client does not check for a restart.
+    AnyRun,
+    /// A planted bug: the client checks for a restart only between the two requests.
+    SameRunOnly,
+    /// A planted bug: the window must be open when the repeat is sent, not when its answer arrives.
     WindowWhenAsked,
-    /// A planted bug: the first request may have been written in part.
+    /// A planted bug: a first request that was only partly written counts as sent.
     PartlyWritten,
-    /// A planted bug: a repeat that frees nothing tells nobody.
+    /// A planted bug (REL2): a repeat that frees nothing notifies no waiter.
     SilentRepeat,
 }
 
-/// What is searched.
+/// The model that is searched.
 #[derive(Debug)]
 pub struct ReleaseModel {
     rule: Rule,
@@ -42,32 +43,32 @@ pub struct ReleaseModel {
 }
 
 impl ReleaseModel {
-    /// With this rule.
+    /// A model that follows this rule.
     pub fn new(rule: Rule) -> Self {
         Self { rule, once: Once::default() }
     }
 }
 
-/// Everything there is.
+/// The state of the server, the connection and the client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     now: u8,
-    /// Counts restarts.
-    life: u8,
-    /// Who holds the name.
+    /// The number of restarts of the server; it stands for the run id.
+    run: u8,
+    /// The holder of the name.
     key: Key,
-    /// How our hold ended at the server.
+    /// How the client's hold ended at the server.
     ended: Option<End>,
-    /// The lock was freed, and nobody was told.
-    untold: bool,
-    /// The life to which the connection leads.
+    /// The lock was freed, and no waiter has been notified.
+    unnotified: bool,
+    /// The run of the server to which the connection leads.
     connected: Option<u8>,
-    release: Kept<Unconfirmed>,
-    lives: Kept<Lives>,
-    /// The releases that were written. The last one may be answered.
+    release: DebugHashed<Unconfirmed>,
+    run_ids: DebugHashed<RunIds>,
+    /// The releases that the client has written. Only the last one can still be answered.
     wires: [Wire; 3],
-    told: Option<Told>,
-    /// Whether a release was written to the present connection.
+    reply: Option<UnlockReply>,
+    /// Whether a release was written to the current connection.
     asked: bool,
     written_wholly: [bool; 3],
 }
@@ -91,30 +92,31 @@ enum End {
 enum Wire {
     #[default]
     Nothing,
-    /// Written to a life, at a tick: wholly or not.
+    /// Written to this run of the server, at this tick, wholly or in part.
     Written {
-        life: u8,
+        run: u8,
         asked: u8,
         whole: bool,
     },
-    /// Of the first: the key is looked for, the message not sent. Whether it was held.
+    /// The first release is half served: the key was deleted if it was held (`held`), the message
+    /// is not sent yet.
     Half {
-        life: u8,
+        run: u8,
         held: bool,
     },
     Served {
         held: bool,
         asked: u8,
     },
-    /// It will never be served.
+    /// The server will never serve it.
     Over,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Told {
-    /// It was held.
+enum UnlockReply {
+    /// The server held the lock for the client.
     Held,
-    /// It was not: an earlier request has freed it.
+    /// The server did not hold it: an earlier request of the client freed it.
     FreedBefore,
     Lost,
 }
@@ -126,9 +128,9 @@ pub enum Action {
     Write(bool),
     /// The server carries out the release of this number, or its next command.
     Serve(usize),
-    /// What was written will not be served.
+    /// The server will never serve the release of this number.
     Vanish(usize),
-    /// The client hears the answer to the last one.
+    /// The client hears the answer to the last release.
     Hear,
     /// The connection breaks.
     Break,
@@ -138,9 +140,9 @@ pub enum Action {
     Restart,
     /// An operator deletes the lock.
     Delete,
-    /// Another client takes the lock, or gives it back.
+    /// Another client takes the lock. It notifies waiters itself when it releases the lock.
     Others,
-    /// Time goes on.
+    /// Time advances by one tick.
     Tick,
 }
 
@@ -150,33 +152,34 @@ fn at(tick: u8) -> Instant {
     Instant::NEVER + SECOND * (u32::from(tick) + 1)
 }
 
-/// Every repeat goes on a connection of its own, which is made after the one before broke.
+/// The client writes every repeat to a new connection, made after the one before it broke.
 fn greeting(life: Option<u64>) -> Greeting {
-    Greeting { life, at: at(0) }
+    Greeting { run_identity: life, at: at(0) }
 }
 
 impl State {
     fn begin() -> Self {
-        let mut lives = Lives::default();
+        let mut lives = RunIds::default();
         lives.meet(Some(0), Instant::NEVER);
-        let held = Held { since: at(0), until: expiry(at(0), SECOND * u32::from(TTL), 0.0) };
+        let held =
+            HeldInterval { since: at(0), until: expiry(at(0), SECOND * u32::from(TTL), 0.0) };
         Self {
             now: 0,
-            life: 0,
+            run: 0,
             key: Key::Ours,
             ended: None,
-            untold: false,
+            unnotified: false,
             connected: Some(0),
-            release: Kept::new(Unconfirmed::new(held)),
-            lives: Kept::new(lives),
+            release: DebugHashed::new(Unconfirmed::new(held)),
+            run_ids: DebugHashed::new(lives),
             wires: Default::default(),
-            told: None,
+            reply: None,
             asked: false,
             written_wholly: [false; 3],
         }
     }
 
-    /// How many releases were written.
+    /// The number of releases that were written.
     fn written(&self) -> usize {
         self.wires.iter().filter(|wire| **wire != Wire::Nothing).count()
     }
@@ -189,15 +192,15 @@ impl State {
 
     fn write(&mut self, life: u8, whole: bool, rule: Rule) {
         let number = self.written();
-        self.wires[number] = Wire::Written { life, asked: self.now, whole };
+        self.wires[number] = Wire::Written { run: life, asked: self.now, whole };
         (self.asked, self.written_wholly[number]) = (true, whole);
         if !whole {
-            // Nothing but the end of the connection cuts a request short.
+            // A request is cut short only when its connection ends.
             self.broke(rule);
         }
     }
 
-    /// The connection is gone: the client notes what was written to it.
+    /// The connection ends. The client notes the release that it wrote to it.
     fn broke(&mut self, rule: Rule) {
         let last = self.written().checked_sub(1).filter(|_| self.asked);
         if let (Some(life), Some(last)) = (self.connected.take(), last)
@@ -205,62 +208,66 @@ impl State {
         {
             let mut release = *self.release;
             release.written(Some(life.into()), Instant::NEVER);
-            self.release = Kept::new(release);
+            self.release = DebugHashed::new(release);
         }
     }
 
     fn serve(&mut self, number: usize, rule: Rule) {
         match self.wires[number] {
-            Wire::Written { life, asked, .. } => {
+            Wire::Written { run: life, asked, .. } => {
                 let held = self.key == Key::Ours;
                 self.end(End::Released);
-                self.untold |= held;
+                self.unnotified |= held;
                 self.wires[number] = if number == 0 {
-                    Wire::Half { life, held }
+                    Wire::Half { run: life, held }
                 } else {
                     let tells = rule != Rule::SilentRepeat || held;
-                    self.untold &= !(tells && self.key == Key::Free);
+                    self.unnotified &= !(tells && self.key == Key::Free);
                     Wire::Served { held, asked }
                 };
             }
             Wire::Half { held, .. } => {
-                self.untold = false;
+                self.unnotified = false;
                 self.wires[number] = Wire::Served { held, asked: 0 };
             }
             _ => {}
         }
     }
 
-    fn hear(&mut self, rule: Rule) {
+    fn receive(&mut self, rule: Rule) {
         let last = self.written() - 1;
         let Wire::Served { held, asked } = self.wires[last] else { return };
         let greeting = greeting(self.connected.map(u64::from));
-        let none = Lives::default();
+        let none = RunIds::default();
         let (greeting, lives, now) = match rule {
-            Rule::AnyLife => (self.any_life(), &none, at(self.now)),
-            Rule::SameLifeOnly => (greeting, &none, at(self.now)),
-            Rule::WindowWhenAsked => (greeting, &*self.lives, at(asked)),
-            _ => (greeting, &*self.lives, at(self.now)),
+            Rule::AnyRun => (self.any_run(), &none, at(self.now)),
+            Rule::SameRunOnly => (greeting, &none, at(self.now)),
+            Rule::WindowWhenAsked => (greeting, &*self.run_ids, at(asked)),
+            _ => (greeting, &*self.run_ids, at(self.now)),
         };
-        self.told = Some(match held {
-            true => Told::Held,
-            false if last > 0 && self.release.freed_it(greeting, lives, now) => Told::FreedBefore,
-            false => Told::Lost,
+        self.reply = Some(match held {
+            true => UnlockReply::Held,
+            false if last > 0 && self.release.was_freed(greeting, lives, now) => {
+                UnlockReply::FreedBefore
+            }
+            false => UnlockReply::Lost,
         });
     }
 
-    /// Whatever life it was written to.
-    fn any_life(&self) -> Greeting {
-        let none = Lives::default();
-        let fits = |life: &u64| self.release.freed_it(greeting(Some(*life)), &none, Instant::NEVER);
+    /// The greeting for which the release counts, whatever run of the server it was written to.
+    fn any_run(&self) -> Greeting {
+        let none = RunIds::default();
+        let fits =
+            |life: &u64| self.release.was_freed(greeting(Some(*life)), &none, Instant::NEVER);
         greeting((0..3).find(fits))
     }
 
-    /// The connection is greeted.
+    /// A new connection has completed its handshake.
     fn connect(&mut self) {
-        let mut lives = *self.lives;
-        lives.meet(Some(self.life.into()), at(self.now));
-        (self.lives, self.connected, self.asked) = (Kept::new(lives), Some(self.life), false);
+        let mut lives = *self.run_ids;
+        lives.meet(Some(self.run.into()), at(self.now));
+        (self.run_ids, self.connected, self.asked) =
+            (DebugHashed::new(lives), Some(self.run), false);
     }
 }
 
@@ -273,23 +280,24 @@ impl Model for ReleaseModel {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.told.is_some() {
+        if state.reply.is_some() {
             return;
         }
         let written = state.written();
         let last = written.checked_sub(1).map(|last| state.wires[last]);
-        // Once per connection; the first one while the window is open, as the guard checks.
+        // One release per connection. The guard sends the first one only while the window is open.
         let may = if written == 0 { state.now < TTL } else { written < state.wires.len() };
         if state.connected.is_some() && !state.asked && may {
             actions.extend([Action::Write(true), Action::Write(false)]);
         }
         for (number, wire) in state.wires.iter().enumerate() {
-            if let Wire::Written { life, whole: true, .. } | Wire::Half { life, .. } = wire
-                && *life == state.life
+            if let Wire::Written { run: life, whole: true, .. } | Wire::Half { run: life, .. } =
+                wire
+                && *life == state.run
             {
                 actions.push(Action::Serve(number));
             }
-            // On a connection that broke it may be served late, or never.
+            // A server may serve a release from a broken connection late, or never.
             let old = state.connected.is_none() || number + 1 < written || !state.asked;
             if old && matches!(wire, Wire::Written { .. } | Wire::Half { .. }) {
                 actions.push(Action::Vanish(number));
@@ -305,7 +313,7 @@ impl Model for ReleaseModel {
         if state.connected.is_some() {
             actions.push(Action::Break);
         }
-        if state.life < 2 {
+        if state.run < 2 {
             actions.push(Action::Restart);
         }
         if state.key == Key::Ours {
@@ -324,20 +332,20 @@ impl Model for ReleaseModel {
             Action::Write(whole) => next.write(state.connected?, whole, self.rule),
             Action::Serve(number) => next.serve(number, self.rule),
             Action::Vanish(number) => next.wires[number] = Wire::Over,
-            Action::Hear => next.hear(self.rule),
+            Action::Hear => next.receive(self.rule),
             Action::Break => next.broke(self.rule),
             Action::Connect => next.connect(),
             Action::Restart => {
                 next.end(End::Forgotten);
                 next.broke(self.rule);
-                (next.key, next.life) = (Key::Free, state.life + 1);
-                // Whoever waits has lost its connection, and looks.
-                next.untold = false;
+                (next.key, next.run) = (Key::Free, state.run + 1);
+                // Waiters lost their connections with the restart, and poll.
+                next.unnotified = false;
             }
             Action::Delete => next.end(End::Deleted),
             Action::Others => {
-                // Whoever has it now tells of its release.
-                (next.key, next.untold) = (Key::Others, false);
+                // The new holder notifies waiters when it releases the lock.
+                (next.key, next.unnotified) = (Key::Others, false);
             }
             Action::Tick => {
                 next.now += 1;
@@ -354,9 +362,10 @@ impl Model for ReleaseModel {
             Property::always(
                 "an unlock that succeeded has freed the lock",
                 |model: &Self, state: &State| {
-                    let ok = matches!(state.told, Some(Told::Held | Told::FreedBefore));
-                    // A lock deleted by hand is not told from one that an earlier release freed
-                    // (H23).
+                    let ok =
+                        matches!(state.reply, Some(UnlockReply::Held | UnlockReply::FreedBefore));
+                    // The client cannot tell a lock that was deleted by hand from one that an
+                    // earlier release freed (H23).
                     let earlier = state.written().saturating_sub(1);
                     let freed = match state.ended {
                         Some(End::Released) => true,
@@ -367,20 +376,20 @@ impl Model for ReleaseModel {
                 },
             ),
             Property::always("who waits is told", |model: &Self, state: &State| {
-                !model.once.first(1, state.told.is_some() && state.untold)
+                !model.once.first(1, state.reply.is_some() && state.unnotified)
             }),
             Property::sometimes(
                 "a repeat hears that it was freed",
                 |model: &Self, state: &State| {
-                    let freed = state.told == Some(Told::FreedBefore);
+                    let freed = state.reply == Some(UnlockReply::FreedBefore);
                     model.once.first(2, freed && state.ended == Some(End::Released))
                 },
             ),
             Property::sometimes("a repeat frees", |model: &Self, state: &State| {
-                model.once.first(3, state.told == Some(Told::Held) && state.written() > 1)
+                model.once.first(3, state.reply == Some(UnlockReply::Held) && state.written() > 1)
             }),
             Property::sometimes("a repeat tells of a restart", |model: &Self, state: &State| {
-                let lost = state.told == Some(Told::Lost) && state.written() > 1;
+                let lost = state.reply == Some(UnlockReply::Lost) && state.written() > 1;
                 model.once.first(4, lost && state.ended == Some(End::Forgotten))
             }),
         ]

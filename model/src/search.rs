@@ -5,47 +5,47 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use quorumlock_core::Clock;
+use quorumlock_watchdog::Clock;
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 /// What a search found.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Different states.
+    /// The number of different states.
     pub states: usize,
-    /// The longest shortest way to a state.
+    /// The length of the longest of the shortest paths to the states.
     pub depth: usize,
-    /// How long it took.
+    /// The duration of the search.
     pub took: Duration,
     /// The first rule that broke, if one did; the search ends there.
     pub broken: Option<Broken>,
-    /// What should have been seen at least once and never was: a search that did not see it has
-    /// proven less than it says.
+    /// The properties that should have been seen at least once and never were. A search with such a
+    /// property proves less than it claims.
     pub unseen: Vec<&'static str>,
 }
 
 /// A rule that broke.
 #[derive(Clone, Debug)]
 pub struct Broken {
-    /// Which.
+    /// The name of the rule.
     pub rule: &'static str,
-    /// The shortest way there.
+    /// The shortest path to the state that breaks it.
     pub steps: Vec<String>,
 }
 
-/// A model that can be searched.
+/// A model that [`search`] accepts.
 pub trait Searched: Model<State: Part + Hash, Action: Part> + Send + Sync + 'static {}
 
 impl<M: Model<State: Part + Hash, Action: Part> + Send + Sync + 'static> Searched for M {}
 
-/// A state or a step.
+/// A state or an action of such a model.
 pub trait Part: Clone + Debug + PartialEq + Send + Sync + 'static {}
 
 impl<P: Clone + Debug + PartialEq + Send + Sync + 'static> Part for P {}
 
-/// Breadth first, so that the way to a broken rule is a shortest one (with one thread).
+/// Searches breadth first, so that the path to a broken rule is a shortest one (with one thread).
 ///
-/// `progress` is told the number of states now and then.
+/// `progress` is called from time to time with the number of states so far.
 pub fn search<M: Searched>(model: M, threads: usize, progress: &mut dyn FnMut(usize)) -> Outcome {
     let clock = Clock::system();
     let begun = clock.now();
@@ -84,28 +84,28 @@ pub fn search<M: Searched>(model: M, threads: usize, progress: &mut dyn FnMut(us
     }
 }
 
-/// Lets a property speak only once.
+/// Lets each property be reported only once.
 ///
-/// The checker would note a later, longer way over the first one, and would do so at each of
-/// millions of states.
+/// Without it the checker would replace the first path by a later, longer one, at each of millions
+/// of states.
 #[derive(Debug, Default)]
 pub struct Once {
-    said: AtomicU32,
+    reported: AtomicU32,
     seen: AtomicU32,
 }
 
 impl Once {
     /// Whether `now` is true for the first time for property number `which`.
     pub fn first(&self, which: u32, now: bool) -> bool {
-        now && self.said.fetch_or(1 << which, Ordering::Relaxed) & (1 << which) == 0
+        now && self.reported.fetch_or(1 << which, Ordering::Relaxed) & (1 << which) == 0
     }
 
-    /// A step saw what property number `which` waits for, and no state keeps.
+    /// Records that a step saw what property number `which` waits for. No state keeps it.
     pub fn see(&self, which: u32) {
         self.seen.fetch_or(1 << which, Ordering::Relaxed);
     }
 
-    /// Whether [`Once::see`] was told, for the first time.
+    /// Whether [`Once::see`] was called for `which`; true at the first call only.
     pub fn seen(&self, which: u32) -> bool {
         self.first(which, self.seen.load(Ordering::Relaxed) & (1 << which) != 0)
     }

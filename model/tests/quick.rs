@@ -1,9 +1,9 @@
-//! The quick plan comes out as it must: right rules hold, planted bugs are caught.
+//! The quick plan gives the expected results: right rules hold, planted bugs are caught.
 
 use quorumlock_model::plan::{Expected, Size, plan};
 
-/// Steps to the planted bugs: what is found earlier or later is another bug, or another model.
-const STEPS: [(&str, usize); 20] = [
+/// The number of steps to each planted bug. A different number means another bug, or another model.
+const STEPS: [(&str, usize); 35] = [
     ("M3", 8),
     ("M2", 8),
     ("M15c", 10),
@@ -24,6 +24,21 @@ const STEPS: [(&str, usize); 20] = [
     ("M14", 8),
     ("M14", 6),
     ("M14", 7),
+    ("M20b", 10),
+    ("M19b", 7),
+    ("M19b", 10),
+    ("M19b", 6),
+    ("M19b", 10),
+    ("M19b", 20),
+    ("M19b", 18),
+    ("M19b", 5),
+    ("M19b", 5),
+    ("M19b", 9),
+    ("M20", 9),
+    ("M21", 3),
+    ("M21", 3),
+    ("M21", 4),
+    ("M21", 5),
 ];
 
 #[test]

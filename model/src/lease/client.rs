@@ -1,17 +1,17 @@
 use std::mem;
 use std::time::Duration;
 
-use quorumlock_core::{
+use quorumlock_protocol::expiry;
+use quorumlock_protocol::round::{Round, Step};
+use quorumlock_protocol::{
     Acceptance, Answer, Denial, Fence, Instant, NodeProblem, NodeReport, Vote, Window,
 };
-use quorumlock_quorum::round::{Round, Step};
-use quorumlock_watchdog::expiry;
 
-use super::server::{Said, Server};
+use super::server::{Reply, Server};
 use super::{LeaseModel, N, SECOND, TTL, at};
-use crate::kept::Kept;
+use crate::debug_hashed::DebugHashed;
 
-/// One acquisition, and the lease that it may become.
+/// One acquisition, and the lease that it becomes if it wins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Client {
     pub(super) phase: Phase,
@@ -22,8 +22,8 @@ pub(super) struct Client {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     Idle,
-    Asking(Kept<Round>),
-    Holding(Kept<Window>),
+    Asking(DebugHashed<Round>),
+    Holding(DebugHashed<Window>),
     Over,
 }
 
@@ -40,10 +40,10 @@ pub(super) enum Wire {
     #[default]
     Nothing,
     Asked,
-    Answered(Said),
+    Answered(Reply),
 }
 
-/// Tokens are another model's matter.
+/// This model does not check tokens: every client proposes the same one.
 const FENCE: Fence = Fence::new(1);
 
 impl Call {
@@ -51,7 +51,8 @@ impl Call {
         Self { begun: true, asked: now, wires: [Wire::Asked; N] }
     }
 
-    /// Until when a yes counts, as the library reckons it; clocks are exact here.
+    /// The instant until which a yes counts, computed by the library's `expiry`. The drift is 0:
+    /// clocks are exact here.
     fn until(&self) -> Instant {
         expiry(at(self.asked), SECOND * u32::from(TTL), 0.0)
     }
@@ -63,7 +64,7 @@ impl Client {
     }
 
     pub(super) fn start(&mut self, now: u8) {
-        self.phase = Phase::Asking(Kept::new(Round::new(N, 0, FENCE)));
+        self.phase = Phase::Asking(DebugHashed::new(Round::new(N, 0, FENCE)));
         self.calls[0] = Call::begin(now);
     }
 
@@ -94,36 +95,37 @@ impl Client {
     ) {
         let said = match k {
             0 => node.acquire(me, now, model.quarantine),
-            _ => node.renew(me, now, model.quarantine, model.recreates),
+            _ => node.renew(me, now, model.quarantine, model.regrants),
         };
         let over = self.phase == Phase::Over;
         self.calls[k].wires[n] = if over { Wire::Nothing } else { Wire::Answered(said) };
     }
 
-    pub(super) fn hear(&mut self, n: usize, k: usize, now: u8) {
+    pub(super) fn receive(&mut self, n: usize, k: usize, now: u8) {
         let call = &mut self.calls[k];
         let until = call.until();
         let Wire::Answered(said) = mem::take(&mut call.wires[n]) else { return };
         match &self.phase {
             Phase::Asking(round) => {
                 let mut round = Round::clone(round);
-                let step = round.heard(n, answer(said, until), at(now));
+                let step = round.on_answer(n, answer(said, until), at(now));
                 self.phase = match step {
-                    Step::Won(_) => Phase::Holding(Kept::new(round.window())),
+                    Step::Won(_) => Phase::Holding(DebugHashed::new(round.window())),
                     Step::Failed => Phase::Over,
-                    _ => Phase::Asking(Kept::new(round)),
+                    _ => Phase::Asking(DebugHashed::new(round)),
                 };
             }
-            // As the library's roll notes it.
+            // The library's lease table records it in the same way.
             Phase::Holding(window) => {
                 let mut window = Window::clone(window);
                 match said {
-                    Said::Yes => window.holds(n, until),
-                    Said::No if k > 0 => window.holds_not(n),
-                    // An old vote is better than none: worse than the library, which drops it.
-                    Said::No | Said::Uncounted => {}
+                    Reply::Yes => window.record_held(n, until),
+                    Reply::No if k > 0 => window.record_lost(n),
+                    // The old vote stays. The library drops it, so the model is more permissive
+                    // here.
+                    Reply::No | Reply::Uncounted => {}
                 }
-                self.phase = Phase::Holding(Kept::new(window));
+                self.phase = Phase::Holding(DebugHashed::new(window));
             }
             Phase::Idle | Phase::Over => {}
         }
@@ -142,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Its requests may be carried out all the same.
+    /// Requests that are on their way may still be carried out.
     pub(super) fn end(&mut self) {
         self.phase = Phase::Over;
         for call in &mut self.calls {
@@ -168,26 +170,28 @@ impl Client {
         self.believes(now) && self.calls[0].until() <= at(now)
     }
 
-    /// e_n: until when this node surely holds the lock for us, for all we know.
+    /// e_n: the instant until which, as far as the client knows, node `n` surely holds the lock for
+    /// it.
     pub(super) fn held_until(&self, n: usize) -> Instant {
         let mut window = match &self.phase {
             Phase::Asking(round) => round.window(),
             Phase::Holding(window) => Window::clone(window),
             Phase::Idle | Phase::Over => return Instant::NEVER,
         };
-        // A window tells its q-th largest end only: make that the one of this node.
+        // A window shows only its q-th largest end. With these two records that is the end of node
+        // `n`.
         let others = [(n + 1) % N, (n + 2) % N];
-        window.holds(others[0], Instant::NEVER + Duration::MAX);
-        window.holds_not(others[1]);
+        window.record_held(others[0], Instant::NEVER + Duration::MAX);
+        window.record_lost(others[1]);
         window.until()
     }
 }
 
-fn answer(said: Said, until: Instant) -> Answer<Vote> {
+fn answer(said: Reply, until: Instant) -> Answer<Vote> {
     match said {
-        Said::Yes => Answer::Yes(Vote { until, token: Acceptance::Accepted }),
-        Said::No => Answer::No(Denial::Busy(None)),
-        Said::Uncounted => {
+        Reply::Yes => Answer::Yes(Vote { until, token: Acceptance::Accepted }),
+        Reply::No => Answer::No(Denial::Busy(None)),
+        Reply::Uncounted => {
             Answer::No(Denial::NotAdmitted(NodeReport::new("", NodeProblem::NotAdmitted)))
         }
     }

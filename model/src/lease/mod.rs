@@ -1,15 +1,15 @@
-//! Leases, on an exact clock (safety.md, per-node lemma).
+//! Leases, on an exact clock (PROTOCOL.md WIN1, WIN2).
 //!
-//! Three nodes, clients that make one acquisition each, ticks instead of time. Messages may be
-//! late or lost; nodes may lose all their data. The question: do two clients ever believe that they
-//! hold the lock at the same tick?
+//! Three nodes, clients that make one acquisition each, ticks instead of time. Messages may be late
+//! or lost; nodes may lose all their data. The question: can two clients believe at the same tick
+//! that they hold the lock?
 
 mod client;
 mod server;
 
 use std::time::Duration;
 
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 use stateright::{Model, Property};
 
 use crate::admission::Quarantine;
@@ -17,57 +17,58 @@ use crate::search::Once;
 use client::{Client, Phase, Wire};
 use server::Server;
 
-/// How many nodes.
+/// The number of nodes.
 pub const N: usize = 3;
 
-/// How long a lease is, in ticks; also L, the longest one.
+/// The length of a lease, in ticks; also L, the longest lease.
 pub const TTL: u8 = 3;
 
-/// What is searched; `C` clients.
+/// The model that is searched, with `C` clients.
 #[derive(Debug)]
 pub struct LeaseModel<const C: usize> {
     /// The last tick.
     pub horizon: u8,
-    /// How often a holder renews.
+    /// The number of renewals of each client.
     pub renewals: usize,
-    /// How often a node loses its data.
+    /// How many times, in all, a node loses its data.
     pub crashes: u8,
-    /// Whether a renewal writes a missing key again.
-    pub recreates: bool,
-    /// What counts after that.
+    /// Whether a renewal writes the key again where it is missing.
+    pub regrants: bool,
+    /// Whose yes counts after a node has lost its data.
     pub quarantine: Quarantine,
-    /// Leaves out what cannot matter; see [`LeaseModel::frugal`].
+    /// Whether actions that cannot break a rule are left out; see [`LeaseModel::frugal`].
     pub frugal: bool,
-    /// Each property speaks once.
+    /// Reports each property once.
     pub once: Once,
 }
 
 impl<const C: usize> LeaseModel<C> {
-    /// Leaves out what cannot matter.
+    /// A model that leaves out actions that cannot break a rule.
     ///
-    /// - A *no* is not heard: it only takes belief away. (In full it is, and drops the vote.)
-    /// - A yes is heard at once: what is heard later is believed for a shorter time.
+    /// - A client does not hear a *no*: it only takes belief away. (In full it does, and drops the
+    ///   vote.)
+    /// - A client hears a yes at once: if it hears the yes later, it believes it for a shorter
+    ///   time.
     /// - Acquisitions and renewals begin when a node first serves them: an end that is counted from
     ///   an earlier tick comes earlier.
-    /// - A client that has ended leaves nothing behind: its keys and requests could only make nodes
-    ///   say no.
+    /// - A client that has ended leaves no keys and no requests: they could only make nodes say no.
     pub fn frugal(horizon: u8, renewals: usize, crashes: u8, quarantine: Quarantine) -> Self {
         let (recreates, once) = (true, Once::default());
-        Self { horizon, renewals, crashes, recreates, quarantine, frugal: true, once }
+        Self { horizon, renewals, crashes, regrants: recreates, quarantine, frugal: true, once }
     }
 
-    /// Leaves out nothing.
+    /// The model with all actions.
     pub fn in_full(self) -> Self {
         Self { frugal: false, ..self }
     }
 
-    /// A renewal only lengthens.
-    pub fn never_recreating(self) -> Self {
-        Self { recreates: false, ..self }
+    /// Renewals lengthen a key that exists, and write no missing key again.
+    pub fn never_regranting(self) -> Self {
+        Self { regrants: false, ..self }
     }
 }
 
-/// Everything there is.
+/// The state of all nodes and clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<const C: usize> {
     now: u8,
@@ -88,13 +89,13 @@ pub enum Action {
     Serve(usize, usize, usize),
     /// The client hears the answer.
     Hear(usize, usize, usize),
-    /// The holder gives back, or the client gives up.
+    /// The holder releases the lock, or the client gives up.
     End(usize),
     /// A node carries out the release of a client that has ended.
     Free(usize, usize),
     /// A node loses its data.
     Crash(usize),
-    /// Time goes on.
+    /// Time advances by one tick.
     Tick,
 }
 
@@ -120,7 +121,7 @@ impl<const C: usize> Model for LeaseModel<C> {
 
     fn actions(&self, state: &Self::State, actions: &mut Vec<Action>) {
         for (c, client) in state.clients.iter().enumerate() {
-            // In order of their numbers: clients are alike.
+            // Clients are interchangeable, so they start in the order of their numbers.
             let starts = client.phase == Phase::Idle
                 && (c == 0 || state.clients[c - 1].phase != Phase::Idle);
             let renews = client.renewals_begun() < self.renewals && client.holds();
@@ -158,7 +159,8 @@ impl<const C: usize> Model for LeaseModel<C> {
                 _ => actions.push(Action::End(c)),
             }
         }
-        // Nodes are alike: the first to crash may as well be node 0, the next that or node 1.
+        // Nodes are interchangeable, so it is enough that node 0 crashes first, then node 0 or node
+        // 1.
         if state.crashes < self.crashes {
             actions.extend((0..=usize::from(state.crashes).min(N - 1)).map(Action::Crash));
         }
@@ -183,10 +185,10 @@ impl<const C: usize> Model for LeaseModel<C> {
                 }
                 client.serve(c, &mut nodes[n], n, k, *now, self);
                 if self.frugal {
-                    client.hear(n, k, *now);
+                    client.receive(n, k, *now);
                 }
             }
-            Action::Hear(c, n, k) => clients[c].hear(n, k, *now),
+            Action::Hear(c, n, k) => clients[c].receive(n, k, *now),
             Action::End(c) => clients[c].end(),
             Action::Free(c, n) => nodes[n].free(c),
             Action::Crash(n) => {
@@ -228,7 +230,8 @@ impl<const C: usize> Model for LeaseModel<C> {
                 },
             ));
         }
-        // The planted bugs break this one first, and the other is what they are known for.
+        // The planted bugs would break this property before exclusion, and exclusion is the
+        // property that they must be caught by.
         if self.crashes == 0 || self.quarantine == Quarantine::Strict {
             properties.push(Property::always(
                 "a node is believed in by one client",
@@ -240,11 +243,11 @@ impl<const C: usize> Model for LeaseModel<C> {
 }
 
 impl<const C: usize> LeaseModel<C> {
-    /// Whether the node would say yes now, or do anything.
+    /// Whether the node would say yes now. Where it would not, serving changes nothing.
     fn may_say_yes(&self, state: &State<C>, serve: Action) -> bool {
         let Action::Serve(c, n, k) = serve else { return false };
         let (held, free) = (state.nodes[n].is_held_by(c), state.nodes[n].is_free());
-        if k == 0 { free } else { held || free && self.recreates }
+        if k == 0 { free } else { held || free && self.regrants }
     }
 }
 

@@ -1,23 +1,23 @@
 use super::TTL;
 use crate::admission::{Deed, Quarantine, counts, memory};
 
-/// One node, as far as one name goes.
+/// The state of one node for one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Server {
-    /// Who holds the key, and the tick at which it expires.
+    /// The client that holds the key, and the tick at which the key expires.
     key: Option<(u8, u8)>,
-    /// The tick at which a client that watched it from the first moment on may admit it: the
-    /// earliest one possible. Zero once it has passed.
+    /// The earliest tick at which the node can be admitted again: a client that has watched it
+    /// since the crash may admit it then. Zero once that tick has passed.
     admitted_at: u8,
 }
 
-/// What a node says.
+/// The answer of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Said {
+pub(super) enum Reply {
     Yes,
-    /// Not this client's.
+    /// The key is not this client's.
     No,
-    /// It did it, but its memory is not proven.
+    /// The node carried out the request, but its yes does not count in its quarantine.
     Uncounted,
 }
 
@@ -30,9 +30,9 @@ impl Server {
         self.key.is_some_and(|(holder, _)| usize::from(holder) == client)
     }
 
-    pub(super) fn acquire(&mut self, client: usize, now: u8, quarantine: Quarantine) -> Said {
+    pub(super) fn acquire(&mut self, client: usize, now: u8, quarantine: Quarantine) -> Reply {
         if !self.is_free() {
-            return Said::No;
+            return Reply::No;
         }
         self.hold(client, now, quarantine, Deed::Grant)
     }
@@ -43,23 +43,24 @@ impl Server {
         now: u8,
         quarantine: Quarantine,
         recreates: bool,
-    ) -> Said {
+    ) -> Reply {
         match self.key {
             Some(_) if self.is_held_by(client) => {
                 self.hold(client, now, quarantine, Deed::Extension)
             }
-            None if recreates => self.hold(client, now, quarantine, Deed::Recreation),
-            _ => Said::No,
+            None if recreates => self.hold(client, now, quarantine, Deed::Regrant),
+            _ => Reply::No,
         }
     }
 
-    /// Written even where it does not count: worse than the library, whose scripts refuse.
-    fn hold(&mut self, client: usize, now: u8, quarantine: Quarantine, deed: Deed) -> Said {
+    /// Writes the key even where the yes does not count. The library's scripts refuse instead, so
+    /// the model is more permissive here.
+    fn hold(&mut self, client: usize, now: u8, quarantine: Quarantine, deed: Deed) -> Reply {
         self.key = Some((client as u8, now + TTL));
         if counts(quarantine, memory(self.admitted_at > now), deed) {
-            Said::Yes
+            Reply::Yes
         } else {
-            Said::Uncounted
+            Reply::Uncounted
         }
     }
 

@@ -1,8 +1,8 @@
-use quorumlock_quorum::round::Step;
+use quorumlock_protocol::round::Step;
 
 use super::decision::Decision;
 use super::rule::{Form, Loss, Rule, Windows};
-use super::server::{Said, Server, Verdict};
+use super::server::{Reply, Server, Verdict};
 use super::wire::{Way, What, Wire};
 use super::{ONE_ROUND, RAISED, TokenModel};
 
@@ -12,23 +12,25 @@ pub(super) struct Client<const N: usize> {
     pub(super) phase: Phase,
     decision: Option<Decision>,
     pub(super) wires: [Wire; N],
-    /// The acquisitions, as bits, whose tokens must be smaller: those that had returned when it
-    /// started; where windows are right, those that had returned when it won.
+    /// The acquisitions, as bits, whose tokens must be smaller: those that had returned when this
+    /// one started; where windows are right, those that had returned when this one won.
     pub(super) after: u8,
-    /// What it proposed first, and proposes now.
+    /// The token that the client proposed first, and the one that it proposes now.
     pub(super) first: u8,
     token: u8,
-    /// It must propose another token, above this mark.
-    pub(super) wish: Option<u8>,
-    /// A release gave it the name with this token, and tells it so.
-    pub(super) handed: Option<u8>,
-    /// The stamps to which its requests are bound, where they are.
+    /// The mark above which the client must propose another token.
+    pub(super) above: Option<u8>,
+    /// The token with which a release handed the name to this client. The client has not heard of
+    /// it yet.
+    pub(super) handoff: Option<u8>,
+    /// The incarnations to which the client's requests are bound, where the model binds them.
     pub(super) bound: [u8; N],
-    /// The order of grants, where it is minded.
+    /// The order of grants; kept only with [`TokenModel::minds_grants`].
     pub(super) grants: Grants<N>,
 }
 
-/// Which nodes count for its token, and to whom they had granted the name before, as bits.
+/// The nodes that count for the client's token, as bits; and for each node the acquisitions to
+/// which it had granted the name before, as bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Grants<const N: usize> {
     pub(super) confirmed: u8,
@@ -39,18 +41,18 @@ pub(super) struct Grants<const N: usize> {
 pub(super) enum Phase {
     Idle,
     Open,
-    /// Decided, but not yet looked at.
+    /// The round has decided; the client has not yet looked at the result.
     Decided,
     Returned(u8),
     Failed,
 }
 
-/// What a client acts in: the model, and what it can see.
+/// The surroundings of a client: the model, and what the client can observe.
 pub(super) struct World<'a, const N: usize, const K: usize> {
     pub(super) model: &'a TokenModel<N, K>,
     /// The acquisitions that have returned, as bits.
     pub(super) returned: u8,
-    pub(super) stamps: [u8; N],
+    pub(super) incarnations: [u8; N],
 }
 
 impl<const N: usize> Client<N> {
@@ -62,8 +64,8 @@ impl<const N: usize> Client<N> {
             after: 0,
             first: 0,
             token: 0,
-            wish: None,
-            handed: None,
+            above: None,
+            handoff: None,
             bound: [0; N],
             grants: Grants { confirmed: 0, before: [0; N] },
         }
@@ -80,11 +82,11 @@ impl<const N: usize> Client<N> {
         (self.phase, self.after) = (Phase::Open, world.returned);
         (self.first, self.token) = (token, token);
         if world.model.loss.binds() {
-            self.bound = world.stamps;
+            self.bound = world.incarnations;
         }
     }
 
-    /// The node carries out what was asked of it.
+    /// The node carries out the client's request.
     pub(super) fn serve<const K: usize>(
         &mut self,
         node: &mut Server,
@@ -93,28 +95,28 @@ impl<const N: usize> Client<N> {
         model: &TokenModel<N, K>,
     ) {
         let said = match what {
-            _ if self.is_stale(node, n, model.loss) => Said::Unproven,
+            _ if self.is_stale(node, n, model.loss) => Reply::Unproven,
             What::Name => node.acquire(me, self.first, model.rule),
             What::Token(token) => node.raise(me, token, model.rule),
         };
-        if model.minds_grants && what == What::Name && matches!(said, Said::Yes(_)) {
+        if model.minds_grants && what == What::Name && matches!(said, Reply::Yes(_)) {
             self.grants.before[n] = node.granted;
             node.granted |= 1 << me;
         }
         self.wires[n].answer(what, said);
     }
 
-    /// Whether the node has carried out what it was asked first.
+    /// Whether the node has carried out the client's acquire request.
     pub(super) fn was_served(&self, n: usize) -> bool {
         self.first != 0 && !self.wires[n].asks_for(|what| what == What::Name)
     }
 
-    /// Whether requests are bound to a stamp that the node no longer has.
+    /// Whether the client's requests are bound to an incarnation that the node no longer has.
     pub(super) fn is_stale(&self, node: &Server, n: usize, loss: Loss) -> bool {
-        self.phase != Phase::Idle && loss.binds() && self.bound[n] != node.stamp
+        self.phase != Phase::Idle && loss.binds() && self.bound[n] != node.incarnation
     }
 
-    pub(super) fn hear<const K: usize>(
+    pub(super) fn receive<const K: usize>(
         &mut self,
         node: usize,
         what: What,
@@ -124,9 +126,9 @@ impl<const N: usize> Client<N> {
             return;
         };
         let said = believed(said, what, world.model.rule);
-        let accepted = said == Said::Yes(Verdict::Accepted);
+        let accepted = said == Reply::Yes(Verdict::Accepted);
         let step = match what {
-            What::Name => decision.heard(node, Some(said), world.model),
+            What::Name => decision.answered(node, Some(said), world.model),
             What::Token(_) if self.phase != Phase::Open => return,
             What::Token(_) if world.model.rule == Rule::OlderConfirms => {
                 decision.raised(node, self.token, Some(said))
@@ -141,7 +143,7 @@ impl<const N: usize> Client<N> {
     }
 
     /// The client is told that no answer will come.
-    pub(super) fn silence<const K: usize>(
+    pub(super) fn no_answer<const K: usize>(
         &mut self,
         node: usize,
         what: What,
@@ -150,15 +152,15 @@ impl<const N: usize> Client<N> {
         self.wires[node].give_up(what);
         let Some(decision) = &mut self.decision else { return };
         let step = match what {
-            What::Name => decision.heard(node, None, world.model),
+            What::Name => decision.answered(node, None, world.model),
             What::Token(token) => decision.raised(node, token, None),
         };
         self.act(step, world);
     }
 
-    /// It hears that a release gave it the name.
-    pub(super) fn hear_hand<const K: usize>(&mut self, world: &World<'_, N, K>) {
-        if let Some(token) = self.handed.take() {
+    /// The client hears that a release handed it the name.
+    pub(super) fn receive_handoff<const K: usize>(&mut self, world: &World<'_, N, K>) {
+        if let Some(token) = self.handoff.take() {
             self.end(Phase::Returned(token), world);
         }
     }
@@ -166,7 +168,7 @@ impl<const N: usize> Client<N> {
     pub(super) fn propose<const K: usize>(&mut self, token: u8, world: &World<'_, N, K>) {
         let Some(decision) = &mut self.decision else { return };
         let step = decision.propose(token);
-        (self.token, self.wish, self.grants.confirmed) = (token, None, 0);
+        (self.token, self.above, self.grants.confirmed) = (token, None, 0);
         self.act(step, world);
     }
 
@@ -186,7 +188,7 @@ impl<const N: usize> Client<N> {
         }
     }
 
-    /// It waits no longer.
+    /// The client stops waiting, and takes the result of the round as it stands.
     pub(super) fn close<const K: usize>(&mut self, world: &World<'_, N, K>) {
         let Some(mut decision) = self.decision.take() else { return };
         let phase = match decision.close() {
@@ -199,7 +201,8 @@ impl<const N: usize> Client<N> {
         self.end(phase, world);
     }
 
-    /// What it has learned matters no more: forgetting it merges states.
+    /// Forgets what the client has learned: nothing reads it any more, and forgetting it merges
+    /// states.
     fn end<const K: usize>(&mut self, phase: Phase, world: &World<'_, N, K>) {
         self.wires.iter_mut().for_each(Wire::abandon);
         let mut ended = Self { phase, first: self.first, bound: self.bound, ..Self::new() };
@@ -219,16 +222,16 @@ impl<const N: usize> Client<N> {
         let decided = match step {
             Step::Propose(mark) => {
                 let mark = mark.get() as u8;
-                self.wish = Some(mark);
-                // The search goes no higher.
+                self.above = Some(mark);
+                // The model has no larger token to propose: the acquisition ends.
                 world.model.proposals(mark).next().is_none()
             }
             Step::Raise(token, nodes) => {
                 let what = What::Token(token.get() as u8);
                 for node in nodes {
                     self.wires[node].ask(what);
-                    if world.model.loss == Loss::Repaired(Form::StampsWhenSent) {
-                        self.bound[node] = world.stamps[node];
+                    if world.model.loss == Loss::Repaired(Form::IncarnationsWhenSent) {
+                        self.bound[node] = world.incarnations[node];
                     }
                 }
                 false
@@ -242,7 +245,7 @@ impl<const N: usize> Client<N> {
             Step::Wait => false,
         };
         if decided {
-            (self.phase, self.wish) = (Phase::Decided, None);
+            (self.phase, self.above) = (Phase::Decided, None);
             if world.model.frugal {
                 self.close(world);
             }
@@ -259,12 +262,12 @@ impl<const N: usize> Client<N> {
     }
 }
 
-/// What a client makes of an answer: planted bugs take a no for a yes.
-fn believed(said: Said, what: What, rule: Rule) -> Said {
+/// The answer as the client understands it: planted bugs take a no for a yes.
+fn believed(said: Reply, what: What, rule: Rule) -> Reply {
     match (rule, said, what) {
-        (Rule::DenierConfirms, Said::Busy(Verdict::Accepted), _)
-        | (Rule::GoneConfirms, Said::Gone, What::Token(_))
-        | (Rule::GrantConfirms, Said::Yes(_), What::Name) => Said::Yes(Verdict::Accepted),
+        (Rule::DenierConfirms, Reply::Busy(Verdict::Accepted), _)
+        | (Rule::GoneConfirms, Reply::Gone, What::Token(_))
+        | (Rule::GrantConfirms, Reply::Yes(_), What::Name) => Reply::Yes(Verdict::Accepted),
         _ => said,
     }
 }

@@ -1,22 +1,23 @@
-//! What large searches leave out, and why nothing is lost by it. The full plan runs some searches
-//! both ways.
+//! What large searches leave out, and why they still find every broken rule. The full plan runs
+//! some searches both ways.
 //!
-//! - A *no* is not heard. No decision counts it for anything; that a raise is not accepted in time,
-//!   and another token is proposed, the client also learns if it is told that no answer will come.
-//!   (Not so for the planted rules that count a no.)
-//! - No answer to a raise comes: only where the client proposes another token then.
-//! - An acquisition that has ended asks for nothing any more, and the name is free at once where it
-//!   held it. What is on its way could make nodes say no, or move marks for nobody, as M12 does.
-//!   (The name is not free where a release hands it over.)
-//! - A client starts when it is first served: a start as late as that asks the most of the order of
-//!   tokens, and nobody sees a client earlier.
-//! - A client gives up only where names do not become free without that.
-//! - A request is carried out twice only where it was granted. Of one that was refused nothing
-//!   counts. A raise that is carried out twice finds its own token, and does nothing.
+//! - A client does not hear a *no*. No decision counts it. If a raise is not accepted in time, the
+//!   client proposes another token also when it is told that no answer will come. (Planted rules
+//!   that count a no are exempt.)
+//! - The client is told that no answer will come only for a raise, and only where it then proposes
+//!   another token.
+//! - An acquisition that has ended sends nothing more, and the name becomes free at once where it
+//!   held it. Its messages on the way could only make nodes say no, or move marks without a grant,
+//!   as M12 does. (The name does not become free where a release hands it over.)
+//! - A client starts when a node first serves it. The latest possible start is the strictest one
+//!   for the order of tokens, and no other client sees an earlier start.
+//! - A client gives up only where names do not become free otherwise.
+//! - A request is carried out twice only where it was granted. A refused request counts for
+//!   nothing. A raise that is carried out twice finds its own token, and does nothing.
 //! - Answers are heard at once: hearing one later could only return the same token later, or
-//!   propose another one later. (Not so where the order of wins is asked for, or a planted rule
-//!   rests on it.)
-//! - Nodes that were never used are alike: they are used in order of their numbers.
+//!   propose another one later. (This does not hold where a search checks the order of wins, or
+//!   where a planted rule depends on late answers.)
+//! - Nodes that were never used are interchangeable: they are used in the order of their numbers.
 
 use super::client::{Client, Phase};
 use super::rule::{Form, Loss, Rule, Windows};
@@ -25,22 +26,22 @@ use super::wire::{Way, What, Wire};
 use super::{Action, State, TokenModel};
 
 impl<const N: usize, const K: usize> TokenModel<N, K> {
-    /// What clients and nodes may do now.
+    /// The actions that clients and nodes may take now, without those that cannot matter.
     pub(super) fn few_actions(&self, state: &State<N, K>, actions: &mut Vec<Action>) {
         for (c, client) in state.clients.iter().enumerate() {
             if client.phase == Phase::Idle {
                 self.begins(state, c, actions);
-                // In order of their numbers: clients are alike.
+                // Clients are interchangeable, so they start in the order of their numbers.
                 break;
             }
             for (n, what, way) in client.messages() {
                 if matches!(way, Way::Answered(_)) {
-                    actions.push(Action::Hear(c, n, what));
+                    actions.push(Action::Receive(c, n, what));
                 } else if self.in_order(state, n) && self.matters(what, c, state, n) {
                     actions.push(Action::Serve(c, n, what));
                 }
                 if way == Way::Asked && what != What::Name {
-                    actions.push(Action::Silence(c, n, what));
+                    actions.push(Action::NoAnswer(c, n, what));
                 }
             }
             if self.windows != Windows::Unknown && client.phase == Phase::Open {
@@ -60,10 +61,10 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
         }
     }
 
-    /// Whether an answer is heard when the node has carried out the request.
-    pub(super) fn hears_at_once(&self, what: What) -> bool {
+    /// Whether a client hears the answer in the step in which the node carries out the request.
+    pub(super) fn receives_at_once(&self, what: What) -> bool {
         let planted = match what {
-            What::Name => self.loss == Loss::Repaired(Form::StampsWhenSent),
+            What::Name => self.loss == Loss::Repaired(Form::IncarnationsWhenSent),
             What::Token(_) => self.rule == Rule::OlderConfirms,
         };
         self.frugal && self.windows == Windows::Unknown && !planted
@@ -78,13 +79,13 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
                 client.first = 0;
             }
             let held = |node: &&mut Server| node.holder == Some(c as u8);
-            if !self.hands_over {
+            if !self.handoff {
                 nodes.iter_mut().filter(held).for_each(|node| node.holder = None);
             }
         }
     }
 
-    /// Whether carrying out a request can do anything.
+    /// Whether carrying out the request can have an effect.
     fn matters(&self, what: What, c: usize, state: &State<N, K>, n: usize) -> bool {
         let (node, client): (&Server, &Client<N>) = (&state.nodes[n], &state.clients[c]);
         if node.amnesic || client.is_stale(node, n, self.loss) {
@@ -102,10 +103,10 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
         }
     }
 
-    /// Whether the nodes that are like this one and have smaller numbers have been used.
+    /// Whether all interchangeable nodes with smaller numbers have been used.
     pub(super) fn in_order(&self, state: &State<N, K>, n: usize) -> bool {
         let [start] = self.marks[..] else { return true };
-        // Node 0 is the one that loses its data, or is asked first: it is not like the others.
+        // Node 0 loses its data, or is the home node: it is not interchangeable with the others.
         let special = self.loss != Loss::Never || self.windows == Windows::HomeFirst;
         let first = usize::from(special);
         let used = |n: usize| state.nodes[n] != Server::new(start[n]) || state.repair.has_shown(n);

@@ -1,11 +1,10 @@
-//! Fencing tokens (docs/SAFETY.md, Tokens): clients propose them, nodes accept what is above their
-//! marks.
+//! Fencing tokens (docs/PROTOCOL.md, Tokens): clients propose them, nodes accept what is above
+//! their marks.
 //!
-//! Any name may become free at any moment (expiry, release, deletion: all the same here), every
-//! request and every answer may be late or lost, a client may give up at any moment, and it
-//! proposes any number. So the search sees the tokens exactly where an argument by leases or by
-//! clocks would have failed. Where a search asks for the order of *holds*, windows are right
-//! instead ([`Windows`]).
+//! Any name may become free at any moment (expiry, release and deletion are one action here), every
+//! request and every answer may be late or lost, a client may give up at any moment, and a client
+//! may propose any number. An argument that rests on leases or clocks would therefore fail here.
+//! Where a search checks the order of *holds*, windows are right instead ([`Windows`]).
 
 mod client;
 mod decision;
@@ -16,7 +15,7 @@ mod rule;
 mod server;
 mod wire;
 
-use quorumlock_core::quorum_of;
+use quorumlock_protocol::quorum_of;
 use stateright::{Model, Property};
 
 use crate::search::Once;
@@ -27,43 +26,43 @@ use server::Server;
 use wire::Way;
 pub use wire::What;
 
-/// What [`Once`] is told of wins.
+/// The numbers under which [`Once`] records wins.
 const RAISED: u32 = 3;
 const ONE_ROUND: u32 = 4;
 
-/// What is searched; `N` nodes, `K` acquisitions.
+/// The model that is searched, with `N` nodes and `K` acquisitions.
 #[derive(Debug)]
 pub struct TokenModel<const N: usize, const K: usize> {
-    /// Which rule.
+    /// The rule that clients and nodes follow.
     pub rule: Rule,
-    /// What becomes of lost data.
+    /// What happens when node 0 loses its data.
     pub loss: Loss,
-    /// Of how many nodes the marks may be lost, as clients count.
+    /// The number of nodes whose marks may be lost, as clients assume it.
     pub losses: usize,
-    /// What is known of the time for which nodes hold a nonce.
+    /// What clients know about how long nodes hold a nonce.
     pub windows: Windows,
     /// The marks before the first acquisition.
     pub marks: Vec<[u8; N]>,
-    /// No larger token is proposed.
+    /// The largest token that a client may propose.
     pub top: u8,
-    /// How many tokens a block has: proposals are the last ones of blocks.
+    /// The number of tokens in a block: proposals are the last tokens of blocks.
     pub block: u8,
-    /// So many times, all in all, marks move for a client that is refused, and nobody is told.
+    /// How many times, in all, a mark moves for a client that is refused and is not told.
     pub nudges: u8,
-    /// So many requests, all in all, are carried out once more; nobody hears the answer.
+    /// How many requests, in all, are carried out a second time. No client hears the second answer.
     pub copies: u8,
-    /// Releases hand the name over to clients that wait.
-    pub hands_over: bool,
-    /// The order of grants at each node is minded.
+    /// Whether releases hand the name to clients that wait.
+    pub handoff: bool,
+    /// Whether the order of grants at each node is checked.
     pub minds_grants: bool,
-    /// Leaves out what cannot matter.
+    /// Whether actions that cannot break a rule are left out; see `frugal.rs`.
     pub frugal: bool,
-    /// Each property speaks once.
+    /// Reports each property once.
     pub once: Once,
 }
 
 impl<const N: usize, const K: usize> TokenModel<N, K> {
-    /// From marks of zero, with tokens up to 4, leaving out what cannot matter.
+    /// A model with marks of zero and tokens up to 4 that leaves out actions that cannot matter.
     pub fn new(rule: Rule, loss: Loss) -> Self {
         Self {
             rule,
@@ -75,15 +74,15 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
             block: 1,
             nudges: 0,
             copies: 0,
-            hands_over: false,
+            handoff: false,
             minds_grants: false,
             frugal: true,
             once: Once::default(),
         }
     }
 
-    /// Leaves out nothing; clients also look at a decision late, and are told that no answer will
-    /// come.
+    /// With all actions: clients may also look at a decision late, and may be told that no answer
+    /// will come.
     pub fn in_full(self) -> Self {
         Self { frugal: false, ..self }
     }
@@ -98,55 +97,56 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
         Self { block, ..self }
     }
 
-    /// With marks that move for clients that are refused.
+    /// With up to `nudges` marks that move for clients that are refused.
     pub fn nudged(self, nudges: u8) -> Self {
         Self { nudges, ..self }
     }
 
-    /// With requests that are carried out twice.
+    /// With up to `copies` requests that are carried out twice.
     pub fn repeated(self, copies: u8) -> Self {
         Self { copies, ..self }
     }
 
-    /// With windows that are right.
+    /// With this knowledge about windows.
     pub fn with_windows(self, windows: Windows) -> Self {
         Self { windows, ..self }
     }
 
-    /// Minds the order in which each node grants.
+    /// Checks the order in which each node grants.
     pub fn minding_grants(self) -> Self {
         Self { minds_grants: true, ..self }
     }
 
-    /// Clients tolerate the loss of so many nodes' marks.
+    /// Clients tolerate the loss of the marks of `losses` nodes.
     pub fn tolerating(self, losses: usize) -> Self {
         Self { losses, ..self }
     }
 
-    /// With releases that hand the name over.
-    pub fn handing_over(self) -> Self {
-        Self { hands_over: true, ..self }
+    /// With releases that hand the name to clients that wait.
+    pub fn with_handoff(self) -> Self {
+        Self { handoff: true, ..self }
     }
 
-    /// From these marks.
+    /// With these marks before the first acquisition.
     pub fn starting_at(self, marks: [u8; N]) -> Self {
         Self { marks: vec![marks], ..self }
     }
 
-    /// From any marks up to `most`.
+    /// With every combination of marks up to `most` before the first acquisition.
     pub fn uneven(self, most: u8) -> Self {
         let mut marks = vec![[0; N]];
         for n in 0..N {
             let all = |start: [u8; N]| (0..=most).map(move |mark| set(start, n, mark));
             marks = marks.into_iter().flat_map(all).collect();
         }
-        // Sorted: nodes are alike, but for the one that loses its data.
+        // Sorted combinations suffice: all nodes are interchangeable except the one that loses its
+        // data.
         let first = usize::from(self.loss != Loss::Never);
         marks.retain(|marks| marks[first..].is_sorted());
         Self { marks, ..self }
     }
 
-    /// What a client may propose above a mark.
+    /// The tokens that a client may propose above a mark.
     fn proposals(&self, mark: u8) -> impl Iterator<Item = u8> + use<N, K> {
         let block = if self.rule == Rule::Unrounded { 1 } else { self.block };
         (mark + 1..=self.top).filter(move |token| token % block == block - 1)
@@ -158,7 +158,7 @@ fn set<const N: usize>(mut marks: [u8; N], n: usize, mark: u8) -> [u8; N] {
     marks
 }
 
-/// Everything there is.
+/// The state of all nodes, all clients and the repair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<const N: usize, const K: usize> {
     nodes: [Server; N],
@@ -166,7 +166,7 @@ pub struct State<const N: usize, const K: usize> {
     repair: Repair<N>,
     nudged: u8,
     copied: u8,
-    hands: u8,
+    handoffs: u8,
 }
 
 /// One step of the world. The first numbers are those of the client and the node.
@@ -174,35 +174,36 @@ pub struct State<const N: usize, const K: usize> {
 pub enum Action {
     /// A client asks all nodes for the name, and proposes this token.
     Start(usize, u8),
-    /// As that, and a node carries it out.
+    /// The same as [`Action::Start`], and a node carries the request out in the same step.
     Begin(usize, usize, u8),
     /// A node carries out a request of the client.
     Serve(usize, usize, What),
     /// The client hears the node's answer.
-    Hear(usize, usize, What),
+    Receive(usize, usize, What),
     /// The client is told that no answer will come.
-    Silence(usize, usize, What),
+    NoAnswer(usize, usize, What),
     /// The client proposes another token.
     Propose(usize, u8),
     /// The client's window of node 0 shuts.
     Late(usize),
-    /// The client waits no longer.
+    /// The client stops waiting.
     Close(usize),
-    /// The name is free at a node.
+    /// The name becomes free at a node.
     Expire(usize),
-    /// A node grants the client's request again, though it has lost the name.
+    /// A node carries out the client's acquire request a second time, after the name became free
+    /// there.
     Again(usize, usize),
-    /// The node's mark moves for somebody who is refused.
+    /// The node's mark moves for a client that is refused.
     Nudge(usize, u8),
-    /// The holder's release gives the name to this client, which has proposed this token.
-    Hand(usize, usize, u8),
-    /// The client hears of that.
-    HearHand(usize),
-    /// Node 0 loses its data; the nodes are alike, so it may as well be that one.
+    /// The holder's release hands the name to this client, which has proposed this token.
+    HandOff(usize, usize, u8),
+    /// The client hears of the handoff.
+    ReceiveHandoff(usize),
+    /// Node 0 loses its data. Nodes are interchangeable, so node 0 stands for any of them.
     Lose,
     /// A node shows its mark to the repair of node 0.
     Show(usize),
-    /// Node 0 counts again.
+    /// Node 0 is admitted again.
     Admit,
 }
 
@@ -217,15 +218,15 @@ impl<const N: usize, const K: usize> Model for TokenModel<N, K> {
             repair: Repair::new(),
             nudged: 0,
             copied: 0,
-            hands: 0,
+            handoffs: 0,
         };
         self.marks.iter().map(start).collect()
     }
 
     fn actions(&self, state: &Self::State, actions: &mut Vec<Action>) {
-        // A client proposes in the step in which it hears that it must.
+        // A client that must propose another token does so before any other step.
         for (c, client) in state.clients.iter().enumerate() {
-            if let Some(mark) = client.wish {
+            if let Some(mark) = client.above {
                 actions.extend(self.proposals(mark).map(|token| Action::Propose(c, token)));
                 return;
             }
@@ -242,27 +243,28 @@ impl<const N: usize, const K: usize> Model for TokenModel<N, K> {
 
     fn next_state(&self, state: &Self::State, action: Action) -> Option<Self::State> {
         let mut next = state.clone();
-        let world = World { model: self, returned: state.returned(), stamps: state.stamps() };
-        let State { nodes, clients, repair, nudged, copied, hands } = &mut next;
+        let world =
+            World { model: self, returned: state.returned(), incarnations: state.incarnations() };
+        let State { nodes, clients, repair, nudged, copied, handoffs: hands } = &mut next;
         match action {
             Action::Start(c, token) => clients[c].start(token, &world),
             Action::Begin(c, n, token) => {
                 clients[c].start(token, &world);
                 clients[c].serve(&mut nodes[n], (c, n), What::Name, self);
-                if self.hears_at_once(What::Name) {
-                    clients[c].hear(n, What::Name, &world);
+                if self.receives_at_once(What::Name) {
+                    clients[c].receive(n, What::Name, &world);
                 }
             }
             Action::Serve(c, n, what) => {
                 clients[c].serve(&mut nodes[n], (c, n), what, self);
-                if self.hears_at_once(what) {
-                    clients[c].hear(n, what, &world);
+                if self.receives_at_once(what) {
+                    clients[c].receive(n, what, &world);
                 }
             }
-            Action::Hear(c, n, what) => clients[c].hear(n, what, &world),
-            Action::Silence(c, n, what) => {
-                clients[c].silence(n, what, &world);
-                if self.frugal && clients[c].wish.is_none() {
+            Action::Receive(c, n, what) => clients[c].receive(n, what, &world),
+            Action::NoAnswer(c, n, what) => {
+                clients[c].no_answer(n, what, &world);
+                if self.frugal && clients[c].above.is_none() {
                     return None;
                 }
             }
@@ -278,14 +280,14 @@ impl<const N: usize, const K: usize> Model for TokenModel<N, K> {
                 *nudged += 1;
                 nodes[n].mark = mark;
             }
-            Action::Hand(c, n, token) => {
+            Action::HandOff(c, n, token) => {
                 *hands += 1;
                 if clients[c].phase == Phase::Idle {
                     clients[c].start(token, &world);
                 }
-                clients[c].handed = nodes[n].hand(c, self.block, self.rule);
+                clients[c].handoff = nodes[n].hand_off(c, self.block, self.rule);
             }
-            Action::HearHand(c) => clients[c].hear_hand(&world),
+            Action::ReceiveHandoff(c) => clients[c].receive_handoff(&world),
             Action::Lose => repair.lose(self.loss, nodes),
             Action::Show(n) => repair.show(n, self.loss, nodes),
             Action::Admit => repair.admit(nodes),
@@ -302,12 +304,13 @@ impl<const N: usize, const K: usize> Model for TokenModel<N, K> {
 }
 
 impl<const N: usize, const K: usize> TokenModel<N, K> {
-    /// All that clients and nodes may do now; [`Self::few_actions`] leaves out what cannot matter.
+    /// All actions that clients and nodes may take now; [`Self::few_actions`] leaves out those that
+    /// cannot matter.
     fn many_actions(&self, state: &State<N, K>, actions: &mut Vec<Action>) {
         for (c, client) in state.clients.iter().enumerate() {
             if client.phase == Phase::Idle {
                 actions.extend(self.proposals(0).map(|token| Action::Start(c, token)));
-                // In order of their numbers: clients are alike.
+                // Clients are interchangeable, so they start in the order of their numbers.
                 break;
             }
             if matches!(client.phase, Phase::Open | Phase::Decided) {
@@ -315,17 +318,17 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
             }
             for (n, what, way) in client.messages() {
                 match way {
-                    Way::Answered(_) => actions.push(Action::Hear(c, n, what)),
+                    Way::Answered(_) => actions.push(Action::Receive(c, n, what)),
                     _ => actions.push(Action::Serve(c, n, what)),
                 }
                 if way == Way::Asked && client.phase == Phase::Open {
-                    actions.push(Action::Silence(c, n, what));
+                    actions.push(Action::NoAnswer(c, n, what));
                 }
             }
         }
     }
 
-    /// What happens to names and marks.
+    /// The actions on names and marks.
     fn other_actions(&self, state: &State<N, K>, actions: &mut Vec<Action>) {
         for (n, node) in state.nodes.iter().enumerate() {
             if state.nudged < self.nudges {
@@ -343,33 +346,33 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
             if self.may_go(holder, n) {
                 actions.push(Action::Expire(n));
             }
-            if self.hands_over && holder.has_ended() && node.mark != 0 {
-                self.hands(state, n, actions);
+            if self.handoff && holder.has_ended() && node.mark != 0 {
+                self.handoffs(state, n, actions);
             }
         }
-        let handed = |c: &usize| state.clients[*c].handed.is_some();
-        actions.extend((0..K).filter(handed).map(Action::HearHand));
+        let handed = |c: &usize| state.clients[*c].handoff.is_some();
+        actions.extend((0..K).filter(handed).map(Action::ReceiveHandoff));
         if self.windows == Windows::HomeFirst {
             let may = |c: &usize| state.clients[*c].may_be_late();
             actions.extend((0..K).filter(may).map(Action::Late));
         }
     }
 
-    /// To whom a release may hand the name over.
-    fn hands(&self, state: &State<N, K>, n: usize, actions: &mut Vec<Action>) {
+    /// The handoffs that a release at node `n` may make.
+    fn handoffs(&self, state: &State<N, K>, n: usize, actions: &mut Vec<Action>) {
         for (c, client) in state.clients.iter().enumerate() {
             if client.phase == Phase::Idle {
-                // It has been refused, and that is when its search begins.
-                actions.extend(self.proposals(0).map(|token| Action::Hand(c, n, token)));
+                // The acquisition starts here: the client has been refused and waits.
+                actions.extend(self.proposals(0).map(|token| Action::HandOff(c, n, token)));
                 break;
             }
             if client.phase == Phase::Open && !client.was_served(n) {
-                actions.push(Action::Hand(c, n, client.first));
+                actions.push(Action::HandOff(c, n, client.first));
             }
         }
     }
 
-    /// Whether a node's name may become free, though its holder has not given it up there.
+    /// Whether the name may become free at a node although its holder has not released it there.
     fn may_go(&self, holder: &Client<N>, n: usize) -> bool {
         match self.windows {
             Windows::Unknown => true,
@@ -386,7 +389,7 @@ impl<const N: usize, const K: usize> State<N, K> {
         (0..K).filter(returned).fold(0, |set, c| set | 1 << c)
     }
 
-    fn stamps(&self) -> [u8; N] {
-        self.nodes.each_ref().map(|node| node.stamp)
+    fn incarnations(&self) -> [u8; N] {
+        self.nodes.each_ref().map(|node| node.incarnation)
     }
 }

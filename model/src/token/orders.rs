@@ -1,4 +1,4 @@
-//! What must be true of tokens, and what must be seen.
+//! The properties of tokens that must hold, and those that must be seen.
 
 use stateright::Property;
 
@@ -43,12 +43,12 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
                 |model: &Self, state: &State<N, K>| !model.once.first(6, state.crosses_grants()),
             ));
         }
-        if self.hands_over {
+        if self.handoff {
             properties.push(Property::sometimes(
                 "a name is handed over, twice",
                 |model: &Self, state: &State<N, K>| {
-                    let last = |client: &Client<N>| client.handed.is_some();
-                    model.once.first(7, state.hands > 1 && state.clients.iter().any(last))
+                    let last = |client: &Client<N>| client.handoff.is_some();
+                    model.once.first(7, state.handoffs > 1 && state.clients.iter().any(last))
                 },
             ));
         }
@@ -73,7 +73,8 @@ impl<const N: usize, const K: usize> State<N, K> {
         (0..K).any(|c| (0..c).any(|d| close(c, d)))
     }
 
-    /// Whether an acquisition does not have the larger token than one that it comes after.
+    /// Whether some acquisition has a token that is not larger than that of an acquisition which it
+    /// comes after.
     fn has_regress(&self) -> bool {
         let tokens = self.tokens();
         (0..K).any(|later| {

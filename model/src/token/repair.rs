@@ -7,7 +7,7 @@ use super::{Action, quorum_of};
 pub(super) struct Repair<const N: usize> {
     pub(super) lost: bool,
     done: bool,
-    /// The marks that other nodes have shown.
+    /// The marks that the other nodes have shown to the repair.
     shown: [Option<u8>; N],
 }
 
@@ -38,13 +38,14 @@ impl<const N: usize> Repair<N> {
 
     pub(super) fn lose(&mut self, loss: Loss, nodes: &mut [Server; N]) {
         self.lost = true;
-        let stamp = u8::from(loss.binds());
-        nodes[0] = Server { amnesic: loss != Loss::Unguarded, stamp, ..Server::new(0) };
+        let incarnation = u8::from(loss.binds());
+        nodes[0] = Server { amnesic: loss != Loss::Unguarded, incarnation, ..Server::new(0) };
     }
 
-    /// One script on the helper: the fresh stamp and the mark belong together.
+    /// One script on the helper: it takes the fresh incarnation and reads the mark in the same
+    /// step.
     pub(super) fn show(&mut self, helper: usize, loss: Loss, nodes: &mut [Server; N]) {
-        nodes[helper].stamp = u8::from(loss.binds());
+        nodes[helper].incarnation = u8::from(loss.binds());
         self.shown[helper] = Some(nodes[helper].mark);
     }
 

@@ -1,18 +1,18 @@
 use super::rule::Rule;
 
-/// One node, as far as one slot goes, and one name in it.
+/// The state of one node for one slot, and for one name in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Server {
-    /// The largest token that it has accepted.
+    /// The largest token that the node has accepted.
     pub(super) mark: u8,
     /// The acquisition that holds the name.
     pub(super) holder: Option<u8>,
-    /// It lost its data and has not been admitted again.
+    /// The node lost its data and has not been admitted again.
     pub(super) amnesic: bool,
-    /// What requests are bound to, where they are.
-    pub(super) stamp: u8,
-    /// The acquisitions to which it has granted the name, as bits; kept only where their order is
-    /// minded.
+    /// The incarnation of the node, to which requests are bound where the model binds them.
+    pub(super) incarnation: u8,
+    /// The acquisitions to which the node has granted the name, as bits; kept only with
+    /// `minds_grants`.
     pub(super) granted: u8,
 }
 
@@ -20,54 +20,54 @@ pub(super) struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Verdict {
     Accepted,
-    /// Its mark is this.
+    /// It does not: its mark, given here, is not below the token.
     Behind(u8),
 }
 
-/// What a node says of a request.
+/// The answer of a node to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Said {
-    /// It holds the nonce.
+pub(super) enum Reply {
+    /// The node holds the client's nonce.
     Yes(Verdict),
-    /// The name is somebody else's. What became of the token is of interest to
+    /// Another acquisition holds the name. What became of the token matters to
     /// [`Rule::DenierConfirms`] alone.
     Busy(Verdict),
-    /// The name is not this nonce's (any more).
+    /// This nonce does not hold the name, or no longer holds it.
     Gone,
-    /// Its memory must be verified first.
+    /// The node's memory must be verified first.
     Unproven,
 }
 
 impl Server {
     pub(super) fn new(mark: u8) -> Self {
-        Self { mark, holder: None, amnesic: false, stamp: 0, granted: 0 }
+        Self { mark, holder: None, amnesic: false, incarnation: 0, granted: 0 }
     }
 
     /// Grants the name if it is free, and accepts the token in the same step.
-    pub(super) fn acquire(&mut self, client: usize, token: u8, rule: Rule) -> Said {
+    pub(super) fn acquire(&mut self, client: usize, token: u8, rule: Rule) -> Reply {
         let me = client as u8;
         if self.amnesic {
-            return Said::Unproven;
+            return Reply::Unproven;
         }
         if self.holder.is_some_and(|holder| holder != me) {
             return match rule {
-                Rule::DenierConfirms => Said::Busy(self.accept(token, rule)),
-                _ => Said::Busy(Verdict::Behind(0)),
+                Rule::DenierConfirms => Reply::Busy(self.accept(token, rule)),
+                _ => Reply::Busy(Verdict::Behind(0)),
             };
         }
         self.holder = Some(me);
-        Said::Yes(self.accept(token, rule))
+        Reply::Yes(self.accept(token, rule))
     }
 
     /// Accepts another token of the acquisition that holds the name.
-    pub(super) fn raise(&mut self, client: usize, token: u8, rule: Rule) -> Said {
+    pub(super) fn raise(&mut self, client: usize, token: u8, rule: Rule) -> Reply {
         if self.amnesic {
-            return Said::Unproven;
+            return Reply::Unproven;
         }
         if self.holder != Some(client as u8) && rule != Rule::RaiseUnheld {
-            return Said::Gone;
+            return Reply::Gone;
         }
-        Said::Yes(self.accept(token, rule))
+        Reply::Yes(self.accept(token, rule))
     }
 
     fn accept(&mut self, token: u8, rule: Rule) -> Verdict {
@@ -78,8 +78,9 @@ impl Server {
         Verdict::Behind(self.mark)
     }
 
-    /// A release hands the name over: with which token. `None` without a mark.
-    pub(super) fn hand(&mut self, client: usize, block: u8, rule: Rule) -> Option<u8> {
+    /// A release hands the name to `client`. Returns the token of the grant; `None` if the node has
+    /// no mark, or has lost its data.
+    pub(super) fn hand_off(&mut self, client: usize, block: u8, rule: Rule) -> Option<u8> {
         if self.mark == 0 || self.amnesic {
             return None;
         }

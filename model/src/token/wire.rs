@@ -1,13 +1,13 @@
-use super::server::Said;
+use super::server::Reply;
 
-/// What is between one client and one node: requests and answers, late or lost, in any order.
+/// The messages between one client and one node: requests and answers, late or lost, in any order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Wire(Vec<Message>);
 
-/// What a node is asked for.
+/// The request to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
-    /// The name, and to accept the first token.
+    /// To grant the name, and to accept the first token.
     Name,
     /// To accept this token.
     Token(u8),
@@ -19,13 +19,13 @@ pub(super) struct Message {
     pub(super) way: Way,
 }
 
-/// How far it is.
+/// The progress of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Way {
     Asked,
-    /// Nobody waits for the answer any more, the request may be carried out all the same.
+    /// The client no longer waits for the answer; the node may still carry out the request.
     Late,
-    Answered(Said),
+    Answered(Reply),
 }
 
 impl Message {
@@ -47,8 +47,8 @@ impl Wire {
         self.0.push(Message { what, way: Way::Asked });
     }
 
-    /// The node has carried it out.
-    pub(super) fn answer(&mut self, what: What, said: Said) {
+    /// Notes that the node has carried out the request.
+    pub(super) fn answer(&mut self, what: What, said: Reply) {
         let at = self.0.iter().position(|message| message.what == what);
         let Some(at) = at else { return };
         match self.0[at].way {
@@ -57,8 +57,8 @@ impl Wire {
         }
     }
 
-    /// The answer arrives.
-    pub(super) fn take(&mut self, what: What) -> Option<Said> {
+    /// The client receives the answer, if there is one.
+    pub(super) fn take(&mut self, what: What) -> Option<Reply> {
         let at = self.0.iter().position(|message| message.what == what)?;
         match self.0.remove(at).way {
             Way::Answered(said) => Some(said),
@@ -66,12 +66,12 @@ impl Wire {
         }
     }
 
-    /// Nobody waits for the answer any more.
+    /// The client no longer waits for this answer.
     pub(super) fn give_up(&mut self, what: What) {
         self.0.iter_mut().filter(|message| message.what == what).for_each(|m| m.way = Way::Late);
     }
 
-    /// Nobody waits for any answer any more.
+    /// The client no longer waits for any answer.
     pub(super) fn abandon(&mut self) {
         self.0.retain(Message::is_request);
         self.0.iter_mut().for_each(|message| message.way = Way::Late);
