@@ -1,28 +1,29 @@
-//! What the library promises, checked against real servers.
+//! The promises of the library, checked against real servers.
 //!
-//! - [`promises`]: each promise is one function, run for every [`Topology`] and both wires.
-//! - [`Bed`]: the servers under one promise; [`Plain`]: a client that knows nothing of locks.
-//! - [`worker`]: other processes that count or hold; [`Polls`]: futures dropped at a chosen await.
-//! - [`Proxy`]: a way to a server that can be cut, made one-way or led elsewhere.
+//! - [`promises`]: each promise is one function, run for every [`Topology`] and both layouts.
+//! - [`Testbed`]: the servers under one promise; [`Plain`]: a client that knows nothing of locks.
+//! - [`worker`]: other processes that count or hold; [`CountPolls`]: futures dropped at a chosen
+//!   await.
+//! - [`Proxy`]: a path to a server that can be cut, made one-way or redirected.
 //!
-//! The tests themselves stand in `tests/`: `promises`, `scenarios`, `wire`, `config`,
-//! `containers`, `house`.
+//! The tests themselves are in `tests/`: `promises`, `scenarios`, `wire`, `config`, `containers`,
+//! `house`.
 
-mod bed;
 mod builder;
-mod dead;
+mod dead_node;
 mod patience;
 mod plain;
 mod polls;
 pub mod promises;
 mod second;
+mod testbed;
 pub mod worker;
 
-pub use self::bed::{Bed, Topology, waiters};
 pub use self::builder::{builder, scripts_only};
-pub use self::dead::DeadNode;
-pub use self::patience::{PATIENCE, Stopwatch, eventually, skipped, within};
+pub use self::dead_node::DeadNode;
+pub use self::patience::{MAX_WAIT, Stopwatch, eventually, missed, within};
 pub use self::plain::{Channel, Plain, mark_key};
-pub use self::polls::{Drops, Polls};
+pub use self::polls::{CountPolls, Drops};
 pub use self::second::second_server;
-pub use quorumlock_lab::proxy::{Proxy, Way};
+pub use self::testbed::{Testbed, Topology, waiters};
+pub use quorumlock_testbed::proxy::{Proxy, Way};

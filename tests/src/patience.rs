@@ -1,43 +1,44 @@
-//! How long tests wait: for events without end in practice, and by polling where there is no event.
+//! How long tests wait: for events with a very long limit, and by polling where there is no event.
 
 use std::io::Write as _;
 use std::time::Duration;
 
-use quorumlock_watchdog::{Clock, Instant};
+use quorumlock_protocol::Instant;
+use quorumlock_watchdog::Clock;
 
-/// Longer than anything takes that works at all, even on a loaded machine. Only a failing test
-/// waits so long.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest wait for anything that works at all, even on a loaded machine. Only a failing test
+/// waits this long.
+pub const MAX_WAIT: Duration = Duration::from_secs(20);
 
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_EVERY: Duration = Duration::from_millis(5);
 
-/// Looks until there is something to see.
+/// Polls `look` until it returns a value.
 ///
 /// # Panics
-/// If there is nothing within [`PATIENCE`].
+/// If `look` returns no value within [`MAX_WAIT`].
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let watch = Stopwatch::start();
     loop {
         if let Some(seen) = look().await {
             return seen;
         }
-        assert!(watch.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        tokio::time::sleep(LOOK_EVERY).await;
+        assert!(watch.elapsed() < MAX_WAIT, "not within {MAX_WAIT:?}: {what}");
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
 /// Awaits an event.
 ///
 /// # Panics
-/// If it does not come within [`PATIENCE`].
+/// If the event does not come within [`MAX_WAIT`].
 pub async fn within<T>(what: &str, event: impl IntoFuture<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, event.into_future()).await {
+    match tokio::time::timeout(MAX_WAIT, event.into_future()).await {
         Ok(value) => value,
-        Err(_) => panic!("not within {PATIENCE:?}: {what}"),
+        Err(_) => panic!("not within {MAX_WAIT:?}: {what}"),
     }
 }
 
-/// Measures time on the clock that leases live on.
+/// Measures time on the lease clock.
 #[derive(Debug)]
 pub struct Stopwatch {
     clock: Clock,
@@ -45,22 +46,23 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// From now on.
+    /// Starts now.
     #[must_use]
     pub fn start() -> Self {
         let clock = Clock::system();
         Self { since: clock.now(), clock }
     }
 
-    /// So much time has passed.
+    /// The time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.clock.now().since(self.since)
     }
 }
 
-/// Says that a test cannot run here. Not with `eprintln!`, which the harness swallows.
-pub fn skipped(why: &str) {
+/// Prints that a test cannot run here. It does not use `eprintln!`, whose output the harness
+/// captures.
+pub fn missed(why: &str) {
     let test = std::thread::current();
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", test.name().unwrap_or("a test"));
 }

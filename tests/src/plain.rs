@@ -2,12 +2,13 @@ use std::fmt;
 use std::pin::Pin;
 
 use futures::{Stream, StreamExt as _};
-use quorumlock_core::Name;
+use quorumlock_protocol::Name;
 use redis::{AsyncConnectionConfig, FromRedisValue, Msg, RedisResult};
 
-use crate::patience::{PATIENCE, within};
+use crate::patience::{MAX_WAIT, within};
 
-/// A client of one node that knows nothing of locks: for looking, and for playing a stranger.
+/// A client of one node that knows nothing of locks. Tests use it to inspect the node and to act as
+/// a foreign program.
 #[derive(Clone)]
 pub struct Plain {
     url: String,
@@ -15,23 +16,23 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Connects.
+    /// Connects to the node.
     ///
     /// # Panics
     /// If the node cannot be reached.
     pub async fn to(url: &str) -> Self {
         let client = redis::Client::open(url).expect("a good URL");
         let patient = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE));
+            .set_connection_timeout(Some(MAX_WAIT))
+            .set_response_timeout(Some(MAX_WAIT));
         let connection = client.get_multiplexed_async_connection_with_config(&patient).await;
         Self { url: url.to_owned(), connection: connection.expect("the node answers") }
     }
 
-    /// Sends one command; an error answer is an error.
+    /// Sends one command. An error reply is an error.
     ///
     /// # Errors
-    /// What the node said, or that it said nothing.
+    /// The error that the node returned, or that it did not answer.
     pub async fn send<T: FromRedisValue>(&self, command: &[&str]) -> RedisResult<T> {
         let (verb, arguments) = command.split_first().expect("a command");
         let mut connection = self.connection.clone();
@@ -41,7 +42,7 @@ impl Plain {
     /// Sends one command.
     ///
     /// # Panics
-    /// If the answer is an error, or not a `T`.
+    /// If the answer is an error, or is not a `T`.
     pub async fn ask<T: FromRedisValue>(&self, command: &[&str]) -> T {
         match self.send(command).await {
             Ok(answer) => answer,
@@ -59,17 +60,18 @@ impl Plain {
         self.ask(&["PTTL", key]).await
     }
 
-    /// The mark of a name's slot, if there is one: the largest token that the node has accepted in it.
+    /// The mark of a name's slot: the largest token that the node has accepted in it. `None`
+    /// without a mark.
     pub async fn mark(&self, name: &str) -> Option<u64> {
         self.ask(&["ZSCORE", mark_key(name), "m"]).await
     }
 
-    /// Sets it, as if the node had accepted that token.
+    /// Sets the mark, as if the node had accepted that token.
     pub async fn set_mark(&self, name: &str, mark: u64) {
         self.ask::<i64>(&["ZADD", mark_key(name), &mark.to_string(), "m"]).await;
     }
 
-    /// Listens to a channel from now on, on a connection of its own.
+    /// Subscribes to a channel, on a connection of its own.
     ///
     /// # Panics
     /// If the node cannot be reached.
@@ -84,7 +86,7 @@ impl Plain {
 /// The key of the mark of a name's slot.
 ///
 /// # Panics
-/// If it is no name.
+/// If `name` is not a valid name.
 #[must_use]
 pub fn mark_key(name: &str) -> &'static str {
     Name::new(name).expect("a good name").mark_key()
@@ -96,7 +98,7 @@ impl fmt::Debug for Plain {
     }
 }
 
-/// What is said on one channel.
+/// The messages of one channel.
 pub struct Channel {
     messages: Pin<Box<dyn Stream<Item = Msg> + Send>>,
 }
@@ -105,7 +107,7 @@ impl Channel {
     /// The next message, byte for byte.
     ///
     /// # Panics
-    /// If there is none within [`PATIENCE`].
+    /// If no message arrives within [`MAX_WAIT`].
     pub async fn next(&mut self) -> String {
         let message = within("a message", self.messages.next()).await.expect("still connected");
         message.get_payload().expect("text")

@@ -3,25 +3,26 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// When a future that has used up its polls is dropped.
+/// The time at which a future that has used up its polls is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drops {
-    /// Right after the last poll: what it waits for has not come.
+    /// Right after the last poll: the event that the future waits for has not come.
     AtOnce,
-    /// When it is woken the next time: what it waits for is there, but nobody takes it.
+    /// At its next wake-up: the event has come, but the future never takes it.
     OnWake,
 }
 
-/// A future that is polled so many times and then dropped: cancellation at a chosen await.
+/// A future that is polled a given number of times and then dropped: cancellation at a chosen
+/// await.
 ///
 /// Resolves to `None` if the inner future was dropped before its end.
-pub struct Polls<F> {
+pub struct CountPolls<F> {
     inner: Option<Pin<Box<F>>>,
     left: usize,
     drops: Drops,
 }
 
-impl<F: Future> Polls<F> {
+impl<F: Future> CountPolls<F> {
     /// Polls `inner` at most `polls` times.
     pub fn new(
         inner: impl IntoFuture<IntoFuture = F, Output = F::Output>,
@@ -32,7 +33,7 @@ impl<F: Future> Polls<F> {
     }
 }
 
-impl<F: Future> Future for Polls<F> {
+impl<F: Future> Future for CountPolls<F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -52,7 +53,7 @@ impl<F: Future> Future for Polls<F> {
     }
 }
 
-impl<F> fmt::Debug for Polls<F> {
+impl<F> fmt::Debug for CountPolls<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Polls").field("left", &self.left).finish_non_exhaustive()
     }
@@ -73,9 +74,9 @@ mod tests {
     async fn a_future_with_three_awaits_needs_four_polls() {
         for drops in [Drops::AtOnce, Drops::OnWake] {
             for polls in 0..4 {
-                assert_eq!(Polls::new(three_awaits(), polls, drops).await, None, "{polls}");
+                assert_eq!(CountPolls::new(three_awaits(), polls, drops).await, None, "{polls}");
             }
-            assert_eq!(Polls::new(three_awaits(), 4, drops).await, Some("done"));
+            assert_eq!(CountPolls::new(three_awaits(), 4, drops).await, Some("done"));
         }
     }
 
@@ -86,7 +87,7 @@ mod tests {
             let _alive = alive;
             std::future::pending::<()>().await;
         };
-        let mut cancelled = Box::pin(Polls::new(holds, 1, Drops::AtOnce));
+        let mut cancelled = Box::pin(CountPolls::new(holds, 1, Drops::AtOnce));
         assert_eq!(cancelled.as_mut().await, None);
         assert!(
             dropped

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
-use quorumlock_lab::servers::Source;
+use quorumlock_testbed::servers::Source;
 
-/// What `scripts/get-redis` has put into the user's cache, if it has: another server than the one
-/// that all tests use, for what that one cannot do.
+/// The server that `scripts/get-redis` has put into the user's cache, if there is one. It differs
+/// from the server that all tests use, and is for tests that need what that one cannot do.
 #[must_use]
 pub fn second_server() -> Option<Source> {
     let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -1,22 +1,23 @@
-//! Which nodes may vote: a node that forgot counts for nothing (docs/SAFETY.md A3).
+//! Which nodes may vote: a node that forgot does not vote (docs/SAFETY.md A3, docs/PROTOCOL.md
+//! ADM1).
 //!
-//! Plain Redlock is the negative control: what strict admission forbids must be seen without it.
+//! Plain Redlock is the negative control: the tests must see there what strict admission prevents.
 
 use std::time::Duration;
 
 use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, NodeReport};
-use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
+use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Stopwatch, eventually};
 
-/// L, so short that a quarantine can be waited for.
-const LONGEST: Duration = Duration::from_millis(2_500);
+/// L, short enough that tests can wait for a quarantine.
+const MAX_LEASE: Duration = Duration::from_millis(2_500);
 const LEASE: Duration = Duration::from_millis(2_000);
 
 fn builder(admission: Admission) -> Builder {
     let builder = quorumlock_tests::builder().admission(admission);
     match admission {
-        Admission::Strict => builder.max_lease(LONGEST).lease(LEASE),
-        // Long enough that no renewal comes in between.
+        Admission::Strict => builder.max_lease(MAX_LEASE).lease(LEASE),
+        // The default lease is long enough that no renewal happens during the test.
         _ => builder,
     }
 }
@@ -25,12 +26,12 @@ fn locker(servers: &Servers, admission: Admission) -> Locker {
     builder(admission).quorum(servers.urls()).expect("a good configuration")
 }
 
-/// Two nodes of three, so that the holder has a bare majority.
+/// A guard on two nodes of three: a bare majority.
 async fn bare_majority(admission: Admission) -> Option<(Servers, Locker, quorumlock::Guard)> {
     let servers = for_test(3, &ServerOptions::default())?;
     let holder = locker(&servers, admission);
     if admission == Admission::Strict {
-        holder.provision().await.expect("all nodes answer");
+        holder.admit_nodes().await.expect("all nodes answer");
     }
     servers[2].kill().expect("ours");
     let guard = holder.lock("x").await.expect("two of three");
@@ -42,7 +43,8 @@ async fn without_admission_a_node_that_restarts_empty_gives_the_lock_to_a_second
     let Some((servers, _holder, guard)) = bare_majority(Admission::Redlock).await else { return };
     servers[2].restart_empty().expect("ours");
     servers[1].restart_empty().expect("ours");
-    // Not renewed before a third of its 30 s: until then the first holder believes.
+    // The first holder does not renew before a third of its 30 s, and until then believes that it
+    // holds the lock.
     let second = locker(&servers, Admission::Redlock);
     let other = second.try_lock("x").await.expect("all answer").expect("granted a second time");
     assert_eq!(guard.check(), Ok(()), "both believe: the classic violation of plain Redlock");
@@ -66,7 +68,7 @@ async fn with_admission_nodes_that_restart_empty_count_for_nothing_until_the_lon
         second.try_lock("x").await.ok().flatten()
     })
     .await;
-    assert!(since.elapsed() >= LONGEST, "admitted after {:?}", since.elapsed());
+    assert!(since.elapsed() >= MAX_LEASE, "admitted after {:?}", since.elapsed());
     assert!(guard.check().is_err(), "the first holder knows that it has lost");
     assert!(next.fence() > first, "{} after {first}: by the clock", next.fence());
 }
@@ -79,7 +81,7 @@ async fn a_flush_on_a_live_connection_is_noticed_by_the_very_next_request() {
         let plain = Plain::to(servers[node].url()).await;
         let _: String = plain.ask(&["FLUSHALL"]).await;
     }
-    // The same locker: its connections live on, run id and all.
+    // The same locker is used: its connections live on, and the run id is the same.
     let again = holder.try_lock("y").await;
     assert!(matches!(again, Err(Error::Refused(_))), "{again:?}");
     let second = locker(&servers, Admission::Strict);
@@ -92,7 +94,7 @@ async fn a_flush_on_a_live_connection_is_noticed_by_the_very_next_request() {
 async fn a_minority_may_restart_again_and_again_and_nothing_stops() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
     let locker = locker(&servers, Admission::Strict);
-    locker.provision().await.expect("all nodes answer");
+    locker.admit_nodes().await.expect("all nodes answer");
     let guard = locker.lock("held").await.expect("free");
     let mut last = guard.fence();
     for _ in 0..3 {
@@ -125,34 +127,34 @@ async fn a_node_that_is_admitted_again_holds_the_lease_too_and_the_next_failure_
     .await;
 }
 
-/// Each slot has the largest mark of the nodes that vouch, and no slot another's: one bad mark is not spread.
+/// Each slot gets the largest mark of the nodes that show theirs, and no slot gets the mark of
+/// another slot, so one bad mark does not spread.
 #[tokio::test]
 async fn a_node_that_is_admitted_again_has_the_marks_of_the_others() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
     let locker = locker(&servers, Admission::Strict);
-    locker.provision().await.expect("all nodes answer");
-    let names = ["x", "y", "ahead", "ours"];
-    for name in names {
-        locker.lock(name).await.expect("free").unlock().await.expect("held");
-    }
+    locker.admit_nodes().await.expect("all nodes answer");
+    // A majority has the mark of a grant; the third node may lack it. The test therefore writes all
+    // other marks itself.
+    let granted = locker.lock("ours").await.expect("free");
+    let mark = granted.fence().get();
+    granted.unlock().await.expect("held");
     let mut nodes = Vec::new();
-    for server in &servers {
+    for server in [&servers[0], &servers[1]] {
         nodes.push(Plain::to(server.url()).await);
     }
-    for node in &nodes {
-        let known = async || futures::future::join_all(names.map(|name| node.mark(name))).await;
-        eventually("asked", async || known().await.iter().all(Option::is_some).then_some(())).await;
+    let names = ["x", "y", "ahead", "ours"];
+    for (node, name) in nodes.iter().flat_map(|node| names.map(|name| (node, name))) {
+        node.set_mark(name, mark).await;
     }
     let hour = 3_600_000_000;
-    let (x, ahead) = (nodes[0].mark("x").await.expect("a mark"), nodes[0].mark("ahead").await);
-    let ahead = ahead.expect("a mark") + hour;
+    let (x, ahead, ours) = (mark, mark + hour, mark + hour);
     nodes[0].set_mark("x", x - 320).await;
     nodes[1].set_mark("x", x).await;
     nodes[1].set_mark("ahead", ahead).await;
     servers[2].restart_empty().expect("ours");
     let third = Plain::to(servers[2].url()).await;
-    // Marks only rise: this one is its own.
-    let ours = nodes[0].mark("ours").await.expect("a mark") + hour;
+    // Marks only rise: the third node keeps this mark of its own.
     third.set_mark("ours", ours).await;
 
     let record = ["HGET", "quorumlock:node", "stamp"];
@@ -164,7 +166,7 @@ async fn a_node_that_is_admitted_again_has_the_marks_of_the_others() {
     assert_eq!(third.mark("x").await, Some(x), "the largest of those that vouch");
     assert_eq!(third.mark("ahead").await, Some(ahead));
     assert_eq!(third.mark("ours").await, Some(ours));
-    assert_eq!(third.mark("y").await, nodes[0].mark("y").await);
+    assert_eq!(third.mark("y").await, Some(mark));
     let marks: Vec<String> = third.ask(&["KEYS", "quorumlock:token:*"]).await;
     assert_eq!(marks.len(), names.len(), "and no other: {marks:?}");
     for name in ["x", "y", "ahead"] {
@@ -192,7 +194,7 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     let fresh = locker.try_lock("x").await;
     let Err(Error::Refused(why)) = fresh else { panic!("granted on new nodes: {fresh:?}") };
     assert!(why.nodes.iter().all(|node| node.problem == NodeProblem::New), "{why:?}");
-    // Also once somebody watches them.
+    // The same holds once a client watches the nodes.
     let plain = Plain::to(servers[0].url()).await;
     eventually("a note", async || plain.exists("quorumlock:node").await.then_some(())).await;
     let again =
@@ -200,7 +202,7 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     let Err(Error::Refused(why)) = again else { panic!("granted on new nodes: {again:?}") };
     let forgot = |node: &NodeReport| node.problem == NodeProblem::NotAdmitted;
     assert!(!why.nodes.iter().any(forgot), "{why:?}");
-    // Without a word they are watched, and admitted in the end.
+    // Without an operator the nodes are watched, and admitted in the end.
     let guard =
         eventually("admitted after a vigil", async || locker.try_lock("x").await.ok().flatten())
             .await;
@@ -211,21 +213,21 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
 #[tokio::test]
 async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
-    locker(&servers, Admission::Strict).provision().await.expect("all nodes answer");
+    locker(&servers, Admission::Strict).admit_nodes().await.expect("all nodes answer");
     let urls = servers.urls();
     let strict = || builder(Admission::Strict);
     let cases = [
         (strict().cluster("other", 1).quorum(&urls), "cluster"),
         (strict().cluster("quorumlock", 2).quorum(&urls), "epoch"),
-        (strict().max_lease(LONGEST * 2).quorum(&urls), "longest lease"),
+        (strict().max_lease(MAX_LEASE * 2).quorum(&urls), "longest lease"),
         (strict().quorum(&urls[..2]), "number of nodes"),
     ];
     for (locker, what) in cases {
         let refused = locker.expect("well-formed").try_lock("x").await;
         let Err(Error::Refused(why)) = refused else { panic!("{what}: {refused:?}") };
         for node in &why.nodes {
-            let NodeProblem::OtherTerms(terms) = &node.problem else { panic!("{why:?}") };
-            assert_eq!(terms.what, what);
+            let NodeProblem::ConfigMismatch(mismatch) = &node.problem else { panic!("{why:?}") };
+            assert_eq!(mismatch.what, what);
         }
     }
 
@@ -233,8 +235,8 @@ async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
         let plain = Plain::to(servers[node].url()).await;
         let _: String = plain.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
     }
-    // Vouching for them does not make them fit.
-    let vouched = locker(&servers, Admission::Strict).provision().await;
+    // `admit_nodes` does not make unfit nodes fit.
+    let vouched = locker(&servers, Admission::Strict).admit_nodes().await;
     let refused = locker(&servers, Admission::Strict).try_lock("x").await.map(|_| ());
     for refused in [vouched, refused] {
         let Err(Error::Refused(why)) = refused else { panic!("evicting nodes: {refused:?}") };

@@ -1,13 +1,16 @@
-//! Wrong calls and wrong settings are typed errors that say what to mend; none is waited for.
+//! Wrong calls and wrong settings are typed errors that say what to correct. They come at once,
+//! even from a call that waits.
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, ConfigError, Error, Locker, NodeProblem, NodeReport, Owner};
-use quorumlock_lab::proxy::Proxy;
-use quorumlock_lab::servers::{self, ServerOptions};
+use quorumlock::{
+    Admission, Builder, ConfigError, Error, Locker, NodeProblem, NodeReport, Owner, Wire,
+};
+use quorumlock_testbed::proxy::Proxy;
+use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{eventually, within};
 
-/// No server is ever asked: nobody listens here.
+/// No server listens at this address, so these tests never reach one.
 const NOWHERE: &str = "redis://127.0.0.1:1";
 
 fn refused(built: Result<Locker, Error>) -> ConfigError {
@@ -67,14 +70,13 @@ fn the_same_address_twice_is_refused_and_both_are_named() {
     assert!(matches!(error, ConfigError::SameServer { .. }), "the port is the default: {error:?}");
 }
 
-/// Two addresses of one server show only when it is asked who it is.
-/// SAFETY.md A6, H19.
+/// Two addresses of one server can be detected only by the server's own run id. SAFETY.md A6, H19.
 #[tokio::test]
 async fn one_server_at_two_addresses_has_one_vote() {
     let Some(servers) = servers::for_test(2, &ServerOptions::default()) else { return };
     let url = servers[0].url().to_owned();
     let again = url.replace("127.0.0.1", "localhost");
-    // Not strict, since new nodes would give another reason.
+    // Not strict: nodes that are not admitted would give another error.
     let redlock = || Locker::builder().admission(Admission::Redlock);
     let urls = [url, again];
     let locker = redlock().quorum(&urls).expect("good URLs");
@@ -87,7 +89,7 @@ async fn one_server_at_two_addresses_has_one_vote() {
     named.sort();
     assert_eq!(named, urls, "{error}");
 
-    // With another server there are two votes of three.
+    // With a second server there are two votes of three.
     let urls = [&urls[0], &urls[1], servers[1].url()];
     let locker = redlock().quorum(urls).expect("good URLs");
     let guard = within("an answer", locker.lock("x")).await.expect("two of three");
@@ -97,7 +99,7 @@ async fn one_server_at_two_addresses_has_one_vote() {
     drop(guard);
 }
 
-/// Addresses that lead to one server for a while, or change places: votes are missing, and come back.
+/// Addresses lead to one server for a while, or are swapped: votes are missing, and come back.
 #[tokio::test]
 async fn two_addresses_of_one_server_heal_by_themselves() {
     let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
@@ -109,7 +111,8 @@ async fn two_addresses_of_one_server_heal_by_themselves() {
 
     ways[1].lead_to(servers[0].addr().expect("ours"));
     for _ in 0..20 {
-        // Two of three at once, or after the connections are dialled anew; never the caller's mistake.
+        // Two of three nodes grant at once, or after the connections are dialled anew. The error is
+        // never a `Config` error.
         match within("an answer", locker.try_lock("x")).await {
             Ok(guard) => drop(guard),
             Err(Error::Refused(_) | Error::Unreachable(_)) => {}
@@ -125,7 +128,7 @@ async fn two_addresses_of_one_server_heal_by_themselves() {
         other => panic!("{other:?}"),
     })
     .await;
-    // They change places.
+    // The addresses are swapped.
     ways[0].lead_to(servers[1].addr().expect("ours"));
     ways[1].lead_to(servers[0].addr().expect("ours"));
     drop(eventually("both vote", async || locker.try_lock("z").await.ok().flatten()).await);
@@ -183,7 +186,7 @@ async fn absurd_durations_of_one_call_are_refused() {
     }
 }
 
-/// Who waits for replicas that do not exist would be granted nothing, ever.
+/// A locker that waits for replicas that do not exist would never be granted anything.
 #[test]
 fn more_replicas_than_there_are_is_refused() {
     let builder = |replicas| Locker::builder().replicas(replicas);
@@ -229,11 +232,11 @@ fn a_replicated_locker_needs_addresses_that_differ() {
 
 #[test]
 fn an_allowance_for_drift_that_is_none_is_refused() {
-    for rho in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
-        let error = refused(Locker::builder().rho(rho).single(NOWHERE));
-        assert!(matches!(error, ConfigError::BadRho { .. }), "{error:?}");
+    for max_clock_drift in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
+        let error = refused(Locker::builder().max_clock_drift(max_clock_drift).single(NOWHERE));
+        assert!(matches!(error, ConfigError::BadClockDrift { .. }), "{error:?}");
     }
-    Locker::builder().rho(0.0833).single(NOWHERE).expect("chrony's");
+    Locker::builder().max_clock_drift(0.0833).single(NOWHERE).expect("chrony's");
 }
 
 #[test]
@@ -251,7 +254,7 @@ fn certificates_that_are_none_are_refused() {
     assert!(matches!(error, ConfigError::BadCertificate(_)), "{error:?}");
 }
 
-/// Whatever is asked about a name, it must be one.
+/// Every call checks that its name is valid.
 #[tokio::test]
 async fn names_that_are_none_are_refused() {
     let locker = Locker::single(NOWHERE).expect("a good URL");
@@ -277,43 +280,121 @@ async fn names_that_are_none_are_refused() {
     }
 }
 
-/// An option that means nothing for these servers is refused, and not ignored.
+/// Every option of a builder in every mode, alone: it applies, or it is refused and named. "Does
+/// not apply" is an error also for a value that equals the default.
 #[test]
 fn options_that_do_not_apply_are_refused_and_named() {
-    let pair = [NOWHERE, "redis://127.0.0.1:2"];
-    type Setting = fn(Builder) -> Builder;
-    let for_a_quorum: [(&str, Setting); 3] = [
-        ("admission", |builder| builder.admission(Admission::Strict)),
-        ("cluster", |builder| builder.cluster("quorumlock", 1)),
-        ("tolerate_lost_marks", |builder| builder.tolerate_lost_marks(0)),
+    const ALL: [bool; 3] = [true, true, true];
+    const ONE_NODE: [bool; 3] = [true, true, false];
+    const QUORUM: [bool; 3] = [false, false, true];
+    type Set = fn(Builder) -> Builder;
+    // Whether it applies to: a single server, a master with replicas, a quorum.
+    let options: [(&str, Set, [bool; 3]); 18] = [
+        ("with_prefix", |b| b.with_prefix("app:"), ALL),
+        ("wire", |b| b.wire(Wire::Redlock), ALL),
+        ("lease", |b| b.lease(SECOND), ALL),
+        ("max_lease", |b| b.max_lease(SECOND * 60), ALL),
+        ("max_clock_drift", |b| b.max_clock_drift(0.01), ALL),
+        ("answer_timeout", |b| b.answer_timeout(SECOND), ALL),
+        ("connect_timeout", |b| b.connect_timeout(SECOND), ALL),
+        ("scripts_only", |b| b.scripts_only(true), ALL),
+        ("fencing", |b| b.fencing(false), ALL),
+        ("client_name", |b| b.client_name("me"), ALL),
+        ("replicas", |b| b.replicas(1), ONE_NODE),
+        ("replica_timeout", |b| b.replicas(1).replica_timeout(SECOND / 9), ONE_NODE),
+        ("redisson_fenced", |b| b.redisson_fenced(true), [true, false, false]),
+        ("admission", |b| b.admission(Admission::Strict), QUORUM),
+        ("cluster", |b| b.cluster("quorumlock", 1), QUORUM),
+        ("tolerate_lost_marks", |b| b.tolerate_lost_marks(0), QUORUM),
+        // Not with plain URLs: see below.
+        ("tls_ca", |b| b.tls_ca("PEM"), [false; 3]),
+        ("tls_client", |b| b.tls_client("PEM", "PEM"), [false; 3]),
     ];
-    for (name, set) in for_a_quorum {
-        for (built, servers) in [
-            (set(Locker::builder()).single(NOWHERE), "a single server"),
-            (set(Locker::builder()).replicated(pair), "a master"),
-        ] {
-            let error = refused(built);
-            let ConfigError::DoesNotApply { option, .. } = error else { panic!("{error:?}") };
-            assert_eq!(option, name);
-            let text = error.to_string();
-            assert!(text.contains(name) && text.contains(servers), "{text}");
+    let three = [NOWHERE, "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
+    for (name, set, applies) in options {
+        let builder = || set(Locker::builder());
+        let built =
+            [builder().single(NOWHERE), builder().replicated(three), builder().quorum(three)];
+        for (mode, (built, applies)) in built.into_iter().zip(applies).enumerate() {
+            if applies {
+                built.unwrap_or_else(|error| panic!("{name} in mode {mode}: {error}"));
+            } else {
+                refuses(name, built);
+            }
         }
-        set(Locker::builder()).quorum(pair).expect("there it applies");
     }
-    let plain = Locker::builder().admission(Admission::Redlock);
-    for (name, built) in [
-        ("cluster", plain.cluster("quorumlock", 1).quorum(pair)),
-        (
-            "replica_timeout",
-            Locker::builder().replica_timeout(Duration::from_millis(9)).quorum(pair),
-        ),
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[track_caller]
+fn refuses(name: &str, built: Result<Locker, Error>) {
+    let error = refused(built);
+    let named = match error {
+        ConfigError::DoesNotApply { option, .. } => option == name,
+        ConfigError::TooManyReplicas { .. } => name.starts_with("replica"),
+        _ => false,
+    };
+    assert!(named, "{name}: {error:?}");
+}
+
+/// Options that exclude each other.
+#[test]
+fn options_that_do_not_apply_beside_others_are_refused_and_named() {
+    let builder = Locker::builder;
+    let pair = [NOWHERE, "redis://127.0.0.1:2"];
+    let redlock = || builder().admission(Admission::Redlock);
+    let fenced = || builder().redisson_fenced(true);
+    refuses("cluster", redlock().cluster("quorumlock", 1).quorum(pair));
+    refuses("replica_timeout", builder().replica_timeout(SECOND / 9).single(NOWHERE));
+    refuses("replica_timeout", builder().replica_timeout(SECOND / 9).quorum(pair));
+    refuses("redisson_fenced", fenced().wire(Wire::Redlock).single(NOWHERE));
+    refuses("redisson_fenced", fenced().fencing(false).single(NOWHERE));
+    let tokenless = builder().fencing(false).tolerate_lost_marks(1);
+    refuses("tolerate_lost_marks", tokenless.quorum(pair));
+    // With rediss:// the certificates are read, and these are none.
+    for built in [
+        builder().tls_ca("PEM").single("rediss://127.0.0.1:1"),
+        builder().tls_ca("PEM").quorum([NOWHERE, "rediss://127.0.0.1:2"]),
     ] {
-        let error = refused(built);
-        assert!(
-            matches!(error, ConfigError::DoesNotApply { option, .. } if option == name),
-            "{name}"
-        );
+        assert!(matches!(refused(built), ConfigError::BadCertificate(_)));
     }
+    refuses("tls_client", builder().tls_client("PEM", "PEM").replicated(pair));
+}
+
+#[test]
+fn a_prefix_with_which_no_name_can_begin_is_refused_and_named() {
+    let long = "x".repeat(1024);
+    let bad = ["", "quorumlock:", "quorumlock:app:", "redisson_lock_token:", &long];
+    for prefix in bad {
+        let build = || Locker::builder().with_prefix(prefix);
+        for built in [build().single(NOWHERE), build().quorum([NOWHERE])] {
+            let error = refused(built);
+            let ConfigError::BadPrefix { prefix: named, why } = &error else { panic!("{error:?}") };
+            assert_eq!(named, prefix);
+            assert!(!why.is_empty() && error.to_string().contains("prefix"), "{error}");
+        }
+    }
+    Locker::builder().with_prefix(&long[1..]).single(NOWHERE).expect("room for one letter");
+}
+
+/// The rules of names hold for the whole name.
+#[tokio::test]
+async fn a_prefix_and_a_name_together_follow_the_rules_of_names() {
+    let locker = Locker::builder().with_prefix("quorum").single(NOWHERE).expect("a prefix");
+    let refused = locker.lock("lock:x").await.expect_err("reserved");
+    let Error::Config(ConfigError::ReservedName { name, .. }) = &refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(name, "quorumlock:x");
+    let long = locker.mutex("x".repeat(1019)).lock().await.expect_err("too long");
+    assert!(matches!(long, Error::Config(ConfigError::NameTooLong { len: 1025, .. })), "{long:?}");
+}
+
+#[test]
+fn a_builder_without_an_environment_builds_nothing() {
+    let error = refused(Locker::builder().build());
+    assert!(error.to_string().contains("QUORUMLOCK_NODES"), "{error}");
 }
 
 #[test]
@@ -324,7 +405,7 @@ fn a_long_longest_lease_needs_no_other_option() {
     }
 }
 
-/// More marks than there are nodes to vouch for them cannot be lost.
+/// A quorum cannot tolerate the loss of more marks than it has nodes to restore them from.
 #[test]
 fn more_lost_marks_than_nodes_are_refused() {
     let pair = [NOWHERE, "redis://127.0.0.1:2"];
@@ -336,7 +417,7 @@ fn more_lost_marks_than_nodes_are_refused() {
     builder(1).quorum(pair).expect("just right");
 }
 
-/// tokio has no question for what a runtime can do, and panics.
+/// tokio offers no way to ask what a runtime supports, and panics.
 #[test]
 fn a_runtime_without_timers_or_io_is_an_error_and_no_panic() {
     type Enable = fn(&mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder;

@@ -1,6 +1,6 @@
-//! Five nodes in containers: paused, killed, restarted empty, cut off the network.
+//! Five nodes in containers: paused, killed, restarted empty, disconnected from the network.
 //!
-//! The nodes are reached by their own addresses, where a disconnected one is a real partition:
+//! Tests reach the nodes by their own addresses, so disconnecting one is a real partition:
 //! connections stay open and hang.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use quorumlock::{Error, Guard, Locker};
-use quorumlock_lab::containers::{self, Container, Containers};
+use quorumlock_testbed::containers::{self, Container, Containers};
 use quorumlock_tests::{Stopwatch, builder, eventually, within};
 
 /// What happens to one node of five.
@@ -21,7 +21,7 @@ enum Fault {
 }
 
 impl Fault {
-    async fn strike(self, node: &Container) {
+    async fn inject(self, node: &Container) {
         let struck = match self {
             Self::Paused => node.pause().await,
             Self::Killed => node.kill().await,
@@ -45,15 +45,16 @@ impl Fault {
     }
 }
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG_LEASE: Duration = Duration::from_secs(60);
 
-/// Which node is struck, for the choice must not matter: the name's own or another.
+/// The node that the fault hits. The choice must not matter: it may be the name's home node or
+/// another one.
 const VICTIM: usize = 2;
 
-/// Five, vouched for; `None` without an engine.
+/// Five admitted nodes; `None` without a container engine.
 async fn nodes() -> Option<Containers> {
     let nodes = containers::for_test(5).await?;
-    locker(&nodes).provision().await.expect("all nodes answer");
+    locker(&nodes).admit_nodes().await.expect("all nodes answer");
     Some(nodes)
 }
 
@@ -61,13 +62,13 @@ fn locker(nodes: &Containers) -> Locker {
     builder().quorum(nodes.ip_urls()).expect("good URLs")
 }
 
-/// The lock is renewed and nobody else gets it, while the node is struck and afterwards.
+/// The lock is renewed, and no other client gets it, during the fault and after it.
 async fn a_held_lock_survives(fault: Fault) {
     let Some(nodes) = nodes().await else { return };
     let (ours, other) = (locker(&nodes), locker(&nodes));
     let lease = Duration::from_secs(2);
     let guard = within("a free lock", ours.lock("x").lease(lease)).await.expect("free");
-    fault.strike(&nodes[VICTIM]).await;
+    fault.inject(&nodes[VICTIM]).await;
     stays_held(&guard, &other, lease * 2).await;
     fault.heal(&nodes[VICTIM]).await;
     stays_held(&guard, &other, lease).await;
@@ -88,16 +89,17 @@ async fn stays_held(guard: &Guard, other: &Locker, time: Duration) {
     }
 }
 
-/// Lockers that contend go on, at any moment of an acquisition; and who waits is woken.
+/// Contending lockers make progress whatever stage of an acquisition the fault hits, and waiters
+/// are notified.
 async fn acquiring_goes_on(fault: Fault) {
     let Some(nodes) = nodes().await else { return };
-    let guard = locker(&nodes).lock("waited for").lease(LONG).await.expect("free");
+    let guard = locker(&nodes).lock("waited for").lease(LONG_LEASE).await.expect("free");
     let waiting = locker(&nodes);
-    let waiter = tokio::spawn(async move { waiting.lock("waited for").lease(LONG).await });
+    let waiter = tokio::spawn(async move { waiting.lock("waited for").lease(LONG_LEASE).await });
 
     let contest = Contest::start(&nodes, 3);
     contest.awaits_rounds(20).await;
-    fault.strike(&nodes[VICTIM]).await;
+    fault.inject(&nodes[VICTIM]).await;
     contest.awaits_rounds(20).await;
     assert!(!waiter.is_finished(), "two holders");
     guard.unlock().await.expect("unlocked");
@@ -108,7 +110,7 @@ async fn acquiring_goes_on(fault: Fault) {
     guard.unlock().await.expect("unlocked");
 }
 
-/// Lockers that take the same lock in turns until told to end.
+/// Lockers that take the same lock again and again until told to stop.
 struct Contest {
     rounds: Arc<AtomicUsize>,
     over: Arc<AtomicBool>,
@@ -124,7 +126,7 @@ impl Contest {
             let locker = locker(nodes);
             tokio::spawn(async move {
                 while !over.load(Ordering::SeqCst) {
-                    let guard = within("its turn", locker.lock("x").lease(LONG)).await;
+                    let guard = within("its turn", locker.lock("x").lease(LONG_LEASE)).await;
                     let guard = guard.expect("four nodes answer");
                     assert!(!inside.swap(true, Ordering::SeqCst), "two holders");
                     tokio::task::yield_now().await;
@@ -138,7 +140,7 @@ impl Contest {
         Self { rounds, over, tasks }
     }
 
-    /// So many more turns, from now on.
+    /// Waits for `more` further acquisitions.
     async fn awaits_rounds(&self, more: usize) {
         let enough = self.rounds.load(Ordering::SeqCst) + more;
         eventually("more turns", async || {
@@ -196,8 +198,8 @@ async fn acquiring_goes_on_when_a_node_is_partitioned() {
     acquiring_goes_on(Fault::Disconnected).await;
 }
 
-/// No majority: nobody can lock, which is said at once and with names; who holds is told in time;
-/// and it all goes on when the majority is back.
+/// Without a majority no client can lock, and the error comes quickly and names the nodes; a holder
+/// is told of its loss in time; and everything works again when the majority is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_of_five_gone_is_reported_by_name_and_heals() {
     let Some(nodes) = nodes().await else { return };
@@ -206,7 +208,7 @@ async fn three_of_five_gone_is_reported_by_name_and_heals() {
     let held = within("a free lock", ours.lock("x").lease(lease)).await.expect("free");
     let faults = [(1, Fault::Paused), (2, Fault::Killed), (4, Fault::Disconnected)];
     for (node, fault) in faults {
-        fault.strike(&nodes[node]).await;
+        fault.inject(&nodes[node]).await;
     }
 
     for locker in [&ours, &other, &locker(&nodes)] {
@@ -214,13 +216,14 @@ async fn three_of_five_gone_is_reported_by_name_and_heals() {
             let watch = Stopwatch::start();
             let error =
                 within("an answer", locker.lock(name).fail_fast()).await.expect_err("two of five");
-            // Dialling (1 s) and answering (500 ms) once each, and room for a loaded machine.
+            // One connect timeout (1 s) and one answer timeout (500 ms), and room for a loaded
+            // machine.
             assert!(watch.elapsed() < Duration::from_secs(5), "{:?}", watch.elapsed());
             assert_names(&error, faults.map(|(node, _)| nodes[node].ip_url()));
         }
     }
     let lost = within("the end of its window", held.lost()).await;
-    assert_eq!(lost.why, quorumlock::Loss::WindowShut);
+    assert_eq!(lost.why, quorumlock::LossReason::WindowShut);
 
     for (node, fault) in faults {
         fault.heal(&nodes[node]).await;
@@ -232,7 +235,7 @@ async fn three_of_five_gone_is_reported_by_name_and_heals() {
     }
 }
 
-/// Each of `urls` is named, and nobody else.
+/// Asserts that the error names each of `urls`, and no other node.
 fn assert_names(error: &Error, urls: [String; 3]) {
     let Error::Unreachable(unreachable) = error else { panic!("{error:?}") };
     assert_eq!(unreachable.needed, 3);

@@ -1,23 +1,16 @@
-//! Every promise on every topology, with both wires. The promises stand in `src/promises/`.
+//! Every promise on every topology, with both wires. The promises are in `src/promises/`.
 
 use quorumlock::Wire;
-use quorumlock_tests::{Bed, Topology};
+use quorumlock_tests::{Testbed, Topology};
 
-fn bed(topology: Topology, wire: Wire) -> Option<Bed> {
-    Bed::start(topology, wire, env!("CARGO_BIN_EXE_quorumlock-tests-worker"))
+fn bed(topology: Topology, wire: Wire) -> Option<Testbed> {
+    Testbed::start(topology, wire, env!("CARGO_BIN_EXE_quorumlock-tests-worker"))
 }
 
-/// One list for all beds: whatever is added to it holds everywhere.
+/// One list for all testbeds: each promise in it runs on each of them.
 macro_rules! all_promises {
     ($topology:ident, $wire:ident) => {
         all_promises! { $topology, $wire, asynchronous:
-            bump::a_bump_dropped_anywhere_leaves_nothing_behind,
-            bump::a_bump_gives_a_hold_of_its_own,
-            bump::a_bump_of_a_lost_lock_takes_nothing,
-            bump::a_bump_that_may_not_wait_takes_a_free_lock,
-            bump::a_bump_waits_no_longer_than_it_may,
-            bump::a_lock_that_others_of_its_owner_share_stays_held,
-            bump::those_who_wait_have_their_turn_too,
             cancel::a_dropped_wait_for_loss_leaves_the_guard_alone,
             cancel::a_lock_future_dropped_anywhere_leaves_nothing_behind,
             cancel::a_re_entry_dropped_anywhere_leaves_the_outer_hold,
@@ -29,6 +22,13 @@ macro_rules! all_promises {
             exclusion::two_locks_exclude_each_other,
             fencing::tokens_rise_over_a_thousand_handovers,
             fencing::tokens_rise_whatever_ends_a_hold,
+            handles::a_cancellation_token_ends_with_the_hold,
+            handles::a_mutex_is_the_lock_of_its_name,
+            handles::a_ping_tells_whether_a_majority_answers,
+            handles::a_prefix_is_a_part_of_every_name,
+            handles::a_watch_resolves_with_the_loss,
+            handles::one_mutex_serves_many_tasks,
+            handles::work_runs_under_a_request_with_its_options,
             handover::a_hold_limit_holds_after_a_handover_too,
             handover::a_lease_of_another_length_is_not_taken_over,
             handover::a_lost_lock_is_not_handed_over,
@@ -57,6 +57,10 @@ macro_rules! all_promises {
             release::close_waits_for_posted_releases,
             release::only_the_holder_releases,
             release::questions_are_answered,
+            renewing::a_lost_lock_is_not_renewed,
+            renewing::a_renewal_moves_the_end_of_the_lease,
+            renewing::an_unanswered_renewal_is_told_and_loses_nothing,
+            renewing::failing_renewals_are_told_before_the_loss,
             waiting::a_free_lock_that_many_try_is_given_to_one,
             waiting::a_release_wakes_a_waiter_of_another_process,
             waiting::a_release_wakes_a_waiter_of_the_same_process,
@@ -68,9 +72,9 @@ macro_rules! all_promises {
             waiting::the_end_of_a_locker_ends_all_who_wait,
         }
         all_promises! { $topology, $wire, threads:
-            blocking::a_blocking_bump_gives_a_hold_of_its_own,
             blocking::a_blocking_hold_is_renewed_between_calls,
             blocking::a_blocking_lock_excludes_an_async_one,
+            blocking::a_blocking_mutex_runs_work_renews_and_tells_of_its_loss,
             blocking::a_blocking_owner_enters_again_and_a_limit_ends_its_hold,
             blocking::a_blocking_wait_ends_at_its_bound_or_by_a_release,
             blocking::blocking_calls_work_inside_a_runtime,

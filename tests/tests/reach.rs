@@ -1,4 +1,4 @@
-//! How nodes are reached, and what is said when they are not.
+//! How lockers reach nodes, and what they report when they cannot.
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -7,14 +7,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use quorumlock::{Admission, Error, Locker, NodeProblem, NodeReport, TlsProblem, Wire};
-use quorumlock_lab::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
-use quorumlock_tests::{DeadNode, Plain, Stopwatch, eventually, second_server, skipped, within};
+use quorumlock_testbed::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
+use quorumlock_tests::{DeadNode, Plain, Stopwatch, eventually, missed, second_server, within};
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG_LEASE: Duration = Duration::from_secs(60);
 
-/// Locks, looks, and unlocks, as `url` says.
+/// Locks, checks, and unlocks through `locker`.
 async fn works(locker: &Locker) {
-    let guard = within("a free lock", locker.lock("x").lease(LONG)).await.expect("free");
+    let guard = within("a free lock", locker.lock("x").lease(LONG_LEASE)).await.expect("free");
     assert!(locker.is_locked("x").await.expect("an answer"));
     guard.unlock().await.expect("unlocked");
     assert!(!locker.is_locked("x").await.expect("an answer"));
@@ -46,7 +46,7 @@ async fn a_password_with_odd_characters_opens_the_door() {
 async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let plain = Plain::to(servers[0].url()).await;
-    // Round the scripts, and inside them.
+    // The commands outside the scripts, and those inside them.
     let outside = "+info +client|setname +script|load +evalsha +subscribe +unsubscribe";
     let inside = "+del +exists +get +hexists +hget +hkeys +hlen +hset +pexpire +pttl +publish \
                   +set +time +type +zadd +zcard +zpopmin +zrange +zrem +zscore";
@@ -64,7 +64,7 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     let problem = &what_each_did(&refused)[0].problem;
     assert!(matches!(problem, NodeProblem::NoReplicas(_)), "{refused}");
     plain.ask::<String>(&["ACL", "SETUSER", "locker", "+wait"]).await;
-    // Now only the replica is missing.
+    // The rights suffice now; only the replica is missing.
     let refused = within("an answer", waits().try_lock("x")).await.expect_err("no replica");
     let problem = &what_each_did(&refused)[0].problem;
     assert!(matches!(problem, NodeProblem::NoReplicas(_)), "{refused}");
@@ -73,7 +73,7 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     for wire in [Wire::Redisson, Wire::Redlock] {
         let locker = Locker::builder().wire(wire).single(&url).expect("a good URL");
         works(&locker).await;
-        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let other = Locker::builder().wire(wire).single(&url).expect("a good URL");
         let waiter = tokio::spawn(async move { other.lock("x").await });
         eventually("it waits", async || plain.exists("quorumlock:waiters:{x}").await.then_some(()))
@@ -82,8 +82,8 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
         let guard = within("woken", waiter).await.expect("no panic").expect("free");
         guard.unlock().await.expect("unlocked");
     }
-    // What is refused inside a script is most often no error of the script. (Outside, the redis crate
-    // introduces itself by CLIENT SETINFO, and goes on without.)
+    // A command that is refused inside a script usually gives no error of the script. (Outside, the
+    // `redis` crate sends CLIENT SETINFO, and continues without it.)
     let log = plain.ask::<Vec<HashMap<String, redis::Value>>>(&["ACL", "LOG"]).await;
     let inside = log.iter().filter(|entry| format!("{:?}", entry["context"]).contains("lua"));
     assert_eq!(inside.count(), 0, "{log:?}");
@@ -105,7 +105,7 @@ async fn a_user_without_rights_is_told_which_command_was_refused() {
     assert!(said.contains("evalsha"), "{error}");
 }
 
-/// The work is done, and the lock stays: that is no success.
+/// The work is done, but the lock is not released: `run` must return an error.
 #[tokio::test]
 async fn a_release_that_is_refused_is_told_by_run() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
@@ -126,23 +126,24 @@ async fn a_release_that_is_refused_is_told_by_run() {
     let guard = eventually("room", async || locker.lock("y").await.ok()).await;
     let pause = || servers[0].pause().expect("ours");
     drop(guard);
-    // An answer that does not come is no refusal: the lease ends by itself.
+    // A missing answer is not a refusal: the lease ends by itself.
     let out = within("an answer", locker.run("z", async |_| pause())).await;
     servers[0].resume().expect("ours");
     out.expect("the work is done");
 }
 
-/// A release that nobody could tell the waiter of: before it could subscribe, and while its
-/// subscription was cut (SAFETY.md e3, H22). The lease is far longer than anybody waits here.
+/// A release of which no message could reach the waiter: before it subscribed, and while its
+/// subscription was cut (SAFETY.md H22; PROTOCOL.md W1). The lease is far longer than any wait
+/// here.
 #[tokio::test]
 async fn a_release_that_is_not_heard_is_not_missed() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let plain = Plain::to(servers[0].url()).await;
     let locker = || Locker::single(servers[0].url()).expect("a good URL");
     let (holder, other) = (locker(), locker());
-    let wait = || tokio::spawn(other.lock("x").lease(LONG).into_future());
+    let wait = || tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
 
-    let guard = holder.lock("x").lease(LONG).await.expect("free");
+    let guard = holder.lock("x").lease(LONG_LEASE).await.expect("free");
     plain.ask::<String>(&["ACL", "SETUSER", "default", "-subscribe"]).await;
     let waiter = wait();
     eventually("it may not listen", async || {
@@ -172,7 +173,7 @@ async fn the_database_of_the_url_has_the_keys() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let url = format!("{}/3", servers[0].url());
     let locker = Locker::single(&url).expect("a good URL");
-    let guard = locker.lock("x").lease(LONG).await.expect("free");
+    let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
     assert!(Plain::to(&url).await.exists("x").await);
     assert!(!Plain::to(servers[0].url()).await.exists("x").await);
     let elsewhere = Locker::single(servers[0].url()).expect("a good URL");
@@ -188,7 +189,7 @@ async fn a_unix_socket_works_as_well() {
     let socket = servers[0].socket().expect("asked for");
     let locker = Locker::single(format!("unix://{}", socket.display())).expect("a good URL");
     works(&locker).await;
-    let guard = locker.lock("x").lease(LONG).await.expect("free");
+    let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
     let other = Locker::single(servers[0].url()).expect("a good URL");
     assert!(other.try_lock("x").await.expect("an answer").is_none(), "the same server");
     drop(guard);
@@ -199,7 +200,7 @@ async fn a_unix_socket_works_as_well() {
 async fn tls_is_spoken_and_the_server_is_verified() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(tls) = certificates(dir.path()) else { return };
-    // Says so if there is no server at all.
+    // Prints that the test is skipped if there is no server program at all.
     let Some(_) = servers::for_test(0, &ServerOptions::default()) else { return };
     let ca = std::fs::read(&tls.ca).expect("read");
     let options = ServerOptions { tls: Some(tls), ..Default::default() };
@@ -208,7 +209,7 @@ async fn tls_is_spoken_and_the_server_is_verified() {
     assert!(url.starts_with("rediss://"), "{url}");
     works(&Locker::builder().tls_ca(&ca).single(url).expect("a good URL")).await;
 
-    // Without our authority the server is a stranger.
+    // Without the test's certificate authority the server cannot be verified.
     let distrustful = Locker::single(url).expect("a good URL");
     let error = within("an answer", distrustful.lock("x")).await.expect_err("not verified");
     let said = &what_each_did(&error)[0];
@@ -216,24 +217,25 @@ async fn tls_is_spoken_and_the_server_is_verified() {
     assert_eq!(said.problem, NodeProblem::Tls(TlsProblem::UnknownIssuer), "{error}");
 }
 
-/// On the server program that all tests use, or on the second one if that was built without TLS.
+/// Starts servers with the program that all tests use, or with the second one if that was built
+/// without TLS.
 fn with_tls(options: &ServerOptions) -> Option<Servers> {
     let sources = [Source::discover().ok(), second_server()];
     for source in sources.into_iter().flatten() {
         match Servers::start_with(&source, 1, options) {
             Ok(servers) => return Some(servers),
-            // It does not know the options, or says what it lacks.
+            // The program does not know the TLS options, or reports that it was built without TLS.
             Err(StartError::NotReady { log, .. }) if log.to_lowercase().contains("tls") => {}
-            // Servers that somebody else started.
+            // The servers were started elsewhere.
             Err(StartError::OptionsForUrls) => {}
             Err(error) => panic!("{error}"),
         }
     }
-    skipped("no server program with TLS here; scripts/get-redis fetches one");
+    missed("no server program with TLS here; scripts/get-redis fetches one");
     None
 }
 
-/// `tls-auth-clients yes`.
+/// The server runs with `tls-auth-clients yes`.
 #[tokio::test]
 async fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -248,7 +250,7 @@ async fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
     let stranger = builder().single(servers[0].url()).expect("a good URL");
     let error = within("an answer", stranger.lock("x")).await.expect_err("no certificate");
     let problem = &what_each_did(&error)[0].problem;
-    // The server may have hung up before we have read why.
+    // The server may have closed the connection before the client has read the reason.
     let told =
         matches!(problem, NodeProblem::Tls(TlsProblem::ClientCertificate) | NodeProblem::Broken(_));
     assert!(told, "{error:?}");
@@ -259,7 +261,7 @@ async fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
     assert!(error.to_string().contains("client"), "{error}");
 }
 
-/// The scheme of the URL is the wrong one: what is said names the right one.
+/// The URL has the wrong scheme: the error names the right one.
 #[tokio::test]
 async fn the_wrong_scheme_is_hinted_at() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -277,7 +279,7 @@ async fn the_wrong_scheme_is_hinted_at() {
     }
 }
 
-/// An authority and a server certificate that it signed.
+/// Makes a certificate authority and a server certificate that it signed.
 fn certificates(dir: &Path) -> Option<TlsFiles> {
     let openssl = |line: &str| {
         let output = Command::new("openssl").current_dir(dir).args(line.split(' ')).output();
@@ -291,7 +293,7 @@ fn certificates(dir: &Path) -> Option<TlsFiles> {
          -keyout server.key -out server.pem"
     );
     if !openssl(&authority) || !openssl(&server) {
-        skipped("no openssl (3.0 or later) to make certificates with");
+        missed("no openssl (3.0 or later) to make certificates with");
         return None;
     }
     let at = |file| dir.join(file);
@@ -299,7 +301,7 @@ fn certificates(dir: &Path) -> Option<TlsFiles> {
     Some(TlsFiles { ca, cert, key, wants_clients: false })
 }
 
-/// An idle limit of the server, a load balancer, an operator: the server itself is well.
+/// A server's idle limit, a load balancer or an operator cuts connections. The server itself works.
 #[tokio::test]
 async fn connections_that_are_cut_while_idle_fail_no_call() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
@@ -316,7 +318,7 @@ async fn connections_that_are_cut_while_idle_fail_no_call() {
             works_for(locker, &format!("{round}/{i}")).await;
         }
         cut().await;
-        // They come back by themselves, and are cut before they were of any use.
+        // The connections come back by themselves, and are cut before they carry a request.
         eventually("connected again", connected).await;
         cut().await;
         for (i, locker) in lockers.iter().enumerate() {
@@ -330,7 +332,7 @@ async fn works_for(locker: &Locker, name: &str) {
     within("an answer", guard.expect("free").unlock()).await.expect("given back");
 }
 
-/// Connecting is not charged to the answer timeout.
+/// The time to connect does not count towards the answer timeout.
 #[tokio::test]
 async fn a_hundred_lockers_at_once_find_a_healthy_server() {
     for nodes in [1, 5] {
@@ -370,7 +372,7 @@ async fn dead_nodes_are_reported_each_by_name() {
         let watch = Stopwatch::start();
         let error =
             within("an answer", locker.lock("x").fail_fast()).await.expect_err("nobody there");
-        // Refused connections need no timeout at all; this leaves time for a loaded machine.
+        // Refused connections need no timeout at all; the bound leaves time for a loaded machine.
         assert!(watch.elapsed() < Duration::from_secs(5), "{:?}", watch.elapsed());
         assert_reports(&error, &urls, nodes / 2 + 1);
         let refused = |node: &NodeReport| matches!(node.problem, NodeProblem::NotConnected(_));
@@ -382,7 +384,7 @@ async fn dead_nodes_are_reported_each_by_name() {
     }
 }
 
-/// Connections are taken, and nothing is ever said.
+/// The nodes accept connections and never answer.
 #[tokio::test]
 async fn silent_nodes_are_reported_within_the_timeouts() {
     let ports = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
@@ -419,8 +421,8 @@ async fn a_minority_of_dead_nodes_is_no_obstacle_and_a_majority_is_named() {
     works(&plain().expect("good URLs")).await;
 }
 
-/// Whoever waits is willing to wait for a server that comes back: with a limit and without one, and whoever stands
-/// behind it in the same process (SAFETY.md G6).
+/// A waiter also waits for a server to come back: with and without a limit, and also behind another
+/// waiter of the same process (SAFETY.md G6).
 #[tokio::test]
 async fn a_wait_outlasts_a_restart() {
     let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
@@ -430,11 +432,11 @@ async fn a_wait_outlasts_a_restart() {
         let locker = locker.expect("good URLs");
         works(&locker).await;
         servers.iter().take(2).for_each(|server| server.kill().expect("ours"));
-        let waits =
-            [LONG, LONG].map(|wait| tokio::spawn(locker.lock("x").wait(wait).into_future()));
+        let waits = [LONG_LEASE, LONG_LEASE]
+            .map(|wait| tokio::spawn(locker.lock("x").wait(wait).into_future()));
         let waits = waits.into_iter().chain([tokio::spawn(locker.lock("y").into_future())]);
         let waits = waits.collect::<Vec<_>>();
-        // By then the others have met it, too, or will.
+        // By then the other waiters have noticed the outage, too, or will do so.
         let now = within("an answer", locker.lock("z").fail_fast()).await;
         assert!(matches!(now, Err(Error::Unreachable(_))), "{now:?}");
         tokio::task::yield_now().await;
@@ -447,8 +449,8 @@ async fn a_wait_outlasts_a_restart() {
     }
 }
 
-/// At the end of a wait the last look decides: the nodes did not answer. So it is for whoever stands behind in the
-/// same process. One who takes what there is ends at once.
+/// At the end of a wait the last poll decides: the nodes did not answer. The same holds for a
+/// waiter behind it in the same process. An attempt that does not wait ends at once.
 #[tokio::test]
 async fn a_wait_for_dead_nodes_ends_at_its_bound_and_says_why() {
     let dead = DeadNode::new();
@@ -462,11 +464,13 @@ async fn a_wait_for_dead_nodes_ends_at_its_bound_and_says_why() {
     assert!(watch.elapsed() >= bound, "{:?}", watch.elapsed());
 }
 
-/// Each of `urls` is named, and nobody else.
+/// Asserts that the error names enough of `urls` to rule out a majority, each once, and no other
+/// node. The attempt ends with the answer that decides it, so a slower node may be missing.
 fn assert_reports(error: &Error, urls: &[String], needed: usize) {
     let Error::Unreachable(unreachable) = error else { panic!("{error:?}") };
     assert_eq!(unreachable.needed, needed, "{error}");
     let named = |url: &String| unreachable.nodes.iter().filter(|node| node.node == *url).count();
-    assert!(urls.iter().all(|url| named(url) == 1), "{error}");
-    assert_eq!(unreachable.nodes.len(), urls.len(), "{error}");
+    let once = urls.iter().filter(|url| named(url) == 1).count();
+    assert_eq!(once, unreachable.nodes.len(), "{error}");
+    assert!(once > urls.len() - needed, "{error}");
 }

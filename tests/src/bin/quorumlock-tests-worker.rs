@@ -1,4 +1,5 @@
-//! A process of its own for promises about several processes; see `quorumlock_tests::worker`.
+//! The program of worker processes, for promises about several processes; see
+//! `quorumlock_tests::worker`.
 
 fn main() {
     quorumlock_tests::worker::main();

@@ -1,51 +1,41 @@
-//! The same promises without async: run on a thread without any runtime.
+//! The promises of the blocking API. They run on a thread without a runtime.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use quorumlock::{Error, Owner};
 
-use super::{LONG, NAME};
-use crate::bed::in_a_runtime;
-use crate::{Bed, PATIENCE, Stopwatch};
+use super::{LONG_LEASE, NAME};
+use crate::testbed::in_a_runtime;
+use crate::{MAX_WAIT, Stopwatch, Testbed};
 
-/// Behind those who wait, and with a token of its own.
-pub fn a_blocking_bump_gives_a_hold_of_its_own(bed: &Bed) {
-    let ours = bed.blocking();
-    let guard = ours.lock(NAME).lease(LONG).acquire().expect("free");
-    let fence = guard.fence();
-    let guard = guard.bump().lease(LONG).acquire().expect("free");
-    assert!(guard.fence() > fence);
-    guard.check().expect("held");
-    guard.unlock().expect("held");
-}
-
-/// Refused while held, free afterwards, and a larger token for the next.
-pub fn blocking_locks_exclude_each_other(bed: &Bed) {
+/// A lock is refused while it is held and free after its release, and the next holder has a larger
+/// token.
+pub fn blocking_locks_exclude_each_other(bed: &Testbed) {
     let (ours, other) = (bed.blocking(), bed.blocking());
-    let guard = ours.lock(NAME).lease(LONG).acquire().expect("free");
+    let guard = ours.lock(NAME).lease(LONG_LEASE).acquire().expect("free");
     assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
     let fence = guard.fence();
     let holder = other.holder(NAME).expect("an answer").expect("held");
     assert!(holder.has(guard.nonce()), "{holder:?} is not {:?}", guard.nonce());
     guard.unlock().expect("unlocked");
-    let next = other.lock(NAME).wait(PATIENCE).acquire().expect("free");
+    let next = other.lock(NAME).wait(MAX_WAIT).acquire().expect("free");
     assert!(next.fence() > fence);
 }
 
-/// Blocking and async locks are one and the same.
-pub fn a_blocking_lock_excludes_an_async_one(bed: &Bed) {
-    let guard = bed.blocking().lock(NAME).lease(LONG).acquire().expect("free");
+/// A blocking holder keeps an async caller out.
+pub fn a_blocking_lock_excludes_an_async_one(bed: &Testbed) {
+    let guard = bed.blocking().lock(NAME).lease(LONG_LEASE).acquire().expect("free");
     in_a_runtime(async {
         let other = bed.locker();
         assert!(other.try_lock(NAME).await.expect("an answer").is_none());
         drop(guard);
-        drop(other.lock(NAME).wait(PATIENCE).await.expect("dropped guards are released"));
+        drop(other.lock(NAME).wait(MAX_WAIT).await.expect("dropped guards are released"));
     });
 }
 
-/// Nobody calls the library while the holder works, and the lock is kept for five leases.
-pub fn a_blocking_hold_is_renewed_between_calls(bed: &Bed) {
+/// The watchdog renews the lock for five leases while the holder makes no call.
+pub fn a_blocking_hold_is_renewed_between_calls(bed: &Testbed) {
     let lease = Duration::from_millis(600);
     let (ours, other) = (bed.blocking(), bed.blocking());
     let guard = ours.lock(NAME).lease(lease).acquire().expect("free");
@@ -58,50 +48,76 @@ pub fn a_blocking_hold_is_renewed_between_calls(bed: &Bed) {
     guard.unlock().expect("unlocked");
 }
 
-/// `Busy` at the bound; and a release wakes a waiting thread.
-pub fn a_blocking_wait_ends_at_its_bound_or_by_a_release(bed: &Bed) {
+/// A blocking wait ends with `Busy` at its bound, and a release wakes a waiting thread.
+pub fn a_blocking_wait_ends_at_its_bound_or_by_a_release(bed: &Testbed) {
     let (ours, other) = (bed.blocking(), bed.blocking());
-    let guard = ours.lock(NAME).lease(LONG).acquire().expect("free");
+    let guard = ours.lock(NAME).lease(LONG_LEASE).acquire().expect("free");
     let bound = Duration::from_millis(400);
     let watch = Stopwatch::start();
     let answer = other.lock(NAME).wait(bound).acquire();
     assert!(matches!(answer, Err(Error::Busy(_))), "{answer:?}");
     assert!(watch.elapsed() >= bound);
-    assert!(watch.elapsed() < PATIENCE);
+    assert!(watch.elapsed() < MAX_WAIT);
 
     let (told, got_in) = mpsc::channel();
     let waiter = std::thread::spawn(move || {
-        let guard = other.lock(NAME).wait(LONG).acquire().expect("free");
+        let guard = other.lock(NAME).wait(LONG_LEASE).acquire().expect("free");
         told.send(guard.fence()).expect("heard");
     });
     in_a_runtime(bed.awaits_waiters(NAME));
     let fence = guard.fence();
     drop(guard);
-    assert!(got_in.recv_timeout(PATIENCE).expect("woken") > fence);
+    assert!(got_in.recv_timeout(MAX_WAIT).expect("woken") > fence);
     waiter.join().expect("no panic");
 }
 
+/// What the async handle, request and guard do, without async.
+pub fn a_blocking_mutex_runs_work_renews_and_tells_of_its_loss(bed: &Testbed) {
+    let (ours, other) = (bed.blocking(), bed.blocking());
+    ours.ping().expect("a majority answers");
+    let (mutex, rival) = (ours.mutex(NAME), other.mutex(NAME));
+    assert_eq!(mutex.name(), NAME);
+    let out = mutex.lock().wait(MAX_WAIT).lease(LONG_LEASE).run(|lock| {
+        assert!(lock.is_valid());
+        assert!(rival.try_lock().run(|_| ()).expect("an answer").is_none());
+        let late = rival.lock_timeout(Duration::from_millis(50)).acquire();
+        assert!(late.expect_err("held").is_busy());
+        7
+    });
+    assert_eq!(out.expect("done"), 7);
+    let guard = rival.lock_timeout(MAX_WAIT).lease(LONG_LEASE).acquire().expect("released");
+    guard.renew().expect("renewed");
+    assert!(guard.is_valid() && !guard.is_at_risk());
+    let token = guard.cancellation_token();
+    assert!(ours.force_unlock(NAME).expect("an answer"));
+    let refused = guard.renew().expect_err("lost");
+    assert!(matches!(refused, Error::Lost(_)), "{refused:?}");
+    assert_eq!(guard.lost().expect("told").why, guard.loss_ahead());
+    assert!(token.is_cancelled() && !guard.is_valid());
+}
+
 /// Re-entry through an owner, and the end of a limited hold.
-pub fn a_blocking_owner_enters_again_and_a_limit_ends_its_hold(bed: &Bed) {
+pub fn a_blocking_owner_enters_again_and_a_limit_ends_its_hold(bed: &Testbed) {
     let (ours, other, owner) = (bed.blocking(), bed.blocking(), Owner::new());
     let limit = Duration::from_millis(500);
     let outer = ours.lock(NAME).hold_at_most(limit).owner(&owner).acquire().expect("free");
     let inner = ours.lock(NAME).hold_at_most(limit).owner(&owner).acquire().expect("ours");
     assert_eq!(outer.fence(), inner.fence());
-    drop(other.lock(NAME).wait(PATIENCE).acquire().expect("the limit ends the hold"));
+    drop(other.lock(NAME).wait(MAX_WAIT).acquire().expect("the limit ends the hold"));
     assert!(outer.check().is_err());
     assert!(inner.check().is_err());
     assert!(matches!(inner.unlock(), Err(Error::Lost(_))));
 }
 
-/// They block its thread, as they say, but they need nothing of it.
-pub fn blocking_calls_work_inside_a_runtime(bed: &Bed) {
+/// Blocking calls inside a runtime block the thread, and need nothing else of the runtime.
+pub fn blocking_calls_work_inside_a_runtime(bed: &Testbed) {
     let (locker, other) = (bed.blocking(), bed.blocking());
     in_a_runtime(async {
-        let guard = locker.lock(NAME).lease(LONG).acquire().expect("free");
+        let guard = locker.lock(NAME).lease(LONG_LEASE).acquire().expect("free");
         assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
         guard.unlock().expect("unlocked");
-        let next = other.try_lock(NAME).acquire().expect("an answer");
+        // It waits for the node that has not confirmed the release yet, if there is one.
+        let next = other.lock(NAME).wait(MAX_WAIT).acquire();
         drop((next.expect("free"), other));
     });
 }

@@ -1,28 +1,28 @@
-//! A future may be dropped at any await, and nothing is left behind: no key, no listener
-//! (SAFETY.md G7).
+//! A future may be dropped at any await, and it leaves no key and no listener behind (SAFETY.md
+//! G7).
 
 use std::time::Duration;
 
 use quorumlock::{Locker, Owner};
 
-use super::{LONG, NAME};
-use crate::{Bed, Drops, Polls, within};
+use super::{LONG_LEASE, NAME};
+use crate::{CountPolls, Drops, Testbed, within};
 
-/// Far more awaits than there are; a future that needs more would never be done.
-const MOST_POLLS: usize = 200;
+/// Far more polls than any future needs. A future that needs more would never be done.
+const MAX_POLLS: usize = 200;
 
 /// `lock()` of a free lock, by a locker that has yet to connect and by one that has.
-pub async fn a_lock_future_dropped_anywhere_leaves_nothing_behind(bed: &Bed) {
+pub async fn a_lock_future_dropped_anywhere_leaves_nothing_behind(bed: &Testbed) {
     let other = bed.locker();
     let connected = bed.locker();
     for fresh in [true, false] {
         for drops in [Drops::AtOnce, Drops::OnWake] {
             for polls in 0.. {
-                assert!(polls < MOST_POLLS, "never done");
+                assert!(polls < MAX_POLLS, "never done");
                 let locker = if fresh { bed.locker() } else { connected.clone() };
-                let lock = Polls::new(locker.lock(NAME).lease(LONG), polls, drops);
+                let lock = CountPolls::new(locker.lock(NAME).lease(LONG_LEASE), polls, drops);
                 let guard = within("an end", lock).await;
-                // With a fresh one, the last handle goes too, and its clean-up must happen still.
+                // This drops the last handle of a fresh locker. Its clean-up must still happen.
                 drop(locker);
                 let done = guard.is_some();
                 drop(guard.transpose().expect("free"));
@@ -36,15 +36,18 @@ pub async fn a_lock_future_dropped_anywhere_leaves_nothing_behind(bed: &Bed) {
     }
 }
 
-/// `lock()` of a held lock: the waiter goes away, and is not in the way of others.
-pub async fn a_waiter_dropped_anywhere_leaves_nothing_behind(bed: &Bed) {
+/// `lock()` of a held lock: the waiter disappears, and does not hold up other waiters.
+pub async fn a_waiter_dropped_anywhere_leaves_nothing_behind(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     for drops in [Drops::AtOnce, Drops::OnWake] {
         for polls in 1..8 {
-            let guard = within("a free lock", ours.lock(NAME).lease(LONG)).await.expect("free");
-            // Another process's waiter, as one of the holder's may never ask a node.
-            let waiting = Polls::new(other.lock(NAME).lease(LONG), polls, drops);
-            // It may wait for a wake-up that will not come: that, too, is a cancelled wait.
+            let guard =
+                within("a free lock", ours.lock(NAME).lease(LONG_LEASE)).await.expect("free");
+            // The waiter is of another process: a waiter of the holder's process may never ask a
+            // node.
+            let waiting = CountPolls::new(other.lock(NAME).lease(LONG_LEASE), polls, drops);
+            // The future may wait for a wake-up that never comes. The timeout cancels this wait,
+            // too.
             let waited = tokio::time::timeout(Duration::from_millis(200), waiting).await;
             assert!(!matches!(waited, Ok(Some(_))), "two holders");
             guard.unlock().await.expect("unlocked");
@@ -55,14 +58,15 @@ pub async fn a_waiter_dropped_anywhere_leaves_nothing_behind(bed: &Bed) {
     bed.awaits_no_waiter(NAME).await;
 }
 
-/// `unlock()`: begun is as good as done.
-pub async fn an_unlock_future_dropped_anywhere_still_releases(bed: &Bed) {
+/// `unlock()`: once it has begun, the release happens.
+pub async fn an_unlock_future_dropped_anywhere_still_releases(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     for drops in [Drops::AtOnce, Drops::OnWake] {
         for polls in 0.. {
-            assert!(polls < MOST_POLLS, "never done");
-            let guard = within("a free lock", ours.lock(NAME).lease(LONG)).await.expect("free");
-            let done = within("an end", Polls::new(guard.unlock(), polls, drops)).await;
+            assert!(polls < MAX_POLLS, "never done");
+            let guard =
+                within("a free lock", ours.lock(NAME).lease(LONG_LEASE)).await.expect("free");
+            let done = within("an end", CountPolls::new(guard.unlock(), polls, drops)).await;
             bed.awaits_no_key(NAME).await;
             take_and_give_back(&other).await;
             if let Some(answer) = done {
@@ -73,19 +77,19 @@ pub async fn an_unlock_future_dropped_anywhere_still_releases(bed: &Bed) {
     }
 }
 
-/// `Locker::run`: the work is dropped, the lock released.
-pub async fn a_run_future_dropped_anywhere_releases(bed: &Bed) {
+/// `Locker::run`: the work is dropped, and the lock is released.
+pub async fn a_run_future_dropped_anywhere_releases(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     for drops in [Drops::AtOnce, Drops::OnWake] {
         for polls in 0.. {
-            assert!(polls < MOST_POLLS, "never done");
+            assert!(polls < MAX_POLLS, "never done");
             let work = ours.run(NAME, async |watch| {
                 for _ in 0..3 {
                     tokio::task::yield_now().await;
                     assert!(watch.check().is_ok(), "{watch:?}");
                 }
             });
-            let done = within("an end", Polls::new(work, polls, drops)).await;
+            let done = within("an end", CountPolls::new(work, polls, drops)).await;
             bed.awaits_no_key(NAME).await;
             take_and_give_back(&other).await;
             if let Some(answer) = done {
@@ -96,14 +100,15 @@ pub async fn a_run_future_dropped_anywhere_releases(bed: &Bed) {
     }
 }
 
-/// Re-entry: the outer hold is as it was.
-pub async fn a_re_entry_dropped_anywhere_leaves_the_outer_hold(bed: &Bed) {
+/// Re-entry: the outer hold stays as it was.
+pub async fn a_re_entry_dropped_anywhere_leaves_the_outer_hold(bed: &Testbed) {
     let (ours, other, owner) = (bed.locker(), bed.locker(), Owner::new());
-    let outer = ours.lock(NAME).lease(LONG).owner(&owner).await.expect("free");
+    let outer = ours.lock(NAME).lease(LONG_LEASE).owner(&owner).await.expect("free");
     for drops in [Drops::AtOnce, Drops::OnWake] {
         for polls in 0.. {
-            assert!(polls < MOST_POLLS, "never done");
-            let again = Polls::new(ours.lock(NAME).lease(LONG).owner(&owner), polls, drops);
+            assert!(polls < MAX_POLLS, "never done");
+            let again =
+                CountPolls::new(ours.lock(NAME).lease(LONG_LEASE).owner(&owner), polls, drops);
             let inner = within("an end", again).await.transpose().expect("ours");
             let done = inner.is_some();
             assert_eq!(outer.hold_count(), if done { 2 } else { 1 });
@@ -120,15 +125,15 @@ pub async fn a_re_entry_dropped_anywhere_leaves_the_outer_hold(bed: &Bed) {
     take_and_give_back(&other).await;
 }
 
-/// `Guard::run` and `Guard::lost`, dropped while they wait: the guard is as it was.
-pub async fn a_dropped_wait_for_loss_leaves_the_guard_alone(bed: &Bed) {
+/// `Guard::run` and `Guard::lost`, dropped while they wait: the guard stays as it was.
+pub async fn a_dropped_wait_for_loss_leaves_the_guard_alone(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let guard = ours.lock(NAME).lease(LONG).await.expect("free");
-    // Polled never, or once: nothing wakes them a second time.
+    let guard = ours.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    // The futures are polled never or once: nothing wakes them a second time.
     for polls in 0..2 {
-        assert!(Polls::new(guard.lost(), polls, Drops::AtOnce).await.is_none());
+        assert!(CountPolls::new(guard.lost(), polls, Drops::AtOnce).await.is_none());
         let work = guard.run(std::future::pending::<()>());
-        assert!(Polls::new(work, polls, Drops::AtOnce).await.is_none());
+        assert!(CountPolls::new(work, polls, Drops::AtOnce).await.is_none());
     }
     assert!(guard.check().is_ok());
     assert!(other.try_lock(NAME).await.expect("an answer").is_none());
@@ -136,6 +141,7 @@ pub async fn a_dropped_wait_for_loss_leaves_the_guard_alone(bed: &Bed) {
 }
 
 async fn take_and_give_back(locker: &Locker) {
-    let guard = within("nobody in the way", locker.lock(NAME).lease(LONG)).await.expect("free");
+    let guard =
+        within("nobody in the way", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     guard.unlock().await.expect("unlocked");
 }

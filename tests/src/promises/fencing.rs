@@ -2,35 +2,36 @@
 
 use quorumlock::Fence;
 
-use super::{LONG, NAME};
-use crate::{Bed, within};
+use super::{LONG_LEASE, NAME};
+use crate::{Testbed, within};
 
-const HANDOVERS: usize = 1000;
+const HANDOFFS: usize = 1000;
 
-/// A thousand times the lock goes from one locker to another.
-pub async fn tokens_rise_over_a_thousand_handovers(bed: &Bed) {
+/// The lock goes from one locker to another a thousand times.
+pub async fn tokens_rise_over_a_thousand_handovers(bed: &Testbed) {
     let lockers = [bed.locker(), bed.locker()];
     let mut last = Fence::NONE;
-    for handover in 0..HANDOVERS {
+    for handover in 0..HANDOFFS {
         let locker = &lockers[handover % 2];
-        let guard = within("a free lock", locker.lock(NAME).lease(LONG)).await.expect("free");
+        let guard = within("a free lock", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
         assert!(guard.fence() > last, "{} after {last} at handover {handover}", guard.fence());
         last = guard.fence();
         guard.unlock().await.expect("unlocked");
     }
 }
 
-/// Clients come and go, holders are thrown out, leases end by themselves: the tokens go on rising.
-pub async fn tokens_rise_whatever_ends_a_hold(bed: &Bed) {
+/// Clients come and go, locks are forced open, leases expire: the tokens still rise.
+pub async fn tokens_rise_whatever_ends_a_hold(bed: &Testbed) {
     let mut last = Fence::NONE;
     for _ in 0..5 {
         let (locker, other) = (bed.locker(), bed.locker());
-        let thrown_out = locker.lock(NAME).lease(LONG).await.expect("free");
+        let thrown_out = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
         assert!(other.force_unlock(NAME).await.expect("an answer"));
         let limit = std::time::Duration::from_millis(100);
         let expires = within("thrown out", other.lock(NAME).hold_at_most(limit)).await;
         let expires = expires.expect("free");
-        let dropped = within("expired", bed.locker().lock(NAME).lease(LONG)).await.expect("free");
+        let dropped =
+            within("expired", bed.locker().lock(NAME).lease(LONG_LEASE)).await.expect("free");
         for guard in [&thrown_out, &expires, &dropped] {
             assert!(guard.fence() > last, "{} after {last}", guard.fence());
             last = guard.fence();

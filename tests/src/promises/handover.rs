@@ -1,29 +1,29 @@
-//! A lock goes from task to task inside a process: a new hold with a token of its own, though the
-//! nodes see one acquisition.
+//! A local handoff: the lock goes from task to task inside a process. Each task has a new hold with
+//! a token of its own, though the nodes see one acquisition.
 
 use std::future::IntoFuture as _;
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use quorumlock::{Error, Guard, Locker, Loss};
+use quorumlock::{Error, Guard, Locker, LossReason};
 
-use super::{LONG, NAME, SHORT};
-use crate::{Bed, eventually, within};
+use super::{LONG_LEASE, NAME, SHORT_LEASE};
+use crate::{Testbed, eventually, within};
 
-/// Served in order, each with a larger token, and what the one before could believe has ended.
-pub async fn tasks_of_one_process_take_over_in_order_with_tokens_of_their_own(bed: &Bed) {
+/// Tasks are served in order, each with a larger token, after the previous task's guard has ended.
+pub async fn tasks_of_one_process_take_over_in_order_with_tokens_of_their_own(bed: &Testbed) {
     let locker = bed.locker();
-    // A stall of this machine is a reason not to hand over: sooner or later there is none.
+    // A stall of this machine can prevent a handoff, so the test tries until one happens.
     eventually("a lock that was handed over", async || {
-        let mut guard = locker.lock(NAME).lease(LONG).await.expect("free");
-        let mut waiting: Vec<_> = (0..6).map(|_| queued(&locker, LONG)).collect();
+        let mut guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+        let mut waiting: Vec<_> = (0..6).map(|_| queued(&locker, LONG_LEASE)).collect();
         let mut handed = 0;
         for next in &mut waiting {
             let (fence, watch, before) = (guard.fence(), guard.watch(), id(&locker).await);
             guard.unlock().await.expect("held");
             let why = watch.check().expect_err("its hold has ended").why;
-            assert_eq!(why, Loss::Released);
+            assert_eq!(why, LossReason::Released);
             guard = within("its turn", next).await.expect("free");
             guard.check().expect("held");
             assert!(guard.fence() > fence, "{} after {fence}", guard.fence());
@@ -40,15 +40,16 @@ pub async fn tasks_of_one_process_take_over_in_order_with_tokens_of_their_own(be
     bed.awaits_no_key(NAME).await;
 }
 
-/// Whoever gives up with the lock already in its hands passes it on; nothing is left behind.
-pub async fn a_waiter_that_gives_up_with_the_lock_in_its_hands_passes_it_on(bed: &Bed) {
+/// A waiter that gives up after it has received the lock passes it on; nothing is left behind.
+pub async fn a_waiter_that_gives_up_with_the_lock_in_its_hands_passes_it_on(bed: &Testbed) {
     let locker = bed.locker();
-    let first = locker.lock(NAME).lease(LONG).await.expect("free");
-    let (mut a, b) = (queued(&locker, LONG), queued(&locker, LONG));
-    let (mut c, d) = (queued(&locker, LONG), queued(&locker, LONG));
+    let first = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    let (mut a, b) = (queued(&locker, LONG_LEASE), queued(&locker, LONG_LEASE));
+    let (mut c, d) = (queued(&locker, LONG_LEASE), queued(&locker, LONG_LEASE));
     drop(first);
     let guard = within("its turn", &mut a).await.expect("free");
-    // Others wait, so it has tokens for them: from here on it is handed over.
+    // Other tasks wait, so the acquisition has reserved tokens for them: from here on the lock is
+    // handed off locally.
     guard.unlock().await.expect("held");
     drop(b);
     let guard = within("its turn", &mut c).await.expect("free");
@@ -59,12 +60,12 @@ pub async fn a_waiter_that_gives_up_with_the_lock_in_its_hands_passes_it_on(bed:
     drop(within("free", bed.locker().lock(NAME)).await.expect("free"));
 }
 
-/// Whoever takes over goes on first: the one before most often only asks again, behind it.
-pub async fn whoever_takes_over_goes_on_before_whoever_unlocked(bed: &Bed) {
+/// The task that takes over runs first: the previous holder most often only asks again, behind it.
+pub async fn whoever_takes_over_goes_on_before_whoever_unlocked(bed: &Testbed) {
     let locker = bed.locker();
     eventually("a lock that was handed over", async || {
-        let first = locker.lock(NAME).lease(LONG).await.expect("free");
-        let (mut a, mut b) = (queued(&locker, LONG), queued(&locker, LONG));
+        let first = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+        let (mut a, mut b) = (queued(&locker, LONG_LEASE), queued(&locker, LONG_LEASE));
         drop(first);
         let mut unlocking = Box::pin(within("its turn", &mut a).await.expect("free").unlock());
         let unlocked = (&mut unlocking).now_or_never();
@@ -73,7 +74,7 @@ pub async fn whoever_takes_over_goes_on_before_whoever_unlocked(bed: &Bed) {
         if unlocked.is_none() {
             unlocking.await.expect("held");
         }
-        // After a stall of this machine it has to ask the nodes.
+        // After a stall of this machine the task has to ask the nodes.
         let stalled = handed.is_none();
         let next = match handed {
             Some(next) => next,
@@ -85,11 +86,11 @@ pub async fn whoever_takes_over_goes_on_before_whoever_unlocked(bed: &Bed) {
     .await;
 }
 
-/// What was lost is not handed over: whoever waits acquires anew.
-pub async fn a_lost_lock_is_not_handed_over(bed: &Bed) {
+/// A lost lease is not handed off: the waiter acquires the lock from the nodes.
+pub async fn a_lost_lock_is_not_handed_over(bed: &Testbed) {
     let locker = bed.locker();
-    let guard = locker.lock(NAME).lease(SHORT).await.expect("free");
-    let mut next = queued(&locker, SHORT);
+    let guard = locker.lock(NAME).lease(SHORT_LEASE).await.expect("free");
+    let mut next = queued(&locker, SHORT_LEASE);
     for node in bed.live().await {
         let _: i64 = node.ask(&["DEL", NAME]).await;
     }
@@ -101,44 +102,44 @@ pub async fn a_lost_lock_is_not_handed_over(bed: &Bed) {
     assert!(id(&locker).await.is_some(), "on the nodes, too");
 }
 
-/// A lease of another length is asked of the nodes.
-pub async fn a_lease_of_another_length_is_not_taken_over(bed: &Bed) {
+/// A waiter that wants a lease of another length asks the nodes.
+pub async fn a_lease_of_another_length_is_not_taken_over(bed: &Testbed) {
     let locker = bed.locker();
-    let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+    let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
     let before = id(&locker).await;
-    let mut next = queued(&locker, LONG / 2);
+    let mut next = queued(&locker, LONG_LEASE / 2);
     guard.unlock().await.expect("held");
     let _next = within("its turn", &mut next).await.expect("free");
     assert_ne!(id(&locker).await, before);
     for node in bed.live().await {
-        let longest = i64::try_from((LONG / 2).as_millis()).expect("fits");
+        let longest = i64::try_from((LONG_LEASE / 2).as_millis()).expect("fits");
         assert!(node.pttl(NAME).await <= longest);
     }
 }
 
-/// A limit of the heir's own counts from the handover.
-pub async fn a_hold_limit_holds_after_a_handover_too(bed: &Bed) {
+/// The next waiter's own limit counts from the handoff.
+pub async fn a_hold_limit_holds_after_a_handover_too(bed: &Testbed) {
     let locker = bed.locker();
-    let guard = locker.lock(NAME).lease(SHORT).await.expect("free");
-    let limit = SHORT * 2;
-    let mut next = Box::pin(locker.lock(NAME).lease(SHORT).hold_at_most(limit).into_future());
+    let guard = locker.lock(NAME).lease(SHORT_LEASE).await.expect("free");
+    let limit = SHORT_LEASE * 2;
+    let mut next = Box::pin(locker.lock(NAME).lease(SHORT_LEASE).hold_at_most(limit).into_future());
     assert!((&mut next).now_or_never().is_none(), "held");
     guard.unlock().await.expect("held");
     let next = within("its turn", &mut next).await.expect("free");
     let lost = within("its limit", next.lost()).await;
-    assert_eq!(lost.why, Loss::HoldLimit);
+    assert_eq!(lost.why, LossReason::HoldLimit);
 }
 
 type Queued = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
-/// In the queue of its process when this returns.
+/// A waiter that is in the local queue of its process when this returns.
 fn queued(locker: &Locker, lease: Duration) -> Queued {
     let mut waiting = locker.lock(NAME).lease(lease).into_future();
     assert!((&mut waiting).now_or_never().is_none(), "it is held");
     waiting
 }
 
-/// Whom the nodes name.
+/// The id of the holder, as the nodes report it.
 async fn id(locker: &Locker) -> Option<String> {
     locker.holder(NAME).await.expect("an answer").map(|holder| holder.id)
 }

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use quorumlock::{Guard, Locker, Loss};
+use quorumlock::{Guard, Locker, LossReason};
 
-use super::{LONG, NAME, SHORT};
-use crate::{Bed, Stopwatch, eventually, within};
+use super::{LONG_LEASE, NAME, SHORT_LEASE};
+use crate::{Stopwatch, Testbed, eventually, within};
 
-/// The whole process of the holder is stopped, its watchdog with it, and another one gets in. The
-/// first thing that the holder hears when it goes on is that it holds nothing; and whatever it
-/// still has to say to the nodes does not harm the other one.
-pub async fn a_paused_holder_is_told_when_it_wakes(bed: &Bed) {
-    let mut holder = bed.holder(NAME, SHORT).await;
+/// The whole process of the holder is stopped, including its watchdog, and another client gets the
+/// lock. When the process resumes, the holder first learns that it holds nothing; and its late
+/// requests to the nodes do not harm the new holder.
+pub async fn a_paused_holder_is_told_when_it_wakes(bed: &Testbed) {
+    let mut holder = bed.holder(NAME, SHORT_LEASE).await;
     assert!(holder.believes().await);
     holder.pause();
     let locker = bed.locker();
-    let guard = within("its end", locker.lock(NAME).lease(LONG)).await.expect("free");
+    let guard = within("its end", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     holder.resume();
     assert!(!holder.believes().await, "two holders: {guard:?} and the one that was paused");
     assert!(!holder.unlock().await, "it unlocked what it did not hold");
@@ -24,23 +24,23 @@ pub async fn a_paused_holder_is_told_when_it_wakes(bed: &Bed) {
     guard.unlock().await.expect("still held");
 }
 
-/// All nodes fall silent and are heard again at different instants round the end of the lease: if
-/// another one wins then, the holder already knows.
-pub async fn a_holder_is_told_before_another_may_win(bed: &Bed) {
+/// No node answers, and then all answer again at various instants around the end of the lease. If
+/// another client wins, the holder already knows of its loss.
+pub async fn a_holder_is_told_before_another_may_win(bed: &Testbed) {
     let lease = Duration::from_millis(500);
     for part in [0.85, 0.98, 1.0, 1.15] {
-        // Asks often, and is connected: it is at the door as soon as the nodes are heard again.
+        // This locker asks often and is connected, so it asks as soon as the nodes answer again.
         let other = bed.build(bed.builder().answer_timeout(Duration::from_millis(100)));
         eventually("connected", async || other.is_locked(NAME).await.ok()).await;
         let ours = bed.locker();
         let guard = within("a free lock", ours.lock(NAME).lease(lease)).await.expect("free");
-        bed.silence();
+        bed.pause_all();
         let winner = tokio::spawn({
             let other = other.clone();
             async move { win(&other).await }
         });
         tokio::time::sleep(lease.mul_f64(part)).await;
-        bed.hear();
+        bed.resume_all();
         let lost = tokio::select! {
             won = winner => {
                 let told = guard.check();
@@ -48,12 +48,13 @@ pub async fn a_holder_is_told_before_another_may_win(bed: &Bed) {
                 assert!(told.is_err(), "at {part} of the lease two hold: {guard:?} and {won:?}");
                 true
             }
-            // Renewed in time, or told, but nobody has won yet: no contradiction either way.
+            // The lease was renewed in time, or the holder was told and no other client has won
+            // yet: both are allowed.
             () = tokio::time::sleep(lease) => false,
         };
         if lost {
             let lost = within("the bad news", guard.lost()).await;
-            assert!(matches!(lost.why, Loss::WindowShut | Loss::Gone), "{lost:?}");
+            assert!(matches!(lost.why, LossReason::WindowShut | LossReason::Gone), "{lost:?}");
         }
         drop(guard);
         ours.close().await;
@@ -61,42 +62,43 @@ pub async fn a_holder_is_told_before_another_may_win(bed: &Bed) {
     }
 }
 
-/// Asks again and again, as no node answers for a while.
+/// Asks again and again, because no node answers for a while.
 async fn win(locker: &Locker) -> Guard {
     loop {
-        if let Ok(guard) = locker.lock(NAME).lease(LONG).await {
+        if let Ok(guard) = locker.lock(NAME).lease(LONG_LEASE).await {
             return guard;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// A key that is deleted behind the holder's back is missed at the next renewal, long before the
-/// end of the lease.
-pub async fn a_deleted_key_is_missed_at_the_next_renewal(bed: &Bed) {
+/// The holder notices at its next renewal that its key was deleted, long before the end of the
+/// lease.
+pub async fn a_deleted_key_is_missed_at_the_next_renewal(bed: &Testbed) {
     let locker = bed.locker();
-    let guard = locker.lock(NAME).lease(SHORT * 2).await.expect("free");
+    let guard = locker.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
     let watch = guard.watch();
     for node in bed.live().await {
         node.ask::<i64>(&["DEL", NAME]).await;
     }
     let lost = within("the bad news", guard.lost()).await;
-    assert_eq!(lost.why, Loss::Gone);
+    assert_eq!(lost.why, LossReason::Gone);
     assert!(watch.check().is_err(), "all who watch know");
     assert!(guard.run(async {}).await.is_err(), "no work without lock");
     let answer = guard.unlock().await;
     assert!(matches!(answer, Err(quorumlock::Error::Lost(_))), "{answer:?}");
 }
 
-/// `Guard::run` drops its work before the nodes can give the lock to somebody else, even though no
-/// node says anything.
-pub async fn work_is_dropped_by_the_end_of_the_window(bed: &Bed) {
-    // A tenth for drift leaves the dropping a tenth of a lease: a bound that a loaded machine keeps.
-    let (lease, rho) = (Duration::from_millis(1500), 0.1);
-    let locker = bed.build(bed.builder().rho(rho));
+/// `Guard::run` drops its work before the nodes can grant the lock to another client, even if no
+/// node answers.
+pub async fn work_is_dropped_by_the_end_of_the_window(bed: &Testbed) {
+    // A drift bound of 10 % leaves 10 % of the lease for dropping the work, which is enough on a
+    // loaded machine.
+    let (lease, max_clock_drift) = (Duration::from_millis(1500), 0.1);
+    let locker = bed.build(bed.builder().max_clock_drift(max_clock_drift));
     let guard = locker.lock(NAME).lease(lease).await.expect("free");
-    // A renewal may have been granted up to here, but not after it.
-    bed.silence();
+    // Nodes may have granted a renewal up to here, but not after this.
+    bed.pause_all();
     let silent = Stopwatch::start();
     let (work, dropped) = tokio::sync::oneshot::channel::<()>();
     let outcome = within(
@@ -108,17 +110,17 @@ pub async fn work_is_dropped_by_the_end_of_the_window(bed: &Bed) {
     )
     .await;
     let elapsed = silent.elapsed();
-    assert!(matches!(outcome, Err(ref lost) if lost.why == Loss::WindowShut), "{outcome:?}");
+    assert!(matches!(outcome, Err(ref lost) if lost.why == LossReason::WindowShut), "{outcome:?}");
     assert!(within("its drop", dropped).await.is_err(), "dropped, not finished");
     assert!(elapsed <= lease, "the work ran for {elapsed:?} into somebody else's lease");
-    bed.hear();
+    bed.resume_all();
 }
 
-/// Work that ends in time is not disturbed.
-pub async fn work_that_ends_in_time_gives_its_result(bed: &Bed) {
-    let guard = bed.locker().lock(NAME).lease(SHORT).await.expect("free");
+/// `Guard::run` does not disturb work that ends in time.
+pub async fn work_that_ends_in_time_gives_its_result(bed: &Testbed) {
+    let guard = bed.locker().lock(NAME).lease(SHORT_LEASE).await.expect("free");
     let result = guard.run(async {
-        tokio::time::sleep(SHORT * 2).await;
+        tokio::time::sleep(SHORT_LEASE * 2).await;
         7
     });
     assert_eq!(within("the work", result).await.expect("renewed meanwhile"), 7);

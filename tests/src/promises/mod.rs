@@ -1,27 +1,29 @@
-//! What docs/SAFETY.md promises: each promise is one function of a [`Bed`](crate::Bed).
+//! What docs/SAFETY.md promises: each promise is one function of a [`Testbed`](crate::Testbed).
 //!
-//! Leases are long where only an event may explain that something happens sooner, and short where
-//! their end is waited for. Bounds are safety bounds, or as generous as [`PATIENCE`](crate::PATIENCE).
+//! A test uses a long lease where only an event may explain that something happens sooner, and a
+//! short lease where it waits for the end. Bounds are safety bounds, or as generous as
+//! [`MAX_WAIT`](crate::MAX_WAIT).
 
 use std::time::Duration;
 
 pub mod blocking;
-pub mod bump;
 pub mod cancel;
 pub mod exclusion;
 pub mod fencing;
+pub mod handles;
 pub mod handover;
 pub mod keeping;
 pub mod loss;
 pub mod reentry;
 pub mod release;
+pub mod renewing;
 pub mod runtimes;
 pub mod waiting;
 
-/// Nothing that is tested takes so long: a lease that explains nothing.
-const LONG: Duration = Duration::from_secs(60);
+/// Longer than any test, so that the end of the lease explains nothing.
+const LONG_LEASE: Duration = Duration::from_secs(60);
 
-/// A lease whose end, or whose renewal, is waited for.
-const SHORT: Duration = Duration::from_millis(900);
+/// A lease whose end or renewal a test waits for.
+const SHORT_LEASE: Duration = Duration::from_millis(900);
 
 const NAME: &str = "invoice/7";

@@ -2,20 +2,20 @@
 
 use quorumlock::{ConfigError, Error, Owner};
 
-use super::{LONG, NAME, SHORT};
-use crate::{Bed, within};
+use super::{LONG_LEASE, NAME, SHORT_LEASE};
+use crate::{Testbed, within};
 
 /// Two guards of one owner share lease, count and token; the last one releases.
-pub async fn an_owner_enters_again_and_its_last_guard_releases(bed: &Bed) {
+pub async fn an_owner_enters_again_and_its_last_guard_releases(bed: &Testbed) {
     let (locker, other, owner) = (bed.locker(), bed.locker(), Owner::new());
-    let outer = locker.lock(NAME).lease(LONG).owner(&owner).await.expect("free");
+    let outer = locker.lock(NAME).lease(LONG_LEASE).owner(&owner).await.expect("free");
     assert_eq!(outer.hold_count(), 1);
     let inner =
-        within("re-entry", locker.lock(NAME).lease(LONG).owner(&owner)).await.expect("ours");
+        within("re-entry", locker.lock(NAME).lease(LONG_LEASE).owner(&owner)).await.expect("ours");
     assert_eq!((outer.hold_count(), inner.hold_count()), (2, 2));
     assert_eq!(outer.fence(), inner.fence());
 
-    // The outer one goes first: guards of one lease are equal, whichever came first.
+    // The outer guard is unlocked first: guards of one lease are equal, whichever came first.
     outer.unlock().await.expect("unlocked");
     assert_eq!(inner.hold_count(), 1);
     assert!(inner.check().is_ok());
@@ -28,10 +28,10 @@ pub async fn an_owner_enters_again_and_its_last_guard_releases(bed: &Bed) {
 }
 
 /// Dropped guards count as well as unlocked ones.
-pub async fn a_dropped_inner_guard_leaves_the_outer_one_its_lock(bed: &Bed) {
+pub async fn a_dropped_inner_guard_leaves_the_outer_one_its_lock(bed: &Testbed) {
     let (locker, other, owner) = (bed.locker(), bed.locker(), Owner::new());
-    let outer = locker.lock(NAME).lease(LONG).owner(&owner).await.expect("free");
-    let inner = locker.try_lock(NAME).lease(LONG).owner(&owner).await.expect("an answer");
+    let outer = locker.lock(NAME).lease(LONG_LEASE).owner(&owner).await.expect("free");
+    let inner = locker.try_lock(NAME).lease(LONG_LEASE).owner(&owner).await.expect("an answer");
     drop(inner.expect("ours"));
     assert_eq!(outer.hold_count(), 1);
     assert!(other.try_lock(NAME).await.expect("an answer").is_none(), "the outer guard is left");
@@ -39,12 +39,12 @@ pub async fn a_dropped_inner_guard_leaves_the_outer_one_its_lock(bed: &Bed) {
     drop(within("a free lock", other.lock(NAME)).await.expect("free"));
 }
 
-/// The same task, locker and name, but no owner, or another one: no re-entry.
-pub async fn without_its_owner_nobody_enters_again(bed: &Bed) {
+/// The same task, locker and name, but no owner or another owner: there is no re-entry.
+pub async fn without_its_owner_nobody_enters_again(bed: &Testbed) {
     let (locker, owner) = (bed.locker(), Owner::new());
     for guard in [
-        locker.lock(NAME).lease(LONG).await.expect("free"),
-        locker.lock("invoice/8").lease(LONG).owner(&owner).await.expect("free"),
+        locker.lock(NAME).lease(LONG_LEASE).await.expect("free"),
+        locker.lock("invoice/8").lease(LONG_LEASE).owner(&owner).await.expect("free"),
     ] {
         let name = guard.name().to_owned();
         let nobody = locker.try_lock(&name).await.expect("an answer");
@@ -55,17 +55,17 @@ pub async fn without_its_owner_nobody_enters_again(bed: &Bed) {
     }
 }
 
-/// Whoever enters again shares the outer hold: another lease or limit is an error that names both,
-/// and the outer hold stays as it is.
-pub async fn an_owner_who_enters_again_cannot_ask_for_another_hold(bed: &Bed) {
+/// A re-entry shares the outer hold: another lease or limit is an error that names both values, and
+/// the outer hold stays as it is.
+pub async fn an_owner_who_enters_again_cannot_ask_for_another_hold(bed: &Testbed) {
     let (locker, owner) = (bed.locker(), Owner::new());
-    let (limit, other) = (LONG * 10, LONG / 2);
+    let (limit, other) = (LONG_LEASE * 10, LONG_LEASE / 2);
     let lock = |name: &str| locker.lock(name).owner(&owner);
-    let plain = lock(NAME).lease(LONG).await.expect("free");
-    let limited = lock("invoice/8").lease(LONG).hold_at_most(limit).await.expect("free");
-    let short = lock("invoice/9").lease(LONG).hold_at_most(other).await.expect("free");
+    let plain = lock(NAME).lease(LONG_LEASE).await.expect("free");
+    let limited = lock("invoice/8").lease(LONG_LEASE).hold_at_most(limit).await.expect("free");
+    let short = lock("invoice/9").lease(LONG_LEASE).hold_at_most(other).await.expect("free");
     for (refused, option, values) in [
-        (lock(NAME).lease(other), "lease", (other, Some(LONG))),
+        (lock(NAME).lease(other), "lease", (other, Some(LONG_LEASE))),
         (lock(NAME).hold_at_most(limit), "hold_at_most", (limit, None)),
         (lock("invoice/8").hold_at_most(limit / 2), "hold_at_most", (limit / 2, Some(limit))),
         (lock("invoice/9").lease(other / 2), "lease", (other / 2, Some(other))),
@@ -80,10 +80,10 @@ pub async fn an_owner_who_enters_again_cannot_ask_for_another_hold(bed: &Bed) {
     }
     for same in [
         lock(NAME),
-        lock(NAME).lease(LONG),
+        lock(NAME).lease(LONG_LEASE),
         lock("invoice/8"),
-        lock("invoice/8").lease(LONG).hold_at_most(limit),
-        lock("invoice/9").lease(LONG).hold_at_most(other),
+        lock("invoice/8").lease(LONG_LEASE).hold_at_most(limit),
+        lock("invoice/9").lease(LONG_LEASE).hold_at_most(other),
         lock("invoice/9").hold_at_most(other),
     ] {
         drop(within("re-entry", same).await.expect("what it has"));
@@ -94,10 +94,10 @@ pub async fn an_owner_who_enters_again_cannot_ask_for_another_hold(bed: &Bed) {
     }
 }
 
-/// Never a silent new acquisition behind the back of an outer hold whose lock was lost.
-pub async fn an_owner_whose_lock_was_lost_is_told_so_and_enters_no_new_one(bed: &Bed) {
+/// An owner whose outer hold was lost gets an error, never a silent new acquisition.
+pub async fn an_owner_whose_lock_was_lost_is_told_so_and_enters_no_new_one(bed: &Testbed) {
     let (locker, other, owner) = (bed.locker(), bed.locker(), Owner::new());
-    let outer = locker.lock(NAME).lease(SHORT).owner(&owner).await.expect("free");
+    let outer = locker.lock(NAME).lease(SHORT_LEASE).owner(&owner).await.expect("free");
     assert!(other.force_unlock(NAME).await.expect("an answer"));
     within("the loss", outer.lost()).await;
 
@@ -108,12 +108,12 @@ pub async fn an_owner_whose_lock_was_lost_is_told_so_and_enters_no_new_one(bed: 
     assert_eq!(anew.hold_count(), 1);
 }
 
-/// Tasks that ask at the same moment through one owner all get in, into one lease.
-pub async fn tasks_of_one_owner_share_its_lease(bed: &Bed) {
+/// Tasks that ask at the same moment through one owner all enter one lease.
+pub async fn tasks_of_one_owner_share_its_lease(bed: &Testbed) {
     let (locker, owner) = (bed.locker(), Owner::new());
     let tasks = (0..8).map(|_| {
         let (locker, owner) = (locker.clone(), owner.clone());
-        tokio::spawn(async move { locker.lock(NAME).lease(LONG).owner(&owner).await })
+        tokio::spawn(async move { locker.lock(NAME).lease(LONG_LEASE).owner(&owner).await })
     });
     let mut guards = Vec::new();
     for task in tasks.collect::<Vec<_>>() {

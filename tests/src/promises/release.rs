@@ -1,25 +1,25 @@
-//! Who releases, and what can be asked about a lock.
+//! Who can release a lock, and what can be asked about it.
 
 use std::time::Duration;
 
-use quorumlock::{Error, Loss, Owner};
+use quorumlock::{Error, LossReason, Owner};
 
-use super::{LONG, NAME, SHORT};
-use crate::{Bed, within};
+use super::{LONG_LEASE, NAME, SHORT_LEASE};
+use crate::{Testbed, within};
 
-/// A guard whose lease is over, unlocked or dropped, does nothing to the next holder.
-pub async fn only_the_holder_releases(bed: &Bed) {
+/// A guard whose lease is over does nothing to the next holder when it is unlocked or dropped.
+pub async fn only_the_holder_releases(bed: &Testbed) {
     let (former, next) = (bed.locker(), bed.locker());
     let brief = Duration::from_millis(300);
     let unlocked = former.lock(NAME).hold_at_most(brief).await.expect("free");
-    let holder = within("its end", next.lock(NAME).lease(LONG)).await.expect("free");
+    let holder = within("its end", next.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     let answer = unlocked.unlock().await;
     assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
 
     let elsewhere = former.lock("invoice/8").hold_at_most(brief).await.expect("free");
-    let second = within("its end", next.lock("invoice/8").lease(LONG)).await.expect("free");
+    let second = within("its end", next.lock("invoice/8").lease(LONG_LEASE)).await.expect("free");
     drop(elsewhere);
-    // Posted releases are done when it returns.
+    // Posted releases have been carried out when `close` returns.
     former.close().await;
 
     for (guard, name) in [(&holder, NAME), (&second, "invoice/8")] {
@@ -28,40 +28,41 @@ pub async fn only_the_holder_releases(bed: &Bed) {
     }
 }
 
-/// What was released is not lost: its watch says which, and names no work that should stop.
-pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Bed) {
+/// A released lock is not a lost lock: its watch reports no loss, so that no work stops.
+pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Testbed) {
     let (locker, other) = (bed.locker(), bed.locker());
-    let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+    let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
     let watch = guard.watch();
-    assert_eq!(watch.loss_ahead(), Loss::WindowShut, "there is no limit");
+    assert_eq!(watch.loss_ahead(), LossReason::WindowShut, "there is no limit");
     guard.unlock().await.expect("unlocked");
     let ended = within("the end of the hold", watch.lost()).await;
-    assert_eq!((ended.why, watch.loss_ahead()), (Loss::Released, Loss::Released));
+    assert_eq!((ended.why, watch.loss_ahead()), (LossReason::Released, LossReason::Released));
     let text = ended.to_string();
     assert!(text.contains("released") && !text.contains("stop"), "{text}");
 
-    let guard = locker.lock(NAME).lease(SHORT).hold_at_most(SHORT).await.expect("free");
-    assert_eq!(guard.loss_ahead(), Loss::HoldLimit);
+    let guard = locker.lock(NAME).lease(SHORT_LEASE).hold_at_most(SHORT_LEASE).await.expect("free");
+    assert_eq!(guard.loss_ahead(), LossReason::HoldLimit);
     assert!(other.force_unlock(NAME).await.expect("an answer"));
     let text = within("the loss", guard.lost()).await.to_string();
     assert!(text.contains("stop the work"), "{text}");
 }
 
-/// Dropping a guard gives the lock back, without waiting for the end of its lease.
-pub async fn a_dropped_guard_is_released(bed: &Bed) {
+/// Dropping a guard releases the lock; the next holder need not wait for the end of the lease.
+pub async fn a_dropped_guard_is_released(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let guard = ours.lock(NAME).lease(LONG).await.expect("free");
+    let guard = ours.lock(NAME).lease(LONG_LEASE).await.expect("free");
     let fence = guard.fence();
     drop(guard);
     let next = within("the dropped lock", other.lock(NAME)).await.expect("free");
     assert!(next.fence() > fence);
 }
 
-/// Even if the locker goes at the same moment, and then on every node, not just on a majority.
-pub async fn a_guard_dropped_with_its_locker_is_released(bed: &Bed) {
+/// The lock is released even if the locker is dropped at the same moment, and on every node, not
+/// only on a majority.
+pub async fn a_guard_dropped_with_its_locker_is_released(bed: &Testbed) {
     for _ in 0..20 {
         let ours = bed.locker();
-        let guard = ours.lock(NAME).lease(LONG).await.expect("free");
+        let guard = ours.lock(NAME).lease(LONG_LEASE).await.expect("free");
         drop(ours);
         assert!(guard.check().is_ok(), "the guard lives without its locker");
         drop(guard);
@@ -69,15 +70,15 @@ pub async fn a_guard_dropped_with_its_locker_is_released(bed: &Bed) {
     }
 }
 
-/// `force_unlock` frees at once; the former holder is told at its next renewal.
-pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Bed) {
+/// `force_unlock` frees the lock at once; the former holder is told at its next renewal.
+pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let guard = ours.lock(NAME).lease(SHORT * 2).await.expect("free");
+    let guard = ours.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
     assert!(other.force_unlock(NAME).await.expect("an answer"), "it was held");
-    let next = within("the freed lock", other.lock(NAME).lease(LONG)).await.expect("free");
+    let next = within("the freed lock", other.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     assert!(next.fence() > guard.fence());
     let lost = within("the bad news", guard.lost()).await;
-    assert_eq!((lost.name.to_string().as_str(), lost.why), (NAME, Loss::Gone));
+    assert_eq!((lost.name.to_string().as_str(), lost.why), (NAME, LossReason::Gone));
     assert!(guard.check().is_err());
     assert!(guard.valid_for().is_zero());
     drop(guard);
@@ -88,20 +89,21 @@ pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Bed) {
     assert!(!other.force_unlock(NAME).await.expect("an answer"), "it was free");
 }
 
-/// In the holder's own process its place is free when it hears of it, or gives it back.
-pub async fn a_forced_unlock_frees_the_holders_own_process_when_it_gives_back(bed: &Bed) {
+/// After a forced unlock the holder's own process can take the lock when the holder hears of the
+/// loss, or releases its guard.
+pub async fn a_forced_unlock_frees_the_holders_own_process_when_it_gives_back(bed: &Testbed) {
     let locker = bed.locker();
-    let guard = locker.lock(NAME).lease(LONG).await.expect("free");
+    let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
     let fence = guard.fence();
     assert!(locker.force_unlock(NAME).await.expect("an answer"), "it was held");
     let answer = guard.unlock().await;
     assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
-    let next = within("the freed lock", locker.lock(NAME).lease(LONG)).await.expect("free");
+    let next = within("the freed lock", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     assert!(next.fence() > fence);
 }
 
-/// What anybody can ask, before, during and after a hold.
-pub async fn questions_are_answered(bed: &Bed) {
+/// What any client can ask, before, during and after a hold.
+pub async fn questions_are_answered(bed: &Testbed) {
     let (locker, other, owner) = (bed.locker(), bed.locker(), Owner::new());
     assert!(!other.is_locked(NAME).await.expect("an answer"));
     assert_eq!(other.holder(NAME).await.expect("an answer"), None);
@@ -129,20 +131,20 @@ pub async fn questions_are_answered(bed: &Bed) {
     assert!(!locker.is_held_by(NAME, &owner).await.expect("an answer"));
 }
 
-/// A closed locker has released everything it was told to, and takes no lock any more.
-pub async fn close_waits_for_posted_releases(bed: &Bed) {
+/// A closed locker has carried out all posted releases, and takes no new lock.
+pub async fn close_waits_for_posted_releases(bed: &Testbed) {
     let locker = bed.locker();
     let names = (0..20).map(|i| format!("job/{i}")).collect::<Vec<_>>();
     let mut guards = Vec::new();
     for name in &names {
-        guards.push(locker.lock(name).lease(LONG).await.expect("free"));
+        guards.push(locker.lock(name).lease(LONG_LEASE).await.expect("free"));
     }
     let nodes = bed.live().await;
-    bed.silence();
+    bed.pause_all();
     drop(guards);
     let early = tokio::time::timeout(Duration::from_millis(200), locker.close()).await;
     assert!(early.is_err(), "no node can have heard of the releases yet");
-    bed.hear();
+    bed.resume_all();
     within("all releases", locker.close()).await;
     for node in nodes {
         for name in &names {

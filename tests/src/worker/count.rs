@@ -12,10 +12,10 @@ use crate::within;
 pub(super) const TASK: &str = "count";
 
 /// Many tasks in several processes that increment one number in a file, each under the lock. The
-/// increment is not atomic at all: it reads, lets others run, and writes.
+/// increment is not atomic: it reads, lets other tasks run, and writes.
 #[derive(Debug)]
 pub struct Count {
-    /// How many processes.
+    /// The number of processes.
     pub processes: usize,
     /// Tasks in each of them.
     pub tasks: usize,
@@ -23,7 +23,7 @@ pub struct Count {
     pub rounds: usize,
 }
 
-/// What the processes have left in their directory.
+/// The result that the processes left in their directory.
 #[derive(Debug)]
 pub struct Counted {
     /// The number in the file.
@@ -33,10 +33,10 @@ pub struct Counted {
 }
 
 impl Count {
-    /// Lets them count.
+    /// Runs the processes until all have counted.
     ///
     /// # Panics
-    /// If a worker fails, as it does when it meets another one inside the lock.
+    /// If a worker fails. A worker fails if it meets another one inside the lock.
     pub async fn run(&self, worker: &Path, target: &Target) -> Counted {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join(NUMBER), "0").expect("written");
@@ -46,7 +46,7 @@ impl Count {
             command.args([self.tasks.to_string(), self.rounds.to_string()]);
             command.stdin(Stdio::null()).kill_on_drop(true).spawn().expect("started")
         });
-        // All of them before the first one is awaited.
+        // All processes start before the first one is awaited.
         for mut worker in workers.collect::<Vec<_>>() {
             let status = within("all counted", worker.wait()).await.expect("waited");
             assert!(status.success(), "a worker failed: {status}");
@@ -86,7 +86,7 @@ async fn count(locker: Locker, target: Target, dir: PathBuf, rounds: usize) {
 }
 
 async fn increment(dir: &Path, fence: Fence) {
-    // Whoever finds the marker is not alone, even if the sum came out right by luck.
+    // A task that finds the marker is not alone, even if the sum is right by chance.
     let _marker = File::create_new(dir.join(INSIDE)).expect("nobody else is inside");
     let number = fs::read_to_string(dir.join(NUMBER)).expect("read");
     let number = number.parse::<usize>().expect("a number");

@@ -12,7 +12,7 @@ use crate::within;
 
 pub(super) const TASK: &str = "hold";
 
-/// A process that holds a lock. It dies with this value.
+/// A process that holds a lock. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Holder {
     process: Child,
@@ -21,7 +21,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Starts it and waits until it holds the lock.
+    /// Starts the process and waits until it holds the lock.
     pub(crate) async fn start(worker: &Path, target: &Target) -> Self {
         let mut process = Command::new(worker)
             .arg(TASK)
@@ -38,14 +38,14 @@ impl Holder {
         holder
     }
 
-    /// Does the holder itself believe that it holds the lock?
+    /// Whether the holder believes that it holds the lock.
     pub async fn believes(&mut self) -> bool {
         self.order(CHECK).await;
         self.answer().await == HOLDS
     }
 
-    /// Has it unlock and end, and waits until all that it had to say is said to the nodes. Whether
-    /// it still held the lock.
+    /// Makes the process unlock and end, and waits until it has sent all its requests to the nodes.
+    /// Returns whether it still held the lock.
     pub async fn unlock(&mut self) -> bool {
         self.order(UNLOCK).await;
         self.answer().await == UNLOCKED
@@ -56,12 +56,12 @@ impl Holder {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Resumes the process (`SIGCONT`).
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Kills it (`SIGKILL`): nothing is released.
+    /// Kills the process (`SIGKILL`): it releases nothing.
     pub async fn kill(mut self) {
         self.process.kill().await.expect("killed");
     }
@@ -92,7 +92,7 @@ pub(super) async fn work(arguments: &[String]) {
     let locker = target.locker();
     let guard = locker.lock(&target.name).lease(target.lease).await.expect("locked");
     answer(HOLDS);
-    // Blocks this thread only: the runtime has others. The pipe ends when the test does.
+    // Blocks this thread only; the runtime has others. The pipe closes when the test ends.
     for order in io::stdin().lines() {
         match order.expect("read").as_str() {
             CHECK => answer(if guard.check().is_ok() { HOLDS } else { LOST }),

@@ -1,20 +1,21 @@
 //! Other processes: they count under a lock together, or hold one until told otherwise.
 //!
-//! Both ends of each conversation stand here: [`Count`] and [`Holder`] start the program
-//! `quorumlock-tests-worker`, which does nothing but call [`main`].
+//! Both ends of each conversation are in this module: [`Count`] and [`Holder`] start the program
+//! `quorumlock-tests-worker`, which only calls [`main`].
 
 mod count;
 mod hold;
+pub mod line;
 mod target;
 
-pub use self::count::Count;
+pub use self::count::{Count, Counted};
 pub use self::hold::Holder;
 pub use self::target::Target;
 
-/// The worker's life, as its arguments say.
+/// Runs the worker as its arguments say.
 ///
 /// # Panics
-/// If anything is not as it should be: whoever started it sees the exit status.
+/// If anything is wrong: the process that started the worker sees its exit status.
 #[tokio::main]
 pub async fn main() {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -22,6 +23,7 @@ pub async fn main() {
     match task.as_str() {
         count::TASK => count::work(arguments).await,
         hold::TASK => hold::work(arguments).await,
+        line::TASK => line::work(arguments).await,
         _ => panic!("no such task: {task}"),
     }
 }

@@ -2,12 +2,12 @@ use std::time::Duration;
 
 use quorumlock::{Admission, Locker, Wire};
 
-use crate::bed;
+use crate::testbed;
 
-/// Which lock a worker is to take, and where.
+/// The lock that a worker takes, and its nodes.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What the locker speaks.
+    /// The layout that the locker uses.
     pub wire: Wire,
     /// Whether nodes must prove their memory before they vote.
     pub strict: bool,
@@ -20,7 +20,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// As command-line arguments.
+    /// The target as command-line arguments.
     pub(super) fn arguments(&self) -> [String; 5] {
         let wire = match self.wire {
             Wire::Redisson => "redisson",
@@ -30,7 +30,7 @@ impl Target {
         [wire.to_owned(), self.strict.to_string(), self.name.clone(), lease, self.urls.join(",")]
     }
 
-    /// From command-line arguments, and the rest of them.
+    /// Reads the target from command-line arguments. Returns it and the remaining arguments.
     pub(super) fn parse(arguments: &[String]) -> (Self, &[String]) {
         let ([wire, strict, name, lease, urls], rest) =
             arguments.split_first_chunk::<5>().expect("all that `arguments` gives");
@@ -45,7 +45,7 @@ impl Target {
     }
 
     pub(super) fn locker(&self) -> Locker {
-        let builder = bed::builder(self.wire);
+        let builder = testbed::builder(self.wire);
         let locker = match self.urls.as_slice() {
             [url] => builder.single(url),
             urls if self.strict => builder.quorum(urls),

@@ -1,4 +1,4 @@
-//! One balance, kept in three ways. Each value is what one holder has of it.
+//! One balance, kept in three kinds of resource. Each value is one holder's access to it.
 
 use std::future::Future;
 
@@ -13,11 +13,11 @@ pub(crate) trait Account {
     /// Claims, then reads.
     fn claim(&mut self, token: Fence) -> impl Future<Output = Result<i64, Stale>> + Send;
 
-    /// Writes, if the claim still stands.
+    /// Writes, if no larger token has claimed the balance since.
     fn write(&mut self, token: Fence, new: i64) -> impl Future<Output = Result<(), Stale>> + Send;
 }
 
-/// How it is done wrong: every write is checked, but reading needs no claim.
+/// The wrong protocol: every write is checked, but reading needs no claim.
 pub(crate) trait Unclaimed {
     /// Reads without a claim.
     async fn peek(&mut self) -> i64;
@@ -26,7 +26,7 @@ pub(crate) trait Unclaimed {
     async fn write_checked(&mut self, token: Fence, balance: i64) -> Result<(), Stale>;
 }
 
-/// Behind a gate in this process.
+/// A balance behind a `FenceGate` in this process.
 pub(crate) struct Gate<'gate> {
     gate: &'gate FenceGate<i64>,
     claimed: Option<Claimed<'gate, i64>>,
@@ -50,7 +50,7 @@ impl Account for Gate<'_> {
     }
 }
 
-/// A string in Redis.
+/// A balance in a Redis string.
 #[derive(Clone)]
 pub(crate) struct InRedis(Plain);
 
@@ -93,7 +93,7 @@ impl Unclaimed for InRedis {
     }
 }
 
-/// A row in a database, through a connection of its own, as another process would have.
+/// A balance in a database row, with a connection per holder, as in separate processes.
 pub(crate) struct InSql(Connection);
 
 impl InSql {

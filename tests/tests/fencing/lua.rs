@@ -1,7 +1,7 @@
-//! The two scripts on a real server.
+//! The two Lua scripts on a real server.
 
 use quorumlock::fencing::{FENCED_GET, FENCED_SET};
-use quorumlock_lab::servers::{self, ServerOptions, Servers};
+use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::Plain;
 
 use crate::account::InRedis;
@@ -27,7 +27,7 @@ async fn set(node: &Plain, token: u64, value: &str) -> Answer {
 async fn every_short_history_obeys_the_rule() {
     const STEPS: u32 = 4;
     let Some((_server, node)) = start().await else { return };
-    // Each is a token from 1 to 3, to read or to write with.
+    // Each step is a token from 1 to 3, and whether it writes or reads.
     let steps: Vec<(u64, bool)> =
         (1..=3).flat_map(|token| [(token, false), (token, true)]).collect();
     for history in 0..steps.len().pow(STEPS) {
@@ -70,7 +70,7 @@ async fn what_is_no_token_is_refused_and_changes_nothing() {
             assert!(error.contains("not a fencing token"), "{text:?}: {error}");
         }
     }
-    // And what stands at the fence key, but is no token, lets nobody in.
+    // A value at the fence key that is not a token refuses all holders.
     for wrong in ["x", ""] {
         node.ask::<()>(&["SET", InRedis::FENCE, wrong]).await;
         for (script, new) in [(FENCED_GET, None), (FENCED_SET, Some("new"))] {

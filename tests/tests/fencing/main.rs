@@ -1,8 +1,9 @@
-//! Checking tokens, with real locks: docs/FENCING.md.
+//! Resources that check tokens, with real locks: docs/FENCING.md.
 //!
-//! - here: what goes wrong, and what each of the three resources does about it;
+//! - here: what goes wrong, and how each of the three resources prevents it;
 //! - [`account`]: the three resources: a gate, Redis, SQL;
-//! - [`lua`], [`sql`]: the recipes by themselves; [`page`]: docs/FENCING.md shows what is run.
+//! - [`lua`], [`sql`]: the recipes by themselves; [`page`]: docs/FENCING.md shows the code that
+//!   runs.
 
 mod account;
 mod lua;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use quorumlock::fencing::{FenceGate, Stale};
 use quorumlock::{Fence, Guard, Wire};
-use quorumlock_tests::{Bed, Topology, within};
+use quorumlock_tests::{Testbed, Topology, within};
 
 use self::account::{Account, Gate, InRedis, InSql, Unclaimed};
 
@@ -32,7 +33,7 @@ macro_rules! demonstrations {
                 [(Topology::Single, Wire::Redisson), (Topology::QuorumOf3, Wire::Redlock)]
             {
                 let worker = env!("CARGO_BIN_EXE_quorumlock-tests-worker");
-                let Some(bed) = Bed::start(topology, wire, worker) else { return };
+                let Some(bed) = Testbed::start(topology, wire, worker) else { return };
                 demonstrations!(@ $resource, bed, $demonstration);
             }
         }
@@ -57,10 +58,10 @@ demonstrations! { a_paused_holders_late_write_is_refused:
     sql_refuses_a_paused_holders_late_write, sql;
 }
 
-/// SAFETY.md G4. A lease alone would let it through: the holder does not look at its lock again
-/// before it writes, and if it did, it could be paused after that.
+/// SAFETY.md G4. A lease alone would let the write through: the holder does not check its lock
+/// again before it writes, and if it did, it could be paused after the check.
 async fn a_paused_holders_late_write_is_refused(
-    bed: &Bed,
+    bed: &Testbed,
     mut of_slow: impl Account,
     mut of_quick: impl Account,
 ) {
@@ -68,7 +69,7 @@ async fn a_paused_holders_late_write_is_refused(
     let slow = slow.lock(NAME).hold_at_most(SHORT).await.expect("free");
     let read = of_slow.claim(slow.fence()).await.expect("the first token");
 
-    // Here `slow` is paused, until its lease has ended and the lock is somebody else's.
+    // Here `slow` is paused until its lease has ended and another client holds the lock.
     let quick = next_holder(&slow, quick.lock(NAME)).await;
     let balance = of_quick.claim(quick.fence()).await.expect("a larger token");
     of_quick.write(quick.fence(), balance + 50).await.expect("the largest token");
@@ -87,9 +88,9 @@ demonstrations! { with_the_claim_no_update_is_lost:
     sql_loses_no_update_with_the_claim, sql;
 }
 
-/// The same steps as in `without_the_claim_an_update_is_lost`, but for the claim (SAFETY.md A8).
+/// The same steps as in `without_the_claim_an_update_is_lost`, but with the claim (SAFETY.md A8).
 async fn with_the_claim_no_update_is_lost(
-    bed: &Bed,
+    bed: &Testbed,
     mut of_slow: impl Account,
     mut of_quick: impl Account,
 ) {
@@ -104,7 +105,8 @@ async fn with_the_claim_no_update_is_lost(
     of_quick.write(quick.fence(), balance + 50).await.expect("the largest token");
     quick.unlock().await.expect("held");
 
-    // It was told; so it starts again, with a new lock and a new reading, and the sum is right.
+    // The holder got an error, so it starts again with a new lock and a new reading, and the sum is
+    // right.
     let again = within("a free lock", slow_locker.lock(NAME)).await.expect("free");
     let read = of_slow.claim(again.fence()).await.expect("the largest token");
     of_slow.write(again.fence(), read + 1).await.expect("the largest token");
@@ -116,10 +118,10 @@ demonstrations! { without_the_claim_an_update_is_lost:
     sql_loses_an_update_without_the_claim, sql;
 }
 
-/// Every write carries its token and every token is checked, and yet: the danger that the claim is
-/// there for. (With a gate this cannot be written down.)
+/// Every write carries its token and every token is checked, but an update is still lost: the claim
+/// prevents this. (With a `FenceGate` this code cannot be written.)
 async fn without_the_claim_an_update_is_lost(
-    bed: &Bed,
+    bed: &Testbed,
     mut of_slow: impl Unclaimed,
     mut of_quick: impl Unclaimed,
 ) {
@@ -137,7 +139,7 @@ async fn without_the_claim_an_update_is_lost(
 }
 
 /// Gets the lock when the lease of `paused` has ended.
-async fn next_holder(paused: &Guard, lock: quorumlock::Lock) -> Guard {
+async fn next_holder(paused: &Guard, lock: quorumlock::LockRequest) -> Guard {
     let next = within("the end of a short lease", lock).await.expect("free");
     assert!(next.fence() > paused.fence(), "{} after {}", next.fence(), paused.fence());
     next
@@ -145,7 +147,7 @@ async fn next_holder(paused: &Guard, lock: quorumlock::Lock) -> Guard {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn redis_counts_every_update_of_many_tasks() {
-    let Some(bed) = Bed::start(Topology::Single, Wire::Redisson, "") else { return };
+    let Some(bed) = Testbed::start(Topology::Single, Wire::Redisson, "") else { return };
     let resource = InRedis::with(&bed.plain(0).await, 0).await;
     every_update_counts((0..8).map(|_| resource.clone()).collect()).await;
 }
@@ -156,7 +158,7 @@ async fn sql_counts_every_update_of_many_connections() {
     every_update_counts((0..4).map(|_| InSql::to(&database)).collect()).await;
 }
 
-/// Holders without any lock at all, only with tokens: whoever was let in counts exactly once.
+/// Holders use only tokens and no lock: each accepted holder counts exactly once.
 async fn every_update_counts<A: Account + Send + 'static>(accounts: Vec<A>) {
     const ATTEMPTS: usize = 100;
     async fn add_one(account: &mut impl Account, token: Fence) -> Result<(), Stale> {

@@ -1,4 +1,4 @@
-//! docs/FENCING.md shows what is run, word for word.
+//! The code in docs/FENCING.md is exactly the code that the tests run.
 
 const PAGE: &str = include_str!("../../../docs/FENCING.md");
 const MODULE: &str = include_str!("../../../crates/quorumlock/src/fencing/mod.rs");
@@ -10,7 +10,7 @@ pub(crate) fn block(language: &str, n: usize) -> &'static str {
     found.split("```").next().unwrap_or_default()
 }
 
-/// The example is run where it stands in the module's documentation; here is the same text.
+/// The example runs as a doc test of the module; the page must have the same text.
 #[test]
 fn the_example_is_the_one_that_is_run() {
     let documentation: String = MODULE

@@ -1,10 +1,10 @@
-//! The SQL of docs/FENCING.md, run on a real database: taken from the page itself.
+//! Runs the SQL of docs/FENCING.md, taken from the page itself, on a real database.
 
 use std::path::PathBuf;
 
 use quorumlock::Fence;
 use quorumlock::fencing::Stale;
-use quorumlock_tests::PATIENCE;
+use quorumlock_tests::MAX_WAIT;
 use rusqlite::{Row, Transaction};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ fn schema() -> &'static str {
     page::block("sql", 0)
 }
 
-/// Three statements: the row, the claim, the reading.
+/// The three statements of a claim: insert the row, claim it, read it.
 fn claim() -> [&'static str; 3] {
     let statements = page::block("sql", 1).trim().trim_end_matches(';').split(';');
     statements.collect::<Vec<_>>().try_into().expect("three statements")
@@ -49,14 +49,14 @@ impl Database {
 
     pub(crate) fn connect(&self) -> Connection {
         let connection = rusqlite::Connection::open(&self.file).expect("a database");
-        connection.busy_timeout(PATIENCE).expect("set");
-        // Nobody pulls the plug here; waiting for the disk would only make the tests slow.
+        connection.busy_timeout(MAX_WAIT).expect("set");
+        // No power loss is tested here; waiting for the disk would only make the tests slow.
         connection.pragma_update(None, "synchronous", "off").expect("set");
         Connection(connection)
     }
 }
 
-/// What one holder does: each call is one transaction.
+/// The connection of one holder: each call is one transaction.
 pub(crate) struct Connection(rusqlite::Connection);
 
 impl Connection {
@@ -87,7 +87,8 @@ impl Connection {
     }
 }
 
-/// How many rows a statement changed; it takes what it names of `:id`, `:token` and `:balance`.
+/// Executes a statement with those of `:id`, `:token` and `:balance` that it names. Returns the
+/// number of rows that it changed.
 fn change(transaction: &Transaction<'_>, statement: &str, token: Fence, balance: i64) -> usize {
     let mut statement = transaction.prepare(statement).expect("good SQL");
     let id = rusqlite::types::Value::from(ID.to_owned());

@@ -5,14 +5,14 @@ use std::time::Duration;
 use quorumlock::{Guard, NodeProblem, Wire};
 use quorumlock_tests::{Plain, Stopwatch, eventually, within};
 
-use crate::{Fleet, NAME, follow, granted, patient, refusal};
+use crate::{Fleet, NAME, follow, granted, long_timeouts, refusal};
 
 #[tokio::test]
 async fn a_grant_comes_when_the_replica_has_it() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let locker = patient().replicas(1).replica_timeout(Duration::from_secs(5));
+    let locker = long_timeouts().replicas(1).replica_timeout(Duration::from_secs(5));
     let locker = locker.replicated(fleet.urls()).expect("good URLs");
-    // Connections, and a first acknowledgement.
+    // This opens the connections and gets a first acknowledgement.
     within("a free lock", locker.lock(NAME)).await.expect("free").unlock().await.expect("held");
 
     fleet.cut(1);
@@ -28,11 +28,11 @@ async fn a_grant_comes_when_the_replica_has_it() {
 #[tokio::test]
 async fn a_grant_that_no_replica_has_is_given_back_and_told() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let redlock = || patient().wire(Wire::Redlock);
-    // The last one asks with a plain SET, and has no token.
+    let redlock = || long_timeouts().wire(Wire::Redlock);
+    // The last way acquires with a plain `SET` and without a token.
     let ways = [
-        (false, patient()),
-        (true, patient()),
+        (false, long_timeouts()),
+        (true, long_timeouts()),
         (true, redlock()),
         (true, redlock().fencing(false)),
     ];
@@ -48,18 +48,18 @@ async fn a_grant_that_no_replica_has_is_given_back_and_told() {
         assert!(matches!(said, NodeProblem::NoReplicas(_)), "{said}");
         let given_back = async || (!fleet.plain[0].exists(NAME).await).then_some(());
         eventually("given back", given_back).await;
-        // Others are refused for want of replicas, too, and not for the lock.
+        // Other callers are also refused for missing replicas, not because the lock is held.
         refusal(&locker).await;
         fleet.servers[1].resume().expect("ours");
         granted(&locker, NAME).await.unlock().await.expect("held");
     }
 }
 
-/// Many at once share a WAIT, and each is told of its own lock.
+/// Many acquisitions at once share a `WAIT`, and each gets the result for its own lock.
 #[tokio::test]
 async fn a_batch_is_judged_as_one() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let locker = patient().replicas(1).replicated(fleet.urls()).expect("good URLs");
+    let locker = long_timeouts().replicas(1).replicated(fleet.urls()).expect("good URLs");
     granted(&locker, NAME).await.unlock().await.expect("held");
     let waits = async || {
         let stats: String = fleet.plain[0].ask(&["INFO", "commandstats"]).await;
@@ -79,13 +79,13 @@ async fn a_batch_is_judged_as_one() {
     drop(guards);
 }
 
-/// An old master that nobody follows any more, while another has a follower (H25).
+/// An old master has no replica any more, while another master has one (H25).
 #[tokio::test]
 async fn too_few_replicas_send_us_to_look_for_another_master() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
-    let builder = patient().replicas(1).replica_timeout(Duration::from_millis(500));
+    let builder = long_timeouts().replicas(1).replica_timeout(Duration::from_millis(500));
     let locker = builder.replicated(fleet.urls()).expect("good URLs");
-    // So long that the watchdog's connection has been there, too.
+    // Held until the watchdog's connection has been used, too.
     let guard = within("a free lock", locker.lock("before").lease(LEASE)).await.expect("free");
     outlives_its_lease(&guard).await;
     guard.unlock().await.expect("held");

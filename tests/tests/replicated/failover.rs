@@ -1,10 +1,10 @@
-//! The master dies and a replica is promoted: the locker goes on there.
+//! The master dies and a replica is promoted: the locker continues there.
 
 use std::time::Duration;
 
 use quorumlock_tests::{Stopwatch, eventually, within};
 
-use crate::{Fleet, LONG, NAME, granted, patient};
+use crate::{Fleet, LONG_LEASE, NAME, granted, long_timeouts};
 
 #[tokio::test]
 async fn the_locker_goes_on_at_the_promoted_server() {
@@ -19,7 +19,7 @@ async fn the_locker_goes_on_at_the_promoted_server() {
     let other = granted(&locker, NAME).await;
     assert!(fleet.plain[1].exists(NAME).await);
     other.unlock().await.expect("held");
-    // What was copied is renewed there.
+    // The promoted server renews a lock that was copied.
     eventually("the lease is over", async || (since.elapsed() > lease).then_some(())).await;
     assert_eq!(guard.check(), Ok(()));
     assert!(fleet.plain[1].exists("copied").await);
@@ -27,12 +27,13 @@ async fn the_locker_goes_on_at_the_promoted_server() {
     assert!(!fleet.plain[1].exists("copied").await);
 }
 
-/// A hung master keeps its connections: silence, too, sends us to look.
+/// A hung master keeps its connections: missing answers, too, make the locker look for another
+/// master.
 #[tokio::test]
 async fn a_hung_master_is_left() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
     let timeout = Duration::from_millis(500);
-    let builder = patient().answer_timeout(timeout).connect_timeout(timeout);
+    let builder = long_timeouts().answer_timeout(timeout).connect_timeout(timeout);
     let locker = builder.replicated(fleet.urls()).expect("good URLs");
     drop(within("a free lock", locker.lock("before")).await.expect("free"));
     fleet.servers[0].pause().expect("ours");
@@ -41,18 +42,18 @@ async fn a_hung_master_is_left() {
     fleet.servers[0].resume().expect("ours");
 }
 
-/// The subscriptions follow: nobody waits for the end of a lease that was given back.
+/// The subscriptions move to the promoted server: no waiter waits for the end of a released lease.
 #[tokio::test]
 async fn waiters_hear_of_releases_at_the_promoted_server() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
     let (holder, other) = (fleet.locker(), fleet.locker());
-    let guard = within("a free lock", holder.lock(NAME).lease(LONG)).await.expect("free");
+    let guard = within("a free lock", holder.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     fleet.copied(NAME, 1).await;
-    let waiter = tokio::spawn(other.lock(NAME).lease(LONG).into_future());
+    let waiter = tokio::spawn(other.lock(NAME).lease(LONG_LEASE).into_future());
     let subscribed = async |server: usize| {
         let channels = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{x}"];
-        let (_, ears): (String, u64) = fleet.plain[server].ask(&channels).await;
-        (ears > 0).then_some(())
+        let (_, subscribers): (String, u64) = fleet.plain[server].ask(&channels).await;
+        (subscribers > 0).then_some(())
     };
     eventually("it listens", async || subscribed(0).await).await;
     fleet.fail_over(1).await;

@@ -1,14 +1,16 @@
-//! L16: the master dies before it has copied the lock, and its replica is promoted (`SAFETY.md` H11).
+//! L16: the master dies before it has copied the lock, and its replica is promoted (`SAFETY.md`
+//! H11).
 //!
-//! Without WAIT both hold, and neither can know: the documented limit of this deployment. The mark was lost with the
-//! lock, so nothing but the clients' clocks orders their tokens. With WAIT the first is refused instead.
+//! Without `WAIT` both hold, and neither can know it: the documented limit of this deployment. The
+//! mark was lost with the lock, so only the clients' clocks order their tokens. With `WAIT` the
+//! first acquisition is refused instead.
 
 use std::time::Duration;
 
 use quorumlock::{Locker, NodeProblem};
 use quorumlock_tests::{eventually, mark_key};
 
-use crate::{Fleet, NAME, assert_both_hold, granted, patient, refusal};
+use crate::{Fleet, NAME, assert_both_hold, granted, long_timeouts, refusal};
 
 #[tokio::test]
 async fn without_wait_both_hold_and_only_clocks_order_their_tokens() {
@@ -21,10 +23,11 @@ async fn without_wait_both_hold_and_only_clocks_order_their_tokens() {
     let mark = fleet.plain[1].mark(NAME).await;
     assert!(mark < Some(guard.fence().get()), "the lost writes had the mark: {mark:?}");
     let other = granted(&second, NAME).await;
-    // This server accepts whatever is above what it knows: the second token is larger only by its client's clock.
+    // This server accepts any token above its mark: the second token is larger only because of its
+    // client's clock.
     assert!(mark < Some(other.fence().get()));
     assert_both_hold(&guard, &other);
-    // Neither hears of the other.
+    // Neither client hears of the other.
     for (guard, locker) in [(&guard, &first), (&other, &second)] {
         let holder = eventually("an answer", async || locker.holder(NAME).await.ok()).await;
         assert!(holder.is_some_and(|holder| holder.has(other.nonce())), "{guard:?}");
@@ -35,7 +38,7 @@ async fn without_wait_both_hold_and_only_clocks_order_their_tokens() {
 #[tokio::test]
 async fn with_wait_the_first_is_refused() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let builder = || patient().replicas(1).replica_timeout(Duration::from_millis(300));
+    let builder = || long_timeouts().replicas(1).replica_timeout(Duration::from_millis(300));
     let first = builder().replicated(fleet.urls()).expect("good URLs");
     was_held_before(&fleet, &first).await;
     fleet.cut(1);
@@ -45,7 +48,8 @@ async fn with_wait_the_first_is_refused() {
     drop(granted(&fleet.locker(), NAME).await);
 }
 
-/// All of it is copied: the mark is, and the lock is free.
+/// Holds and releases the name, and waits until everything is copied: the replica has the mark, and
+/// the lock is free.
 async fn was_held_before(fleet: &Fleet, locker: &Locker) {
     granted(locker, NAME).await.unlock().await.expect("held");
     fleet.copied(mark_key(NAME), 1).await;

@@ -1,16 +1,16 @@
-//! L17: of two replicas one acknowledges, and the other is promoted (`SAFETY.md` H12). Waiting for
-//! one of them does not help; waiting for both refuses the grant.
+//! L17: one of two replicas acknowledges, and the other is promoted (`SAFETY.md` H12, REP1).
+//! Waiting for one replica does not help; waiting for both refuses the grant.
 
 use std::time::Duration;
 
 use quorumlock::NodeProblem;
 
-use crate::{Fleet, NAME, assert_both_hold, granted, patient, refusal};
+use crate::{Fleet, NAME, assert_both_hold, granted, long_timeouts, refusal};
 
 #[tokio::test]
 async fn one_acknowledgement_of_two_lets_both_hold() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
-    let builder = patient().replicas(1).replica_timeout(Duration::from_secs(2));
+    let builder = long_timeouts().replicas(1).replica_timeout(Duration::from_secs(2));
     let first = builder.replicated(fleet.urls()).expect("good URLs");
     granted(&first, "before").await.unlock().await.expect("held");
     fleet.cut(2);
@@ -24,7 +24,7 @@ async fn one_acknowledgement_of_two_lets_both_hold() {
 #[tokio::test]
 async fn all_acknowledgements_are_wanted_and_one_is_missing() {
     let Some(fleet) = Fleet::start(2, &[]).await else { return };
-    let builder = patient().replicas(2).replica_timeout(Duration::from_millis(300));
+    let builder = long_timeouts().replicas(2).replica_timeout(Duration::from_millis(300));
     let first = builder.replicated(fleet.urls()).expect("good URLs");
     granted(&first, "before").await.unlock().await.expect("held");
     fleet.cut(2);

@@ -1,11 +1,11 @@
-//! L18: the lock is copied and its renewals are not; the promoted replica has the old expiry
-//! (`SAFETY.md` H12). If renewals did not wait for replicas, that would let both hold.
+//! L18: the lock is copied and its renewals are not, so the promoted replica has the old expiry
+//! (`SAFETY.md` H12, REP2). If renewals did not wait for replicas, both could hold.
 
 use std::time::Duration;
 
 use quorumlock_tests::{Stopwatch, eventually, within};
 
-use crate::{Fleet, NAME, assert_both_hold, granted, patient};
+use crate::{Fleet, NAME, assert_both_hold, granted, long_timeouts};
 
 const LEASE: Duration = Duration::from_secs(3);
 
@@ -27,12 +27,12 @@ async fn without_wait_both_hold() {
 #[tokio::test]
 async fn with_wait_the_first_is_told_before_the_copy_ends() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let builder = patient().replicas(1).replica_timeout(Duration::from_secs(2));
+    let builder = long_timeouts().replicas(1).replica_timeout(Duration::from_secs(2));
     let first = builder.replicated(fleet.urls()).expect("good URLs");
     let second = fleet.locker();
     let guard = within("a free lock", first.lock(NAME).lease(LEASE)).await.expect("free");
     assert!(fleet.plain[1].exists(NAME).await);
-    // Renewals count while they are copied.
+    // Renewals count as long as they are copied.
     let since = Stopwatch::start();
     eventually("longer than a lease", async || (since.elapsed() > LEASE).then_some(())).await;
     assert_eq!(guard.check(), Ok(()));

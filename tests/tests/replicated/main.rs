@@ -1,6 +1,6 @@
-//! One master with replicas, and failovers by hand: what a replicated locker does, and what it cannot
-//! do (`docs/SAFETY.md`, Replicated master). The ids (`L16`, ...) are used wherever the project
-//! speaks of these scenarios.
+//! One master with replicas, and failovers by hand: what a replicated locker does, and what it
+//! cannot do (`docs/PROTOCOL.md`, Replicated master). The whole project uses the same ids (`L16`,
+//! ...) for these scenarios.
 
 mod acks;
 mod failover;
@@ -12,21 +12,22 @@ mod roles;
 use std::time::Duration;
 
 use quorumlock::{Builder, Error, Guard, Locker, NodeProblem};
-use quorumlock_lab::servers::{ServerOptions, Servers, for_test};
+use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Proxy, Way, builder, eventually, within};
 
-/// The lock that everybody wants.
+/// The lock that all clients want.
 const NAME: &str = "x";
-/// Nothing that is tested takes so long.
-const LONG: Duration = Duration::from_secs(60);
+/// Longer than anything that these tests do.
+const LONG_LEASE: Duration = Duration::from_secs(60);
 
-/// A locker that a loaded machine cannot make believe that its nodes are gone.
-fn patient() -> Builder {
-    let builder = builder().lease(LONG).connect_timeout(Duration::from_secs(2));
+/// A builder whose timeouts a loaded machine does not exceed.
+fn long_timeouts() -> Builder {
+    let builder = builder().lease(LONG_LEASE).connect_timeout(Duration::from_secs(2));
     builder.answer_timeout(Duration::from_secs(5))
 }
 
-/// The first server is the master of the others; each follows it by a way that can be cut.
+/// The first server is the master of the others. Each replica follows it through a proxy that can
+/// be cut.
 struct Fleet {
     servers: Servers,
     plain: Vec<Plain>,
@@ -34,9 +35,9 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// `None` if there is no server here.
+    /// Starts the servers; `None` if this machine has no server program.
     async fn start(replicas: usize, more: &[&str]) -> Option<Self> {
-        // A synchronisation need not wait for more replicas to come.
+        // A synchronisation need not wait for more replicas.
         let args = ["--repl-diskless-sync-delay", "0"].iter().chain(more);
         let args = args.map(|arg| (*arg).to_owned()).collect();
         let servers = for_test(1 + replicas, &ServerOptions { args, ..Default::default() })?;
@@ -57,15 +58,15 @@ impl Fleet {
     }
 
     fn locker(&self) -> Locker {
-        patient().replicated(self.urls()).expect("good URLs")
+        long_timeouts().replicated(self.urls()).expect("good URLs")
     }
 
-    /// Nothing that happens from now on is copied to the replica.
+    /// Stops the replication to the replica.
     fn cut(&self, replica: usize) {
         self.ways[replica - 1].hold(Way::Replies);
     }
 
-    /// All is copied again.
+    /// Resumes the replication to the replica.
     fn heal(&self, replica: usize) {
         self.ways[replica - 1].heal();
     }
@@ -74,7 +75,7 @@ impl Fleet {
         self.plain[replica].ask::<String>(&["REPLICAOF", "NO", "ONE"]).await;
     }
 
-    /// The master dies, and a replica is promoted.
+    /// Kills the master and promotes a replica.
     async fn fail_over(&self, replica: usize) {
         self.servers[0].kill().expect("ours");
         self.promote(replica).await;
@@ -98,7 +99,7 @@ async fn follow(copy: &Plain, port: u16) {
     .await;
 }
 
-/// Until the lock is granted: connections have to find out what happened.
+/// Tries until the lock is granted: the connections have to notice the failover first.
 async fn granted(locker: &Locker, name: &str) -> Guard {
     eventually("granted", async || match locker.try_lock(name).await {
         Ok(guard) => guard,
@@ -108,7 +109,7 @@ async fn granted(locker: &Locker, name: &str) -> Guard {
     .await
 }
 
-/// What the one node is said to have done.
+/// The problem that the locker reports for its one node.
 async fn refusal(locker: &Locker) -> NodeProblem {
     let error = within("an answer", locker.try_lock(NAME)).await.expect_err("refused");
     let Error::Refused(none) = &error else { panic!("{error:?}") };
@@ -116,9 +117,9 @@ async fn refusal(locker: &Locker) -> NodeProblem {
     none.nodes[0].problem.clone()
 }
 
-/// The violation: both guards are valid at one instant.
+/// Asserts the violation: both guards are valid at one instant.
 fn assert_both_hold(one: &Guard, other: &Guard) {
     assert_eq!((one.check(), other.check()), (Ok(()), Ok(())));
-    // A lost guard is never valid again: the first was valid when the other was.
+    // A lost guard is never valid again, so the first guard was valid when the other one was.
     assert_eq!(one.check(), Ok(()), "{other:?} is valid, too");
 }

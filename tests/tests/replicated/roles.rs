@@ -1,9 +1,9 @@
-//! Which server is locked on.
+//! Which server a locker uses.
 
 use quorumlock::{Locker, NodeProblem};
 use quorumlock_tests::{Plain, eventually, within};
 
-use crate::{Fleet, NAME, assert_both_hold, follow, granted, patient, refusal};
+use crate::{Fleet, NAME, assert_both_hold, follow, granted, long_timeouts, refusal};
 
 #[tokio::test]
 async fn the_master_is_found_whatever_the_order() {
@@ -11,18 +11,18 @@ async fn the_master_is_found_whatever_the_order() {
     for by in 0..3 {
         let mut urls = fleet.urls();
         urls.rotate_left(by);
-        let locker = patient().replicated(&urls).expect("good URLs");
+        let locker = long_timeouts().replicated(&urls).expect("good URLs");
         let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
         assert!(fleet.plain[0].exists(NAME).await, "{urls:?}");
         guard.unlock().await.expect("held");
     }
 }
 
-/// It would even grant, if it may be written to; and its master would take the grant away (H11).
+/// A writable replica would even grant, and its master would later undo the grant (H11, REP3).
 #[tokio::test]
 async fn a_replica_grants_nothing_and_says_whose_it_is() {
     let Some(fleet) = Fleet::start(1, &["--replica-read-only", "no"]).await else { return };
-    let locker = patient().single(&fleet.urls()[1]).expect("a good URL");
+    let locker = long_timeouts().single(&fleet.urls()[1]).expect("a good URL");
     let said = refusal(&locker).await;
     let master = format!("127.0.0.1:{}", fleet.ways[0].addr().port());
     assert_eq!(said, NodeProblem::Replica(master));
@@ -45,8 +45,8 @@ async fn without_a_master_every_address_is_reported() {
     };
 }
 
-/// A connection that stays open while the server's role changes: READONLY is not told to anybody
-/// while another server is the master.
+/// A connection stays open while the server's role changes: no caller gets READONLY while another
+/// server is the master.
 #[tokio::test]
 async fn a_demoted_master_is_left() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
@@ -59,7 +59,7 @@ async fn a_demoted_master_is_left() {
     let guard = within("an answer", locker.lock(NAME)).await.expect("asked at the new master");
     assert!(fleet.plain[1].exists(NAME).await, "there");
     guard.unlock().await.expect("held");
-    // Copied before the promotion, so it is held there, too.
+    // The lock was copied before the promotion, so the new master holds it, too.
     kept.unlock().await.expect("held");
     eventually("given back", async || (!fleet.plain[1].exists("kept").await).then_some(())).await;
 }
@@ -67,13 +67,13 @@ async fn a_demoted_master_is_left() {
 #[tokio::test]
 async fn a_demoted_master_that_is_alone_says_so_and_may_come_back() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let locker = patient().single(&fleet.urls()[0]).expect("a good URL");
+    let locker = long_timeouts().single(&fleet.urls()[0]).expect("a good URL");
     drop(within("a free lock", locker.lock("before")).await.expect("free"));
     fleet.promote(1).await;
     follow(&fleet.plain[0], fleet.port(1)).await;
     let replica = NodeProblem::Replica(format!("127.0.0.1:{}", fleet.port(1)));
-    // The release of what the transaction may have taken can be the first to hear READONLY: then the server is greeted
-    // anew before the script is asked.
+    // The first request that gets READONLY can be the release of what the transaction may have
+    // taken: then the locker connects to the server again before it sends the script.
     let said = refusal(&locker).await;
     let read_only = matches!(&said, NodeProblem::Refused { code, .. } if code == "READONLY");
     assert!(read_only || said == replica, "{said:?}");
@@ -82,7 +82,8 @@ async fn a_demoted_master_that_is_alone_says_so_and_may_come_back() {
     drop(granted(&locker, NAME).await);
 }
 
-/// The old master lives on, alone (H25): whoever starts now goes to the new one, in either order.
+/// The old master lives on without replicas (H25, REP4): a locker that starts now uses the new one,
+/// whatever the order of the addresses.
 #[tokio::test]
 async fn of_two_masters_the_promoted_one_is_taken() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
@@ -96,12 +97,12 @@ async fn of_two_masters_the_promoted_one_is_taken() {
         if reversed {
             urls.reverse();
         }
-        let locker = patient().replicated(&urls).expect("good URLs");
+        let locker = long_timeouts().replicated(&urls).expect("good URLs");
         let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
         assert!(only(&new, &old).await, "{urls:?}");
         guard.unlock().await.expect("held");
     }
-    // L19, without WAIT: nobody told the one who was connected all the time.
+    // L19, without `WAIT`: the locker that stayed connected has not heard of the promotion.
     let newcomer = within("a free lock", fleet.locker().lock(NAME)).await.expect("free");
     let guard = within("a free lock", elder.lock(NAME)).await.expect("free");
     assert!(old.exists(NAME).await && new.exists(NAME).await);

@@ -1,20 +1,8 @@
-//! What befalls real nodes, one file per scenario, each in plain Redlock and under strict
-//! admission.
-//!
-//! Plain Redlock is the negative control: where it is unsafe, two guards of one name must be *seen*
-//! to be valid at one instant, or the scenario proves nothing. Under strict admission the same
-//! fault must not do that; what suffers instead is asserted, too. The ids (`L10`, ...) are used
-//! wherever the project speaks of these scenarios.
+//! Faults of real nodes: what each client is told, and what the fault costs. Whether two clients hold
+//! is judged by the lab's scenarios (crates/lab/tests/lab/scenarios.rs).
 
-mod ground;
-mod l10_restart_empty;
-mod l12_power_loss;
-mod l14_majority_restarts;
-mod l15_rolling_restart;
-mod l20_promoted_replica;
-mod l21_data_gone;
-mod l28_partitions;
-mod l30_gates;
-mod l31_gray_node;
-mod l33_eviction;
-mod l34_out_of_memory;
+mod full_memory;
+mod partitions;
+mod restarts;
+mod resynchronisation;
+mod setup;

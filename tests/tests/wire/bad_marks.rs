@@ -1,17 +1,20 @@
-//! Marks that are none, or at the end of what doubles tell apart: they accept no token, and the error names the key
-//! (SAFETY.md G3).
+//! Invalid marks, and marks at the end of the integers that doubles can represent: they accept no
+//! token, and the error names the key (SAFETY.md G3).
 
 use std::future::IntoFuture as _;
 
 use quorumlock::{Admission, Error, Fence, NodeProblem, Wire};
-use quorumlock_core::admission::{Charter, Marks, Voter as _};
-use quorumlock_core::{Answer, Denial, Lane, Name, Node as _, Nonce, Proposal, Stamp, Term};
+use quorumlock_protocol::admission::{AdmissionRpc as _, ClusterConfig, Marks};
+use quorumlock_protocol::{
+    Answer, Denial, Incarnation, Lane, LeaseRequest, Name, Node as _, Nonce, Proposal,
+};
 use quorumlock_tests::{Plain, builder, eventually, within};
 
 use crate::direct::{ask, one_node};
-use crate::{LONG, Node, Quorum, WIRES, last_of};
+use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of};
 
-/// What stands at the key of the mark instead: no sorted set, or no number that leaves room for another block.
+/// Bad values at the key of the mark: not a sorted set, or not a number with room for another
+/// block.
 const BAD: [&[&str]; 7] = [
     &["RPUSH", "a member"],
     &["SET", "1790000000000031"],
@@ -26,7 +29,7 @@ fn name() -> Name {
     Name::new("x").expect("a good name")
 }
 
-/// Spoils the mark of `x` on a node: what stands there then.
+/// Spoils the mark of `x` on a node. Returns the value at the key.
 async fn spoil(plain: &Plain, bad: &[&str]) -> Vec<u8> {
     let key = name().mark_key();
     plain.ask::<i64>(&["DEL", key]).await;
@@ -77,7 +80,7 @@ async fn on_a_single_node_nothing_is_held_and_the_key_is_named() {
     }
 }
 
-/// The last blocks are given, and then none.
+/// The last blocks of tokens are granted, and then no more.
 #[tokio::test]
 async fn the_last_tokens_are_given_once() {
     for wire in WIRES {
@@ -87,7 +90,7 @@ async fn the_last_tokens_are_given_once() {
         plain.set_mark("x", almost).await;
         let mut last = almost;
         let error = loop {
-            match within("an answer", locker.lock("x").lease(LONG)).await {
+            match within("an answer", locker.lock("x").lease(LONG_LEASE)).await {
                 Ok(guard) => {
                     assert!(
                         guard.fence().get() > last && last_of(guard.fence()) <= Fence::MAX.get()
@@ -104,18 +107,18 @@ async fn the_last_tokens_are_given_once() {
     }
 }
 
-/// A mark below all tokens is one.
+/// A mark below all tokens is a valid mark.
 #[tokio::test]
 async fn a_negative_mark_is_passed() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         node.plain.ask::<i64>(&["ZADD", name().mark_key(), "-5", "m"]).await;
-        let guard = within("free", node.locker.lock("x").lease(LONG)).await.expect("granted");
+        let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         assert_eq!(node.plain.mark("x").await, Some(last_of(guard.fence())));
     }
 }
 
-/// It is woken instead, and told what is wrong.
+/// The waiter is notified instead, and gets an error that names the key.
 #[tokio::test]
 async fn a_name_is_not_handed_over_at_a_bad_mark() {
     for wire in WIRES {
@@ -123,9 +126,10 @@ async fn a_name_is_not_handed_over_at_a_bad_mark() {
         let (locker, plain) = node.clients();
         for bad in BAD {
             mend(&plain).await;
-            let held = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            let held = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             let other = builder().wire(wire).single(node.server[0].url());
-            let waiting = tokio::spawn(other.expect("a URL").lock("x").lease(LONG).into_future());
+            let waiting =
+                tokio::spawn(other.expect("a URL").lock("x").lease(LONG_LEASE).into_future());
             let queue = "quorumlock:waiters:{x}";
             eventually("in line", async || plain.exists(queue).await.then_some(())).await;
             spoil(&plain, bad).await;
@@ -137,13 +141,14 @@ async fn a_name_is_not_handed_over_at_a_bad_mark() {
     }
 }
 
-/// The old holder's token must be behind: else the lock is not taken away.
+/// A forced release must put the mark above the old holder's token; otherwise it does not take the
+/// lock away.
 #[tokio::test]
 async fn force_is_refused_where_the_mark_cannot_rise() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         for bad in BAD {
             spoil(&plain, bad).await;
             let error = locker.force_unlock("x").await.expect_err("no raise");
@@ -156,30 +161,34 @@ async fn force_is_refused_where_the_mark_cannot_rise() {
     }
 }
 
-/// As a node says it, also where it is spoilt between a grant and what follows that.
+/// The answers of one node, also where the mark is spoilt between a grant and the requests after
+/// it.
 #[tokio::test]
 async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
-        let term = Term { name: name(), nonce: Nonce::from_u128(7), ttl: LONG, holds: 1 };
+        let lease =
+            LeaseRequest { name: name(), nonce: Nonce::from_u128(7), ttl: LONG_LEASE, holds: 1 };
         let token = |above: u64| Fence::new((1_800_000_000_000_000 + above) | 31);
-        let proposal = |above: u64| Proposal { token: token(above), alone: true, by_script: true };
-        let vote = ask(|to| node.acquire(&term, proposal(0), Stamp::NONE, None, to)).await;
+        let proposal =
+            |above: u64| Proposal { token: token(above), uncontended: true, by_script: true };
+        let vote = ask(|to| node.acquire(&lease, proposal(0), Incarnation::NONE, None, to)).await;
         assert!(matches!(vote, Answer::Yes(_)), "{vote:?}");
         for bad in BAD {
             spoil(plain, bad).await;
-            let raised = ask(|to| node.raise(&term, token(320), Stamp::NONE, to)).await;
+            let raised = ask(|to| node.raise(&lease, token(320), Incarnation::NONE, to)).await;
             assert_eq!(refused(raised), bad_mark());
-            let again = ask(|to| node.recreate(&term, token(320), Lane::Keep, to)).await;
+            let again = ask(|to| node.regrant(&lease, token(320), Lane::Watchdog, to)).await;
             assert_eq!(refused(again), bad_mark());
             assert!(plain.exists("x").await, "{wire:?}: what is held is not given up");
         }
-        // In the same step: without a token nothing is held.
+        // The token and the grant are one step: without a token the node grants nothing.
         for bad in BAD {
             spoil(plain, bad).await;
             plain.ask::<i64>(&["DEL", "x"]).await;
-            let vote = ask(|to| node.acquire(&term, proposal(640), Stamp::NONE, None, to)).await;
+            let vote =
+                ask(|to| node.acquire(&lease, proposal(640), Incarnation::NONE, None, to)).await;
             assert_eq!(refused(vote), bad_mark());
             assert!(!plain.exists("x").await, "{wire:?} {bad:?}");
         }
@@ -193,24 +202,25 @@ fn refused<T: std::fmt::Debug>(answer: Answer<T>) -> NodeProblem {
     }
 }
 
-/// A repair that passed over one could let tokens repeat.
+/// A repair that skipped a bad mark could let tokens repeat.
 #[tokio::test]
 async fn a_repair_stops_at_a_bad_mark_and_names_it() {
     let Some(server) = Node::start(Wire::Redlock).await else { return };
     let plain = &server.plain;
     let builder = builder().wire(Wire::Redlock).admission(Admission::Strict);
-    let locker = builder.max_lease(LONG).quorum([server.server[0].url()]).expect("a good URL");
-    locker.provision().await.expect("it answers");
-    let charter = Charter {
+    let locker =
+        builder.max_lease(LONG_LEASE).quorum([server.server[0].url()]).expect("a good URL");
+    locker.admit_nodes().await.expect("it answers");
+    let cluster = ClusterConfig {
         prefix: "quorumlock".into(),
         cluster: "quorumlock".into(),
         epoch: 1,
         nodes: 1,
-        longest: LONG,
+        longest: LONG_LEASE,
     };
-    let node = one_node(&server, Wire::Redlock, Some(&charter));
-    let stamp = async || plain.ask::<String>(&["HGET", "quorumlock:node", "stamp"]).await;
-    let before = stamp().await;
+    let node = one_node(&server, Wire::Redlock, Some(&cluster));
+    let incarnation = async || plain.ask::<String>(&["HGET", "quorumlock:node", "stamp"]).await;
+    let before = incarnation().await;
     let slot = name().slot();
     for bad in BAD {
         spoil(plain, bad).await;
@@ -221,16 +231,16 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
         let marks = Marks::from([(slot, Fence::new(1_800_000_000_000_031))]);
         let admitted = node.admit(&pending(plain).await, "fresh", &marks).await;
         assert_eq!(admitted.expect_err("no mark").problem, bad_mark(), "{bad:?}");
-        assert_eq!(stamp().await, before, "{bad:?}");
+        assert_eq!(incarnation().await, before, "{bad:?}");
     }
 }
 
-/// A note under which the present life of a server is watched.
+/// A quarantine note for the current run of a server.
 async fn pending(plain: &Plain) -> String {
     format!("{}/note", plain.ask::<String>(&["HGET", "quorumlock:node", "life"]).await)
 }
 
-/// Of several nodes it is the missing vote of one.
+/// On a quorum a bad mark costs only the vote of its node.
 #[tokio::test]
 async fn on_one_node_of_a_quorum_its_vote_is_missing_and_the_others_grant() {
     for wire in WIRES {
@@ -242,7 +252,7 @@ async fn on_one_node_of_a_quorum_its_vote_is_missing_and_the_others_grant() {
             }
             spoil(&plain[1], bad).await;
             for _ in 0..4 {
-                let guard = within("an answer", locker.lock("x").lease(LONG)).await;
+                let guard = within("an answer", locker.lock("x").lease(LONG_LEASE)).await;
                 let guard = guard.unwrap_or_else(|error| panic!("{wire:?} {bad:?}: {error}"));
                 for node in [&plain[0], &plain[2]] {
                     let mark = async || node.mark("x").await == Some(last_of(guard.fence()));
@@ -250,7 +260,7 @@ async fn on_one_node_of_a_quorum_its_vote_is_missing_and_the_others_grant() {
                 }
                 guard.unlock().await.expect("held");
             }
-            // Two of them are no minority.
+            // Two bad marks of three are a majority.
             spoil(&plain[2], bad).await;
             let error = within("an answer", locker.lock("x")).await.expect_err("no token");
             assert_named(&error);

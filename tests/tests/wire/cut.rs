@@ -1,33 +1,33 @@
-//! What an unlock tells when its connection breaks: the release is asked again (decision 0031).
+//! The result of an unlock whose connection breaks: the client repeats the release (decision 0016).
 
 use std::time::Duration;
 
-use quorumlock::{Error, Guard, Locker, Loss, Wire};
-use quorumlock_lab::proxy::{Proxy, Way};
-use quorumlock_lab::servers::{self, ServerOptions, Servers};
-use quorumlock_tests::{Plain, builder, eventually, skipped, within};
+use quorumlock::{Error, Guard, Locker, LossReason, Wire};
+use quorumlock_testbed::proxy::{Proxy, Way};
+use quorumlock_testbed::servers::{self, ServerOptions, Servers};
+use quorumlock_tests::{Plain, builder, eventually, missed, within};
 use tokio::task::JoinHandle;
 
-use crate::{LONG, WIRES};
+use crate::{LONG_LEASE, WIRES};
 
-/// One server, and a locker whose way to it can be cut.
-struct Ground {
+/// One server, and a locker that reaches it through a proxy that can be cut.
+struct CutSetup {
     servers: Servers,
     way: Proxy,
     locker: Locker,
     plain: Plain,
 }
 
-impl Ground {
+impl CutSetup {
     async fn start(wire: Wire, options: &ServerOptions) -> Option<Self> {
         let servers = servers::for_test(1, options)?;
         let Some(server) = servers[0].addr() else {
-            skipped("the servers are not ours");
+            missed("the servers are not ours");
             return None;
         };
         let way = Proxy::to(server);
-        // A loaded machine takes its time, and nothing here ends by a timeout.
-        let builder = builder().wire(wire).answer_timeout(LONG);
+        // A loaded machine is slow, so no call here may end by a timeout.
+        let builder = builder().wire(wire).answer_timeout(LONG_LEASE);
         let locker = builder.single(way.url()).expect("a good URL");
         let plain = Plain::to(servers[0].url()).await;
         Some(Self { servers, way, locker, plain })
@@ -37,7 +37,7 @@ impl Ground {
         within("free", self.locker.lock("x").lease(lease)).await.expect("granted")
     }
 
-    /// The release is written, and lost on its way; then the connection breaks.
+    /// Unlocks. The release is written and lost on its way. The caller then cuts the connection.
     async fn unlock_unheard(&self, guard: Guard) -> JoinHandle<Result<(), Error>> {
         self.way.lose(Way::Requests);
         let unlocking = tokio::spawn(guard.unlock());
@@ -58,18 +58,18 @@ impl Ground {
 
 fn assert_lost(told: Result<(), Error>) {
     let Err(Error::Lost(lost)) = told else { panic!("{told:?}") };
-    assert_eq!(lost.why, Loss::Gone);
+    assert_eq!(lost.why, LossReason::Gone);
 }
 
 #[tokio::test]
 async fn an_unlock_whose_answer_is_lost_is_asked_again_and_true() {
     for wire in WIRES {
-        let Some(ground) = Ground::start(wire, &ServerOptions::default()).await else { return };
-        let guard = ground.lock(LONG).await;
-        ground.way.lose(Way::Replies);
+        let Some(setup) = CutSetup::start(wire, &ServerOptions::default()).await else { return };
+        let guard = setup.lock(LONG_LEASE).await;
+        setup.way.lose(Way::Replies);
         let unlocking = tokio::spawn(guard.unlock());
-        ground.free().await;
-        ground.cut();
+        setup.free().await;
+        setup.cut();
         within("an answer", unlocking).await.expect("no panic").expect("given back");
     }
 }
@@ -77,104 +77,105 @@ async fn an_unlock_whose_answer_is_lost_is_asked_again_and_true() {
 #[tokio::test]
 async fn an_unlock_that_never_arrived_is_asked_again_and_gives_back() {
     for wire in WIRES {
-        let Some(ground) = Ground::start(wire, &ServerOptions::default()).await else { return };
-        let guard = ground.lock(LONG).await;
-        let unlocking = ground.unlock_unheard(guard).await;
-        assert!(ground.plain.exists("x").await, "still held");
-        ground.cut();
+        let Some(setup) = CutSetup::start(wire, &ServerOptions::default()).await else { return };
+        let guard = setup.lock(LONG_LEASE).await;
+        let unlocking = setup.unlock_unheard(guard).await;
+        assert!(setup.plain.exists("x").await, "still held");
+        setup.cut();
         within("an answer", unlocking).await.expect("no panic").expect("given back");
-        assert!(!ground.plain.exists("x").await);
+        assert!(!setup.plain.exists("x").await);
     }
 }
 
-/// Else a repeat would hide that the server has forgotten the lock.
+/// Otherwise a repeat would hide that the server has forgotten the lock.
 #[tokio::test]
 async fn an_unlock_that_meets_a_server_which_forgot_the_lock_tells_of_the_loss() {
-    let Some(ground) = Ground::start(Wire::Redisson, &ServerOptions::default()).await else {
+    let Some(setup) = CutSetup::start(Wire::Redisson, &ServerOptions::default()).await else {
         return;
     };
-    let guard = ground.lock(LONG).await;
-    let unlocking = ground.unlock_unheard(guard).await;
-    ground.servers[0].restart_empty().expect("ours");
-    ground.cut();
+    let guard = setup.lock(LONG_LEASE).await;
+    let unlocking = setup.unlock_unheard(guard).await;
+    setup.servers[0].restart_empty().expect("ours");
+    setup.cut();
     assert_lost(within("an answer", unlocking).await.expect("no panic"));
 }
 
-/// The release is written to the server that has forgotten already, and so is the repeat.
+/// Both the release and its repeat are written after the server has forgotten the lock.
 #[tokio::test]
 async fn a_restart_before_the_release_is_told_as_well() {
-    let Some(ground) = Ground::start(Wire::Redisson, &ServerOptions::default()).await else {
+    let Some(setup) = CutSetup::start(Wire::Redisson, &ServerOptions::default()).await else {
         return;
     };
-    let guard = ground.lock(LONG).await;
-    ground.servers[0].restart_empty().expect("ours");
-    // Over the connection on which the release will go.
-    eventually("connected again", async || ground.locker.is_locked("y").await.ok()).await;
-    let unlocking = ground.unlock_unheard(guard).await;
-    ground.cut();
+    let guard = setup.lock(LONG_LEASE).await;
+    setup.servers[0].restart_empty().expect("ours");
+    // This uses the connection on which the release will be sent.
+    eventually("connected again", async || setup.locker.is_locked("y").await.ok()).await;
+    let unlocking = setup.unlock_unheard(guard).await;
+    setup.cut();
     assert_lost(within("an answer", unlocking).await.expect("no panic"));
 }
 
-/// It may have ended by itself: that the first release gave it back is not known.
+/// The lease may have ended by itself, so the client cannot know that the first release freed the
+/// lock.
 #[tokio::test]
 async fn a_repeat_after_the_window_tells_of_a_loss() {
-    let Some(ground) = Ground::start(Wire::Redisson, &ServerOptions::default()).await else {
+    let Some(setup) = CutSetup::start(Wire::Redisson, &ServerOptions::default()).await else {
         return;
     };
-    let guard = ground.lock(Duration::from_secs(2)).await;
-    let unlocking = ground.unlock_unheard(guard).await;
-    ground.free().await;
-    ground.cut();
+    let guard = setup.lock(Duration::from_secs(2)).await;
+    let unlocking = setup.unlock_unheard(guard).await;
+    setup.free().await;
+    setup.cut();
     assert_lost(within("an answer", unlocking).await.expect("no panic"));
 }
 
-/// A cut between the command that frees and the message that tells of it (decision 0007).
+/// The connection is cut between the command that frees the lock and the message that publishes it
+/// (decision 0005).
 #[tokio::test]
 async fn a_repeat_tells_programs_that_know_of_no_queue() {
-    let Some(ground) = Ground::start(Wire::Redisson, &ServerOptions::default()).await else {
+    let Some(setup) = CutSetup::start(Wire::Redisson, &ServerOptions::default()).await else {
         return;
     };
-    let guard = ground.lock(LONG).await;
-    let mut stranger = ground.plain.listen("redisson_lock__channel:{x}").await;
-    let unlocking = ground.unlock_unheard(guard).await;
-    // As if only the first command of the release had arrived.
-    assert_eq!(ground.plain.ask::<u32>(&["DEL", "x"]).await, 1);
-    ground.cut();
+    let guard = setup.lock(LONG_LEASE).await;
+    let mut stranger = setup.plain.listen("redisson_lock__channel:{x}").await;
+    let unlocking = setup.unlock_unheard(guard).await;
+    // This has the same effect as if only the first command of the release had arrived.
+    assert_eq!(setup.plain.ask::<u32>(&["DEL", "x"]).await, 1);
+    setup.cut();
     within("an answer", unlocking).await.expect("no panic").expect("given back");
     assert_eq!(within("told", stranger.next()).await, "0");
 }
 
-/// A server's script cache that is emptied again and again: here its user may not even load
-/// scripts.
+/// A server's script cache is emptied again and again. In addition the user may not load scripts.
 #[tokio::test]
 async fn what_finds_no_script_twice_is_sent_as_text() {
     for wire in WIRES {
-        let Some(ground) = Ground::start(wire, &ServerOptions::default()).await else { return };
-        let guard = ground.lock(LONG).await;
-        assert!(ground.locker.is_locked("x").await.expect("an answer"));
-        ground.plain.ask::<String>(&["ACL", "SETUSER", "default", "-script|load"]).await;
-        ground.plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
-        assert!(within("an answer", ground.locker.is_locked("x")).await.expect("asked as text"));
-        ground.plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
+        let Some(setup) = CutSetup::start(wire, &ServerOptions::default()).await else { return };
+        let guard = setup.lock(LONG_LEASE).await;
+        assert!(setup.locker.is_locked("x").await.expect("an answer"));
+        setup.plain.ask::<String>(&["ACL", "SETUSER", "default", "-script|load"]).await;
+        setup.plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
+        assert!(within("an answer", setup.locker.is_locked("x")).await.expect("asked as text"));
+        setup.plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
         within("an answer", guard.unlock()).await.expect("released, by a script or not");
-        assert!(!ground.locker.force_unlock("x").await.expect("asked as text"), "it was free");
+        assert!(!setup.locker.force_unlock("x").await.expect("asked as text"), "it was free");
     }
 }
 
-/// Nobody waits for a server that is gone for longer than twice the answer timeout.
+/// An unlock waits for an unreachable server for at most twice the answer timeout.
 #[tokio::test]
 async fn an_unlock_is_not_awaited_for_ever_and_goes_on_in_the_background() {
-    let Some(ground) = Ground::start(Wire::Redisson, &ServerOptions::default()).await else {
+    let Some(setup) = CutSetup::start(Wire::Redisson, &ServerOptions::default()).await else {
         return;
     };
     let builder = builder().answer_timeout(Duration::from_millis(200));
-    let locker = builder.single(ground.way.url()).expect("a good URL");
-    let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
-    let unlocking = ground.unlock_unheard(guard).await;
+    let locker = builder.single(setup.way.url()).expect("a good URL");
+    let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
+    let unlocking = setup.unlock_unheard(guard).await;
     let told = within("an answer", unlocking).await.expect("no panic");
     assert!(matches!(told, Err(Error::Unreachable(_))), "{told:?}");
-    assert!(ground.plain.exists("x").await, "still held");
-    ground.cut();
-    ground.free().await;
+    assert!(setup.plain.exists("x").await, "still held");
+    setup.cut();
+    setup.free().await;
     drop(locker);
 }

@@ -1,20 +1,24 @@
-//! A node that is asked without a locker.
+//! A node that a test calls without a locker.
 
 use quorumlock::Wire;
-use quorumlock_core::admission::Charter;
-use quorumlock_core::{Answer, RedisNode, ReplyTo, Settings, Slot, World, redis_nodes};
+use quorumlock_core::Environment;
+use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::{Answer, ReplyFuture, Responder, Settings};
+use quorumlock_redis::{RedisNode, redis_nodes};
 use quorumlock_tests::within;
 
 use crate::Node;
 
-pub(crate) fn one_node(server: &Node, wire: Wire, charter: Option<&Charter>) -> RedisNode {
+pub(crate) fn one_node(server: &Node, wire: Wire, cluster: Option<&ClusterConfig>) -> RedisNode {
     let (url, settings) = (server.server[0].url(), Settings::default());
-    let nodes = redis_nodes(&[url], wire, charter, &settings, &World::default().clock);
+    let nodes = redis_nodes(&[url], wire, cluster, &settings, &Environment::default().clock);
     nodes.expect("a good URL").pop().expect("one")
 }
 
-pub(crate) async fn ask<T: Send + 'static>(request: impl FnOnce(ReplyTo<Answer<T>>)) -> Answer<T> {
-    let (slot, to) = Slot::new();
+pub(crate) async fn ask<T: Send + 'static>(
+    request: impl FnOnce(Responder<Answer<T>>),
+) -> Answer<T> {
+    let (slot, to) = ReplyFuture::new();
     request(to);
     within("an answer", slot).await
 }

@@ -1,14 +1,14 @@
-//! What is no lock, and what is one of another kind: `lock`, `holder` and `force_unlock` say the same, and
-//! nothing is deleted.
+//! Keys that are not locks, or locks of another kind: `lock`, `holder` and `force_unlock` report
+//! the same problem, and nothing is deleted.
 
 use std::time::Duration;
 
 use quorumlock::{ConfigError, Error, NodeProblem, Wire};
 use quorumlock_tests::{builder, eventually, mark_key, within};
 
-use crate::{LONG, Node, Quorum, WIRES};
+use crate::{LONG_LEASE, Node, Quorum, WIRES};
 
-/// As Redisson writes them.
+/// A field as Redisson writes it.
 const FIELD: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:1";
 
 fn problem(error: Error) -> NodeProblem {
@@ -18,7 +18,7 @@ fn problem(error: Error) -> NodeProblem {
     }
 }
 
-/// What all three say; the key is left as it was.
+/// Returns the problem that all three calls report, and asserts that the key stays as it was.
 async fn all_say(node: &Node, name: &str) -> NodeProblem {
     let (locker, plain) = node.clients();
     let dump: Vec<u8> = plain.ask(&["DUMP", name]).await;
@@ -57,7 +57,7 @@ async fn a_lock_of_the_other_layout_is_not_deleted() {
     for (wire, other) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
         let Some(node) = Node::start(wire).await else { return };
         let locker = builder().wire(other).single(node.server[0].url());
-        let guard = locker.expect("a good URL").lock("x").lease(LONG).await.expect("free");
+        let guard = locker.expect("a good URL").lock("x").lease(LONG_LEASE).await.expect("free");
         let said = all_say(&node, "x").await;
         assert!(matches!(&said, NodeProblem::WrongType { key } if key == "x"), "{said:?}");
         guard.unlock().await.expect("still held");
@@ -87,21 +87,22 @@ async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
             plain.ask::<i64>(&["DEL", "x"]).await;
         }
     }
-    for mode in ["read", "write"] {
+    for (mode, holders) in [("read", "1 reader"), ("write", "1 writer")] {
         plain.ask::<i64>(&["HSET", "x", "mode", mode, FIELD, "1"]).await;
         let said = all_say(&node, "x").await;
         let NodeProblem::NotALock { key, found } = said else { panic!("{said:?}") };
-        assert!(key == "x" && found.contains("read-write lock of Redisson"), "{found}");
+        assert_eq!((&*key, found), ("x", format!("Redisson's read-write lock, {holders}")));
         plain.ask::<i64>(&["DEL", "x"]).await;
     }
-    // A lock says who holds it, even if somebody took its expiry.
+    // A lock without its expiry still shows its holder.
     plain.ask::<i64>(&["HSET", "x", FIELD, "2"]).await;
     assert_eq!(locker.holder("x").await.expect("an answer").expect("held").holds, 2);
     assert!(locker.force_unlock("x").await.expect("a lock"));
     assert!(!plain.exists("x").await);
 }
 
-/// It excludes us, since some libraries lock without an expiry. It is not deleted, since it may be anything.
+/// The string excludes our lock, because some libraries lock without an expiry. It is not deleted,
+/// because it may be any data.
 #[tokio::test]
 async fn a_string_without_an_expiry_is_not_deleted() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
@@ -146,15 +147,15 @@ async fn a_key_of_ours_is_no_lock_by_its_name() {
     }
 }
 
-/// A node that has something else there has no vote; the others free the lock.
+/// A node with a foreign value at the name has no vote; the others free the lock.
 #[tokio::test]
 async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
     for wire in WIRES {
         let Some(quorum) = Quorum::start(3, wire).await else { return };
         let (locker, plain) = quorum.clients();
-        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         for node in &plain {
-            // The slowest node's grant was not waited for.
+            // The acquisition does not wait for the slowest node's grant.
             eventually("granted", async || node.exists("x").await.then_some(())).await;
         }
         plain[0].ask::<i64>(&["DEL", "x"]).await;

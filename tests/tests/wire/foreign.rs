@@ -1,12 +1,12 @@
-//! A Redisson process against ours, and keys that are no locks of this wire at all.
+//! A Redisson process against our locker, and keys that are not locks of this layout.
 
 use std::time::Duration;
 
 use quorumlock::{Error, NodeProblem, Wire};
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
-use crate::stranger::Stranger;
-use crate::{LONG, Node, Quorum, plain_quorum};
+use crate::foreign_client::ForeignClient;
+use crate::{LONG_LEASE, Node, Quorum, plain_quorum};
 
 const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
 
@@ -14,7 +14,7 @@ const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
 async fn a_redisson_holder_excludes_us_and_its_release_wakes_us() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
     let (locker, plain) = node.clients();
-    let stranger = Stranger::new(&plain, 1);
+    let stranger = ForeignClient::new(&plain, 1);
     assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
     assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None, "twice");
     assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
@@ -41,17 +41,18 @@ async fn awaits_listener(plain: &quorumlock_tests::Plain) {
     .await;
 }
 
-/// All of ours hear a release on the name's own channel, which says nothing of whose turn it is: the first of them
-/// has it (SAFETY.md e8). Of a Redisson process, and of a locker that does not know that anybody waits.
+/// A release on the name's own channel reaches all of our lockers and does not say which waiter is
+/// next: the first in the queue acquires the lock (PROTOCOL.md W6). The release is by a Redisson
+/// process, or by a locker that does not know of waiters.
 #[tokio::test]
 async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
     let waiters = quorumlock_tests::waiters("invoice/7");
     for round in 0..6 {
-        let stranger = Stranger::new(&node.plain, round);
+        let stranger = ForeignClient::new(&node.plain, round);
         let holder = builder().single(node.server[0].url()).expect("a good URL");
         let guard = match round % 2 {
-            0 => Some(holder.lock("invoice/7").lease(LONG).await.expect("free")),
+            0 => Some(holder.lock("invoice/7").lease(LONG_LEASE).await.expect("free")),
             _ => {
                 assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
                 None
@@ -62,7 +63,7 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
         for place in 0..6 {
             let (told, locker) = (told.clone(), builder().single(node.server[0].url()));
             waiting.push(tokio::spawn(async move {
-                let guard = locker.expect("a good URL").lock("invoice/7").lease(LONG).await;
+                let guard = locker.expect("a good URL").lock("invoice/7").lease(LONG_LEASE).await;
                 told.send(place).expect("heard");
                 guard.expect("free").unlock().await.expect("held");
             }));
@@ -73,8 +74,9 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
             .await;
         }
         eventually("all hear", async || {
-            let (_, ears): (String, usize) = node.plain.ask(&["PUBSUB", "NUMSUB", CHANNEL]).await;
-            (ears == 6).then_some(())
+            let (_, subscribers): (String, usize) =
+                node.plain.ask(&["PUBSUB", "NUMSUB", CHANNEL]).await;
+            (subscribers == 6).then_some(())
         })
         .await;
         match guard {
@@ -92,8 +94,8 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
 async fn we_exclude_a_redisson_process_and_our_release_wakes_it() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
     let (locker, plain) = node.clients();
-    let stranger = Stranger::new(&plain, 1);
-    let guard = locker.lock("invoice/7").lease(LONG).await.expect("free");
+    let stranger = ForeignClient::new(&plain, 1);
+    let guard = locker.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
     let mut messages = plain.listen(CHANNEL).await;
     let left = stranger.try_lock("invoice/7", 30_000).await.expect("refused");
     assert!((30_000..=60_000).contains(&left), "it waits for our lease: {left}");
@@ -105,7 +107,8 @@ async fn we_exclude_a_redisson_process_and_our_release_wakes_it() {
     assert_eq!(stranger.try_lock("invoice/7", 30_000).await, None);
 }
 
-/// Deleted by force, or by hand: nobody counts down, but the channel says that it is free.
+/// The key is deleted by force or by hand: no holder counts down, but the channel says that the
+/// name is free.
 #[tokio::test]
 async fn a_foreign_delete_with_its_message_wakes_us() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
@@ -120,12 +123,12 @@ async fn a_foreign_delete_with_its_message_wakes_us() {
     drop(within("woken", waiter).await.expect("no panic").expect("free"));
 }
 
-/// A message is advice: one that is not true, or that makes no sense, gives the lock to nobody.
+/// A message is only advice: a false or malformed message grants nothing.
 #[tokio::test]
 async fn a_message_alone_frees_nothing() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
     let (locker, plain) = node.clients();
-    let stranger = Stranger::new(&plain, 1);
+    let stranger = ForeignClient::new(&plain, 1);
     assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
     let waiting = locker.lock("invoice/7").wait(Duration::from_millis(300));
     let waiter = tokio::spawn(waiting.into_future());
@@ -143,12 +146,12 @@ async fn a_name_in_the_other_format_is_an_error_and_not_a_wait() {
         let Some(node) = Node::start(ours).await else { return };
         let locker = node.locker.clone();
         let other = builder().wire(theirs).single(node.server[0].url()).expect("a good URL");
-        let guard = other.lock("invoice/7").lease(LONG).await.expect("free");
+        let guard = other.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
         assert_other_wire(
             within("an answer", locker.lock("invoice/7")).await,
             node.server[0].url(),
         );
-        // A single look by a transaction sees only that the name is taken; by a script it sees by what.
+        // A transaction shows only that the name is taken; a script also shows by what.
         let tried = within("an answer", locker.try_lock("invoice/7")).await;
         assert!(scripts_only() || matches!(tried, Ok(None)), "{tried:?}");
         let (by_script, _) = node.by_script(ours);
@@ -166,7 +169,7 @@ async fn a_quorum_says_so_too_and_leaves_nothing_behind() {
         let Some(quorum) = Quorum::start(3, ours).await else { return };
         let (locker, plain) = quorum.clients();
         let other = plain_quorum(theirs, quorum.servers.urls());
-        let guard = other.lock("invoice/7").lease(LONG).await.expect("free");
+        let guard = other.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
         let answer = within("an answer", locker.lock("invoice/7")).await;
         let Err(Error::Refused(none)) = answer else { panic!("{answer:?}") };
         assert!(none.nodes.iter().all(|node| node.problem == wrong("invoice/7")), "{none:?}");

@@ -1,15 +1,16 @@
-//! What both wires share: the mark of a slot, the channel, the rule for braces, all nodes alike.
+//! What both layouts share: the mark of a slot, the channel, the rule for braces, and equal data on
+//! all nodes.
 
 use std::collections::HashSet;
 use std::future::IntoFuture as _;
 
 use quorumlock::{Admission, Fence, Wire};
-use quorumlock_lab::servers::{self, ServerOptions};
+use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, Proxy, Way, builder, eventually, mark_key, within};
 
-use crate::{LONG, Node, Quorum, WIRES, last_of, slow_log};
+use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of, slow_log};
 
-/// A name that contains a brace anywhere gets none around it.
+/// Names and their form in keys: a name that contains a brace gets no braces around it.
 const NAMES: [(&str, &str); 5] = [
     ("invoice/7", "{invoice/7}"),
     ("{invoice}/7", "{invoice}/7"),
@@ -18,7 +19,7 @@ const NAMES: [(&str, &str); 5] = [
     ("invoice}7", "{invoice}7}"),
 ];
 
-/// So that a cluster keeps it beside them.
+/// A cluster then keeps the mark on the same node as the names.
 #[tokio::test]
 async fn a_mark_lies_in_the_slot_of_its_names() {
     let cluster = ["--cluster-enabled", "yes"].map(str::to_owned).to_vec();
@@ -40,13 +41,13 @@ async fn the_mark_is_the_last_token_of_its_slot_and_does_not_expire() {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         for (name, _) in NAMES {
-            let guard = locker.lock(name).lease(LONG).await.expect("free");
+            let guard = locker.lock(name).lease(LONG_LEASE).await.expect("free");
             let stored = plain.mark(name).await.expect("a mark");
             assert_eq!(stored, guard.fence().get() + Fence::BLOCK - 1, "a block, for {name}");
             guard.unlock().await.expect("unlocked");
             assert_eq!(plain.mark(name).await, Some(stored), "the mark outlives the lock");
             assert_eq!(plain.pttl(mark_key(name)).await, -1);
-            let next = locker.lock(name).lease(LONG).await.expect("free");
+            let next = locker.lock(name).lease(LONG_LEASE).await.expect("free");
             assert!(next.fence().get() > stored);
             next.unlock().await.expect("unlocked");
         }
@@ -56,27 +57,27 @@ async fn the_mark_is_the_last_token_of_its_slot_and_does_not_expire() {
     }
 }
 
-/// So that the old holder's token is behind even before the next one has its own.
+/// The old holder's token is then below the mark even before the next holder has its own.
 #[tokio::test]
 async fn a_forced_unlock_raises_the_mark() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         assert!(locker.force_unlock("x").await.expect("an answer"));
         let stored = plain.mark("x").await;
         assert!(stored > Some(guard.fence().get()), "{stored:?} after {}", guard.fence());
     }
 }
 
-/// Whatever the network, a proxy or a driver sends again (SAFETY.md H18).
+/// The network, a proxy or a driver may send any command twice (SAFETY.md H18).
 #[tokio::test]
 async fn a_command_that_arrives_twice_does_nothing_more() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.by_script(wire);
         plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
-        let guard = locker.lock("x").lease(LONG).await.expect("free");
+        let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let acquire = commands(&plain, "EVALSHA").await.pop().expect("an acquisition");
         let kept = plain.mark("x").await;
         assert_eq!(kept, Some(last_of(guard.fence())));
@@ -92,15 +93,16 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
         let release = commands(&plain, node.releases_by(wire).await).await;
         let release = release.last().expect("a release").clone();
         assert!(!plain.exists("x").await);
-        let next = locker.lock("x").lease(LONG).await.expect("free");
+        let next = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         assert_eq!(send::<u64>(&plain, &release).await, 0, "the hold of another nonce");
         assert_eq!(send::<Vec<i64>>(&plain, &acquire).await.len(), 1, "busy");
         next.unlock().await.expect("still held");
     }
 }
 
-/// A lock was lost, others had it, and a copy of the first request takes it again: their token is theirs
-/// (SAFETY.md H18, a5), even if it is just what we propose next.
+/// A lock was lost, others held it, and a copy of the first request takes it again: the others'
+/// token is not confirmed for it (SAFETY.md H18, PROTOCOL.md T5), even if it is the token that our
+/// client proposes next.
 #[tokio::test]
 async fn a_token_that_others_were_given_is_not_confirmed() {
     for wire in WIRES {
@@ -114,7 +116,8 @@ async fn a_token_that_others_were_given_is_not_confirmed() {
             let by_script = builder().wire(wire).admission(Admission::Redlock).scripts_only(true);
             let locker = by_script.quorum(urls).expect("good URLs");
             let before = locker.lock("connected").await.expect("free");
-            // The last of a block, an hour ahead of all clocks: what is proposed above it is the next one.
+            // The last token of a block, an hour ahead of all clocks: the next proposal is the next
+            // token above it.
             let mark = (before.fence().get() + 3_600_000_000) | (Fence::BLOCK - 1);
             let theirs = mark + theirs_above;
             before.unlock().await.expect("held");
@@ -122,7 +125,7 @@ async fn a_token_that_others_were_given_is_not_confirmed() {
             plain[0].set_mark("x", mark).await;
             plain[2].ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
             late.hold(Way::Replies);
-            let asking = tokio::spawn(locker.lock("x").lease(LONG).into_future());
+            let asking = tokio::spawn(locker.lock("x").lease(LONG_LEASE).into_future());
             for node in [0, 2] {
                 eventually("it has it", async || plain[node].exists("x").await.then_some(())).await;
             }
@@ -138,7 +141,7 @@ async fn a_token_that_others_were_given_is_not_confirmed() {
     }
 }
 
-/// The commands of a kind that were sent so far, the last one last.
+/// All commands with this verb so far, in the order in which they were sent.
 async fn commands(node: &Plain, verb: &str) -> Vec<Vec<String>> {
     let mut sent = slow_log(node).await;
     sent.retain(|command| command[0].eq_ignore_ascii_case(verb));
@@ -149,7 +152,8 @@ async fn send<T: redis::FromRedisValue>(node: &Plain, command: &[String]) -> T {
     node.ask(&command.iter().map(String::as_str).collect::<Vec<_>>()).await
 }
 
-/// No program of Redlock's layout listens, and ours are woken by their own channels (decision 7).
+/// No other program of Redlock's layout subscribes, and our waiters are notified on their own
+/// channels (decision 5).
 #[tokio::test]
 async fn the_release_of_a_redlock_lock_is_not_published() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
@@ -170,16 +174,16 @@ async fn the_release_of_a_redisson_lock_is_published_once_as_0() {
     for (name, tagged) in NAMES {
         let channel = format!("redisson_lock__channel:{tagged}");
         let mut messages = plain.listen(&channel).await;
-        locker.lock(name).lease(LONG).await.expect("free").unlock().await.expect("unlocked");
+        locker.lock(name).lease(LONG_LEASE).await.expect("free").unlock().await.expect("unlocked");
         assert_eq!(messages.next().await, "0", "on {channel}");
 
-        let forced = locker.lock(name).lease(LONG).await.expect("free");
+        let forced = locker.lock(name).lease(LONG_LEASE).await.expect("free");
         assert!(locker.force_unlock(name).await.expect("an answer"));
         assert_eq!(messages.next().await, "0", "forced, on {channel}");
-        // Nor do acquisitions say anything.
+        // Acquisitions publish nothing either.
         drop(forced);
         assert_eq!(messages.next().await, "0", "lost, on {channel}");
-        drop(locker.lock(name).lease(LONG).await.expect("free"));
+        drop(locker.lock(name).lease(LONG_LEASE).await.expect("free"));
         assert_eq!(messages.next().await, "0", "dropped, on {channel}");
         plain.ask::<i64>(&["PUBLISH", &channel, "the end"]).await;
         assert_eq!(messages.next().await, "the end");
@@ -197,7 +201,7 @@ async fn renewal_and_expiry_publish_nothing() {
     within("its end", guard.lost()).await;
     eventually("expired", async || (!plain.exists("invoice/7").await).then_some(())).await;
     plain.ask::<i64>(&["PUBLISH", channel, "the end"]).await;
-    // The clean-up of an expired lease may say that it is free: true, if late.
+    // The clean-up of an expired lease may publish that the name is free. This is true, but late.
     let said = messages.next().await;
     assert!(said == "the end" || said == "0", "{said}");
 }
@@ -207,10 +211,10 @@ async fn a_quorum_writes_the_same_to_every_node() {
     for wire in WIRES {
         let Some(quorum) = Quorum::start(3, wire).await else { return };
         let (locker, plain) = quorum.clients();
-        let guard = locker.lock("invoice/7").lease(LONG).await.expect("free");
+        let guard = locker.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
         let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
         for node in &plain {
-            // The slowest node's grant was not waited for.
+            // The acquisition does not wait for the slowest node's grant.
             let id = eventually("granted", async || id_on(node).await).await;
             assert_eq!(id, holder.id);
             assert_eq!(node.mark("invoice/7").await, Some(last_of(guard.fence())), "on {node:?}");
@@ -232,11 +236,11 @@ async fn single_mode_speaks_redisson_and_quorum_mode_redlock_unless_told_otherwi
     let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
     let (_, plain) = quorum.clients();
     let single = builder().single(quorum.servers[0].url()).expect("a good URL");
-    let _one = single.lock("one").lease(LONG).await.expect("free");
+    let _one = single.lock("one").lease(LONG_LEASE).await.expect("free");
     assert_eq!(plain[0].ask::<String>(&["TYPE", "one"]).await, "hash");
     let quorum = builder().quorum(quorum.servers.urls()).expect("good URLs");
-    quorum.provision().await.expect("all answer");
-    let _many = quorum.lock("many").lease(LONG).await.expect("free");
+    quorum.admit_nodes().await.expect("all answer");
+    let _many = quorum.lock("many").lease(LONG_LEASE).await.expect("free");
     for node in &plain {
         let string =
             async || (node.ask::<String>(&["TYPE", "many"]).await == "string").then_some(());

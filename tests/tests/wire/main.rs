@@ -1,39 +1,40 @@
-//! The wire formats, byte for byte, read and written by a plain client: docs/decisions/ says why
-//! these, and other libraries depend on them.
+//! The wire formats, byte for byte, read and written by a plain client. Other libraries depend on
+//! them; docs/decisions/ gives the reasons for each.
 
 mod bad_marks;
-mod bump;
+mod counted;
 mod cut;
 mod direct;
 mod force;
 mod foreign;
-mod hand;
-mod hears_first;
+mod foreign_client;
+mod handoff;
+mod home_node;
 mod keys;
-mod look;
 mod marks;
 mod names;
 mod plain;
 mod plain_single;
+mod polling;
 mod queue;
 mod redisson;
 mod redlock;
 mod release;
 mod shared;
 mod spoilt;
-mod stranger;
-mod turn;
 mod unfenced;
 
 use std::time::Duration;
 
 use quorumlock::{Admission, Fence, Locker, Wire};
-use quorumlock_core::{Lane, Lessor as _, Name, Settings, World, redis_nodes};
-use quorumlock_lab::servers::{self, ServerOptions, Servers};
+use quorumlock_core::{Environment, Lessor as _};
+use quorumlock_protocol::{Lane, Name, Settings};
+use quorumlock_redis::redis_nodes;
+use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, builder};
 
-/// Nothing that is tested takes so long.
-const LONG: Duration = Duration::from_secs(60);
+/// Longer than any test.
+const LONG_LEASE: Duration = Duration::from_secs(60);
 
 const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 
@@ -57,14 +58,14 @@ impl Node {
         (self.locker.clone(), self.plain.clone())
     }
 
-    /// As [`Node::clients`], with a locker that takes every lock by script.
+    /// Like [`Node::clients`], with a locker that takes every lock by script.
     fn by_script(&self, wire: Wire) -> (Locker, Plain) {
         let builder = builder().wire(wire).scripts_only(true);
         let locker = builder.single(self.server[0].url()).expect("a good URL");
         (locker, self.plain.clone())
     }
 
-    /// How often a command has been carried out, by scripts and transactions as well.
+    /// How often the server has executed a command, including commands of scripts and transactions.
     async fn calls(&self, command: &str) -> usize {
         let stats: String = self.plain.ask(&["INFO", "commandstats"]).await;
         let prefix = format!("cmdstat_{command}:calls=");
@@ -72,7 +73,8 @@ impl Node {
         calls.and_then(|rest| rest.split(',').next()).map_or(0, |n| n.parse().expect("a number"))
     }
 
-    /// What a release begins with where nobody waits. Redlock's layout needs a script before Valkey 9.
+    /// The first command of a release without waiters. Redlock's layout needs a script before
+    /// Valkey 9.
     async fn releases_by(&self, wire: Wire) -> &'static str {
         if wire == Wire::Redisson {
             return "HDEL";
@@ -104,39 +106,39 @@ impl Quorum {
         (self.locker.clone(), self.plain.clone())
     }
 
-    /// Where those stand in line who wait for `name`.
-    async fn gate(&self, name: &str) -> usize {
-        let (urls, world) = (self.servers.urls(), World::default());
+    /// The index of the home node of `name`, where its waiters queue.
+    async fn home(&self, name: &str) -> usize {
+        let (urls, world) = (self.servers.urls(), Environment::default());
         let settings = Settings::default();
         let nodes = redis_nodes(&urls, Wire::Redlock, None, &settings, &world.clock);
         let nodes = nodes.expect("good URLs");
         let quorum = quorumlock_quorum::Quorum::new(nodes, world.clock, settings.answer_timeout);
         let quorum = quorum.expect("some nodes");
-        // By then it has reached them all, and knows which server is which.
-        quorum.settle(Lane::Work).await;
-        quorum.gate(&Name::new(name).expect("a good name")).expect("more than one node")
+        // After this the quorum has reached all servers, and knows their run ids.
+        quorum.drain(Lane::Caller).await;
+        quorum.home(&Name::new(name).expect("a good name")).expect("more than one node")
     }
 }
 
-/// What clients sent so far, the last one last, if slowness begins at 0 there.
+/// The last 128 commands that clients sent, oldest first. Needs `slowlog-log-slower-than 0`.
 async fn slow_log(node: &Plain) -> Vec<Vec<String>> {
     type Entry = (i64, i64, i64, Vec<String>, String, String);
     let log: Vec<Entry> = node.ask(&["SLOWLOG", "GET", "128"]).await;
     log.into_iter().rev().map(|(_, _, _, command, _, _)| command).collect()
 }
 
-/// Whether it is a Valkey of version 9.
+/// Whether the server has `DELIFEQ` (Valkey 9).
 async fn deletes_if_equal(node: &Plain) -> bool {
     node.send::<u32>(&["DELIFEQ", "nothing", ""]).await.is_ok()
 }
 
-/// As other libraries lock, which know of no admission.
+/// A locker without admission, as other libraries lock.
 fn plain_quorum(wire: Wire, urls: impl Into<Vec<String>>) -> Locker {
     let builder = builder().wire(wire).admission(Admission::Redlock);
     builder.quorum(urls.into()).expect("good URLs")
 }
 
-/// The last token of the block that an acquisition was given: what the nodes have accepted.
+/// The last token of the block that begins with `first`: the mark that the nodes have accepted.
 fn last_of(first: Fence) -> u64 {
     first.get() | (Fence::BLOCK - 1)
 }

@@ -1,5 +1,5 @@
-//! Fencing tokens on the wire: a client proposes a token, and a node accepts it if it is above the mark of the
-//! name's slot (SAFETY.md, Tokens).
+//! Fencing tokens on the wire: a client proposes a token, and a node accepts it if it is above the
+//! mark of the name's slot (PROTOCOL.md, Tokens).
 
 use std::collections::BTreeSet;
 use std::future::IntoFuture as _;
@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock::{Fence, Locker, Wire};
-use quorumlock_core::{
-    Acceptance, Answer, Chance, Clock, Collect, Denial, InLine, Lane, Name, News, Node as _, Nonce,
-    Proposal, RedisNode, Settings, Single, Stamp, Term, Vote, World,
+use quorumlock_core::{Entropy, Environment, Single};
+use quorumlock_protocol::{
+    Acceptance, Answer, Denial, EnqueueRequest, Incarnation, Lane, LeaseRequest, Name, Node as _,
+    Nonce, Proposal, ReplySink, Settings, Vote, WaitEvent,
 };
+use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
+use quorumlock_watchdog::Clock;
 
 use crate::direct::{ask, one_node};
-use crate::{LONG, Node, Quorum, WIRES, last_of, plain_quorum};
+use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of, plain_quorum};
 
 const HOUR: u64 = 3_600_000_000;
 
@@ -34,9 +37,9 @@ fn marks<'a>(names: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
     names.into_iter().map(key).collect()
 }
 
-/// Takes the name and gives it back: the last token of its block.
+/// Acquires and releases the name. Returns the last token of its block.
 async fn take(locker: &Locker, name: &str) -> u64 {
-    let guard = within("free", locker.lock(name).lease(LONG)).await.expect("granted");
+    let guard = within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("granted");
     let last = last_of(guard.fence());
     guard.unlock().await.expect("held");
     last
@@ -53,7 +56,7 @@ async fn a_fresh_name_takes_one_transaction_and_leaves_the_mark_of_its_slot() {
         let names: Vec<_> = (0..5).map(|i| format!("fresh/{i}")).collect();
         for name in &names {
             let (scripts, transactions) = (node.calls("evalsha").await, node.calls("exec").await);
-            let guard = within("free", locker.lock(name).lease(LONG)).await.expect("granted");
+            let guard = within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("granted");
             assert_eq!(node.calls("evalsha").await, scripts, "{wire:?}");
             assert_eq!(node.calls("exec").await, transactions + 1, "{wire:?}");
             assert_eq!(plain.mark(name).await, Some(last_of(guard.fence())));
@@ -69,10 +72,10 @@ async fn thousands_of_names_leave_no_more_than_the_marks_of_their_slots() {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         let mut names: Vec<_> = (0..2_000).map(|i| format!("invoice/{i}")).collect();
-        // All of these are in one slot.
+        // All of these names are in one slot.
         names.extend((0..100).map(|i| format!("{{job}}/{i}")));
         for some in names.chunks(100) {
-            let taken = some.iter().map(|name| locker.lock(name).lease(LONG).into_future());
+            let taken = some.iter().map(|name| locker.lock(name).lease(LONG_LEASE).into_future());
             for guard in within("free", join_all(taken)).await {
                 guard.expect("granted").unlock().await.expect("held");
             }
@@ -86,8 +89,8 @@ async fn thousands_of_names_leave_no_more_than_the_marks_of_their_slots() {
     }
 }
 
-/// By script, where the reply has the mark; and by a transaction, which says only that there is one: the first raise
-/// asks for it then.
+/// An acquisition by script returns the mark; one by transaction returns only that the mark is
+/// ahead, and the first raise then asks for it.
 #[tokio::test]
 async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
     for wire in WIRES {
@@ -98,7 +101,7 @@ async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
             let ahead = time(&node.plain).await + HOUR;
             node.plain.set_mark("x", ahead).await;
             let before = node.calls("evalsha").await;
-            let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             assert_eq!(node.calls("evalsha").await, before + first, "{wire:?}");
             assert!(guard.fence().get() > ahead);
             assert_eq!(node.plain.mark("x").await, Some(last_of(guard.fence())));
@@ -106,7 +109,7 @@ async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
             guard.unlock().await.expect("held");
 
             let before = node.calls("evalsha").await;
-            let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             assert_eq!(node.calls("evalsha").await, before + next, "{wire:?}");
             assert!(guard.fence().get() > last);
         }
@@ -121,14 +124,14 @@ async fn on_a_quorum_enough_nodes_accept_the_same_token_wherever_marks_are_ahead
             let locker = builder().wire(wire).scripts_only(true);
             let locker = locker.admission(quorumlock::Admission::Redlock);
             let locker = locker.quorum(quorum.servers.urls()).expect("good URLs");
-            // Verified, and asked, by all of them.
+            // Afterwards all nodes are verified and have been asked.
             take(&locker, "another").await;
             let mark = time(&quorum.plain[0]).await + HOUR;
             for node in &quorum.plain[..ahead] {
                 node.set_mark("x", mark).await;
             }
-            let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
-            // One of three may be left behind.
+            let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
+            // One node of three may have a lower mark.
             let passed = guard.fence().get() > mark;
             assert!(passed || ahead == 1, "{wire:?}: {} at {mark}", guard.fence());
             let mut accepted = 0;
@@ -147,22 +150,22 @@ fn name() -> Name {
     Name::new("x").expect("a good name")
 }
 
-fn term(nonce: u128) -> Term {
-    Term { name: name(), nonce: Nonce::from_u128(nonce), ttl: LONG, holds: 1 }
+fn lease_request(nonce: u128) -> LeaseRequest {
+    LeaseRequest { name: name(), nonce: Nonce::from_u128(nonce), ttl: LONG_LEASE, holds: 1 }
 }
 
 fn token(value: u64) -> Fence {
     Fence::new(value | (Fence::BLOCK - 1))
 }
 
-/// One acquisition under this nonce, by a script or by a transaction.
+/// One acquisition with this nonce, by script or by transaction.
 async fn acquire(node: &RedisNode, nonce: u128, token: Fence, by_script: bool) -> Answer<Vote> {
-    let proposal = Proposal { token, alone: true, by_script };
-    ask(|to| node.acquire(&term(nonce), proposal, Stamp::NONE, None, to)).await
+    let proposal = Proposal { token, uncontended: true, by_script };
+    ask(|to| node.acquire(&lease_request(nonce), proposal, Incarnation::NONE, None, to)).await
 }
 
 async fn raise(node: &RedisNode, nonce: u128, token: Fence) -> Answer<Acceptance> {
-    ask(|to| node.raise(&term(nonce), token, Stamp::NONE, to)).await
+    ask(|to| node.raise(&lease_request(nonce), token, Incarnation::NONE, to)).await
 }
 
 fn accepted(vote: &Answer<Vote>) -> Acceptance {
@@ -229,26 +232,31 @@ async fn a_raise_is_accepted_from_below_and_only_while_held() {
     }
 }
 
-/// Held as long as its window is open, a node takes over the token, so that the next one is above it.
+/// A node that grants a lease again while the window is open also accepts its token, so that the
+/// next token is above it.
 #[tokio::test]
 async fn what_a_node_holds_again_has_its_token_there_too() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
         for (proposed, mark) in [(NOW, NOW), (NOW + 320, NOW + 320), (NOW - 320, NOW + 320)] {
-            let again = ask(|to| node.recreate(&term(7), token(proposed), Lane::Keep, to)).await;
+            let again =
+                ask(|to| node.regrant(&lease_request(7), token(proposed), Lane::Watchdog, to))
+                    .await;
             assert!(matches!(again, Answer::Yes(_)), "{wire:?}: {again:?}");
             assert_eq!(plain.mark("x").await, Some(token(mark).get()), "{wire:?}");
             plain.ask::<i64>(&["DEL", "x"]).await;
         }
         acquire(&node, 8, token(NOW + 640), true).await;
-        let denied = ask(|to| node.recreate(&term(7), token(NOW + 960), Lane::Keep, to)).await;
+        let denied =
+            ask(|to| node.regrant(&lease_request(7), token(NOW + 960), Lane::Watchdog, to)).await;
         assert!(matches!(denied, Answer::No(Denial::Busy(_))), "{denied:?}");
         assert_eq!(plain.mark("x").await, Some(token(NOW + 640).get()), "{wire:?}: it is refused");
     }
 }
 
-/// Else those who ask again and again would leave behind whoever is farther away.
+/// Otherwise clients that ask again and again would keep outbidding clients with longer round
+/// trips.
 #[tokio::test]
 async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
     for wire in WIRES {
@@ -261,17 +269,24 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
         assert!(matches!(refused, Answer::No(Denial::Busy(_))), "{refused:?}");
         assert_eq!(plain.mark("x").await, Some(mark.get()), "{wire:?}: another holds it");
 
-        // It is free, and others stand before whoever asks.
-        let _listening = node.listen(&name(), Arc::new(Deaf), 0);
+        // The name is free, and other waiters are ahead of the caller.
+        let _listening = node.subscribe(&name(), Arc::new(IgnoresEvents), 0);
         plain.ask::<i64>(&["ZADD", "quorumlock:waiters:{x}", "1", "another"]).await;
-        let proposal = Proposal { token: later, alone: false, by_script: true };
-        let in_line =
-            InLine { waited: Duration::ZERO, others_first: true, offer: None, before: None };
-        // It is granted until the caller hears of its turns, without which nobody stands in line.
+        let proposal = Proposal { token: later, uncontended: false, by_script: true };
+        let in_line = EnqueueRequest {
+            waited: Duration::ZERO,
+            yield_to_notified: true,
+            handoff: None,
+            previous: None,
+        };
+        // The node grants until the caller's subscription is active: without it no caller is
+        // queued.
         eventually("left to others", async || {
             plain.ask::<i64>(&["DEL", "x", name().mark_key()]).await;
             plain.set_mark("x", mark.get()).await;
-            let asked = |to| node.acquire(&term(9), proposal, Stamp::NONE, Some(in_line), to);
+            let asked = |to| {
+                node.acquire(&lease_request(9), proposal, Incarnation::NONE, Some(in_line), to)
+            };
             matches!(ask(asked).await, Answer::No(Denial::Busy(_))).then_some(())
         })
         .await;
@@ -279,22 +294,22 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
     }
 }
 
-/// Hears nothing.
-struct Deaf;
+/// A subscriber that ignores all events.
+struct IgnoresEvents;
 
-impl Collect<News> for Deaf {
-    fn collect(&self, _from: usize, _news: News) {}
+impl ReplySink<WaitEvent> for IgnoresEvents {
+    fn collect(&self, _from: usize, _news: WaitEvent) {}
 }
 
-/// Many wait for what one holds, and ask again and again: the mark is that of the holder.
+/// Many clients wait for a held name and ask again and again: the mark stays that of the holder.
 #[tokio::test]
 async fn those_who_wait_leave_the_mark_where_it_is() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let guard = within("free", node.locker.lock("x").lease(LONG)).await.expect("granted");
+        let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let waits = || {
             let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
-            let lock = other.lock("x").lease(LONG);
+            let lock = other.lock("x").lease(LONG_LEASE);
             tokio::spawn(async move { lock.await.expect("granted").unlock().await })
         };
         let waiting: Vec<_> = (0..4).map(|_| waits()).collect();
@@ -303,17 +318,17 @@ async fn those_who_wait_leave_the_mark_where_it_is() {
             (waiters == 4).then_some(())
         })
         .await;
-        // The transaction with which each began may have moved it.
+        // The transaction with which each client began may have moved the mark.
         let mark = node.plain.mark("x").await.expect("a mark");
         assert!(mark >= last_of(guard.fence()));
         let asked = node.calls("evalsha").await;
-        // As after a release that was missed.
+        // These attempts are like polls after a missed release.
         for _ in 0..8 {
             let waiters: Vec<String> =
                 node.plain.ask(&["ZRANGE", "quorumlock:waiters:{x}", "0", "-1"]).await;
             for waiter in waiters {
                 let id = waiter.split(' ').next().expect("its id");
-                let channel = format!("quorumlock:waiter:{id}");
+                let channel = format!("quorumlock:wake:{id}");
                 node.plain.ask::<i64>(&["PUBLISH", &channel, "x"]).await;
             }
         }
@@ -337,7 +352,7 @@ async fn tokens_of_several_lockers_rise_and_blocks_do_not_overlap() {
         let mut last = 0;
         for i in 0..60 {
             let locker = &lockers[i % lockers.len()];
-            let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+            let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             assert!(guard.fence().get() > last, "{wire:?}: {} after {last}", guard.fence());
             assert_eq!(guard.fence().get() % Fence::BLOCK, 0, "the first of its block");
             last = last_of(guard.fence());
@@ -346,7 +361,7 @@ async fn tokens_of_several_lockers_rise_and_blocks_do_not_overlap() {
     }
 }
 
-/// They share the slot, as any two names may.
+/// Any two names may share a slot.
 #[tokio::test]
 async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
     for wire in WIRES {
@@ -362,7 +377,7 @@ async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
         }
         assert_eq!(keys(&node.plain).await, marks([&"x".to_owned()]), "{wire:?}");
 
-        // At once, so that they cross on the way.
+        // All run at once, so that the requests cross on the way.
         let twenty = async |locker: &Locker, name: &str| {
             let mut before = last;
             for _ in 0..20 {
@@ -375,20 +390,20 @@ async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
     }
 }
 
-/// The old holder's token is behind even before the next one has its own.
+/// The old holder's token is below the mark even before the next holder has its own.
 #[tokio::test]
 async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
-        let guard = within("free", node.locker.lock("x").lease(LONG)).await.expect("granted");
+        let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let last = last_of(guard.fence());
         assert!(other.force_unlock("x").await.expect("an answer"));
         let mark = node.plain.mark("x").await.expect("a mark");
         assert_eq!(mark, last + Fence::BLOCK);
-        let next = within("free", other.lock("x").lease(LONG)).await.expect("granted");
+        let next = within("free", other.lock("x").lease(LONG_LEASE)).await.expect("granted");
         assert!(next.fence().get() > mark, "{} at {mark}", next.fence());
-        // Without a mark there is none to be raised.
+        // Without a mark there is nothing to raise.
         node.plain.ask::<i64>(&["DEL", name().mark_key()]).await;
         assert!(other.force_unlock("x").await.expect("an answer"));
         assert_eq!(node.plain.mark("x").await, None);
@@ -397,7 +412,7 @@ async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
     }
 }
 
-/// Java's `RFencedLock` counts there.
+/// Java's `RFencedLock` counts at this key.
 #[tokio::test]
 async fn redissons_own_token_is_left_alone() {
     const THEIRS: &str = "redisson_lock_token:{x}";
@@ -405,13 +420,13 @@ async fn redissons_own_token_is_left_alone() {
     let (locker, plain) = node.clients();
     plain.ask::<String>(&["SET", THEIRS, "832"]).await;
     take(&locker, "x").await;
-    let _guard = locker.lock("x").lease(LONG).await.expect("free");
+    let _guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
     assert!(locker.force_unlock("x").await.expect("an answer"));
     assert_eq!(plain.ask::<u64>(&["INCR", THEIRS]).await, 833);
     assert_eq!(plain.pttl(THEIRS).await, -1);
 }
 
-/// Once it has heard what time it is there.
+/// The client proposes so after it has learned the server's time.
 #[tokio::test]
 async fn a_client_whose_clock_is_off_by_an_hour_proposes_by_the_servers_clock() {
     for (ahead, behind) in [(2 * HOUR, 0), (0, 2 * HOUR)] {
@@ -421,13 +436,14 @@ async fn a_client_whose_clock_is_off_by_an_hour_proposes_by_the_servers_clock() 
         let clock = Clock::given(wall);
         let settings = Settings::default();
         let urls = [server.server[0].url()];
-        let nodes = quorumlock_core::redis_nodes(&urls, Wire::Redlock, None, &settings, &clock);
+        let nodes = quorumlock_redis::redis_nodes(&urls, Wire::Redlock, None, &settings, &clock);
         let node = nodes.expect("a good URL").pop().expect("one");
         let lessor = Single::new(node, clock.clone(), settings.answer_timeout);
-        let world = World { clock, chance: Chance::system(), keeper_on_this_runtime: false };
-        let locker = quorumlock_core::Locker::over(Arc::new(lessor), settings, world);
+        let world =
+            Environment { clock, entropy: Entropy::system(), watchdog_on_this_runtime: false };
+        let locker = quorumlock_core::Locker::with_lessor(Arc::new(lessor), settings, world);
         let locker = locker.expect("a good configuration");
-        // It is told the time when it is connected.
+        // The client learns the time when it connects.
         drop(within("an answer", locker.holder("x")).await.expect("an answer"));
         let before = time(&server.plain).await;
         let guard = within("free", locker.lock("x")).await.expect("granted");

@@ -1,18 +1,18 @@
-//! Names that a stranger may choose: no two of them meet, and every byte of a name arrives.
+//! Names that users may choose: no two names share a lock, and every byte of a name arrives.
 
 use std::future::IntoFuture as _;
 use std::pin::Pin;
 
 use quorumlock::{Error, Guard, Locker, Wire};
-use quorumlock_core::Name;
-use quorumlock_tests::{Plain, builder, eventually, within};
+use quorumlock_protocol::Name;
+use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
-use crate::{LONG, Node, Quorum, WIRES};
+use crate::{LONG_LEASE, Node, Quorum, WIRES};
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
-/// Bytes that end a text in C, a line, a word, a pattern or a string in Lua, and a hash tag.
-fn odd_names() -> Vec<String> {
+/// Names with bytes that end a C string, a line, a word, a Lua pattern, a Lua string or a hash tag.
+fn unusual_names() -> Vec<String> {
     let mut names: Vec<_> = [
         "a\0b",
         "\0",
@@ -30,7 +30,7 @@ fn odd_names() -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    names.push("n".repeat(Name::LONGEST));
+    names.push("n".repeat(Name::MAX_LEN));
     names
 }
 
@@ -43,10 +43,10 @@ async fn queue(plain: &Plain, name: &str) -> Vec<String> {
     plain.ask(&["ZRANGE", &key, "0", "-1"]).await
 }
 
-/// A waiter that is in the queue, and is polled no more.
+/// Returns a waiter that is in the queue and is no longer polled.
 async fn waits(plain: &Plain, locker: &Locker, name: &str) -> Waiting {
     let before = queue(plain, name).await.len();
-    let mut waiting: Waiting = Box::pin(locker.lock(name).lease(LONG).into_future());
+    let mut waiting: Waiting = Box::pin(locker.lock(name).lease(LONG_LEASE).into_future());
     tokio::select! {
         biased;
         answer = &mut waiting => panic!("it is held: {answer:?}"),
@@ -63,13 +63,14 @@ async fn a_release_of_a_name_is_no_business_of_those_who_wait_for_one_that_looks
         for (name, like) in [("x", "{x}"), ("{x}", "x"), ("raw:{x}", "{x}")] {
             let Some(node) = Node::start(wire).await else { return };
             let (locker, plain) = node.clients();
-            let held = locker.lock(like).lease(LONG).await.expect("free");
+            let held = locker.lock(like).lease(LONG_LEASE).await.expect("free");
             let others = [another(&node, wire), another(&node, wire)];
             let first = waits(&plain, &others[0], like).await;
             let second = waits(&plain, &others[1], like).await;
             let stood = queue(&plain, like).await;
             for _ in 0..10 {
-                let guard = within("free", locker.lock(name).lease(LONG)).await.expect("free");
+                let guard =
+                    within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("free");
                 guard.unlock().await.expect("held");
                 let holder = locker.holder(name).await.expect("an answer");
                 assert!(holder.is_none(), "{wire:?}: {name} was handed to who waits for {like}");
@@ -84,19 +85,19 @@ async fn a_release_of_a_name_is_no_business_of_those_who_wait_for_one_that_looks
     }
 }
 
-/// `x` and `{x}` share Redisson's own channel. It may wake, and no more.
+/// `x` and `{x}` share Redisson's channel. A message there makes a waiter poll, and nothing else.
 #[tokio::test]
 async fn who_is_woken_by_a_release_of_a_name_like_its_own_keeps_its_place() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
     let (locker, plain) = node.clients();
-    let held = locker.lock("x").lease(LONG).await.expect("free");
+    let held = locker.lock("x").lease(LONG_LEASE).await.expect("free");
     let other = another(&node, Wire::Redisson);
-    let waiting = tokio::spawn(other.lock("x").lease(LONG).into_future());
+    let waiting = tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
     listens(&plain, 1).await;
-    locker.lock("{x}").lease(LONG).await.expect("free").unlock().await.expect("held");
+    locker.lock("{x}").lease(LONG_LEASE).await.expect("free").unlock().await.expect("held");
     for _ in 0..20 {
         let asked = node.calls("evalsha").await;
-        let like = within("free", locker.lock("{x}").lease(LONG)).await.expect("free");
+        let like = within("free", locker.lock("{x}").lease(LONG_LEASE)).await.expect("free");
         like.unlock().await.expect("held");
         assert_eq!(queue(&plain, "x").await.len(), 1, "it stands where it stood");
         let looked = async || (node.calls("evalsha").await > asked).then_some(());
@@ -107,19 +108,21 @@ async fn who_is_woken_by_a_release_of_a_name_like_its_own_keeps_its_place() {
     drop(within("its turn", waiting).await.expect("no panic").expect("granted"));
 }
 
-/// One process waits for both: neither drives the other from the channel that they share.
+/// One process waits for both names. Neither wait ends the other's subscription to the shared
+/// channel.
 #[tokio::test]
 async fn names_that_share_a_channel_are_both_heard_on_it() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let held = [
-        locker.lock("x").lease(LONG).await.expect("free"),
-        locker.lock("{x}").lease(LONG).await.expect("free"),
+        locker.lock("x").lease(LONG_LEASE).await.expect("free"),
+        locker.lock("{x}").lease(LONG_LEASE).await.expect("free"),
     ];
     let other = another(&node, Wire::Redisson);
-    let waiting = ["x", "{x}"].map(|name| tokio::spawn(other.lock(name).lease(LONG).into_future()));
+    let waiting =
+        ["x", "{x}"].map(|name| tokio::spawn(other.lock(name).lease(LONG_LEASE).into_future()));
     listens(&plain, 1).await;
-    // Many looks of both, which last for longer than it takes to notice that a channel is not heard.
+    // Many polls of both, for longer than a waiter takes to notice that its subscription is gone.
     let asked = node.calls("evalsha").await;
     let looked = async || (node.calls("evalsha").await > asked + 8).then_some(());
     eventually("they look by themselves", looked).await;
@@ -130,7 +133,7 @@ async fn names_that_share_a_channel_are_both_heard_on_it() {
     }
 }
 
-/// So many lockers listen on Redisson's channel of `x`.
+/// Waits until `many` lockers subscribe to Redisson's channel of `x`.
 async fn listens(plain: &Plain, many: i64) {
     eventually("it listens", async || {
         let (_, listeners) =
@@ -146,8 +149,8 @@ async fn every_byte_of_a_name_arrives_when_it_is_handed_over() {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         let other = another(&node, wire);
-        for name in odd_names() {
-            let held = locker.lock(&name).lease(LONG).await.expect("free");
+        for name in unusual_names() {
+            let held = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
             let mut waiting = waits(&plain, &other, &name).await;
             held.unlock().await.expect("held");
             let holder = locker.holder(&name).await.expect("an answer").expect("handed over");
@@ -163,13 +166,15 @@ async fn every_byte_of_a_name_arrives_when_a_waiter_is_woken() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let waits_only = builder().wire(wire).handover(false);
-        let waits_only = waits_only.single(node.server[0].url()).expect("a good URL");
-        for name in odd_names() {
-            let held = locker.lock(&name).lease(LONG).await.expect("free");
-            let waiting = waits(&plain, &waits_only, &name).await;
-            let waiter = queue(&plain, &name).await.remove(0);
-            let mut told = plain.listen(&format!("quorumlock:waiter:{waiter}")).await;
+        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        for name in unusual_names() {
+            let held = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
+            let waiting = waits(&plain, &other, &name).await;
+            let stands = queue(&plain, &name).await.remove(0);
+            let waiter = stands.split(' ').next().expect("its id");
+            // Without a mark the server knows no token, and does not hand the name off.
+            plain.ask::<i64>(&["DEL", mark_key(&name)]).await;
+            let mut told = plain.listen(&format!("quorumlock:wake:{waiter}")).await;
             held.unlock().await.expect("held");
             assert_eq!(told.next().await, name, "{wire:?}");
             within("woken", waiting).await.expect("granted").unlock().await.expect("held");
@@ -182,12 +187,12 @@ async fn every_byte_of_a_name_is_locked_with_and_without_scripts() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let Some(quorum) = Quorum::start(3, wire).await else { return };
-        for name in odd_names() {
+        for name in unusual_names() {
             let key = Name::new(&name).expect("a good name");
             for locker in [&node.locker, &quorum.locker] {
                 let mut last = quorumlock::Fence::NONE;
                 for _ in 0..3 {
-                    let guard = locker.lock(&name).lease(LONG).await.expect("free");
+                    let guard = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
                     assert!(guard.fence() > last, "{wire:?}: {name:?}");
                     last = guard.fence();
                     let holder = locker.holder(&name).await.expect("an answer").expect("held");

@@ -1,10 +1,11 @@
-//! On proven nodes, too, a name that is asked for alone is taken by a transaction, without a script (decision 0029).
+//! On admitted nodes, too, an uncontended name is acquired by a transaction, without a script
+//! (decision 008).
 
 use quorumlock::{Error, Fence, Guard, Locker};
-use quorumlock_lab::servers::{self, ServerOptions, Servers};
+use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, builder, eventually, mark_key, scripts_only, within};
 
-use crate::{LONG, last_of};
+use crate::{LONG_LEASE, last_of};
 
 pub(crate) struct Fleet {
     servers: Servers,
@@ -13,20 +14,20 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Three admitted nodes, which are all asked.
+    /// Starts three admitted nodes, and waits until an acquisition asks all of them.
     pub(crate) async fn start() -> Option<Self> {
         if scripts_only() {
             return None;
         }
         let servers = servers::for_test(3, &ServerOptions::default())?;
         let locker = Self::another(&servers);
-        locker.provision().await.expect("all nodes answer");
+        locker.admit_nodes().await.expect("all nodes answer");
         let mut plain = Vec::new();
         for url in servers.urls() {
             plain.push(Plain::to(&url).await);
         }
         let fleet = Self { servers, locker, plain };
-        // Two of three are enough for a grant: the third may not be verified yet.
+        // Two of three nodes are enough for a grant: the third one may not be verified yet.
         eventually("granted by all", async || {
             let guard = within("free", fleet.locker.lock("x")).await.expect("granted");
             guard.unlock().await.expect("held");
@@ -40,25 +41,30 @@ impl Fleet {
         Some(fleet)
     }
 
+    /// A locker without fencing tokens on the same nodes.
+    pub(crate) fn unfenced(&self) -> Locker {
+        builder().fencing(false).quorum(self.servers.urls()).expect("good URLs")
+    }
+
     fn another(servers: &Servers) -> Locker {
-        builder().lease(LONG).quorum(servers.urls()).expect("a good configuration")
+        builder().lease(LONG_LEASE).quorum(servers.urls()).expect("a good configuration")
     }
 
     async fn take(&self) -> Guard {
         within("free", self.locker.lock("x")).await.expect("granted")
     }
 
-    /// So many acquisitions without a script have the nodes seen.
+    /// The number of transactions that the nodes have executed.
     pub(crate) async fn transactions(&self) -> usize {
         self.stat("cmdstat_exec:", "calls=").await
     }
 
-    /// So many scripts have the nodes run.
+    /// The number of scripts that the nodes have run.
     async fn scripts(&self) -> usize {
         self.stat("cmdstat_evalsha:", "calls=").await
     }
 
-    /// So many have they refused.
+    /// The number of transactions that the nodes have refused.
     async fn refused(&self) -> usize {
         self.stat("cmdstat_multi:", "rejected_calls=").await
     }
@@ -109,7 +115,8 @@ async fn a_fresh_name_takes_a_transaction_on_each_node_and_no_script() {
     next.unlock().await.expect("held");
 }
 
-/// The transaction cannot help it: so it is tried once, and then the script is asked, which does not.
+/// A transaction moves the mark even when it is refused. The client therefore tries it once, and
+/// then uses the script, which does not move the mark.
 #[tokio::test]
 async fn marks_move_once_for_a_caller_that_the_transaction_refuses() {
     let Some(fleet) = Fleet::start().await else { return };
@@ -117,7 +124,8 @@ async fn marks_move_once_for_a_caller_that_the_transaction_refuses() {
     let guard = other.lock("x").await.expect("free");
     let last = last_of(guard.fence());
     for node in &fleet.plain {
-        // Its own request has been carried out there, or made up for: what moves it now is another's.
+        // The client's own request has been carried out on the node, so any later move of the mark
+        // comes from another client.
         let at = async || node.mark("x").await == Some(last);
         eventually("accepted", async || at().await.then_some(())).await;
     }
@@ -139,7 +147,7 @@ async fn marks_move_once_for_a_caller_that_the_transaction_refuses() {
     next.unlock().await.expect("held");
 }
 
-/// The next token is the clock's, whatever stands there.
+/// The next token comes from the clock, whatever the mark is.
 #[tokio::test]
 async fn a_mark_that_is_gone_or_low_is_set_again() {
     let Some(fleet) = Fleet::start().await else { return };
@@ -153,7 +161,8 @@ async fn a_mark_that_is_gone_or_low_is_set_again() {
     assert!(third.get() > last_of(first), "{third} after {first}");
 }
 
-/// A transaction on a node that forgot sets the name, and counts for nothing; nothing stays.
+/// A transaction on a node that forgot sets the name, but the node does not vote, and the client
+/// releases the name there.
 #[tokio::test]
 async fn what_forgot_counts_for_nothing_and_is_given_back() {
     let Some(fleet) = Fleet::start().await else { return };
@@ -163,13 +172,13 @@ async fn what_forgot_counts_for_nothing_and_is_given_back() {
     fleet.are_free().await;
 }
 
-/// As a restart that kept all data would leave it, but on the same connections.
+/// The state after a restart that kept all data, but on the same connections.
 #[tokio::test]
 async fn without_the_script_that_proves_its_life_a_node_is_not_believed() {
     is_not_believed(&["SCRIPT", "FLUSH"]).await;
 }
 
-/// As the repair of another node leaves it (form b).
+/// The state after the repair of another node (PROTOCOL.md MARK1).
 #[tokio::test]
 async fn under_another_stamp_a_node_is_not_believed() {
     let other = "0123456789abcdef0123456789abcdef";
@@ -184,7 +193,7 @@ async fn is_not_believed(after: &[&str]) {
     fleet.on_all(after).await;
     let (before, scripts) = (fleet.transactions().await, fleet.scripts().await);
     let guard = fleet.take().await;
-    // By scripts, after the transactions.
+    // The grant comes by scripts, after the transactions.
     assert!(fleet.transactions().await >= before + 2 && fleet.scripts().await >= scripts + 2);
     assert!(guard.fence().get() > last_of(fence), "{} after {fence}", guard.fence());
     assert_eq!(guard.check(), Ok(()));
@@ -204,7 +213,7 @@ async fn a_full_node_says_who_holds_it_all_the_same() {
     guard.unlock().await.expect("held");
 }
 
-/// Users whose rights do not go so far lock by scripts, after one try.
+/// A locker whose user lacks the right falls back to scripts after one try.
 #[tokio::test]
 async fn without_the_right_to_transactions_scripts_do_it() {
     let Some(fleet) = Fleet::start().await else { return };
@@ -218,7 +227,7 @@ async fn without_the_right_to_transactions_scripts_do_it() {
             last = guard.fence();
             guard.unlock().await.expect("held");
         }
-        // The slowest node has answered as well.
+        // This waits for the slowest node, too.
         fleet.are_free().await;
         tries.push(fleet.refused().await);
     }

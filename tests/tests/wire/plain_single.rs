@@ -1,4 +1,5 @@
-//! On a single node a name that is asked for alone is taken by a transaction, without a script (decision 0029).
+//! On a single node an uncontended name is acquired by a transaction, without a script (decision
+//! 0029).
 
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 use crate::{Node, WIRES, last_of};
 
 impl Node {
-    /// `None` as well where no transaction is to be seen.
+    /// Also `None` where lockers send no transactions.
     async fn plain(wire: Wire) -> Option<Self> {
         if scripts_only() { None } else { Self::start(wire).await }
     }
 
-    /// Takes and gives back: the last token of the block.
+    /// Acquires and releases the name. Returns the last token of the block.
     async fn take(&self) -> u64 {
         let guard = within("free", self.locker.lock("x")).await.expect("granted");
         let last = last_of(guard.fence());
@@ -45,7 +46,7 @@ async fn no_script_is_run_and_what_stands_there_is_what_a_script_writes() {
     }
 }
 
-/// It can be renewed, and entered again.
+/// A lock that was acquired by `RESTORE` can be renewed and re-entered.
 #[tokio::test]
 async fn a_hash_that_was_restored_counts_holds() {
     let Some(node) = Node::plain(Wire::Redisson).await else { return };
@@ -69,7 +70,7 @@ async fn what_somebody_else_holds_is_left_alone_and_the_next_token_is_larger() {
         assert!(node.locker.try_lock("x").await.expect("an answer").is_none());
         assert!(node.plain.mark("x").await > before, "it was asked without a script");
         assert_eq!(guard.check(), Ok(()));
-        // Whoever waits is told, as always.
+        // A waiter is notified, as always.
         let waiter = tokio::spawn({
             let locker = node.locker.clone();
             async move { locker.lock("x").await.expect("granted in the end") }
@@ -101,7 +102,7 @@ async fn a_mark_that_is_gone_or_low_is_set_again() {
     }
 }
 
-/// Users whose rights do not go so far lock by scripts, after one try.
+/// A locker whose user lacks the right falls back to scripts after one try.
 #[tokio::test]
 async fn without_the_right_to_restore_scripts_do_it() {
     let Some(node) = Node::plain(Wire::Redisson).await else { return };
@@ -129,7 +130,7 @@ async fn a_name_in_the_other_layout_is_an_error_all_the_same() {
     }
 }
 
-/// For comparison, and for proxies that do not take it.
+/// The switch is for comparison, and for proxies that do not support transactions.
 #[tokio::test]
 async fn it_can_be_switched_off() {
     for wire in WIRES {

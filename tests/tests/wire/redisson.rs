@@ -1,4 +1,5 @@
-//! `Wire::Redisson`: a hash at the lock's name, whose one field is the holder and counts his holds.
+//! `Wire::Redisson`: a hash at the lock's name. Its one field is the holder, and the value counts
+//! the holder's holds.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use quorumlock::{Owner, Wire};
 use quorumlock_tests::{Plain, eventually};
 
-use crate::{LONG, Node, is_lower_hex};
+use crate::{LONG_LEASE, Node, is_lower_hex};
 
 #[tokio::test]
 async fn a_lock_is_a_hash_with_one_field_that_counts_one() {
@@ -27,7 +28,8 @@ async fn a_lock_is_a_hash_with_one_field_that_counts_one() {
     assert!(!plain.exists("invoice/7").await, "deleted, not left with a count of 0");
 }
 
-/// `<uuid>:<id>`, the id a decimal number: 8-4-4-4-12 hexadecimal digits before the colon.
+/// Asserts the form `<uuid>:<id>`: 8-4-4-4-12 hexadecimal digits before the colon, and a decimal
+/// number after it.
 fn assert_is_owner_id(field: &str) {
     let (uuid, id) = field.rsplit_once(':').expect("a colon");
     let parts = uuid.split('-').collect::<Vec<_>>();
@@ -50,8 +52,9 @@ async fn each_acquisition_has_a_field_of_its_own() {
     let owner = Owner::new();
     let mut seen = Vec::new();
     for _ in 0..3 {
-        // Even of the same owner: a late release of the first must not hit the second.
-        let guard = locker.lock("invoice/7").lease(LONG).owner(&owner).await.expect("free");
+        // The fields differ even for the same owner: a late release of the first hold must not free
+        // the second.
+        let guard = locker.lock("invoice/7").lease(LONG_LEASE).owner(&owner).await.expect("free");
         let (field, _) = only_field(&plain).await;
         assert!(!seen.contains(&field), "{field} again");
         seen.push(field);
@@ -65,7 +68,7 @@ async fn re_entry_counts_in_the_field_and_a_partial_unlock_publishes_nothing() {
     let (locker, plain) = node.clients();
     let mut messages = plain.listen("redisson_lock__channel:{invoice/7}").await;
     let owner = Owner::new();
-    let lock = || locker.lock("invoice/7").lease(LONG).owner(&owner);
+    let lock = || locker.lock("invoice/7").lease(LONG_LEASE).owner(&owner);
     let outer = lock().await.expect("free");
     let (field, _) = only_field(&plain).await;
     let middle = lock().await.expect("ours");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorumlock::{Owner, Wire};
 use quorumlock_tests::{eventually, within};
 
-use crate::{LONG, Node, Quorum, is_lower_hex};
+use crate::{LONG_LEASE, Node, Quorum, is_lower_hex};
 
 #[tokio::test]
 async fn a_lock_is_a_string_of_32_hexadecimal_digits() {
@@ -34,9 +34,9 @@ async fn each_acquisition_has_a_nonce_of_its_own() {
     let owner = Owner::new();
     let mut seen = Vec::new();
     for _ in 0..3 {
-        let guard = locker.lock("invoice/7").lease(LONG).owner(&owner).await.expect("free");
+        let guard = locker.lock("invoice/7").lease(LONG_LEASE).owner(&owner).await.expect("free");
         // Re-entry is part of the same acquisition.
-        let inner = locker.lock("invoice/7").lease(LONG).owner(&owner).await.expect("ours");
+        let inner = locker.lock("invoice/7").lease(LONG_LEASE).owner(&owner).await.expect("ours");
         let nonce = plain.ask::<String>(&["GET", "invoice/7"]).await;
         assert!(!seen.contains(&nonce), "{nonce} again");
         seen.push(nonce.clone());
@@ -46,7 +46,7 @@ async fn each_acquisition_has_a_nonce_of_its_own() {
     }
 }
 
-/// redsync, node-redlock, rslock, redis-py: `SET NX PX` with a value of their own.
+/// redsync, node-redlock, rslock and redis-py send `SET NX PX` with values of their own.
 #[tokio::test]
 async fn a_foreign_set_nx_excludes_us_until_it_expires() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
@@ -56,7 +56,7 @@ async fn a_foreign_set_nx_excludes_us_until_it_expires() {
     assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
     let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
     assert_eq!(holder.id, "somebody else's");
-    // They tell nobody of releases, so what wakes us is the end of the lease.
+    // These clients publish no releases, so our waiter acquires the lock when the lease ends.
     let guard = within("its end", locker.lock("invoice/7")).await.expect("free");
     assert_ne!(plain.ask::<String>(&["GET", "invoice/7"]).await, "somebody else's");
     drop(guard);
@@ -66,7 +66,7 @@ async fn a_foreign_set_nx_excludes_us_until_it_expires() {
 async fn we_exclude_a_foreign_set_nx_and_its_compare_and_delete() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
     let (locker, plain) = node.clients();
-    let guard = locker.lock("invoice/7").lease(LONG).await.expect("free");
+    let guard = locker.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
     let set = ["SET", "invoice/7", "somebody else's", "NX", "PX", "700"];
     assert_eq!(plain.ask::<Option<String>>(&set).await, None);
     let release = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
@@ -77,8 +77,8 @@ async fn we_exclude_a_foreign_set_nx_and_its_compare_and_delete() {
     assert_eq!(plain.ask::<Option<String>>(&set).await.as_deref(), Some("OK"));
 }
 
-/// As a dead holder's looks on a node whose clock was set back. Nobody will tell of its end either,
-/// so only looking again after a lease of one's own finds it free (SAFETY.md H7).
+/// A dead holder's key on a node whose clock was set back looks like this. No message will tell of
+/// its end either, so only a poll after a lease of the waiter's own finds it free (SAFETY.md H7).
 #[tokio::test]
 async fn a_key_that_claims_to_live_for_long_is_not_believed() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
@@ -94,7 +94,7 @@ async fn a_key_that_claims_to_live_for_long_is_not_believed() {
     drop(within("a lease of its own", waiter).await.expect("no panic").expect("free"));
 }
 
-/// A lock without expiry, as some hand-written code leaves it, is held for ever.
+/// A lock without expiry, as some hand-written code leaves it, is held forever.
 #[tokio::test]
 async fn a_foreign_key_without_expiry_excludes_us_for_ever() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
@@ -117,12 +117,16 @@ async fn a_foreign_majority_excludes_us_and_a_foreign_minority_does_not() {
         assert_eq!(node.ask::<Option<String>>(&set).await.as_deref(), Some("OK"));
     }
     assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
-    // A refused attempt leaves nothing on the third node, where it may have been granted.
+    // A refused attempt leaves no key on the third node, which may have granted it.
     eventually("cleaned up", async || (!plain[2].exists("invoice/7").await).then_some(())).await;
 
     plain[0].ask::<i64>(&["DEL", "invoice/7"]).await;
-    let guard =
-        locker.try_lock("invoice/7").lease(LONG).await.expect("an answer").expect("a majority");
+    let guard = locker
+        .try_lock("invoice/7")
+        .lease(LONG_LEASE)
+        .await
+        .expect("an answer")
+        .expect("a majority");
     assert_eq!(plain[1].ask::<String>(&["GET", "invoice/7"]).await, "somebody else's");
     guard.unlock().await.expect("unlocked");
     assert_eq!(plain[1].ask::<String>(&["GET", "invoice/7"]).await, "somebody else's");

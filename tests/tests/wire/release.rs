@@ -1,21 +1,21 @@
-//! What an unlock tells is what a majority of the nodes say.
+//! An unlock returns what a majority of the nodes report.
 
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, Error, Loss, Wire};
-use quorumlock_lab::servers::{self, ServerOptions};
+use quorumlock::{Admission, Error, LossReason, Wire};
+use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
 
-use crate::{LONG, Node, slow_log};
+use crate::{LONG_LEASE, Node, slow_log};
 
-/// Where the server has no command for it, or does not let us use it.
+/// A script releases where the server has no `DELIFEQ`, or does not allow it.
 #[tokio::test]
 async fn where_nobody_waits_a_lean_script_deletes_only_what_is_ours() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
     let (locker, plain) = node.clients();
-    // Older servers do not know the command.
+    // Older servers do not know the command, so an error is ignored.
     let _: Option<String> = plain.send(&["ACL", "SETUSER", "default", "-delifeq"]).await.ok();
-    let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+    let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
     plain.ask::<String>(&["SLOWLOG", "RESET"]).await;
     guard.unlock().await.expect("held");
@@ -27,30 +27,30 @@ async fn where_nobody_waits_a_lean_script_deletes_only_what_is_ours() {
     let looks = |command: &Vec<String>| *command == ["EXISTS", "quorumlock:waiters:{x}"];
     assert!(sent.iter().any(looks), "it looks whether somebody waits: {sent:?}");
 
-    // A copy of it hurts nobody.
-    let next = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+    // A copy of the release does no harm.
+    let next = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     let copy: Vec<_> = release.iter().map(String::as_str).collect();
     assert_eq!(plain.ask::<i64>(&copy).await, 0);
     let holder = locker.holder("x").await.expect("an answer").expect("held");
     assert!(holder.has(next.nonce()), "{holder:?}");
 
-    // Who waits is woken, or has it, as by the script that looks for them.
+    // A waiter is notified, or receives the lock, as with the full release script.
     let other = builder().wire(Wire::Redlock).single(node.server[0].url()).expect("a good URL");
-    let waiting = tokio::spawn(other.lock("x").lease(LONG).into_future());
+    let waiting = tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
     let queue = async || plain.exists("quorumlock:waiters:{x}").await.then_some(());
     eventually("in line", queue).await;
     next.unlock().await.expect("held");
     drop(within("its turn", waiting).await.expect("no panic").expect("granted"));
 }
 
-/// A server whose scripts are flushed is told the lean one again.
+/// The locker loads the lean script again if the server's scripts were flushed.
 #[tokio::test]
 async fn a_lean_script_that_was_flushed_is_loaded_again() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
     let (locker, plain) = node.clients();
     let _: Option<String> = plain.send(&["ACL", "SETUSER", "default", "-delifeq"]).await.ok();
     for flush in [true, true, false] {
-        let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+        let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         if flush {
             plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
         }
@@ -58,24 +58,24 @@ async fn a_lean_script_that_was_flushed_is_loaded_again() {
         assert!(!plain.exists("x").await);
     }
     let scripts = node.calls("evalsha").await;
-    let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+    let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     guard.unlock().await.expect("held");
     let took = usize::from(scripts_only()) + 1;
     assert_eq!(node.calls("evalsha").await, scripts + took, "it is known");
 }
 
-/// It was told that it still held a lock that two of three nodes had lost, if one of these answered
-/// last: a forced unlock while the third node was topped up.
+/// A forced unlock while the third node is topped up leaves the lock on one node of three. The
+/// unlock must report the loss also if one of the two nodes without the lock answers last.
 #[tokio::test]
 async fn an_unlock_waits_for_the_node_that_decides() {
     let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
-    let builder = builder().admission(Admission::Redlock).answer_timeout(LONG);
+    let builder = builder().admission(Admission::Redlock).answer_timeout(LONG_LEASE);
     let locker = builder.quorum(servers.urls()).expect("a good configuration");
     let mut plain = Vec::new();
     for url in servers.urls() {
         plain.push(Plain::to(&url).await);
     }
-    let guard = within("free", locker.lock("x").lease(LONG)).await.expect("granted");
+    let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     for node in &plain {
         eventually("held by all", async || node.exists("x").await.then_some(())).await;
     }
@@ -88,5 +88,5 @@ async fn an_unlock_waits_for_the_node_that_decides() {
     servers[2].resume().expect("ours");
     let answer = within("an answer", unlocking).await.expect("no panic");
     let Err(Error::Lost(lost)) = answer else { panic!("{answer:?}") };
-    assert_eq!(lost.why, Loss::Gone);
+    assert_eq!(lost.why, LossReason::Gone);
 }

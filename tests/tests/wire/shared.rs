@@ -1,5 +1,5 @@
-//! What is asked for at once without a script shares a transaction, and each hears of its own name (decision
-//! 0029).
+//! Acquisitions without a script that are sent at once share a transaction, and each gets the
+//! result for its own name (decision 008).
 
 use std::future::IntoFuture as _;
 
@@ -8,24 +8,24 @@ use quorumlock::{Error, Fence, Guard, Locker, Wire};
 use quorumlock_tests::{builder, eventually, scripts_only, within};
 
 use crate::plain::Fleet;
-use crate::{LONG, Node, WIRES, last_of};
+use crate::{LONG_LEASE, Node, WIRES, last_of};
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("name/{i}")).collect()
 }
 
-/// Asks for all of them before anything is sent.
+/// Tries all names before anything is sent.
 async fn at_once(locker: &Locker, names: &[String]) -> Vec<Result<Option<Guard>, Error>> {
     within("answers", join_all(names.iter().map(|name| locker.try_lock(name).into_future()))).await
 }
 
 impl Node {
-    /// `None` as well where no transaction is to be seen.
+    /// Also `None` where lockers send no transactions.
     async fn sharing(wire: Wire) -> Option<Self> {
         if scripts_only() { None } else { Self::start(wire).await }
     }
 
-    /// Takes all of the names and gives them back: says their tokens.
+    /// Acquires and releases all names. Returns their tokens.
     async fn take_all(&self, names: &[String]) -> Vec<Fence> {
         let guards = at_once(&self.locker, names).await;
         let mut fences = Vec::new();
@@ -45,8 +45,8 @@ async fn each_hears_of_its_own_name() {
         let names = names(8);
         let fences = node.take_all(&names).await;
         let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
-        let theirs = other.lock(&names[3]).lease(LONG).await.expect("free");
-        // The mark of this one is ahead: it is raised.
+        let theirs = other.lock(&names[3]).lease(LONG_LEASE).await.expect("free");
+        // The mark of this name is ahead of the clock, so the token is raised.
         let ahead = fences[5].get() + 3_600_000_000;
         node.plain.set_mark(&names[5], ahead).await;
 
@@ -70,12 +70,12 @@ async fn each_hears_of_its_own_name() {
     }
 }
 
-/// So that it does not keep the server from others for long.
+/// A transaction is limited so that it does not block the server for long.
 #[tokio::test]
 async fn not_more_than_some_share_one() {
     let Some(node) = Node::sharing(Wire::Redisson).await else { return };
     let names = names(100);
-    // Connected, so that all of them are asked for at once.
+    // The client connects first, so that all names are sent at once.
     node.take_all(&names[..1]).await;
     let before = node.calls("exec").await;
     for guard in at_once(&node.locker, &names).await {
@@ -84,17 +84,17 @@ async fn not_more_than_some_share_one() {
     assert_eq!(node.calls("exec").await, before + 4);
 }
 
-/// One command that a server does not take aborts a whole transaction.
+/// One command that a server refuses aborts a whole transaction.
 #[tokio::test]
 async fn a_release_does_not_share_what_is_aborted() {
     for wire in WIRES {
         let Some(node) = Node::sharing(wire).await else { return };
         let names = names(4);
         node.take_all(&names).await;
-        let held = node.locker.lock(&names[1]).lease(LONG).await.expect("free");
+        let held = node.locker.lock(&names[1]).lease(LONG_LEASE).await.expect("free");
         node.plain.ask::<String>(&["CONFIG", "SET", "maxmemory", "1"]).await;
         let before = node.calls("multi").await;
-        // In this order.
+        // The order matters: the release is sent between the acquisitions.
         let (first, freed, rest) = within(
             "answers",
             join3(
@@ -113,7 +113,7 @@ async fn a_release_does_not_share_what_is_aborted() {
     }
 }
 
-/// All of them are asked for by script then, once and for all.
+/// From then on all names are acquired by script.
 #[tokio::test]
 async fn a_right_that_is_missing_is_missing_for_all() {
     for wire in WIRES {
@@ -127,7 +127,7 @@ async fn a_right_that_is_missing_is_missing_for_all() {
             assert!(next.iter().zip(&last).all(|(next, last)| next > last), "{wire:?}");
             last = next;
         }
-        // As often as it is refused, or carried out.
+        // `MULTI` is counted whether it is refused or carried out.
         let stats: String = node.plain.ask(&["INFO", "commandstats"]).await;
         let multi = stats.lines().find(|line| line.starts_with("cmdstat_multi:")).expect("asked");
         let once = multi.contains(":calls=1,") != multi.contains("rejected_calls=1,");
@@ -138,12 +138,29 @@ async fn a_right_that_is_missing_is_missing_for_all() {
     }
 }
 
-/// The memory that a transaction shows is that of all who share it.
+#[tokio::test]
+async fn without_tokens_each_hears_of_its_own_name_too() {
+    let Some(fleet) = Fleet::start().await else { return };
+    let (one, other, names) = (fleet.unfenced(), fleet.unfenced(), names(5));
+    for held in 0..names.len() {
+        let theirs = other.lock(&names[held]).lease(LONG_LEASE).await.expect("free");
+        for (i, guard) in at_once(&one, &names).await.into_iter().enumerate() {
+            let guard = guard.expect("an answer");
+            assert_eq!(guard.is_some(), i != held, "name/{i}, while name/{held} is held");
+            if let Some(guard) = guard {
+                guard.unlock().await.expect("held");
+            }
+        }
+        theirs.unlock().await.expect("held");
+    }
+}
+
+/// The proof of memory in a transaction holds for all acquisitions that share it.
 #[tokio::test]
 async fn on_a_node_that_is_not_believed_none_of_them_is() {
     let Some(fleet) = Fleet::start().await else { return };
     let names = names(6);
-    // Once the last of what was asked has been carried out by all, nothing of it is counted below.
+    // Once all nodes have carried out the last request, no earlier request is counted below.
     let last = within("free", fleet.locker.lock(&names[5])).await.expect("granted");
     let at = last_of(last.fence());
     for node in &fleet.plain {
@@ -164,7 +181,7 @@ async fn on_a_node_that_is_not_believed_none_of_them_is() {
     .await;
     assert_eq!(fleet.transactions().await, before + 3);
 
-    // As a restart that kept all data would leave it, but on the same connections.
+    // The state after a restart that kept all data, but on the same connections.
     fleet.on_all(&["SCRIPT", "FLUSH"]).await;
     for (guard, fence) in at_once(&fleet.locker, &names).await.into_iter().zip(fences) {
         let guard = guard.expect("an answer").expect("free");

@@ -1,16 +1,16 @@
-//! A key of another type on one node of a quorum is that node's missing vote; on a majority of the
-//! nodes it is told which key it is.
+//! A key of another type on one node of a quorum costs only that node's vote; on a majority of the
+//! nodes the error names the key.
 
 use std::time::Duration;
 
 use quorumlock::{Error, NodeProblem, Wire};
 use quorumlock_tests::{Stopwatch, eventually, mark_key, within};
 
-use crate::{LONG, Quorum, plain_quorum};
+use crate::{LONG_LEASE, Quorum, plain_quorum};
 
 const NAME: &str = "x";
 
-/// The name, and the mark of its slot, in both layouts.
+/// The keys to spoil: the name, and the mark of its slot, in both layouts.
 fn spoilt() -> [(Wire, &'static str); 4] {
     let mark = mark_key(NAME);
     [(Wire::Redisson, NAME), (Wire::Redisson, mark), (Wire::Redlock, NAME), (Wire::Redlock, mark)]
@@ -23,13 +23,13 @@ async fn one_spoilt_key_of_five_is_no_obstacle() {
         let (locker, plain) = quorum.clients();
         plain[2].ask::<i64>(&["RPUSH", key, "a member"]).await;
         for _ in 0..50 {
-            let guard = within("an answer", locker.lock(NAME).lease(LONG)).await;
+            let guard = within("an answer", locker.lock(NAME).lease(LONG_LEASE)).await;
             let guard = guard.unwrap_or_else(|error| panic!("{wire:?} {key}: {error}"));
             let holder = within("an answer", locker.holder(NAME)).await.expect("an answer");
             assert!(holder.is_some_and(|holder| holder.has(guard.nonce())), "{wire:?} {key}");
             guard.unlock().await.expect("held");
         }
-        // A renewal counts, too.
+        // A renewal works, too.
         let guard = locker.lock(NAME).lease(Duration::from_secs(2)).await.expect("free");
         let until = Stopwatch::start();
         eventually("renewed", async || {
@@ -61,7 +61,7 @@ async fn a_spoilt_majority_is_refused_by_the_name_of_the_key() {
             _ => NodeProblem::BadMark { key: key.clone() },
         };
         assert!(none.nodes.iter().all(|node| node.problem == problem), "{none:?}");
-        // What the third has granted is given back.
+        // The grant of the third node is released.
         eventually("free", async || (!plain[2].exists(NAME).await).then_some(())).await;
         for node in &plain[..2] {
             assert_eq!(node.ask::<String>(&["TYPE", &key]).await, "list");

@@ -2,10 +2,10 @@
 
 use quorumlock::fencing::FenceGate;
 use quorumlock::{Admission, Builder, Fence, Guard, Locker, Wire};
-use quorumlock_lab::servers::{self, ServerOptions, Servers};
+use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, builder, mark_key, scripts_only, within};
 
-use crate::LONG;
+use crate::LONG_LEASE;
 
 #[tokio::test]
 async fn they_exclude_wake_up_and_leave_no_mark() {
@@ -23,14 +23,14 @@ async fn they_exclude_wake_up_and_leave_no_mark() {
 
 async fn exclude(servers: &Servers, wire: Wire) {
     let [one, other] = [(); 2].map(|()| locker(unfenced(wire), servers));
-    let guard = within("free", one.lock("x").lease(LONG)).await.expect("granted");
+    let guard = within("free", one.lock("x").lease(LONG_LEASE)).await.expect("granted");
     assert_eq!(guard.fence(), Fence::NONE);
     assert!(within("an answer", other.try_lock("x")).await.expect("all answer").is_none());
     let waiter = tokio::spawn({
         let other = other.clone();
-        async move { other.lock("x").lease(LONG).await.expect("granted in the end") }
+        async move { other.lock("x").lease(LONG_LEASE).await.expect("granted in the end") }
     });
-    // Nobody knows from outside when it waits; it must get the lock either way.
+    // The test cannot see when the task waits; it must get the lock either way.
     tokio::task::yield_now().await;
     guard.unlock().await.expect("held");
     let guard: Guard = within("woken", waiter).await.expect("no panic");
@@ -38,7 +38,8 @@ async fn exclude(servers: &Servers, wire: Wire) {
     guard.unlock().await.expect("held");
 }
 
-/// The server's own command is what a plain Redlock client sends, and all that it costs.
+/// The acquisition is the server's own `SET` command, as a plain Redlock client sends it, and costs
+/// nothing else.
 #[tokio::test]
 async fn in_redlocks_layout_a_free_lock_is_taken_by_set() {
     if scripts_only() {
@@ -47,7 +48,7 @@ async fn in_redlocks_layout_a_free_lock_is_taken_by_set() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let node = Plain::to(servers[0].url()).await;
     let locker = locker(unfenced(Wire::Redlock), &servers);
-    let guard = locker.lock("x").lease(LONG).await.expect("free");
+    let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
     let stats: String = node.ask(&["INFO", "commandstats"]).await;
     assert!(stats.contains("cmdstat_set:calls=1"), "{stats}");
     assert!(!stats.contains("cmdstat_evalsha"), "{stats}");
@@ -57,19 +58,20 @@ async fn in_redlocks_layout_a_free_lock_is_taken_by_set() {
     assert!(!node.exists("x").await);
 }
 
-/// A dead holder's lease is waited for as long as it lasts: the second question is a script's.
+/// A waiter waits for a dead holder's lease as long as it lasts: its second attempt is by script,
+/// which returns the remaining lease.
 #[tokio::test]
 async fn who_waits_learns_how_long_the_lease_lasts() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let node = Plain::to(servers[0].url()).await;
     node.ask::<String>(&["SET", "x", "a stranger that died", "PX", "300"]).await;
     let locker = locker(unfenced(Wire::Redlock), &servers);
-    // Its own lease is far longer than what the stranger left.
-    let guard = within("free soon", locker.lock("x").lease(LONG)).await.expect("granted");
+    // The waiter's own lease is far longer than the foreign holder's remaining lease.
+    let guard = within("free soon", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     guard.unlock().await.expect("held");
 }
 
-/// In one process the lock goes from task to task, with no token to count them by.
+/// In one process the lock goes from task to task, without tokens.
 #[tokio::test]
 async fn they_are_handed_over_inside_a_process() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };

@@ -1,0 +1,225 @@
+//! Waiters on a quorum: a waiter queues at the name's home node, and keeps its place if it is
+//! notified in vain (PROTOCOL.md W7).
+
+use std::future::IntoFuture as _;
+
+use quorumlock::Wire;
+use quorumlock_tests::{Plain, eventually, waiters, within};
+
+use crate::{LONG_LEASE, Quorum, WIRES, plain_quorum, slow_log};
+
+const NAME: &str = "invoice/7";
+/// A holder as Redisson writes it.
+const ANOTHER: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:1";
+
+#[tokio::test]
+async fn a_turn_in_vain_goes_on_and_wakes_nobody() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let mut names = names();
+        eventually("only at the gate", async || {
+            let name = names.next()?;
+            is_queued_at_home_alone(&quorum, (wire, &name)).await.then_some(())
+        })
+        .await;
+    }
+}
+
+/// Whether the waiter is queued at the home node alone, both after its first refusal and after a
+/// notification in vain. `false` if the home node was slow just then (see [`names`]).
+async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) -> bool {
+    let (locker, plain) = quorum.clients();
+    for node in &plain {
+        held_by_another(node, (wire, name)).await;
+    }
+    let (gate, waiters) = (quorum.home(name).await, waiters(name));
+    let at = &plain[gate];
+    let mut waiting = Box::pin(locker.lock(name).lease(LONG_LEASE).into_future());
+    tokio::select! {
+        biased;
+        answer = &mut waiting => panic!("it is held: {answer:?}"),
+        () = awaits_queued(at, name) => {}
+    }
+    let stood = queued_at(&plain, name).await;
+    let ours = queue(at, &waiters).await.remove(0);
+    let mut next = at.listen(&channel_of("next")).await;
+    at.ask::<i64>(&["ZADD", &waiters, &i64::MAX.to_string(), "next"]).await;
+
+    // The waiter is notified while others hold the majority.
+    at.ask::<i64>(&["DEL", name]).await;
+    at.ask::<i64>(&["ZREM", &waiters, &ours]).await;
+    at.ask::<i64>(&["PUBLISH", &channel_of(&ours), name]).await;
+    let back = eventually("in vain", async || {
+        let there = queue(at, &waiters).await == [&*ours, "next"] && !at.exists(name).await;
+        there.then_some(())
+    });
+    tokio::select! {
+        biased;
+        answer = &mut waiting => panic!("it is held: {answer:?}"),
+        () = back => {}
+    }
+    let stands = queued_at(&plain, name).await;
+    at.ask::<i64>(&["PUBLISH", &channel_of("next"), "nothing"]).await;
+    assert_eq!(next.next().await, "nothing", "it was not woken before");
+
+    for node in &plain {
+        node.ask::<i64>(&["DEL", name]).await;
+    }
+    let guard = within("it looks", waiting).await.expect("free");
+    guard.unlock().await.expect("held");
+    assert_eq!(next.next().await, name);
+    stood == [gate] && stands == [gate]
+}
+
+/// If the home node does not answer, a waiter queues at the other nodes, and gets the lock there.
+#[tokio::test]
+async fn without_a_gate_waiters_stand_at_the_other_nodes() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        let gate = quorum.home(NAME).await;
+        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+        let mut waiting =
+            Box::pin(plain_quorum(wire, quorum.servers.urls()).lock(NAME).into_future());
+        tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            () = awaits_queued(&plain[gate], NAME) => {}
+        }
+        quorum.servers[gate].kill().expect("a process");
+        let others: Vec<_> = (0..3).filter(|node| *node != gate).collect();
+        let stand = futures::future::join_all(
+            others.iter().map(|other| awaits_queued(&plain[*other], NAME)),
+        );
+        tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            _ = stand => {}
+        }
+        guard.unlock().await.expect("held by two");
+        let _guard = within("its turn", waiting).await.expect("free");
+    }
+}
+
+/// A waiter that cannot reach the home node queues at other nodes (PROTOCOL.md W9).
+#[tokio::test]
+async fn a_release_looks_for_waiters_at_all_nodes() {
+    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let (locker, plain) = quorum.clients();
+    for node in &plain {
+        let guard = within("free", locker.lock(NAME)).await.expect("granted");
+        let mut woken = node.listen(&channel_of("other")).await;
+        node.ask::<i64>(&["ZADD", &waiters(NAME), "1", "other"]).await;
+        guard.unlock().await.expect("held");
+        assert_eq!(within("woken", woken.next()).await, NAME);
+    }
+}
+
+/// The home node does not depend on the addresses by which clients know the servers, so all waiters
+/// queue at one node.
+#[tokio::test]
+async fn waiters_stand_at_one_node_by_whatever_address_they_know_it() {
+    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let (locker, plain) = quorum.clients();
+    let mut urls = quorum.servers.urls();
+    urls.iter_mut().for_each(|url| *url = url.replace("127.0.0.1", "localhost"));
+    let by_name = plain_quorum(Wire::Redlock, urls);
+    for name in ["one", "two", "three", "four", "five"] {
+        let guard = locker.lock(name).lease(LONG_LEASE).await.expect("free");
+        let ours = [plain_quorum(Wire::Redlock, quorum.servers.urls()), by_name.clone()];
+        // Either waiter may be first. Each releases the lock in its own task.
+        let waiting = ours.map(|locker| {
+            tokio::spawn(async move {
+                let guard = locker.lock(name).lease(LONG_LEASE).await.expect("free");
+                guard.unlock().await.expect("held");
+            })
+        });
+        // A waiter whose home node was slow just then is queued at other nodes, too.
+        eventually("in one line", async || {
+            let mut longest = 0;
+            for node in &plain {
+                longest = longest.max(node.ask::<u32>(&["ZCARD", &waiters(name)]).await);
+            }
+            (longest == 2).then_some(())
+        })
+        .await;
+        guard.unlock().await.expect("held");
+        for waiter in waiting {
+            within("its turn", waiter).await.expect("no panic");
+        }
+    }
+}
+
+/// A fresh locker knows the servers by their addresses when it begins to wait, and by their run ids
+/// soon after. It queues at the same home node as all clients, and acts on a notification from
+/// there. The test counts its requests to the home node. A waiter that leaves a free lock to others
+/// first asks once more.
+#[tokio::test]
+async fn a_fresh_locker_takes_its_turn_at_the_gate_of_all() {
+    let Some(quorum) = Quorum::start(5, Wire::Redlock).await else { return };
+    let (holder, plain) = quorum.clients();
+    for node in &plain {
+        node.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    }
+    let mut asked = Vec::new();
+    for name in names().take(24) {
+        let gate = &plain[quorum.home(&name).await];
+        let guard = holder.lock(&name).lease(LONG_LEASE).await.expect("free");
+        let fresh = plain_quorum(Wire::Redlock, quorum.servers.urls());
+        let waiting = {
+            let name = name.clone();
+            tokio::spawn(async move { fresh.lock(&name).lease(LONG_LEASE).await })
+        };
+        awaits_queued(gate, &name).await;
+        gate.ask::<String>(&["SLOWLOG", "RESET"]).await;
+        guard.unlock().await.expect("held");
+        let guard = within("its turn", waiting).await.expect("no panic").expect("free");
+        let queue = waiters(&name);
+        let asks = |sent: &&Vec<String>| sent[0] == "EVALSHA" && sent[2] == "3" && sent[5] == queue;
+        asked.push(slow_log(gate).await.iter().filter(asks).count());
+        guard.unlock().await.expect("held");
+    }
+    // On a loaded machine some waiters also poll. By its address each server would be the home node
+    // of one name in five.
+    assert!(asked.iter().sum::<usize>() < 36, "{asked:?}");
+}
+
+/// Names for tests of the home node. A client treats a home node that takes longer than 3 ms, as it
+/// may on a loaded machine, as absent, and its waiters queue at all nodes (PROTOCOL.md W7). Such a
+/// test tries names until the home node answers in time.
+fn names() -> impl Iterator<Item = String> {
+    (1..).map(|number| format!("invoice/{number}"))
+}
+
+async fn held_by_another(node: &Plain, (wire, name): (Wire, &str)) {
+    match wire {
+        Wire::Redlock => {
+            node.ask::<String>(&["SET", name, "another", "PX", "60000"]).await;
+        }
+        _ => {
+            node.ask::<i64>(&["HSET", name, ANOTHER, "1"]).await;
+            node.ask::<i64>(&["PEXPIRE", name, "60000"]).await;
+        }
+    }
+}
+
+async fn awaits_queued(node: &Plain, name: &str) {
+    eventually("in line", async || node.exists(&waiters(name)).await.then_some(())).await;
+}
+
+/// The nodes where a waiter is queued.
+async fn queued_at(plain: &[Plain], name: &str) -> Vec<usize> {
+    let mut with = Vec::new();
+    for (at, node) in plain.iter().enumerate() {
+        with.extend(node.exists(&waiters(name)).await.then_some(at));
+    }
+    with
+}
+
+async fn queue(node: &Plain, waiters: &str) -> Vec<String> {
+    node.ask(&["ZRANGE", waiters, "0", "-1"]).await
+}
+
+fn channel_of(id: &str) -> String {
+    format!("quorumlock:wake:{id}")
+}
