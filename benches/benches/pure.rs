@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use quorumlock_core::{Acceptance, Answer, Clock, Fence, Vote, Window};
-use quorumlock_quorum::round::Round;
-use quorumlock_watchdog::schedule::{Schedule, Terms};
-use quorumlock_watchdog::{Leased, Standing};
+use quorumlock_protocol::round::Round;
+use quorumlock_protocol::{Acceptance, Answer, Fence, LeaseTiming, Vote, Window};
+use quorumlock_watchdog::Clock;
+use quorumlock_watchdog::schedule::Schedule;
+use quorumlock_watchdog::{LeaseState, WatchedLease};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -22,7 +23,7 @@ fn round(c: &mut Criterion) {
                 let mut round = Round::new(nodes, 0, Fence::new(31));
                 for node in 0..nodes {
                     let vote = Vote { until: now + LEASE, token: Acceptance::Accepted };
-                    black_box(round.heard(node, Answer::Yes(vote), now));
+                    black_box(round.on_answer(node, Answer::Yes(vote), now));
                 }
             });
         });
@@ -33,19 +34,19 @@ fn window(c: &mut Criterion) {
     let now = Clock::manual().now();
     let mut window = Window::shut(5);
     for node in 0..5 {
-        window.holds(node, now + LEASE);
+        window.record_held(node, now + LEASE);
     }
     c.bench_function("window/until of 5", |b| b.iter(|| black_box(&window).until()));
 }
 
-struct Lease(u64, Standing);
+struct Lease(u64, LeaseState);
 
-impl Leased for Lease {
+impl WatchedLease for Lease {
     fn id(&self) -> u64 {
         self.0
     }
 
-    fn standing(&self) -> &Standing {
+    fn state(&self) -> &LeaseState {
         &self.1
     }
 }
@@ -53,8 +54,8 @@ impl Leased for Lease {
 fn schedule(c: &mut Criterion) {
     let clock = Clock::manual();
     let now = clock.now();
-    let terms = Terms { lease: LEASE, until: now + LEASE, hold_until: None };
-    let lease = |id| Arc::new(Lease(id, Standing::new(clock.clone(), terms)));
+    let terms = LeaseTiming { lease: LEASE, until: now + LEASE, hold_until: None };
+    let lease = |id| Arc::new(Lease(id, LeaseState::new(clock.clone(), terms)));
     let full = || {
         let mut schedule = Schedule::default();
         (0..10_000).for_each(|id| schedule.add(lease(id), now));

@@ -1,5 +1,5 @@
-//! One subject alone, with fresh names, for a profiler:
-//! `valgrind --tool=callgrind target/release/examples/profile default 1 2000 1`.
+//! Runs one subject alone, with fresh names, for a profiler: `valgrind --tool=callgrind
+//! target/release/examples/profile default 1 2000 1`.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! Processor time and memory of processes, as Linux tells it; nothing elsewhere.
+//! Processor time and memory of processes on Linux. Other systems give no values.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// What all threads of a process have computed.
+/// The processor time of all threads of a process.
 #[must_use]
 pub fn used(pid: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
@@ -15,13 +15,13 @@ pub fn used(pid: u32) -> Option<Duration> {
     Some(Duration::from_nanos(nanos.sum()))
 }
 
-/// What our own threads have computed.
+/// The processor time of all threads of this process.
 #[must_use]
 pub fn used_by_us() -> Option<Duration> {
     used(std::process::id())
 }
 
-/// Our resident memory in bytes.
+/// The resident memory of this process in bytes.
 #[must_use]
 pub fn resident() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
@@ -29,22 +29,23 @@ pub fn resident() -> Option<f64> {
     Some(pages * rustix::param::page_size() as f64)
 }
 
-/// Keeps a process, or our own (`None`), on one processor: what is measured then is software, not
-/// how long a sleeping processor takes to wake up.
+/// Pins a process, or this one (`None`), to one processor. Measurements then show the software, not
+/// the time that a sleeping processor takes to wake up.
 pub fn pin(pid: Option<u32>, to: Core) {
     let mut one = CpuSet::new();
     one.set(to as usize);
     let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    // Where that is not allowed, or there is no such processor, the figures are noisier, no more.
+    // A failure is ignored: without pinning the figures are only noisier.
     let _ = sched_setaffinity(pid, &one);
 }
 
 /// A processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Core {
-    /// That of the servers, and of clients that wait for each answer: one runs at a time anyway.
+    /// The processor of the servers, and of clients that await each answer: only one side runs at a
+    /// time anyway.
     Servers = 0,
-    /// That of clients with many tasks, who work while the servers do.
+    /// The processor of clients with many tasks, which work while the servers do.
     Clients = 1,
 }
 

@@ -1,16 +1,19 @@
 //! Benches of quorumlock: `make bench` measures it beside other lock crates, `cargo bench -p
 //! quorumlock-benches` its pure parts.
 //!
-//! - [`plan`]: the workloads P1 to P11 and the growth curves; [`workload`] runs them. Each measures
+//! - [`plan`]: the workloads P1 to P12 and the growth curves; [`workload`] runs them. Each measures
 //!   all of its subjects in every round, one after the other.
-//! - [`subject`]: what is measured: quorumlock, the bare `redis` crate, other lock crates, and
-//!   baselines that lock nothing.
-//! - [`testbed`]: the servers that all of them share; [`relay`]: a long way to them.
-//! - [`results`]: what was measured; [`report`]: tables, plots and the page made from that.
+//! - [`subject`]: the subjects: quorumlock, the bare `redis` crate, other lock crates, and
+//!   baselines that lock nothing. [`driver`] drives the clients of other languages.
+//! - [`testbed`]: the servers that all subjects share; [`relay`]: relays that make them look far
+//!   away.
+//! - [`results`]: the figures; [`report`]: tables, plots and the page made from them.
 
 #![allow(missing_debug_implementations, reason = "nobody prints a bench")]
+#![allow(unnameable_types, reason = "nobody names the parts of a subject")]
 
 pub mod cpu;
+pub mod driver;
 pub mod plan;
 pub mod relay;
 pub mod report;

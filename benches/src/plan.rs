@@ -1,43 +1,45 @@
-//! What is measured, how often, in which order.
+//! The plan: which workloads run, how often, and in which order.
 
 use std::time::Duration;
 
 /// One workload.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// By which it is asked for.
+    /// The id by which the command line selects it.
     pub id: &'static str,
-    /// In a few words.
+    /// The title, in a few words.
     pub title: &'static str,
-    /// What is done, and what is counted.
+    /// A description of what is done and what is counted.
     pub about: &'static str,
-    /// Of which metrics a plot is drawn, and ratios to the raw client are shown.
+    /// The metrics for which the report draws plots and shows ratios to the raw client.
     pub main: &'static [&'static str],
 }
 
-/// The time that a pair takes.
+/// The median time of a pair of lock and unlock.
 pub const P50: &str = "pair p50";
 /// Pairs per second.
 pub const RATE: &str = "pairs per second";
-/// What the servers read for each pair or hold.
+/// The reads of the servers for each pair or hold.
 pub const REQUESTS: &str = "requests";
-/// How often the lock went to another task, or process.
+/// How often the lock went to another task or process.
 pub const HANDOVERS: &str = "handovers";
-/// From the end of one holder's work to the begin of another's.
+/// The median time from the end of one holder's work to the begin of another's.
 pub const HANDOVER: &str = "handover p50";
-/// The fewest holds of a task, or process, over the most: 1 is even.
+/// The fewest holds of a task or process, divided by the most: 1 is perfectly even.
 pub const EVENNESS: &str = "fewest / most holds";
-/// Of the clients, of one processor.
+/// The longest wait of a task or caller for one lock.
+pub const LONGEST: &str = "longest wait";
+/// The processor time of the clients, as a share of one processor.
 pub const CPU: &str = "CPU of the holder";
-/// Above an empty server, of the fullest one.
+/// The memory of the fullest server, above that of an empty one.
 pub const MEMORY: &str = "memory";
-/// Above an empty server, of the fullest one.
+/// The keys of the fullest server, above those of an empty one.
 pub const KEYS: &str = "keys";
-/// Of one or more features.
+/// The price of one or more features.
 pub const PRICE: &str = "price";
 
 /// The workloads, in the order in which they are run.
-pub const ALL: [Workload; 12] = [
+pub const ALL: [Workload; 13] = [
     Workload {
         id: "P1",
         title: "one task, one server",
@@ -114,6 +116,18 @@ pub const ALL: [Workload; 12] = [
         main: &[MEMORY],
     },
     Workload {
+        id: "P12",
+        title: "beside other languages",
+        about: "quorumlock and the raw client beside Redisson (RLock, RedissonRedLock), redsync and \
+            node-redlock, each with its defaults in a process of its own. Fresh names: a lock that \
+            nobody else wants. One name: all callers of a client want the same lock and hold it \
+            for a millisecond; the handover is the time from the end of a holder's work to the \
+            grant of another caller, and the longest wait is at most the 5 s of a lap. Then pairs \
+            while one of five servers is stopped (SIGSTOP), then killed. Clients have one \
+            processor, servers the other.",
+        main: &[P50, RATE, HANDOVER],
+    },
+    Workload {
         id: "growth",
         title: "growth",
         about: "How cost grows with servers, tasks (fresh names), waiters and held locks.",
@@ -121,23 +135,23 @@ pub const ALL: [Workload; 12] = [
     },
 ];
 
-/// What one run measures.
+/// The plan of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Which workloads, in order.
+    /// The workloads, in order.
     pub workloads: Vec<&'static Workload>,
-    /// How many rounds; in each, every subject has its lap.
+    /// The number of rounds. In each round every subject has a lap.
     pub rounds: usize,
-    /// Shorter laps: for a look, not for figures.
+    /// Shorter laps, for a quick check. Their figures are not for publication.
     pub quick: bool,
-    /// How many fresh names P11 locks.
+    /// The number of fresh names that P11 locks.
     pub names: usize,
-    /// For how long P11 rests.
+    /// How long P11 rests.
     pub rest: Duration,
 }
 
 impl Plan {
-    /// All workloads.
+    /// A plan with all workloads.
     #[must_use]
     pub fn new(rounds: Option<usize>, rest: Option<u64>, quick: bool) -> Self {
         Self {
@@ -149,10 +163,11 @@ impl Plan {
         }
     }
 
-    /// Some workloads: `only` is a list such as `P1,P5`; all of them if it is empty.
+    /// Restricts the plan to some workloads. `only` is a list such as `P1,P5`; an empty list keeps
+    /// all.
     ///
     /// # Errors
-    /// The word that is no workload.
+    /// The word that is not the id of a workload.
     pub fn only(mut self, only: &str) -> Result<Self, String> {
         let words = only.split(',').map(str::trim).filter(|word| !word.is_empty());
         let find = |word: &str| {
@@ -166,15 +181,15 @@ impl Plan {
         Ok(self)
     }
 
-    /// How long a lap lasts that takes `millis` in a full run.
+    /// The length of a lap that takes `millis` in a full run.
     #[must_use]
     pub fn lap(&self, millis: u64) -> Duration {
         Duration::from_millis(if self.quick { millis.div_ceil(3) } else { millis })
     }
 }
 
-/// In which order `subjects` have their laps in a round: each starts once, and the direction
-/// changes, so that none always runs after the same other one.
+/// The order in which `subjects` have their laps in a round. Each subject starts once, and the
+/// direction alternates, so that no subject always runs after the same other one.
 #[must_use]
 pub fn order(subjects: usize, round: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..subjects).collect();
@@ -199,7 +214,7 @@ mod tests {
         assert_eq!(ids(""), Ok::<_, String>(all));
         assert_eq!(ids("p5, P1"), Ok(vec!["P5", "P1"]));
         assert_eq!(ids("growth"), Ok(vec!["growth"]));
-        assert!(ids("P1,P12").unwrap_err().contains("P12"));
+        assert!(ids("P1,P13").unwrap_err().contains("P13"));
     }
 
     #[test]

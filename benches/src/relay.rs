@@ -1,9 +1,9 @@
-//! Servers as if they were far away.
+//! Relays that make servers look far away.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,19 +14,19 @@ use tokio::time::sleep;
 use crate::cpu::{self, Core};
 use crate::testbed::now;
 
-/// A way to each server that takes its time, in both directions. It keeps the clients' processor
-/// busy, if any, not that of the servers.
+/// A relay to each server that delays both directions. It loads the clients' processor, not that of
+/// the servers.
 pub struct Relay {
     urls: Vec<String>,
     runtime: Option<Runtime>,
 }
 
 impl Relay {
-    /// Whatever goes to the servers at these addresses, or comes from them, arrives so much later:
-    /// up to a millisecond more, since that is how exact tokio's timers are.
+    /// Starts relays to the servers at these addresses. Bytes arrive later by `later` in each
+    /// direction, and by up to a millisecond more, which is the precision of tokio's timers.
     ///
     /// # Errors
-    /// If the operating system gives no thread or no port.
+    /// If the operating system provides no thread or no port.
     pub async fn to(urls: &[String], later: Duration, pinned: bool) -> Result<Self> {
         let mut runtime = Builder::new_multi_thread();
         runtime.worker_threads(1).enable_all();
@@ -44,7 +44,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Of the relays, in the order of the servers.
+    /// The URLs of the relays, in the order of the servers.
     #[must_use]
     pub fn urls(&self) -> &[String] {
         &self.urls
@@ -73,7 +73,7 @@ async fn serve(listener: std::net::TcpListener, server: String, later: Duration)
     }
 }
 
-/// One direction of a connection, until it ends.
+/// Carries one direction of a connection until it ends.
 async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, later: Duration) {
     let (sent, mut under_way) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
     tokio::spawn(async move {

@@ -1,4 +1,5 @@
-//! What was measured: every round of every figure, so that any two can be compared within a round.
+//! The results: every round of every figure, so that any two figures can be compared within a
+//! round.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,31 +11,31 @@ use serde::{Deserialize, Serialize};
 /// The subject that all others are compared with.
 pub const RAW: &str = "raw";
 
-/// What was measured, of whom, where.
+/// The identity of a figure: metric, subject, servers and workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// The workload: `P1`.
     pub workload: String,
-    /// On which servers: `redis 7.0`.
+    /// The program of the servers: `redis 7.0`.
     pub server: String,
-    /// On how many.
+    /// The number of servers.
     pub nodes: usize,
-    /// How many tasks, waiters or held locks.
+    /// The number of tasks, waiters or held locks.
     pub tasks: usize,
-    /// Which form of the workload: `fresh names`.
+    /// The form of the workload: `fresh names`.
     pub case: String,
-    /// Of whom.
+    /// The name of the subject.
     pub subject: String,
-    /// What.
+    /// The metric.
     pub metric: String,
-    /// In which unit.
+    /// The unit of the values.
     pub unit: String,
 }
 
 /// One figure: a value for each round that has one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Of what.
+    /// The identity of the figure.
     #[serde(flatten)]
     pub key: Key,
     /// `None`: the subject had no lap in that round.
@@ -49,28 +50,28 @@ pub struct Results {
     rows: Vec<Row>,
 }
 
-/// On what a workload was run.
+/// The conditions under which a workload was run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// The servers' own version: `redis 7.0.15`.
+    /// The version that the servers report: `redis 7.0.15`.
     pub version: String,
     /// The machine, the crates and the plan.
     pub machine: String,
 }
 
-/// The median of several rounds, with the least and the largest.
+/// The median of several rounds, with the smallest and the largest value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// The middle one; of an even number the mean of both in the middle.
+    /// The middle value; for an even number of values, the mean of the two middle ones.
     pub median: f64,
-    /// The least.
+    /// The smallest value.
     pub min: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
 }
 
 impl Range {
-    /// `None` of nothing.
+    /// The range of these values; `None` if there are none.
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
@@ -85,13 +86,13 @@ impl Range {
 }
 
 impl Row {
-    /// Over all rounds; `None` if there was none.
+    /// The range over all rounds; `None` if no round has a value.
     #[must_use]
     pub fn range(&self) -> Option<Range> {
         Range::of(self.rounds.iter().flatten().copied().collect())
     }
 
-    /// Its ratio to another, round by round.
+    /// The ratio to another row, round by round.
     #[must_use]
     pub fn ratio(&self, to: &Self) -> Option<Range> {
         let rounds = self.rounds.iter().zip(&to.rounds);
@@ -101,7 +102,7 @@ impl Row {
 }
 
 impl Results {
-    /// Enters a value; one that is not finite is none.
+    /// Enters a value. A value that is not finite is ignored.
     pub fn enter(&mut self, round: usize, key: Key, value: f64) {
         if !value.is_finite() {
             return;
@@ -120,18 +121,18 @@ impl Results {
         rounds[round] = Some(four_digits(value));
     }
 
-    /// Says on what a workload was run.
+    /// Records the conditions under which a workload was run.
     pub fn note(&mut self, workload: &str, server: &str, condition: Condition) {
         self.conditions.insert(format!("{workload}, {server}"), condition);
     }
 
-    /// On what a workload was run; `None` if it was not.
+    /// The conditions under which a workload was run; `None` if it was not run.
     #[must_use]
     pub fn condition(&self, workload: &str, server: &str) -> Option<&Condition> {
         self.conditions.get(&format!("{workload}, {server}"))
     }
 
-    /// Which servers it has, in the order of their names.
+    /// The kinds of servers in the results, in the order of their names.
     #[must_use]
     pub fn servers(&self) -> Vec<&str> {
         let mut servers: Vec<_> = self.rows.iter().map(|row| row.key.server.as_str()).collect();
@@ -145,19 +146,20 @@ impl Results {
         self.rows.iter().filter(move |row| row.key.workload == workload)
     }
 
-    /// The row of this key, whose unit is not compared.
+    /// The row of this key. The unit is not compared.
     #[must_use]
     pub fn find(&self, key: &Key) -> Option<&Row> {
         self.rows.iter().find(|row| Key { unit: key.unit.clone(), ..row.key.clone() } == *key)
     }
 
-    /// The row of the same figure, of another subject.
+    /// The row of the same figure for another subject.
     #[must_use]
     pub fn other(&self, row: &Row, subject: &str) -> Option<&Row> {
         self.find(&Key { subject: subject.to_owned(), ..row.key.clone() })
     }
 
-    /// Replaces what `new` measured again: whole workloads, each on one kind of server.
+    /// Takes over the results of `new`. Each workload and kind of server that `new` has replaces
+    /// the old results as a whole.
     pub fn take_over(&mut self, new: Self) {
         let again = |key: &Key| new.condition(&key.workload, &key.server).is_some();
         self.rows.retain(|row| !again(&row.key));
@@ -165,10 +167,10 @@ impl Results {
         self.conditions.extend(new.conditions);
     }
 
-    /// What a file holds; nothing if there is none.
+    /// Reads results from a file. A missing file gives empty results.
     ///
     /// # Errors
-    /// If it is no such file.
+    /// If the file cannot be read or is not a results file.
     pub fn read(path: &Path) -> Result<Self> {
         if !path.exists() {
             return Ok(Self::default());
@@ -177,10 +179,10 @@ impl Results {
             .with_context(|| format!("{} holds no results", path.display()))
     }
 
-    /// Into a file, a line for each figure.
+    /// Writes the results into a file, with a line for each figure.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let lines: Vec<_> =
             self.rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
@@ -191,7 +193,7 @@ impl Results {
     }
 }
 
-/// More would be noise.
+/// Rounds to four significant digits: more would be noise.
 fn four_digits(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
@@ -234,7 +236,7 @@ mod tests {
             results.enter(round, key("other"), *value);
         });
         let row = results.find(&key("other")).unwrap();
-        // The raw client had no fourth lap.
+        // The raw client had no lap in the fourth round.
         let ratio = row.ratio(results.other(row, RAW).unwrap()).unwrap();
         assert_eq!(ratio, Range { median: 0.8, min: 0.5, max: 0.9 });
         assert!(results.other(row, "nobody").is_none());

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use quorumlock::Locker;
-use quorumlock_core::{Clock, Instant};
-use quorumlock_lab::servers::{Server, ServerOptions, Servers, Source, Version};
+use quorumlock_protocol::Instant;
+use quorumlock_testbed::servers::{Server, ServerOptions, Servers, Source, Version};
+use quorumlock_watchdog::Clock;
 use redis::aio::MultiplexedConnection;
 
 use crate::cpu::{self, Core};
@@ -20,11 +21,11 @@ pub struct Testbed {
     source: Source,
     version: Version,
     groups: BTreeMap<usize, Arc<Group>>,
-    /// Processes stay on the processor that the workload gives them.
+    /// Whether processes stay on the processor that the workload assigns to them.
     pinned: bool,
 }
 
-/// Servers that make one lock service, and a connection to each to ask it how it is.
+/// The servers of one lock service, and a connection to each that reads its statistics.
 pub struct Group {
     /// `None` if another process runs them.
     servers: Option<Servers>,
@@ -33,28 +34,28 @@ pub struct Group {
     pinned: bool,
 }
 
-/// What the servers of a group have done so far, all together.
+/// The work of all servers of a group so far, in total.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
-    /// How often they have read from their clients: what is sent together counts once.
+    /// The number of reads from clients. Commands that arrive together count once.
     pub requests: f64,
     /// Processor time in microseconds.
     pub cpu: f64,
 }
 
-/// What the fullest server of a group has in memory.
+/// The memory of the fullest server of a group.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
     /// Allocated, in bytes.
     pub bytes: f64,
-    /// How many keys.
+    /// The number of keys.
     pub keys: f64,
 }
 
-/// A connection of the `redis` crate to each.
+/// Opens a connection of the `redis` crate to each server.
 ///
 /// # Errors
-/// If one does not answer.
+/// If a server does not answer.
 pub(crate) async fn connect(urls: &[String]) -> Result<Vec<MultiplexedConnection>> {
     try_join_all(urls.iter().map(async |url| {
         let client = redis::Client::open(url.as_str())?;
@@ -64,10 +65,10 @@ pub(crate) async fn connect(urls: &[String]) -> Result<Vec<MultiplexedConnection
 }
 
 impl Testbed {
-    /// Servers of this program; without one, of the program that tests find.
+    /// A testbed with servers of this program. `None`: the program that the tests discover.
     ///
     /// # Errors
-    /// If there is none, or it does not start.
+    /// If there is no program, or it does not start.
     pub async fn of(program: Option<PathBuf>, pinned: bool) -> Result<Self> {
         let source = program.map_or_else(Source::discover, |path| Ok(Source::Binary(path)))?;
         let group = Group::start(&source, 1, pinned).await?;
@@ -78,7 +79,7 @@ impl Testbed {
     /// A group of `nodes` servers; the members of a quorum are admitted.
     ///
     /// # Errors
-    /// If they cannot be started.
+    /// If the servers cannot be started.
     pub async fn group(&mut self, nodes: usize) -> Result<Arc<Group>> {
         if !self.groups.contains_key(&nodes) {
             self.groups.insert(nodes, Arc::new(self.fresh(nodes).await?));
@@ -86,29 +87,30 @@ impl Testbed {
         Ok(Arc::clone(&self.groups[&nodes]))
     }
 
-    /// Empty servers that no other workload uses.
+    /// Starts empty servers that no other workload uses.
     ///
     /// # Errors
-    /// If they cannot be started.
+    /// If the servers cannot be started.
     pub async fn fresh(&self, nodes: usize) -> Result<Group> {
         Group::start(&self.source, nodes, self.pinned).await
     }
 
-    /// From now on this process and those that it starts run on this processor, but for servers.
+    /// Pins this process, and the processes that it starts from now on, to this processor. Servers
+    /// are not affected.
     pub fn clients_on(&self, core: Core) {
         if self.pinned {
             cpu::pin(None, core);
         }
     }
 
-    /// Which servers these are, in short: `redis 7.0`.
+    /// The program and the short version of the servers: `redis 7.0`.
     #[must_use]
     pub fn name(&self) -> String {
         let digits = self.version.number.split('.').take(2).collect::<Vec<_>>();
         format!("{} {}", self.version.product, digits.join("."))
     }
 
-    /// Which servers these are.
+    /// The program and the full version of the servers.
     #[must_use]
     pub fn version(&self) -> String {
         self.version.to_string()
@@ -122,22 +124,22 @@ impl Group {
             servers.iter().for_each(|server| cpu::pin(server.pid(), Core::Servers));
         }
         if nodes > 1 {
-            Locker::quorum(servers.urls())?.provision().await?;
+            Locker::quorum(servers.urls())?.admit_nodes().await?;
         }
         let group = Self::of(&servers.urls()).await?;
         Ok(Self { servers: Some(servers), pinned, ..group })
     }
 
-    /// Servers that another process runs.
+    /// A group of servers that another process runs.
     ///
     /// # Errors
-    /// If they do not answer.
+    /// If the servers do not answer.
     pub async fn of(urls: &[String]) -> Result<Self> {
         let watch = connect(urls).await?;
         Ok(Self { servers: None, urls: urls.to_vec(), watch, pinned: false })
     }
 
-    /// A way to the servers that takes so long in each direction.
+    /// A relay to the servers that adds `later` in each direction.
     ///
     /// # Errors
     /// See [`Relay::to`].
@@ -145,13 +147,13 @@ impl Group {
         Relay::to(&self.urls, later, self.pinned).await
     }
 
-    /// Of all servers.
+    /// The URLs of all servers.
     #[must_use]
     pub fn urls(&self) -> &[String] {
         &self.urls
     }
 
-    /// The servers, to break them.
+    /// The servers of this process, for faults.
     ///
     /// # Errors
     /// If another process runs them.
@@ -159,10 +161,10 @@ impl Group {
         self.servers.as_ref().context("another process runs the servers")
     }
 
-    /// What they have done so far.
+    /// The work of all servers so far.
     ///
     /// # Errors
-    /// If one does not answer.
+    /// If a server does not answer.
     pub async fn usage(&self) -> Result<Usage> {
         let of = |server: &Server| server.pid().and_then(cpu::used).map_or(f64::NAN, micros);
         let cpu = self.servers.iter().flatten().map(of).sum();
@@ -170,10 +172,10 @@ impl Group {
         Ok(Usage { requests, cpu })
     }
 
-    /// What the fullest of them has in memory.
+    /// The memory of the fullest server.
     ///
     /// # Errors
-    /// If one does not answer.
+    /// If a server does not answer.
     pub async fn memory(&self) -> Result<Memory> {
         let bytes = self.info("memory", "used_memory").await?;
         let keys = self.ask(redis::cmd("DBSIZE")).await?;
@@ -181,19 +183,19 @@ impl Group {
         Ok(Memory { bytes: most(bytes), keys: most(keys) })
     }
 
-    /// How many clients the servers have, all together, but for the connections of this group.
+    /// The number of clients of all servers, without this group's own connections.
     ///
     /// # Errors
-    /// If one does not answer.
+    /// If a server does not answer.
     pub async fn clients(&self) -> Result<f64> {
         let clients = self.info("clients", "connected_clients").await?;
         Ok(clients.iter().sum::<f64>() - self.watch.len() as f64)
     }
 
-    /// Half of many round trips to all servers at once take longer than this, in microseconds.
+    /// The median round trip to all servers at once, in microseconds.
     ///
     /// # Errors
-    /// If one does not answer.
+    /// If a server does not answer.
     pub async fn round_trip(&self) -> Result<f64> {
         const PINGS: usize = 300;
         const LONG: Duration = Duration::from_millis(300);
@@ -208,7 +210,7 @@ impl Group {
         Ok(times[times.len() / 2])
     }
 
-    /// A number of `INFO`, of each server.
+    /// A number from `INFO` of each server.
     async fn info(&self, section: &str, field: &str) -> Result<Vec<f64>> {
         let mut info = redis::cmd("INFO");
         info.arg(section);
@@ -229,13 +231,13 @@ impl Group {
     }
 }
 
-/// The clock of all measurements; processes agree on it.
+/// The clock of all measurements. All processes of the machine share it.
 #[must_use]
 pub fn now() -> Instant {
     Clock::system().now()
 }
 
-/// In microseconds.
+/// A duration in microseconds.
 #[must_use]
 pub fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6

@@ -16,34 +16,35 @@ use quorumlock_benches::workload::{self, Holder, Worker};
 struct Arguments {
     #[command(subcommand)]
     role: Option<Role>,
-    /// Which workloads: P1 to P11, growth; separated by commas. All without it.
+    /// The workloads to run: P1 to P12, growth; separated by commas. Default: all.
     #[arg(long, env = "ONLY", default_value = "")]
     only: String,
-    /// How many rounds. Default 5, quick 3.
+    /// The number of rounds. Default 5, with --quick 3.
     #[arg(long, env = "ROUNDS")]
     rounds: Option<usize>,
-    /// For how many seconds P11 rests. Default 600, quick 5.
+    /// The rest of P11 in seconds. Default 600, with --quick 5.
     #[arg(long, env = "REST")]
     rest: Option<u64>,
-    /// Short laps: for a look, not for figures.
+    /// Short laps, for a quick check; the figures are not for publication.
     #[arg(long, env = "QUICK", value_parser = clap::builder::FalseyValueParser::new())]
     quick: bool,
-    /// Let clients and servers run where they like. Latencies are then those of waking processors up.
+    /// Do not pin clients and servers to processors. Latencies then include the time in which
+    /// processors wake up.
     #[arg(long)]
     all_cores: bool,
-    /// A server program; may be repeated. P1 to P4 and P11 are for all of them, the rest for the
-    /// first. Default: the program that tests use.
+    /// A server program; may be repeated. P1 to P4 and P11 run on all of them, the rest on the
+    /// first. Default: the program that the tests use.
     #[arg(long)]
     server: Vec<PathBuf>,
-    /// Where BENCHMARKS.md, the tables, the plots and the results go.
+    /// The directory for BENCHMARKS.md, the tables, the plots and the results.
     #[arg(long, default_value = "target/bench")]
     out: PathBuf,
-    /// Measure nothing: write the pages again.
+    /// Measure nothing; write the pages again.
     #[arg(long)]
     render: bool,
 }
 
-/// What this program is when it runs itself.
+/// The role of this program when it starts itself.
 #[derive(Subcommand)]
 enum Role {
     /// One of several processes that want the same lock.
@@ -73,7 +74,7 @@ fn read(out: &Path) -> Result<Results> {
     Results::read(&out.join(DIR).join(RESULTS))
 }
 
-/// Results are written after each workload: what the others measured is not lost if one fails.
+/// Writes the results after each workload, so that they are not lost if a later one fails.
 async fn measure(arguments: &Arguments) -> Result<String> {
     let plan = Plan::new(arguments.rounds, arguments.rest, arguments.quick);
     let plan = plan.only(&arguments.only).map_err(Error::msg)?;
@@ -108,7 +109,7 @@ async fn measure(arguments: &Arguments) -> Result<String> {
     failed.map_or_else(|| Ok(text + &format!("written: {}", arguments.out.display())), Err)
 }
 
-/// `None` is the one that tests use.
+/// `None` is the program that the tests use.
 fn programs(named: &[PathBuf]) -> Vec<Option<PathBuf>> {
     if named.is_empty() { vec![None] } else { named.iter().cloned().map(Some).collect() }
 }

@@ -1,6 +1,7 @@
 //! What was measured, for people: one page, and a table and a plot for each workload. All of it is
 //! made from the results, so that nothing of it goes stale.
 
+mod languages;
 pub mod machine;
 mod page;
 mod svg;
@@ -18,6 +19,8 @@ use crate::results::Results;
 pub const DIR: &str = "benchmarks";
 /// In [`DIR`].
 pub const RESULTS: &str = "results.json";
+/// In [`DIR`]: what the page leaves out.
+const DETAILS: &str = "details.md";
 
 /// Writes everything.
 ///
@@ -28,6 +31,7 @@ pub fn write(results: &Results, out: &Path) -> Result<()> {
     fs::create_dir_all(&dir)?;
     results.write(&dir.join(RESULTS))?;
     fs::write(out.join("BENCHMARKS.md"), page::render(results))?;
+    fs::write(dir.join(DETAILS), page::details(results))?;
     fs::write(dir.join("pairs.md"), table::ratios(results))?;
     for workload in ALL.iter().filter(|workload| results.rows(workload.id).next().is_some()) {
         let plots = plots(results, workload);

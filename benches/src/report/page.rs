@@ -1,22 +1,36 @@
 //! The one page that a buyer reads.
 
-use super::DIR;
+use super::languages;
 use super::table::{distinct, markdown, number, wrap};
 use crate::plan::{ALL, CPU, EVENNESS, HANDOVER, HANDOVERS, KEYS, MEMORY, P50, RATE, REQUESTS};
 use crate::results::{Key, RAW, Results, Row};
 
-/// `docs/BENCHMARKS.md`.
+/// `docs/BENCHMARKS.md`: one table, of the servers on which most lines were measured.
 #[must_use]
 pub(super) fn render(results: &Results) -> String {
-    let tables = results.servers().into_iter().map(|server| table(results, server));
-    let links = ALL.iter().filter(|workload| results.rows(workload.id).next().is_some());
-    let links = links.map(|workload| {
-        format!("- [{}: {}]({DIR}/{}.md)\n", workload.id, workload.title, workload.id)
-    });
-    let ratios = format!("- [P1 to P4: ratios to all others]({DIR}/pairs.md)\n");
+    let (server, lines) = fullest(results);
     include_str!("page.template")
+        .replace("{{server}}", server)
+        .replace("{{warning}}\n", if quick(results) { WARNING } else { "" })
+        .replace("{{table}}\n", &(table(&lines) + "\n"))
+        .replace("{{machine}}\n", &machine(results, server))
+}
+
+/// `docs/benchmarks/details.md`: the same of all servers, other languages, how it was measured.
+#[must_use]
+pub(super) fn details(results: &Results) -> String {
+    let tables = results.servers().into_iter().filter_map(|server| {
+        let lines = lines(results, server);
+        (!lines.is_empty()).then(|| format!("**{server}**, fresh names:\n\n{}\n", table(&lines)))
+    });
+    let links = ALL.iter().filter(|workload| results.rows(workload.id).next().is_some());
+    let links = links
+        .map(|workload| format!("- [{}: {}]({}.md)\n", workload.id, workload.title, workload.id));
+    let ratios = "- [P1 to P4: ratios to all others](pairs.md)\n".to_owned();
+    include_str!("details.template")
         .replace("{{warning}}\n", if quick(results) { WARNING } else { "" })
         .replace("{{tables}}\n", &tables.collect::<String>())
+        .replace("{{languages}}\n", &languages::section(results))
         .replace("{{conditions}}\n", &conditions(results))
         .replace("{{links}}\n", &(ratios + &links.collect::<String>()))
 }
@@ -56,7 +70,7 @@ const LINES: [Line; 10] = [
         tasks: 16,
         case: "one name",
         metric: HANDOVERS,
-        means: |cells| format!("{}; {} us each", cells.evenness(), cells.also(HANDOVER)),
+        means: |cells| format!("{}; {} us between", cells.evenness(), cells.also(HANDOVER)),
         ..PAIR
     },
     Line {
@@ -65,7 +79,7 @@ const LINES: [Line; 10] = [
         tasks: 16,
         case: "16 processes",
         metric: HANDOVERS,
-        means: |cells| format!("{}; {} requests each", cells.evenness(), cells.also(REQUESTS)),
+        means: |cells| format!("{}; {} requests", cells.evenness(), cells.also(REQUESTS)),
         ..PAIR
     },
     Line {
@@ -74,7 +88,7 @@ const LINES: [Line; 10] = [
         nodes: 5,
         case: "one killed",
         metric: "p50 / healthy",
-        means: |cells| format!("times a healthy pair; p99 {} x", cells.also("p99 / healthy")),
+        means: |cells| format!("of the healthy time; p99 {} x", cells.also("p99 / healthy")),
         ..PAIR
     },
     Line {
@@ -88,11 +102,11 @@ const LINES: [Line; 10] = [
     },
     Line {
         workload: "P11",
-        work: "1,000,000 names, rest",
+        work: "1,000,000 names",
         tasks: 64,
         case: "after the rest",
         metric: MEMORY,
-        means: |cells| format!("{} keys left; at once {} MB", cells.also(KEYS), cells.at_once()),
+        means: |cells| format!("{} keys left; {} MB at once", cells.also(KEYS), cells.at_once()),
         ..PAIR
     },
 ];
@@ -104,20 +118,31 @@ const PAIR: Line = Line {
     tasks: 1,
     case: "fresh names",
     metric: RATE,
-    means: |cells| format!("{} x raw, {} x repeated", cells.to("raw"), cells.to_repeated()),
+    means: |cells| format!("{} x the raw client's {}", cells.to(RAW), cells.kind()),
 };
 
 const QUORUM: Line = Line {
     means: |cells| {
-        let (raw, majority) = (cells.to("raw"), cells.to("raw, majority"));
-        format!("{raw} x raw (majority {majority}), {} x repeated", cells.to_repeated())
+        let (raw, majority) = (cells.to(RAW), cells.to("raw, majority"));
+        format!("{raw} x the raw client's {} (majority {majority})", cells.kind())
     },
     ..PAIR
 };
 
-/// All figures on one kind of server.
-fn table(results: &Results, server: &str) -> String {
+/// The servers on which most lines were measured, and the lines.
+fn fullest(results: &Results) -> (&str, Vec<Vec<String>>) {
+    let all = results.servers().into_iter().map(|server| (server, lines(results, server)));
+    // Of equals the first.
+    all.rev().max_by_key(|(_, lines)| lines.len()).unwrap_or_default()
+}
+
+fn table(lines: &[Vec<String>]) -> String {
     let head = ["work", "ours", "best peer", "raw client", "what it means"].map(str::to_owned);
+    markdown(&head, lines)
+}
+
+/// All lines that were measured on one kind of server.
+fn lines(results: &Results, server: &str) -> Vec<Vec<String>> {
     let lines = LINES.iter().filter_map(|line| {
         let cells = Cells::of(line, results, server)?;
         let peers = ["rslock", "redis-lock"].into_iter().filter_map(|peer| {
@@ -139,12 +164,7 @@ fn table(results: &Results, server: &str) -> String {
             (line.means)(&cells),
         ])
     });
-    let lines: Vec<_> = lines.collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    let tables = markdown(&head, &lines);
-    format!("**{server}**, fresh names:\n\n{tables}\n")
+    lines.collect()
 }
 
 fn value(row: &Row) -> String {
@@ -204,11 +224,16 @@ impl<'a> Cells<'a> {
         ratio.map_or_else(|| "-".to_owned(), |ratio| number(ratio.median))
     }
 
-    fn to_repeated(&self) -> String {
-        let key = Key { case: "repeated names".into(), ..self.ours.key.clone() };
-        let ratio = self.results.find(&key).and_then(|row| self.ours.ratio(row));
-        ratio.map_or_else(|| "-".to_owned(), |ratio| number(ratio.median))
+    /// What kind of figure it is.
+    fn kind(&self) -> &'static str {
+        if self.ours.key.unit == "1/s" { "rate" } else { "time" }
     }
+}
+
+/// What the first line was measured on: [`details`] has it of each workload.
+fn machine(results: &Results, server: &str) -> String {
+    let measured = LINES.iter().find_map(|line| results.condition(line.workload, server));
+    measured.map(|on| wrap(&format!("{}; {}.", on.version, on.machine))).unwrap_or_default()
 }
 
 /// Which workloads ran on what.
@@ -235,7 +260,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::report::RESULTS;
+    use crate::report::{DETAILS, DIR, RESULTS};
 
     #[test]
     fn the_page_is_what_the_results_say() {
@@ -245,5 +270,7 @@ mod tests {
         let all = LINES.iter().all(|line| page.contains(line.work));
         assert!(all, "a line of the table has no figures");
         assert!(page == render(&results), "make bench ARGS=--render writes it again");
+        let page = std::fs::read_to_string(docs.join(DIR).join(DETAILS)).unwrap();
+        assert!(page == details(&results), "make bench ARGS=--render writes it again");
     }
 }

@@ -1,5 +1,5 @@
-//! Beside the locks: what the same client, servers and processors do without one. They exclude
-//! nobody.
+//! Baselines without a lock: what the same client, servers and processors do without mutual
+//! exclusion.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use futures::future::{try_join, try_join_all};
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Pipeline, Value};
 
@@ -16,33 +16,35 @@ use super::{Held, Hold, LEASE, Work};
 use crate::testbed::{connect, now};
 use crate::workload::Names;
 
-/// Asks and gives back with two commands that do nothing, of every server.
+/// Sends two `PING`s to every server, one for the acquisition and one for the release.
 #[derive(Clone)]
 pub struct Pings(Vec<MultiplexedConnection>);
 
-/// Hands a token on: whoever has put it back is followed by whoever waited first, whom the server
-/// tells at once. Of several servers the first has the token, and all are asked before the work
-/// and after it, as for a lock on them. No lease, no owner, and lost with its holder.
+/// Passes a token on: a task puts the token back, and the server hands it at once to the task that
+/// has waited longest. Of several servers the first one has the token, and all are asked before the
+/// work and after it, as for a lock on them. There is no lease and no owner, and the token is lost
+/// with its holder.
 #[derive(Clone)]
 pub struct TokenRing {
     first: MultiplexedConnection,
     others: Vec<MultiplexedConnection>,
-    /// Names that have been waited for, so that somebody has brought the token.
+    /// The names whose token this process has tried to create, so that it now waits for the token.
     known: Arc<Mutex<HashSet<String>>>,
 }
 
-/// Takes and gives back the locks of many tasks as if they were one: four pipelines to each
-/// server, no task that waits for its own answer.
+/// Takes and releases the locks of many tasks as if they were one: four pipelines to each server.
+/// No task waits for its own answer.
 #[derive(Clone)]
 pub struct Bulk {
     nodes: Vec<MultiplexedConnection>,
-    /// The digest of the script that gives back, where the server has no command for it.
+    /// The digest of the release script, for servers without `DELIFEQ`.
     script: Option<Arc<str>>,
 }
 
-/// A token that is gone for so long is lost.
+/// After this time without the token it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// While the servers work for some of the tasks, others are written for.
+/// The number of groups of tasks: while the servers work for one group, the client writes for
+/// another.
 const CROWDS: usize = 4;
 
 impl Pings {
@@ -69,7 +71,7 @@ impl TokenRing {
         Ok(Self { first, others: connect(others).await?, known: Arc::default() })
     }
 
-    /// Whoever of all processes comes first brings the token.
+    /// Whether this call creates the token: the first call of all processes does.
     async fn brought(&self, name: &str) -> Result<bool> {
         let new = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,10 +87,11 @@ impl TokenRing {
 }
 
 impl Hold for TokenRing {
-    /// One task for each connection: whoever waits keeps others on it waiting.
+    /// Needs one connection per task: a waiting task blocks the other tasks on its connection.
     async fn hold(&self, name: &str, work: Work) -> Result<Held> {
         let mut first = self.first.clone();
-        // A name of its own: others find a key of another type there.
+        // The token has a key of its own: other subjects would find a key of the wrong type at the
+        // name.
         let token = &format!("{name}:token");
         if !self.brought(name).await? {
             let mut wait = redis::cmd("BLPOP");
@@ -118,11 +121,11 @@ impl Bulk {
         Ok(Self { nodes, script })
     }
 
-    /// Takes a name for each task and gives all of them back, over and over, until `end`: how
-    /// many.
+    /// Takes a name for each task and releases all of them, again and again, until `end`. Returns
+    /// the number of pairs.
     ///
     /// # Errors
-    /// If a server fails, or did not hold one of them.
+    /// If a server fails, or did not hold one of the names.
     pub(crate) async fn pairs(&self, tasks: usize, names: &Names, end: Instant) -> Result<usize> {
         let tasks: Vec<_> = (0..tasks).collect();
         let crowds = tasks.chunks(tasks.len().div_ceil(CROWDS)).map(async |tasks| {
@@ -172,7 +175,7 @@ async fn ping(nodes: &[MultiplexedConnection]) -> Result<()> {
     ask::<Value>(nodes, &ping).await.map(drop)
 }
 
-/// Asks all of them at once, and awaits all answers.
+/// Sends the pipeline to all nodes at once, and awaits all answers.
 async fn ask<T: redis::FromRedisValue>(
     nodes: &[MultiplexedConnection],
     what: &Pipeline,

@@ -1,4 +1,5 @@
-//! What is measured: each takes a lock, does its work, and gives it back, as its users would.
+//! The subjects of the benches. Each takes a lock, does its work and releases the lock, as its
+//! users would.
 
 mod baseline;
 mod ours;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 
 use self::baseline::{Bulk, Pings, TokenRing};
 use self::ours::Ours;
@@ -17,16 +18,16 @@ use self::peers::{RedisLock, Rslock};
 use self::raw::{Answers, Raw};
 use crate::testbed::now;
 
-/// Which of them.
+/// The kind of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// The `redis` crate by hand: `SET NX PX` and compare-and-delete, every answer awaited.
     Raw,
-    /// Likewise, but a majority of the answers is awaited.
+    /// The same, but only a majority of the answers is awaited.
     RawMajority,
-    /// What a user gets.
+    /// quorumlock with its default options.
     Default,
-    /// As plain libraries do it: Redlock's layout, no tokens, no admission.
+    /// quorumlock restricted to what plain libraries do: Redlock's layout, no tokens, no admission.
     Like,
     /// The default, but without tokens.
     NoTokens,
@@ -40,51 +41,51 @@ pub enum Kind {
     RedisLock,
     /// No lock at all: two empty round trips.
     Pings,
-    /// No lock at all: a token that the server hands on, to one task for each connection.
+    /// No lock at all: a token that the server passes on, with one connection per task.
     TokenRing,
-    /// What the servers have time for: the raw client's commands for many names at once.
+    /// The limit of the servers: the raw client's commands for many names at once.
     Bulk,
 }
 
-/// One of them, connected. Cheap to clone: one for each task.
+/// A connected subject. It is cheap to clone: each task has its own clone.
 #[derive(Clone)]
 pub enum Subject {
-    /// By hand.
+    /// The `redis` crate by hand.
     Raw(Raw),
     /// quorumlock.
     Ours(Ours),
-    /// A crate.
+    /// The crate `rslock`.
     Rslock(Rslock),
-    /// A crate.
+    /// The crate `redis-lock`.
     RedisLock(RedisLock),
-    /// No lock.
+    /// Two `PING`s.
     Pings(Pings),
-    /// No lock.
+    /// The token ring.
     TokenRing(TokenRing),
-    /// No lock.
+    /// The raw client's commands in bulk.
     Bulk(Bulk),
 }
 
-/// What is done under a lock: nothing, or to wait for so long.
+/// The work under a lock: none, or a sleep of this length.
 #[derive(Debug, Clone, Copy)]
 pub struct Work(pub Option<Duration>);
 
-/// From when to when a lock was held.
+/// The interval for which a lock was held.
 #[derive(Debug, Clone, Copy)]
 pub struct Held {
-    /// When its holder learned of it.
+    /// When the holder learned of the grant.
     pub granted: Instant,
-    /// When its holder had done its work.
+    /// When the holder had done its work.
     pub released: Instant,
 }
 
-/// What all of them ask for.
-const LEASE: Duration = Duration::from_secs(30);
-/// After a refusal those who do not wait for messages ask again after this at most.
+/// The lease that all subjects ask for.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+/// The longest pause after a refusal, for subjects that poll.
 const RETRY: Duration = Duration::from_millis(2);
 
 impl Kind {
-    /// Its name in reports.
+    /// The name of the subject in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -106,7 +107,7 @@ impl Kind {
     /// Connects to the servers.
     ///
     /// # Errors
-    /// If they do not answer.
+    /// If the servers do not answer.
     pub async fn connect(self, urls: &[String]) -> Result<Subject> {
         Ok(match self {
             Self::Raw => Subject::Raw(Raw::connect(urls, Answers::All).await?),
@@ -123,22 +124,24 @@ impl Kind {
     }
 }
 
-/// What takes a lock.
+/// A subject that can hold a lock.
 pub trait Hold: Clone + Send + Sync + 'static {
-    /// Waits for a lock, works, gives it back.
+    /// Waits for the lock, does the work and releases the lock.
     ///
     /// # Errors
-    /// What the subject says.
+    /// The subject's error.
     fn hold(&self, name: &str, work: Work) -> impl Future<Output = Result<Held>> + Send;
 
-    /// For another task: whatever a crate wants each task to have of its own is.
+    /// A handle for another task. It has its own instance of everything that the crate does not
+    /// share between tasks.
     #[must_use]
     fn for_task(&self) -> Self {
         self.clone()
     }
 }
 
-/// Does something with a subject as what it is: no subject pays for the size of another's futures.
+/// Runs an expression with the concrete type of a subject, so that no subject pays for the size of
+/// another's futures.
 #[macro_export]
 macro_rules! with_subject {
     ($subject:expr, $it:ident => $do:expr) => {
@@ -155,17 +158,17 @@ macro_rules! with_subject {
 }
 
 impl Subject {
-    /// Waits for a lock, works, gives it back: once.
+    /// Waits for the lock, does the work and releases the lock.
     ///
     /// # Errors
-    /// What the subject says.
+    /// The subject's error.
     pub async fn hold(&self, name: &str, work: Work) -> Result<Held> {
         with_subject!(self, it => it.hold(name, work).await)
     }
 }
 
 impl Work {
-    /// Does it.
+    /// Does the work, and returns when it began and ended.
     pub async fn run(self) -> Held {
         let granted = now();
         match self.0 {

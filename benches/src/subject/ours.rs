@@ -1,4 +1,4 @@
-//! quorumlock.
+//! quorumlock as a subject.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use quorumlock::{Admission, Locker, Wire};
 
 use super::{Held, Hold, Kind, LEASE, Work};
 
-/// A locker, and how it is used.
+/// A locker, and how the benches use it.
 #[derive(Clone)]
 pub struct Ours {
     locker: Locker,

@@ -1,5 +1,4 @@
-//! Other crates, each used as its documentation says; where one polls, it polls as often as the
-//! others.
+//! Other crates, each used as its documentation says. Crates that poll all poll equally often.
 
 use std::sync::Arc;
 
@@ -24,7 +23,8 @@ impl Rslock {
 
 impl Hold for Rslock {
     async fn hold(&self, name: &str, work: Work) -> Result<Held> {
-        // Its own loop retries without a pause, and each of its rounds with one in between.
+        // The crate's own loop retries without a pause, or with a pause inside each round, so the
+        // bench retries itself.
         let lock = loop {
             match self.0.lock(name, LEASE).await {
                 Ok(lock) => break lock,
@@ -41,7 +41,7 @@ impl Hold for Rslock {
     }
 }
 
-/// `redis-lock`, on the older `redis` crate that it is made for.
+/// `redis-lock`, with the older `redis` crate that it needs.
 #[derive(Clone)]
 pub struct RedisLock(Vec<Arc<Mutex<MultiplexedConnection>>>);
 
@@ -58,7 +58,8 @@ impl RedisLock {
 }
 
 impl Hold for RedisLock {
-    /// The same connections behind mutexes of its own: tasks would wait for each other's.
+    /// The same connections behind new mutexes. With shared mutexes tasks would wait for each
+    /// other.
     fn for_task(&self) -> Self {
         let apart = |node: &Arc<Mutex<MultiplexedConnection>>| {
             let connection = node.try_lock().ok().map(|connection| connection.clone());

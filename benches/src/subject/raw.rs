@@ -1,4 +1,4 @@
-//! The `redis` crate by hand, as the measure of all others.
+//! The `redis` crate by hand, the subject that all others are compared with.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,11 @@ pub struct Raw {
     release: Arc<str>,
 }
 
-/// How many answers are awaited.
+/// The answers that the client awaits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answers {
     All,
-    /// As many as decide.
+    /// A majority of them.
     Majority,
 }
 
@@ -52,7 +52,7 @@ impl Raw {
         self.ask(release).await
     }
 
-    /// Whether a majority said yes.
+    /// Sends a command to all nodes. Returns whether a majority said yes.
     async fn ask(&self, what: Cmd) -> bool {
         let what = Arc::new(what);
         let asked = self.nodes.iter().cloned().map(|mut node| {
@@ -71,7 +71,8 @@ impl Raw {
         {
             *(if said { &mut yes } else { &mut no }) += 1;
         }
-        // The client may not send a request of which nobody awaits the answer.
+        // The client may not send a request if its future is dropped, so a task awaits the other
+        // answers.
         if !asked.is_empty() {
             tokio::spawn(async move { while asked.next().await.is_some() {} });
         }
@@ -79,7 +80,7 @@ impl Raw {
     }
 }
 
-/// Makes the script known to all servers.
+/// Loads the release script on all servers.
 pub(super) async fn load(nodes: &mut [MultiplexedConnection]) -> Result<Arc<str>> {
     let script = Script::new(COMPARE_AND_DELETE);
     for node in nodes {

@@ -1,21 +1,21 @@
-//! P5: one name, many tasks of one process. Counted are handovers to **another** task: whoever
-//! gives a lock to itself again is fast and unfair.
+//! P5: one name, many tasks of one process. Only handovers to **another** task count: a subject
+//! that grants the lock to the same task again is fast and unfair.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use quorumlock_core::Instant;
 use quorumlock_lab::judge::{Hold, Quantiles, Who, handovers};
+use quorumlock_protocol::Instant;
 
 use super::tasks::{self, Names, Pair};
 use super::{Lap, Run};
-use crate::plan::{EVENNESS, HANDOVER, HANDOVERS, REQUESTS, order};
+use crate::plan::{EVENNESS, HANDOVER, HANDOVERS, LONGEST, REQUESTS, order};
 use crate::subject::{Kind, Work};
 use crate::testbed::{Group, micros, now};
 
 /// The only case.
 pub(super) const ONE: &str = "one name";
-/// What is done under the lock.
+/// The work under the lock.
 pub(super) const SECTION: Work = Work(Some(Duration::from_millis(1)));
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
@@ -23,7 +23,8 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
     let one = vec![Raw, Default, Like, Rslock, RedisLock];
     for (nodes, kinds) in [(1, one), (5, vec![Raw, Default, Like, Rslock])] {
         let group = run.testbed.group(nodes).await?;
-        // Each task has its turn often enough to tell unfairness from a lap that ends in between.
+        // Each task holds the lock often enough that the end of the lap does not look like
+        // unfairness.
         for (tasks, lap_ms) in [(16, 1_500), (64, 3_000)] {
             for round in 0..run.plan.rounds {
                 run.say(round, &format!("{nodes} node(s), {tasks} tasks"));
@@ -40,7 +41,7 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
 }
 
 async fn measure(run: &mut Run<'_>, lap: Lap<'_>, group: &Group, time: Duration) -> Result<()> {
-    // A fresh one for each lap: nobody profits from the queue of the lap before.
+    // Each lap has a fresh subject, so that no task profits from the queue of the lap before.
     let subject = lap.kind.connect(group.urls()).await?;
     subject.hold("bench:warm", Work(None)).await?;
     let (before, begin) = (group.usage().await?, now());
@@ -57,23 +58,24 @@ async fn measure(run: &mut Run<'_>, lap: Lap<'_>, group: &Group, time: Duration)
     run.enter(lap, REQUESTS, "per hold", (after.requests - before.requests) / count);
     run.enter(lap, "server CPU", "us per hold", (after.cpu - before.cpu) / count);
     let mut grants: Vec<_> = found.grants.into_values().collect();
-    // Who got nothing is in no record.
+    // Tasks without a grant are in no record: count them as 0.
     grants.resize(lap.tasks, 0);
     run.enter(lap, EVENNESS, "", evenness(&grants));
     let wait = pairs.iter().map(|pair| pair.granted.since(pair.asked)).max().unwrap_or_default();
     let turn = section(&pairs).mul_f64(lap.tasks as f64);
-    run.enter(lap, "longest wait", "turns of all", wait.as_secs_f64() / turn.as_secs_f64());
+    run.enter(lap, LONGEST, "turns of all", wait.as_secs_f64() / turn.as_secs_f64());
     Ok(())
 }
 
-/// The fewest over the most: 1 if all are equal, 0 if somebody got nothing.
+/// The smallest count divided by the largest: 1 if all are equal, 0 if some task got nothing.
 pub(super) fn evenness(counts: &[usize]) -> f64 {
     let least = counts.iter().min().copied().unwrap_or_default();
     let most = counts.iter().max().copied().unwrap_or_default();
     least as f64 / most as f64
 }
 
-/// How long the work under the lock really took: timers are coarse, and fire late.
+/// The mean real time of the work under the lock. Timers are coarse and fire late, so it is longer
+/// than asked for.
 pub(super) fn section(pairs: &[Pair]) -> Duration {
     let total: Duration = pairs.iter().map(|pair| pair.released.since(pair.granted)).sum();
     total / u32::try_from(pairs.len()).unwrap_or(u32::MAX).max(1)

@@ -1,13 +1,13 @@
-//! P7: fifty contenders for one name on five servers. Each has a locker of its own, with its own
-//! connections, as if it were a process; only the runtime is shared.
+//! P7: fifty contenders for one name on five servers. Each has a locker and connections of its own,
+//! as if it were a process; only the runtime is shared.
 //!
-//! The ideal: whoever has worked is followed by the next one after a single round trip to all
-//! servers.
+//! The ideal: after a holder's work the next contender gets the lock after a single round trip to
+//! all servers.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 
 use super::contended::{ONE, section};
 use super::tasks::{self, Names, Pair};
@@ -19,7 +19,8 @@ use crate::testbed::{Group, now};
 const NODES: usize = 5;
 const CONTENDERS: usize = 50;
 const SECTION: Work = Work(Some(Duration::from_millis(10)));
-/// Until then nothing counts: all come at once, and are only about to listen.
+/// The time in milliseconds before the measurement: all contenders start at once and first have to
+/// subscribe.
 const BEGINNING: u64 = 500;
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {

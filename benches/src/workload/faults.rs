@@ -1,10 +1,11 @@
-//! P8: five servers, one of them stopped, then killed. Servers of its own in every round: one that
-//! was killed has to prove its memory again.
+//! P8: five servers, one of them stopped, then killed. Each round has its own servers, because a
+//! killed server must prove its memory again before it votes.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use quorumlock_lab::judge::Quantiles;
+use quorumlock_testbed::servers::Server;
 
 use super::tasks::{self, Names, Pair};
 use super::{Lap, Run};
@@ -12,12 +13,14 @@ use crate::plan::order;
 use crate::subject::{Kind, Subject, Work};
 use crate::testbed::{micros, now};
 
-const NODES: usize = 5;
+pub(super) const NODES: usize = 5;
+/// The faults of one server, in this order.
+pub(super) const ALL: [&str; 2] = [STOPPED, KILLED];
 const STOPPED: &str = "one stopped";
 const KILLED: &str = "one killed";
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
-    // Not redis-lock, which fails without one of its servers.
+    // redis-lock is left out: it fails without one of its servers.
     use Kind::{Default, Like, Raw, RawMajority, Rslock};
     for round in 0..run.plan.rounds {
         let group = run.testbed.fresh(NODES).await?;
@@ -33,16 +36,13 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
             let (_, subject, healthy) = &mut subjects[at];
             *healthy = times(subject, run.plan.lap(500)).await?;
         }
-        for fault in [STOPPED, KILLED] {
+        for fault in ALL {
             run.say(round, fault);
-            match fault {
-                STOPPED => victim.pause()?,
-                _ => victim.kill()?,
-            }
+            begin(fault, victim)?;
             for at in order(subjects.len(), round) {
                 let (kind, subject, healthy) = &subjects[at];
                 let lap = Lap { round, kind: *kind, nodes: NODES, tasks: 1, case: fault };
-                // What the first 100 ms cost is another question.
+                // The first 100 ms do not count.
                 let found = match times(subject, Duration::from_millis(100)).await {
                     Ok(_) => times(subject, run.plan.lap(500)).await,
                     Err(error) => Err(error),
@@ -52,11 +52,24 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
                     Err(error) => run.say(round, &format!("{}: {error}", kind.name())),
                 }
             }
-            if fault == STOPPED {
-                victim.resume()?;
-                tokio::time::sleep(Duration::from_millis(300)).await;
-            }
+            end(fault, victim).await?;
         }
+    }
+    Ok(())
+}
+
+pub(super) fn begin(fault: &str, victim: &Server) -> Result<()> {
+    match fault {
+        STOPPED => victim.pause()?,
+        _ => victim.kill()?,
+    }
+    Ok(())
+}
+
+pub(super) async fn end(fault: &str, victim: &Server) -> Result<()> {
+    if fault == STOPPED {
+        victim.resume()?;
+        tokio::time::sleep(Duration::from_millis(300)).await;
     }
     Ok(())
 }

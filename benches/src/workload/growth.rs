@@ -1,4 +1,4 @@
-//! How cost grows: with servers, tasks, waiters, held locks.
+//! Growth curves: the cost by number of servers, tasks, waiters and held locks.
 
 use anyhow::Result;
 use quorumlock_lab::judge::{Quantiles, handovers};

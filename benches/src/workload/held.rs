@@ -1,4 +1,4 @@
-//! P9: ten thousand locks, held and renewed, in a process of their own.
+//! P9: ten thousand locks, held and renewed in a separate process.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,32 +16,32 @@ use crate::plan::{CPU, REQUESTS};
 use crate::subject::Kind;
 use crate::testbed::Group;
 
-/// How many.
+/// The number of held locks.
 const LOCKS: usize = 10_000;
-/// So many are asked for together.
+/// The number of locks that are requested together.
 const AT_ONCE: usize = 500;
 /// The only case.
 pub(super) const HELD: &str = "held locks";
 /// The default lease is renewed every third of it.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the process that holds is told.
+/// The arguments of the holding process.
 #[derive(Debug, Clone, Args)]
 pub struct Holder {
-    /// Where.
+    /// The servers to lock on.
     #[arg(long, value_delimiter = ',')]
     pub urls: Vec<String>,
-    /// How many.
+    /// The number of locks to hold.
     #[arg(long)]
     pub locks: usize,
 }
 
-/// What it found.
+/// The measurements of the holding process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Found {
-    /// For each server.
+    /// Requests per server.
     requests: f64,
-    /// Bytes for each lock.
+    /// Bytes per lock.
     memory: f64,
     /// Percent of a processor.
     cpu: f64,
@@ -49,7 +49,7 @@ struct Found {
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
     for nodes in [1, 5] {
-        // Nothing is compared, and each takes 15 seconds.
+        // No subjects are compared, and a round takes 15 seconds, so three rounds are enough.
         for round in 0..run.plan.rounds.min(3) {
             if let Err(error) = measure(run, nodes, LOCKS, round).await {
                 run.say(round, &error.to_string());
@@ -83,18 +83,18 @@ pub(super) async fn measure(
 }
 
 impl Holder {
-    /// What the process does; the text that it prints.
+    /// Runs the holding process. Returns the text that it prints.
     ///
     /// # Errors
-    /// If a lock is not granted, or lost.
+    /// If a lock is not granted, or is lost.
     pub async fn run(&self) -> Result<String> {
         let locker = match &self.urls[..] {
             [one] => Locker::single(one)?,
             several => Locker::quorum(several)?,
         };
         let group = Group::of(&self.urls).await?;
-        // What the first locks need is no cost of each, nor what as many need that are asked for at
-        // once.
+        // Memory for the first locks, and for many requests at once, is not a cost per lock, so it
+        // is allocated before the measurement.
         try_join_all((0..AT_ONCE).map(|i| take(&locker, format!("bench:warm:{i}")))).await?;
         let before = cpu::resident().unwrap_or(f64::NAN);
         let mut guards = Vec::with_capacity(self.locks);
@@ -103,8 +103,8 @@ impl Holder {
             let taken = names.map(|i| take(&locker, format!("bench:held:{i}")));
             guards.append(&mut try_join_all(taken).await?);
         }
-        // One whole interval that begins after the acquisitions, when connections have come to
-        // rest, and before the first renewal.
+        // Measures one whole interval. It begins after the acquisitions, when the connections have
+        // come to rest, and before the first renewal.
         tokio::time::sleep(INTERVAL / 10).await;
         let memory = (cpu::resident().unwrap_or(f64::NAN) - before) / self.locks as f64;
         let (requests, used) = (group.usage().await?.requests, cpu::used_by_us());

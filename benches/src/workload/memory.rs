@@ -1,5 +1,5 @@
-//! P11: what the servers have left in memory after many names that were locked once. Servers of
-//! its own, so that nothing else is there.
+//! P11: the memory of the servers after many names were locked once. P11 has its own servers, so
+//! that they hold nothing else.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::subject::{Kind, Work};
 use crate::testbed::{Group, Memory, now};
 
 const TASKS: usize = 64;
-/// As soon as all clients have gone.
+/// Measured as soon as all clients have disconnected.
 const AT_ONCE: &str = "at once";
-/// The longest lease that the default grants, a minute, has passed.
+/// Measured after the longest default lease, one minute.
 const LEASE_LATER: &str = "after the longest lease";
 const LEASE: Duration = Duration::from_secs(60);
 const RESTED: &str = "after the rest";
 
-/// Servers after their names, with what they had before.
+/// Servers whose names have been locked, with their memory before that.
 struct Filled {
-    /// Of whose run.
+    /// The index of the run.
     at: usize,
     group: Group,
     empty: Memory,
     kind: Kind,
 }
 
-/// All servers rest at the same time.
+/// Runs P11 for all runs. All servers rest at the same time.
 pub(super) async fn run(runs: &mut [Run<'_>]) -> Result<()> {
     let mut filled = Vec::new();
     for (at, run) in runs.iter_mut().enumerate() {
@@ -60,7 +60,7 @@ pub(super) async fn run(runs: &mut [Run<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Locks each name once, and disconnects.
+/// Locks and unlocks each name once, and disconnects.
 async fn fill(group: &Group, kind: Kind, count: usize) -> Result<()> {
     const LONG: Duration = Duration::from_secs(3_600);
     const GONE: Duration = Duration::from_secs(10);

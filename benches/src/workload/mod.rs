@@ -5,6 +5,7 @@ mod crowd;
 mod faults;
 mod growth;
 mod held;
+mod languages;
 mod memory;
 mod pairs;
 mod price;
@@ -23,19 +24,19 @@ use crate::results::{Key, Results};
 use crate::subject::Kind;
 use crate::testbed::Testbed;
 
-/// One workload, on servers of one kind.
+/// A run of one workload on servers of one kind.
 pub struct Run<'a> {
-    /// Which.
+    /// The workload.
     pub workload: &'static Workload,
-    /// Where.
+    /// The servers.
     pub testbed: &'a mut Testbed,
-    /// How long, how often.
+    /// The plan: how long and how often.
     pub plan: &'a Plan,
-    /// Where figures go.
+    /// The figures so far.
     pub results: Results,
 }
 
-/// In which round something of whom is measured, and how.
+/// The identity of a measurement: round, subject, servers, tasks and case.
 #[derive(Clone, Copy)]
 struct Lap<'a> {
     round: usize,
@@ -45,10 +46,11 @@ struct Lap<'a> {
     case: &'a str,
 }
 
-/// Runs a workload on the testbeds that it is for: pairs and memory on all, else on the first.
+/// Runs a workload on the testbeds that it is for: pairs and memory on all of them, other workloads
+/// on the first.
 ///
 /// # Errors
-/// If the servers fail; a subject that fails has no figures, and stderr says why.
+/// If the servers fail. A subject that fails has no figures, and stderr shows its error.
 pub async fn run(
     workload: &'static Workload,
     testbeds: &mut [Testbed],
@@ -73,9 +75,9 @@ pub async fn run(
 
 impl Run<'_> {
     async fn go(&mut self) -> Result<()> {
-        // Who waits for each answer before it asks again leaves the processor to the servers
-        // meanwhile. Many tasks work while the servers do.
-        let many = matches!(self.workload.id, "P2" | "P4");
+        // A client that awaits each answer leaves the processor to the servers meanwhile, so both
+        // can share one. Many tasks work while the servers do, and get a processor of their own.
+        let many = matches!(self.workload.id, "P2" | "P4" | "P12");
         self.testbed.clients_on(if many { Core::Clients } else { Core::Servers });
         match self.workload.id {
             "P1" => pairs::run(self, 1, &[1]).await,
@@ -88,6 +90,7 @@ impl Run<'_> {
             "P8" => faults::run(self).await,
             "P9" => held::run(self).await,
             "P10" => price::run(self).await,
+            "P12" => languages::run(self).await,
             "growth" => growth::run(self).await,
             id => bail!("{id} is no workload"),
         }
@@ -111,7 +114,7 @@ impl Run<'_> {
         self.results.enter(lap.round, key, value);
     }
 
-    /// Says on stderr what goes on.
+    /// Prints progress on stderr.
     fn say(&self, round: usize, what: &str) {
         eprintln!("{} on {}, round {}: {what}", self.workload.id, self.testbed.name(), round + 1);
     }

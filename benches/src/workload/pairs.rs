@@ -1,4 +1,4 @@
-//! P1 to P4: locks that nobody else wants.
+//! P1 to P4: locks without contention.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ pub(super) const FRESH: &str = "fresh names";
 /// Each task locks one name again and again.
 pub(super) const REPEATED: &str = "repeated names";
 
-/// Subjects, and how they are measured.
+/// The subjects of a sweep, and how they are measured.
 pub(super) struct Sweep<'a> {
     pub(super) nodes: usize,
     pub(super) kinds: &'a [Kind],
     pub(super) cases: &'a [&'static str],
     pub(super) tasks: &'a [usize],
-    /// How long each subject runs in a round.
+    /// The time that each subject runs in a round.
     pub(super) time: Duration,
 }
 
@@ -63,8 +63,8 @@ pub(super) async fn sweep(run: &mut Run<'_>, sweep: &Sweep<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A busy machine has phases of seconds, and figures are compared within a round: what one task
-/// does alone is measured in many slices, in turns.
+/// A busy machine has phases of seconds, and figures are compared within a round. With one task,
+/// the subjects are therefore measured in many slices, in rotation.
 async fn round_of(
     run: &mut Run<'_>,
     group: &Group,
@@ -94,7 +94,7 @@ async fn round_of(
     }
 }
 
-/// What one subject did in one round.
+/// The measurements of one subject in one round.
 #[derive(Default)]
 struct Measured {
     pairs: f64,
@@ -148,9 +148,14 @@ impl Measured {
     }
 }
 
-/// Connections, scripts, memory. First acquisitions cost servers more than later ones, and would
-/// take too long for the last ones if all came at once.
-async fn warm(kind: Kind, urls: &[String], tasks: usize, time: Duration) -> Result<Subject> {
+/// Connects a subject, loads its scripts and allocates memory. First acquisitions cost servers more
+/// than later ones, and the last of them would take too long if all came at once.
+pub(super) async fn warm(
+    kind: Kind,
+    urls: &[String],
+    tasks: usize,
+    time: Duration,
+) -> Result<Subject> {
     const CROWD: usize = 256;
     let subject = kind.connect(urls).await?;
     let names = Names::repeated(tasks);

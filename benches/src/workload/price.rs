@@ -1,4 +1,4 @@
-//! P10: what tokens, admission and renewal cost, each and together.
+//! P10: the cost of tokens, admission and renewal, each and together.
 
 use anyhow::Result;
 
@@ -20,7 +20,8 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How much longer a pair of the default takes than one without a feature, round by round.
+/// Enters how much longer a pair takes with the default options than without a feature, round by
+/// round.
 fn price(run: &mut Run<'_>, nodes: usize, without: Kind) {
     let lap = |kind, round| Lap { round, kind, nodes, tasks: 1, case: FRESH };
     let rounds = |kind| {

@@ -1,12 +1,12 @@
-//! P6: one name, several processes. This program runs itself as the worker.
+//! P6: one name, several processes. The program starts itself as the worker.
 
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum as _};
-use quorumlock_core::Instant;
 use quorumlock_lab::judge::{Quantiles, handovers};
+use quorumlock_protocol::Instant;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
@@ -17,25 +17,25 @@ use crate::plan::{EVENNESS, HANDOVER, HANDOVERS, REQUESTS, order};
 use crate::subject::{Kind, Work};
 use crate::testbed::{Group, micros, now};
 
-/// What a worker is told.
+/// The arguments of a worker.
 #[derive(Debug, Clone, Args)]
 pub struct Worker {
-    /// What locks.
+    /// The subject that locks.
     #[arg(long)]
     pub kind: Kind,
-    /// Where.
+    /// The servers to lock on.
     #[arg(long, value_delimiter = ',')]
     pub urls: Vec<String>,
-    /// What.
+    /// The name to lock.
     #[arg(long)]
     pub name: String,
-    /// How many tasks.
+    /// The number of tasks.
     #[arg(long)]
     pub tasks: usize,
     /// When to begin, in nanoseconds of the clock that processes share.
     #[arg(long)]
     pub begin: u64,
-    /// For how long, in milliseconds.
+    /// How long to run, in milliseconds.
     #[arg(long)]
     pub millis: u64,
 }
@@ -44,14 +44,15 @@ pub struct Worker {
 #[derive(Debug, Serialize, Deserialize)]
 struct Line(usize, u64, u64, u64, u64);
 
-/// Who contends.
+/// The contenders of a case.
 #[derive(Debug, Clone, Copy)]
 struct Scene {
     case: &'static str,
     processes: usize,
-    /// Of each process.
+    /// The tasks in each process.
     tasks: usize,
-    /// Long enough for each process to have its turn often: a lap ends in the middle of somebody's.
+    /// The length of a lap in milliseconds. It is long enough for each process to hold the lock
+    /// often, because a lap ends in the middle of a hold.
     lap_ms: u64,
 }
 
@@ -59,13 +60,13 @@ const NEAR: [Scene; 2] = [
     Scene { case: "4 processes of 4 tasks", processes: 4, tasks: 4, lap_ms: 2_500 },
     Scene { case: "16 processes", processes: 16, tasks: 1, lap_ms: 2_000 },
 ];
-/// Where servers are far away round trips count, and little else.
+/// With distant servers the round trips dominate.
 const FAR: Scene = Scene { case: "16 processes, far", processes: 16, tasks: 1, lap_ms: 2_500 };
-/// So much later arrives what goes to servers that are far away, and what comes from them.
+/// The delay in each direction to distant servers.
 const LATER: Duration = Duration::from_millis(2);
 
-/// As long as four tasks of a process that uses quorumlock go on among themselves: 17 holds of
-/// about 2 ms.
+/// The work of one token in a process with four tasks. It lasts as long as quorumlock passes a lock
+/// among four tasks of one process: 17 holds of about 2 ms.
 const SERIES: Work = Work(Some(Duration::from_millis(34)));
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
@@ -98,7 +99,7 @@ async fn laps(run: &mut Run<'_>, group: &Group, scene: Scene) -> Result<()> {
 
 async fn measure(run: &mut Run<'_>, lap: Lap<'_>, group: &Group, scene: Scene) -> Result<()> {
     let round_trip = group.round_trip().await?;
-    // Time to start, and to connect: that counts for nobody.
+    // The workers start and connect before the measurement begins.
     let begin = now() + Duration::from_millis(400);
     let time = run.plan.lap(scene.lap_ms);
     let worker = Worker {
@@ -157,17 +158,17 @@ impl Worker {
         Ok(child)
     }
 
-    /// What the worker does; the text that it prints.
+    /// Runs the worker. Returns the text that it prints.
     ///
     /// # Errors
-    /// What the subject says.
+    /// The subject's error.
     pub async fn run(&self) -> Result<String> {
         let subject = self.kind.connect(&self.urls).await?;
         subject.hold(&format!("bench:warm:{}", std::process::id()), Work(None)).await?;
         let begin = Instant::NEVER + Duration::from_nanos(self.begin);
         tokio::time::sleep(begin.since(now())).await;
         let end = begin + Duration::from_millis(self.millis);
-        // The token goes from process to process, and knows of no tasks.
+        // The token goes from process to process, so one task stands for all tasks of a process.
         let hands_on = self.kind == Kind::TokenRing && self.tasks > 1;
         let (tasks, work) = if hands_on { (1, SERIES) } else { (self.tasks, SECTION) };
         let pairs = tasks::run(&subject, tasks, &Names::of_all(&self.name), work, end).await?;

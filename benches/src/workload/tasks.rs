@@ -1,11 +1,11 @@
-//! Tasks that take and give back locks, over and over, for some time.
+//! Tasks that lock and unlock again and again for some time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use quorumlock_core::Instant;
+use quorumlock_protocol::Instant;
 
 use crate::subject::{Held, Hold, Subject, Work};
 use crate::testbed::now;
@@ -28,7 +28,7 @@ impl Pair {
     }
 }
 
-/// What tasks lock. All names are made before they begin.
+/// The names that tasks lock. All names are made before the tasks begin.
 #[derive(Debug, Clone)]
 pub struct Names {
     names: Arc<Vec<String>>,
@@ -43,7 +43,7 @@ enum Which {
 }
 
 impl Names {
-    /// One name for all tasks, that nobody has locked before.
+    /// One name for all tasks, which has not been locked before.
     pub(super) fn one() -> Self {
         Self::of_all(&format!("bench:one:{:08x}", rand::random::<u32>()))
     }
@@ -53,13 +53,13 @@ impl Names {
         Self { names: Arc::new(vec![name.to_owned()]), which: Which::One }
     }
 
-    /// For each task one name of its own, again and again.
+    /// One name for each task, which the task locks again and again.
     pub(super) fn repeated(tasks: usize) -> Self {
         let names = (0..tasks).map(|task| format!("bench:{task}")).collect();
         Self { names: Arc::new(names), which: Which::Own }
     }
 
-    /// Each name is for one pair, and was never used before.
+    /// Names that are locked once each, and were never used before.
     pub(super) fn fresh(count: usize) -> Self {
         static BATCHES: AtomicUsize = AtomicUsize::new(0);
         let batch = BATCHES.fetch_add(1, Ordering::Relaxed);
@@ -68,13 +68,13 @@ impl Names {
         Self { names: Arc::new(names), which: Which::Next(Arc::default()) }
     }
 
-    /// Fresh ones, more than anybody locks in this time.
+    /// More fresh names than any subject locks in this time.
     pub(super) fn fresh_for(time: Duration) -> Self {
         const MOST_PER_MS: u128 = 600;
         Self::fresh(usize::try_from(time.as_millis() * MOST_PER_MS).unwrap_or(usize::MAX))
     }
 
-    /// What a task locks next; `None` if fresh ones have run out.
+    /// The next name for a task; `None` if the fresh names have run out.
     pub(crate) fn next(&self, task: usize) -> Option<&str> {
         let at = match &self.which {
             Which::One => 0,
@@ -84,7 +84,7 @@ impl Names {
         self.names.get(at).map(String::as_str)
     }
 
-    /// All of them.
+    /// All names.
     pub(super) fn all(&self) -> &[String] {
         &self.names
     }
@@ -137,7 +137,7 @@ async fn one(
     let mut pairs = Vec::new();
     let mut asked = now();
     let patience = end.since(asked) + PATIENCE;
-    // One timer for all: what is measured is the subject.
+    // One timer for all pairs: a timer per pair would be measured too.
     let pairing = async {
         while asked < end
             && let Some(name) = names.next(task)
@@ -155,7 +155,7 @@ async fn one(
     }
 }
 
-/// A subject that hangs is told so by this.
+/// The time after which a subject counts as hung.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
