@@ -1,14 +1,20 @@
-.PHONY: help demo test test-redis test-scripts test-report check fix sim model bench
+.PHONY: help demo test quick api test-redis test-scripts test-interop test-report check fix sim model bench
+
+# Most tests wait for servers and leases: more of them than cores run side by side.
+export RUST_TEST_THREADS ?= 4
 
 help:
 	@echo "make demo    both modes on servers of this machine: a table, and a report in target/demo (ARGS=...)"
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
+	@echo "make quick   unit tests, models, 200 fresh seeds, the promises on one server and on a quorum"
+	@echo "make api     write docs/api.txt, the list of the public API, anew"
 	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make test-scripts the tests on real servers, with locks taken by script alone"
+	@echo "make test-interop locks shared with Java, Go, Node and Python clients, which are fetched if need be"
 	@echo "make test-report the lab's report in a real browser, which is fetched if need be (100 MB)"
 	@echo "make sim     20,000 seeds of the simulation (SEEDS=n, and FRESH=n drawn anew), or one with its trace (SEED=n)"
 	@echo "make model   the full search of the models"
-	@echo "make bench   beside other lock crates, into docs/BENCHMARKS.md: 40 minutes (ONLY=P1,P5; QUICK=1)"
+	@echo "make bench   beside other lock crates and languages, into docs/BENCHMARKS.md: 50 minutes (ONLY=P1,P5; QUICK=1)"
 	@echo "make check   format, lints, documentation, licences"
 	@echo "make fix     format, and apply what the lints suggest"
 
@@ -16,7 +22,7 @@ demo: .cargo-is-there
 	scripts/get-server
 	# A report is of one comparison: that of the last time goes.
 	@rm -rf target/demo
-	cargo run --release --package quorumlock-cli -- compare --report target/demo $(ARGS)
+	cargo run --release --package quorumlock-lab --bin quorumlock-lab -- compare --report target/demo $(ARGS)
 
 # Without the optional ones only the tests of TLS, of clocks that are set and of the report's page in
 # a browser are skipped.
@@ -28,6 +34,17 @@ test: .cargo-is-there
 	scripts/build-test-image
 	cargo test --workspace --all-features
 
+# What a change to the library breaks first. The same features as all tests.
+quick: .cargo-is-there
+	scripts/get-server
+	cargo test --workspace --all-features --lib --test quick
+	SEEDS=200 cargo test --workspace --all-features --test sim in_seeds_that_nobody_has_run
+	cargo test --workspace --all-features --test promises -- single_redisson strict_quorum_of_3_redlock
+
+# A test compares: what it prints is what a change does to users.
+api: .cargo-is-there
+	QUORUMLOCK_UPDATE_API=1 cargo test --workspace --all-features --test public_api
+
 test-redis: .cargo-is-there
 	server=$$(scripts/get-redis) && \
 		QUORUMLOCK_SERVER_BIN=$$server cargo test --package quorumlock-tests --all-features
@@ -38,22 +55,35 @@ test-scripts: .cargo-is-there
 	QUORUMLOCK_TEST_SCRIPTS_ONLY=1 cargo test --workspace --all-features \
 		--test promises --test wire --test admission --test scenarios --test replicated
 
+# Without Java, Node or Python's venv (3) there is nothing to test against.
+test-interop: .cargo-is-there
+	scripts/get-server
+	@interop=$$(scripts/get-interop); code=$$?; \
+	if [ $$code = 3 ] && [ "$$QUORUMLOCK_REQUIRE_INTEROP" != 1 ]; then \
+		echo "make test-interop: SKIPPED, see above"; \
+	elif [ $$code != 0 ]; then \
+		exit $$code; \
+	else \
+		QUORUMLOCK_INTEROP=$$interop cargo test --workspace --all-features --test interop; \
+	fi
+
 test-report: .cargo-is-there
 	browser=$$(scripts/get-browser) && \
 		QUORUMLOCK_REQUIRE_BROWSER=1 QUORUMLOCK_BROWSER_BIN=$$browser \
-		cargo test --package quorumlock-lab --test report_browser
+		cargo test --package quorumlock-lab --test lab report_browser
 
 sim: .cargo-is-there
-	cargo run --release --package quorumlock-lab --features sim --bin sim
+	cargo run --release --package quorumlock-sim --bin sim
 
 model: .cargo-is-there
 	cargo run --release --package quorumlock-model --bin model
 
-# On Debian's Redis and on Valkey; by default into docs/, a quick look into target/bench.
+# On Debian's Redis and on Valkey; by default into docs/, a quick look into target/bench. Without the
+# clients of other languages P12 is skipped.
 bench: .cargo-is-there
 	scripts/get-server valkey
-	redis=$$(scripts/get-redis) && \
-		cargo run --release --package quorumlock-benches --bin side-by-side -- \
+	redis=$$(scripts/get-redis) && interop=$$(scripts/get-interop || true) && \
+		QUORUMLOCK_INTEROP=$$interop cargo run --release --package quorumlock-benches --bin side-by-side -- \
 		--server $$redis --server $${XDG_CACHE_HOME:-$$HOME/.cache}/quorumlock/valkey-server \
 		--out $(if $(QUICK),target/bench,docs) $(ARGS)
 
