@@ -54,11 +54,12 @@ pub trait Lessor: Send + Sync + 'static {
     /// timeout (for four of them on [`Lane::Watchdog`] of a single node).
     fn drain(&self, lane: Lane) -> BoxFuture<()>;
     /// Admits all nodes as they are now, because the operator vouches that none of them has
-    /// forgotten a granted lock.
+    /// forgotten a granted lock. `force`: also nodes that belong to another cluster.
     ///
     /// # Errors
     /// [`ConfigError::NoAdmission`] if the lessor admits no nodes (the default).
-    fn admit_nodes(&self) -> BoxFuture<Result<(), Error>> {
+    fn admit_nodes(&self, force: bool) -> BoxFuture<Result<(), Error>> {
+        let _ = force;
         Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into())))
     }
     /// Which nodes may vote now, in the order in which the nodes were given.

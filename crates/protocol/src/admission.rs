@@ -1,32 +1,35 @@
-//! Pure: which nodes may vote (SAFETY.md A3, A4; PROTOCOL.md ADM1).
+//! Pure: which nodes may vote (SAFETY.md A3, A4; PROTOCOL.md ADM1, Members).
 //!
-//! A quorum is only as good as its nodes' memory. Each node carries an [`AdmissionRecord`]; it may
-//! vote only while the run that was admitted still runs. A node that restarted, was flushed,
-//! resynchronised or replaced by its replica counts for **nothing** (grant, renewal, token) until
-//! some client has watched it for the longest lease on its own clock (the quarantine). Uptime
-//! proves nothing: it is a wall clock, a promoted replica has been up for days, and a flush does
-//! not reset it (PROTOCOL.md ADM2).
+//! A quorum is only as good as its nodes' memory. Each node carries an admission record, a
+//! [`MemberRecord`](members::MemberRecord); it may vote only while the run that was admitted still
+//! runs, and only for clients whose list of nodes the record has. A node that restarted, was
+//! flushed, resynchronised or replaced by its replica counts for **nothing** (grant, renewal,
+//! token) until its note is older than the longest lease. Uptime proves nothing: a promoted replica
+//! has been up for days, and a flush does not reset it (PROTOCOL.md ADM2).
 
 pub mod members;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{BoxFuture, Fence, Incarnation, Instant, Mismatch, Node, NodeReport};
+use crate::{BoxFuture, Fence, Incarnation, Mismatch, Node, NodeProblem, NodeReport};
+use members::{
+    EarlierRecord, MemberAction, MemberList, NodeMemory, NoteStep, Seen, Standing, Terms, actions,
+    converts, note_age, standing, view,
+};
 
 /// What all clients of a quorum must agree on; kept on every node, checked in every script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
     /// The prefix of the admission record's key, `{prefix}:node`.
     pub prefix: String,
-    /// The cluster's name.
-    pub cluster: String,
-    /// Raised by one at each change of membership.
-    pub epoch: u64,
-    /// How many nodes there are.
-    pub nodes: usize,
+    /// The labels of all nodes. The list identifies the cluster.
+    pub members: MemberList,
     /// L: no script grants a longer lease.
     pub longest: Duration,
+    /// How far a node's wall clock may be from a client's when a note is written or matured.
+    pub clock_bound: Duration,
 }
 
 impl ClusterConfig {
@@ -37,27 +40,22 @@ impl ClusterConfig {
 
     /// L in whole milliseconds.
     pub fn longest_ms(&self) -> u64 {
-        u64::try_from(self.longest.as_millis()).unwrap_or(u64::MAX)
+        millis(self.longest)
+    }
+
+    /// The clock bound in whole milliseconds.
+    pub fn clock_bound_ms(&self) -> u64 {
+        millis(self.clock_bound)
+    }
+
+    /// How old a note must be: [`note_age`].
+    pub fn note_age(&self, max_clock_drift: f64) -> Duration {
+        note_age(self.longest, max_clock_drift, self.clock_bound)
     }
 }
 
-/// The admission record, which a node keeps about itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AdmissionRecord {
-    /// See [`ClusterConfig::cluster`].
-    pub cluster: String,
-    /// See [`ClusterConfig::epoch`].
-    pub epoch: u64,
-    /// See [`ClusterConfig::nodes`].
-    pub nodes: usize,
-    /// See [`ClusterConfig::longest_ms`].
-    pub longest_ms: u64,
-    /// The incarnation: fresh at each admission and at each barrier. Scripts are bound to it.
-    pub stamp: String,
-    /// The run identity of the admitted server: its run id and replication id.
-    pub life: String,
-    /// The quarantine note, set while a new run is being watched: its run identity and a fresh id.
-    pub pending: String,
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The marks of a node, by slot: the largest token of a name in that slot that the node has
@@ -65,12 +63,23 @@ pub struct AdmissionRecord {
 pub type Marks = BTreeMap<usize, Fence>;
 
 /// What a server says about itself, read together with its admission record in one script.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Its admission record, if it has one.
-    pub record: Option<AdmissionRecord>,
-    /// Its run identity: run id and replication id.
-    pub run_identity: String,
+    /// What the rules of members judge.
+    pub memory: NodeMemory,
+    /// The incarnation of its record, if it has one of the present run: fresh at each admission, at
+    /// each barrier and at each change of the list. Scripts are bound to it.
+    pub incarnation: Option<Incarnation>,
+    /// The id of its note, of whichever run: [`NoteRequest::instead_of`] and [`AdmitRequest::note`]
+    /// name it.
+    pub note_id: Option<String>,
+    /// The record of the present run, if it has no list yet.
+    pub earlier: Option<EarlierRecord>,
+    /// The longest lease and the clock bound in its record, in milliseconds.
+    pub agreed_ms: Option<(u64, u64)>,
+    /// The list of a client that came lately with a list that is not the newest, and the server's
+    /// time then, in microseconds.
+    pub outdated: Option<(MemberList, i64)>,
     /// `master` or `slave`.
     pub role: String,
     /// How many replicas are attached.
@@ -83,28 +92,75 @@ pub struct NodeInfo {
 
 /// Whether a node may vote.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum NodeStatus {
     /// It may; scripts are bound to this incarnation.
     Admitted(Incarnation),
-    /// Its memory is not proven; the quarantine note under which it is being watched, if there is
-    /// one.
-    Unproven(Option<String>),
-    /// No client has ever admitted it; the quarantine note under which it is being watched, if
-    /// there is one.
-    New(Option<String>),
+    /// Its memory is not proven: it restarted, or lost its data.
+    Unproven,
+    /// No client has ever admitted it, or it lost its record, too.
+    New,
+    /// It is not admitted, and its clock is ahead of the client's by this many microseconds, or
+    /// behind: it is not admitted until the clock that is wrong is set.
+    ClockDiffers(i64),
+    /// It belongs to a cluster with other lists of nodes: it bars the client.
+    OtherMembers {
+        /// The lists whose clients it votes for.
+        found: Terms,
+        /// The list of the client.
+        ours: MemberList,
+    },
     /// Its setup does not allow it to vote; other nodes may.
     Unfit(Mismatch),
-    /// It and this client disagree on the cluster config.
+    /// It and this client disagree on the longest lease or the clock bound.
     ConfigMismatch(Mismatch),
+}
+
+impl NodeStatus {
+    /// Why the node does not vote; `None` if it does.
+    pub fn problem(&self) -> Option<NodeProblem> {
+        Some(match self.clone() {
+            Self::Admitted(_) => return None,
+            Self::Unproven => NodeProblem::NotAdmitted,
+            Self::New => NodeProblem::New,
+            Self::ClockDiffers(ahead_micros) => NodeProblem::ClockDiffers { ahead_micros },
+            Self::OtherMembers { found, ours } => NodeProblem::OtherMembers { found, ours },
+            Self::Unfit(what) => NodeProblem::Unfit(what),
+            Self::ConfigMismatch(what) => NodeProblem::ConfigMismatch(what),
+        })
+    }
 }
 
 /// The status of one node of a quorum.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct NodeStatusReport {
     /// Its URL, without user and password.
     pub node: String,
+    /// Its label in lists of nodes.
+    pub label: Arc<str>,
     /// Whether it may vote; `None` if it did not answer.
     pub status: Option<NodeStatus>,
+    /// The lists whose clients it votes for, by its record of the present run.
+    pub terms: Option<Terms>,
+    /// What the next client does about its note; `None` for a node that has a record of the present
+    /// run, or does not answer.
+    pub note: Option<NoteStep>,
+    /// A list that is not the newest, with which a client came, and how long ago.
+    pub outdated: Option<(MemberList, Duration)>,
+}
+
+impl NodeStatusReport {
+    /// A node that does not answer.
+    pub fn silent(node: impl Into<String>, label: impl Into<Arc<str>>) -> Self {
+        let (node, label) = (node.into(), label.into());
+        Self { node, label, status: None, terms: None, note: None, outdated: None }
+    }
+
+    /// Whether the node votes.
+    pub fn is_admitted(&self) -> bool {
+        matches!(self.status, Some(NodeStatus::Admitted(_)))
+    }
 }
 
 /// Judges one node by what it says about itself.
@@ -112,19 +168,18 @@ pub fn classify(info: &NodeInfo, cluster: &ClusterConfig) -> NodeStatus {
     if let Some(error) = unfit(info) {
         return NodeStatus::Unfit(error);
     }
-    if let Some(error) = config_mismatch(info, cluster) {
-        return NodeStatus::ConfigMismatch(error);
+    match (standing(&info.memory, &cluster.members), info.incarnation) {
+        (Standing::Foreign(terms), _) => {
+            NodeStatus::OtherMembers { found: terms.clone(), ours: cluster.members.clone() }
+        }
+        (Standing::Votes(_), Some(incarnation)) => match config_mismatch(info, cluster) {
+            Some(mismatch) => NodeStatus::ConfigMismatch(mismatch),
+            None => NodeStatus::Admitted(incarnation),
+        },
+        _ if !info.memory.clock.agrees() => NodeStatus::ClockDiffers(info.memory.clock.ahead()),
+        _ if info.memory.record.is_none() && info.earlier.is_none() => NodeStatus::New,
+        _ => NodeStatus::Unproven,
     }
-    let Some(record) = &info.record else { return NodeStatus::New(None) };
-    if record.life == info.run_identity
-        && let Some(stamp) = Incarnation::parse(&record.stamp)
-    {
-        return NodeStatus::Admitted(stamp);
-    }
-    let watched = record.pending.starts_with(&info.run_identity) && !record.pending.is_empty();
-    let note = watched.then(|| record.pending.clone());
-    // A record without an admitted run was written when a quarantine began: the node is still new.
-    if record.life.is_empty() { NodeStatus::New(note) } else { NodeStatus::Unproven(note) }
 }
 
 fn unfit(info: &NodeInfo) -> Option<Mismatch> {
@@ -146,181 +201,146 @@ fn unfit(info: &NodeInfo) -> Option<Mismatch> {
     None
 }
 
-fn config_mismatch(info: &NodeInfo, cluster: &ClusterConfig) -> Option<Mismatch> {
-    let record = info.record.as_ref()?;
-    if record.cluster != cluster.cluster {
-        return mismatch("cluster", record.cluster.clone(), &cluster.cluster);
-    }
-    if record.epoch != cluster.epoch {
-        return mismatch("epoch", record.epoch.to_string(), &cluster.epoch.to_string());
-    }
-    if record.nodes != cluster.nodes {
-        let (found, expected) = (record.nodes.to_string(), cluster.nodes.to_string());
-        return mismatch("number of nodes", found, &expected);
-    }
-    if record.longest_ms != cluster.longest_ms() {
-        let expected = format!("{} ms", cluster.longest_ms());
-        return mismatch("longest lease", format!("{} ms", record.longest_ms), &expected);
-    }
-    None
+/// What a node's record says otherwise about the longest lease or the clock bound.
+pub fn config_mismatch(info: &NodeInfo, cluster: &ClusterConfig) -> Option<Mismatch> {
+    let (longest, bound) = info.agreed_ms?;
+    let differs = |what, found: u64, ours: u64| {
+        let expected = format!("{ours} ms");
+        (found != ours).then(|| mismatch(what, format!("{found} ms"), &expected)).flatten()
+    };
+    differs("longest lease", longest, cluster.longest_ms())
+        .or_else(|| differs("clock bound", bound, cluster.clock_bound_ms()))
 }
 
 fn mismatch(what: &'static str, found: String, expected: &str) -> Option<Mismatch> {
     Some(Mismatch::new(what, found, expected.to_owned()))
 }
 
+/// What a client does next about the nodes of its list, by what they show; `None` does not answer.
+/// `age` is that of [`ClusterConfig::note_age`].
+pub fn next_actions(
+    cluster: &ClusterConfig,
+    nodes: &[Option<NodeInfo>],
+    age: Duration,
+) -> Vec<MemberAction> {
+    let judged = || nodes.iter().map(|info| info.as_ref().map(|info| classify(info, cluster)));
+    // A client with another longest lease would wait for too short a time.
+    if judged().flatten().any(|status| matches!(status, NodeStatus::ConfigMismatch(_))) {
+        return Vec::new();
+    }
+    let shown: Vec<_> = nodes
+        .iter()
+        .map(|info| info.as_ref().map(|info| (&info.memory, info.earlier.as_ref())))
+        .collect();
+    if converts(&cluster.members, &shown) {
+        let earlier = |node: &usize| nodes[*node].as_ref().is_some_and(|i| i.earlier.is_some());
+        return (0..nodes.len()).filter(earlier).map(MemberAction::Convert).collect();
+    }
+    // Nothing is written on a node that may not vote.
+    let fit = |(info, status): (&Option<NodeInfo>, Option<NodeStatus>)| {
+        let info = info.as_ref().filter(|_| !matches!(status, Some(NodeStatus::Unfit(_))));
+        info.map(|info| info.memory.clone())
+    };
+    let memories: Vec<_> = nodes.iter().zip(judged()).map(fit).collect();
+    actions(&cluster.members, &memories, age)
+}
+
+/// The status of each node, which is called by its URL and its label; `None` does not answer. `age`
+/// is that of [`ClusterConfig::note_age`].
+pub fn status_reports(
+    cluster: &ClusterConfig,
+    nodes: Vec<(String, Arc<str>, Option<NodeInfo>)>,
+    age: Duration,
+) -> Vec<NodeStatusReport> {
+    let memories: Vec<_> =
+        nodes.iter().map(|(.., info)| info.as_ref().map(|info| info.memory.clone())).collect();
+    let seen = view(&cluster.members, &memories, age);
+    let report = |((node, label, info), seen): ((String, Arc<str>, Option<NodeInfo>), Seen<'_>)| {
+        let Some(info) = info else { return NodeStatusReport::silent(node, label) };
+        let note = match seen {
+            Seen::Unproven(step) if info.earlier.is_none() => Some(step),
+            _ => None,
+        };
+        let record = info.memory.record.as_ref();
+        let record = record.filter(|record| record.run_identity == info.memory.run_identity);
+        NodeStatusReport {
+            node,
+            label,
+            status: Some(classify(&info, cluster)),
+            terms: record.map(|record| record.terms.clone()),
+            note,
+            outdated: info.outdated.map(|(list, at)| {
+                let ago = info.memory.clock.server.saturating_sub(at);
+                (list, Duration::from_micros(u64::try_from(ago).unwrap_or(0)))
+            }),
+        }
+    };
+    nodes.into_iter().zip(seen).map(report).collect()
+}
+
+/// A note to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoteRequest {
+    /// The list of the client.
+    pub list: MemberList,
+    /// A fresh id.
+    pub id: String,
+    /// The id of the note that is taken over; without, a note is written if there is none.
+    pub instead_of: Option<String>,
+}
+
+/// The admission of a node's present run under its mature note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdmitRequest {
+    /// The id of the note.
+    pub note: String,
+    /// How old the note must be.
+    pub age: Duration,
+    /// What the record will say.
+    pub terms: Terms,
+    /// A fresh incarnation.
+    pub incarnation: String,
+    /// The marks to which the node's rise.
+    pub marks: Marks,
+}
+
 /// A node that clients can examine and admit. Every future ends when the node answers or its
 /// connection ends.
 pub trait AdmissionRpc: Node {
+    /// The node's label in lists of nodes.
+    fn member(&self) -> &Arc<str>;
     /// Whether the node's memory is proven, as far as its connections know; true before the first
     /// connection.
     fn proven(&self) -> bool;
     /// Reads what the node says about itself.
     fn node_info(&self) -> BoxFuture<Result<NodeInfo, NodeReport>>;
-    /// Begins a quarantine: notes that the node's present run is being watched, unless that run is
-    /// admitted or noted already.
-    fn begin_quarantine(&self, id: &str) -> BoxFuture<Result<(), NodeReport>>;
+    /// Writes a note with the server's time, or takes one over; false if the note or the run is
+    /// another, the run is admitted, or the clocks differ (PROTOCOL.md MEM3, MEM4).
+    fn note(&self, note: NoteRequest) -> BoxFuture<Result<bool, NodeReport>>;
     /// Gives the node a new incarnation, which ends the rounds in progress on it, and returns its
     /// marks.
-    fn barrier(&self, stamp: &str) -> BoxFuture<Result<Marks, NodeReport>>;
-    /// Raises the node's marks to these, and admits the run under `note`; false if the note or the
-    /// run is another now.
-    fn admit(&self, note: &str, stamp: &str, marks: &Marks) -> BoxFuture<Result<bool, NodeReport>>;
-    /// Admits the node's present run at once; false if it has an admission record and `replace` is
-    /// false.
-    fn provision(&self, stamp: &str, replace: bool) -> BoxFuture<Result<bool, NodeReport>>;
-}
-
-/// What the admission task of a quorum does next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AdmissionAction {
-    /// Write a quarantine note, under which the node's present run is watched.
-    BeginQuarantine(usize),
-    /// The quarantine is over: copy the marks of a majority, then admit the node. Tokens that only
-    /// a bare majority accepts survive no loss of marks (PROTOCOL.md T3).
-    Admit {
-        /// Which node.
-        node: usize,
-        /// The quarantine note that must still be there.
-        quarantine_mark: String,
-        /// The nodes to ask for their marks, with [`AdmissionRpc::barrier`].
-        helpers: Vec<usize>,
-        /// How many of them must answer.
-        needed: usize,
-    },
-}
-
-/// Times the quarantine of unproven nodes on our own clock. Pure: node statuses and `now` come in,
-/// actions go out.
-#[derive(Debug)]
-pub struct Readmission {
-    cluster: ClusterConfig,
-    max_clock_drift: f64,
-    quorum: usize,
-    /// Quarantine note -> since when we have seen it.
-    quarantines: HashMap<String, Instant>,
-    /// When each node was last seen admitted; a node that is seen not admitted has no entry.
-    admitted: HashMap<usize, Instant>,
-}
-
-impl Readmission {
-    /// A state in which no node has been seen yet. `max_clock_drift` bounds how much faster our
-    /// clock may run than the clocks by which leases were granted.
-    pub fn new(cluster: ClusterConfig, max_clock_drift: f64) -> Self {
-        let quorum = crate::quorum_of(cluster.nodes);
-        Self {
-            cluster,
-            max_clock_drift,
-            quorum,
-            quarantines: HashMap::new(),
-            admitted: HashMap::new(),
-        }
-    }
-
-    /// How long the quarantine lasts: L on any clock that leases were counted by, and a margin of
-    /// 10 ms.
-    pub fn quarantine(&self) -> Duration {
-        self.cluster.longest.mul_f64(1.0 + 2.0 * self.max_clock_drift) + Duration::from_millis(10)
-    }
-
-    /// What to do, given the status of each node; `None` for a node that did not answer. `now` is
-    /// read after the answers came.
-    pub fn step(&mut self, standings: &[Option<NodeStatus>], now: Instant) -> Vec<AdmissionAction> {
-        let of = |i: usize| standings.get(i).and_then(Option::as_ref);
-        for (node, standing) in standings.iter().enumerate() {
-            match standing {
-                Some(NodeStatus::Admitted(_)) => self.admitted.insert(node, now),
-                Some(_) => self.admitted.remove(&node),
-                None => continue,
-            };
-        }
-        let mut acts = Vec::new();
-        let mut seen = HashMap::new();
-        for node in 0..standings.len() {
-            match of(node) {
-                Some(NodeStatus::New(None) | NodeStatus::Unproven(None)) => {
-                    acts.push(AdmissionAction::BeginQuarantine(node));
-                }
-                Some(NodeStatus::New(Some(note)) | NodeStatus::Unproven(Some(note))) => {
-                    let since = self.quarantines.get(note).copied().unwrap_or(now);
-                    seen.insert(note.clone(), since);
-                    if now.since(since) >= self.quarantine()
-                        && let Some((helpers, needed)) = self.helpers(node, standings, &seen, now)
-                    {
-                        acts.push(AdmissionAction::Admit {
-                            node,
-                            quarantine_mark: note.clone(),
-                            helpers,
-                            needed,
-                        });
-                    }
-                }
-                _ => {}
-            }
-        }
-        // A node that does not answer for a moment stays in quarantine: the note proves that its
-        // run continues.
-        for (note, since) in seen {
-            self.quarantines.insert(note, since);
-        }
-        acts
-    }
-
-    /// A majority of admitted nodes other than `node`, and how many of them must answer. With fewer
-    /// left (site power loss), nodes that have themselves been watched long enough replace them:
-    /// then all old leases have ended, and the order of tokens rests on the clocks.
-    fn helpers(
+    fn barrier(&self, incarnation: &str) -> BoxFuture<Result<Marks, NodeReport>>;
+    /// Raises the node's marks and admits its run; false if the note or the run is another, the
+    /// clocks differ, or the note is too young (PROTOCOL.md MEM3 to MEM5).
+    fn admit(&self, request: AdmitRequest) -> BoxFuture<Result<bool, NodeReport>>;
+    /// Writes terms that follow those of the record with the incarnation `found`; false if the run
+    /// or the record is another (PROTOCOL.md MEM6).
+    fn write_terms(
         &self,
-        node: usize,
-        standings: &[Option<NodeStatus>],
-        seen: &HashMap<String, Instant>,
-        now: Instant,
-    ) -> Option<(Vec<usize>, usize)> {
-        let others = || standings.iter().enumerate().filter(move |(i, _)| *i != node);
-        let admitted: Vec<usize> = others()
-            .filter(|(_, s)| matches!(s, Some(NodeStatus::Admitted(_))))
-            .map(|(i, _)| i)
-            .collect();
-        if admitted.len() >= self.quorum {
-            return Some((admitted, self.quorum));
-        }
-        // A node that does not answer for a moment still has its marks: wait for it.
-        let lately = |at: &&Instant| now.since(**at) < self.quarantine();
-        if self.admitted.values().filter(lately).count() >= self.quorum {
-            return None;
-        }
-        let ripe = |standing: &NodeStatus| match standing {
-            NodeStatus::Admitted(_) => true,
-            NodeStatus::New(Some(note)) | NodeStatus::Unproven(Some(note)) => {
-                let since = seen.get(note).or_else(|| self.quarantines.get(note));
-                since.is_some_and(|since| now.since(*since) >= self.quarantine())
-            }
-            _ => false,
-        };
-        let ripe: Vec<usize> =
-            others().filter(|(_, s)| s.as_ref().is_some_and(ripe)).map(|(i, _)| i).collect();
-        (ripe.len() + 1 >= self.quorum).then_some((ripe, self.quorum - 1))
-    }
+        found: Incarnation,
+        terms: &Terms,
+        incarnation: &str,
+    ) -> BoxFuture<Result<bool, NodeReport>>;
+    /// Admits the node's present run at once, on the operator's word; false if its record has
+    /// another incarnation than `found` (`None`: if it has a record of the present run).
+    fn provision(
+        &self,
+        found: Option<Incarnation>,
+        terms: &Terms,
+        incarnation: &str,
+    ) -> BoxFuture<Result<bool, NodeReport>>;
+    /// The numbers of the server's other databases that have an admission record.
+    fn other_databases(&self) -> BoxFuture<Result<Vec<u64>, NodeReport>>;
 }
 
 #[cfg(test)]

@@ -153,12 +153,18 @@ impl NoMajority {
 
     /// Whether enough nodes may be able to vote later without intervention.
     fn may_pass(&self) -> bool {
+        if self.nodes.iter().any(|node| node.problem.bars()) {
+            return false;
+        }
         let stay = self.nodes.iter().filter(|node| !node.problem.may_pass()).count();
         stay <= self.of.saturating_sub(self.needed)
     }
 
     /// Whether too few nodes answered, as opposed to too few that can vote.
     fn is_no_answer(&self) -> bool {
+        if self.nodes.iter().any(|node| node.problem.bars()) {
+            return false;
+        }
         let silent = self.nodes.iter().filter(|node| !node.problem.answered()).count();
         silent > self.of.saturating_sub(self.needed) || silent == self.nodes.len()
     }
@@ -181,6 +187,9 @@ impl fmt::Display for NoMajority {
             write!(f, "lock {name:?}: ")?;
         }
         match (self.is_no_answer(), of) {
+            (false, _) if nodes.iter().any(|node| node.problem.bars()) => {
+                f.write_str("a node belongs to another cluster, so nothing is locked")?;
+            }
             (true, 1) => f.write_str("the server did not answer")?,
             (false, 1) => f.write_str("the server refused")?,
             (true, _) => {

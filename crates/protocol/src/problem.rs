@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::admission::members::{MemberList, Terms};
+
 /// Why one node gave no vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -67,7 +69,25 @@ pub enum NodeProblem {
     /// It granted the lock, but other clients moved its fencing mark while it was asked.
     #[error("granted, but others moved its fencing mark on while it was asked")]
     MarkAhead,
-    /// It was admitted with another cluster configuration than this locker's.
+    /// It belongs to a cluster with other lists of nodes than this locker's. It bars the locker,
+    /// whatever the other nodes say (`PROTOCOL.md`, Members).
+    #[error("belongs to the cluster [{}], and this program's nodes are [{ours}]", both(found))]
+    OtherMembers {
+        /// The lists whose clients it votes for.
+        found: Terms,
+        /// The list of this locker.
+        ours: MemberList,
+    },
+    /// It is not admitted, and its wall clock is too far from this program's to be.
+    #[error("is not admitted: its clock is {} this program's", apart(*ahead_micros))]
+    ClockDiffers {
+        /// How far its clock is ahead, in microseconds.
+        ahead_micros: i64,
+    },
+    /// Another database of the server has the record of a cluster: locks there are other locks.
+    #[error("has a cluster in its database {0}, whose locks are not those of this database")]
+    OtherDatabase(u64),
+    /// It was admitted with another longest lease or clock bound than this locker's.
     #[error("was admitted under other terms: its {0}")]
     ConfigMismatch(Mismatch),
     /// Its setup does not allow it to vote.
@@ -193,17 +213,14 @@ impl Mismatch {
     /// What to do about another cluster configuration.
     fn agree(&self) -> &'static str {
         match self.what {
-            "cluster" | "epoch" => {
-                "give this program the cluster and epoch that the others use (--cluster, --epoch, \
-                 Builder::cluster), or run `quorumlock init` with the new ones"
-            }
             "longest lease" => {
                 "give this program the longest lease that the others use (--max-lease, \
                  Builder::max_lease), or stop all programs and run `quorumlock init` with the new one"
             }
             _ => {
-                "give all programs the same nodes, or stop all programs and run `quorumlock init` \
-                 with the new list"
+                "give this program the clock bound that the others use (--clock-bound, \
+                 Builder::clock_bound), or stop all programs and run `quorumlock init` with the new \
+                 one"
             }
         }
     }
@@ -279,6 +296,8 @@ impl NodeProblem {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::ConfigMismatch(_)
+            | Self::OtherMembers { .. }
+            | Self::OtherDatabase(_)
             | Self::Unfit(_)
             | Self::WrongType { .. }
             | Self::NotALock { .. }
@@ -304,12 +323,24 @@ impl NodeProblem {
                 "check that the server runs and can be reached from here"
             }
             Self::New => {
-                "run `quorumlock init` once for new servers, or wait: a running program admits it \
-                 after the longest lease"
+                "run `quorumlock init` once for new servers, or wait: programs that lock admit it \
+                 after the longest lease and twice the clock bound"
             }
             Self::NotAdmitted => {
-                "a running program admits it after the longest lease; `quorumlock init` does at \
-                 once, if no lock can have been forgotten"
+                "programs that lock admit it after the longest lease and twice the clock bound; \
+                 `quorumlock members` shows what it waits for; `quorumlock init` admits it at once, \
+                 if no lock can have been forgotten"
+            }
+            Self::OtherMembers { .. } => {
+                "give all programs the same nodes, and to a server with two addresses one label in \
+                 both URLs (?label=NAME); `quorumlock members` changes the list of a cluster"
+            }
+            Self::ClockDiffers { .. } => {
+                "set the clock that is wrong: the server's, or, if all servers differ, this \
+                 machine's"
+            }
+            Self::OtherDatabase(_) => {
+                "give all programs one database number; to use both, run `quorumlock init --force`"
             }
             Self::ConfigMismatch(mismatch) => mismatch.agree(),
             Self::Unfit(unfit) => unfit.set_up(),
@@ -332,6 +363,11 @@ impl NodeProblem {
             Self::Tls(problem) => return problem.hint(),
             _ => return None,
         })
+    }
+
+    /// Whether no call may go on, whatever the other nodes say (`PROTOCOL.md` MEM2).
+    pub fn bars(&self) -> bool {
+        matches!(self, Self::OtherMembers { .. })
     }
 
     /// Whether the node answered in time, whatever its answer was.
@@ -368,6 +404,19 @@ pub fn write_groups(
         }
     }
     Ok(())
+}
+
+/// The lists of a record: one, or two during a change.
+fn both(terms: &Terms) -> String {
+    match &terms.next {
+        Some(next) => format!("{}] or [{next}", terms.list),
+        None => terms.list.to_string(),
+    }
+}
+
+fn apart(ahead_micros: i64) -> String {
+    let by = Duration::from_millis(ahead_micros.unsigned_abs() / 1_000);
+    format!("{by:?} {}", if ahead_micros < 0 { "behind" } else { "ahead of" })
 }
 
 fn list(reports: &[NodeReport]) -> String {

@@ -284,6 +284,11 @@ impl Round {
         if let Some(error) = &self.misconfigured {
             return Err(error.clone().into());
         }
+        let barring: Vec<_> = self.barring().cloned().collect();
+        if !barring.is_empty() {
+            let of = (self.nodes.len(), self.confirm);
+            return Err(NoMajority::new(name.cloned(), of, 0, barring).into());
+        }
         let refused = self.blocked_by_others()
             || self.reached() >= self.confirm && self.held() < self.confirm;
         match self.home.map(|home| &self.nodes[home]) {
@@ -332,7 +337,7 @@ impl Round {
     }
 
     fn decide(&mut self, now: Instant) -> Step {
-        if self.misconfigured.is_some() {
+        if self.misconfigured.is_some() || self.barring().next().is_some() {
             return Step::Failed;
         }
         if let (Some(home), true) = (self.home, self.home_only) {
@@ -370,6 +375,15 @@ impl Round {
             return Step::Propose(mark);
         }
         if self.may_win() { Step::Wait } else { self.settled() }
+    }
+
+    /// The nodes that belong to another cluster: with one of them no vote counts, so that strangers
+    /// and some of our nodes make no majority (PROTOCOL.md MEM2).
+    fn barring(&self) -> impl Iterator<Item = &NodeReport> {
+        self.nodes.iter().filter_map(|vote| match vote {
+            NodeVote::Refused(report) if report.problem.bars() => Some(report),
+            _ => None,
+        })
     }
 
     /// Marks the nodes that hold our nonce and were not asked about the token yet as asked, and

@@ -38,7 +38,7 @@ impl AdmissionCalls<'_> {
     /// `needed` of them answer.
     pub(crate) async fn marks<N: AdmissionRpc>(
         &self,
-        nodes: &[N],
+        nodes: &[&N],
         (helpers, needed): (&[usize], usize),
         node: usize,
     ) -> Result<Marks, NodeReport> {

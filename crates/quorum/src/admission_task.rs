@@ -1,19 +1,48 @@
-//! Watches nodes whose memory is not proven, for as long as a locker lives.
+//! Watches over the nodes whose memory is not proven, and admits nodes on an operator's word.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock_core::Entropy;
+use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{
-    AdmissionAction, AdmissionRpc, ClusterConfig, NodeStatus, NodeStatusReport, Readmission,
-    classify,
+    AdmissionRpc, ClusterConfig, NodeInfo, NodeStatus, NodeStatusReport, classify, status_reports,
 };
-use quorumlock_protocol::{Error, NoMajority, NodeProblem, NodeReport};
+use quorumlock_protocol::{BoxFuture, Error, Instant, NoMajority, NodeProblem, NodeReport};
 use quorumlock_watchdog::Clock;
+use tokio::sync::Mutex;
 
 use crate::admission_calls::AdmissionCalls;
+use crate::member_pass::MemberPass;
 
-/// Carries out the decisions of a [`Readmission`].
+/// What a [`Quorum`](crate::Quorum) can do if its nodes are [`AdmissionRpc`] nodes: it itself
+/// requires only [`Node`](quorumlock_protocol::Node).
+pub(crate) trait Admission: Send + Sync {
+    fn run(self: Arc<Self>) -> BoxFuture<()>;
+    fn pass(self: Arc<Self>) -> BoxFuture<()>;
+    fn admit_nodes(self: Arc<Self>, force: bool) -> BoxFuture<Result<(), Error>>;
+    fn node_status(self: Arc<Self>) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>>;
+}
+
+impl<N: AdmissionRpc> Admission for AdmissionTask<N> {
+    fn run(self: Arc<Self>) -> BoxFuture<()> {
+        Box::pin(async move { self.watch().await })
+    }
+
+    fn pass(self: Arc<Self>) -> BoxFuture<()> {
+        Box::pin(async move { self.pass_if_due().await })
+    }
+
+    fn admit_nodes(self: Arc<Self>, force: bool) -> BoxFuture<Result<(), Error>> {
+        Box::pin(async move { self.admit_all(force).await })
+    }
+
+    fn node_status(self: Arc<Self>) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> {
+        Box::pin(async move { Ok(self.status().await) })
+    }
+}
+
+/// Admits the nodes of one list.
 pub(crate) struct AdmissionTask<N: AdmissionRpc> {
     pub(crate) nodes: Arc<[N]>,
     pub(crate) cluster: ClusterConfig,
@@ -21,45 +50,47 @@ pub(crate) struct AdmissionTask<N: AdmissionRpc> {
     pub(crate) entropy: Entropy,
     pub(crate) max_clock_drift: f64,
     pub(crate) answer_timeout: Duration,
+    /// When the nodes were last examined.
+    pub(crate) last_pass: Mutex<Option<Instant>>,
 }
 
 impl<N: AdmissionRpc> AdmissionTask<N> {
-    /// Never ends.
-    pub(crate) async fn run(self: Arc<Self>) {
-        let mut readmission = Readmission::new(self.cluster.clone(), self.max_clock_drift);
-        let pause = (self.cluster.longest / 40)
-            .clamp(Duration::from_millis(20), Duration::from_millis(500));
+    /// Examines the nodes while one of them is not proven. Never ends.
+    async fn watch(&self) {
         loop {
-            tokio::time::sleep(pause).await;
-            if self.nodes.iter().all(AdmissionRpc::proven) {
-                continue;
-            }
-            let statuses = self.statuses().await;
-            // Read after the answers: a quarantine must not count from before its note was seen.
-            let now = self.clock.now();
-            for act in readmission.step(&statuses, now) {
-                if let Err(report) = self.act(&act).await {
-                    tracing::debug!(?act, %report, "admission: not done");
-                }
-            }
+            tokio::time::sleep(self.pause()).await;
+            self.pass_if_due().await;
         }
     }
 
-    /// Admits all nodes at once, and waits up to 1 s until their connections know it.
-    pub(crate) async fn admit_nodes(self: Arc<Self>) -> Result<(), Error> {
-        // Unfit nodes fail the call before anything is written.
-        let unfit = self.not_voters(|status| matches!(status, NodeStatus::Unfit(_))).await;
-        if !unfit.is_empty() {
-            return Err(self.no_majority(unfit));
+    /// Examines the nodes now, and does what the rules say, unless all are proven or somebody has
+    /// just done so. A short process does this before it fails, so that a fleet of them gets on.
+    async fn pass_if_due(&self) {
+        if self.nodes.iter().all(AdmissionRpc::proven) {
+            return;
         }
+        let mut last = self.last_pass.lock().await;
+        if last.is_some_and(|last| self.clock.now().since(last) < self.pause()) {
+            return;
+        }
+        let (nodes, age) = (self.refs(), self.age());
+        MemberPass { nodes: &nodes, cluster: &self.cluster, age, calls: self.calls() }.run().await;
+        *last = Some(self.clock.now());
+    }
+
+    /// Admits all nodes at once, and waits up to 1 s until their connections know it.
+    async fn admit_all(&self, force: bool) -> Result<(), Error> {
+        let infos = self.infos().await;
+        let objections = self.objections(&infos, force).await;
+        if !objections.is_empty() {
+            return Err(self.no_majority(objections));
+        }
+        let records = infos.iter().flatten().filter_map(|info| info.memory.record.as_ref());
+        let phase = records.map(|record| record.terms.phase).max().unwrap_or(0) + 1;
+        let terms = Terms { phase, list: self.cluster.members.clone(), next: None };
         let mut failed = Vec::new();
-        for node in self.nodes.iter() {
-            let calls = self.calls();
-            let done = match calls.fresh() {
-                Ok(incarnation) => calls.in_time(node.provision(&incarnation, true)).await,
-                Err(report) => Err(report),
-            };
-            if let Err(report) = done {
+        for (node, info) in self.nodes.iter().zip(infos.iter().flatten()) {
+            if let Err(report) = self.provision(node, info, &terms).await {
                 failed.push(NodeReport::new(node.label(), report.problem));
             }
         }
@@ -75,68 +106,94 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
         // is later still costs one failed attempt.
         let _ = tokio::time::timeout(Duration::from_secs(1), proven).await;
         // Reports nodes that were admitted and still cannot vote now, not at the first lock.
-        let refused = self.not_voters(|_| true).await;
+        let infos = self.infos().await;
+        let refused: Vec<_> = self.reports(&infos, |_| true).collect();
         if refused.is_empty() { Ok(()) } else { Err(self.no_majority(refused)) }
     }
 
-    /// The nodes that their configuration or their cluster config keeps from voting, as far as
-    /// `meant` selects their status.
-    async fn not_voters(&self, meant: impl Fn(&NodeStatus) -> bool) -> Vec<NodeReport> {
-        let statuses = self.statuses().await;
-        let report = |(node, status): (&N, Option<NodeStatus>)| {
-            let problem = match status.filter(&meant)? {
-                NodeStatus::Unfit(what) => NodeProblem::Unfit(what),
-                NodeStatus::ConfigMismatch(mismatch) => NodeProblem::ConfigMismatch(mismatch),
-                _ => return None,
-            };
-            Some(NodeReport::new(node.label(), problem))
-        };
-        self.nodes.iter().zip(statuses).filter_map(report).collect()
+    /// Why the nodes must not be admitted: one does not answer or cannot vote as it is set up; or,
+    /// unless the operator insists, one belongs to another cluster, or has one in another database.
+    async fn objections(&self, infos: &[Option<NodeInfo>], force: bool) -> Vec<NodeReport> {
+        let mut objections: Vec<_> = self
+            .reports(infos, |status| match status {
+                NodeStatus::Unfit(_) => true,
+                NodeStatus::OtherMembers { .. } => !force,
+                _ => false,
+            })
+            .collect();
+        let silent = self.nodes.iter().zip(infos).filter(|(_, info)| info.is_none());
+        let silent = silent.map(|(node, _)| {
+            NodeReport::new(node.label(), NodeProblem::NoAnswer(self.answer_timeout))
+        });
+        objections.extend(silent);
+        for (node, info) in self.nodes.iter().zip(infos) {
+            let new = info.as_ref().is_some_and(|info| info.memory.record.is_none());
+            if force || !new {
+                continue;
+            }
+            match self.calls().in_time(node.other_databases()).await {
+                Ok(others) => objections.extend(others.first().map(|database| {
+                    NodeReport::new(node.label(), NodeProblem::OtherDatabase(*database))
+                })),
+                Err(report) => objections.push(NodeReport::new(node.label(), report.problem)),
+            }
+        }
+        objections
+    }
+
+    async fn provision(&self, node: &N, info: &NodeInfo, terms: &Terms) -> Result<(), NodeReport> {
+        let calls = self.calls();
+        let provision = node.provision(info.incarnation, terms, &calls.fresh()?);
+        match calls.in_time(provision).await? {
+            true => Ok(()),
+            false => Err(NodeReport::new(node.label(), NodeProblem::Reverified)),
+        }
+    }
+
+    /// The nodes that do not vote, as far as `meant` selects their status.
+    fn reports(
+        &self,
+        infos: &[Option<NodeInfo>],
+        meant: impl Fn(&NodeStatus) -> bool,
+    ) -> impl Iterator<Item = NodeReport> {
+        self.nodes.iter().zip(infos).filter_map(move |(node, info)| {
+            let status = Some(classify(info.as_ref()?, &self.cluster)).filter(&meant)?;
+            Some(NodeReport::new(node.label(), status.problem()?))
+        })
     }
 
     /// The error of a call that needs all nodes.
     fn no_majority(&self, nodes: Vec<NodeReport>) -> Error {
         let all = self.nodes.len();
-        NoMajority::new(None, (all, all), all - nodes.len(), nodes).into()
+        NoMajority::new(None, (all, all), all - nodes.len().min(all), nodes).into()
     }
 
     /// Which nodes may vote now.
-    pub(crate) async fn node_status(self: Arc<Self>) -> Result<Vec<NodeStatusReport>, Error> {
-        let statuses = self.statuses().await;
-        let examined = |(node, status): (&N, Option<NodeStatus>)| NodeStatusReport {
-            node: node.label().to_owned(),
-            status,
+    async fn status(&self) -> Vec<NodeStatusReport> {
+        let infos = self.infos().await;
+        let named = |(node, info): (&N, Option<NodeInfo>)| {
+            (node.label().to_owned(), node.member().clone(), info)
         };
-        Ok(self.nodes.iter().zip(statuses).map(examined).collect())
+        let nodes = self.nodes.iter().zip(infos).map(named).collect();
+        status_reports(&self.cluster, nodes, self.age())
     }
 
-    async fn statuses(&self) -> Vec<Option<NodeStatus>> {
-        let mut statuses = Vec::new();
-        let asked: Vec<_> = self.nodes.iter().map(AdmissionRpc::node_info).collect();
-        for info in asked {
-            let info = tokio::time::timeout(self.answer_timeout, info).await;
-            statuses.push(match info {
-                Ok(Ok(info)) => Some(classify(&info, &self.cluster)),
-                Ok(Err(_)) | Err(_) => None,
-            });
-        }
-        statuses
+    async fn infos(&self) -> Vec<Option<NodeInfo>> {
+        let (nodes, age) = (self.refs(), self.age());
+        MemberPass { nodes: &nodes, cluster: &self.cluster, age, calls: self.calls() }.infos().await
     }
 
-    async fn act(&self, act: &AdmissionAction) -> Result<(), NodeReport> {
-        let calls = self.calls();
-        match act {
-            AdmissionAction::BeginQuarantine(node) => {
-                calls.in_time(self.nodes[*node].begin_quarantine(&calls.fresh()?)).await
-            }
-            AdmissionAction::Admit { node, quarantine_mark: note, helpers, needed } => {
-                // If too few helpers answer, a later step tries again.
-                let marks = calls.marks(&self.nodes, (helpers, *needed), *node).await?;
-                calls.in_time(self.nodes[*node].admit(note, &calls.fresh()?, &marks)).await?;
-                tracing::info!(node = self.nodes[*node].label(), "admitted after its quarantine");
-                Ok(())
-            }
-        }
+    /// How long one pass comes after another.
+    fn pause(&self) -> Duration {
+        (self.cluster.longest / 40).clamp(Duration::from_millis(20), Duration::from_millis(500))
+    }
+
+    fn age(&self) -> Duration {
+        self.cluster.note_age(self.max_clock_drift)
+    }
+
+    fn refs(&self) -> Vec<&N> {
+        self.nodes.iter().collect()
     }
 
     fn calls(&self) -> AdmissionCalls<'_> {

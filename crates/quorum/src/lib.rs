@@ -16,6 +16,5 @@ mod member_pass;
 mod quorum;
 mod top_up;
 
-pub use member_change::{Confirmed, MemberChange};
-pub use member_pass::MemberPass;
+pub use member_change::{ChangeProgress, MemberChange, Until};
 pub use quorum::Quorum;

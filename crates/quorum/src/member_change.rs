@@ -5,84 +5,123 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::Entropy;
-use quorumlock_protocol::admission::AdmissionRpc;
+use quorumlock_core::Environment;
 use quorumlock_protocol::admission::members::{
-    ChangeRefused, ChangeStep, MemberInfo, MemberList, MemberRpc, Terms, change_step, may_follow,
+    ChangeRefused, ChangeStep, MemberList, Terms, change_step, may_follow,
 };
+use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeInfo, config_mismatch};
 use quorumlock_protocol::{Incarnation, Instant};
-use quorumlock_watchdog::Clock;
 
+use crate::admission_calls::AdmissionCalls;
 use crate::member_pass::MemberPass;
 
 /// One change of a list by one server, phase by phase.
 #[derive(Debug)]
-pub struct MemberChange<'a, N> {
-    /// The nodes of both lists, each with its label.
-    pub nodes: &'a BTreeMap<Arc<str>, N>,
-    /// The nodes of the list that the operator changes to, in its order.
-    pub targets: &'a [N],
-    /// That list.
-    pub target: &'a MemberList,
-    /// The longest lease, on any clock that leases were counted by.
-    pub longest: Duration,
-    /// How old a mature note is.
-    pub age: Duration,
-    /// Our clock.
-    pub clock: &'a Clock,
-    /// Fresh ids and incarnations.
-    pub entropy: &'a Entropy,
-    /// How long an answer is awaited.
-    pub answer_timeout: Duration,
-    /// Where the wait of the present phase stands.
-    pub confirmed: Option<Confirmed>,
+pub struct MemberChange<N> {
+    nodes: Vec<N>,
+    target: ClusterConfig,
+    until: Until,
+    max_clock_drift: f64,
+    answer_timeout: Duration,
+    environment: Environment,
+    confirmed: Option<Confirmed>,
+}
+
+/// How far a change goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// All nodes vote for the clients of both lists: programs may be given the target.
+    BothVote,
+    /// The nodes vote for the clients of the target only.
+    OnlyTarget,
+}
+
+/// Where a change stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangeProgress {
+    /// The newest terms that a node shows.
+    pub current: Terms,
+    /// What comes next; [`ChangeStep::Done`] at the end.
+    pub step: ChangeStep,
 }
 
 /// All that must have been seen to show the present phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Confirmed {
+struct Confirmed {
     terms: Terms,
     incarnations: BTreeMap<Arc<str>, Incarnation>,
     since: Instant,
 }
 
-impl<N: AdmissionRpc + MemberRpc> MemberChange<'_, N> {
+impl<N: AdmissionRpc> MemberChange<N> {
+    /// A change to the list of `target`, one server more or less than the present list. `nodes` are
+    /// those of both lists.
+    pub fn new(
+        nodes: Vec<N>,
+        target: ClusterConfig,
+        until: Until,
+        max_clock_drift: f64,
+        answer_timeout: Duration,
+        environment: Environment,
+    ) -> Self {
+        Self { nodes, target, until, max_clock_drift, answer_timeout, environment, confirmed: None }
+    }
+
+    /// The list that the change leads to.
+    pub fn target(&self) -> &MemberList {
+        &self.target.members
+    }
+
     /// Looks once, writes what may be written, and says what it waits for. `None`: no node shows a
     /// record.
     ///
     /// # Errors
-    /// The list is not one step away.
-    pub async fn step(&mut self) -> Result<Option<ChangeStep>, ChangeRefused> {
+    /// [`ChangeRefused`]: nothing was written.
+    ///
+    /// # Cancel safety
+    /// Once polled, some nodes may have been written even if the future is dropped. The next step
+    /// goes on from there.
+    pub async fn step(&mut self) -> Result<Option<ChangeProgress>, ChangeRefused> {
         let infos = self.infos().await;
         // The clock is read after the answers: the wait must not count from before them.
-        let now = self.clock.now();
+        let now = self.environment.clock.now();
+        let of_the_run = infos.values().filter(|info| info.incarnation.is_some());
+        let differs = |info| config_mismatch(info, &self.target);
+        if let Some(mismatch) = of_the_run.filter_map(differs).next() {
+            return Err(ChangeRefused::ConfigMismatch(mismatch));
+        }
         let newest = infos.values().filter_map(terms_of).max_by_key(|terms| terms.phase);
         let Some(current) = newest.cloned() else { return Ok(None) };
         let shows = |label: &str| infos.get(label).and_then(terms_of) == Some(&current);
         let waited = self.waited(&current, &infos, now);
-        let step = change_step(&current, self.target, shows, waited, self.longest)?;
+        let longest = self.target.longest.mul_f64(1.0 + 2.0 * self.max_clock_drift);
+        let step = change_step(&current, self.target(), shows, waited, longest)?;
+        let both = current.next.is_some();
+        let step = match step {
+            ChangeStep::Begin(_) if both && self.until == Until::BothVote => ChangeStep::Done,
+            step => step,
+        };
         match &step {
             ChangeStep::Begin(next) => self.write(&infos, next).await,
             _ => self.write(&infos, &current).await,
         }
         if matches!(step, ChangeStep::Unconfirmed(_)) {
             self.confirmed = None;
-            let (list, age, entropy) = (self.target, self.age, self.entropy);
-            let answer_timeout = self.answer_timeout;
-            MemberPass { nodes: self.targets, list, age, entropy, answer_timeout }.run().await;
+            self.admit().await;
         }
-        Ok(Some(step))
+        Ok(Some(ChangeProgress { current, step }))
     }
 
     /// For how long the nodes have shown the phase with the same incarnations.
     fn waited(
         &mut self,
         terms: &Terms,
-        infos: &BTreeMap<Arc<str>, MemberInfo>,
+        infos: &BTreeMap<Arc<str>, NodeInfo>,
         now: Instant,
     ) -> Duration {
         let incarnation = |label: &Arc<str>| infos.get(label).and_then(|info| info.incarnation);
-        let incarnations = self.target.labels().iter();
+        let incarnations = self.target().labels().iter();
         let incarnations: BTreeMap<_, _> =
             incarnations.filter_map(|label| Some((label.clone(), incarnation(label)?))).collect();
         match &self.confirmed {
@@ -96,37 +135,46 @@ impl<N: AdmissionRpc + MemberRpc> MemberChange<'_, N> {
         }
     }
 
-    async fn write(&self, infos: &BTreeMap<Arc<str>, MemberInfo>, terms: &Terms) {
-        for (label, info) in infos {
-            let Some(incarnation) = info.incarnation else { continue };
+    async fn write(&self, infos: &BTreeMap<Arc<str>, NodeInfo>, terms: &Terms) {
+        let calls = self.calls();
+        for node in &self.nodes {
+            let Some(info) = infos.get(node.member()) else { continue };
             let follows = terms_of(info).is_some_and(|found| may_follow(found, terms));
-            let (true, Some(node), Ok(stamp)) =
-                (follows, self.nodes.get(label), self.entropy.nonce())
+            let (true, Some(incarnation), Ok(fresh)) = (follows, info.incarnation, calls.fresh())
             else {
                 continue;
             };
-            let written = node.write_phase(incarnation, terms, &stamp.to_string());
-            if let Ok(Err(report)) = tokio::time::timeout(self.answer_timeout, written).await {
-                tracing::debug!(%label, %report, "members: phase not written");
+            if let Err(report) = calls.in_time(node.write_terms(incarnation, terms, &fresh)).await {
+                tracing::debug!(node = node.label(), %report, "members: not written");
             }
         }
     }
 
-    async fn infos(&self) -> BTreeMap<Arc<str>, MemberInfo> {
-        let asked: Vec<_> =
-            self.nodes.iter().map(|(label, node)| (label, node.member_info())).collect();
-        let mut infos = BTreeMap::new();
-        for (label, info) in asked {
-            if let Ok(Ok(info)) = tokio::time::timeout(self.answer_timeout, info).await {
-                infos.insert(label.clone(), info);
-            }
-        }
-        infos
+    /// Admits the nodes of the target that are not admitted: the server that is added, and one that
+    /// restarts meanwhile.
+    async fn admit(&self) {
+        let of = |label: &Arc<str>| self.nodes.iter().find(|node| node.member() == label);
+        let nodes: Vec<_> = self.target().labels().iter().filter_map(of).collect();
+        let age = self.target.note_age(self.max_clock_drift);
+        MemberPass { nodes: &nodes, cluster: &self.target, age, calls: self.calls() }.run().await;
+    }
+
+    async fn infos(&self) -> BTreeMap<Arc<str>, NodeInfo> {
+        let nodes: Vec<_> = self.nodes.iter().collect();
+        let age = Duration::ZERO;
+        let pass = MemberPass { nodes: &nodes, cluster: &self.target, age, calls: self.calls() };
+        let shown = self.nodes.iter().zip(pass.infos().await);
+        shown.filter_map(|(node, info)| Some((node.member().clone(), info?))).collect()
+    }
+
+    fn calls(&self) -> AdmissionCalls<'_> {
+        let entropy = &self.environment.entropy;
+        AdmissionCalls { entropy, answer_timeout: self.answer_timeout }
     }
 }
 
 /// The terms of a record of the present run.
-fn terms_of(info: &MemberInfo) -> Option<&Terms> {
+fn terms_of(info: &NodeInfo) -> Option<&Terms> {
     info.incarnation?;
     info.memory.record.as_ref().map(|record| &record.terms)
 }

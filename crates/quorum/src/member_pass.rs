@@ -1,66 +1,91 @@
-//! One look at the members of a cluster, by any process: no process has to live for the longest
-//! lease (docs/PROTOCOL.md MEM3 to MEM5).
+//! One look at the nodes of a cluster, by any process: no process has to live for the longest lease
+//! (docs/PROTOCOL.md MEM3 to MEM5).
 
 use std::time::Duration;
 
-use quorumlock_core::Entropy;
-use quorumlock_protocol::NodeReport;
-use quorumlock_protocol::admission::AdmissionRpc;
-use quorumlock_protocol::admission::members::{
-    Entry, MemberAction, MemberInfo, MemberList, MemberRpc, NodeMemory, NoteRequest, actions,
-    entry, view,
+use quorumlock_protocol::admission::members::{Entry, MemberAction, Terms, entry, view};
+use quorumlock_protocol::admission::{
+    AdmissionRpc, AdmitRequest, ClusterConfig, NodeInfo, NoteRequest, next_actions,
 };
+use quorumlock_protocol::{NodeProblem, NodeReport};
 
 use crate::admission_calls::AdmissionCalls;
 
 /// Examines all nodes of a list, and does what the rules say.
-#[derive(Debug)]
-pub struct MemberPass<'a, N> {
+pub(crate) struct MemberPass<'a, N> {
     /// All nodes of the list.
-    pub nodes: &'a [N],
-    /// The list.
-    pub list: &'a MemberList,
-    /// How old a mature note is:
-    /// [`note_age`](quorumlock_protocol::admission::members::note_age).
-    pub age: Duration,
-    /// Fresh ids and incarnations.
-    pub entropy: &'a Entropy,
-    /// How long an answer is awaited.
-    pub answer_timeout: Duration,
+    pub(crate) nodes: &'a [&'a N],
+    pub(crate) cluster: &'a ClusterConfig,
+    /// How old a mature note is: [`ClusterConfig::note_age`].
+    pub(crate) age: Duration,
+    pub(crate) calls: AdmissionCalls<'a>,
 }
 
-impl<N: AdmissionRpc + MemberRpc> MemberPass<'_, N> {
-    /// Acts once, and returns what the nodes showed before.
-    pub async fn run(&self) -> Entry {
+impl<N: AdmissionRpc> MemberPass<'_, N> {
+    /// Acts once, by what the nodes show.
+    pub(crate) async fn run(&self) {
         let infos = self.infos().await;
-        let nodes: Vec<Option<NodeMemory>> =
-            infos.iter().map(|info| info.as_ref().map(|info| info.memory.clone())).collect();
-        for action in actions(self.list, &nodes, self.age) {
-            if let Err(report) = self.act(&action, &infos).await {
-                tracing::debug!(?action, %report, "members: not done");
+        let actions = next_actions(self.cluster, &infos, self.age);
+        let founds = actions.iter().any(|action| matches!(action, MemberAction::Admit { .. }))
+            && self.founds(&infos);
+        if founds && let Err(report) = self.no_other_database(&infos).await {
+            tracing::warn!(%report, "the cluster is not founded");
+            return;
+        }
+        for action in actions {
+            match self.act(&action, &infos).await {
+                Ok(true) => tracing::info!(?action, "admission: done"),
+                Ok(false) => tracing::debug!(?action, "admission: another client came first"),
+                Err(report) => tracing::debug!(?action, %report, "admission: not done"),
             }
         }
-        entry(self.list, &view(self.list, &nodes, self.age))
     }
 
-    async fn infos(&self) -> Vec<Option<MemberInfo>> {
-        let (calls, asked) = (self.calls(), self.nodes.iter().map(MemberRpc::member_info));
-        let asked: Vec<_> = asked.collect();
+    /// What each node shows; `None` does not answer in time.
+    pub(crate) async fn infos(&self) -> Vec<Option<NodeInfo>> {
+        let asked: Vec<_> = self.nodes.iter().map(|node| node.node_info()).collect();
+        let deadline = tokio::time::Instant::now() + self.calls.answer_timeout;
         let mut infos = Vec::new();
         for info in asked {
-            infos.push(calls.in_time(info).await.ok());
+            infos.push(tokio::time::timeout_at(deadline, info).await.ok().and_then(Result::ok));
         }
         infos
+    }
+
+    /// Whether no majority votes, and the admissions found the cluster.
+    fn founds(&self, infos: &[Option<NodeInfo>]) -> bool {
+        let memories: Vec<_> =
+            infos.iter().map(|info| info.as_ref().map(|info| info.memory.clone())).collect();
+        let list = &self.cluster.members;
+        matches!(entry(list, &view(list, &memories, self.age)), Entry::Found(_))
+    }
+
+    /// Fails if another database of a node has a cluster, and no node has ever been in this one: a
+    /// wrong number in a URL would make a second set of locks (PROTOCOL.md MEM5).
+    async fn no_other_database(&self, infos: &[Option<NodeInfo>]) -> Result<(), NodeReport> {
+        if infos.iter().flatten().any(|info| info.memory.record.is_some()) {
+            return Ok(());
+        }
+        for node in self.nodes {
+            if let Some(database) =
+                self.calls.in_time(node.other_databases()).await?.first().copied()
+            {
+                let problem = NodeProblem::OtherDatabase(database);
+                return Err(NodeReport::new(node.label(), problem));
+            }
+        }
+        Ok(())
     }
 
     async fn act(
         &self,
         action: &MemberAction,
-        infos: &[Option<MemberInfo>],
+        infos: &[Option<NodeInfo>],
     ) -> Result<bool, NodeReport> {
-        let calls = self.calls();
-        let note_id = |node: usize| infos[node].as_ref().and_then(|info| info.note_id.clone());
-        let note = |id, instead_of| NoteRequest { list: self.list.clone(), id, instead_of };
+        let (calls, list) = (self.calls, &self.cluster.members);
+        let info = |node: usize| infos[node].as_ref();
+        let note_id = |node| info(node).and_then(|info| info.note_id.clone());
+        let note = |id, instead_of| NoteRequest { list: list.clone(), id, instead_of };
         match action {
             MemberAction::Note(node) => {
                 calls.in_time(self.nodes[*node].note(note(calls.fresh()?, None))).await
@@ -68,16 +93,23 @@ impl<N: AdmissionRpc + MemberRpc> MemberPass<'_, N> {
             MemberAction::TakeOver(node) => {
                 calls.in_time(self.nodes[*node].note(note(calls.fresh()?, note_id(*node)))).await
             }
+            MemberAction::Convert(node) => {
+                let Some(found) = info(*node).and_then(|info| info.incarnation) else {
+                    return Ok(false);
+                };
+                let terms = Terms { phase: 1, list: list.clone(), next: None };
+                calls.in_time(self.nodes[*node].write_terms(found, &terms, &calls.fresh()?)).await
+            }
             MemberAction::Admit { node, terms, helpers, needed } => {
-                let marks = calls.marks(self.nodes, (helpers, *needed), *node).await?;
-                let (id, incarnation) = (note_id(*node).unwrap_or_default(), calls.fresh()?);
-                let node = &self.nodes[*node];
-                calls.in_time(node.admit_member(&id, terms, &incarnation, self.age, &marks)).await
+                let request = AdmitRequest {
+                    note: note_id(*node).unwrap_or_default(),
+                    age: self.age,
+                    terms: terms.clone(),
+                    marks: calls.marks(self.nodes, (helpers, *needed), *node).await?,
+                    incarnation: calls.fresh()?,
+                };
+                calls.in_time(self.nodes[*node].admit(request)).await
             }
         }
-    }
-
-    fn calls(&self) -> AdmissionCalls<'_> {
-        AdmissionCalls { entropy: self.entropy, answer_timeout: self.answer_timeout }
     }
 }

@@ -12,7 +12,7 @@ use quorumlock_protocol::{
 use quorumlock_watchdog::{Clock, Renewal};
 
 use crate::acquire::{NodeHints, QuorumAcquire, connected_since};
-use crate::admission_task::AdmissionTask;
+use crate::admission_task::{Admission, AdmissionTask};
 use crate::gather::Gather;
 use crate::home::{HomeLatency, home_of};
 use crate::lease_table::LeaseTable;
@@ -33,7 +33,7 @@ pub struct Quorum<N: Node> {
     proposals: Arc<Proposals>,
     leases: LeaseTable,
     /// `Some` under strict admission.
-    admission: Option<AdmissionHandle>,
+    admission: Option<Arc<dyn Admission>>,
 }
 
 impl<N: Node> Quorum<N> {
@@ -73,8 +73,7 @@ impl<N: Node> Quorum<N> {
     }
 
     /// As [`Quorum::new`], but only nodes whose memory is proven count (SAFETY.md A3). All clients
-    /// must agree on the cluster config `cluster`. `max_clock_drift` is the bound on the drift of the nodes'
-    /// clocks.
+    /// must agree on `cluster`. `max_clock_drift` is the bound on the drift of the nodes' clocks.
     ///
     /// # Errors
     /// [`ConfigError::NoNodes`].
@@ -90,15 +89,16 @@ impl<N: Node> Quorum<N> {
         N: AdmissionRpc,
     {
         let mut quorum = Self::new(nodes, clock.clone(), answer_timeout)?;
-        let tending = Arc::new(AdmissionTask {
+        let admission = Arc::new(AdmissionTask {
             nodes: quorum.nodes.clone(),
             cluster,
             clock,
             entropy: chance,
             max_clock_drift,
             answer_timeout,
+            last_pass: Default::default(),
         });
-        quorum.admission = Some(AdmissionHandle::new(tending));
+        quorum.admission = Some(admission);
         Ok(quorum)
     }
 
@@ -199,7 +199,17 @@ impl<N: Node> Lessor for Quorum<N> {
             (&self.clock, &self.proposals),
             &self.leases,
         );
-        Box::pin(ballot.decision(within))
+        let admission = self.admission.clone();
+        Box::pin(async move {
+            let decided = ballot.decision(within).await;
+            // This process may end now, and the next one, too: each brings the nodes a step on.
+            if let (Err(Error::Refused(_) | Error::Unreachable(_)), Some(admission)) =
+                (&decided, admission)
+            {
+                admission.pass().await;
+            }
+            decided
+        })
     }
 
     fn renew(&self, leases: Vec<LeaseRequest>, lane: Lane) -> BoxFuture<Vec<Renewal>> {
@@ -324,23 +334,23 @@ impl<N: Node> Lessor for Quorum<N> {
         Box::pin(async move { drop(tokio::time::timeout(within, census.decided()).await) })
     }
 
-    fn admit_nodes(&self) -> BoxFuture<Result<(), Error>> {
+    fn admit_nodes(&self, force: bool) -> BoxFuture<Result<(), Error>> {
         match &self.admission {
-            Some(office) => (office.admit_nodes)(),
+            Some(admission) => admission.clone().admit_nodes(force),
             None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
         }
     }
 
     fn node_status(&self) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> {
         match &self.admission {
-            Some(office) => (office.node_status)(),
+            Some(admission) => admission.clone().node_status(),
             None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
         }
     }
 
     fn run_background(&self) -> BoxFuture<()> {
         match &self.admission {
-            Some(office) => (office.run)(),
+            Some(admission) => admission.clone().run(),
             None => Box::pin(std::future::pending()),
         }
     }
@@ -373,23 +383,4 @@ struct Order {
 /// Whether the window of a lease ends earlier than before, or there is none.
 fn has_shrunk(lease_table: &LeaseTable, lease: &LeaseRequest, before: Option<Instant>) -> bool {
     before.is_none_or(|before| lease_table.until(lease.nonce).is_none_or(|now| now < before))
-}
-
-/// What a quorum of [`AdmissionRpc`] nodes can do, behind closures: [`Quorum`] itself requires only
-/// [`Node`].
-struct AdmissionHandle {
-    run: Box<dyn Fn() -> BoxFuture<()> + Send + Sync>,
-    admit_nodes: Box<dyn Fn() -> BoxFuture<Result<(), Error>> + Send + Sync>,
-    node_status: Box<dyn Fn() -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> + Send + Sync>,
-}
-
-impl AdmissionHandle {
-    fn new<N: AdmissionRpc>(tending: Arc<AdmissionTask<N>>) -> Self {
-        let (twin, third) = (tending.clone(), tending.clone());
-        Self {
-            run: Box::new(move || Box::pin(tending.clone().run())),
-            admit_nodes: Box::new(move || Box::pin(twin.clone().admit_nodes())),
-            node_status: Box::new(move || Box::pin(third.clone().node_status())),
-        }
-    }
 }

@@ -170,6 +170,15 @@ impl Locker {
         let inner = self.inner.clone();
         self.driver.wait(async move { inner.admit_nodes().await })?
     }
+
+    /// As [`crate::Locker::force_admit_nodes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn force_admit_nodes(&self) -> Result<(), Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.force_admit_nodes().await })?
+    }
 }
 
 /// As [`crate::Mutex`], without async.

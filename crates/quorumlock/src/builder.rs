@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use quorumlock_core::{Environment, Single};
 use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::admission::members::CLOCK_BOUND;
 use quorumlock_protocol::{ClientCertificate, Settings};
 use quorumlock_quorum::Quorum;
-use quorumlock_redis::{redis_master, redis_nodes};
+use quorumlock_redis::{member_list, redis_master, redis_nodes};
 
+use crate::admission::{MemberChange, Until};
 use crate::env::{self, Variable};
 use crate::{ConfigError, Error, Locker, Name, Wire};
 
@@ -23,7 +25,7 @@ pub struct Builder {
     prefix: Option<String>,
     wire: Option<Wire>,
     admission: Option<Admission>,
-    cluster: Option<Cluster>,
+    clock_bound: Option<Duration>,
     lost_marks: Option<usize>,
     settings: Settings,
 }
@@ -33,11 +35,13 @@ pub struct Builder {
 #[non_exhaustive]
 pub enum Admission {
     /// Only nodes that have proven their memory. A node that restarted, was flushed or was replaced
-    /// counts for nothing until a client has watched it for `max_lease`. Exclusion then survives
-    /// any number of restarts; only availability needs a majority of admitted nodes.
+    /// counts for nothing for `max_lease` and twice [`Builder::clock_bound`]. Exclusion then
+    /// survives any number of restarts; only availability needs a majority of admitted nodes.
+    /// A node admits the clients of one list of nodes only (the labels of their URLs: `host:port/db`
+    /// or `?label=`), or of two during a change ([`Builder::change_members`]).
     ///
-    /// New nodes are admitted by `quorumlock init` or [`Locker::admit_nodes`](crate::Locker), or
-    /// once a locker has watched them for `max_lease`.
+    /// New nodes are admitted by `quorumlock init` or [`Locker::admit_nodes`](crate::Locker), or by
+    /// lockers after the same time.
     #[default]
     Strict,
     /// Every node that answers: plain Redlock. A node that restarts empty can break exclusion.
@@ -54,18 +58,6 @@ struct Servers {
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} URLs", self.urls.len())
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Cluster {
-    name: String,
-    epoch: u64,
-}
-
-impl Default for Cluster {
-    fn default() -> Self {
-        Self { name: "quorumlock".into(), epoch: 1 }
     }
 }
 
@@ -131,12 +123,8 @@ impl Builder {
             self = self.max_lease(max_lease).lease(lease.min(max_lease));
             self.settings.check().map_err(|error| variable.wrong(error.to_string()))?;
         }
-        let (name, epoch) = (read(env::CLUSTER)?, read(env::EPOCH)?);
-        if name.is_some() || epoch.is_some() {
-            let Cluster { name: default_name, epoch: default_epoch } = Cluster::default();
-            let name = name.map_or(Ok(default_name), |name| name.text())?;
-            let epoch = epoch.map_or(Ok(default_epoch), |epoch| epoch.number())?;
-            self = self.cluster(&name, epoch);
+        if let Some(bound) = read(env::CLOCK_BOUND)? {
+            self = self.clock_bound(bound.duration()?);
         }
         Ok(self)
     }
@@ -148,7 +136,7 @@ impl Builder {
     /// of guards and errors and the name that Java or `quorumlock status` must use are `app:x`. So
     /// the rules of names hold for the whole name, and so do Redisson's channels, the hash tag (a
     /// `{tag}` in the prefix gives all names one hash slot) and fencing marks and counters. The
-    /// cluster's name ([`Builder::cluster`]) and the nodes' admission have nothing to do with it.
+    /// nodes' admission has nothing to do with it.
     ///
     /// [`Error::Config`] if no name can begin so: the prefix is empty, reserved, or leaves no room
     /// for a name.
@@ -173,7 +161,8 @@ impl Builder {
     }
 
     /// The longest lease that a request may set. Default 60 s. A node of a quorum that lost its
-    /// memory counts for nothing for this long. All clients must use the same value.
+    /// memory counts for nothing for this long and twice the clock bound. All clients must use the
+    /// same value.
     pub fn max_lease(mut self, max_lease: Duration) -> Self {
         self.settings.max_lease = max_lease;
         self
@@ -185,11 +174,12 @@ impl Builder {
         self
     }
 
-    /// The cluster's name and epoch. All clients of its nodes must use the same under
-    /// [`Admission::Strict`]. Default: `quorumlock`, 1. Raise the epoch at each change of
-    /// membership. For a quorum under strict admission only.
-    pub fn cluster(mut self, name: &str, epoch: u64) -> Self {
-        self.cluster = Some(Cluster { name: name.to_owned(), epoch });
+    /// How far the wall clocks of a node and of a client may be apart: 10 ms to 1 min. Default 5 s.
+    /// A node that restarted may vote again after `max_lease` and twice this, and only a client
+    /// whose clock agrees admits it. All clients must use the same value. For a quorum under strict
+    /// admission only.
+    pub fn clock_bound(mut self, bound: Duration) -> Self {
+        self.clock_bound = Some(bound);
         self
     }
 
@@ -368,7 +358,11 @@ impl Builder {
     pub fn quorum<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Locker, Error> {
         let strict = self.admission.unwrap_or_default() == Admission::Strict;
         applies([
-            ("cluster", !strict && self.cluster.is_some(), "a quorum with Admission::Redlock"),
+            (
+                "clock_bound",
+                !strict && self.clock_bound.is_some(),
+                "a quorum with Admission::Redlock",
+            ),
             ("replica_timeout", self.settings.replica_timeout.is_some(), "a quorum"),
             (
                 "tolerate_lost_marks",
@@ -380,14 +374,7 @@ impl Builder {
         let urls: Vec<U> = urls.into_iter().collect();
         let world = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
-        let Cluster { name, epoch } = self.cluster.clone().unwrap_or_default();
-        let cluster = ClusterConfig {
-            prefix: "quorumlock".into(),
-            cluster: name,
-            epoch,
-            nodes: urls.len(),
-            longest: self.settings.max_lease,
-        };
+        let cluster = self.cluster_of(&urls)?;
         let bound = strict.then_some(&cluster);
         let nodes = redis_nodes(&urls, wire, bound, &self.settings, &world.clock)?;
         self.tls_applies(&urls)?;
@@ -401,6 +388,49 @@ impl Builder {
         let quorum = quorum.tolerate_lost_marks(self.lost_marks.unwrap_or(0))?;
         let locker = quorumlock_core::Locker::with_lessor(Arc::new(quorum), self.settings, world)?;
         Ok(Locker::new(locker, &prefix))
+    }
+
+    /// Changes the list of a quorum's nodes by one server that is added or removed: from the list of
+    /// `urls`, which all clients use now, to that of `target`. Under strict admission, for an
+    /// operator: see [`MemberChange`]. Does no I/O.
+    ///
+    /// # Errors
+    /// As [`Builder::quorum`].
+    pub fn change_members<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+        target: impl IntoIterator<Item = U>,
+        until: Until,
+    ) -> Result<MemberChange, Error> {
+        let mut all: Vec<U> = urls.into_iter().collect();
+        let (present, target) = (member_list(&all)?, target.into_iter().collect::<Vec<_>>());
+        let cluster = self.cluster_of(&target)?;
+        for url in target {
+            if !present.contains(&member_list(&[&url])?.labels()[0]) {
+                all.push(url);
+            }
+        }
+        let environment = Environment::default();
+        let wire = self.wire.unwrap_or(Wire::Redlock);
+        let nodes = redis_nodes(&all, wire, Some(&cluster), &self.settings, &environment.clock)?;
+        let Settings { max_clock_drift, answer_timeout, .. } = self.settings;
+        Ok(MemberChange::new(nodes, cluster, until, max_clock_drift, answer_timeout, environment))
+    }
+
+    /// What all clients of the quorum at these URLs must agree on.
+    fn cluster_of(&self, urls: &[impl AsRef<str>]) -> Result<ClusterConfig, ConfigError> {
+        let clock_bound = self.clock_bound.unwrap_or(CLOCK_BOUND);
+        let (min, max) = (Duration::from_millis(10), Duration::from_secs(60));
+        if !(min..=max).contains(&clock_bound) {
+            let what = "clock_bound";
+            return Err(ConfigError::BadDuration { what, value: clock_bound, min, max });
+        }
+        Ok(ClusterConfig {
+            prefix: "quorumlock".into(),
+            members: member_list(urls)?,
+            longest: self.settings.max_lease,
+            clock_bound,
+        })
     }
 
     /// One vote is the lock: the vote of the single server, or of the master.
@@ -424,7 +454,7 @@ impl Builder {
     fn only_for_a_quorum(&self, servers: &'static str) -> Result<(), ConfigError> {
         applies([
             ("admission", self.admission.is_some(), servers),
-            ("cluster", self.cluster.is_some(), servers),
+            ("clock_bound", self.clock_bound.is_some(), servers),
             ("tolerate_lost_marks", self.lost_marks.is_some(), servers),
         ])
     }

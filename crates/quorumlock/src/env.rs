@@ -22,11 +22,8 @@ pub const REPLICAS: &str = "QUORUMLOCK_REPLICAS";
 pub const ADMISSION: &str = "QUORUMLOCK_ADMISSION";
 /// [`Builder::max_lease`](crate::Builder::max_lease).
 pub const MAX_LEASE: &str = "QUORUMLOCK_MAX_LEASE";
-/// The name in [`Builder::cluster`](crate::Builder::cluster); `quorumlock` if only the epoch is
-/// set.
-pub const CLUSTER: &str = "QUORUMLOCK_CLUSTER";
-/// The epoch in [`Builder::cluster`](crate::Builder::cluster); 1 if only the name is set.
-pub const EPOCH: &str = "QUORUMLOCK_EPOCH";
+/// [`Builder::clock_bound`](crate::Builder::clock_bound).
+pub const CLOCK_BOUND: &str = "QUORUMLOCK_CLOCK_BOUND";
 /// [`Builder::redisson_fenced`](crate::Builder::redisson_fenced): yes or no.
 pub const REDISSON_FENCED: &str = "QUORUMLOCK_REDISSON_FENCED";
 /// A PEM file for [`Builder::tls_ca`](crate::Builder::tls_ca).
@@ -53,10 +50,6 @@ impl Variable {
                 Err(Self { name, value }.wrong("it is not UTF-8"))
             }
         }
-    }
-
-    pub(crate) fn text(&self) -> Result<String, ConfigError> {
-        if self.value.is_empty() { Err(self.wrong("it is empty")) } else { Ok(self.value.clone()) }
     }
 
     pub(crate) fn number<T: FromStr<Err: ToString>>(&self) -> Result<T, ConfigError> {

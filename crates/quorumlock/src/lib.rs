@@ -32,16 +32,13 @@ mod builder;
 mod locker;
 mod mutex;
 
+pub mod admission;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 pub mod env;
 pub mod fencing;
 
 pub use builder::{Admission, Builder};
-/// Which nodes may vote: [`Locker::node_status`].
-pub mod admission {
-    pub use quorumlock_protocol::admission::{NodeStatus, NodeStatusReport};
-}
 pub use locker::Locker;
 pub use mutex::Mutex;
 pub use quorumlock_core::{Guard, LockRequest, TryLockRequest, Watch};

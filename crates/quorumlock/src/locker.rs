@@ -64,8 +64,8 @@ impl Locker {
     ///
     /// Give all clients the same list of 3 or 5 servers that fail independently and have no
     /// replicas. A new server votes once it is admitted (`quorumlock init`, or
-    /// [`admit_nodes`](Locker::admit_nodes)), or once a locker has watched it for the longest
-    /// lease: see [`Admission`](crate::Admission).
+    /// [`admit_nodes`](Locker::admit_nodes)), or after the longest lease and twice the clock bound:
+    /// see [`Admission`](crate::Admission).
     ///
     /// # Errors
     /// [`Error::Config`] for a bad URL, an empty list, or one server listed twice.
@@ -234,15 +234,28 @@ impl Locker {
     /// lock. For new servers, and after repairs by hand.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if a node did not answer: it then stays in quarantine for the longest
-    /// lease; [`Error::Refused`] if the configuration of a node does not let it vote;
-    /// [`ConfigError::NoAdmission`](crate::ConfigError::NoAdmission) on a single node or with
+    /// [`Error::Unreachable`] if a node did not answer. [`Error::Refused`] if a node belongs to a
+    /// cluster with another list of nodes, or is new and has a cluster in another database
+    /// ([`Locker::force_admit_nodes`] admits these, too), or if its configuration does not let it
+    /// vote. [`ConfigError::NoAdmission`](crate::ConfigError::NoAdmission) on a single node or with
     /// admission off.
     ///
     /// # Cancel safety
     /// Once polled, some nodes may have been admitted even if the future is dropped.
     pub async fn admit_nodes(&self) -> Result<(), Error> {
-        self.inner.admit_nodes().await
+        self.inner.admit_nodes(false).await
+    }
+
+    /// As [`Locker::admit_nodes`], and takes nodes from the cluster to which they belong. By this
+    /// call you vouch that no lock is held there, either, and that its clients have stopped.
+    ///
+    /// # Errors
+    /// As [`Locker::admit_nodes`], but for other clusters.
+    ///
+    /// # Cancel safety
+    /// As [`Locker::admit_nodes`].
+    pub async fn force_admit_nodes(&self) -> Result<(), Error> {
+        self.inner.admit_nodes(true).await
     }
 
     /// Which nodes of a quorum may vote now: those whose memory is proven. Restart a node only

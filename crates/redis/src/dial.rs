@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use tokio::net::TcpStream;
@@ -13,6 +14,7 @@ use super::stream::Stream;
 use super::tls::{Tls, tls_problem};
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::{ConfigError, NodeProblem, Wire};
+use quorumlock_watchdog::Clock;
 
 /// The address of a node, with user, password and database.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub(super) struct Dialer {
     pub(super) wire: Wire,
     /// The cluster config on which the node must agree; `None` without admission.
     pub(super) cluster: Option<Arc<ClusterConfig>>,
+    pub(super) clock: Clock,
     pub(super) unbound: Arc<Scripts>,
 }
 
@@ -62,7 +65,7 @@ impl NodeAddr {
             other => return Err(bad(format!("{other} cannot be dialled"))),
         };
         let label = addr.to_string();
-        let member = member_label(url, &addr, info.redis_settings().db());
+        let member = member_label(url, &addr, info.redis_settings().db()).map_err(bad)?;
         Ok(Self { label, member, addr, redis: info.redis_settings().clone() })
     }
 
@@ -96,17 +99,23 @@ impl std::fmt::Display for Addr {
     }
 }
 
-fn member_label(url: &str, addr: &Addr, db: i64) -> Arc<str> {
+fn member_label(url: &str, addr: &Addr, db: i64) -> Result<Arc<str>, String> {
     let query = url.split_once('?').map_or("", |(_, query)| query);
+    let query = query.split_once('#').map_or(query, |(query, _)| query);
     if let Some(label) = query.split('&').find_map(|pair| pair.strip_prefix("label=")) {
-        return label.into();
+        let label = percent_decode_str(label).decode_utf8().map_err(|e| e.to_string())?;
+        // Lists in records are separated by spaces.
+        return match label.is_empty() || label.contains(|c: char| c == ' ' || c.is_control()) {
+            true => Err(format!("the label {label:?} is empty, or has a space in it")),
+            false => Ok(label.into()),
+        };
     }
-    match addr {
+    Ok(match addr {
         Addr::Tcp { host, port } | Addr::Tls { host, port } => {
             format!("{}:{port}/{db}", bracketed(host)).into()
         }
-        Addr::Unix(path) => format!("{}/{db}", path.display()).into(),
-    }
+        Addr::Unix(path) => format!("{}/{db}", path.display()).replace(' ', "%20").into(),
+    })
 }
 
 /// The host as in a URL: an IPv6 address in brackets, since its colons do not begin the port.
@@ -257,6 +266,24 @@ mod tests {
                 panic!("{url:?} was taken");
             };
             assert!(!named.contains("secret"), "{named}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_the_address_and_the_database_or_what_the_url_says() {
+        let label = |url: &str| NodeAddr::parse(url).map(|addr| addr.member().to_string());
+        for (url, expected) in [
+            ("redis://me:secret@a:7000/3", "a:7000/3"),
+            ("rediss://a:7000", "a:7000/0"),
+            ("redis://[::1]:7000", "[::1]:7000/0"),
+            ("redis://a:7000?label=north", "north"),
+            ("redis://a:7000?protocol=resp2&label=n%2Forth", "n/orth"),
+            ("unix:///run/redis.sock", "/run/redis.sock/0"),
+        ] {
+            assert_eq!(label(url).as_deref(), Ok(expected), "{url}");
+        }
+        for url in ["redis://a:7000?label=", "redis://a:7000?label=a%20b"] {
+            assert!(matches!(label(url), Err(ConfigError::BadUrl { .. })), "{url}");
         }
     }
 

@@ -7,13 +7,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::command::micros;
 use super::dial::{Dialer, Presence, problem_of};
 use super::encode::deletes_if_ours;
+use super::node_info::{field, node_info_command, read_node_info};
 use super::resp::{self, Value};
-use super::scripts::{Scripts, admission_scripts};
+use super::scripts::Scripts;
 use super::server_info::ServerInfo;
 use super::stream::Stream;
-use quorumlock_protocol::admission::{
-    AdmissionRecord, ClusterConfig, NodeInfo, NodeStatus, classify,
-};
+use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
 use quorumlock_protocol::{Denial, Incarnation, NodeProblem, NodeReport, fnv1a};
 
 /// The result of a handshake: what the connection may be used for.
@@ -90,11 +89,13 @@ impl Dialer {
                 }
             }
             Some(cluster) => {
-                let info = read_node_info(&last())
+                let wall_micros = self.clock.wall_micros();
+                let info = read_node_info(&last(), self.target.member(), cluster, wall_micros)
                     .ok_or_else(|| NodeProblem::Malformed("INFO in a script".into()))?;
-                let run_id = info.run_identity.split('/').next().unwrap_or_default();
+                let run_identity_text = &info.memory.run_identity;
+                let run_id = run_identity_text.split('/').next().unwrap_or_default();
                 let (identity, presence) = self.register(run_id)?;
-                let life = run_identity(run_id, &info.run_identity);
+                let life = run_identity(run_id, run_identity_text);
                 let server = ServerInfo { run_identity: life, ..self.admit(&info, cluster) };
                 HandshakeInfo::new(server, identity, presence)
             }
@@ -138,22 +139,19 @@ impl Dialer {
     }
 
     fn admit(&self, info: &NodeInfo, cluster: &ClusterConfig) -> ServerInfo {
-        let label = self.target.label();
-        let not_admitted = |why| Denial::NotAdmitted(NodeReport::new(label, why));
-        let why = match classify(info, cluster) {
-            NodeStatus::Admitted(stamp) => {
-                let scripts = Arc::new(Scripts::bound(self.wire, cluster, stamp));
-                return ServerInfo { scripts, incarnation: stamp, ..self.unbound(None) };
+        let status = classify(info, cluster);
+        if let NodeStatus::Admitted(incarnation) = status {
+            let scripts = Arc::new(Scripts::bound(self.wire, cluster, incarnation));
+            return ServerInfo { scripts, incarnation, ..self.unbound(None) };
+        }
+        // The connection still serves inspection, releases and admission.
+        let report = status.problem().map(|problem| NodeReport::new(self.target.label(), problem));
+        self.unbound(report.map(|report| match status {
+            NodeStatus::OtherMembers { .. } | NodeStatus::ConfigMismatch(_) => {
+                Denial::Refused(report)
             }
-            // The connection still serves inspection, releases and admission.
-            NodeStatus::ConfigMismatch(mismatch) => {
-                Denial::Refused(NodeReport::new(label, NodeProblem::ConfigMismatch(mismatch)))
-            }
-            NodeStatus::Unfit(what) => not_admitted(NodeProblem::Unfit(what)),
-            NodeStatus::Unproven(_) => not_admitted(NodeProblem::NotAdmitted),
-            NodeStatus::New(_) => not_admitted(NodeProblem::New),
-        };
-        self.unbound(Some(why))
+            _ => Denial::NotAdmitted(report),
+        }))
     }
 
     fn unbound(&self, unproven: Option<Denial>) -> ServerInfo {
@@ -193,57 +191,6 @@ fn run_identity(run_id: &str, history: &str) -> Option<u64> {
 
 /// The hint if a server on a plain-text connection sent nothing that we understand.
 const MAY_SPEAK_TLS: &str = "; if it speaks TLS, its URL begins with rediss://";
-
-/// The command that returns a server's [`NodeInfo`].
-pub(super) fn node_info_command(cluster: &ClusterConfig) -> redis::Cmd {
-    redis::cmd("EVAL").arg(admission_scripts::NODE_INFO).arg(1).arg(cluster.record_key()).to_owned()
-}
-
-/// Decodes the reply to [`sheet_command`].
-pub(super) fn read_node_info(reply: &Value) -> Option<NodeInfo> {
-    let Value::Array(parts) = reply else { return None };
-    let [Value::Array(record), server, replication, memory] = parts.as_slice() else {
-        return None;
-    };
-    let (server, replication, memory) = (server.text(), replication.text(), memory.text());
-    let life = format!("{}/{}", field(&server, "run_id"), field(&replication, "master_replid"));
-    let number = |text: &str| text.parse().unwrap_or(0);
-    Some(NodeInfo {
-        record: read_record(record),
-        run_identity: life,
-        role: field(&replication, "role").to_owned(),
-        replicas: number(field(&replication, "connected_slaves")),
-        policy: field(&memory, "maxmemory_policy").to_owned(),
-        major: u32::try_from(number(field(&server, "redis_version").split('.').next()?)).ok()?,
-    })
-}
-
-fn read_record(flat: &[Value]) -> Option<AdmissionRecord> {
-    if flat.is_empty() {
-        return None;
-    }
-    let get = |name: &str| {
-        let mut pairs = flat.chunks_exact(2);
-        pairs
-            .find(|pair| pair[0].text() == name)
-            .map(|pair| pair[1].text().into_owned())
-            .unwrap_or_default()
-    };
-    Some(AdmissionRecord {
-        cluster: get("cluster"),
-        epoch: get("epoch").parse().unwrap_or(0),
-        nodes: get("nodes").parse().unwrap_or(0),
-        longest_ms: get("longest_ms").parse().unwrap_or(0),
-        stamp: get("stamp"),
-        life: get("life"),
-        pending: get("pending"),
-    })
-}
-
-fn field<'a>(info: &'a str, name: &str) -> &'a str {
-    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.unwrap_or_default().trim()
-}
 
 /// Sends commands and awaits their replies, before other requests use the connection.
 struct Handshake<'a> {

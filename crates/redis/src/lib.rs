@@ -17,9 +17,9 @@ mod dial;
 mod encode;
 mod handshake;
 mod master;
-mod member_rpc;
 mod node;
 mod node_facts;
+mod node_info;
 mod rdb;
 mod resp;
 mod scripts;
@@ -29,7 +29,7 @@ mod subscriptions;
 mod tls;
 mod unconfirmed_releases;
 
-pub use node::{RedisNode, redis_master, redis_nodes};
+pub use node::{RedisNode, member_list, redis_master, redis_nodes};
 
 /// The body of the fuzz target `replies`.
 #[cfg(fuzzing)]

@@ -18,6 +18,7 @@ use crate::tls::Tls;
 use crate::unconfirmed_releases::UnconfirmedReleases;
 use quorumlock_protocol::ClockMonitor;
 use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::next_id;
 use quorumlock_protocol::{
     Acceptance, Answer, ConfigError, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
@@ -30,8 +31,9 @@ use quorumlock_protocol::{
 #[derive(Debug)]
 pub struct RedisNode {
     pub(crate) context: Arc<NodeContext>,
-    /// Its name in lists of members.
+    /// Its label in lists of nodes.
     pub(crate) member: Arc<str>,
+    pub(crate) database: i64,
     pub(crate) clock: Clock,
     pub(crate) cluster: Option<Arc<ClusterConfig>>,
     pub(crate) callers: Arc<Connection>,
@@ -68,6 +70,14 @@ pub fn redis_nodes(
         supports_handoff: false,
     };
     parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
+}
+
+/// The labels of the nodes at `urls`: `host:port/db`, or what a URL gives as `label`. Does no I/O.
+///
+/// # Errors
+/// [`ConfigError`] for a bad URL, an empty list, or one address or label listed twice.
+pub fn member_list(urls: &[impl AsRef<str>]) -> Result<MemberList, ConfigError> {
+    Ok(MemberList::new(parse(urls)?.iter().map(|target| target.member().clone())))
 }
 
 /// The one node at `urls`: the only server, or the master among several servers. Does no I/O.
@@ -119,7 +129,10 @@ fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
         return Err(ConfigError::NoNodes);
     }
     for (i, target) in targets.iter().enumerate() {
-        if let Some(twin) = targets[..i].iter().find(|other| other.label() == target.label()) {
+        let is_twin = |other: &&NodeAddr| {
+            other.label() == target.label() || other.member() == target.member()
+        };
+        if let Some(twin) = targets[..i].iter().find(is_twin) {
             let (a, b) = (twin.label().to_owned(), target.label().to_owned());
             return Err(ConfigError::SameServer { a, b });
         }
@@ -146,7 +159,7 @@ impl NodeFactory<'_> {
     fn node(&self, targets: Vec<NodeAddr>) -> Result<RedisNode, ConfigError> {
         let Self { wire, settings, .. } = *self;
         let replicated = targets.len() > 1;
-        let member = targets[0].member().clone();
+        let (member, database) = (targets[0].member().clone(), targets[0].redis().db());
         let dialers = targets.into_iter().map(|target| self.dialer(target, replicated));
         let addresses = Arc::new(MasterResolver::new(dialers.collect::<Result<_, _>>()?));
         let label = addresses.label();
@@ -189,6 +202,7 @@ impl NodeFactory<'_> {
         Ok(RedisNode {
             context,
             member,
+            database,
             clock: self.clock.clone(),
             cluster,
             callers: work,
@@ -215,6 +229,7 @@ impl NodeFactory<'_> {
             run_ids: if replicated { RunIdRegistry::default() } else { self.run_ids.clone() },
             wire: self.wire,
             cluster: self.cluster.clone(),
+            clock: self.clock.clone(),
             unbound: Arc::new(Scripts::unbound(self.wire, self.tokens())),
         })
     }

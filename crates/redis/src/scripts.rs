@@ -45,8 +45,11 @@ pub(super) struct Script {
 /// The admission scripts. They run seldom, so clients send them as text.
 pub(super) mod admission_scripts {
     pub(crate) const NODE_INFO: &str = include_str!("lua/node_info.lua");
-    pub(crate) const BEGIN_QUARANTINE: &str =
-        concat!(include_str!("lua/run_identity.lua"), include_str!("lua/begin_quarantine.lua"));
+    pub(crate) const NOTE: &str = concat!(
+        include_str!("lua/run_identity.lua"),
+        include_str!("lua/agreed_time.lua"),
+        include_str!("lua/note.lua")
+    );
     pub(crate) const BARRIER: &str = concat!(
         include_str!("lua/token.lua"),
         include_str!("lua/run_identity.lua"),
@@ -55,23 +58,12 @@ pub(super) mod admission_scripts {
     pub(crate) const ADMIT: &str = concat!(
         include_str!("lua/token.lua"),
         include_str!("lua/run_identity.lua"),
+        include_str!("lua/agreed_time.lua"),
         include_str!("lua/admit.lua")
     );
-    pub(crate) const MEMBER_INFO: &str =
-        concat!(include_str!("lua/run_identity.lua"), include_str!("lua/member_info.lua"));
-    pub(crate) const MEMBER_NOTE: &str = concat!(
-        include_str!("lua/run_identity.lua"),
-        include_str!("lua/member_clock.lua"),
-        include_str!("lua/member_note.lua")
-    );
-    pub(crate) const MEMBER_ADMIT: &str = concat!(
-        include_str!("lua/token.lua"),
-        include_str!("lua/run_identity.lua"),
-        include_str!("lua/member_clock.lua"),
-        include_str!("lua/member_admit.lua")
-    );
-    pub(crate) const MEMBER_PHASE: &str =
-        concat!(include_str!("lua/run_identity.lua"), include_str!("lua/member_phase.lua"));
+    pub(crate) const WRITE_TERMS: &str =
+        concat!(include_str!("lua/run_identity.lua"), include_str!("lua/write_terms.lua"));
+    pub(crate) const OTHER_DATABASES: &str = include_str!("lua/other_databases.lua");
     pub(crate) const PROVISION: &str =
         concat!(include_str!("lua/run_identity.lua"), include_str!("lua/provision.lua"));
 }

@@ -76,17 +76,20 @@ impl State {
     /// The handshake on a new connection: reads the node's status and loads the scripts.
     fn greet(&mut self, at: LinkId) -> HandshakeReply {
         mutants::trusts_uptime(self, at.node);
+        let now = self.now;
         let server = &mut self.servers[at.node];
         let report = |problem| NodeReport::new(server.label.clone(), problem);
-        let (incarnation, unproven) = match server.node_status() {
+        let (incarnation, unproven) = match server.node_status(now) {
             None => (Incarnation::NONE, None),
             Some(NodeStatus::Admitted(incarnation)) => (incarnation, None),
-            Some(NodeStatus::ConfigMismatch(mismatch)) => {
-                let mismatch = NodeProblem::ConfigMismatch(mismatch);
-                (Incarnation::NONE, Some(Denial::Refused(report(mismatch))))
-            }
-            Some(_) => {
-                (Incarnation::NONE, Some(Denial::NotAdmitted(report(NodeProblem::NotAdmitted))))
+            Some(status) => {
+                let report = status.problem().map(report);
+                let barred = matches!(
+                    status,
+                    NodeStatus::OtherMembers { .. } | NodeStatus::ConfigMismatch(_)
+                );
+                let denial = if barred { Denial::Refused } else { Denial::NotAdmitted };
+                (Incarnation::NONE, report.map(denial))
             }
         };
         if incarnation != Incarnation::NONE && !server.run_identity.scripts.contains(&incarnation) {

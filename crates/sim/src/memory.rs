@@ -16,12 +16,12 @@ use super::world::State;
 impl State {
     /// Admits all nodes, as an operator does, before the first request.
     pub fn provision(&mut self) {
-        let Some(cluster) = self.plan.cluster.clone().filter(|_| !self.plan.blank) else { return };
+        if self.plan.blank {
+            return;
+        }
         for node in 0..self.plan.nodes {
             let incarnation = self.fresh_incarnation();
-            let server = &mut self.servers[node];
-            let run_identity = server.run_identity.id();
-            server.store.provision((&incarnation, true), &cluster, &run_identity, 0);
+            self.servers[node].provision(&incarnation, 0);
         }
     }
 
@@ -171,7 +171,7 @@ impl State {
             (AdmissionRequest::Barrier(_), _) if was => {
                 self.processes[at.client].helpers.insert(at.node);
             }
-            (AdmissionRequest::Admit { .. }, AdmissionReply::Number(1)) => {
+            (AdmissionRequest::Admit(_), AdmissionReply::Number(1)) => {
                 let mut helpers = std::mem::take(&mut self.processes[at.client].helpers);
                 helpers.remove(&at.node);
                 if helpers.len() >= quorum_of(self.plan.nodes) {

@@ -66,13 +66,11 @@ pub fn trusts_uptime(state: &mut State, node: usize) {
     let (now, longest) = (state.now, state.plan.quarantine());
     let server = &state.servers[node];
     let old = server.uptime(now) > longest;
-    let Some(cluster) = server.cluster.clone().filter(|_| old && !server.admitted()) else {
+    if !old || server.admitted() {
         return;
-    };
+    }
     let incarnation = state.fresh_incarnation();
-    let server = &mut state.servers[node];
-    let run_identity = server.run_identity.id();
-    server.store.provision((&incarnation, true), &cluster, &run_identity, now);
+    state.servers[node].provision(&incarnation, now);
 }
 
 /// Whether the client sends this request to a node that is not proven.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use quorumlock_protocol::admission::{AdmissionRpc, Marks, NodeInfo};
+use quorumlock_protocol::admission::members::Terms;
+use quorumlock_protocol::admission::{AdmissionRpc, AdmitRequest, Marks, NodeInfo, NoteRequest};
 use quorumlock_protocol::{
     Acceptance, Answer, BoxFuture, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
     Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, Proposal,
@@ -21,12 +22,16 @@ pub struct SimNode {
     client: usize,
     node: usize,
     label: String,
+    member: Arc<str>,
 }
 
 impl SimNode {
     pub fn new(world: World, client: usize, node: usize) -> Self {
-        let label = world.with(|state| state.servers[node].label.clone());
-        Self { world, client, node, label }
+        let (label, member) = world.with(|state| {
+            let server = &state.servers[node];
+            (server.label.clone(), server.member.clone())
+        });
+        Self { world, client, node, label, member }
     }
 
     /// Deletes a lock by hand, as an operator would. Returns whether it existed.
@@ -222,18 +227,19 @@ impl SimNode {
         })
     }
 
-    fn number(&self, request: AdmissionRequest) -> BoxFuture<Result<u64, NodeReport>> {
+    fn done(&self, request: AdmissionRequest) -> BoxFuture<Result<bool, NodeReport>> {
         let answer = self.admission(request);
-        Box::pin(async move {
-            answer.await.map(|filed| match filed {
-                AdmissionReply::Number(number) => number,
-                AdmissionReply::NodeInfo(_) | AdmissionReply::Marks(_) => 0,
-            })
-        })
+        Box::pin(
+            async move { answer.await.map(|reply| matches!(reply, AdmissionReply::Number(1))) },
+        )
     }
 }
 
 impl AdmissionRpc for SimNode {
+    fn member(&self) -> &Arc<str> {
+        &self.member
+    }
+
     fn proven(&self) -> bool {
         self.world.with(|state| state.known_proven(self.client, self.node))
     }
@@ -251,9 +257,8 @@ impl AdmissionRpc for SimNode {
         })
     }
 
-    fn begin_quarantine(&self, id: &str) -> BoxFuture<Result<(), NodeReport>> {
-        let answer = self.number(AdmissionRequest::BeginQuarantine(id.to_owned()));
-        Box::pin(async move { answer.await.map(|_| ()) })
+    fn note(&self, note: NoteRequest) -> BoxFuture<Result<bool, NodeReport>> {
+        self.done(AdmissionRequest::Note(note))
     }
 
     fn barrier(&self, incarnation: &str) -> BoxFuture<Result<Marks, NodeReport>> {
@@ -267,21 +272,30 @@ impl AdmissionRpc for SimNode {
         })
     }
 
-    fn admit(
-        &self,
-        note: &str,
-        incarnation: &str,
-        marks: &Marks,
-    ) -> BoxFuture<Result<bool, NodeReport>> {
-        let (note, incarnation, marks) = (note.to_owned(), incarnation.to_owned(), marks.clone());
-        let answer = self.number(AdmissionRequest::Admit { note, incarnation, marks });
-        Box::pin(async move { answer.await.map(|done| done == 1) })
+    fn admit(&self, request: AdmitRequest) -> BoxFuture<Result<bool, NodeReport>> {
+        self.done(AdmissionRequest::Admit(request))
     }
 
-    fn provision(&self, incarnation: &str, replace: bool) -> BoxFuture<Result<bool, NodeReport>> {
-        let answer = self
-            .number(AdmissionRequest::Provision { incarnation: incarnation.to_owned(), replace });
-        Box::pin(async move { answer.await.map(|done| done == 1) })
+    fn write_terms(
+        &self,
+        found: Incarnation,
+        terms: &Terms,
+        incarnation: &str,
+    ) -> BoxFuture<Result<bool, NodeReport>> {
+        self.done(AdmissionRequest::WriteTerms(found, terms.clone(), incarnation.to_owned()))
+    }
+
+    fn provision(
+        &self,
+        found: Option<Incarnation>,
+        terms: &Terms,
+        incarnation: &str,
+    ) -> BoxFuture<Result<bool, NodeReport>> {
+        self.done(AdmissionRequest::Provision(found, terms.clone(), incarnation.to_owned()))
+    }
+
+    fn other_databases(&self) -> BoxFuture<Result<Vec<u64>, NodeReport>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 }
 

@@ -53,9 +53,10 @@ fn verb_number(request: &SimRequest) -> u64 {
         SimRequest::Regrant(..) => 7,
         SimRequest::Dequeue(_) => 13,
         SimRequest::Admission(AdmissionRequest::NodeInfo) => 8,
-        SimRequest::Admission(AdmissionRequest::BeginQuarantine(_)) => 9,
+        SimRequest::Admission(AdmissionRequest::Note(_)) => 9,
         SimRequest::Admission(AdmissionRequest::Barrier(_)) => 10,
-        SimRequest::Admission(AdmissionRequest::Admit { .. }) => 11,
-        SimRequest::Admission(AdmissionRequest::Provision { .. }) => 12,
+        SimRequest::Admission(AdmissionRequest::Admit(_)) => 11,
+        SimRequest::Admission(AdmissionRequest::Provision(..)) => 12,
+        SimRequest::Admission(AdmissionRequest::WriteTerms(..)) => 13,
     }
 }

@@ -1,8 +1,11 @@
 use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::admission::members::MemberList;
+
 use quorumlock_protocol::{Settings, Wire};
 use quorumlock_watchdog::Clock;
 
 use super::faults::Fault;
+use super::server::member;
 use super::time::{DAY, MS, Micros, SECOND, duration, micros};
 use crate::dice::Dice;
 
@@ -157,11 +160,17 @@ impl Plan {
     fn agreed(&self) -> ClusterConfig {
         ClusterConfig {
             prefix: "quorumlock".into(),
-            cluster: "sim".into(),
-            epoch: 1,
-            nodes: self.nodes,
+            members: MemberList::new((0..self.nodes).map(member)),
             longest: self.settings().max_lease,
+            clock_bound: duration(self.clock_bound()),
         }
+    }
+
+    /// How far a node's clock gets from a right one: by its drift, and by the steps back that
+    /// faults make.
+    fn clock_bound(&self) -> Micros {
+        let drift = (self.heals as f64 * 2.0 * self.max_clock_drift) as Micros;
+        if self.scripted { 100 * MS } else { self.clock_back + drift + 100 * MS }
     }
 
     /// A world in which nothing goes wrong and nothing takes time.
@@ -254,14 +263,12 @@ impl Plan {
             + 2 * self.stall()
             + self.connect_timeout
             + 3 * SECOND
-            + self.cluster.as_ref().map_or(0, |_| 2 * leases + 3 * SECOND)
+            + self.cluster.as_ref().map_or(0, |_| 2 * self.quarantine() + 3 * SECOND)
     }
 
-    /// The time for which a node that forgot does not count: L, plus the allowed drift and a margin
-    /// of 10 ms.
+    /// The time for which a node that forgot does not count.
     pub fn quarantine(&self) -> Micros {
-        let longest = micros(self.settings().max_lease);
-        (longest as f64 * (1.0 + 2.0 * self.max_clock_drift)) as Micros + 10 * MS
+        micros(self.agreed().note_age(self.max_clock_drift))
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use quorumlock_protocol::admission::{Marks, NodeInfo};
+use quorumlock_protocol::admission::members::Terms;
+use quorumlock_protocol::admission::{AdmitRequest, Marks, NodeInfo, NoteRequest};
 use quorumlock_protocol::expiry;
 use quorumlock_protocol::{
     Acceptance, Answer, Denial, EnqueueRequest, Fence, HeldInterval as HeldFor, Holder,
@@ -41,10 +42,11 @@ pub struct ReleaseState {
 #[derive(Clone, Debug)]
 pub enum AdmissionRequest {
     NodeInfo,
-    BeginQuarantine(String),
+    Note(NoteRequest),
     Barrier(String),
-    Admit { note: String, incarnation: String, marks: Marks },
-    Provision { incarnation: String, replace: bool },
+    Admit(AdmitRequest),
+    WriteTerms(Incarnation, Terms, String),
+    Provision(Option<Incarnation>, Terms, String),
 }
 
 /// The answer to a request of the admission RPC.

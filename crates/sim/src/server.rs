@@ -1,10 +1,13 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use quorumlock_protocol::admission::members::{CLOCK_BOUND, NodeMemory, ServerClock, Terms};
 use quorumlock_protocol::admission::{ClusterConfig, Marks, NodeInfo, NodeStatus, classify};
 use quorumlock_protocol::{
     EnqueueRequest, Fence, Incarnation, LeaseRequest, Name, Nonce, Proposal, RemoteGrant, Wire,
 };
 
+use super::admission_records::ScriptContext;
 use super::bug::Bug;
 use super::event::Arrival;
 use super::plan::Plan;
@@ -20,6 +23,10 @@ use crate::dice::Dice;
 #[derive(Debug)]
 pub struct Server {
     pub label: String,
+    /// Its label in lists of nodes.
+    pub member: Arc<str>,
+    /// What clocks that are right showed when the world began.
+    epoch: Micros,
     pub store: Store,
     pub clock: NodeClock,
     /// By how much faults may still set its clock back. Its keys outlive their leases by that much.
@@ -31,6 +38,11 @@ pub struct Server {
     /// The clients that are subscribed to their own channel here.
     pub subscribed: BTreeSet<usize>,
     pub bug: Option<Bug>,
+}
+
+/// The label of a node in lists of nodes.
+pub fn member(node: usize) -> String {
+    format!("n{node}")
 }
 
 /// One run of the server process. A crash ends it and all its connections.
@@ -76,6 +88,8 @@ impl Server {
     pub fn new(number: usize, plan: &Plan, bug: Option<Bug>, dice: &mut Dice) -> Self {
         Self {
             label: format!("sim://n{number}"),
+            member: member(number).into(),
+            epoch: plan.epoch,
             store: Store::default(),
             clock: NodeClock::new(plan.epoch, plan.node_drift(dice)),
             back: plan.clock_back,
@@ -195,48 +209,79 @@ impl Server {
     }
 
     fn incarnation(&self) -> Option<Incarnation> {
-        self.store
-            .admission_record
-            .as_ref()
-            .and_then(|stored| Incarnation::parse(&stored.record.stamp))
+        let stored = self.store.admission_record.as_ref();
+        stored.and_then(|stored| Incarnation::parse(&stored.incarnation))
     }
 
     fn admission(&mut self, request: &AdmissionRequest, now: Micros) -> AdmissionReply {
         let Some(cluster) = self.cluster.clone() else { return AdmissionReply::Number(0) };
         let run_identity = self.run_identity.id();
+        let context = ScriptContext {
+            run_identity: &run_identity,
+            label: &self.member,
+            clocks: self.clocks(now),
+            cluster: &cluster,
+            at: now,
+        };
         let store = &mut self.store;
-        AdmissionReply::Number(match request {
+        AdmissionReply::Number(u64::from(match request {
             AdmissionRequest::NodeInfo => {
-                return AdmissionReply::NodeInfo(Box::new(self.node_info()));
+                store.note_outdated(&cluster.members, &context);
+                return AdmissionReply::NodeInfo(Box::new(self.node_info(now)));
             }
-            AdmissionRequest::BeginQuarantine(id) => {
-                store.begin_quarantine(id, &cluster, &run_identity, now);
-                0
-            }
+            AdmissionRequest::Note(note) => store.write_note(note, &context),
             AdmissionRequest::Barrier(incarnation) => {
-                let marks = store.barrier(
-                    incarnation,
-                    &run_identity,
-                    self.bug != Some(Bug::NoBarrier),
-                    now,
-                );
+                let fresh = self.bug != Some(Bug::NoBarrier);
+                let marks = store.barrier(incarnation, fresh, &context);
                 let copied = self.bug != Some(Bug::CopiesNoMarks);
                 return AdmissionReply::Marks(if copied { marks } else { Marks::new() });
             }
-            AdmissionRequest::Admit { note, incarnation, marks } => {
-                u64::from(store.admit((note, incarnation, marks), &run_identity, now))
+            AdmissionRequest::Admit(request) => store.admit(request, &context),
+            AdmissionRequest::WriteTerms(found, terms, incarnation) => {
+                store.write_terms(*found, (terms, incarnation), &context)
             }
-            AdmissionRequest::Provision { incarnation, replace } => {
-                u64::from(store.provision((incarnation, *replace), &cluster, &run_identity, now))
+            AdmissionRequest::Provision(found, terms, incarnation) => {
+                store.provision(*found, (terms, incarnation), &context)
             }
-        })
+        }))
+    }
+
+    /// Admits the present run at once, as an operator does.
+    pub fn provision(&mut self, incarnation: &str, now: Micros) {
+        let Some(cluster) = &self.cluster else { return };
+        let terms = Terms { phase: 1, list: cluster.members.clone(), next: None };
+        let found = self.node_info(now).incarnation;
+        let request = AdmissionRequest::Provision(found, terms, incarnation.to_owned());
+        self.admission(&request, now);
+    }
+
+    /// Its wall clock, and a client's that is right.
+    fn clocks(&self, now: Micros) -> (i64, i64) {
+        let signed = |micros| i64::try_from(micros).unwrap_or(i64::MAX);
+        (signed(self.clock.micros(now)), signed(self.epoch + now))
     }
 
     /// `node_info.lua`.
-    pub fn node_info(&self) -> NodeInfo {
+    pub fn node_info(&self, now: Micros) -> NodeInfo {
+        let stored = self.store.admission_record.clone().unwrap_or_default();
+        let run_identity = self.run_identity.id();
+        let of_the_run = self.store.admits(&run_identity);
+        let (server, client) = self.clocks(now);
+        let bound = self.cluster.as_ref().map_or(CLOCK_BOUND, |cluster| cluster.clock_bound);
+        let (note_id, note) = stored.note.unzip();
         NodeInfo {
-            record: self.store.admission_record.as_ref().map(|stored| stored.record.clone()),
-            run_identity: self.run_identity.id(),
+            memory: NodeMemory {
+                label: self.member.clone(),
+                run_identity: run_identity.into(),
+                record: stored.record,
+                note,
+                clock: ServerClock { server, client, bound },
+            },
+            incarnation: self.incarnation().filter(|_| of_the_run),
+            note_id,
+            earlier: None,
+            agreed_ms: stored.agreed_ms.filter(|_| of_the_run),
+            outdated: stored.outdated,
             role: "master".into(),
             replicas: 0,
             policy: "noeviction".into(),
@@ -251,9 +296,9 @@ impl Server {
     }
 
     /// The node status that a client finds when it connects now. `None`: no admission.
-    pub fn node_status(&self) -> Option<NodeStatus> {
+    pub fn node_status(&self, now: Micros) -> Option<NodeStatus> {
         let cluster = self.cluster.as_ref()?;
-        Some(classify(&self.node_info(), cluster))
+        Some(classify(&self.node_info(now), cluster))
     }
 
     /// Whether its admission record admits its present memory.

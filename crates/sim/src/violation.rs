@@ -84,7 +84,9 @@ impl Invariant {
             Self::ToldInTime | Self::ForAReason => &[ClientClock],
             Self::FreedByUs => &[Rates, ClientClock, Memory],
             Self::Leak => &[Continuity, Oblivion],
-            Self::GivenBack | Self::ReEntry | Self::Liveness | Self::Wake => &[],
+            // No client admits a node whose clock is set wrong (PROTOCOL.md MEM3).
+            Self::Liveness => &[Rates],
+            Self::GivenBack | Self::ReEntry | Self::Wake => &[],
         }
     }
 }

@@ -82,7 +82,7 @@ impl NoteModel {
             Rule::BoundOnce => 1,
             _ => 0,
         };
-        note_age(longest, 0.0) - CLOCK_BOUND * missing
+        note_age(longest, 0.0, CLOCK_BOUND) - CLOCK_BOUND * missing
     }
 
     fn step(&self, state: &State) -> NoteStep {
@@ -99,7 +99,14 @@ impl NoteModel {
             list: self.list.clone(),
             since: micros(since),
         });
-        note_step(note.as_ref(), "a", &self.list, false, ServerClock { server, client }, self.age())
+        note_step(
+            note.as_ref(),
+            "a",
+            &self.list,
+            false,
+            ServerClock { server, client, bound: CLOCK_BOUND },
+            self.age(),
+        )
     }
 }
 

@@ -1,8 +1,8 @@
 use std::sync::{Arc, LazyLock};
 
 use quorumlock_protocol::admission::members::{
-    self, Entry, MemberRecord, NodeMemory, NoteStep, Seen, ServerClock, entry, note_age, note_step,
-    view,
+    self, CLOCK_BOUND, Entry, MemberRecord, NodeMemory, NoteStep, Seen, ServerClock, entry,
+    note_age, note_step, view,
 };
 
 use super::rule::Rule;
@@ -60,7 +60,7 @@ pub(super) fn seen<'a, const N: usize>(
     list: u8,
     nodes: &'a [Option<NodeMemory>],
 ) -> Vec<Seen<'a>> {
-    let age = note_age(LONGEST, 0.0);
+    let age = note_age(LONGEST, 0.0, CLOCK_BOUND);
     let mut seen = view(scenario.list(list), nodes, age);
     if scenario.rule == Rule::NotTakenOver {
         for (seen, memory) in seen.iter_mut().zip(nodes) {
@@ -112,7 +112,7 @@ pub(super) fn memory<const N: usize>(
     });
     let alias_is_none = |record: &MemberRecord| rule != Rule::AliasIsNone || record.label == *own;
     // A client reads the note late enough for it to be mature as soon as it may be.
-    let age = note_age(LONGEST, 0.0).as_micros() as i64;
+    let age = note_age(LONGEST, 0.0, CLOCK_BOUND).as_micros() as i64;
     let mature = |note: &Note| note.after == 0 || rule == Rule::MatureAtOnce;
     let now = server.note.filter(mature).map_or(age - 1, |_| age);
     let note = server.note.map(|note| members::Note {
@@ -130,6 +130,6 @@ pub(super) fn memory<const N: usize>(
         run_identity: run(true),
         record: record.filter(alias_is_none),
         note,
-        clock: ServerClock { server: now, client: now },
+        clock: ServerClock { server: now, client: now, bound: CLOCK_BOUND },
     })
 }

@@ -11,7 +11,7 @@ use super::local_queue::LocalQueues;
 use super::owner_table::OwnerTable;
 use super::request::{LockRequest, TryLockRequest};
 use crate::{Entropy, Lessor};
-use quorumlock_protocol::admission::{NodeStatus, NodeStatusReport};
+use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
     ConfigError, Error, Holder, Lane, Name, NoMajority, NodeProblem, NodeReport, Owner, Settings,
     quorum_of,
@@ -160,13 +160,13 @@ impl Locker {
         self.inner.lessor.force_release(Name::new(name.as_ref())?).await
     }
 
-    /// Admits all nodes at once.
+    /// Admits all nodes at once. `force`: also nodes that belong to another cluster.
     ///
     /// # Errors
     /// Those of the nodes; [`ConfigError::NoAdmission`] on a single node or with admission off.
-    pub async fn admit_nodes(&self) -> Result<(), Error> {
+    pub async fn admit_nodes(&self, force: bool) -> Result<(), Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.admit_nodes().await
+        self.inner.lessor.admit_nodes(force).await
     }
 
     /// Which nodes of a quorum may vote now.
@@ -218,18 +218,15 @@ fn majority_votes(statuses: Vec<NodeStatusReport>, within: Duration) -> Result<(
     let nodes = statuses.len();
     let problem = |report: NodeStatusReport| {
         let problem = match report.status {
-            Some(NodeStatus::Admitted(_)) => return None,
-            Some(NodeStatus::New(_)) => NodeProblem::New,
-            Some(NodeStatus::Unproven(_)) => NodeProblem::NotAdmitted,
-            Some(NodeStatus::Unfit(what)) => NodeProblem::Unfit(what),
-            Some(NodeStatus::ConfigMismatch(what)) => NodeProblem::ConfigMismatch(what),
+            Some(status) => status.problem()?,
             None => NodeProblem::NoAnswer(within),
         };
         Some(NodeReport::new(report.node, problem))
     };
     let problems: Vec<_> = statuses.into_iter().filter_map(problem).collect();
     let voters = nodes - problems.len();
-    if voters >= quorum_of(nodes) {
+    let barred = problems.iter().any(|report| report.problem.bars());
+    if voters >= quorum_of(nodes) && !barred {
         return Ok(());
     }
     Err(NoMajority::new(None, (nodes, quorum_of(nodes)), voters, problems).into())

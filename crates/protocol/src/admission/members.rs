@@ -9,25 +9,25 @@
 //! - [`view`], [`entry`]: who is admitted, with which record.
 //! - [`change_step`], [`may_follow`]: how an operator changes the list.
 //!
-//! The model searches exactly these functions; the library does not call them yet.
+//! The model searches exactly these functions.
 
 mod change;
 mod clock;
+mod earlier;
 mod entry;
 mod list;
 mod note;
 mod plan;
 mod record;
-mod rpc;
 
 pub use change::{ChangeRefused, ChangeStep, change_step, confirmers, may_follow, next_terms};
 pub use clock::{CLOCK_BOUND, ServerClock};
+pub use earlier::{EarlierRecord, converts};
 pub use entry::{Entry, Seen, entry, view};
 pub use list::MemberList;
 pub use note::{NoteStep, note_age, note_step};
 pub use plan::{MemberAction, actions};
 pub use record::{MemberRecord, NodeMemory, Note, Standing, Terms, standing};
-pub use rpc::{MemberInfo, MemberRpc, NoteRequest};
 
 #[cfg(test)]
 mod tests;

@@ -1,35 +1,46 @@
+use super::members::{CLOCK_BOUND, Entry, MemberRecord, Note, ServerClock, entry};
 use super::*;
-use crate::test_clock::Clock;
 
-const MAX_LEASE: Duration = Duration::from_secs(10);
+const AGE: Duration = Duration::from_secs(30);
 
 fn incarnation(bits: u128) -> Incarnation {
     Incarnation::parse(&format!("{bits:032x}")).expect("32 digits")
 }
 
-fn cluster_config(nodes: usize) -> ClusterConfig {
+fn list(labels: &str) -> MemberList {
+    MemberList::new(labels.split(' '))
+}
+
+fn cluster_config() -> ClusterConfig {
     ClusterConfig {
         prefix: "quorumlock".into(),
-        cluster: "main".into(),
-        epoch: 1,
-        nodes,
-        longest: MAX_LEASE,
+        members: list("a b c"),
+        longest: Duration::from_secs(10),
+        clock_bound: CLOCK_BOUND,
     }
 }
 
-fn node_info() -> NodeInfo {
-    let record = AdmissionRecord {
-        cluster: "main".into(),
-        epoch: 1,
-        nodes: 3,
-        longest_ms: 10_000,
-        stamp: incarnation(1).to_string(),
-        life: "run1/repl1".into(),
-        pending: String::new(),
-    };
+fn terms(labels: &str) -> Terms {
+    Terms { phase: 1, list: list(labels), next: None }
+}
+
+/// A node of the cluster that votes.
+fn node_info(label: &str) -> NodeInfo {
+    let record =
+        MemberRecord { label: label.into(), terms: terms("a b c"), run_identity: "run1".into() };
     NodeInfo {
-        record: Some(record),
-        run_identity: "run1/repl1".into(),
+        memory: NodeMemory {
+            label: label.into(),
+            run_identity: "run1".into(),
+            record: Some(record),
+            note: None,
+            clock: ServerClock { server: 0, client: 0, bound: CLOCK_BOUND },
+        },
+        incarnation: Some(incarnation(1)),
+        note_id: None,
+        earlier: None,
+        agreed_ms: Some((10_000, 5_000)),
+        outdated: None,
         role: "master".into(),
         replicas: 0,
         policy: "noeviction".into(),
@@ -37,64 +48,64 @@ fn node_info() -> NodeInfo {
     }
 }
 
-fn status_with(change: impl Fn(&mut NodeInfo)) -> NodeStatus {
-    let mut info = node_info();
+fn with(change: impl Fn(&mut NodeInfo)) -> NodeInfo {
+    let mut info = node_info("a");
     change(&mut info);
-    classify(&info, &cluster_config(3))
+    info
+}
+
+fn restarted(info: &mut NodeInfo) {
+    info.memory.run_identity = "run2".into();
+    info.incarnation = None;
+}
+
+fn blank(label: &str) -> NodeInfo {
+    let mut info = node_info(label);
+    (info.memory.record, info.incarnation, info.agreed_ms) = (None, None, None);
+    info
+}
+
+fn earlier(label: &str, cluster: &str, nodes: usize) -> NodeInfo {
+    let mut info = blank(label);
+    info.incarnation = Some(incarnation(2));
+    info.earlier = Some(EarlierRecord { cluster: cluster.into(), epoch: 1, nodes });
+    info
 }
 
 #[test]
-fn only_the_admitted_life_may_vote() {
-    assert_eq!(status_with(|_| {}), NodeStatus::Admitted(incarnation(1)));
-    for change in ["run2/repl1", "run1/repl2"] {
-        assert_eq!(
-            status_with(|s| s.run_identity = change.into()),
-            NodeStatus::Unproven(None),
-            "{change}"
-        );
-    }
-    assert_eq!(status_with(|s| s.record = None), NodeStatus::New(None));
-    // A record that only a quarantine note has created.
-    let marked = status_with(|s| {
-        let record = s.record.as_mut().unwrap();
-        (record.life, record.stamp) = (String::new(), String::new());
-        record.pending = "run1/repl1/abc".into();
+fn only_the_admitted_run_votes_and_only_for_its_lists() {
+    let status = |change: fn(&mut NodeInfo)| classify(&with(change), &cluster_config());
+    assert_eq!(status(|_| {}), NodeStatus::Admitted(incarnation(1)));
+    assert_eq!(status(restarted), NodeStatus::Unproven);
+    assert_eq!(status(|info| info.incarnation = None), NodeStatus::Unproven, "a damaged record");
+    assert_eq!(status(|info| *info = blank("a")), NodeStatus::New);
+    assert_eq!(status(|info| *info = earlier("a", "main", 3)), NodeStatus::Unproven);
+    let other = status(|info| info.memory.record.as_mut().unwrap().terms = terms("a d e"));
+    let (found, ours) = (terms("a d e"), list("a b c"));
+    assert_eq!(other, NodeStatus::OtherMembers { found, ours });
+    let apart = |info: &mut NodeInfo| info.memory.clock.server = 3_600_000_000;
+    assert_eq!(status(apart), NodeStatus::Admitted(incarnation(1)), "no note is judged");
+    let late = status(|info| {
+        restarted(info);
+        info.memory.clock.server = 3_600_000_000;
     });
-    assert_eq!(marked, NodeStatus::New(Some("run1/repl1/abc".into())));
-    let damaged = status_with(|s| s.record.as_mut().unwrap().stamp = "s1".into());
-    assert_eq!(damaged, NodeStatus::Unproven(None));
-    let watched = status_with(|s| {
-        s.run_identity = "run2/repl2".into();
-        s.record.as_mut().unwrap().pending = "run2/repl2/abc".into();
-    });
-    assert_eq!(watched, NodeStatus::Unproven(Some("run2/repl2/abc".into())));
-    // A note of an earlier run does not count for this run's quarantine.
-    let stale = status_with(|s| {
-        s.run_identity = "run3/repl3".into();
-        s.record.as_mut().unwrap().pending = "run2/repl2/abc".into();
-    });
-    assert_eq!(stale, NodeStatus::Unproven(None));
-    // The run is the admitted one, but there is no incarnation: no vote.
-    let fresh = status_with(|s| s.record.as_mut().unwrap().stamp.clear());
-    assert_eq!(fresh, NodeStatus::Unproven(None));
+    assert_eq!(late, NodeStatus::ClockDiffers(3_600_000_000));
 }
 
 #[test]
 fn misfits_name_what_was_found_and_expected() {
     type Change = fn(&mut NodeInfo);
-    let cases: [(Change, &str); 8] = [
+    let cases: [(Change, &str); 6] = [
         (|s| s.role = "slave".into(), "role"),
         (|s| s.replicas = 1, "connected replicas"),
         (|s| s.policy = "allkeys-lru".into(), "maxmemory-policy"),
         (|s| s.major = 6, "version"),
-        (|s| s.record.as_mut().unwrap().cluster = "other".into(), "cluster"),
-        (|s| s.record.as_mut().unwrap().epoch = 2, "epoch"),
-        (|s| s.record.as_mut().unwrap().nodes = 5, "number of nodes"),
-        (|s| s.record.as_mut().unwrap().longest_ms = 9, "longest lease"),
+        (|s| s.agreed_ms = Some((9, 5_000)), "longest lease"),
+        (|s| s.agreed_ms = Some((10_000, 9)), "clock bound"),
     ];
     for (change, what) in cases {
         let (NodeStatus::ConfigMismatch(mismatch) | NodeStatus::Unfit(mismatch)) =
-            status_with(change)
+            classify(&with(change), &cluster_config())
         else {
             panic!("{what} was admitted")
         };
@@ -102,95 +113,62 @@ fn misfits_name_what_was_found_and_expected() {
     }
 }
 
-type Status = Option<NodeStatus>;
-
-fn admitted() -> Status {
-    Some(NodeStatus::Admitted(incarnation(1)))
-}
-
-fn unproven(note: Option<&str>) -> Status {
-    Some(NodeStatus::Unproven(note.map(Into::into)))
+fn next(nodes: [NodeInfo; 3]) -> Vec<MemberAction> {
+    next_actions(&cluster_config(), &nodes.map(Some), AGE)
 }
 
 #[test]
-fn a_restarted_node_is_watched_for_the_longest_lease_by_our_own_clock() {
-    let clock = Clock::manual();
-    let mut readmission = Readmission::new(cluster_config(3), 0.01);
-    let infos = [admitted(), admitted(), unproven(None)];
-    assert_eq!(readmission.step(&infos, clock.now()), [AdmissionAction::BeginQuarantine(2)]);
-    let infos = [admitted(), admitted(), unproven(Some("m"))];
-    assert_eq!(readmission.step(&infos, clock.now()), []);
-    clock.advance(MAX_LEASE);
-    assert_eq!(readmission.step(&infos, clock.now()), [], "the drift and a margin are missing");
-    clock.advance(readmission.quarantine() - MAX_LEASE);
-    let admit = AdmissionAction::Admit {
-        node: 2,
-        quarantine_mark: "m".into(),
-        helpers: vec![0, 1],
-        needed: 2,
+fn nothing_is_written_on_an_unfit_node_nor_by_a_client_with_another_longest_lease() {
+    let voters = || (node_info("b"), node_info("c"));
+    let (b, c) = voters();
+    assert_eq!(next([blank("a"), b, c]), [MemberAction::Note(0)]);
+    let (b, c) = voters();
+    let unfit = NodeInfo { replicas: 1, ..blank("a") };
+    assert_eq!(next([unfit, b, c]), []);
+    let (b, c) = voters();
+    let other = NodeInfo { agreed_ms: Some((9, 5_000)), ..b };
+    assert_eq!(next([blank("a"), other, c]), []);
+}
+
+#[test]
+fn records_without_a_list_are_converted_when_all_nodes_show_one_of_the_same_cluster() {
+    let all = |cluster: [&str; 3], nodes| {
+        let [a, b, c] = cluster;
+        [earlier("a", a, nodes), earlier("b", b, nodes), earlier("c", c, nodes)]
     };
-    assert_eq!(readmission.step(&infos, clock.now()), [admit]);
+    let convert = [MemberAction::Convert(0), MemberAction::Convert(1), MemberAction::Convert(2)];
+    assert_eq!(next(all(["main"; 3], 3)), convert);
+    assert!(!next(all(["main", "main", "other"], 3)).contains(&convert[0]));
+    assert!(!next(all(["main"; 3], 5)).contains(&convert[0]), "another number of nodes");
+    // A process that ended half-way.
+    let half = [node_info("a"), earlier("b", "main", 3), earlier("c", "main", 3)];
+    assert_eq!(next(half), convert[1..]);
+    let (a, b) = (earlier("a", "main", 3), earlier("b", "main", 3));
+    let silent = next_actions(&cluster_config(), &[Some(a), Some(b), None], AGE);
+    assert!(!silent.contains(&convert[0]), "a node does not answer");
 }
 
 #[test]
-fn another_restart_begins_the_vigil_anew_and_a_silence_does_not() {
-    let clock = Clock::manual();
-    let mut readmission = Readmission::new(cluster_config(3), 0.01);
-    let infos = |note: &str| [admitted(), admitted(), unproven(Some(note))];
-    readmission.step(&infos("m"), clock.now());
-    clock.advance(MAX_LEASE);
-    readmission.step(&[admitted(), admitted(), None], clock.now());
-    clock.advance(MAX_LEASE);
-    assert_eq!(readmission.step(&infos("n"), clock.now()), [], "another life");
-    assert_eq!(
-        readmission.step(&infos("m"), clock.now()).len(),
-        1,
-        "the note proves the first one"
-    );
-}
-
-#[test]
-fn without_a_majority_of_admitted_helpers_nodes_watched_long_enough_stand_in() {
-    let clock = Clock::manual();
-    let mut readmission = Readmission::new(cluster_config(3), 0.01);
-    let infos = [unproven(Some("a")), unproven(Some("b")), None];
-    readmission.step(&infos, clock.now());
-    clock.advance(readmission.quarantine());
-    let acts = readmission.step(&infos, clock.now());
-    assert_eq!(acts.len(), 2);
-    // One node alone is no majority, however long it was watched.
-    let mut readmission = Readmission::new(cluster_config(3), 0.01);
-    let infos = [unproven(Some("a")), None, None];
-    readmission.step(&infos, clock.now());
-    clock.advance(readmission.quarantine() * 3);
-    assert_eq!(readmission.step(&infos, clock.now()), []);
-}
-
-#[test]
-fn a_helper_that_is_silent_for_a_moment_is_waited_for() {
-    let clock = Clock::manual();
-    let mut readmission = Readmission::new(cluster_config(3), 0.01);
-    let all = [admitted(), admitted(), unproven(Some("m"))];
-    readmission.step(&all, clock.now());
-    clock.advance(readmission.quarantine());
-    readmission.step(&[admitted(), admitted(), None], clock.now());
-    let one_silent = [admitted(), None, unproven(Some("m"))];
-    assert_eq!(readmission.step(&one_silent, clock.now()), [], "its marks are not lost");
-    clock.advance(readmission.quarantine());
-    assert_eq!(readmission.step(&one_silent, clock.now()).len(), 1, "it has been away for long");
-}
-
-/// PROTOCOL.md ADM2: when all nodes were flushed, they look just like new ones.
-#[test]
-fn uptime_admits_nobody() {
-    let clock = Clock::manual();
-    let mut readmission = Readmission::new(cluster_config(3), 0.01);
-    let marks = [
-        AdmissionAction::BeginQuarantine(0),
-        AdmissionAction::BeginQuarantine(1),
-        AdmissionAction::BeginQuarantine(2),
-    ];
-    let blank = || Some(NodeStatus::New(None));
-    assert_eq!(readmission.step(&[blank(), blank(), blank()], clock.now()), marks);
-    assert_eq!(readmission.step(&[blank(), blank(), None], clock.now()), marks[..2]);
+fn a_report_says_what_a_node_waits_for() {
+    let mut noted = blank("a");
+    noted.memory.clock.server = 10_000_000;
+    noted.memory.clock.client = 10_000_000;
+    noted.memory.note = Some(Note {
+        label: "a".into(),
+        run_identity: "run1".into(),
+        list: list("a b c"),
+        since: 1_000_000,
+    });
+    let nodes = [Some(noted), Some(node_info("b")), None];
+    let labelled = nodes.into_iter().zip(["a", "b", "c"]);
+    let labelled =
+        labelled.map(|(info, label)| (format!("redis://{label}"), label.into(), info)).collect();
+    let reports = status_reports(&cluster_config(), labelled, AGE);
+    assert_eq!(reports[0].note, Some(NoteStep::Wait(Duration::from_secs(21))));
+    assert_eq!((&reports[0].status, &reports[0].terms), (&Some(NodeStatus::New), &None));
+    assert!(reports[1].is_admitted());
+    assert_eq!((&reports[1].terms, &reports[1].note), (&Some(terms("a b c")), &None));
+    assert_eq!(reports[2], NodeStatusReport::silent("redis://c", "c"));
+    let seen = [Seen::Unproven(NoteStep::Mature); 3];
+    assert_eq!(entry(&list("a b c"), &seen), Entry::Found(terms("a b c")));
 }

@@ -1,11 +1,20 @@
--- Returns the node info: the admission record and INFO of the server, read at one instant.
+-- Returns the node info: the admission record, INFO and the time of the server, read at one instant.
 -- KEYS: 1 admission record
--- ARGV: none
--- Replies: {record as a flat list, INFO server, INFO replication, INFO memory}
--- Rule: reads only.
+-- ARGV: 1 list of the client
+-- Replies: {record as a flat list, INFO server, INFO replication, INFO memory, seconds, microseconds}
+-- Rule: a client whose list is not the newest leaves the list and the time, for `quorumlock members`.
+--   A server that cannot write answers all the same.
+local record = redis.call('hmget', KEYS[1], 'list', 'next')
+local time = redis.call('time')
+local newest = record[2] ~= '' and record[2] or record[1]
+if newest and newest ~= ARGV[1] then
+  redis.pcall('hset', KEYS[1], 'outdated_list', ARGV[1], 'outdated_at', time[1] .. string.format('%06d', time[2]))
+end
 return {
   redis.call('hgetall', KEYS[1]),
   redis.call('info', 'server'),
   redis.call('info', 'replication'),
   redis.call('info', 'memory'),
+  time[1],
+  time[2],
 }

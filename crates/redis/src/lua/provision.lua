@@ -1,15 +1,17 @@
--- Admits the current run identity of the server at once: on the operator's word, or because this
--- server can never have granted anything.
+-- Admits the present run of the server at once, on the operator's word.
 -- KEYS: 1 admission record
--- ARGV: 1 fresh incarnation, 2 cluster, 3 epoch, 4 number of nodes, 5 longest lease in ms,
---   6 replace an existing record (1 or 0)
--- Replies: 1 (admitted), 0 (a record exists, and ARGV 6 is 0)
+-- ARGV: 1 fresh incarnation, 2 label, 3 phase, 4 list, 5 longest lease in ms, 6 clock bound in ms,
+--   7 incarnation of the record of the present run that the operator has seen, or ''
+-- Replies: 1 (admitted), 0 (the record is another)
 -- Rule: marks stay as they are.
-if ARGV[6] ~= '1' and redis.call('exists', KEYS[1]) == 1 then
+local now = run_identity()
+local record = redis.call('hmget', KEYS[1], 'life', 'stamp')
+local seen = record[1] == now and record[2] or ''
+if seen ~= ARGV[7] then
   return 0
 end
+redis.call('del', KEYS[1])
 -- `stamp` comes first: every acquisition reads it, and the server searches the fields in order.
-redis.call('hset', KEYS[1], 'stamp', ARGV[1], 'life', run_identity(), 'cluster', ARGV[2], 'epoch', ARGV[3],
-  'nodes', ARGV[4], 'longest_ms', ARGV[5])
-redis.call('hdel', KEYS[1], 'pending')
+redis.call('hset', KEYS[1], 'stamp', ARGV[1], 'life', now, 'label', ARGV[2], 'phase', ARGV[3],
+  'list', ARGV[4], 'next', '', 'longest_ms', ARGV[5], 'clock_bound_ms', ARGV[6])
 return 1

@@ -3,15 +3,39 @@ use std::time::Duration;
 
 use super::list::MemberList;
 use super::record::Terms;
+use crate::Mismatch;
 
-/// Why a change cannot begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a change cannot begin or go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ChangeRefused {
     /// The lists differ by more than one server that is added or removed. Two majorities might share
     /// no server.
-    NotByOne,
-    /// A change to this list is under way: finish it, or go back.
-    UnderWay(MemberList),
+    #[error(
+        "[{present}] cannot become [{target}] in one change: add or remove one server at a time, so \
+         that every two majorities share a server"
+    )]
+    NotByOne {
+        /// The present list.
+        present: MemberList,
+        /// The list asked for.
+        target: MemberList,
+    },
+    /// Another change is under way: finish it, or go back.
+    #[error(
+        "a change from [{present}] to [{next}] is under way: finish it with the nodes of the second \
+         list, or go back with those of the first"
+    )]
+    UnderWay {
+        /// The present list.
+        present: MemberList,
+        /// The list that the change leads to.
+        next: MemberList,
+    },
+    /// The operator and the cluster disagree on the longest lease or the clock bound: the waits
+    /// would be wrong.
+    #[error("the cluster's {0}: give the command what all programs use")]
+    ConfigMismatch(Mismatch),
 }
 
 /// What the operator's command does next.
@@ -39,11 +63,15 @@ pub fn next_terms(current: &Terms, target: &MemberList) -> Result<Option<Terms>,
         None if current.list.differs_by_one(target) => {
             Ok(Some(Terms { phase, list: current.list.clone(), next: Some(target.clone()) }))
         }
-        None => Err(ChangeRefused::NotByOne),
+        None => {
+            Err(ChangeRefused::NotByOne { present: current.list.clone(), target: target.clone() })
+        }
         Some(_) if current.admit(target) => {
             Ok(Some(Terms { phase, list: target.clone(), next: None }))
         }
-        Some(next) => Err(ChangeRefused::UnderWay(next.clone())),
+        Some(next) => {
+            Err(ChangeRefused::UnderWay { present: current.list.clone(), next: next.clone() })
+        }
     }
 }
 

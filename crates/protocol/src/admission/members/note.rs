@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::clock::{CLOCK_BOUND, ServerClock};
+use super::clock::ServerClock;
 use super::list::MemberList;
 use super::record::Note;
 
@@ -25,12 +25,13 @@ pub enum NoteStep {
 
 /// How old a note must be: the longest lease on any clock that leases were counted by, twice the
 /// clock bound, and 10 ms.
-pub fn note_age(longest: Duration, max_clock_drift: f64) -> Duration {
-    longest.mul_f64(1.0 + 2.0 * max_clock_drift) + 2 * CLOCK_BOUND + Duration::from_millis(10)
+pub fn note_age(longest: Duration, max_clock_drift: f64, clock_bound: Duration) -> Duration {
+    longest.mul_f64(1.0 + 2.0 * max_clock_drift) + 2 * clock_bound + Duration::from_millis(10)
 }
 
 /// What to do about the note on the node `label`, which has no record, for a client of `list`.
-/// `note` is of the present run. `majority`: a majority of `list` votes. `age` is that of [`note_age`] (PROTOCOL.md MEM3, MEM4).
+/// `note` is of the present run. `majority`: a majority of `list` votes. `age` is that of
+/// [`note_age`] (PROTOCOL.md MEM3, MEM4).
 pub fn note_step(
     note: Option<&Note>,
     label: &str,

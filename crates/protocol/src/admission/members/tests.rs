@@ -18,7 +18,7 @@ fn seconds(time: i64) -> i64 {
 }
 
 fn clock(server: i64, client: i64) -> ServerClock {
-    ServerClock { server: seconds(server), client: seconds(client) }
+    ServerClock { server: seconds(server), client: seconds(client), bound: CLOCK_BOUND }
 }
 
 /// A node `a` of the list `abc` with a record, and perhaps a change.
@@ -147,9 +147,9 @@ fn clocks_that_differ_write_and_mature_nothing() {
     }
     let late = note_step(Some(&note("abc")), "a", &list("abc"), true, clock(3_700, 130), AGE);
     assert_eq!(late, NoteStep::ClocksDiffer(seconds(3_570)), "set an hour ahead");
-    let far = ServerClock { server: i64::MIN, client: i64::MAX };
+    let far = ServerClock { server: i64::MIN, client: i64::MAX, bound: CLOCK_BOUND };
     assert!(!far.agrees());
-    assert_eq!(note_age(Duration::from_secs(10), 0.01), Duration::from_millis(20_210));
+    assert_eq!(note_age(Duration::from_secs(10), 0.01, CLOCK_BOUND), Duration::from_millis(20_210));
 }
 
 /// PROTOCOL.md MEM4.
@@ -222,8 +222,9 @@ fn a_change_goes_by_one_server_through_a_phase_with_both_lists() {
     assert_eq!(next_terms(&both, &list("abcd")), Ok(Some(new.clone())));
     assert_eq!(next_terms(&both, &list("abc")), Ok(Some(terms(5, &["abc"]))), "back");
     assert_eq!(next_terms(&new, &list("abcd")), Ok(None));
-    assert_eq!(next_terms(&one, &list("bcd")), Err(ChangeRefused::NotByOne));
-    let under_way = ChangeRefused::UnderWay(list("abcd"));
+    let not_by_one = ChangeRefused::NotByOne { present: list("abc"), target: list("bcd") };
+    assert_eq!(next_terms(&one, &list("bcd")), Err(not_by_one));
+    let under_way = ChangeRefused::UnderWay { present: list("abc"), next: list("abcd") };
     assert_eq!(next_terms(&both, &list("ab")), Err(under_way));
 }
 

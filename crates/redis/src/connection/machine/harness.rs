@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::{
     Answer, ClockMonitor, Denial, EnqueueRequest, Fence, HeldInterval, Incarnation, Instant,
     LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Proposal, ReplySink, Responder,
@@ -295,10 +296,9 @@ static SCRIPTS: LazyLock<[[Arc<Scripts>; 2]; 2]> = LazyLock::new(|| {
 fn cluster() -> ClusterConfig {
     ClusterConfig {
         prefix: "quorumlock".into(),
-        cluster: "c".into(),
-        epoch: 1,
-        nodes: 3,
+        members: MemberList::new(["a", "b", "c"]),
         longest: Duration::from_secs(60),
+        clock_bound: Duration::from_secs(5),
     }
 }
 
