@@ -1,5 +1,5 @@
-//! Faults of real nodes: what each client is told, and what the fault costs. Whether two clients hold
-//! is judged by the lab's scenarios (crates/lab/tests/lab/scenarios.rs).
+//! Faults of real nodes that the lab does not stage, and what clients are told. The lab's scenarios
+//! (crates/lab/tests/lab/scenarios.rs) stage the others.
 
 mod full_memory;
 mod partitions;

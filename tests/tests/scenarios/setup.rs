@@ -1,4 +1,4 @@
-//! The setup: three nodes, of which the holder reaches two, and a rival that
+//! The setup of `resynchronisation`: three nodes, of which the holder reaches two, and a rival that
 //! reaches all. The fault then hits one of the holder's two nodes (`FAULTY`): if this node forgets
 //! the holder, the rival finds a majority there and on the third node.
 
@@ -50,7 +50,7 @@ pub(crate) async fn voters(mode: Admission, n: usize, options: &ServerOptions) -
 }
 
 /// Asserts the violation: both guards are valid at one instant.
-pub(crate) fn assert_both_hold(one: &Guard, other: &Guard) {
+fn assert_both_hold(one: &Guard, other: &Guard) {
     assert_eq!(one.check(), Ok(()));
     assert_eq!(other.check(), Ok(()));
     // A lost guard is never valid again, so the first guard was valid when the other one was.
@@ -61,9 +61,7 @@ pub(crate) fn assert_both_hold(one: &Guard, other: &Guard) {
 pub(crate) struct ScenarioSetup {
     pub(crate) mode: Admission,
     pub(crate) servers: Servers,
-    /// The proxy of each node, for the holder and the rival.
-    pub(crate) proxies: Vec<Proxy>,
-    pub(crate) rival: Locker,
+    rival: Locker,
     /// The holder's path to the third node, which is cut.
     cut: Proxy,
 }
@@ -72,11 +70,10 @@ impl ScenarioSetup {
     /// Starts the setup. The name was held and released before, so that every node has a mark.
     pub(crate) async fn start(mode: Admission, options: &ServerOptions) -> Option<Self> {
         let servers = voters(mode, 3, options).await?;
-        let to = |i: usize| Proxy::to(servers[i].addr().expect("ours"));
-        let (gates, cut): (Vec<_>, _) = ((0..3).map(to).collect(), to(2));
+        let cut = Proxy::to(servers[2].addr().expect("ours"));
         cut.cut();
-        let rival = builder(mode).quorum(gates.iter().map(Proxy::url)).expect("good URLs");
-        let setup = Self { mode, servers, proxies: gates, rival, cut };
+        let rival = builder(mode).quorum(servers.urls()).expect("good URLs");
+        let setup = Self { mode, servers, rival, cut };
         // A node that has just been verified is asked only in the next round.
         setup.awaits_rival_on_all().await;
         let before = within("a free lock", setup.rival.lock(NAME)).await.expect("free");
@@ -93,7 +90,8 @@ impl ScenarioSetup {
 
     /// A locker that reaches only two nodes.
     fn holder(&self) -> Locker {
-        let urls = [self.proxies[0].url(), self.proxies[1].url(), self.cut.url()];
+        let mut urls = self.servers.urls();
+        urls[2] = self.cut.url();
         builder(self.mode).quorum(urls).expect("good URLs")
     }
 
@@ -107,8 +105,8 @@ impl ScenarioSetup {
     /// Waits until the rival's connections have noticed the fault, and every node votes for it.
     async fn awaits_rival_on_all(&self) {
         let mut nodes = Vec::new();
-        for gate in &self.proxies {
-            nodes.push(Plain::to(&gate.url()).await);
+        for server in &self.servers {
+            nodes.push(Plain::to(server.url()).await);
         }
         eventually("the rival is heard everywhere", async || {
             let _held = self.rival.try_lock("another").await.ok()??;
@@ -130,31 +128,30 @@ impl ScenarioSetup {
 /// The lock is held by a bare majority, and the fault has struck or is about to.
 pub(crate) struct Held {
     pub(crate) setup: ScenarioSetup,
-    pub(crate) holder: Locker,
-    pub(crate) guard: Guard,
+    holder: Locker,
+    guard: Guard,
 }
 
 impl Held {
-    /// Asserts the behaviour of plain Redlock: the rival gets the lock as well. Returns the rival's
-    /// guard.
-    pub(crate) async fn is_violated(&self) -> Guard {
+    /// Asserts the behaviour of plain Redlock: the rival gets the lock as well.
+    pub(crate) async fn is_violated(&self) {
         self.setup.awaits_rival_on_all().await;
         let second = within("an answer", self.setup.rival.try_lock(NAME)).await;
         let second = second.expect("all answer").expect("granted a second time");
         assert_both_hold(&self.guard, &second);
-        second
     }
 
     /// Asserts the behaviour of strict admission: the node that forgot does not vote, and the rival
-    /// gets the lock only when the holder knows that it has lost it. Returns the rival's guard.
-    pub(crate) async fn is_safe(&self) -> Guard {
+    /// gets the lock only when the holder knows that it has lost it.
+    pub(crate) async fn is_safe(&self) {
         // The rival tries from the beginning, while the holder still believes that it holds the
         // lock.
-        futures::join!(succession(&self.guard, &self.setup.rival), self.awaits_disregard()).0
+        let next = succession(&self.guard, &self.setup.rival);
+        drop(futures::join!(next, self.awaits_disregard()));
     }
 
     async fn awaits_disregard(&self) {
-        let name = self.setup.proxies[FAULTY].url();
+        let name = self.setup.servers[FAULTY].url();
         eventually("the node that forgot counts for nothing", async || {
             // The holder reaches only this node and the first one, so it can lock nothing.
             let Err(Error::Refused(why) | Error::Unreachable(why)) =
@@ -178,7 +175,7 @@ pub(crate) async fn succession(first: &Guard, rival: &Locker) -> Guard {
     next
 }
 
-pub(crate) async fn granted(rival: &Locker) -> Guard {
+async fn granted(rival: &Locker) -> Guard {
     eventually("the rival gets the lock", async || match rival.try_lock(NAME).await {
         Ok(guard) => guard,
         // The rival's connections, too, have to notice the fault first.

@@ -151,15 +151,10 @@ impl Proxy {
         self.shared.state().held > 0
     }
 
-    /// Waits until something has been held since the last [`heal`](Self::heal).
+    /// Waits until something has been dropped since the last [`heal`](Self::heal).
     ///
     /// # Panics
-    /// If that does not happen within 20 s. So do the other waiting methods.
-    pub async fn awaits_held(&self) {
-        self.awaits("something is held", |state| state.held > 0).await;
-    }
-
-    /// Waits until something has been dropped since the last [`heal`](Self::heal).
+    /// If that does not happen within 20 s.
     pub async fn awaits_lost(&self) {
         self.awaits("something is lost", |state| state.dropped > 0).await;
     }

@@ -37,7 +37,7 @@ async fn what_was_held_comes_first_and_new_connections_may_overtake_it() {
     receive(&client, "a");
     proxy.hold_old_connections();
     send(&client, "b");
-    proxy.awaits_held().await;
+    proxy.awaits("held", |state| state.held > 0).await;
     let other = connect(&proxy);
     send(&other, "new");
     receive(&other, "new");
