@@ -150,9 +150,9 @@ impl SimRequest {
             Self::Release(..) => "release",
             Self::Inspect(_) => "inspect",
             Self::ForceRelease(_) => "force_release",
-            Self::Dequeue(_) => "leave",
-            Self::Regrant(..) => "recreate",
-            Self::Admission(_) => "office",
+            Self::Dequeue(_) => "dequeue",
+            Self::Regrant(..) => "regrant",
+            Self::Admission(_) => "admission",
         }
     }
 }
