@@ -4,12 +4,13 @@ mod compare;
 mod exit;
 mod lab;
 mod output;
+mod pages;
 mod report;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use self::exit::{Failure, Outcome};
 use self::output::fail;
@@ -27,6 +28,8 @@ enum Command {
     Compare(compare::Args),
     Lab(lab::Args),
     Report(report::Args),
+    Completions(pages::CompletionsArgs),
+    Man(pages::ManArgs),
     /// Run as a locker process of a run.
     #[command(hide = true)]
     Worker,
@@ -67,6 +70,8 @@ async fn run(command: Command) -> Outcome {
         Command::Compare(args) => compare::compare(args).await,
         Command::Lab(args) => lab::lab(args).await,
         Command::Report(args) => report::report(&args),
+        Command::Completions(args) => pages::completions(&args, Cli::command()),
+        Command::Man(args) => pages::man(&args, Cli::command()),
         Command::Worker => Ok(0),
     }
 }

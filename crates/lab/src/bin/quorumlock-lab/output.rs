@@ -17,6 +17,12 @@ pub(crate) fn print(json: bool, result: &(impl Display + Serialize)) -> Result<(
     checked(written)
 }
 
+/// Prints a result made elsewhere, byte by byte.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    checked(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
 /// Reports a failure as a message on stderr, and with `--json` as one JSON object on stdout.
 pub(crate) fn fail(json: bool, failure: &Failure) {
     say(&failure.message);

@@ -3,5 +3,6 @@
 mod compare;
 mod json_errors;
 mod lab;
+mod pages;
 pub(crate) mod process;
 mod report;
