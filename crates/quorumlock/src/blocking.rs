@@ -73,12 +73,12 @@ impl Locker {
 
     /// Waits for the lock `name`: set options, then call [`LockRequest::acquire`].
     pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
-        LockRequest { order: self.inner.lock(name), driver: self.driver.clone() }
+        LockRequest { inner: self.inner.lock(name), driver: self.driver.clone() }
     }
 
     /// Takes the lock `name` if it is free: set options, then call [`TryLockRequest::acquire`].
     pub fn try_lock(&self, name: impl AsRef<str>) -> TryLockRequest {
-        TryLockRequest { order: self.inner.try_lock(name), driver: self.driver.clone() }
+        TryLockRequest { inner: self.inner.try_lock(name), driver: self.driver.clone() }
     }
 
     /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
@@ -196,7 +196,7 @@ impl Mutex {
 
     /// Waits for the lock: set options, then call [`LockRequest::acquire`].
     pub fn lock(&self) -> LockRequest {
-        LockRequest { order: self.inner.lock(), driver: self.driver.clone() }
+        LockRequest { inner: self.inner.lock(), driver: self.driver.clone() }
     }
 
     /// Waits for the lock, at most for `timeout`, then fails with [`Error::Busy`]: call
@@ -207,7 +207,7 @@ impl Mutex {
 
     /// Takes the lock if it is free: set options, then call [`TryLockRequest::acquire`].
     pub fn try_lock(&self) -> TryLockRequest {
-        TryLockRequest { order: self.inner.try_lock(), driver: self.driver.clone() }
+        TryLockRequest { inner: self.inner.try_lock(), driver: self.driver.clone() }
     }
 }
 
@@ -215,7 +215,7 @@ impl Mutex {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `acquire` is called"]
 pub struct LockRequest {
-    order: crate::LockRequest,
+    inner: crate::LockRequest,
     driver: Arc<Driver>,
 }
 
@@ -223,29 +223,29 @@ pub struct LockRequest {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `acquire` is called"]
 pub struct TryLockRequest {
-    order: crate::TryLockRequest,
+    inner: crate::TryLockRequest,
     driver: Arc<Driver>,
 }
 
 macro_rules! options {
-    ($order:ident) => {
-        impl $order {
+    ($request:ident) => {
+        impl $request {
             /// As [`crate::LockRequest::lease`].
             pub fn lease(mut self, lease: Duration) -> Self {
-                self.order = self.order.lease(lease);
+                self.inner = self.inner.lease(lease);
                 self
             }
 
             /// As [`crate::LockRequest::hold_at_most`].
             pub fn hold_at_most(mut self, limit: Duration) -> Self {
-                self.order = self.order.hold_at_most(limit);
+                self.inner = self.inner.hold_at_most(limit);
                 self
             }
 
             /// As [`crate::LockRequest::owner`]. One owner per thread gives the re-entry of Java's
             /// locks.
             pub fn owner(mut self, owner: &Owner) -> Self {
-                self.order = self.order.owner(owner);
+                self.inner = self.inner.owner(owner);
                 self
             }
         }
@@ -258,13 +258,13 @@ options!(TryLockRequest);
 impl LockRequest {
     /// As [`crate::LockRequest::wait`].
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.order = self.order.wait(wait);
+        self.inner = self.inner.wait(wait);
         self
     }
 
     /// As [`crate::LockRequest::fail_fast`].
     pub fn fail_fast(mut self) -> Self {
-        self.order = self.order.fail_fast();
+        self.inner = self.inner.fail_fast();
         self
     }
 
@@ -273,8 +273,8 @@ impl LockRequest {
     /// # Errors
     /// As [`crate::LockRequest`].
     pub fn acquire(self) -> Result<Guard, Error> {
-        let Self { order, driver } = self;
-        let inner = driver.wait(order.into_future())??;
+        let Self { inner, driver } = self;
+        let inner = driver.wait(inner.into_future())??;
         Ok(Guard { inner, driver })
     }
 
@@ -296,8 +296,8 @@ impl TryLockRequest {
     /// # Errors
     /// As [`LockRequest::acquire`].
     pub fn acquire(self) -> Result<Option<Guard>, Error> {
-        let Self { order, driver } = self;
-        let taken = driver.wait(order.into_future())??;
+        let Self { inner, driver } = self;
+        let taken = driver.wait(inner.into_future())??;
         Ok(taken.map(|inner| Guard { inner, driver }))
     }
 

@@ -372,21 +372,22 @@ impl Builder {
         ])?;
         let prefix = self.checked_prefix()?;
         let urls: Vec<U> = urls.into_iter().collect();
-        let world = Environment::default();
+        let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
         let cluster = self.cluster_of(&urls)?;
         let bound = strict.then_some(&cluster);
-        let nodes = redis_nodes(&urls, wire, bound, &self.settings, &world.clock)?;
+        let nodes = redis_nodes(&urls, wire, bound, &self.settings, &environment.clock)?;
         self.tls_applies(&urls)?;
-        let (clock, timeout) = (world.clock.clone(), self.settings.answer_timeout);
+        let (clock, timeout) = (environment.clock.clone(), self.settings.answer_timeout);
         let quorum = if strict {
-            let entropy = world.entropy.clone();
+            let entropy = environment.entropy.clone();
             Quorum::strict(nodes, clock, entropy, timeout, self.settings.max_clock_drift, cluster)?
         } else {
             Quorum::new(nodes, clock, timeout)?
         };
         let quorum = quorum.tolerate_lost_marks(self.lost_marks.unwrap_or(0))?;
-        let locker = quorumlock_core::Locker::with_lessor(Arc::new(quorum), self.settings, world)?;
+        let locker =
+            quorumlock_core::Locker::with_lessor(Arc::new(quorum), self.settings, environment)?;
         Ok(Locker::new(locker, &prefix))
     }
 
@@ -435,7 +436,7 @@ impl Builder {
 
     /// One vote is the lock: the vote of the single server, or of the master.
     fn of_one_node(self, urls: &[impl AsRef<str>]) -> Result<Locker, Error> {
-        let world = Environment::default();
+        let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redisson);
         let prefix = self.checked_prefix()?;
         applies([(
@@ -443,10 +444,11 @@ impl Builder {
             self.settings.replica_timeout.is_some() && self.settings.replicas == 0,
             "a locker without replicas",
         )])?;
-        let node = redis_master(urls, wire, &self.settings, &world.clock)?;
+        let node = redis_master(urls, wire, &self.settings, &environment.clock)?;
         self.tls_applies(urls)?;
-        let single = Single::new(node, world.clock.clone(), self.settings.answer_timeout);
-        let locker = quorumlock_core::Locker::with_lessor(Arc::new(single), self.settings, world)?;
+        let single = Single::new(node, environment.clock.clone(), self.settings.answer_timeout);
+        let locker =
+            quorumlock_core::Locker::with_lessor(Arc::new(single), self.settings, environment)?;
         Ok(Locker::new(locker, &prefix))
     }
 

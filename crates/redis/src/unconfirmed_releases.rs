@@ -76,7 +76,7 @@ mod tests {
     use quorumlock_watchdog::Clock;
 
     #[test]
-    fn a_debt_is_collected_once_and_ends_with_its_lease() {
+    fn an_unconfirmed_release_is_collected_once_and_ends_with_its_lease() {
         let clock = Clock::manual();
         let debts = UnconfirmedReleases::default();
         let lease = |secs: u64| LeaseRequest {

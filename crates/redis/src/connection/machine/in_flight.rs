@@ -20,7 +20,7 @@ pub(super) struct InFlight {
     /// The number of replies that must come besides the next one.
     more: usize,
     /// The replies so far, combined into one.
-    first: Option<Value>,
+    so_far: Option<Value>,
     transaction: Transaction,
 }
 
@@ -50,7 +50,7 @@ impl InFlight {
             as_text: false,
             span: (0, 0),
             more: 0,
-            first: None,
+            so_far: None,
             transaction: Transaction::No,
         }
     }
@@ -85,7 +85,7 @@ impl InFlight {
 
     /// Whether the request consists of several commands, with a reply each.
     pub(super) fn several(&self) -> bool {
-        self.more > 0 || self.first.is_some()
+        self.more > 0 || self.so_far.is_some()
     }
 
     /// Takes the next reply. Returns the combined reply if it was the last one.
@@ -95,7 +95,7 @@ impl InFlight {
         // A release by the server's own commands: whether the nonce held the name, how many
         // subscribers were notified, whether the queue has a waiter. The combined reply is that of
         // release.lua, or -1: the name was not held by this nonce, and the queue has a waiter.
-        let so_far = match (self.first.take(), reply) {
+        let so_far = match (self.so_far.take(), reply) {
             (None, reply) => reply,
             (Some(error @ Value::Error(_)), _) if acquires => error,
             (Some(_), reply) if acquires => reply,
@@ -108,7 +108,7 @@ impl InFlight {
             return Some(so_far);
         }
         self.more -= 1;
-        self.first = Some(so_far);
+        self.so_far = Some(so_far);
         None
     }
 }

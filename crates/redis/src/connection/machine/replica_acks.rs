@@ -4,7 +4,8 @@
 //! have them or the time is over. So it goes behind the scripts on the same connection, and the
 //! driver writes the next batch when it has the reply
 //! (<https://redis.io/docs/latest/commands/wait/>). `WAIT` makes a loss at a failover less likely;
-//! a promoted replica may still lack what another replica acknowledged (SAFETY.md H12, PROTOCOL.md REP1, REP2).
+//! a promoted replica may still lack what another replica acknowledged (SAFETY.md H12, PROTOCOL.md
+//! REP1, REP2).
 
 use std::time::Duration;
 
@@ -42,8 +43,8 @@ impl AckPolicy {
 }
 
 impl ReplicaAcks {
-    pub(super) fn new(wanted: Option<AckPolicy>) -> Self {
-        Self { policy: wanted, waiting: false, withheld: Vec::new() }
+    pub(super) fn new(policy: Option<AckPolicy>) -> Self {
+        Self { policy, waiting: false, withheld: Vec::new() }
     }
 
     /// Whether a `WAIT` is unanswered: the driver must write nothing else until then.
@@ -57,12 +58,12 @@ impl ReplicaAcks {
         mut batch: impl Iterator<Item = &'a InFlight>,
         out: &mut Vec<u8>,
     ) {
-        let Some(wanted) = self.policy else { return };
-        if batch.any(|pending| promises(&pending.request)) {
+        let Some(policy) = self.policy else { return };
+        if batch.any(|pending| must_reach_replicas(&pending.request)) {
             command(out, 3);
             bulk(out, b"WAIT");
-            number(out, wanted.replicas as u64);
-            number(out, wanted.timeout.as_micros().div_ceil(1_000) as u64);
+            number(out, policy.replicas as u64);
+            number(out, policy.timeout.as_micros().div_ceil(1_000) as u64);
             self.waiting = true;
         }
     }
@@ -85,9 +86,9 @@ impl ReplicaAcks {
 
     /// Handles the reply to `WAIT`; `None` if no `WAIT` was unanswered.
     pub(super) fn judge(&mut self, reply: &Value) -> Option<AckResult> {
-        let wanted = self.policy.filter(|_| std::mem::take(&mut self.waiting))?;
+        let policy = self.policy.filter(|_| std::mem::take(&mut self.waiting))?;
         let mut answers = std::mem::take(&mut self.withheld);
-        let Some(why) = wanted.failure(reply) else {
+        let Some(why) = policy.failure(reply) else {
             return Some(AckResult { enough: true, answers });
         };
         for (pending, reply) in &mut answers {
@@ -118,7 +119,7 @@ impl AckPolicy {
 }
 
 /// Whether a yes to the request must outlive the master.
-fn promises(request: &Command) -> bool {
+fn must_reach_replicas(request: &Command) -> bool {
     match request {
         Command::Renew { leases, .. } => !leases.is_empty(),
         request => request.votes(),

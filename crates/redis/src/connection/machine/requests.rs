@@ -89,12 +89,12 @@ impl Requests {
         driver: impl FnOnce() -> Result<D, ConfigError>,
     ) -> Posted<D> {
         let mut state = self.state();
+        if let (Phase::Up, Some(rejection)) = (&state.phase, state.rejection(&request)) {
+            drop(state);
+            self.context.reject(request, rejection, now);
+            return Posted::Done;
+        }
         match &state.phase {
-            Phase::Up if state.rejection(&request).is_some() => {
-                let rejection = state.rejection(&request);
-                drop(state);
-                self.context.reject(request, rejection, now);
-            }
             Phase::Up | Phase::Dialing if state.send_queue.len() < MAX_QUEUED => {
                 // Only the caller that adds the first bytes wakes the driver, which takes all.
                 let first = !state.send_queue.has_bytes();
@@ -188,7 +188,7 @@ impl Requests {
             match (&pending.request, state.rejection(&pending.request)) {
                 (Command::FireAndForget, _) => {}
                 (_, None) => state.push(&self.context, pending),
-                (_, rejection) => refused.push((pending.request, rejection)),
+                (_, Some(rejection)) => refused.push((pending.request, rejection)),
             }
         }
         drop(state);
@@ -266,7 +266,9 @@ impl State {
         match self.unproven() {
             Some(why) => Some(Rejection::Unproven(why.clone())),
             None => {
-                request.incarnation().filter(|s| *s != self.incarnation()).map(|_| Rejection::Stale)
+                let stale =
+                    request.incarnation().is_some_and(|wanted| wanted != self.incarnation());
+                stale.then_some(Rejection::Stale)
             }
         }
     }
@@ -281,10 +283,10 @@ enum Rejection {
 }
 
 impl NodeContext {
-    fn reject(&self, request: Command, rejection: Option<Rejection>, now: Instant) {
+    fn reject(&self, request: Command, rejection: Rejection, now: Instant) {
         match rejection {
-            Some(Rejection::Unproven(why)) => self.unproven(request, &why, now),
-            Some(Rejection::Stale) | None => self.stale(request, now),
+            Rejection::Unproven(why) => self.unproven(request, &why, now),
+            Rejection::Stale => self.stale(request, now),
         }
     }
 

@@ -41,37 +41,36 @@ impl SendQueue {
 
     /// Queues a request to a server that is connected.
     pub(super) fn push(&mut self, context: &NodeContext, to: &ServerInfo, mut pending: InFlight) {
-        if let Some(plain) = TxnAcquire::of(&pending.request, context, &to.scripts) {
-            if plain.is_bare() {
-                self.end_transaction();
-                let begins = self.bytes.len();
-                plain.take(context, &mut self.bytes);
-                pending.expect(1, Transaction::No);
-                pending.span = (begins, self.bytes.len());
-                self.queued.push_back(pending);
-                return;
-            }
-            let (mut replies, begins) = (0, self.bytes.len());
-            if self.open_transaction == 0 {
-                replies += plain.begin(&mut self.bytes);
-            }
-            replies += plain.join(context, &mut self.bytes);
-            pending.expect(replies, Transaction::Joined);
-            pending.span = (begins, self.bytes.len());
-            self.queued.push_back(pending);
-            self.open_transaction += 1;
-            if self.open_transaction == MAX_SHARED {
-                self.end_transaction();
-            }
-            return;
+        let plain = TxnAcquire::of(&pending.request, context, &to.scripts);
+        let joins = plain.as_ref().is_some_and(|plain| !plain.is_bare());
+        if !joins {
+            self.end_transaction();
         }
-        self.end_transaction();
         let begins = self.bytes.len();
-        let how = (pending.resent, pending.as_text);
-        let replies = context.encode(&pending.request, how, to, &mut self.bytes);
-        pending.expect(replies, Transaction::No);
+        let replies = match plain {
+            Some(plain) if joins => {
+                let begun = match self.open_transaction {
+                    0 => plain.begin(&mut self.bytes),
+                    _ => 0,
+                };
+                begun + plain.join(context, &mut self.bytes)
+            }
+            Some(bare) => {
+                bare.take(context, &mut self.bytes);
+                1
+            }
+            None => {
+                let how = (pending.resent, pending.as_text);
+                context.encode(&pending.request, how, to, &mut self.bytes)
+            }
+        };
+        pending.expect(replies, if joins { Transaction::Joined } else { Transaction::No });
         pending.span = (begins, self.bytes.len());
         self.queued.push_back(pending);
+        self.open_transaction += usize::from(joins);
+        if self.open_transaction == MAX_SHARED {
+            self.end_transaction();
+        }
     }
 
     /// Queues a command whose reply nobody reads.

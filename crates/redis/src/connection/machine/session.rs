@@ -49,7 +49,7 @@ pub(crate) enum Step {
 /// One connection, from its handshake to its end.
 pub(crate) struct Session<'a> {
     requests: &'a Requests,
-    turn: Turn,
+    driver: DriverState,
     out: Vec<u8>,
     written: usize,
     inflight: VecDeque<InFlight>,
@@ -91,7 +91,7 @@ pub(crate) struct Session<'a> {
 
 /// Where the driver stands between two calls of [`Session::woken`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum DriverState {
     Woken,
     /// The driver is to exchange bytes, whatever is queued.
     Fresh,
@@ -114,7 +114,7 @@ impl<'a> Session<'a> {
         requests.connected(server, now);
         Self {
             requests,
-            turn: Turn::Woken,
+            driver: DriverState::Woken,
             out: Vec::new(),
             written: 0,
             inflight: VecDeque::new(),
@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
 
     /// The driver runs: something may have happened.
     pub(crate) fn woken(&mut self) {
-        self.turn = Turn::Woken;
+        self.driver = DriverState::Woken;
     }
 
     /// The node's master is elsewhere: this connection ends once idle.
@@ -154,20 +154,20 @@ impl<'a> Session<'a> {
         if self.broken.is_some() {
             return self.disconnect();
         }
-        match self.turn {
-            Turn::Woken => {
+        match self.driver {
+            DriverState::Woken => {
                 if self.yields() {
                     return Step::Yield;
                 }
                 self.yielded = false;
-                self.turn = Turn::Fresh;
+                self.driver = DriverState::Fresh;
                 // Read first when idle, to notice a closed connection before writing to it.
                 if self.idle() { Step::Read } else { self.exchange() }
             }
-            Turn::Fresh => self.exchange(),
-            Turn::Exchanged { .. } if self.more => Step::Yield,
-            Turn::Exchanged { progress: true } => self.exchange(),
-            Turn::Exchanged { progress: false } => self.rest(),
+            DriverState::Fresh => self.exchange(),
+            DriverState::Exchanged { .. } if self.more => Step::Yield,
+            DriverState::Exchanged { progress: true } => self.exchange(),
+            DriverState::Exchanged { progress: false } => self.rest(),
         }
     }
 
@@ -179,7 +179,7 @@ impl<'a> Session<'a> {
     /// The stream took `n` of the bytes to be written.
     pub(crate) fn wrote(&mut self, n: usize) {
         self.written += n;
-        self.turn = Turn::Exchanged { progress: true };
+        self.driver = DriverState::Exchanged { progress: true };
     }
 
     /// Where to put bytes that arrive; `None` if replies that arrived are not handled yet, which
@@ -192,8 +192,8 @@ impl<'a> Session<'a> {
     /// callers.
     pub(crate) fn received(&mut self, n: usize, now: Instant) {
         self.read_buffer.filled(n);
-        if self.turn != Turn::Fresh {
-            self.turn = Turn::Exchanged { progress: true };
+        if self.driver != DriverState::Fresh {
+            self.driver = DriverState::Exchanged { progress: true };
         }
         if let Err(why) = self.handle_replies(now) {
             self.broke(why);
@@ -268,7 +268,7 @@ impl<'a> Session<'a> {
     fn exchange(&mut self) -> Step {
         match self.take() {
             Some(progress) => {
-                self.turn = Turn::Exchanged { progress };
+                self.driver = DriverState::Exchanged { progress };
                 Step::Exchange
             }
             None => {
@@ -377,7 +377,7 @@ impl<'a> Session<'a> {
                     self.answered += 1;
                     self.settle(pending, reply, now);
                 }
-                Transaction::Joined | Transaction::Ended => self.share(pending, reply, now),
+                Transaction::Joined | Transaction::Ended => self.on_txn_reply(pending, reply, now),
             }
             if self.answered >= slice {
                 self.more = true;
@@ -389,8 +389,8 @@ impl<'a> Session<'a> {
 
     /// Handles the last reply to an acquisition without a script. The reply to EXEC decides all
     /// acquisitions in the transaction.
-    fn share(&mut self, pending: InFlight, reply: Value, now: Instant) {
-        let stamp = pending.request.incarnation().filter(|_| self.requests.rules.bound);
+    fn on_txn_reply(&mut self, pending: InFlight, reply: Value, now: Instant) {
+        let incarnation = pending.request.incarnation().filter(|_| self.requests.rules.bound);
         let ended = pending.transaction() == Transaction::Ended;
         self.open_transaction.push(pending);
         if !ended {
@@ -399,19 +399,20 @@ impl<'a> Session<'a> {
             }
             return;
         }
-        let mut outcome = TxnReplies::read(self.transaction_error.take().unwrap_or(reply), stamp);
-        let mut sharing = std::mem::take(&mut self.open_transaction);
-        self.answered += sharing.len();
-        for pending in sharing.drain(..) {
-            let said = outcome.next(pending.request.token());
-            self.conclude(pending, said, now);
+        let mut replies =
+            TxnReplies::read(self.transaction_error.take().unwrap_or(reply), incarnation);
+        let mut acquisitions = std::mem::take(&mut self.open_transaction);
+        self.answered += acquisitions.len();
+        for pending in acquisitions.drain(..) {
+            let verdict = replies.next(pending.request.token());
+            self.conclude(pending, verdict, now);
         }
-        self.open_transaction = sharing;
+        self.open_transaction = acquisitions;
     }
 
     /// Answers an acquisition without a script. If unclear, the caller begins again by script.
-    fn conclude(&mut self, pending: InFlight, said: TxnVerdict, now: Instant) {
-        match said {
+    fn conclude(&mut self, pending: InFlight, verdict: TxnVerdict, now: Instant) {
+        match verdict {
             TxnVerdict::Clear(reply) => self.settle(pending, reply, now),
             unclear => {
                 self.reverify |= unclear == TxnVerdict::Unproven;
@@ -437,22 +438,13 @@ impl<'a> Session<'a> {
             Value::Error(text) if text.starts_with("NOSCRIPT") && !pending.as_text => {
                 // With admission this is a sign of lost memory, too. Only votes stop here.
                 self.reverify |= requests.must_verify(&text);
-                let mut state = requests.state();
-                let scripts = state.server.as_ref().map(|server| server.scripts.clone());
-                if let Some(scripts) = scripts
-                    && !pending.resent
-                {
-                    for script in pending.request.scripts(&scripts) {
-                        let mut load = redis::cmd("SCRIPT");
-                        load.arg("LOAD").arg(&script.text);
-                        state.send_queue.push_fire_and_forget(&load, &pending);
-                    }
+                if !pending.resent {
+                    requests.reload_scripts(&pending);
                 }
                 if let Command::Acquire { .. } = pending.request {
-                    drop(state);
                     requests.context.stale(pending.request, now);
                 } else {
-                    state.push(&requests.context, pending.once_more());
+                    requests.push(pending.once_more());
                 }
             }
             // The master is a replica now, and did nothing. Ask the new master, once.
@@ -464,7 +456,7 @@ impl<'a> Session<'a> {
                         requests.context.answer(request, asked, Value::Error(text));
                     }
                     Command::Acquire { .. } => requests.context.stale(pending.request, now),
-                    _ => requests.state().push(&requests.context, pending.once_more()),
+                    _ => requests.push(pending.once_more()),
                 }
             }
             reply => {
@@ -518,6 +510,19 @@ impl Requests {
     /// not know the script, or the script carries another incarnation.
     fn must_verify(&self, error: &str) -> bool {
         self.rules.bound && (error.starts_with("NOSCRIPT") || error.starts_with("UNPROVEN"))
+    }
+
+    /// Queues commands that load the scripts of a request.
+    fn reload_scripts(&self, pending: &InFlight) {
+        let mut state = self.state();
+        let Some(scripts) = state.server.as_ref().map(|server| server.scripts.clone()) else {
+            return;
+        };
+        for script in pending.request.scripts(&scripts) {
+            let mut load = redis::cmd("SCRIPT");
+            load.arg("LOAD").arg(&script.text);
+            state.send_queue.push_fire_and_forget(&load, pending);
+        }
     }
 }
 

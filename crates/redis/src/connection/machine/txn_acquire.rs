@@ -1,6 +1,6 @@
 //! The fast path: acquisitions by a transaction of the server's own commands, without a script. It
 //! costs the server half the time of the script, and less if several acquisitions that are sent
-//! together share a transaction (decision 008).
+//! together share a transaction (decision 8).
 //!
 //! If the replies are unclear, the caller asks by script, in a fresh round. The transaction moves
 //! the mark for a refused caller, too, so a waiter polls by script (PROTOCOL.md, Tokens).
@@ -117,16 +117,16 @@ pub(super) struct TxnReplies {
 }
 
 impl TxnReplies {
-    /// Reads the reply to EXEC, or the first error of the transaction. `stamp` is the incarnation
-    /// that the node must prove; `None` without admission.
-    pub(super) fn read(reply: Value, stamp: Option<Incarnation>) -> Self {
+    /// Reads the reply to EXEC, or the first error of the transaction. `expected` is the
+    /// incarnation that the node must prove; `None` without admission.
+    pub(super) fn read(reply: Value, expected: Option<Incarnation>) -> Self {
         let failed = |why| Self { failed: Some(why), replies: Vec::new().into_iter() };
         let mut replies = match reply {
             Value::Array(items) => items.into_iter(),
             Value::Error(text) if is_permanent(&text) => return failed(TxnVerdict::Forbidden),
             _ => return failed(TxnVerdict::Unclear),
         };
-        let Some(stamp) = stamp else {
+        let Some(expected) = expected else {
             return Self { failed: None, replies };
         };
         let (Some(loaded), Some(known)) = (replies.next(), replies.next()) else {
@@ -134,7 +134,7 @@ impl TxnReplies {
         };
         // The script cache does not outlive the server (H9, H10), nor the record its memory (H13).
         let proven = loaded == Value::Array(vec![Value::Int(1)]);
-        if !proven || Incarnation::parse(&known.text()) != Some(stamp) {
+        if !proven || Incarnation::parse(&known.text()) != Some(expected) {
             return failed(TxnVerdict::Unproven);
         }
         Self { failed: None, replies }
@@ -180,8 +180,8 @@ mod tests {
     const INCARNATION: &str = "0123456789abcdef0123456789abcdef";
     const TOKEN: Fence = Fence::new(1_790_000_000_000_031);
 
-    fn one(reply: Value, stamp: Option<Incarnation>) -> TxnVerdict {
-        TxnReplies::read(reply, stamp).next(TOKEN)
+    fn one(reply: Value, expected: Option<Incarnation>) -> TxnVerdict {
+        TxnReplies::read(reply, expected).next(TOKEN)
     }
 
     fn verdict(set: Value, accepted: Value, edit: impl FnOnce(&mut Vec<Value>)) -> TxnVerdict {
