@@ -6,9 +6,11 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use quorumlock_protocol::admission::{
-    AdmissionRecord, ClusterConfig, NodeInfo, NodeStatus, classify,
+use quorumlock_protocol::Incarnation;
+use quorumlock_protocol::admission::members::{
+    CLOCK_BOUND, MemberList, MemberRecord, NodeMemory, Note, ServerClock, Terms,
 };
+use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
 
 /// The request that a node says yes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,36 +53,42 @@ pub fn memory(lost: bool) -> Memory {
 }
 
 fn judged(lost: bool) -> Memory {
-    let charter = ClusterConfig {
+    let list = MemberList::new(["a", "b", "c"]);
+    let cluster = ClusterConfig {
         prefix: "quorumlock".into(),
-        cluster: "model".into(),
-        epoch: 1,
-        nodes: 3,
+        members: list.clone(),
         longest: Duration::from_secs(3),
+        clock_bound: CLOCK_BOUND,
     };
-    let record = AdmissionRecord {
-        cluster: charter.cluster.clone(),
-        epoch: charter.epoch,
-        nodes: charter.nodes,
-        longest_ms: charter.longest_ms(),
-        ..AdmissionRecord::default()
+    let record = MemberRecord {
+        label: "a".into(),
+        terms: Terms { phase: 1, list: list.clone(), next: None },
+        run_identity: "run/history".into(),
     };
-    let kept =
-        AdmissionRecord { life: "run/history".into(), stamp: "1".repeat(32), ..record.clone() };
-    let watched = AdmissionRecord { pending: "run/history/mark".into(), ..record };
-    // After a loss the node has no admission record, or a quarantine note that a client has written
-    // since.
-    let records = if lost { vec![None, Some(watched)] } else { vec![Some(kept)] };
-    let admitted = records.into_iter().any(|record| {
-        let sheet = NodeInfo {
-            record,
-            run_identity: "run/history".into(),
+    let note = Note { label: "a".into(), run_identity: "run/history".into(), list, since: 0 };
+    // After a loss the node has no record, or a note that a client has written since.
+    let memories =
+        if lost { vec![(None, None), (None, Some(note))] } else { vec![(Some(record), None)] };
+    let admitted = memories.into_iter().any(|(record, note)| {
+        let info = NodeInfo {
+            incarnation: record.as_ref().and_then(|_| Incarnation::parse(&"1".repeat(32))),
+            memory: NodeMemory {
+                label: "a".into(),
+                run_identity: "run/history".into(),
+                record,
+                note,
+                clock: ServerClock { server: 0, client: 0, bound: CLOCK_BOUND },
+            },
+            note_id: None,
+            earlier: None,
+            agreed_ms: Some((cluster.longest_ms(), cluster.clock_bound_ms())),
+            outdated: None,
             role: "master".into(),
+            replicas: 0,
             policy: "noeviction".into(),
             major: 7,
-            ..NodeInfo::default()
         };
-        matches!(classify(&sheet, &charter), NodeStatus::Admitted(_))
+        matches!(classify(&info, &cluster), NodeStatus::Admitted(_))
     });
     if admitted { Memory::Admitted } else { Memory::Unproven }
 }

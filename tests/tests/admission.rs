@@ -9,14 +9,15 @@ use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, NodeReport};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Stopwatch, eventually};
 
-/// L, short enough that tests can wait for a quarantine.
+/// L, short enough that tests can wait until a node is admitted again.
 const MAX_LEASE: Duration = Duration::from_millis(2_500);
+const CLOCK_BOUND: Duration = Duration::from_millis(100);
 const LEASE: Duration = Duration::from_millis(2_000);
 
 fn builder(admission: Admission) -> Builder {
     let builder = quorumlock_tests::builder().admission(admission);
     match admission {
-        Admission::Strict => builder.max_lease(MAX_LEASE).lease(LEASE),
+        Admission::Strict => builder.max_lease(MAX_LEASE).lease(LEASE).clock_bound(CLOCK_BOUND),
         // The default lease is long enough that no renewal happens during the test.
         _ => builder,
     }
@@ -217,10 +218,8 @@ async fn clients_that_disagree_and_unfit_nodes_are_refused_by_name() {
     let urls = servers.urls();
     let strict = || builder(Admission::Strict);
     let cases = [
-        (strict().cluster("other", 1).quorum(&urls), "cluster"),
-        (strict().cluster("quorumlock", 2).quorum(&urls), "epoch"),
         (strict().max_lease(MAX_LEASE * 2).quorum(&urls), "longest lease"),
-        (strict().quorum(&urls[..2]), "number of nodes"),
+        (strict().clock_bound(CLOCK_BOUND * 2).quorum(&urls), "clock bound"),
     ];
     for (locker, what) in cases {
         let refused = locker.expect("well-formed").try_lock("x").await;

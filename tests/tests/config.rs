@@ -304,7 +304,7 @@ fn options_that_do_not_apply_are_refused_and_named() {
         ("replica_timeout", |b| b.replicas(1).replica_timeout(SECOND / 9), ONE_NODE),
         ("redisson_fenced", |b| b.redisson_fenced(true), [true, false, false]),
         ("admission", |b| b.admission(Admission::Strict), QUORUM),
-        ("cluster", |b| b.cluster("quorumlock", 1), QUORUM),
+        ("clock_bound", |b| b.clock_bound(SECOND), QUORUM),
         ("tolerate_lost_marks", |b| b.tolerate_lost_marks(0), QUORUM),
         // Not with plain URLs: see below.
         ("tls_ca", |b| b.tls_ca("PEM"), [false; 3]),
@@ -345,7 +345,7 @@ fn options_that_do_not_apply_beside_others_are_refused_and_named() {
     let pair = [NOWHERE, "redis://127.0.0.1:2"];
     let redlock = || builder().admission(Admission::Redlock);
     let fenced = || builder().redisson_fenced(true);
-    refuses("cluster", redlock().cluster("quorumlock", 1).quorum(pair));
+    refuses("clock_bound", redlock().clock_bound(SECOND).quorum(pair));
     refuses("replica_timeout", builder().replica_timeout(SECOND / 9).single(NOWHERE));
     refuses("replica_timeout", builder().replica_timeout(SECOND / 9).quorum(pair));
     refuses("redisson_fenced", fenced().wire(Wire::Redlock).single(NOWHERE));

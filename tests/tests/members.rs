@@ -1,209 +1,357 @@
-//! The scripts of members on a real server (docs/PROTOCOL.md MEM2 to MEM6).
+//! Which nodes belong to a cluster, on real servers (docs/PROTOCOL.md, Members).
 
 use std::time::Duration;
 
-use quorumlock::Wire;
+use quorumlock::admission::{ChangeStep, NodeStatus, NoteStep, Until};
+use quorumlock::{Builder, Error, Locker, NodeProblem, Wire};
 use quorumlock_core::Environment;
 use quorumlock_protocol::Settings;
-use quorumlock_protocol::admission::members::{
-    ChangeStep, Entry, MemberInfo, MemberList, MemberRpc, NoteRequest, Standing, Terms, standing,
+use quorumlock_protocol::admission::members::{MemberList, Standing, Terms, standing};
+use quorumlock_protocol::admission::{
+    AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
 };
-use quorumlock_protocol::admission::{ClusterConfig, Marks};
-use quorumlock_quorum::{MemberChange, MemberPass};
 use quorumlock_redis::{RedisNode, redis_nodes};
-use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
-use quorumlock_tests::eventually;
+use quorumlock_testbed::servers::{Faketime, ServerOptions, Servers, Shift, for_test};
+use quorumlock_testbed::skip;
+use quorumlock_tests::{Plain, Stopwatch, eventually};
 
-const STAMPS: [&str; 2] = ["00000000000000000000000000000001", "00000000000000000000000000000002"];
+const MAX_LEASE: Duration = Duration::from_millis(600);
+const CLOCK_BOUND: Duration = Duration::from_millis(50);
 
-fn ours() -> MemberList {
-    MemberList::new(["a", "b", "c"])
+fn builder() -> Builder {
+    quorumlock_tests::builder()
+        .admission(quorumlock::Admission::Strict)
+        .lease(MAX_LEASE / 2)
+        .max_lease(MAX_LEASE)
+        .clock_bound(CLOCK_BOUND)
 }
 
-fn theirs() -> MemberList {
-    MemberList::new(["a", "d", "e"])
+fn locker(urls: &[String]) -> Locker {
+    builder().quorum(urls).expect("good URLs")
 }
 
-fn terms(phase: u64, next: Option<MemberList>) -> Terms {
-    Terms { phase, list: ours(), next }
+fn problems<T: std::fmt::Debug>(refused: Result<T, Error>) -> Vec<NodeProblem> {
+    match refused {
+        Err(Error::Refused(why)) => why.nodes.into_iter().map(|node| node.problem).collect(),
+        other => panic!("not refused: {other:?}"),
+    }
 }
 
-/// A node that its clients call by this label.
-fn node(servers: &Servers, label: &str) -> RedisNode {
-    nodes(&[servers[0].url().to_owned()], &[label]).pop().expect("one")
+fn is_barred(problem: &NodeProblem) -> bool {
+    matches!(problem, NodeProblem::OtherMembers { .. })
 }
 
-/// The nodes of one client.
-fn nodes(urls: &[String], labels: &[&str]) -> Vec<RedisNode> {
-    let config = ClusterConfig {
-        prefix: "quorumlock".into(),
-        cluster: "quorumlock".into(),
-        epoch: 1,
-        nodes: 1,
-        longest: Duration::from_secs(1),
-    };
-    let labelled = |(url, label): (&String, &&str)| format!("{url}?label={label}");
-    let urls: Vec<_> = urls.iter().zip(labels).map(labelled).collect();
-    let clock = Environment::default().clock;
-    let nodes = redis_nodes(&urls, Wire::Redlock, Some(&config), &Settings::default(), &clock);
-    nodes.expect("good URLs")
+mod scripts {
+    //! The scripts of one node.
+
+    use super::*;
+
+    const INCARNATIONS: [&str; 2] =
+        ["00000000000000000000000000000001", "00000000000000000000000000000002"];
+
+    fn ours() -> MemberList {
+        MemberList::new(["a", "b", "c"])
+    }
+
+    fn theirs() -> MemberList {
+        MemberList::new(["a", "d", "e"])
+    }
+
+    fn terms(phase: u64, next: Option<MemberList>) -> Terms {
+        Terms { phase, list: ours(), next }
+    }
+
+    /// The node that its clients call by this label.
+    fn node(servers: &Servers, label: &str) -> RedisNode {
+        let cluster = ClusterConfig {
+            prefix: "quorumlock".into(),
+            members: ours(),
+            longest: MAX_LEASE,
+            clock_bound: CLOCK_BOUND,
+        };
+        let url = format!("{}?label={label}", servers[0].url());
+        let (clock, settings) = (Environment::default().clock, Settings::default());
+        let nodes = redis_nodes(&[url], Wire::Redlock, Some(&cluster), &settings, &clock);
+        nodes.expect("a good URL").pop().expect("one")
+    }
+
+    fn note(list: MemberList, id: &str, instead_of: Option<String>) -> NoteRequest {
+        NoteRequest { list, id: id.into(), instead_of }
+    }
+
+    async fn info(node: &RedisNode) -> NodeInfo {
+        node.node_info().await.expect("it answers")
+    }
+
+    async fn admit(node: &RedisNode, note: &str, age: Duration, incarnation: &str) -> bool {
+        let (note, incarnation) = (note.to_owned(), incarnation.to_owned());
+        let terms = terms(3, None);
+        let request = AdmitRequest { note, age, terms, incarnation, marks: Marks::new() };
+        node.admit(request).await.expect("it answers")
+    }
+
+    #[tokio::test]
+    async fn a_run_has_one_note_which_a_majority_takes_over_with_its_time() {
+        let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
+        let a = node(&servers, "a");
+        assert_eq!(info(&a).await.note_id, None);
+        assert_eq!(a.note(note(theirs(), "one", None)).await, Ok(true));
+        assert_eq!(a.note(note(ours(), "two", None)).await, Ok(false), "there is one");
+        let first = info(&a).await;
+        let written = first.memory.note.expect("a note");
+        assert_eq!((written.list, &*written.label), (theirs(), "a"));
+        assert!(first.memory.clock.agrees());
+        let id = first.note_id;
+        assert_eq!(a.note(note(ours(), "three", Some("another".into()))).await, Ok(false));
+        assert_eq!(a.note(note(ours(), "three", id.clone())).await, Ok(true));
+        let second = info(&a).await;
+        assert_ne!(second.note_id, id);
+        let taken = second.memory.note.expect("a note");
+        assert_eq!((taken.list, taken.since), (ours(), written.since));
+    }
+
+    #[tokio::test]
+    async fn a_run_is_admitted_under_the_same_mature_note_and_no_other() {
+        let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
+        let a = node(&servers, "a");
+        a.note(note(ours(), "one", None)).await.expect("it answers");
+        let id = info(&a).await.note_id.expect("a note");
+        let (now, day) = (Duration::ZERO, Duration::from_secs(86_400));
+        assert!(!admit(&a, "another", now, INCARNATIONS[0]).await);
+        assert!(!admit(&a, &id, day, INCARNATIONS[0]).await, "too young");
+        assert!(admit(&a, &id, now, INCARNATIONS[0]).await);
+        assert!(!admit(&a, &id, now, INCARNATIONS[1]).await, "the note has ended");
+        let admitted = info(&a).await;
+        assert_eq!(standing(&admitted.memory, &ours()), Standing::Votes(&terms(3, None)));
+        assert_eq!(standing(&admitted.memory, &theirs()), Standing::Foreign(&terms(3, None)));
+        assert_eq!(a.note(note(theirs(), "two", None)).await, Ok(false), "it is admitted");
+        let alias = node(&servers, "A");
+        assert_eq!(alias.note(note(theirs(), "two", None)).await, Ok(false), "whatever its label");
+        let clone = node(&servers, "b");
+        assert_eq!(clone.note(note(ours(), "two", None)).await, Ok(true), "a clone of a");
+    }
+
+    #[tokio::test]
+    async fn terms_follow_those_before_and_end_their_incarnation() {
+        let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
+        let a = node(&servers, "a");
+        a.note(note(ours(), "one", None)).await.expect("it answers");
+        let id = info(&a).await.note_id.expect("a note");
+        assert!(admit(&a, &id, Duration::ZERO, INCARNATIONS[0]).await);
+        let found = info(&a).await.incarnation.expect("admitted");
+        let both = terms(4, Some(MemberList::new(["a", "b", "c", "d"])));
+        let skipped = Terms { phase: 5, ..both.clone() };
+        let write = async |terms: &Terms| a.write_terms(found, terms, INCARNATIONS[1]).await;
+        assert_eq!(write(&skipped).await, Ok(false), "over a phase");
+        assert_eq!(write(&both).await, Ok(true));
+        assert_eq!(write(&both).await, Ok(false), "another incarnation");
+        assert_eq!(standing(&info(&a).await.memory, &ours()), Standing::Votes(&both));
+    }
+
+    #[tokio::test]
+    async fn an_operator_admits_only_over_the_record_that_he_has_seen() {
+        let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
+        let a = node(&servers, "a");
+        let provision = async |found, incarnation| {
+            a.provision(found, &terms(1, None), incarnation).await.expect("it answers")
+        };
+        assert!(provision(None, INCARNATIONS[0]).await);
+        assert!(!provision(None, INCARNATIONS[1]).await, "another operator came first");
+        let found = info(&a).await.incarnation;
+        assert!(provision(found, INCARNATIONS[1]).await);
+        assert!(!provision(found, INCARNATIONS[0]).await);
+    }
 }
 
-fn note(list: MemberList, id: &str, instead_of: Option<String>) -> NoteRequest {
-    NoteRequest { list, id: id.into(), instead_of }
+/// A process that asks once, and ends.
+async fn short_process(urls: &[String]) -> bool {
+    matches!(locker(urls).try_lock("x").await, Ok(Some(_)))
 }
 
-async fn info(node: &RedisNode) -> MemberInfo {
-    node.member_info().await.expect("it answers")
-}
-
-#[tokio::test]
-async fn a_run_has_one_note_which_a_majority_takes_over_with_its_time() {
-    let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
-    let a = node(&servers, "a");
-    assert_eq!(info(&a).await.note_id, None);
-    assert_eq!(a.note(note(theirs(), "one", None)).await, Ok(true));
-    assert_eq!(a.note(note(ours(), "two", None)).await, Ok(false), "there is one");
-    let first = info(&a).await;
-    let written = first.memory.note.expect("a note");
-    assert_eq!((written.list, &*written.label), (theirs(), "a"));
-    assert!(first.memory.clock.agrees());
-    let id = first.note_id;
-    assert_eq!(a.note(note(ours(), "three", Some("another".into()))).await, Ok(false));
-    assert_eq!(a.note(note(ours(), "three", id.clone())).await, Ok(true));
-    let second = info(&a).await;
-    assert_ne!(second.note_id, id);
-    let taken = second.memory.note.expect("a note");
-    assert_eq!((taken.list, taken.since), (ours(), written.since));
-}
-
-#[tokio::test]
-async fn a_run_is_admitted_under_the_same_mature_note_and_no_other() {
-    let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
-    let a = node(&servers, "a");
-    a.note(note(ours(), "one", None)).await.expect("it answers");
-    let id = info(&a).await.note_id.expect("a note");
-    let (now, day) = (Duration::ZERO, Duration::from_secs(86_400));
-    let marks = Marks::new();
-    let admit =
-        async |id: &str, age, stamp| a.admit_member(id, &terms(3, None), stamp, age, &marks).await;
-    assert_eq!(admit("another", now, STAMPS[0]).await, Ok(false));
-    assert_eq!(admit(&id, day, STAMPS[0]).await, Ok(false), "too young");
-    assert_eq!(admit(&id, now, STAMPS[0]).await, Ok(true));
-    assert_eq!(admit(&id, now, STAMPS[1]).await, Ok(false), "the note has ended");
-    let admitted = info(&a).await;
-    assert_eq!(standing(&admitted.memory, &ours()), Standing::Votes(&terms(3, None)));
-    assert_eq!(standing(&admitted.memory, &theirs()), Standing::Foreign(&terms(3, None)));
-    assert_eq!(a.note(note(theirs(), "two", None)).await, Ok(false), "it is admitted");
-    let alias = node(&servers, "A");
-    assert_eq!(alias.note(note(theirs(), "two", None)).await, Ok(false), "whatever its label");
-    let clone = node(&servers, "b");
-    assert_eq!(clone.note(note(ours(), "two", None)).await, Ok(true), "a clone of a");
-}
-
-#[tokio::test]
-async fn a_phase_is_written_over_the_one_before_it_and_ends_its_incarnation() {
-    let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
-    let a = node(&servers, "a");
-    a.note(note(ours(), "one", None)).await.expect("it answers");
-    let id = info(&a).await.note_id.expect("a note");
-    let admitted =
-        a.admit_member(&id, &terms(3, None), STAMPS[0], Duration::ZERO, &Marks::new()).await;
-    assert_eq!(admitted, Ok(true));
-    let found = info(&a).await.incarnation.expect("admitted");
-    let both = terms(4, Some(MemberList::new(["a", "b", "c", "d"])));
-    let skipped = Terms { phase: 5, ..both.clone() };
-    assert_eq!(a.write_phase(found, &skipped, STAMPS[1]).await, Ok(false), "over a phase");
-    assert_eq!(a.write_phase(found, &both, STAMPS[1]).await, Ok(true));
-    assert_eq!(a.write_phase(found, &both, STAMPS[1]).await, Ok(false), "another incarnation");
-    assert_eq!(standing(&info(&a).await.memory, &ours()), Standing::Votes(&both));
-}
-
-/// A process that looks once and ends.
-async fn short_process(servers: &Servers, list: &str) -> Entry {
-    let labels: Vec<_> = list.split(' ').collect();
-    let urls: Vec<_> = (0..labels.len()).map(|i| servers[i].url().to_owned()).collect();
-    let nodes = nodes(&urls, &labels);
-    let entropy = Environment::default().entropy;
-    let pass = MemberPass {
-        nodes: &nodes,
-        list: &MemberList::new(labels),
-        age: Duration::from_millis(500),
-        entropy: &entropy,
-        answer_timeout: Duration::from_secs(5),
-    };
-    pass.run().await
-}
-
-#[tokio::test]
-async fn short_processes_found_a_cluster_and_admit_servers_that_restarted_empty() {
-    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
-    let whole = async |voters: usize| {
-        eventually("a majority votes", async || match short_process(&servers, "a b c").await {
-            Entry::BackIn { voters: found, .. } if found.len() == voters => Some(()),
-            _ => None,
-        })
+async fn awaits_granted(urls: &[String]) {
+    eventually("a short process is granted", async || short_process(urls).await.then_some(()))
         .await;
-    };
-    whole(3).await;
-    servers[2].restart_empty().expect("ours");
-    whole(3).await;
-    for server in 0..3 {
-        servers[server].restart_empty().expect("ours");
-    }
-    whole(3).await;
-    let other = short_process(&servers, "a d e").await;
-    assert!(matches!(other, Entry::Barred(_)), "{other:?}");
-}
-
-/// Changes the list of these labels, the servers in order, to another one.
-async fn change(servers: &Servers, all: &str, to: &str) {
-    let labels: Vec<_> = all.split(' ').collect();
-    let urls: Vec<_> = (0..labels.len()).map(|i| servers[i].url().to_owned()).collect();
-    let by_label = labels.iter().zip(nodes(&urls, &labels));
-    let by_label = by_label.map(|(label, node)| ((*label).into(), node)).collect();
-    let goal: Vec<_> = to.split(' ').collect();
-    let url = |label: &&str| urls[labels.iter().position(|l| l == label).expect("one")].clone();
-    let targets = nodes(&goal.iter().map(url).collect::<Vec<_>>(), &goal);
-    let (list, world) = (MemberList::new(goal), Environment::default());
-    let mut change = MemberChange {
-        nodes: &by_label,
-        targets: &targets,
-        target: &list,
-        longest: Duration::from_millis(300),
-        age: Duration::from_millis(500),
-        clock: &world.clock,
-        entropy: &world.entropy,
-        answer_timeout: Duration::from_secs(5),
-        confirmed: None,
-    };
-    // `eventually` takes a closure without state.
-    for _ in 0..1_000 {
-        if change.step().await.expect("one step away") == Some(ChangeStep::Done) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the change is not done");
 }
 
 #[tokio::test]
-async fn a_server_is_exchanged_for_another_in_two_changes() {
-    let Some(servers) = for_test(4, &ServerOptions::default()) else { return };
-    eventually("founded", async || match short_process(&servers, "a b c").await {
-        Entry::BackIn { voters, .. } if voters.len() == 3 => Some(()),
-        _ => None,
+async fn short_processes_alone_found_a_cluster_and_heal_it() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let urls = servers.urls();
+    awaits_granted(&urls).await;
+    for restarted in [&[2][..], &[0, 1, 2]] {
+        let since = Stopwatch::start();
+        for server in restarted {
+            servers[*server].restart_empty().expect("ours");
+        }
+        awaits_granted(&urls).await;
+        if restarted.len() == 3 {
+            assert!(since.elapsed() >= MAX_LEASE, "{:?}", since.elapsed());
+        }
+    }
+    eventually("all vote", async || {
+        short_process(&urls).await;
+        let nodes = locker(&urls).node_status().await.ok()?;
+        nodes.iter().all(|node| node.is_admitted()).then_some(())
     })
     .await;
-    change(&servers, "a b c d", "a b c d").await;
-    servers[0].kill().expect("ours");
-    change(&servers, "a b c d", "b c d").await;
-    for (label, server) in [("b", 1), ("c", 2), ("d", 3)] {
-        let node = nodes(&[servers[server].url().to_owned()], &[label]).pop().expect("one");
-        let list = MemberList::new(["b", "c", "d"]);
-        let shown = info(&node).await.memory;
-        let expected = Terms { phase: 5, list: list.clone(), next: None };
-        assert_eq!(standing(&shown, &list), Standing::Votes(&expected), "{label}");
-        assert!(matches!(standing(&shown, &ours()), Standing::Foreign(_)), "{label}");
+}
+
+/// SAFETY.md A4, H19.
+#[tokio::test]
+async fn a_client_with_another_list_is_barred_and_admits_nothing() {
+    let Some(servers) = for_test(8, &ServerOptions::default()) else { return };
+    let urls = servers.urls();
+    let a = locker(&urls[..5]);
+    a.admit_nodes().await.expect("all answer");
+    let guard = a.lock("x").await.expect("free");
+    let theirs = [&urls[..2], &urls[5..]].concat();
+    let since = Stopwatch::start();
+    while since.elapsed() < 2 * (MAX_LEASE + 2 * CLOCK_BOUND) {
+        let refused = problems(locker(&theirs).try_lock("x").await);
+        assert!(refused.iter().all(is_barred), "{refused:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    let operator = locker(&theirs);
+    assert!(problems(operator.admit_nodes().await).iter().any(is_barred));
+    let text = operator.lock("x").await.expect_err("barred").to_string();
+    let address = |url: &String| url.trim_start_matches("redis://").to_owned();
+    for url in urls.iter().chain(&theirs) {
+        assert!(text.contains(&address(url)), "{url} is not in {text}");
+    }
+    assert_eq!(guard.check(), Ok(()));
+    guard.unlock().await.expect("held");
+    operator.force_admit_nodes().await.expect("the operator insists");
+    // Its connections to the two servers must end first.
+    eventually("now the others are barred", async || {
+        matches!(a.try_lock("x").await, Err(Error::Refused(why)) if is_barred(&why.nodes[0].problem))
+            .then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_database_is_another_cluster_only_on_the_operators_word() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let urls = servers.urls();
+    locker(&urls).admit_nodes().await.expect("all answer");
+    let guard = locker(&urls).lock("x").await.expect("free");
+    let other: Vec<_> = urls.iter().map(|url| format!("{url}/1")).collect();
+    let since = Stopwatch::start();
+    while since.elapsed() < 2 * (MAX_LEASE + 2 * CLOCK_BOUND) {
+        assert!(!short_process(&other).await, "no client founds a second cluster");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let refused = problems(locker(&other).admit_nodes().await);
+    assert!(refused.iter().all(|problem| *problem == NodeProblem::OtherDatabase(0)), "{refused:?}");
+    locker(&other).force_admit_nodes().await.expect("the operator insists");
+    assert!(short_process(&other).await, "locks of database 1 are other locks");
+    guard.unlock().await.expect("held all the time");
+}
+
+async fn change(urls: &[String], target: &[String], until: Until) {
+    let mut change = builder().change_members(urls, target, until).expect("good URLs");
+    let done = async {
+        loop {
+            let progress = change.step().await.expect("one step away").expect("a cluster");
+            if progress.step == ChangeStep::Done {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), done).await.expect("the change ends");
+}
+
+#[tokio::test]
+async fn a_server_is_exchanged_under_a_held_lock() {
+    let Some(servers) = for_test(4, &ServerOptions::default()) else { return };
+    let urls = servers.urls();
+    let (old, all, new) = (&urls[..3], &urls[..], &urls[1..]);
+    let first = locker(old);
+    first.admit_nodes().await.expect("all answer");
+    let guard = first.lock("held").await.expect("free");
+    change(old, all, Until::BothVote).await;
+    let second = locker(all);
+    assert!(second.try_lock("held").await.expect("it may ask").is_none(), "both lists exclude");
+    second.lock("x").await.expect("free").unlock().await.expect("held");
+    first.lock("x").await.expect("both lists vote").unlock().await.expect("held");
+    guard.unlock().await.expect("held through the change");
+    let guard = second.lock("held").await.expect("free");
+    change(all, all, Until::OnlyTarget).await;
+    assert!(problems(first.lock("x").await).iter().any(is_barred), "the old list is refused");
+    servers[0].kill().expect("ours");
+    change(all, new, Until::BothVote).await;
+    change(new, new, Until::OnlyTarget).await;
+    let third = locker(new);
+    awaits_granted(new).await;
+    drop(third.lock("x").await.expect("free"));
+    assert!(problems(second.lock("x").await).iter().any(is_barred));
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_change_is_refused_if_it_exchanges_a_server_or_another_is_under_way() {
+    let Some(servers) = for_test(5, &ServerOptions::default()) else { return };
+    let urls = servers.urls();
+    locker(&urls[..3]).admit_nodes().await.expect("all answer");
+    let step = async |target: &[String]| {
+        let change = builder().change_members(&urls[..3], target, Until::BothVote);
+        change.expect("good URLs").step().await.map_err(|refused| refused.to_string())
+    };
+    let exchanged = step(&urls[1..4]).await.expect_err("two servers differ");
+    assert!(exchanged.contains("one server at a time"), "{exchanged}");
+    change(&urls[..3], &urls[..4], Until::BothVote).await;
+    let other = [&urls[..3], &urls[4..]].concat();
+    let under_way = step(&other).await.expect_err("another change");
+    assert!(under_way.contains("under way"), "{under_way}");
+}
+
+/// What an earlier release wrote.
+#[tokio::test]
+async fn records_without_a_list_become_records_of_the_first_whole_list() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let urls = servers.urls();
+    locker(&urls).admit_nodes().await.expect("all answer");
+    for server in &servers {
+        let plain = Plain::to(server.url()).await;
+        let record = "quorumlock:node";
+        let lists = ["HDEL", record, "list", "next", "phase", "label", "clock_bound_ms"];
+        plain.ask::<i64>(&lists).await;
+        let cluster = ["HSET", record, "cluster", "quorumlock", "epoch", "1", "nodes", "3"];
+        plain.ask::<i64>(&cluster).await;
+    }
+    let few = locker(&urls[..2]);
+    let refused = problems(few.try_lock("x").await);
+    assert!(refused.iter().all(|problem| *problem == NodeProblem::NotAdmitted), "{refused:?}");
+    assert!(!short_process(&urls[..2]).await, "a shorter list converts nothing");
+    awaits_granted(&urls).await;
+    let nodes = locker(&urls).node_status().await.expect("they answer");
+    let phases: Vec<_> = nodes.iter().map(|n| n.terms.as_ref().map(|t| t.phase)).collect();
+    assert_eq!(phases, [Some(1); 3]);
+}
+
+/// The server boots an hour ahead and is set right: no note may seem an hour old.
+#[tokio::test]
+async fn a_server_whose_clock_is_wrong_is_not_admitted_and_waits_anew_when_it_is_right() {
+    let (clock, source) = match Faketime::discover(0).and_then(|c| Ok((c, Faketime::source()?))) {
+        Ok(found) => found,
+        Err(missing) => return skip("QUORUMLOCK_REQUIRE_FAKETIME", &missing.to_string()),
+    };
+    let options = ServerOptions { faketime: Some(clock), ..ServerOptions::default() };
+    let servers = Servers::start_with(&source, 3, &options).expect("they start");
+    let urls = servers.urls();
+    servers[0].set_clock(Shift::ByMs(-3_600_000)).expect("ours");
+    assert!(!short_process(&urls).await);
+    let status = async || locker(&urls).node_status().await.expect("they answer").swap_remove(0);
+    eventually("the client sees the clock", async || {
+        short_process(&urls).await;
+        matches!(status().await.status, Some(NodeStatus::ClockDiffers(ahead)) if ahead < 0)
+            .then_some(())
+    })
+    .await;
+    assert!(matches!(status().await.note, Some(NoteStep::ClocksDiffer(_))));
+    let since = Stopwatch::start();
+    servers[0].set_clock(Shift::ByMs(0)).expect("ours");
+    awaits_granted(&urls).await;
+    assert!(since.elapsed() >= MAX_LEASE, "{:?}", since.elapsed());
 }

@@ -33,11 +33,11 @@ async fn new_nodes_answer_and_may_not_vote_until_they_are_admitted() {
     assert!(none.nodes.iter().all(|node| node.problem == NodeProblem::New), "{none:?}");
     within("admission", locker.admit_nodes()).await.expect("admitted");
     eventually("they may vote", async || locker.ping().await.ok()).await;
-    // Another epoch: the nodes answer, and refuse this client alone.
-    let other = Locker::builder().cluster("quorumlock", 2).quorum(servers.urls());
+    // Another list: the nodes answer, and refuse this client alone.
+    let other = Locker::quorum(&servers.urls()[..2]);
     let none = refused(&other.expect("good URLs")).await;
-    let mismatch = |problem: &NodeProblem| matches!(problem, NodeProblem::ConfigMismatch(_));
-    assert!(none.nodes.iter().all(|node| mismatch(&node.problem)), "{none:?}");
+    let barred = |problem: &NodeProblem| matches!(problem, NodeProblem::OtherMembers { .. });
+    assert!(none.nodes.iter().all(|node| barred(&node.problem)), "{none:?}");
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ impl State {
             Ending::Thaw(node) => self.servers[node].clock.freeze(self.now, false),
             Ending::Slew(node) => {
                 let drift = self.plan.node_drift(&mut self.dice);
-                self.servers[node].clock.set_drift(self.now, drift);
+                self.servers[node].slew(self.now, drift);
             }
             Ending::Wake(client, counted) => self.wake(client, counted),
             Ending::Spawn(slot) => {
@@ -266,8 +266,8 @@ impl State {
                 self.after(lasts, Event::End(Ending::Slew(node)));
             }
             // The fastest rate that A1 allows, or a slower one.
-            _ if self.dice.chance(0.5) => server.clock.set_drift(now, most),
-            _ => server.clock.set_drift(now, slew),
+            _ if self.dice.chance(0.5) => server.slew(now, most),
+            _ => server.slew(now, slew),
         }
         true
     }

@@ -166,11 +166,9 @@ impl Plan {
         }
     }
 
-    /// How far a node's clock gets from a right one: by its drift, and by the steps back that
-    /// faults make.
+    /// How far a node's clock gets from those of the clients: by the steps back that faults make.
     fn clock_bound(&self) -> Micros {
-        let drift = (self.heals as f64 * 2.0 * self.max_clock_drift) as Micros;
-        if self.scripted { 100 * MS } else { self.clock_back + drift + 100 * MS }
+        if self.scripted { 100 * MS } else { self.clock_back + 100 * MS }
     }
 
     /// A world in which nothing goes wrong and nothing takes time.

@@ -25,8 +25,9 @@ pub struct Server {
     pub label: String,
     /// Its label in lists of nodes.
     pub member: Arc<str>,
-    /// What clocks that are right showed when the world began.
-    epoch: Micros,
+    /// What its clock would show if no fault had set or stopped it: what the clients' wall clocks
+    /// show.
+    right_clock: NodeClock,
     pub store: Store,
     pub clock: NodeClock,
     /// By how much faults may still set its clock back. Its keys outlive their leases by that much.
@@ -86,12 +87,13 @@ pub struct NotifiedWaiter {
 
 impl Server {
     pub fn new(number: usize, plan: &Plan, bug: Option<Bug>, dice: &mut Dice) -> Self {
+        let clock = NodeClock::new(plan.epoch, plan.node_drift(dice));
         Self {
             label: format!("sim://n{number}"),
             member: member(number).into(),
-            epoch: plan.epoch,
             store: Store::default(),
-            clock: NodeClock::new(plan.epoch, plan.node_drift(dice)),
+            right_clock: clock.clone(),
+            clock,
             back: plan.clock_back,
             run: Run::default(),
             run_identity: RunIdentity {
@@ -103,6 +105,12 @@ impl Server {
             subscribed: BTreeSet::new(),
             bug,
         }
+    }
+
+    /// Gives its clock another rate.
+    pub fn slew(&mut self, now: Micros, drift: i64) {
+        self.clock.set_drift(now, drift);
+        self.right_clock.set_drift(now, drift);
     }
 
     /// Whether the server runs and is not stopped.
@@ -255,10 +263,10 @@ impl Server {
         self.admission(&request, now);
     }
 
-    /// Its wall clock, and a client's that is right.
+    /// Its wall clock, and a client's.
     fn clocks(&self, now: Micros) -> (i64, i64) {
         let signed = |micros| i64::try_from(micros).unwrap_or(i64::MAX);
-        (signed(self.clock.micros(now)), signed(self.epoch + now))
+        (signed(self.clock.micros(now)), signed(self.right_clock.micros(now)))
     }
 
     /// `node_info.lua`.

@@ -159,10 +159,11 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
     ];
     let admission = prop_oneof![
         2 => Just(Op::NodeInfo),
-        1 => Just(Op::BeginQuarantine),
+        3 => (0..2usize, any::<bool>()).prop_map(|(list, takes_over)| Op::Note { list, takes_over }),
         1 => Just(Op::Barrier),
-        1 => any::<bool>().prop_map(|right| Op::Admit { right }),
-        2 => any::<bool>().prop_map(|replace| Op::Provision { replace }),
+        3 => (any::<bool>(), any::<bool>()).prop_map(|(right, young)| Op::Admit { right, young }),
+        2 => (0..3u64, 0..2usize).prop_map(|(by, list)| Op::WriteTerms { by, list }),
+        2 => any::<bool>().prop_map(|seen| Op::Provision { seen }),
     ];
     let admission_odds = if strict { 5 } else { 0 };
     prop_oneof![14 => votes, 10 => others, admission_odds => admission]

@@ -9,7 +9,7 @@ use quorumlock::{Admission, Error, Locker, LossReason};
 use quorumlock_testbed::servers::{Server, ServerOptions, Servers};
 use quorumlock_tests::{MAX_WAIT, Plain, Proxy, Way, eventually, within};
 
-use crate::setup::{LEASE, NAME, Strict, builder, in_both, succession, voters};
+use crate::setup::{LEASE, NAME, Strict, builder, in_both, same_member, succession, voters};
 
 #[tokio::test]
 async fn without_the_majority_nothing_can_be_locked_and_what_was_held_is_lost_in_time() {
@@ -84,7 +84,8 @@ impl Net {
         let ways: Vec<_> = servers.iter().map(to).collect();
         // In plain Redlock, too, renewals must happen within the test.
         let builder = || builder(mode).lease(LEASE);
-        let client = builder().quorum(ways.iter().map(Proxy::url)).expect("good URLs");
+        let by_way = ways.iter().zip(&servers).map(|(way, server)| same_member(way, server));
+        let client = builder().quorum(by_way).expect("good URLs");
         let other = builder().quorum(servers.urls()).expect("good URLs");
         let net = Self { servers, ways, client, other };
         // All connections exist before the fault.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use quorumlock::{Admission, Builder, Error, Guard, Locker, NodeProblem, NodeReport};
-use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
+use quorumlock_testbed::servers::{Server, ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Proxy, eventually, within};
 
 pub(crate) use quorumlock::Admission::{Redlock, Strict};
@@ -19,6 +19,7 @@ pub(crate) const FAULTY: usize = 1;
 /// Under strict admission: the longest lease, for which a node that forgot does not vote.
 pub(crate) const MAX_LEASE: Duration = Duration::from_secs(4);
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
+const CLOCK_BOUND: Duration = Duration::from_millis(100);
 
 /// A builder for one mode. In plain Redlock leases are so long that no renewal happens during the
 /// fault.
@@ -28,9 +29,15 @@ pub(crate) fn builder(mode: Admission) -> Builder {
         .answer_timeout(Duration::from_secs(1))
         .connect_timeout(Duration::from_secs(2));
     match mode {
-        Strict => patient.max_lease(MAX_LEASE).lease(LEASE),
+        Strict => patient.max_lease(MAX_LEASE).lease(LEASE).clock_bound(CLOCK_BOUND),
         _ => patient.lease(Duration::from_secs(60)),
     }
+}
+
+/// The URL of a path to the server, with the label that clients with the server's own URL use.
+pub(crate) fn same_member(path: &Proxy, server: &Server) -> String {
+    let address = server.addr().expect("ours");
+    format!("{}?label={address}/0", path.url())
 }
 
 /// Runs a scenario in which both modes behave the same. Both run concurrently, because most of the
@@ -91,7 +98,7 @@ impl ScenarioSetup {
     /// A locker that reaches only two nodes.
     fn holder(&self) -> Locker {
         let mut urls = self.servers.urls();
-        urls[2] = self.cut.url();
+        urls[2] = same_member(&self.cut, &self.servers[2]);
         builder(self.mode).quorum(urls).expect("good URLs")
     }
 

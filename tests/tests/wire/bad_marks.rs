@@ -2,12 +2,17 @@
 //! token, and the error names the key (SAFETY.md G3).
 
 use std::future::IntoFuture as _;
+use std::time::Duration;
 
 use quorumlock::{Admission, Error, Fence, NodeProblem, Wire};
-use quorumlock_protocol::admission::{AdmissionRpc as _, ClusterConfig, Marks};
+use quorumlock_protocol::admission::members::{CLOCK_BOUND, Terms};
+use quorumlock_protocol::admission::{
+    AdmissionRpc as _, AdmitRequest, ClusterConfig, Marks, NoteRequest,
+};
 use quorumlock_protocol::{
     Answer, Denial, Incarnation, Lane, LeaseRequest, Name, Node as _, Nonce, Proposal,
 };
+use quorumlock_redis::member_list;
 use quorumlock_tests::{Plain, builder, eventually, within};
 
 use crate::direct::{ask, one_node};
@@ -213,10 +218,9 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
     locker.admit_nodes().await.expect("it answers");
     let cluster = ClusterConfig {
         prefix: "quorumlock".into(),
-        cluster: "quorumlock".into(),
-        epoch: 1,
-        nodes: 1,
+        members: member_list(&[server.server[0].url()]).expect("a good URL"),
         longest: LONG_LEASE,
+        clock_bound: CLOCK_BOUND,
     };
     let node = one_node(&server, Wire::Redlock, Some(&cluster));
     let incarnation = async || plain.ask::<String>(&["HGET", "quorumlock:node", "stamp"]).await;
@@ -226,18 +230,21 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
         spoil(plain, bad).await;
         let asked = node.barrier("fresh").await;
         assert_eq!(asked.expect_err("no mark").problem, bad_mark(), "{bad:?}");
-        let life = "quorumlock:node";
-        plain.ask::<i64>(&["HSET", life, "pending", &pending(plain).await]).await;
-        let marks = Marks::from([(slot, Fence::new(1_800_000_000_000_031))]);
-        let admitted = node.admit(&pending(plain).await, "fresh", &marks).await;
+        let list = cluster.members.clone();
+        let note = NoteRequest { list: list.clone(), id: "note".into(), instead_of: None };
+        plain.ask::<i64>(&["HDEL", "quorumlock:node", "life"]).await;
+        assert_eq!(node.note(note).await, Ok(true), "a run that is not admitted");
+        let request = AdmitRequest {
+            note: node.node_info().await.expect("it answers").note_id.expect("a note"),
+            age: Duration::ZERO,
+            terms: Terms { phase: 1, list, next: None },
+            incarnation: "fresh".into(),
+            marks: Marks::from([(slot, Fence::new(1_800_000_000_000_031))]),
+        };
+        let admitted = node.admit(request).await;
         assert_eq!(admitted.expect_err("no mark").problem, bad_mark(), "{bad:?}");
         assert_eq!(incarnation().await, before, "{bad:?}");
     }
-}
-
-/// A quarantine note for the current run of a server.
-async fn pending(plain: &Plain) -> String {
-    format!("{}/note", plain.ask::<String>(&["HGET", "quorumlock:node", "life"]).await)
 }
 
 /// On a quorum a bad mark costs only the vote of its node.

@@ -47,6 +47,9 @@ const LOCKERS: usize = 4;
 /// The number of pairs before the measurement, so that connections exist and caches are warm.
 const WARM_UP: usize = 50;
 
+/// All clocks are those of one machine.
+const CLOCK_BOUND: Duration = Duration::from_millis(100);
+
 /// About the duration of a short write to a database. A timer rounds it up; the actual duration is
 /// measured.
 const CRITICAL_SECTION: Duration = Duration::from_millis(1);
@@ -57,7 +60,7 @@ impl Side {
         let urls = servers.urls();
         let locker = || match mode {
             Mode::Single => Locker::single(&urls[0]),
-            Mode::Quorum => Locker::quorum(&urls[1..]),
+            Mode::Quorum => Locker::builder().clock_bound(CLOCK_BOUND).quorum(&urls[1..]),
         };
         let lockers = (0..LOCKERS).map(|_| locker()).collect::<Result<Vec<_>, _>>()?;
         if mode == Mode::Quorum {

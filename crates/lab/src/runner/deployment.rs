@@ -154,20 +154,20 @@ impl Deployment {
         for (place, &node) in told.iter().enumerate() {
             if told[..place].contains(&node) {
                 let alias = Proxy::to(self.address(node)?);
-                urls.push(alias.url());
+                urls.push(alias.url() + "?label=alias" + &place.to_string());
                 self.aliases.push(alias);
                 continue;
             }
             let reached = client.reaches.as_ref().is_none_or(|reaches| reaches.contains(&node));
             if reached && !client.ways {
-                urls.push(self.servers[node].url().to_owned());
+                urls.push(labelled(self.servers[node].url(), node));
                 continue;
             }
             let way = Proxy::to(self.address(node)?);
             if !reached {
                 way.cut();
             }
-            urls.push(way.url());
+            urls.push(labelled(&way.url(), node));
             self.ways.insert((client.id.clone(), node), way);
         }
         Ok(urls)
@@ -329,9 +329,15 @@ impl Deployment {
     }
 
     fn operator(&self, locking: &Locking) -> Result<Locker, TrialError> {
-        let urls = self.servers.urls().into_iter().take(self.known).collect();
+        let urls = self.servers.urls().into_iter().take(self.known).enumerate();
+        let urls = urls.map(|(node, url)| labelled(&url, node)).collect();
         Ok(locker(self.mode, urls, locking, "operator")?)
     }
+}
+
+/// Clients reach one server by different addresses, and call it by one label.
+fn labelled(url: &str, node: usize) -> String {
+    format!("{url}?label=n{node}")
 }
 
 /// Sets the state of a way.

@@ -24,6 +24,9 @@ pub(crate) enum Held {
     Broken { lock: Broken, value: String, until: Instant },
 }
 
+/// All clocks are those of one machine.
+const CLOCK_BOUND: Duration = Duration::from_millis(100);
+
 /// Makes the library's locker for a mode.
 pub(crate) fn locker(
     mode: Mode,
@@ -41,7 +44,9 @@ pub(crate) fn locker(
         Mode::S => builder.single(urls.first().map_or("", String::as_str)),
         _ => {
             let admission = if mode.strict() { Admission::Strict } else { Admission::Redlock };
-            builder.admission(admission).quorum(urls)
+            let builder = builder.admission(admission);
+            let builder = if mode.strict() { builder.clock_bound(CLOCK_BOUND) } else { builder };
+            builder.quorum(urls)
         }
     }
 }

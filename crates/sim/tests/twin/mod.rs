@@ -10,7 +10,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, Marks, NodeInfo};
+use quorumlock_protocol::admission::members::{CLOCK_BOUND, MemberList, Terms};
+use quorumlock_protocol::admission::{
+    AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
+};
 use quorumlock_protocol::{
     Acceptance, Answer, Denial, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
     Incarnation, Lane, LeaseRequest, Name, Node as _, NodeReport, Nonce, Notified, Proposal,
@@ -88,16 +91,22 @@ async fn run(
 fn cluster_config() -> ClusterConfig {
     ClusterConfig {
         prefix: "twin".into(),
-        cluster: "twin".into(),
-        epoch: 3,
-        nodes: 1,
+        members: list_of(0),
         longest: Duration::from_secs(90),
+        clock_bound: CLOCK_BOUND,
     }
+}
+
+/// The list of the clients, or another one.
+fn list_of(list: usize) -> MemberList {
+    MemberList::new([["n0", "n1"], ["n0", "other"]][list])
 }
 
 fn real_side(url: &str, wire: Wire, cluster: Option<&ClusterConfig>) -> Side<RedisNode> {
     let clock = Clock::system();
-    let mut nodes = redis_nodes(&[url], wire, cluster, &Settings::default(), &clock).unwrap();
+    let mut nodes =
+        redis_nodes(&[format!("{url}?label=n0")], wire, cluster, &Settings::default(), &clock)
+            .unwrap();
     Side { node: nodes.pop().unwrap(), clock, tokens: [0; 2], label: "real" }
 }
 
@@ -229,18 +238,27 @@ impl<N: AdmissionRpc> Side<N> {
             Op::NodeInfo => self.describe_admission(self.node.node_info().await, |sheet| {
                 describe_node_info(&sheet)
             }),
-            Op::BeginQuarantine => self
-                .describe_admission(self.node.begin_quarantine(&incarnation).await, |()| {
-                    "noted".into()
-                }),
+            Op::Note { list, takes_over } => {
+                let instead_of = if *takes_over {
+                    self.info().await.and_then(|info| info.note_id)
+                } else {
+                    None
+                };
+                let request = NoteRequest { list: list_of(*list), id: incarnation, instead_of };
+                self.describe_done(self.node.note(request).await)
+            }
             Op::Barrier => self
                 .describe_admission(self.node.barrier(&incarnation).await, |marks| {
                     format!("{marks:?}")
                 }),
-            Op::Admit { right } => self.admit(*right, &incarnation).await,
-            Op::Provision { replace } => {
-                let done = self.node.provision(&incarnation, *replace).await;
-                self.describe_admission(done, |done| done.to_string())
+            Op::Admit { right, young } => self.admit((*right, *young), &incarnation).await,
+            Op::WriteTerms { by, list } => self.write_terms((*by, *list), &incarnation).await,
+            Op::Provision { seen } => {
+                let info = self.info().await;
+                let phase = info.as_ref().map_or(0, phase_of) + 1;
+                let terms = Terms { phase, list: list_of(0), next: None };
+                let found = info.and_then(|info| info.incarnation).filter(|_| *seen);
+                self.describe_done(self.node.provision(found, &terms, &incarnation).await)
             }
             Op::Delete { .. } | Op::Wait | Op::Flush => {
                 self.describe_admission(Ok(()), |()| "-".into())
@@ -337,18 +355,38 @@ impl<N: AdmissionRpc> Side<N> {
         self.describe_admission(Ok(()), |()| "-".into())
     }
 
-    /// Admits the node under its pending note if `right`, else under another note.
-    async fn admit(&self, right: bool, incarnation: &str) -> SideAnswer {
-        let sheet = self.node.node_info().await.ok().and_then(|sheet| sheet.record);
-        let note = match sheet {
-            Some(record) if right => record.pending,
-            _ => "another".into(),
-        };
+    async fn info(&self) -> Option<NodeInfo> {
+        self.node.node_info().await.ok()
+    }
+
+    /// Admits the node under its note if `right`, else under another note. `young`: the note is not
+    /// old enough.
+    async fn admit(&self, (right, young): (bool, bool), incarnation: &str) -> SideAnswer {
+        let info = self.info().await;
+        let phase = info.as_ref().map_or(0, phase_of);
+        let note = info.and_then(|info| info.note_id).filter(|_| right);
         let mark = Fence::new(self.tokens[0] + 1_000_000);
-        let marks = Marks::from([(name_of(0).slot(), mark)]);
-        self.describe_admission(self.node.admit(&note, incarnation, &marks).await, |done| {
-            done.to_string()
-        })
+        let request = AdmitRequest {
+            note: note.unwrap_or_else(|| "another".into()),
+            age: if young { Duration::from_secs(3_600) } else { Duration::ZERO },
+            terms: Terms { phase, list: list_of(0), next: None },
+            incarnation: incarnation.to_owned(),
+            marks: Marks::from([(name_of(0).slot(), mark)]),
+        };
+        self.describe_done(self.node.admit(request).await)
+    }
+
+    /// Writes terms whose phase is `by` larger.
+    async fn write_terms(&self, (by, list): (u64, usize), incarnation: &str) -> SideAnswer {
+        let info = self.info().await;
+        let phase = info.as_ref().map_or(0, phase_of) + by;
+        let terms = Terms { phase, list: list_of(list), next: None };
+        let found = info.and_then(|info| info.incarnation).unwrap_or(Incarnation::NONE);
+        self.describe_done(self.node.write_terms(found, &terms, incarnation).await)
+    }
+
+    fn describe_done(&self, done: Result<bool, NodeReport>) -> SideAnswer {
+        self.describe_admission(done, |done| done.to_string())
     }
 
     fn describe<T>(
@@ -386,14 +424,22 @@ fn mark(said: Acceptance) -> Option<u64> {
     }
 }
 
-fn describe_node_info(sheet: &NodeInfo) -> String {
-    let record = sheet.record.as_ref().map(|record| {
-        let watched = record.pending.starts_with(&sheet.run_identity) && !record.pending.is_empty();
-        let agreed = (&record.cluster, record.epoch, record.nodes, record.longest_ms);
-        format!("{agreed:?} {} {} {watched}", record.stamp, record.life == sheet.run_identity)
-    });
-    let major = sheet.major >= 7;
-    format!("{record:?} {} {} {} {major}", sheet.role, sheet.replicas, sheet.policy)
+fn phase_of(info: &NodeInfo) -> u64 {
+    info.memory.record.as_ref().map_or(0, |record| record.terms.phase)
+}
+
+/// Without run identities, ids and times, which each side draws for itself.
+fn describe_node_info(info: &NodeInfo) -> String {
+    let memory = &info.memory;
+    let present = |run_identity: &str| *run_identity == *memory.run_identity;
+    let record = memory.record.as_ref();
+    let record = record.map(|r| (&r.label, &r.terms, present(&r.run_identity)));
+    let note = memory.note.as_ref();
+    let note = note.map(|note| (&note.label, &note.list, present(&note.run_identity)));
+    let incarnation = info.incarnation.map(|incarnation| incarnation.to_string());
+    let outdated = info.outdated.as_ref().map(|(list, _)| list);
+    let setup = (&info.role, info.replicas, &info.policy, info.major >= 7);
+    format!("{record:?} {note:?} {incarnation:?} {:?} {outdated:?} {setup:?}", info.agreed_ms)
 }
 
 /// The holder's id and holds, without the client's number after the colon, which each side draws

@@ -46,13 +46,21 @@ pub(crate) enum Op {
     Wait,
     Flush,
     NodeInfo,
-    BeginQuarantine,
+    Note {
+        list: usize,
+        takes_over: bool,
+    },
     Barrier,
     Admit {
         right: bool,
+        young: bool,
+    },
+    WriteTerms {
+        by: u64,
+        list: usize,
     },
     Provision {
-        replace: bool,
+        seen: bool,
     },
 }
 
