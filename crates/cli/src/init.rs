@@ -4,14 +4,15 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::exit::{Failure, Outcome};
-use crate::nodes::{ClusterArgs, Nodes};
+use crate::exit::Outcome;
+use crate::nodes::{ClusterArgs, Nodes, millis};
 use crate::output::print;
 
 /// Admit all nodes of a quorum at once; you vouch that no node has forgotten a lock.
 ///
-/// For new servers, and after repairs by hand. Without it, programs wait until a node was watched
-/// for the longest lease. Programs with plain Redlock (`--admission redlock`) need no admission.
+/// For new servers, and after repairs by hand. Without it, programs that lock admit new servers
+/// after the longest lease and twice the clock bound, when all of them answer. Programs with plain
+/// Redlock (`--admission redlock`) need no admission.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -20,40 +21,43 @@ pub(crate) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
 
+    /// Also take nodes from another cluster: you vouch that no lock is held there and its programs
+    /// have stopped.
+    #[arg(long)]
+    force: bool,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) async fn init(args: Args) -> Outcome {
-    let urls = args.nodes.urls()?;
-    if urls.len() < 2 || args.nodes.replicated {
-        return Err(Failure::usage(
-            "admission is for quorums: give all nodes, each with --node, without --replicated",
-        ));
+    let (urls, builder) = args.nodes.strict_quorum(&args.cluster)?;
+    let locker = builder.quorum(&urls)?;
+    match args.force {
+        true => locker.force_admit_nodes().await?,
+        false => locker.admit_nodes().await?,
     }
-    if !args.cluster.strict() {
-        return Err(Failure::usage("with --admission redlock there is nothing to admit"));
-    }
-    let builder = args.nodes.tls()?.give_to(args.cluster.builder());
-    builder.quorum(&urls)?.admit_nodes().await?;
-    let max_lease_ms = u64::try_from(args.cluster.max_lease.as_millis()).unwrap_or(u64::MAX);
-    let (nodes, (cluster, epoch)) = (urls.len(), args.cluster.cluster());
-    print(args.json, &Admitted { nodes, cluster, epoch, max_lease_ms })?;
+    let nodes = locker.node_status().await?;
+    let admitted = Admitted {
+        nodes: nodes.into_iter().map(|node| node.label.to_string()).collect(),
+        max_lease_ms: millis(args.cluster.max_lease),
+        clock_bound_ms: millis(args.cluster.clock_bound()),
+    };
+    print(args.json, &admitted)?;
     Ok(0)
 }
 
 #[derive(Debug, Serialize)]
-struct Admitted<'a> {
-    nodes: usize,
-    cluster: &'a str,
-    epoch: u64,
+struct Admitted {
+    /// The labels: the list that identifies the cluster.
+    nodes: Vec<String>,
     max_lease_ms: u64,
+    clock_bound_ms: u64,
 }
 
-impl fmt::Display for Admitted<'_> {
+impl fmt::Display for Admitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, cluster, epoch, .. } = self;
-        write!(f, "{nodes} nodes admitted (cluster {cluster}, epoch {epoch})")
+        write!(f, "admitted: {}", self.nodes.join(", "))
     }
 }

@@ -1,6 +1,7 @@
 //! The command `quorumlock`: runs a command under a distributed lock, and inspects locks and nodes.
 
 mod args;
+mod cluster;
 mod doctor;
 mod exit;
 mod init;
@@ -9,6 +10,7 @@ mod output;
 mod pages;
 mod run;
 mod status;
+mod text;
 mod unlock;
 
 use std::ffi::OsString;

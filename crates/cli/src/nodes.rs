@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::BoolishValueParser;
 use quorumlock::{Admission, Builder, Error, Locker, Wire, env};
+use quorumlock_protocol::Settings;
+use quorumlock_protocol::admission::members::{CLOCK_BOUND, note_age};
 
 use crate::exit::Failure;
 
@@ -105,13 +107,10 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "DURATION", env = env::MAX_LEASE, default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) max_lease: Duration,
 
-    /// The quorum's name [default: quorumlock]; all programs must agree.
-    #[arg(long, env = env::CLUSTER)]
-    cluster: Option<String>,
-
-    /// Raised at each change of membership [default: 1]; all programs must agree.
-    #[arg(long, env = env::EPOCH)]
-    epoch: Option<u64>,
+    /// How far the clocks of a server and of a program may be apart [default: 5s]; all programs must
+    /// agree.
+    #[arg(long, value_name = "DURATION", env = env::CLOCK_BOUND, value_parser = humantime::parse_duration)]
+    clock_bound: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -159,6 +158,23 @@ impl Nodes {
         })
     }
 
+    /// The URLs of a quorum under strict admission, and a builder for it.
+    pub(crate) fn strict_quorum(
+        &self,
+        cluster: &ClusterArgs,
+    ) -> Result<(Vec<&str>, Builder), Failure> {
+        let urls = self.urls()?;
+        if urls.len() < 2 || self.replicated {
+            return Err(Failure::usage(
+                "admission is for quorums: give all nodes, each with --node, without --replicated",
+            ));
+        }
+        if !cluster.strict() {
+            return Err(Failure::usage("with --admission redlock there is nothing to admit"));
+        }
+        Ok((urls, self.tls()?.give_to(cluster.builder())))
+    }
+
     /// Reads the PEM files that were given.
     pub(crate) fn tls(&self) -> Result<Tls, Failure> {
         let read = |option: &str, file: &Option<PathBuf>| {
@@ -178,9 +194,13 @@ impl ClusterArgs {
         !matches!(self.admission, Some(AdmissionArg::Redlock))
     }
 
-    /// The quorum's name and epoch.
-    pub(crate) fn cluster(&self) -> (&str, u64) {
-        (self.cluster.as_deref().unwrap_or("quorumlock"), self.epoch.unwrap_or(1))
+    pub(crate) fn clock_bound(&self) -> Duration {
+        self.clock_bound.unwrap_or(CLOCK_BOUND)
+    }
+
+    /// How old the note on a node must be before the node is admitted.
+    pub(crate) fn note_age(&self) -> Duration {
+        note_age(self.max_lease, Settings::default().max_clock_drift, self.clock_bound())
     }
 
     pub(crate) fn builder(&self) -> Builder {
@@ -193,9 +213,8 @@ impl ClusterArgs {
                 AdmissionArg::Redlock => Admission::Redlock,
             });
         }
-        if self.cluster.is_some() || self.epoch.is_some() {
-            let (name, epoch) = self.cluster();
-            builder = builder.cluster(name, epoch);
+        if let Some(bound) = self.clock_bound {
+            builder = builder.clock_bound(bound);
         }
         builder
     }
@@ -214,4 +233,8 @@ impl LockNodes {
         builder = self.nodes.tls()?.give_to(builder).redisson_fenced(self.redisson_fenced);
         Ok(self.nodes.locker(builder)??)
     }
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

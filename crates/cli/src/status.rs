@@ -7,7 +7,7 @@ use quorumlock::Holder;
 use serde::Serialize;
 
 use crate::exit::Outcome;
-use crate::nodes::LockNodes;
+use crate::nodes::{LockNodes, millis};
 use crate::output::print;
 
 /// Say whether a lock is held, by whom and for how long.
@@ -52,7 +52,6 @@ struct Held {
 
 impl From<Holder> for Held {
     fn from(holder: Holder) -> Self {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self { id: holder.id, remaining_ms: holder.remaining.map(millis), holds: holder.holds }
     }
 }

@@ -1,89 +1,92 @@
 //! Which nodes of a quorum may vote, and whether the next one may be restarted.
 
+use std::time::Duration;
+
 use quorumlock::Locker;
 use quorumlock::admission::{NodeStatus, NodeStatusReport};
 
-use super::judge::{Finding, Severity, majority};
+use super::judge::{Finding, Severity};
+use crate::cluster::{Cluster, Cure, Remark};
+use crate::text::brief;
 
-/// Asks the nodes for their status. If they do not answer, the other checks report why.
-pub(super) async fn examine(locker: &Locker) -> Vec<Finding> {
-    locker.node_status().await.map_or_else(|_| Vec::new(), |nodes| judge(&nodes))
+/// Asks the nodes for their status. If they do not answer, the other checks report why. `age`: how
+/// old a note must be.
+pub(super) async fn examine(locker: &Locker, age: Duration) -> Vec<Finding> {
+    locker.node_status().await.map_or_else(|_| Vec::new(), |nodes| judge(&nodes, age))
 }
 
-fn judge(nodes: &[NodeStatusReport]) -> Vec<Finding> {
-    let voters = nodes.iter().filter(|node| votes(node)).count();
-    let mut findings: Vec<_> = nodes.iter().filter_map(|node| objection(node, nodes)).collect();
-    let needed = majority(nodes.len());
-    findings.push(if voters == nodes.len() {
-        finding(Severity::Ok, "every node may vote: one of them may be restarted".into(), None)
-    } else if voters > needed {
-        finding(
-            Severity::Warn,
-            format!("{voters} nodes may vote and a lock needs {needed}: restart no other node now"),
-            Some("wait until all of them vote again: restarts are a longest lease apart"),
-        )
-    } else {
-        finding(
-            if voters < needed { Severity::Problem } else { Severity::Warn },
-            format!("{voters} nodes may vote and a lock needs {needed}: restart none of those"),
-            Some("wait for the longest lease, or admit the others: quorumlock init"),
-        )
-    });
+fn judge(nodes: &[NodeStatusReport], age: Duration) -> Vec<Finding> {
+    let cluster = Cluster::new(nodes, age);
+    let objection = |node| {
+        let remark = cluster.obstacle(node)?;
+        Some(Finding { nodes: vec![node.node.clone()], ..finding(severity(node)?, remark) })
+    };
+    let mut findings: Vec<_> = nodes.iter().filter_map(objection).collect();
+    let of_the_list = cluster.remarks().into_iter().map(|remark| finding(Severity::Warn, remark));
+    findings.extend(of_the_list);
+    findings.push(verdict(&cluster));
     findings
 }
 
-fn votes(node: &NodeStatusReport) -> bool {
-    matches!(node.status, Some(NodeStatus::Admitted(_)))
+/// How bad it is that the node does not vote; `None` if another check reports it.
+fn severity(node: &NodeStatusReport) -> Option<Severity> {
+    Some(match node.status.as_ref()? {
+        NodeStatus::New | NodeStatus::Unproven => Severity::Warn,
+        _ => Severity::Problem,
+    })
 }
 
-fn objection(node: &NodeStatusReport, nodes: &[NodeStatusReport]) -> Option<Finding> {
-    let blank = |node: &NodeStatusReport| matches!(node.status, Some(NodeStatus::New(_)));
-    let (severity, what, remedy) = match node.status.as_ref()? {
-        NodeStatus::Admitted(_) => return None,
-        NodeStatus::New(_) if nodes.iter().all(blank) => (
-            Severity::Warn,
-            "new: votes when a program has watched it for the longest lease".to_owned(),
-            "admit it: quorumlock init",
-        ),
-        NodeStatus::New(_) => (
-            Severity::Warn,
-            "new, or has lost its memory: votes when a program has watched it for the longest lease"
-                .to_owned(),
+fn finding(severity: Severity, Remark { nodes, what, cure }: Remark) -> Finding {
+    let (what, remedy) = match cure {
+        Cure::Operator(action) => (what, action),
+        Cure::Itself(within) => (
+            format!("{what}: votes within {}, if a program that locks runs then", brief(within)),
             "wait, or admit it if no lock can have been forgotten: quorumlock init",
-        ),
-        NodeStatus::Unproven(_) => (
-            Severity::Warn,
-            "has restarted or lost its memory: votes when a program has watched it for the longest \
-             lease"
-                .to_owned(),
-            "wait, or admit it if no lock can have been forgotten: quorumlock init",
-        ),
-        NodeStatus::Unfit(error) => (Severity::Problem, error.to_string(), "set it up as expected"),
-        NodeStatus::ConfigMismatch(error) => (
-            Severity::Problem,
-            error.to_string(),
-            "give the same cluster, epoch, nodes and longest lease everywhere",
         ),
     };
-    Some(Finding { nodes: vec![node.node.clone()], ..finding(severity, what, Some(remedy)) })
+    Finding { severity, check: "admission", nodes, what, remedy: Some(remedy) }
 }
 
-fn finding(severity: Severity, what: String, remedy: Option<&'static str>) -> Finding {
+fn verdict(cluster: &Cluster<'_>) -> Finding {
+    let (votes, needed) = (cluster.votes(), cluster.needed());
+    let (severity, what, remedy) = if votes == cluster.nodes.len() {
+        (Severity::Ok, "every node may vote: one of them may be restarted".into(), None)
+    } else if votes > needed {
+        (
+            Severity::Warn,
+            format!("{votes} nodes may vote and a lock needs {needed}: restart no other node now"),
+            Some("wait until all of them vote again"),
+        )
+    } else {
+        (
+            if votes < needed { Severity::Problem } else { Severity::Warn },
+            format!("{votes} nodes may vote and a lock needs {needed}: restart none of those"),
+            Some("see to the others first"),
+        )
+    };
     Finding { severity, check: "admission", nodes: Vec::new(), what, remedy }
 }
 
 #[cfg(test)]
 mod tests {
+    use quorumlock::admission::NoteStep;
+
     use super::*;
 
-    fn nodes(standings: [Option<NodeStatus>; 3]) -> Vec<NodeStatusReport> {
-        let name =
-            |i: usize, standing| NodeStatusReport { node: format!("n{i}"), status: standing };
-        standings.into_iter().enumerate().map(|(i, standing)| name(i, standing)).collect()
+    const AGE: Duration = Duration::from_secs(70);
+
+    fn nodes(states: [Option<NodeStatus>; 3]) -> Vec<NodeStatusReport> {
+        let node = |(i, status): (usize, Option<NodeStatus>)| {
+            let mut report = NodeStatusReport::silent(format!("redis://n{i}"), format!("n{i}"));
+            report.note = status.as_ref().map(|_| NoteStep::Wait(Duration::from_secs(12)));
+            report.status = status;
+            report
+        };
+        states.into_iter().enumerate().map(node).collect()
     }
 
-    fn last(standings: [Option<NodeStatus>; 3]) -> (Severity, String) {
-        let verdict = judge(&nodes(standings)).pop().expect("always one");
+    fn last(states: [Option<NodeStatus>; 3]) -> (Severity, String) {
+        let verdict = judge(&nodes(states), AGE).pop().expect("always one");
         (verdict.severity, verdict.what)
     }
 
@@ -91,20 +94,27 @@ mod tests {
     fn a_node_may_be_restarted_only_while_all_vote() {
         let yes = || Some(NodeStatus::Admitted(Default::default()));
         assert_eq!(last([yes(), yes(), yes()]).0, Severity::Ok);
-        let (severity, what) = last([yes(), yes(), Some(NodeStatus::Unproven(None))]);
+        let (severity, what) = last([yes(), yes(), Some(NodeStatus::Unproven)]);
         assert_eq!(severity, Severity::Warn);
         assert!(what.contains("restart none"), "{what}");
-        assert_eq!(last([yes(), None, Some(NodeStatus::New(None))]).0, Severity::Problem);
+        assert_eq!(last([yes(), None, Some(NodeStatus::New)]).0, Severity::Problem);
     }
 
     #[test]
-    fn each_node_that_may_not_vote_is_named_with_what_to_do() {
-        let blank = || Some(NodeStatus::New(None));
-        let findings = judge(&nodes([blank(), blank(), blank()]));
+    fn each_node_that_may_not_vote_is_named_with_when_it_votes_and_what_to_do() {
+        let blank = || Some(NodeStatus::New);
+        let findings = judge(&nodes([blank(), blank(), blank()]), AGE);
         assert_eq!(findings.len(), 4);
         for finding in &findings[..3] {
             assert!(finding.remedy.is_some_and(|remedy| remedy.contains("init")), "{finding:?}");
+            assert!(finding.what.contains("votes within 12s"), "{finding:?}");
         }
-        assert_eq!(findings[0].nodes, ["n0"]);
+        assert_eq!(findings[0].nodes, ["redis://n0"]);
+    }
+
+    #[test]
+    fn a_silent_node_is_left_to_the_check_that_says_why() {
+        let findings = judge(&nodes([None, None, None]), AGE);
+        assert_eq!(findings.len(), 1, "{findings:?}");
     }
 }

@@ -242,14 +242,14 @@ fn persistence(nodes: &[NodeFacts]) -> Vec<Finding> {
     })
 }
 
-/// Under strict admission a restarted node counts for nothing until it was watched for the longest
-/// lease, whatever it has kept (SAFETY.md H10): persistence adds nothing to exclusion there.
+/// Under strict admission a restarted node counts for nothing for the longest lease and twice the
+/// clock bound, whatever it has kept (SAFETY.md H10): persistence adds nothing to exclusion there.
 fn covered_by_admission(finding: &mut Finding) {
     finding.severity = Severity::Ok;
     finding.remedy = None;
-    finding.what += ". Strict admission covers that: a restarted node votes again only when it was \
-                     watched for the longest lease. appendfsync always would still keep the fencing \
-                     marks when a majority restarts at once";
+    finding.what += ". Strict admission covers that: a restarted node votes again only after the \
+                     longest lease and twice the clock bound. appendfsync always would still keep \
+                     the fencing marks when a majority restarts at once";
 }
 
 fn clocks(nodes: &[NodeFacts]) -> Vec<Finding> {

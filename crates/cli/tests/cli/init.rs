@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;
 
-use crate::common::{Finished, blank_servers, finish, quorumlock};
+use crate::common::{Finished, blank_servers, finish, labels, quorumlock, run, servers};
 use quorumlock::Locker;
 use quorumlock_testbed::servers::{ServerOptions, for_test};
 use serde_json::json;
@@ -16,21 +16,48 @@ fn init(urls: &[String], options: &[&str]) -> Finished {
 }
 
 #[tokio::test]
-async fn init_admits_new_nodes_at_once_and_changes_the_cluster() {
+async fn init_admits_new_nodes_at_once_and_says_the_list() {
     let Some(servers) = blank_servers(3) else { return };
     let urls = servers.urls();
-    let strict = |epoch| Locker::builder().cluster("quorumlock", epoch).quorum(&urls).unwrap();
-    assert!(strict(1).try_lock("x").await.is_err(), "nobody vouched for the nodes");
+    let locker = || Locker::quorum(&urls).unwrap();
+    assert!(locker().try_lock("x").await.is_err(), "nobody vouched for the nodes");
     let admitted = init(&urls, &["--json"]).expect(0).json();
     let expected =
-        json!({ "nodes": 3, "cluster": "quorumlock", "epoch": 1, "max_lease_ms": 60_000 });
+        json!({ "nodes": labels(&servers), "max_lease_ms": 60_000, "clock_bound_ms": 5_000 });
     assert_eq!(admitted, expected);
-    assert!(strict(1).try_lock("x").await.unwrap().is_some());
-    // A new epoch: programs of the old epoch are refused by name.
-    init(&urls, &["--epoch", "2"]).expect(0);
-    let refused = strict(1).try_lock("y").await.unwrap_err().to_string();
-    assert!(refused.contains("epoch is 2, expected 1"), "{refused}");
-    assert!(strict(2).try_lock("y").await.unwrap().is_some());
+    assert!(locker().try_lock("x").await.unwrap().is_some());
+    let again = init(&urls, &["--clock-bound", "2s"]).expect(0);
+    assert!(again.stdout.contains(&labels(&servers).join(", ")), "{again:?}");
+    let refused = locker().try_lock("y").await.unwrap_err().to_string();
+    assert!(refused.contains("clock bound is 2000 ms, expected 5000 ms"), "{refused}");
+}
+
+#[test]
+fn init_takes_no_node_of_another_cluster_unless_it_is_told_to() {
+    let (Some(ours), Some(more)) = (servers(3), blank_servers(2)) else { return };
+    let urls = [&ours.urls()[..1], &more.urls()].concat();
+    let refused = init(&urls, &[]).expect(78).says(&[&labels(&ours).join(", ")]);
+    assert!(refused.stderr.contains(&labels(&more)[1]), "both lists: {refused:?}");
+    let report = init(&urls, &["--json"]).expect(78).json();
+    assert_eq!(report["error"]["kind"], "refused");
+    assert_eq!(report["error"]["nodes"].as_array().unwrap().len(), 1, "{report}");
+    // Nothing was written.
+    finish(run(&ours.urls(), &["--name", "x"], "true")).expect(0);
+    init(&urls, &["--force"]).expect(0);
+    finish(run(&urls, &["--name", "x"], "true")).expect(0);
+    finish(run(&ours.urls(), &["--name", "x"], "true"))
+        .expect(78)
+        .says(&["belongs to the cluster"]);
+}
+
+#[test]
+fn init_begins_no_second_cluster_in_another_database_unless_it_is_told_to() {
+    let Some(servers) = servers(3) else { return };
+    let urls = servers.urls().iter().map(|url| format!("{url}/1")).collect::<Vec<_>>();
+    init(&urls, &[]).expect(78).says(&["database 0", "--force"]);
+    let admitted = init(&urls, &["--force", "--json"]).expect(0).json();
+    assert!(admitted["nodes"][0].as_str().unwrap().ends_with("/1"), "{admitted}");
+    finish(run(&urls, &["--name", "x"], "true")).expect(0);
 }
 
 #[test]

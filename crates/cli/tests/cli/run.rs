@@ -123,8 +123,7 @@ fn bad_usage_is_told_apart() {
     // Options for a quorum only, on the command line or in the environment.
     for (variable, value, option) in [
         ("QUORUMLOCK_ADMISSION", "redlock", "admission"),
-        ("QUORUMLOCK_CLUSTER", "quorumlock", "cluster"),
-        ("QUORUMLOCK_EPOCH", "2", "cluster"),
+        ("QUORUMLOCK_CLOCK_BOUND", "2s", "clock_bound"),
     ] {
         for arguments in [&["status", "x"][..], &["doctor"], &["run", "--name", "x", "--", "true"]]
         {

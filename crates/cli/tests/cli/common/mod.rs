@@ -27,6 +27,11 @@ pub(crate) fn blank_servers(count: usize) -> Option<Servers> {
     for_test(count, &ServerOptions::default())
 }
 
+/// The servers' labels in lists of nodes, in order of the servers.
+pub(crate) fn labels(servers: &Servers) -> Vec<String> {
+    servers.iter().map(|server| format!("{}/0", server.addr().unwrap())).collect()
+}
+
 /// `quorumlock` on these nodes, without environment variables that would change its options.
 pub(crate) fn quorumlock(urls: &[String]) -> Command {
     // A shell that runs the tests in the background makes them, and so the command, ignore some
