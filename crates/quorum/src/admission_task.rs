@@ -80,8 +80,10 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
 
     /// Admits all nodes at once, and waits up to 1 s until their connections know it.
     async fn admit_all(&self, force: bool) -> Result<(), Error> {
-        let infos = self.infos().await;
-        let objections = self.objections(&infos, force).await;
+        let examined = self.examine().await;
+        let silent: Vec<_> = examined.iter().filter_map(|info| info.clone().err()).collect();
+        let infos: Vec<_> = examined.into_iter().map(Result::ok).collect();
+        let objections = [self.objections(&infos, force).await, silent].concat();
         if !objections.is_empty() {
             return Err(self.no_majority(objections));
         }
@@ -111,8 +113,8 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
         if refused.is_empty() { Ok(()) } else { Err(self.no_majority(refused)) }
     }
 
-    /// Why the nodes must not be admitted: one does not answer or cannot vote as it is set up; or,
-    /// unless the operator insists, one belongs to another cluster, or has one in another database.
+    /// Why the nodes that answer must not be admitted: one cannot vote as it is set up; or, unless
+    /// the operator insists, one belongs to another cluster, or has one in another database.
     async fn objections(&self, infos: &[Option<NodeInfo>], force: bool) -> Vec<NodeReport> {
         let mut objections: Vec<_> = self
             .reports(infos, |status| match status {
@@ -121,11 +123,6 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
                 _ => false,
             })
             .collect();
-        let silent = self.nodes.iter().zip(infos).filter(|(_, info)| info.is_none());
-        let silent = silent.map(|(node, _)| {
-            NodeReport::new(node.label(), NodeProblem::NoAnswer(self.answer_timeout))
-        });
-        objections.extend(silent);
         for (node, info) in self.nodes.iter().zip(infos) {
             let new = info.as_ref().is_some_and(|info| info.memory.record.is_none());
             if force || !new {
@@ -179,8 +176,12 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
     }
 
     async fn infos(&self) -> Vec<Option<NodeInfo>> {
-        let (nodes, age) = (self.refs(), self.age());
-        MemberPass { nodes: &nodes, cluster: &self.cluster, age, calls: self.calls() }.infos().await
+        self.examine().await.into_iter().map(Result::ok).collect()
+    }
+
+    async fn examine(&self) -> Vec<Result<NodeInfo, NodeReport>> {
+        let (nodes, age, calls) = (self.refs(), self.age(), self.calls());
+        MemberPass { nodes: &nodes, cluster: &self.cluster, age, calls }.examine().await
     }
 
     /// How long one pass comes after another.

@@ -43,11 +43,19 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
 
     /// What each node shows; `None` does not answer in time.
     pub(crate) async fn infos(&self) -> Vec<Option<NodeInfo>> {
-        let asked: Vec<_> = self.nodes.iter().map(|node| node.node_info()).collect();
+        self.examine().await.into_iter().map(Result::ok).collect()
+    }
+
+    /// What each node shows, or why it does not answer.
+    pub(crate) async fn examine(&self) -> Vec<Result<NodeInfo, NodeReport>> {
+        let asked = self.nodes.iter().map(|node| (node.label(), node.node_info()));
+        let asked: Vec<_> = asked.collect();
         let deadline = tokio::time::Instant::now() + self.calls.answer_timeout;
         let mut infos = Vec::new();
-        for info in asked {
-            infos.push(tokio::time::timeout_at(deadline, info).await.ok().and_then(Result::ok));
+        for (label, info) in asked {
+            let late = NodeProblem::NoAnswer(self.calls.answer_timeout);
+            let late = |_| Err(NodeReport::new(label, late));
+            infos.push(tokio::time::timeout_at(deadline, info).await.unwrap_or_else(late));
         }
         infos
     }
