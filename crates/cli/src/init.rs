@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use quorumlock::admission::MemberList;
 use serde::Serialize;
 
 use crate::exit::Outcome;
@@ -38,9 +39,9 @@ pub(crate) async fn init(args: Args) -> Outcome {
         true => locker.force_admit_nodes().await?,
         false => locker.admit_nodes().await?,
     }
-    let nodes = locker.node_status().await?;
+    let list = MemberList::new(locker.node_status().await?.into_iter().map(|node| node.label));
     let admitted = Admitted {
-        nodes: nodes.into_iter().map(|node| node.label.to_string()).collect(),
+        nodes: list.labels().iter().map(ToString::to_string).collect(),
         max_lease_ms: millis(args.cluster.max_lease),
         clock_bound_ms: millis(args.cluster.clock_bound()),
     };

@@ -6,7 +6,7 @@ pub(crate) mod proxy;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
-use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
+use quorumlock_testbed::servers::{Server, ServerOptions, Servers, for_test};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -27,9 +27,12 @@ pub(crate) fn blank_servers(count: usize) -> Option<Servers> {
     for_test(count, &ServerOptions::default())
 }
 
-/// The servers' labels in lists of nodes, in order of the servers.
+/// The servers' labels in lists of nodes, in order of the lists.
 pub(crate) fn labels(servers: &Servers) -> Vec<String> {
-    servers.iter().map(|server| format!("{}/0", server.addr().unwrap())).collect()
+    let label = |server: &Server| format!("{}/0", server.addr().unwrap());
+    let mut labels = servers.iter().map(label).collect::<Vec<_>>();
+    labels.sort();
+    labels
 }
 
 /// `quorumlock` on these nodes, without environment variables that would change its options.

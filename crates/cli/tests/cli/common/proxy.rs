@@ -8,6 +8,7 @@ use std::thread;
 #[derive(Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
+    server: SocketAddr,
     silent: Arc<AtomicBool>,
 }
 
@@ -17,7 +18,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let silent = Arc::new(AtomicBool::new(false));
-        let proxy = Self { address, silent: silent.clone() };
+        let proxy = Self { address, server, silent: silent.clone() };
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let Ok(server) = TcpStream::connect(server) else { continue };
@@ -31,8 +32,9 @@ impl Proxy {
         proxy
     }
 
+    /// With the server's label, so that a quorum knows the server again.
     pub(crate) fn url(&self) -> String {
-        format!("redis://{}", self.address)
+        format!("redis://{}?label={}/0", self.address, self.server)
     }
 
     /// Passes nothing from now on, in either direction; connections stay open.
