@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand};
 
-use crate::{doctor, init, pages, run, status, unlock};
+use crate::{doctor, init, members, pages, run, status, unlock};
 
 /// Distributed locks on Redis or Valkey, on one node or on a quorum of independent nodes.
 #[derive(Debug, Parser)]
@@ -17,6 +17,7 @@ pub(crate) enum Command {
     Unlock(unlock::Args),
     Doctor(doctor::Args),
     Init(init::Args),
+    Members(members::Args),
     Completions(pages::CompletionsArgs),
     Man(pages::ManArgs),
 }
@@ -29,5 +30,5 @@ Exit codes:
   76  TLS: a certificate that is not trusted, or a client certificate that is wanted
   77  user or password is wrong, or a permission (ACL) is missing
   78  too few nodes can vote for another reason: not admitted, a replica, a key of another type, ...;
-      doctor: at least one problem
+      doctor: at least one problem; members: a change is refused
   79  run: the lock was lost and the command was stopped";

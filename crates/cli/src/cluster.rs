@@ -43,9 +43,9 @@ impl<'a> Cluster<'a> {
         Self { nodes, age, list }
     }
 
-    /// The list of which the nodes were asked.
-    pub(crate) fn list(&self) -> &MemberList {
-        &self.list
+    /// How old a note must be.
+    pub(crate) fn age(&self) -> Duration {
+        self.age
     }
 
     /// How many nodes vote.
@@ -174,6 +174,16 @@ impl<'a> Cluster<'a> {
             });
         }
         remarks
+    }
+
+    /// If the nodes vote for this list, and for a newer one.
+    pub(crate) fn given_old_list(&self) -> Option<Remark> {
+        let next = self.newest()?.next.as_ref().filter(|next| **next != self.list)?;
+        Some(Remark {
+            nodes: Vec::new(),
+            what: format!("the list in --node is the old one; the new one is [{next}]"),
+            cure: Cure::Operator("give the new list, to see its nodes, too"),
+        })
     }
 
     /// Why programs do not admit this node without an operator.

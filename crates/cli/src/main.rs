@@ -5,6 +5,7 @@ mod cluster;
 mod doctor;
 mod exit;
 mod init;
+mod members;
 mod nodes;
 mod output;
 mod pages;
@@ -46,6 +47,7 @@ async fn main() -> ExitCode {
         Command::Unlock(args) => unlock::unlock(args).await,
         Command::Doctor(args) => doctor::doctor(args).await,
         Command::Init(args) => init::init(args).await,
+        Command::Members(args) => members::members(args).await,
         Command::Completions(args) => pages::completions(&args, Cli::command()),
         Command::Man(args) => pages::man(&args, Cli::command()),
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use humantime::format_duration;
+use quorumlock::admission::MemberList;
 
 /// A duration as people read it: rounded up to whole seconds, below 10 s to tenths.
 pub(crate) fn brief(time: Duration) -> String {
@@ -20,6 +21,11 @@ pub(crate) fn without_password(url: &str) -> String {
         }
         None => url.to_owned(),
     }
+}
+
+/// The labels of a list.
+pub(crate) fn labels(list: &MemberList) -> Vec<String> {
+    list.labels().iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
