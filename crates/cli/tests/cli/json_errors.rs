@@ -27,7 +27,9 @@ fn error(done: &Finished) -> Value {
 
 #[test]
 fn nodes_that_do_not_answer_are_listed() {
-    for command in [vec!["status", "x"], vec!["unlock", "--force", "x"], vec!["init"]] {
+    for command in
+        [vec!["status", "x"], vec!["unlock", "--force", "x"], vec!["init"], vec!["members"]]
+    {
         let nodes = [NOWHERE, "redis://127.0.0.1:2"];
         let done = ask(&nodes, &[&command[..], &["--json"]].concat()).expect(69);
         let error = error(&done);
@@ -44,7 +46,7 @@ fn nodes_that_do_not_answer_are_listed() {
 #[test]
 fn bad_usage_is_told_as_json_too() {
     let bad_url = ["http://x"];
-    let by_us: [(&[&str], &[&str]); 9] = [
+    let by_us: [(&[&str], &[&str]); 12] = [
         (&bad_url, &["status", "x", "--json"]),
         (&bad_url, &["unlock", "--force", "x", "--json"]),
         (&bad_url, &["doctor", "--json"]),
@@ -54,6 +56,9 @@ fn bad_usage_is_told_as_json_too() {
         (&[NOWHERE], &["status", "x", "--json", "--tls-ca", "/no/such/file"]),
         (&[NOWHERE], &["unlock", "x", "--json"]),
         (&[NOWHERE], &["init", "--json"]),
+        (&[NOWHERE], &["members", "--json"]),
+        (&["redis://a", "redis://b"], &["members", "remove", "a:6379/0", "--json"]),
+        (&["redis://a", "redis://b"], &["members", "add", "http://c", "--json"]),
     ];
     for (urls, arguments) in by_us {
         assert_eq!(error(&ask(urls, arguments).expect(64))["kind"], "config", "{arguments:?}");

@@ -8,5 +8,7 @@ mod init;
 mod json_errors;
 mod look;
 mod loss;
+mod members;
+mod members_change;
 mod pages;
 mod run;

@@ -40,7 +40,7 @@ fn the_manual_has_a_page_for_each_subcommand() {
     assert_eq!(fs::read_to_string(out.join("quorumlock.1")).unwrap(), page);
     let run = fs::read_to_string(out.join("quorumlock-run.1")).unwrap();
     assert!(run.contains("QUORUMLOCK_FENCE"), "{run}");
-    for part in ["status", "unlock", "doctor", "init"] {
+    for part in ["status", "unlock", "doctor", "init", "members", "members-add", "members-finish"] {
         assert!(out.join(format!("quorumlock-{part}.1")).exists(), "{part}");
     }
     ask(&["man", "--out", "/dev/null/x"]).expect(74).says(&["/dev/null/x"]);

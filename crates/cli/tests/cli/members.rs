@@ -1,0 +1,188 @@
+//! `quorumlock members` against real servers: what it shows, and how nodes come back.
+
+use std::time::{Duration, Instant};
+
+use quorumlock_testbed::servers::Servers;
+use serde_json::{Value, json};
+
+use crate::common::{Finished, blank_servers, finish, labels, quorumlock};
+
+/// `quorumlock` with a longest lease and a clock bound that keep the tests short.
+pub(crate) fn quick(urls: &[String], arguments: &[&str]) -> Finished {
+    finish(quick_command(urls, arguments))
+}
+
+pub(crate) fn quick_command(urls: &[String], arguments: &[&str]) -> std::process::Command {
+    let mut command = quorumlock(urls);
+    command.env("QUORUMLOCK_MAX_LEASE", "500ms").env("QUORUMLOCK_CLOCK_BOUND", "50ms");
+    command.args(arguments);
+    command
+}
+
+/// Admitted servers of such a cluster.
+pub(crate) fn quick_servers(count: usize) -> Option<Servers> {
+    let servers = blank_servers(count)?;
+    quick(&servers.urls(), &["init"]).expect(0);
+    Some(servers)
+}
+
+/// The longest lease with its drift, and twice the clock bound.
+const AGE: Duration = Duration::from_millis(620);
+
+const SHORT_JOB: [&str; 8] = ["run", "--name", "cron", "--lease", "500ms", "--wait", "0s", "--"];
+
+/// Runs a short job every 200 ms until `members` says that all nodes vote. Returns how long it took.
+#[track_caller]
+fn short_jobs_until_all_vote(urls: &[String]) -> Duration {
+    /// The machine may be loaded.
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    let start = Instant::now();
+    loop {
+        let last = quick(urls, &[&SHORT_JOB[..], &["true"]].concat());
+        let members = quick(urls, &["members", "--json"]).json();
+        if members["votes"] == urls.len() {
+            return start.elapsed();
+        }
+        assert!(start.elapsed() < LIMIT, "{last:?} {members:#}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn node(members: &Value, index: usize) -> &Value {
+    &members["nodes"][index]
+}
+
+#[test]
+fn members_shows_who_votes_for_which_list() {
+    let Some(servers) = quick_servers(3) else { return };
+    let urls = servers.urls();
+    let members = quick(&urls, &["members", "--json"]).expect(0).json();
+    let list = labels(&servers);
+    assert_eq!(members["lists"], json!([list]));
+    assert_eq!((&members["votes"], &members["needed"]), (&json!(3), &json!(2)));
+    assert_eq!((&members["heals"], &members["operator"]), (&json!([]), &json!([])));
+    for (index, server) in servers.iter().enumerate() {
+        let node = node(&members, index);
+        assert_eq!(node["label"], format!("{}/0", server.addr().unwrap()));
+        assert_eq!((&node["votes"], &node["state"]), (&json!(true), &json!("admitted")));
+        assert_eq!((&node["phase"], &node["lists"]), (&members["phase"], &json!([list])));
+        assert_eq!(node["note"], Value::Null);
+    }
+    let text = quick(&urls, &["members"]).expect(0).stdout;
+    assert!(text.contains(&format!("votes for [{}]", list.join(", "))), "{text}");
+    assert!(text.contains("3 of 3 nodes vote; a lock needs 2"), "{text}");
+}
+
+#[test]
+fn members_of_new_servers_says_what_to_do() {
+    let Some(servers) = blank_servers(3) else { return };
+    let members = quick(&servers.urls(), &["members", "--json"]).expect(78).json();
+    assert_eq!((&members["votes"], &members["lists"]), (&json!(0), &json!([])));
+    for index in 0..3 {
+        assert_eq!(node(&members, index)["state"], "new");
+        assert_eq!(node(&members, index)["note"]["step"], "none");
+    }
+    assert!(members["heals"][0]["within_ms"].as_u64().unwrap() >= 600, "{members:#}");
+    servers[0].kill().unwrap();
+    let members = quick(&servers.urls(), &["members", "--json"]).expect(78).json();
+    let actions = members["operator"].as_array().unwrap();
+    assert_eq!(actions.len(), 3, "{members:#}");
+    assert!(actions[1]["do"].as_str().unwrap().contains("quorumlock init"), "{members:#}");
+    servers[1].kill().unwrap();
+    quick(&servers.urls(), &["members"]).expect(69);
+}
+
+#[test]
+fn members_shows_the_note_of_a_server_that_restarted_empty_and_its_age() {
+    let Some(servers) = blank_servers(3) else { return };
+    let urls = servers.urls();
+    let ask = |arguments: &[&str]| {
+        let mut command = quorumlock(&urls);
+        command.args(arguments);
+        finish(command)
+    };
+    ask(&["init"]).expect(0);
+    servers.iter().for_each(|server| server.restart_empty().unwrap());
+    ask(&["run", "--name", "x", "--", "true"]).expect(78);
+    let members = ask(&["members", "--json"]).expect(78).json();
+    for index in 0..3 {
+        let note = &node(&members, index)["note"];
+        assert_eq!(note["step"], "wait", "{members:#}");
+        let (age, left) =
+            (note["age_ms"].as_u64().unwrap(), note["mature_in_ms"].as_u64().unwrap());
+        assert!(age < 20_000 && age + left > 71_000, "{note}");
+    }
+    let heals = members["heals"].as_array().unwrap();
+    assert_eq!((heals.len(), &members["operator"]), (3, &json!([])), "{members:#}");
+    let text = ask(&["members"]).expect(78).stdout;
+    assert!(
+        text.contains("old, mature in 1m") && text.contains("heals by itself within"),
+        "{text}"
+    );
+    let doctor = ask(&["doctor"]).expect(78).stdout;
+    assert!(doctor.contains("votes within 1m"), "{doctor}");
+}
+
+#[test]
+fn short_jobs_bring_all_servers_back() {
+    let Some(servers) = quick_servers(3) else { return };
+    servers.iter().for_each(|server| server.restart_empty().unwrap());
+    quick(&servers.urls(), &[&SHORT_JOB[..], &["true"]].concat()).expect(78);
+    let took = short_jobs_until_all_vote(&servers.urls());
+    // Much slack: each round starts two processes on a loaded machine.
+    assert!(took < AGE + Duration::from_secs(5), "{took:?}");
+    quick(&servers.urls(), &[&SHORT_JOB[..], &["true"]].concat()).expect(0);
+}
+
+#[test]
+fn short_jobs_bring_one_server_of_three_back() {
+    let Some(servers) = quick_servers(3) else { return };
+    servers[1].restart_empty().unwrap();
+    short_jobs_until_all_vote(&servers.urls());
+}
+
+#[test]
+fn members_and_doctor_name_both_lists_to_a_stranger() {
+    let (Some(servers), Some(other)) = (quick_servers(3), blank_servers(1)) else { return };
+    let urls = [&servers.urls()[1..], &other.urls()].concat();
+    let members = quick(&urls, &["members", "--json"]).expect(78).json();
+    assert_eq!(node(&members, 0)["state"], "other_members");
+    assert_eq!(node(&members, 0)["lists"], json!([labels(&servers)]));
+    for command in ["members", "doctor"] {
+        let text = quick(&urls, &[command]).expect(78).stdout;
+        assert!(text.contains(&labels(&servers).join(", ")), "{text}");
+        assert!(text.contains(&labels(&other)[0]), "{text}");
+        assert!(text.contains("give all programs the same nodes"), "{text}");
+    }
+}
+
+#[test]
+fn members_and_doctor_say_whose_clock_differs() {
+    use quorumlock_testbed::servers::{Faketime, ServerOptions, Shift};
+    let (faketime, source) = match (Faketime::discover(0), Faketime::source()) {
+        (Ok(faketime), Ok(source)) => (faketime, source),
+        (Err(why), _) | (_, Err(why)) => {
+            return quorumlock_testbed::skip("QUORUMLOCK_REQUIRE_FAKETIME", &why.to_string());
+        }
+    };
+    let options = ServerOptions { faketime: Some(faketime), ..ServerOptions::default() };
+    let servers = Servers::start_with(&source, 3, &options).unwrap();
+    let urls = servers.urls();
+    quick(&urls, &["init"]).expect(0);
+    servers[2].set_clock(Shift::ByMs(60_000)).unwrap();
+    servers[2].restart_empty().unwrap();
+    let members = quick(&urls, &["members", "--json"]).expect(0).json();
+    assert_eq!(node(&members, 2)["state"], "clock_differs");
+    assert!((59_000..61_000).contains(&node(&members, 2)["clock_ahead_ms"].as_i64().unwrap()));
+    let doctor = quick(&urls, &["doctor"]).expect(78).stdout;
+    assert!(doctor.contains("ahead of") && doctor.contains("the server's"), "{doctor}");
+    for server in &servers {
+        server.set_clock(Shift::ByMs(60_000)).unwrap();
+        server.restart_empty().unwrap();
+    }
+    for command in ["members", "doctor"] {
+        let text = quick(&urls, &[command]).expect(78).stdout;
+        assert!(text.contains("set the clock of this machine"), "{text}");
+    }
+}
