@@ -99,7 +99,10 @@ impl<N: AdmissionRpc> MemberChange<N> {
         let step = change_step(&current, self.target(), shows, waited, longest)?;
         let both = current.next.is_some();
         let step = match step {
-            ChangeStep::Begin(_) if both && self.until == Until::BothVote => ChangeStep::Done,
+            // The next phase needs the wait, and whoever begins it waits.
+            ChangeStep::Wait(_) | ChangeStep::Begin(_) if both && self.until == Until::BothVote => {
+                ChangeStep::Done
+            }
             step => step,
         };
         match &step {
