@@ -34,7 +34,7 @@ impl Job {
             .spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let group = pid.ok_or_else(|| io::Error::other("the command has no process id"))?;
-        tokio::spawn(tell_stops(group, changes));
+        tokio::spawn(report_stops(group, changes));
         Ok(Self { child, group })
     }
 
@@ -46,11 +46,11 @@ impl Job {
     /// Waits until the command and all its descendants have ended.
     pub(super) async fn all_ended(&mut self) -> io::Result<()> {
         /// The system reports only the end of our own child, so the group is polled.
-        const LOOK_EVERY: Duration = Duration::from_millis(10);
+        const POLL_EVERY: Duration = Duration::from_millis(10);
 
         self.ended().await?;
         while test_kill_process_group(self.group) != Err(Errno::SRCH) {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Job {
 
 /// Reports a command that was stopped because it reads from the terminal; it would look like one
 /// that works.
-async fn tell_stops(command: Pid, mut changes: unix::Signal) {
+async fn report_stops(command: Pid, mut changes: unix::Signal) {
     while changes.recv().await.is_some() {
         match waitid(WaitId::Pid(command), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
             Ok(None) => {}

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use quorumlock::{Error, Guard, Locker, Watch};
+use quorumlock::{Error, Guard, Locker, Lost, Watch};
 use rustix::process::Signal;
 use tokio::time::sleep;
 
@@ -146,9 +146,12 @@ async fn acquire(args: &Args, locker: &Locker) -> Result<Guard, Error> {
 async fn release(guard: Guard) -> Result<(), Failure> {
     match guard.unlock().await {
         Ok(()) => Ok(()),
-        Err(lost @ Error::Lost(_)) => Err(Failure::new(
+        Err(Error::Lost(Lost { name, why, .. })) => Err(Failure::new(
             exit::LOST,
-            format!("{lost}. The command has ended, but somebody else may have had the lock too"),
+            format!(
+                "{name}: the lock was lost: {why}. The command has ended, but somebody else may \
+                 have had the lock, too"
+            ),
         )),
         Err(error) => {
             say(format_args!("the lock could not be released and ends with its lease: {error}"));
@@ -181,9 +184,10 @@ async fn supervise(
         }
     }
     let why = match watch.check() {
-        Err(lost) => lost.to_string(),
-        Ok(()) => format!("{}: {}", watch.name(), plan.reason(watch.loss_ahead())),
+        Err(lost) => format!("the lock was lost: {}", lost.why),
+        Ok(()) => plan.reason(watch.loss_ahead()),
     };
+    let why = format!("{}: {why}", watch.name());
     say(format_args!("{why}: stopping the command"));
     job.signal(Signal::TERM);
     let mut grace = pin!(sleep(plan.grace));
@@ -204,11 +208,11 @@ async fn supervise(
 async fn window_falls_to(watch: &Watch, left: Duration) {
     /// Timers do not count suspend, and a node's refusal shortens the window, so the window is
     /// checked often.
-    const LOOK_EVERY: Duration = Duration::from_millis(100);
+    const POLL_EVERY: Duration = Duration::from_millis(100);
 
     while let Some(time) = watch.valid_for().checked_sub(left).filter(|time| !time.is_zero()) {
         tokio::select! {
-            () = sleep(time.min(LOOK_EVERY)) => {}
+            () = sleep(time.min(POLL_EVERY)) => {}
             _ = watch.lost() => return,
         }
     }
