@@ -44,14 +44,14 @@ pub(super) struct Victim {
 
 /// Runs the workers, and kills the victim after a third of the time.
 pub(super) async fn run(
-    crew: Vec<Worker>,
+    workers: Vec<Worker>,
     lasts: Duration,
     victim: Victim,
-    scribe: Option<HistorySender>,
+    sender: Option<HistorySender>,
 ) -> Result<Outcome, ControlError> {
-    let (log, down) = tokio::join!(work(crew, lasts), async {
+    let (log, down) = tokio::join!(work(workers, lasts), async {
         tokio::time::sleep(lasts / 3).await;
-        victim.dies_and_comes_back_empty(scribe).await
+        victim.dies_and_comes_back_empty(sender).await
     });
     Ok(Outcome { log, down: down? })
 }
@@ -61,25 +61,25 @@ pub(super) fn workers(
     lockers: &[Locker],
     prefix: &str,
     seed: u64,
-    scribe: Option<&HistorySender>,
+    sender: Option<&HistorySender>,
 ) -> Vec<Worker> {
     let names: Vec<Arc<str>> = (0..NAMES).map(|i| format!("{prefix}/{i}").into()).collect();
-    let mut crew = Vec::new();
+    let mut workers = Vec::new();
     for (number, locker) in lockers.iter().enumerate() {
-        let voice = PhaseRecorder::of(scribe, number);
+        let recorder = PhaseRecorder::of(sender, number);
         for name in &names {
-            let task = crew.len();
+            let task = workers.len();
             let random = StdRng::seed_from_u64(seed.wrapping_add(task as u64));
-            crew.push(Worker {
+            workers.push(Worker {
                 who: Who { locker: number, task },
                 locker: locker.clone(),
                 name: name.clone(),
                 job: Job::Drawn(draw, Box::new(random)),
-                recorder: voice.clone(),
+                recorder: recorder.clone(),
             });
         }
     }
-    crew
+    workers
 }
 
 /// Half of the jobs are short; the others last longer than the server's downtime.
@@ -91,15 +91,15 @@ fn draw(random: &mut StdRng) -> Duration {
 impl Victim {
     async fn dies_and_comes_back_empty(
         self,
-        scribe: Option<HistorySender>,
+        sender: Option<HistorySender>,
     ) -> Result<Duration, ControlError> {
         let Self { servers, place, node } = self;
         let (kill, restart) = (Fault::Kill(node), Fault::RestartEmpty(node));
         let dead = kill.window().map(|(_, what)| what).unwrap_or_default();
         let tell = async |phase, what: String| {
-            if let Some(scribe) = &scribe {
-                let fault = scribe.event("nemesis", Op::Fault, phase);
-                scribe.send(Event { node: Some(node), what: Some(what), ..fault }).await;
+            if let Some(sender) = &sender {
+                let fault = sender.event("nemesis", Op::Fault, phase);
+                sender.send(Event { node: Some(node), what: Some(what), ..fault }).await;
             }
         };
         // Recorded before the kill, so that no consequence is recorded earlier than its cause.

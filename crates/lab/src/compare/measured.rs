@@ -44,13 +44,13 @@ impl Parallel {
 }
 
 impl Contended {
-    fn of(log: &Log, crew: &[Who]) -> Self {
+    fn of(log: &Log, workers: &[Who]) -> Self {
         let found = handovers(&log.holds);
         let across = Quantiles::of(found.to_another_locker.clone());
         let to_another_task = found.to_another_task.len();
         let all = Quantiles::of([found.to_another_task, found.to_another_locker].concat());
-        let per_task = Shares::of(crew, &found.grants, |who| who.task);
-        let per_locker = Shares::of(crew, &found.grants, |who| who.locker);
+        let per_task = Shares::of(workers, &found.grants, |who| who.task);
+        let per_locker = Shares::of(workers, &found.grants, |who| who.locker);
         let waited = log.holds.iter().map(|hold| hold.granted.since(hold.asked));
         let in_vain = log.waits.iter().map(|wait| wait.ended.since(wait.asked));
         let waits = Quantiles::of(waited.chain(in_vain).collect());
@@ -110,9 +110,9 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(crew: &[Who], grants: &BTreeMap<Who, usize>, by: impl Fn(&Who) -> usize) -> Self {
+    fn of(workers: &[Who], grants: &BTreeMap<Who, usize>, by: impl Fn(&Who) -> usize) -> Self {
         let mut shares = BTreeMap::<usize, usize>::new();
-        for who in crew {
+        for who in workers {
             *shares.entry(by(who)).or_default() += grants.get(who).copied().unwrap_or(0);
         }
         let (min, max) = (shares.values().min(), shares.values().max());
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn contention_is_judged_by_who_comes_next() {
-        let crew = [1, 2, 12].map(|task| Who { locker: task / 10, task });
+        let workers = [1, 2, 12].map(|task| Who { locker: task / 10, task });
         let holds = vec![held(1, 0, 1), held(2, 3, 4), held(12, 8, 9), held(12, 10, 11)];
         let log = Log { holds, ..Log::default() };
-        let contended = Contended::of(&log, &crew);
+        let contended = Contended::of(&log, &workers);
         assert_eq!((contended.to_another_task, contended.to_another_locker), (1, 1));
         assert_eq!(contended.same_task_again, 1);
         assert_eq!(contended.handover_p50_us, Some(2_000));
@@ -162,11 +162,11 @@ mod tests {
     #[test]
     fn shares_count_those_who_got_nothing() {
         let who = |locker, task| Who { locker, task };
-        let crew = [who(0, 0), who(0, 1), who(1, 2)];
-        let grants = BTreeMap::from([(crew[0], 5), (crew[2], 2)]);
-        let tasks = Shares::of(&crew, &grants, |who| who.task);
+        let workers = [who(0, 0), who(0, 1), who(1, 2)];
+        let grants = BTreeMap::from([(workers[0], 5), (workers[2], 2)]);
+        let tasks = Shares::of(&workers, &grants, |who| who.task);
         assert_eq!((tasks.count, tasks.min, tasks.max), (3, 0, 5));
-        let lockers = Shares::of(&crew, &grants, |who| who.locker);
+        let lockers = Shares::of(&workers, &grants, |who| who.locker);
         assert_eq!((lockers.count, lockers.min, lockers.max), (2, 2, 5));
     }
 

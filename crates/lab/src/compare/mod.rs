@@ -40,7 +40,7 @@ pub struct Progress {
     pub total: Duration,
 }
 
-/// Carries out the plan. Calls `tell` before each step. If there is a `journal`, it gets the events
+/// Carries out the plan. Calls `tell` before each step. If there is a `recorder`, it gets the events
 /// of the contended phase and of the fault phase.
 ///
 /// # Errors
@@ -52,7 +52,7 @@ pub struct Progress {
 /// recorded.
 pub async fn compare(
     plan: Plan,
-    mut journal: Option<&mut RunRecorder>,
+    mut recorder: Option<&mut RunRecorder>,
     mut tell: impl FnMut(Progress),
 ) -> Result<Report, CompareError> {
     plan.check()?;
@@ -77,13 +77,13 @@ pub async fn compare(
         if !side.can(phase) {
             continue;
         }
-        let mut scribe = None;
-        if let Some(journal) = &mut journal {
-            scribe = journal.begin(slice, side.nodes().await)?;
+        let mut sender = None;
+        if let Some(recorder) = &mut recorder {
+            sender = recorder.begin(slice, side.nodes().await)?;
         }
-        side.measure(slice, scribe).await?;
-        if let Some(journal) = &mut journal {
-            journal.end(false).await?;
+        side.measure(slice, sender).await?;
+        if let Some(recorder) = &mut recorder {
+            recorder.end(false).await?;
         }
     }
     Ok(Report {

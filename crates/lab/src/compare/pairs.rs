@@ -50,13 +50,13 @@ pub(super) async fn alone(locker: &Locker, name: &str, lasts: Duration) -> Pairs
 pub(super) async fn parallel(locker: &Locker, name: &str, tasks: usize, lasts: Duration) -> Pairs {
     let clock = Clock::system();
     let started = clock.now();
-    let mut crew = JoinSet::new();
+    let mut workers = JoinSet::new();
     for task in 0..tasks {
         let (locker, name) = (locker.clone(), format!("{name}/{task}"));
-        crew.spawn(async move { alone(&locker, &name, lasts).await });
+        workers.spawn(async move { alone(&locker, &name, lasts).await });
     }
     let mut all = Pairs::default();
-    for pairs in crew.join_all().await {
+    for pairs in workers.join_all().await {
         all.add(pairs);
     }
     all.measured = clock.now().since(started);

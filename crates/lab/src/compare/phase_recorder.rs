@@ -27,19 +27,19 @@ struct ClientRecorder {
 
 impl PhaseRecorder {
     /// The recorder of a locker, to be cloned for each of its tasks.
-    pub(super) fn of(scribe: Option<&HistorySender>, locker: usize) -> Self {
-        let speaker = scribe.map(|scribe| ClientRecorder {
-            sender: scribe.clone(),
+    pub(super) fn of(sender: Option<&HistorySender>, locker: usize) -> Self {
+        let client = sender.map(|sender| ClientRecorder {
+            sender: sender.clone(),
             client: name(locker),
             attempts: Arc::default(),
         });
-        Self { client: speaker, buffered: VecDeque::new() }
+        Self { client, buffered: VecDeque::new() }
     }
 
     /// The number of a new attempt.
     pub(super) fn attempt(&self) -> u64 {
-        let speaker = self.client.as_ref();
-        speaker.map_or(0, |speaker| speaker.attempts.fetch_add(1, Ordering::Relaxed))
+        let client = self.client.as_ref();
+        client.map_or(0, |client| client.attempts.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Buffers an event of an attempt at `mono_ns` on the judges' clock.
@@ -51,8 +51,8 @@ impl PhaseRecorder {
         mono_ns: u64,
         details: impl FnOnce(&mut Event),
     ) {
-        let Some(speaker) = &self.client else { return };
-        let mut event = speaker.sender.event(&speaker.client, op, phase);
+        let Some(client) = &self.client else { return };
+        let mut event = client.sender.event(&client.client, op, phase);
         (event.hold, event.mono_ns) = (Some(attempt), mono_ns);
         details(&mut event);
         self.buffered.push_back(event);
@@ -60,11 +60,11 @@ impl PhaseRecorder {
 
     /// Sends the buffered events. If cancelled, the rest is sent when the recorder is dropped.
     pub(super) async fn flush(&mut self) {
-        let Some(ClientRecorder { sender: scribe, .. }) = &self.client else { return };
+        let Some(ClientRecorder { sender, .. }) = &self.client else { return };
         while !self.buffered.is_empty() {
-            let room = scribe.room().await;
+            let room = sender.room().await;
             if let Some(event) = self.buffered.pop_front() {
-                scribe.send_now(event, room);
+                sender.send_now(event, room);
             }
         }
     }
@@ -74,8 +74,8 @@ impl PhaseRecorder {
 /// to have no end.
 impl Drop for PhaseRecorder {
     fn drop(&mut self) {
-        if let Some(speaker) = &self.client {
-            self.buffered.drain(..).for_each(|event| speaker.sender.send_now(event, None));
+        if let Some(client) = &self.client {
+            self.buffered.drain(..).for_each(|event| client.sender.send_now(event, None));
         }
     }
 }
@@ -100,24 +100,24 @@ mod tests {
     async fn what_was_noted_is_told_in_order_at_the_latest_when_it_ends() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.jsonl");
-        let (recorder, scribe, _) = Recorder::start(&path, "r", 1).unwrap();
-        let mut voice = PhaseRecorder::of(Some(&scribe), 2);
-        let mut other = voice.clone();
-        drop(scribe);
-        let first = voice.attempt();
-        voice.buffer(Op::Lock, Phase::Invoke, first, 10, |_| {});
-        voice.flush().await;
-        voice.buffer(Op::Lock, Phase::Ok, first, 20, |event| event.token = Some(7));
-        voice.buffer(Op::Unlock, Phase::Invoke, first, 30, |_| {});
+        let (recorder, sender, _) = Recorder::start(&path, "r", 1).unwrap();
+        let mut phase_recorder = PhaseRecorder::of(Some(&sender), 2);
+        let mut other = phase_recorder.clone();
+        drop(sender);
+        let first = phase_recorder.attempt();
+        phase_recorder.buffer(Op::Lock, Phase::Invoke, first, 10, |_| {});
+        phase_recorder.flush().await;
+        phase_recorder.buffer(Op::Lock, Phase::Ok, first, 20, |event| event.token = Some(7));
+        phase_recorder.buffer(Op::Unlock, Phase::Invoke, first, 30, |_| {});
         let second = other.attempt();
         other.buffer(Op::Lock, Phase::Invoke, second, 25, |_| {});
-        drop((voice, other));
+        drop((phase_recorder, other));
         recorder.finish().await.unwrap();
         let events = Reader::open(&path).unwrap().map(Result::unwrap);
-        let told = events.map(|event| (event.client, event.hold, event.mono_ns, event.token));
+        let events = events.map(|event| (event.client, event.hold, event.mono_ns, event.token));
         let c = |hold, at, token| ("c".to_owned(), Some(hold), at, token);
         let expected = [c(0, 10, None), c(0, 20, Some(7)), c(0, 30, None), c(1, 25, None)];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(events.collect::<Vec<_>>(), expected);
     }
 
     /// The task is cancelled while it waits for room, as by an interrupt.
@@ -125,26 +125,26 @@ mod tests {
     async fn nothing_is_dropped_where_there_is_no_room() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.jsonl");
-        let (recorder, scribe, _) = Recorder::start(&path, "r", 1).unwrap();
-        let mut voice = PhaseRecorder::of(Some(&scribe), 0);
+        let (recorder, sender, _) = Recorder::start(&path, "r", 1).unwrap();
+        let mut phase_recorder = PhaseRecorder::of(Some(&sender), 0);
         for _ in 0..BACKLOG {
-            scribe.send(scribe.event("b", Op::Note, Phase::Info)).await;
+            sender.send(sender.event("b", Op::Note, Phase::Info)).await;
         }
-        drop(scribe);
+        drop(sender);
         for at in 1..=3 {
-            voice.buffer(Op::Unlock, Phase::Invoke, 0, at, |_| {});
+            phase_recorder.buffer(Op::Unlock, Phase::Invoke, 0, at, |_| {});
         }
-        assert!(voice.flush().now_or_never().is_none(), "there is no room");
-        drop(voice);
+        assert!(phase_recorder.flush().now_or_never().is_none(), "there is no room");
+        drop(phase_recorder);
         recorder.finish().await.unwrap();
         assert_eq!(Reader::open(&path).unwrap().map(Result::unwrap).count(), BACKLOG + 3);
     }
 
     #[tokio::test]
     async fn without_a_record_nothing_is_kept() {
-        let mut voice = PhaseRecorder::of(None, 0);
-        voice.buffer(Op::Lock, Phase::Invoke, 0, 1, |_| panic!("for nobody"));
-        voice.flush().await;
-        assert!(voice.buffered.is_empty());
+        let mut phase_recorder = PhaseRecorder::of(None, 0);
+        phase_recorder.buffer(Op::Lock, Phase::Invoke, 0, 1, |_| panic!("for nobody"));
+        phase_recorder.flush().await;
+        assert!(phase_recorder.buffered.is_empty());
     }
 }

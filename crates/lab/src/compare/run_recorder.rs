@@ -79,7 +79,7 @@ impl RunRecorder {
         let name = format!("{id}-{mode}-process-s{seed}-{repetition}");
         let dir = self.dir.join("runs").join(&name);
         std::fs::create_dir_all(&dir)?;
-        let (recorder, scribe, _) = Recorder::start(&dir.join("history.jsonl"), &name, seed)?;
+        let (recorder, sender, _) = Recorder::start(&dir.join("history.jsonl"), &name, seed)?;
         let run = Run {
             schema: record::SCHEMA,
             run: name,
@@ -102,7 +102,7 @@ impl RunRecorder {
         };
         let began = timestamp::instant(timestamp::mono_ns());
         self.current = Some(OpenRun { run, began, recorder });
-        Ok(Some(scribe))
+        Ok(Some(sender))
     }
 
     /// Ends the current run, if any, and judges its history on disk.
@@ -112,8 +112,8 @@ impl RunRecorder {
         let lasted = timestamp::instant(timestamp::mono_ns()).since(began);
         let dir = self.dir.join("runs").join(&run.run);
         let judged = tokio::task::spawn_blocking(move || -> Result<_, BadHistory> {
-            let (observed, account) = judge(&dir.join("history.jsonl"), None)?;
-            let why = disagrees(run.expected, &observed, &account, interrupted);
+            let (observed, summary) = judge(&dir.join("history.jsonl"), None)?;
+            let why = disagrees(run.expected, &observed, &summary, interrupted);
             let as_expected = why.is_none();
             let lasted_ms = (lasted.as_secs_f64() * 1e3).round();
             let run = Run { observed, as_expected, why, lasted_ms, interrupted, ..run };
@@ -192,7 +192,7 @@ mod tests {
     }
 
     /// Two overlapping holds of "x" by different lockers.
-    async fn overlap(scribe: HistorySender) {
+    async fn overlap(sender: HistorySender) {
         for (client, at) in [("a", 0), ("b", 5)] {
             let seen = |op, phase, at| Event {
                 hold: Some(0),
@@ -200,27 +200,27 @@ mod tests {
                 token: Some(at),
                 valid_until_ns: Some(1_000),
                 mono_ns: at,
-                ..scribe.event(client, op, phase)
+                ..sender.event(client, op, phase)
             };
-            scribe.send(seen(Op::Lock, Done::Invoke, at)).await;
-            scribe.send(seen(Op::Lock, Done::Ok, at + 1)).await;
-            scribe.send(seen(Op::Unlock, Done::Invoke, at + 100)).await;
+            sender.send(seen(Op::Lock, Done::Invoke, at)).await;
+            sender.send(seen(Op::Lock, Done::Ok, at + 1)).await;
+            sender.send(seen(Op::Unlock, Done::Invoke, at + 100)).await;
         }
     }
 
     #[tokio::test]
     async fn what_is_contended_is_judged_and_what_is_not_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut journal = run_recorder(dir.path());
+        let mut recorder = run_recorder(dir.path());
         let alone = PhaseSpan { phase: Phase::Alone, ..SLICE };
-        assert!(journal.begin(alone, Vec::new()).unwrap().is_none());
-        journal.end(false).await.unwrap();
+        assert!(recorder.begin(alone, Vec::new()).unwrap().is_none());
+        recorder.end(false).await.unwrap();
         let killed = PhaseSpan { phase: Phase::Fault, ..SLICE };
         for slice in [SLICE, SLICE, killed, PhaseSpan { mode: Mode::Quorum, ..killed }] {
-            overlap(journal.begin(slice, Vec::new()).unwrap().unwrap()).await;
-            journal.end(false).await.unwrap();
+            overlap(recorder.begin(slice, Vec::new()).unwrap().unwrap()).await;
+            recorder.end(false).await.unwrap();
         }
-        journal.close(None).await.unwrap();
+        recorder.close(None).await.unwrap();
         let lab = lab(dir.path());
         let seen = lab.runs.iter().map(|run| (run.run.as_str(), run.as_expected));
         assert_eq!(
@@ -239,11 +239,11 @@ mod tests {
     #[tokio::test]
     async fn a_run_that_was_cut_short_is_kept_and_says_so() {
         let dir = tempfile::tempdir().unwrap();
-        let mut journal = run_recorder(dir.path());
-        let scribe = journal.begin(SLICE, Vec::new()).unwrap().unwrap();
-        scribe.send(scribe.event("a", Op::Note, Done::Info)).await;
-        drop(scribe);
-        journal.close(None).await.unwrap();
+        let mut recorder = run_recorder(dir.path());
+        let sender = recorder.begin(SLICE, Vec::new()).unwrap().unwrap();
+        sender.send(sender.event("a", Op::Note, Done::Info)).await;
+        drop(sender);
+        recorder.close(None).await.unwrap();
         let [run] = &lab(dir.path()).runs[..] else { panic!("one run") };
         assert!(run.interrupted && run.as_expected, "nothing was granted, for a reason: {run:?}");
         let history = dir.path().join("runs").join(&run.run).join("history.jsonl");

@@ -77,11 +77,11 @@ impl Side {
         Ok(side)
     }
 
-    /// Measures one slice. `scribe` gets the events, if the phase is recorded.
+    /// Measures one slice. `sender` gets the events, if the phase is recorded.
     pub(super) async fn measure(
         &mut self,
         slice: PhaseSpan,
-        scribe: Option<HistorySender>,
+        sender: Option<HistorySender>,
     ) -> Result<(), CompareError> {
         let (name, tasks, lasts) = (self.name(), self.plan.tasks, slice.lasts);
         match slice.phase {
@@ -90,16 +90,16 @@ impl Side {
                 self.raw.parallel.add(parallel(&self.lockers[0], &name, tasks, lasts).await);
             }
             Phase::Contended => {
-                let crew = self.workers(&name, scribe.as_ref());
-                self.raw.tasks = crew.iter().map(|worker| worker.who).collect();
-                self.raw.contended.add(work(crew, lasts).await);
+                let workers = self.workers(&name, sender.as_ref());
+                self.raw.tasks = workers.iter().map(|worker| worker.who).collect();
+                self.raw.contended.add(work(workers, lasts).await);
             }
             Phase::Fault => {
                 let (place, seed) = (self.victim(), self.plan.seed);
-                let crew = fault::workers(&self.lockers, &name, seed, scribe.as_ref());
+                let workers = fault::workers(&self.lockers, &name, seed, sender.as_ref());
                 let node = place - self.range().start;
                 let victim = Victim { servers: self.servers.clone(), place, node };
-                self.raw.fault = Some(fault::run(crew, lasts, victim, scribe).await?);
+                self.raw.fault = Some(fault::run(workers, lasts, victim, sender).await?);
             }
         }
         Ok(())
@@ -125,10 +125,10 @@ impl Side {
     }
 
     /// All tasks, distributed over the lockers, contend for the same name.
-    fn workers(&self, name: &str, scribe: Option<&HistorySender>) -> Vec<Worker> {
+    fn workers(&self, name: &str, sender: Option<&HistorySender>) -> Vec<Worker> {
         let name: Arc<str> = name.into();
-        let voices = (0..self.lockers.len()).map(|locker| PhaseRecorder::of(scribe, locker));
-        let voices = voices.collect::<Vec<_>>();
+        let recorders = (0..self.lockers.len()).map(|locker| PhaseRecorder::of(sender, locker));
+        let recorders = recorders.collect::<Vec<_>>();
         let worker = |task| {
             let locker = task % self.lockers.len();
             Worker {
@@ -136,7 +136,7 @@ impl Side {
                 locker: self.lockers[locker].clone(),
                 name: name.clone(),
                 job: Job::Always(CRITICAL_SECTION),
-                recorder: voices[locker].clone(),
+                recorder: recorders[locker].clone(),
             }
         };
         (0..self.plan.tasks).map(worker).collect()

@@ -46,10 +46,10 @@ pub(super) struct Log {
 }
 
 /// Runs all workers for this long.
-pub(super) async fn work(crew: Vec<Worker>, lasts: Duration) -> Log {
+pub(super) async fn work(workers: Vec<Worker>, lasts: Duration) -> Log {
     let until = timestamp::mono_ns().saturating_add(nanos(lasts));
     let mut tasks = JoinSet::new();
-    for worker in crew {
+    for worker in workers {
         tasks.spawn(worker.work(until));
     }
     let mut all = Log::default();

@@ -44,36 +44,36 @@ impl Default for Summarizer {
 impl Summarizer {
     /// Takes the next event, in the order of the history.
     pub fn observe(&mut self, event: &Event) {
-        let Self { summary: account, replay: clerk, last } = self;
+        let Self { summary, replay, last } = self;
         let now = instant(event.mono_ns);
         *last = now.max(*last);
-        let entry = clerk.observe(event);
+        let entry = replay.observe(event);
         match (event.op, event.phase, &entry.ended) {
-            (Op::Fault, ..) => account.faults.push(now),
+            (Op::Fault, ..) => summary.faults.push(now),
             (Op::Lock, Phase::Fail, _) => {
-                account.failed += 1;
+                summary.failed += 1;
                 let why = || event.what.clone().unwrap_or_default();
-                account.first_failure.get_or_insert_with(why);
+                summary.first_failure.get_or_insert_with(why);
             }
             (Op::Lost, Phase::Info, Some(Ended::Hold(hold))) => {
-                account.losses.push((hold.granted, now));
+                summary.losses.push((hold.granted, now));
             }
             _ => {}
         }
         match entry.effect {
-            Some(Effect::Stale) => account.effects.stale += 1,
-            Some(Effect::Refused) => account.effects.refused += 1,
+            Some(Effect::Stale) => summary.effects.stale += 1,
+            Some(Effect::Refused) => summary.effects.refused += 1,
             Some(Effect::Accepted) | None => {}
         }
-        account.extend(entry.ended);
+        summary.extend(entry.ended);
     }
 
     /// Ends everything that is still open at the last event, and returns the summary.
     #[must_use]
     pub fn close(self) -> HistorySummary {
-        let Self { summary: mut account, replay: clerk, last } = self;
-        account.extend(clerk.close(last).0);
-        account
+        let Self { mut summary, replay, last } = self;
+        summary.extend(replay.close(last).0);
+        summary
     }
 }
 
@@ -128,9 +128,9 @@ pub(super) mod tests {
     }
 
     fn summarize(events: &[Event]) -> HistorySummary {
-        let mut accountant = Summarizer::default();
-        events.iter().for_each(|event| accountant.observe(event));
-        accountant.close()
+        let mut summarizer = Summarizer::default();
+        events.iter().for_each(|event| summarizer.observe(event));
+        summarizer.close()
     }
 
     #[test]

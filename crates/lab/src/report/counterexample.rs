@@ -60,31 +60,31 @@ pub(super) fn spans(overlap: &Overlap<'_>) -> Duration {
 /// # Errors
 /// If the history cannot be opened.
 pub(super) fn counterexample(
-    film: &Timeline,
+    timeline: &Timeline,
     pair: Overlap<'_>,
     history: &Path,
 ) -> io::Result<Counterexample> {
     let margin = (spans(&pair) / 6).max(Duration::from_millis(2));
     let (from, until) = (pair.first.granted - margin, pair.until + margin);
-    let name = |hold: &Hold| clean(&film.clients[hold.who.locker]).into_owned();
+    let name = |hold: &Hold| clean(&timeline.clients[hold.who.locker]).into_owned();
     let (first, second) = (name(pair.first), name(pair.second));
-    let around = Around { timeline: film, from, until, clients: [first.clone(), second.clone()] };
+    let around = Around { timeline, from, until, clients: [first.clone(), second.clone()] };
     let (events, more) = around.events(history)?;
     let summary = format!(
         "{first} was granted the lock with token {} and believed in it until {}; {second} was \
          granted it with token {} at {}. For {} both believed.",
         pair.first.token,
-        time(film.offset(pair.first.believed_until())),
+        time(timeline.offset(pair.first.believed_until())),
         pair.second.token,
-        time(film.offset(pair.second.granted)),
+        time(timeline.offset(pair.second.granted)),
         time(pair.lasted()),
     );
     let lanes = Lanes {
-        from: film.offset(from),
-        until: film.offset(until).min(film.length.max(film.offset(pair.until))),
+        from: timeline.offset(from),
+        until: timeline.offset(until).min(timeline.length.max(timeline.offset(pair.until))),
         lanes: vec![around.lane(pair.first, Style::Held), around.lane(pair.second, Style::Second)],
         faults: around.faults(),
-        clashes: vec![(film.offset(pair.from), film.offset(pair.until))],
+        clashes: vec![(timeline.offset(pair.from), timeline.offset(pair.until))],
         left_out: Vec::new(),
     };
     Ok(Counterexample { spans: spans(&pair), summary, lanes, events, more })
@@ -99,26 +99,26 @@ struct Around<'a> {
 
 impl Around<'_> {
     fn lane(&self, hold: &Hold, style: Style) -> Lane {
-        let Self { timeline: film, from, until, .. } = self;
+        let Self { timeline, from, until, .. } = self;
         let client = hold.who.locker;
-        let spans = film.holds.iter().filter(|held| {
+        let spans = timeline.holds.iter().filter(|held| {
             held.who.locker == hold.who.locker
                 && held.granted <= *until
                 && held.believed_until() >= *from
         });
         let spans = spans.map(|held| Span {
-            from: film.offset(held.granted),
-            until: film.offset(held.believed_until()),
+            from: timeline.offset(held.granted),
+            until: timeline.offset(held.believed_until()),
             style,
             label: (held.who == hold.who).then(|| format!("token {}", held.token)),
         });
-        let marks = film
+        let marks = timeline
             .marks
             .iter()
             .filter(|seen| seen.client == client && (*from..=*until).contains(&seen.at));
-        let marks = marks.map(|seen| Mark { at: film.offset(seen.at), kind: seen.kind });
+        let marks = marks.map(|seen| Mark { at: timeline.offset(seen.at), kind: seen.kind });
         Lane {
-            name: film.clients[client].clone(),
+            name: timeline.clients[client].clone(),
             spans: spans.take(200).collect(),
             marks: marks.take(200).collect(),
         }
@@ -138,20 +138,20 @@ impl Around<'_> {
     }
 
     fn events(&self, history: &Path) -> io::Result<(Vec<EventRow>, u64)> {
-        let (mut told, mut more) = (Vec::new(), 0);
+        let (mut rows, mut more) = (Vec::new(), 0);
         for event in Reader::open(history)? {
             // The timeline has already reported what cannot be read.
             let Ok(event) = event else { break };
             if self.concerns(&event) {
-                if told.len() < EVENTS {
-                    told.push(self.row(&event));
+                if rows.len() < EVENTS {
+                    rows.push(self.row(&event));
                 } else {
                     more += 1;
                 }
             }
         }
-        told.sort_by_key(|told| (told.at, told.seq));
-        Ok((told, more))
+        rows.sort_by_key(|row| (row.at, row.seq));
+        Ok((rows, more))
     }
 
     fn concerns(&self, event: &Event) -> bool {

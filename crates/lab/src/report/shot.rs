@@ -14,12 +14,12 @@ const LANES: usize = 16;
 const COLUMNS: u32 = 1_700;
 
 /// The lanes of a run, from its beginning to its end.
-pub(super) fn whole(film: &Timeline, overlaps: &[Overlap<'_>]) -> Lanes {
-    let column = film.length / COLUMNS;
-    let mut left_out = film.left_out.clone();
-    let shown = shown(film, overlaps);
-    let all = film.holds.iter().map(|hold| hold.who.locker);
-    let all: HashSet<_> = all.chain(film.marks.iter().map(|mark| mark.client)).collect();
+pub(super) fn whole(timeline: &Timeline, overlaps: &[Overlap<'_>]) -> Lanes {
+    let column = timeline.length / COLUMNS;
+    let mut left_out = timeline.left_out.clone();
+    let shown = shown(timeline, overlaps);
+    let all = timeline.holds.iter().map(|hold| hold.who.locker);
+    let all: HashSet<_> = all.chain(timeline.marks.iter().map(|mark| mark.client)).collect();
     if all.len() > shown.len() {
         let more = count((all.len() - shown.len()) as u64);
         left_out.push(format!(
@@ -29,9 +29,9 @@ pub(super) fn whole(film: &Timeline, overlaps: &[Overlap<'_>]) -> Lanes {
     }
     let mut merged = false;
     let lanes = shown.iter().map(|&client| Lane {
-        name: film.clients[client].clone(),
-        spans: spans(film, client, column, &mut merged),
-        marks: marks(film, client, column),
+        name: timeline.clients[client].clone(),
+        spans: spans(timeline, client, column, &mut merged),
+        marks: marks(timeline, client, column),
     });
     let lanes: Vec<_> = lanes.collect();
     if merged {
@@ -39,18 +39,18 @@ pub(super) fn whole(film: &Timeline, overlaps: &[Overlap<'_>]) -> Lanes {
             .push(format!("Holds of a client less than {} apart are drawn as one.", time(column)));
     }
     let mut clashes: Vec<_> =
-        overlaps.iter().map(|o| (film.offset(o.from), film.offset(o.until))).collect();
+        overlaps.iter().map(|o| (timeline.offset(o.from), timeline.offset(o.until))).collect();
     clashes.sort_unstable();
     merge(&mut clashes, column);
-    let (from, until) = (Duration::ZERO, film.length);
-    Lanes { from, until, lanes, faults: film.faults.clone(), clashes, left_out }
+    let (from, until) = (Duration::ZERO, timeline.length);
+    Lanes { from, until, lanes, faults: timeline.faults.clone(), clashes, left_out }
 }
 
 /// The clients that get a lane, sorted by name.
-fn shown(film: &Timeline, overlaps: &[Overlap<'_>]) -> Vec<usize> {
+fn shown(timeline: &Timeline, overlaps: &[Overlap<'_>]) -> Vec<usize> {
     let clashing = overlaps.iter().flat_map(|o| [o.first.who.locker, o.second.who.locker]);
-    let holding = film.holds.iter().map(|hold| hold.who.locker).collect::<BTreeSet<_>>();
-    let marked = film.marks.iter().map(|mark| mark.client).collect::<BTreeSet<_>>();
+    let holding = timeline.holds.iter().map(|hold| hold.who.locker).collect::<BTreeSet<_>>();
+    let marked = timeline.marks.iter().map(|mark| mark.client).collect::<BTreeSet<_>>();
     let mut shown = Vec::new();
     for client in clashing.chain(holding).chain(marked) {
         if shown.len() < LANES && !shown.contains(&client) {
@@ -58,14 +58,15 @@ fn shown(film: &Timeline, overlaps: &[Overlap<'_>]) -> Vec<usize> {
         }
     }
     // Shorter names first, so that z comes before aa.
-    shown.sort_by_key(|&client| (film.clients[client].len(), &film.clients[client]));
+    shown.sort_by_key(|&client| (timeline.clients[client].len(), &timeline.clients[client]));
     shown
 }
 
-fn spans(film: &Timeline, client: usize, column: Duration, merged: &mut bool) -> Vec<Span> {
-    let holds = film.holds.iter().filter(|hold| hold.who.locker == client);
-    let mut times: Vec<_> =
-        holds.map(|hold| (film.offset(hold.granted), film.offset(hold.believed_until()))).collect();
+fn spans(timeline: &Timeline, client: usize, column: Duration, merged: &mut bool) -> Vec<Span> {
+    let holds = timeline.holds.iter().filter(|hold| hold.who.locker == client);
+    let mut times: Vec<_> = holds
+        .map(|hold| (timeline.offset(hold.granted), timeline.offset(hold.believed_until())))
+        .collect();
     times.sort_unstable();
     *merged |= merge(&mut times, column);
     let span = |(from, until)| Span { from, until, style: Style::Held, label: None };
@@ -87,11 +88,11 @@ fn merge(times: &mut Vec<(Duration, Duration)>, column: Duration) -> bool {
 }
 
 /// One mark of each kind for each visible position.
-fn marks(film: &Timeline, client: usize, column: Duration) -> Vec<Mark> {
+fn marks(timeline: &Timeline, client: usize, column: Duration) -> Vec<Mark> {
     let column = column.as_nanos().max(1);
     let mut places = HashMap::new();
-    for seen in film.marks.iter().filter(|seen| seen.client == client) {
-        let at = film.offset(seen.at);
+    for seen in timeline.marks.iter().filter(|seen| seen.client == client) {
+        let at = timeline.offset(seen.at);
         let first: &mut Duration = places.entry((seen.kind, at.as_nanos() / column)).or_insert(at);
         *first = at.min(*first);
     }

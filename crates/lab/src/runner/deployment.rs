@@ -69,7 +69,7 @@ impl Deployment {
             Servers::start_with(&source, count, &options).map_err(TrialError::from)
         })
         .await?;
-        let mut ground = Self {
+        let mut deployment = Self {
             servers: Arc::new(servers),
             #[cfg(feature = "containers")]
             containers: None,
@@ -81,18 +81,18 @@ impl Deployment {
             replication: BTreeMap::new(),
         };
         for replica in plan.servers.voters..count {
-            ground.replication.insert(replica, Proxy::to(ground.address(0)?));
+            deployment.replication.insert(replica, Proxy::to(deployment.address(0)?));
             if replica < known {
-                ground.follow(replica, 0).await?;
+                deployment.follow(replica, 0).await?;
             }
         }
         for replica in plan.servers.voters..known {
-            ground.in_sync(replica).await?;
+            deployment.in_sync(replica).await?;
         }
         if mode.strict() {
-            ground.admit_nodes(&plan.locking).await?;
+            deployment.admit_nodes(&plan.locking).await?;
         }
-        Ok(ground)
+        Ok(deployment)
     }
 
     #[cfg(feature = "containers")]
@@ -104,7 +104,7 @@ impl Deployment {
         // crashed.
         let source = Source::Urls(containers.ip_urls());
         let given = move || Ok(Servers::start_with(&source, count, &ServerOptions::default())?);
-        let ground = Self {
+        let deployment = Self {
             servers: Arc::new(blocking(given).await?),
             containers: Some(containers),
             mode,
@@ -115,9 +115,9 @@ impl Deployment {
             replication: BTreeMap::new(),
         };
         if mode.strict() {
-            ground.admit_nodes(&plan.locking).await?;
+            deployment.admit_nodes(&plan.locking).await?;
         }
-        Ok(ground)
+        Ok(deployment)
     }
 
     /// Injects a fault into a container. False if the servers are not containers, or the fault does
@@ -150,9 +150,9 @@ impl Deployment {
     pub(super) fn urls(&mut self, client: &ClientPlan) -> Result<Vec<String>, TrialError> {
         let mut urls = Vec::new();
         let all = (0..self.known).collect::<Vec<_>>();
-        let told = client.told.as_ref().unwrap_or(&all);
-        for (place, &node) in told.iter().enumerate() {
-            if told[..place].contains(&node) {
+        let configured = client.configured_with.as_ref().unwrap_or(&all);
+        for (place, &node) in configured.iter().enumerate() {
+            if configured[..place].contains(&node) {
                 let alias = Proxy::to(self.address(node)?);
                 urls.push(alias.url() + "?label=alias" + &place.to_string());
                 self.aliases.push(alias);

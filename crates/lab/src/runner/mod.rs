@@ -128,11 +128,11 @@ impl Trial {
             Driver::Sim => self.simulate(&history).await?,
             _ => self.run_on_servers(driver, program, &history, interrupted).await?,
         };
-        let (observed, account) = verdict::judge(&history, played.requests)?;
+        let (observed, summary) = verdict::judge(&history, played.requests)?;
         let stuck = played.stuck.as_ref();
         let why = stuck
             .map(ToString::to_string)
-            .or_else(|| verdict::disagrees(expected, &observed, &account, played.interrupted))
+            .or_else(|| verdict::disagrees(expected, &observed, &summary, played.interrupted))
             .or_else(|| verdict::too_long(self.plan(driver).vacant_at_most_ms, &observed));
         let run = Run {
             schema: record::SCHEMA,
@@ -198,16 +198,16 @@ impl Trial {
         if let [first, ..] = &plan.wrong()[..] {
             return Err(TrialError::Plan(first.clone()));
         }
-        let (recorder, scribe, live) = Recorder::start(history, &self.name_on(driver), self.seed)?;
-        // Declared outside of `stage`, because an interrupt drops `stage`.
+        let (recorder, sender, live) = Recorder::start(history, &self.name_on(driver), self.seed)?;
+        // Declared outside of `run`, because an interrupt drops `run`.
         let nodes = OnceLock::new();
-        let stage = async {
-            let mut stage =
-                RunnerSetup::start(self, driver, &plan, program, &scribe, live, &nodes).await?;
-            let before = stage.deployment.requests().await;
-            let played = stage.run_schedule(&plan, &scribe).await;
-            stage.end_workers(&scribe).await?;
-            let after = stage.deployment.requests().await;
+        let run = async {
+            let mut setup =
+                RunnerSetup::start(self, driver, &plan, program, &sender, live, &nodes).await?;
+            let before = setup.deployment.requests().await;
+            let played = setup.run_schedule(&plan, &sender).await;
+            setup.end_workers(&sender).await?;
+            let after = setup.deployment.requests().await;
             let stuck = match played {
                 Err(stuck @ TrialError::Stuck { .. }) => Some(stuck),
                 played => {
@@ -218,11 +218,11 @@ impl Trial {
             Ok((Some(requests(&before, &after)), stuck))
         };
         let played: Result<_, TrialError> = tokio::select! {
-            played = stage => played.map(|(requests, stuck)| (requests, stuck, false)),
-            // Dropping `stage` kills its processes.
+            played = run => played.map(|(requests, stuck)| (requests, stuck, false)),
+            // Dropping `run` kills its processes.
             () = interrupted => Ok((None, None, true)),
         };
-        drop(scribe);
+        drop(sender);
         recorder.finish().await?;
         let (requests, stuck, interrupted) = played?;
         Ok(Outcome { nodes: nodes.into_inner().unwrap_or_default(), requests, stuck, interrupted })
@@ -253,61 +253,61 @@ impl RunnerSetup {
         driver: Driver,
         plan: &Plan,
         program: &Program,
-        scribe: &HistorySender,
+        sender: &HistorySender,
         live: watch::Receiver<ClientStates>,
         nodes: &OnceLock<Vec<NodeFacts>>,
     ) -> Result<Self, TrialError> {
-        let mut ground = Deployment::start(driver, trial.mode, plan).await?;
-        let facts = ground.facts().await;
+        let mut deployment = Deployment::start(driver, trial.mode, plan).await?;
+        let facts = deployment.facts().await;
         nodes.get_or_init(|| facts);
-        let resource = Resource::start(plan.fenced, scribe.clone()).await?;
-        let mut crew = Vec::new();
+        let resource = Resource::start(plan.fenced, sender.clone()).await?;
+        let mut workers = Vec::new();
         for client in &plan.clients {
             let config = Config {
                 run: trial.name_on(driver),
                 seed: trial.seed,
                 client: client.id.clone(),
                 mode: trial.mode,
-                urls: ground.urls(client)?,
+                urls: deployment.urls(client)?,
                 locking: Locking {
                     max_lease_ms: client.max_lease_ms.unwrap_or(plan.locking.max_lease_ms),
                     ..plan.locking.clone()
                 },
                 work: client.work.clone(),
-                resource: ground.access(client, plan, resource.address()),
+                resource: deployment.access(client, plan, resource.address()),
             };
-            crew.push(Worker::start(program, &config, scribe.clone()).await?);
+            workers.push(Worker::start(program, &config, sender.clone()).await?);
         }
-        let stage = Self { workers: crew, deployment: ground, live, _resource: resource };
+        let setup = Self { workers, deployment, live, _resource: resource };
         let all_ready =
             |live: &ClientStates| plan.clients.iter().all(|client| live.of(&client.id).ready);
-        let mut heard = stage.live.clone();
-        let ready = tokio::time::timeout(READY_WITHIN, heard.wait_for(all_ready)).await;
+        let mut states = setup.live.clone();
+        let ready = tokio::time::timeout(READY_WITHIN, states.wait_for(all_ready)).await;
         if !matches!(ready, Ok(Ok(_))) {
             let why = format!("not all workers are ready within {READY_WITHIN:?}");
             return Err(std::io::Error::other(why).into());
         }
-        Ok(stage)
+        Ok(setup)
     }
 
     async fn run_schedule(
         &mut self,
         plan: &Plan,
-        scribe: &HistorySender,
+        sender: &HistorySender,
     ) -> Result<(), TrialError> {
         let mut nemesis = Nemesis {
             plan,
             deployment: &self.deployment,
             workers: &mut self.workers,
-            sender: scribe.clone(),
+            sender: sender.clone(),
             live: self.live.clone(),
         };
         schedule::carry_out(plan, &mut nemesis).await
     }
 
     /// Ends all workers. Events that they still report are recorded first.
-    async fn end_workers(&mut self, scribe: &HistorySender) -> Result<(), TrialError> {
-        let ends = self.workers.iter_mut().map(|worker| worker.end(scribe, &self.live));
+    async fn end_workers(&mut self, sender: &HistorySender) -> Result<(), TrialError> {
+        let ends = self.workers.iter_mut().map(|worker| worker.end(sender, &self.live));
         for end in futures::future::join_all(ends).await {
             end?;
         }

@@ -65,8 +65,8 @@ impl Target for Nemesis<'_> {
     }
 
     async fn act(&mut self, fault: &Fault) -> Result<(), TrialError> {
-        let ground = self.deployment;
-        if ground.inject_into_container(fault).await? {
+        let deployment = self.deployment;
+        if deployment.inject_into_container(fault).await? {
             return Ok(());
         }
         match fault {
@@ -82,17 +82,17 @@ impl Target for Nemesis<'_> {
             Fault::Command { node, words } => self.send_command(*node, words).await?,
             Fault::Clock { node, by_ms } => self.set_clock(*node, Shift::ByMs(*by_ms)).await?,
             Fault::FreezeClock(node) => self.freeze_clock(*node).await?,
-            Fault::Promote(node) => drop(ground.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?),
-            Fault::ReplicaOf { node, of } => ground.follow(*node, *of).await?,
-            Fault::Evict(node) => ground.evict(*node, &self.plan.locking.name).await?,
-            Fault::Busy { node, ms } => ground.keep_busy(*node, *ms)?,
-            Fault::ForceUnlock => ground.force_unlock(&self.plan.locking).await?,
-            Fault::Way { client, node, state } => set(ground.way(client, *node)?, *state).await,
+            Fault::Promote(node) => drop(deployment.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?),
+            Fault::ReplicaOf { node, of } => deployment.follow(*node, *of).await?,
+            Fault::Evict(node) => deployment.evict(*node, &self.plan.locking.name).await?,
+            Fault::Busy { node, ms } => deployment.keep_busy(*node, *ms)?,
+            Fault::ForceUnlock => deployment.force_unlock(&self.plan.locking).await?,
+            Fault::Way { client, node, state } => set(deployment.way(client, *node)?, *state).await,
             Fault::Lead { client, node, to } => self.lead(client, *node, *to)?,
             Fault::Switch { client, node, to } => self.switch(client, *node, *to)?,
-            Fault::Writes { client, state } => set(ground.writes(client)?, *state).await,
+            Fault::Writes { client, state } => set(deployment.writes(client)?, *state).await,
             Fault::Replication { replica, state } => {
-                set(ground.replication(*replica)?, *state).await;
+                set(deployment.replication(*replica)?, *state).await;
             }
             Fault::ClientStart(client) => self.worker(client)?.order(Order::Start).await?,
             // The client may have ended by itself already.
@@ -140,8 +140,8 @@ impl Nemesis<'_> {
     }
 
     async fn kill_client(&mut self, client: &str) -> Result<(), TrialError> {
-        let (scribe, live) = (self.sender.clone(), self.live.clone());
-        self.worker(client)?.kill(&scribe, &live).await?;
+        let (sender, live) = (self.sender.clone(), self.live.clone());
+        self.worker(client)?.kill(&sender, &live).await?;
         Ok(())
     }
 

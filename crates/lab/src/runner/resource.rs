@@ -75,11 +75,10 @@ pub(super) struct Resource {
 
 impl Resource {
     /// `fenced`: refuse tokens below the largest token seen.
-    pub(super) async fn start(fenced: bool, scribe: HistorySender) -> io::Result<Self> {
+    pub(super) async fn start(fenced: bool, sender: HistorySender) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let register =
-            Arc::new(Mutex::new(Register { fenced, values: HashMap::new(), sender: scribe }));
+        let register = Arc::new(Mutex::new(Register { fenced, values: HashMap::new(), sender }));
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut clients = JoinSet::new();

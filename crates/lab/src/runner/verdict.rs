@@ -19,41 +19,41 @@ pub(crate) fn judge(
     history: &Path,
     requests: Option<u64>,
 ) -> Result<(Observed, HistorySummary), BadHistory> {
-    let mut accountant = Summarizer::default();
+    let mut summarizer = Summarizer::default();
     for event in Reader::open(history)? {
-        accountant.observe(&event?);
+        summarizer.observe(&event?);
     }
-    let account = accountant.close();
-    Ok((observe(&account, requests), account))
+    let summary = summarizer.close();
+    Ok((observe(&summary, requests), summary))
 }
 
-fn observe(account: &HistorySummary, requests: Option<u64>) -> Observed {
-    let overlaps = overlaps(&account.holds);
-    let vacancies = vacancies(&account.holds, &account.waits);
-    let handovers = Quantiles::of(handovers(&account.holds));
-    let tokens = tokens(&account.holds);
-    let grants = account.holds.len() as u64;
+fn observe(summary: &HistorySummary, requests: Option<u64>) -> Observed {
+    let overlaps = overlaps(&summary.holds);
+    let vacancies = vacancies(&summary.holds, &summary.waits);
+    let handovers = Quantiles::of(handovers(&summary.holds));
+    let tokens = tokens(&summary.holds);
+    let grants = summary.holds.len() as u64;
     Observed {
         violations: overlaps.len() as u64,
         stale_holders: stale_holders(&overlaps),
         violated_ms: ms(time_overlapped(&overlaps)),
-        stale_effects: account.effects.stale,
-        refused_effects: account.effects.refused,
+        stale_effects: summary.effects.stale,
+        refused_effects: summary.effects.refused,
         vacancy_ms: ms(vacancies.iter().copied().max().unwrap_or_default()),
         vacancy_total_ms: ms(vacancies.into_iter().sum()),
         handover_p50_ms: handovers.percent(50).map(ms),
         handover_p99_ms: handovers.percent(99).map(ms),
         handover_max_ms: handovers.max().map(ms),
         grants,
-        attempts_failed: account.failed,
+        attempts_failed: summary.failed,
         requests_per_success: requests
             .filter(|_| grants > 0)
             // Rounded to 1/1000, so that the value is the same after a round trip through JSON.
             .map(|requests| (requests as f64 / grants as f64 * 1e3).round() / 1e3),
-        told_after_ms: notice_delay(&account.losses, &account.faults).map(ms),
+        told_after_ms: notice_delay(&summary.losses, &summary.faults).map(ms),
         tokens_repeated: tokens.repeated as u64,
         tokens_out_of_order: tokens.out_of_order as u64,
-        lost: account.losses.len() as u64,
+        lost: summary.losses.len() as u64,
     }
 }
 
@@ -62,14 +62,14 @@ fn observe(account: &HistorySummary, requests: Option<u64>) -> Observed {
 pub(crate) fn disagrees(
     expected: Expected,
     observed: &Observed,
-    account: &HistorySummary,
+    summary: &HistorySummary,
     interrupted: bool,
 ) -> Option<String> {
     let (v, e) = (observed.violations, observed.stale_effects);
     let why = |yes: bool, text: String| yes.then_some(text);
     let nothing = why(
         observed.grants == 0,
-        format!("nothing was granted ({})", account.first_failure.as_deref().unwrap_or("no error")),
+        format!("nothing was granted ({})", summary.first_failure.as_deref().unwrap_or("no error")),
     );
     let missing = match expected {
         Expected::Ok => nothing,

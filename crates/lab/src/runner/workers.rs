@@ -43,7 +43,7 @@ impl Worker {
     pub(super) async fn start(
         program: &Program,
         config: &Config,
-        scribe: HistorySender,
+        sender: HistorySender,
     ) -> io::Result<Self> {
         let mut child = Command::new(&program.path)
             .args(&program.arguments)
@@ -57,7 +57,7 @@ impl Worker {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both are piped")
         };
-        let reading = tokio::spawn(read(output, scribe));
+        let reading = tokio::spawn(read(output, sender));
         let id = config.client.clone();
         let mut worker = Self { id, child, input, reading, stopped: false, gone: false };
         worker.send_line(&serde_json::to_string(config)?).await?;
@@ -81,26 +81,26 @@ impl Worker {
     /// Kills the worker, and records on its behalf that its attempts and holds have ended.
     pub(super) async fn kill(
         &mut self,
-        scribe: &HistorySender,
+        sender: &HistorySender,
         live: &tokio::sync::watch::Receiver<ClientStates>,
     ) -> io::Result<()> {
         if std::mem::replace(&mut self.gone, true) {
             return Ok(());
         }
         self.child.kill().await?;
-        let died = scribe.event(&self.id, Op::Note, Phase::Info);
+        let died = sender.event(&self.id, Op::Note, Phase::Info);
         let died = Event { what: Some("killed".to_owned()), ..died };
         // All events that the worker had written are with the recorder after this.
         let _ = (&mut self.reading).await;
-        scribe.send(died.clone()).await;
+        sender.send(died.clone()).await;
         let mut live = live.clone();
-        let heard = |live: &ClientStates| live.of(&self.id).killed;
-        let doing = match live.wait_for(heard).await {
+        let is_killed = |live: &ClientStates| live.of(&self.id).killed;
+        let doing = match live.wait_for(is_killed).await {
             Ok(live) => live.of(&self.id),
             Err(_) => return Ok(()),
         };
         for event in doing.cut_off(&died) {
-            scribe.send(event).await;
+            sender.send(event).await;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Worker {
     /// Ends the worker: by an order if it can react, by force otherwise.
     pub(super) async fn end(
         &mut self,
-        scribe: &HistorySender,
+        sender: &HistorySender,
         live: &tokio::sync::watch::Receiver<ClientStates>,
     ) -> io::Result<()> {
         if self.gone {
@@ -127,7 +127,7 @@ impl Worker {
             let failed = || io::Error::other(format!("client {} failed: {status}", self.id));
             return if status.success() { Ok(()) } else { Err(failed()) };
         }
-        self.kill(scribe, live).await
+        self.kill(sender, live).await
     }
 
     async fn send_line(&mut self, line: &str) -> io::Result<()> {
@@ -142,12 +142,12 @@ impl Worker {
     }
 }
 
-async fn read(output: ChildStdout, scribe: HistorySender) {
+async fn read(output: ChildStdout, sender: HistorySender) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         // A killed process may leave an incomplete last line.
         if let Ok(event) = serde_json::from_str::<Event>(&line) {
-            scribe.send(event).await;
+            sender.send(event).await;
         }
     }
 }

@@ -16,7 +16,7 @@ fn plan(draw: &mut Draw) -> Plan {
     let lease = plan.locking.lease_ms;
     let (first, short) = (draw.ms(0, lease / 2), draw.ms(lease / 8, lease / 4));
     let mut holder = draw.holder("a");
-    holder.work.care = OnLoss::Naive;
+    holder.work.on_loss = OnLoss::Naive;
     holder.work.write_every_ms = Some(draw.ms(20, 50));
     plan.clients = vec![holder, draw.rival("b")];
     plan.schedule = vec![

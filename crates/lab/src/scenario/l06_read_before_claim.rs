@@ -21,15 +21,15 @@ pub(super) const CLAIMS_FIRST: Scenario = Scenario {
     plan: |draw| plan(draw, FirstAccess::ClaimsAndReads),
 };
 
-fn plan(draw: &mut Draw, beginning: FirstAccess) -> Plan {
+fn plan(draw: &mut Draw, first_access: FirstAccess) -> Plan {
     let mut plan = draw.plan();
     let mut late = draw.holder("a");
-    late.work.care = OnLoss::Naive;
+    late.work.on_loss = OnLoss::Naive;
     late.work.hold = Span::always(draw.ms(0, 100));
     // Long enough for the nemesis to stop the client in it.
     late.work.failpoint_ms = Some(300);
     let mut next = draw.holder("b");
-    next.work.beginning = beginning;
+    next.work.first_access = first_access;
     plan.clients = vec![late, next];
     plan.schedule = vec![
         When::NOW.then(Fault::start("a")),

@@ -15,7 +15,7 @@ fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let after = draw.ms(0, plan.locking.lease_ms);
     let mut holder = draw.holder("a");
-    holder.work.care = OnLoss::Naive;
+    holder.work.on_loss = OnLoss::Naive;
     holder.work.write_every_ms = Some(draw.ms(20, 50));
     plan.clients = vec![holder, draw.rival("b")];
     plan.schedule = vec![

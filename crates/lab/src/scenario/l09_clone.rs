@@ -21,7 +21,7 @@ fn plan(draw: &mut Draw) -> Plan {
     let after = draw.ms(0, 100);
     plan.clients = vec![draw.holder("a"), draw.rival("b")];
     for client in &mut plan.clients {
-        client.work.breach = Some(BrokenLockKind::RepeatsNonce);
+        client.work.broken_lock = Some(BrokenLockKind::RepeatsNonce);
     }
     plan.schedule = vec![
         When::NOW.then(Fault::start("a")),

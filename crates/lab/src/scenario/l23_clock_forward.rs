@@ -23,7 +23,7 @@ fn plan(draw: &mut Draw) -> Plan {
     let (after, by_ms) = (draw.ms(0, 50), plan.locking.lease_ms as i64 * 12 / 10);
     let mut holder = if bare { draw.bare_holder("a") } else { draw.holder("a") };
     // The holder notices at its next renewal. It writes before and after that.
-    holder.work.care = OnLoss::Naive;
+    holder.work.on_loss = OnLoss::Naive;
     holder.work.write_every_ms = Some(draw.ms(20, 50));
     plan.clients = vec![holder, draw.rival("b")];
     plan.schedule = vec![

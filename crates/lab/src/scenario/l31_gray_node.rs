@@ -30,7 +30,7 @@ fn by_owner(draw: &mut Draw) -> Plan {
     // Without faults, so that only the broken lock's late releases can cause a violation.
     plan.schedule.retain(|step| !step.fault.is_fault());
     for client in &mut plan.clients {
-        client.work.breach = Some(BrokenLockKind::ReleaseByOwner);
+        client.work.broken_lock = Some(BrokenLockKind::ReleaseByOwner);
         client.work.contenders = 1;
         client.work.hold = Span { low_ms: 15, high_ms: 40 };
     }

@@ -24,13 +24,13 @@ pub(super) const COUNTED: Scenario = Scenario {
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
-    let (mut deaf, mut other) = (draw.client("a"), draw.client("b"));
-    deaf.ways = true;
-    for client in [&mut deaf, &mut other] {
+    let (mut cut_off, mut other) = (draw.client("a"), draw.client("b"));
+    cut_off.ways = true;
+    for client in [&mut cut_off, &mut other] {
         client.work.contenders = 2;
         client.work.hold = Span { low_ms: 5, high_ms: 40 };
     }
-    plan.clients = vec![deaf, other];
+    plan.clients = vec![cut_off, other];
     for round in 0..if draw.quick { 2 } else { 6 } {
         // Longer than a client waits for an answer, so that "a" asks again without one. Half of the
         // rounds begin when "a" holds, so that its release gets no answer; the others when "b"
@@ -58,7 +58,7 @@ fn counted(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     for id in ["a", "b"] {
         let mut client = draw.client(id);
-        client.work.breach = Some(BrokenLockKind::CountsHolds);
+        client.work.broken_lock = Some(BrokenLockKind::CountsHolds);
         client.work.hold = Span { low_ms: 15, high_ms: 40 };
         plan.clients.push(client);
     }

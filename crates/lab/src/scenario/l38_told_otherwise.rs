@@ -20,7 +20,7 @@ fn plan(draw: &mut Draw) -> Plan {
     let few = (majority..voters).collect::<Vec<_>>();
     let variant = draw.number() % 3;
     if !draw.mode.strict() {
-        odd.told = Some(few);
+        odd.configured_with = Some(few);
         plan.clients = vec![draw.bare_holder("a"), odd];
         plan.schedule = vec![
             When::NOW.then(Fault::start("a")),
@@ -30,10 +30,10 @@ fn plan(draw: &mut Draw) -> Plan {
         return plan;
     }
     match variant {
-        0 => odd.told = Some((0..voters - 2).collect()),
+        0 => odd.configured_with = Some((0..voters - 2).collect()),
         1 => odd.max_lease_ms = Some(plan.locking.max_lease_ms * 2),
         // All addresses of one server have one vote, and two votes are not a majority.
-        _ => odd.told = Some([0, 0, 0, 1, 1].to_vec()),
+        _ => odd.configured_with = Some([0, 0, 0, 1, 1].to_vec()),
     }
     odd.starts = true;
     plan.clients = vec![odd];

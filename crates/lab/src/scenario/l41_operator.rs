@@ -52,10 +52,10 @@ fn deleted(draw: &mut Draw) -> Plan {
 fn by_force(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let after = draw.ms(0, 300);
-    let mut deaf = draw.holder("a");
-    deaf.work.care = OnLoss::Naive;
-    deaf.work.write_every_ms = Some(draw.ms(20, 40));
-    plan.clients = vec![deaf, draw.rival("b")];
+    let mut holder = draw.holder("a");
+    holder.work.on_loss = OnLoss::Naive;
+    holder.work.write_every_ms = Some(draw.ms(20, 40));
+    plan.clients = vec![holder, draw.rival("b")];
     plan.schedule = vec![
         When::NOW.then(Fault::start("a")),
         When::holds("a").then(Fault::start("b")),

@@ -69,7 +69,7 @@ pub struct ClientPlan {
     pub reaches: Option<Vec<usize>>,
     /// The nodes that it is configured with; `None`: all. A repeated node is the same server at
     /// another address.
-    pub told: Option<Vec<usize>>,
+    pub configured_with: Option<Vec<usize>>,
     /// The longest lease that it is configured with, in milliseconds, if it differs from the other
     /// clients'.
     pub max_lease_ms: Option<u64>,
@@ -91,19 +91,19 @@ pub struct Work {
     /// How it waits for the lock.
     pub waiting: Waiting,
     /// How a holder reacts to a loss of the lock.
-    pub care: OnLoss,
+    pub on_loss: OnLoss,
     /// Whether its connections are made before the first step.
     #[serde(default)]
     pub connected: bool,
     /// How a holder first accesses the resource.
-    pub beginning: FirstAccess,
+    pub first_access: FirstAccess,
     /// The interval of writes during a hold, in milliseconds; `None`: no such writes.
     pub write_every_ms: Option<u64>,
     /// How long it stops between its check and its last write, in milliseconds, as a slow machine
     /// may.
     pub failpoint_ms: Option<u64>,
     /// A deliberately broken lock instead of the library's, which the judges must detect.
-    pub breach: Option<BrokenLockKind>,
+    pub broken_lock: Option<BrokenLockKind>,
     /// Determines the random numbers of its tasks.
     pub seed: u64,
 }
@@ -190,12 +190,12 @@ impl ClientPlan {
             hold: Span { low_ms: 1, high_ms: 5 },
             think: Span { low_ms: 0, high_ms: 2 },
             waiting: Waiting::Queue,
-            care: OnLoss::Watches,
+            on_loss: OnLoss::Watches,
             connected: false,
-            beginning: FirstAccess::Claims,
+            first_access: FirstAccess::Claims,
             write_every_ms: None,
             failpoint_ms: None,
-            breach: None,
+            broken_lock: None,
             seed,
         };
         Self {
@@ -203,7 +203,7 @@ impl ClientPlan {
             starts: true,
             ways: false,
             reaches: None,
-            told: None,
+            configured_with: None,
             max_lease_ms: None,
             work,
         }

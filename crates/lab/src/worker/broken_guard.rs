@@ -17,7 +17,7 @@ use quorumlock_testbed::servers::ask;
 /// A broken lock on one node, or on a majority of several nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Broken {
-    breach: BrokenLockKind,
+    kind: BrokenLockKind,
     nodes: Arc<[SocketAddr]>,
     name: String,
     owner: String,
@@ -49,13 +49,13 @@ const SECOND_RELEASE_DELAY: Duration = Duration::from_millis(10);
 impl Broken {
     pub(super) fn new(
         config: &Config,
-        breach: BrokenLockKind,
+        kind: BrokenLockKind,
         lease: Duration,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let address = |url: &String| url.trim_start_matches("redis://").parse();
         let nodes = config.urls.iter().map(address).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            breach,
+            kind,
             nodes: nodes.into(),
             name: config.locking.name.clone(),
             owner: config.client.clone(),
@@ -69,7 +69,7 @@ impl Broken {
     /// The value that the nodes have now, and until when.
     pub(super) async fn try_lock(&self) -> Result<Option<(String, Instant)>, String> {
         let until = Clock::system().now() + self.lease;
-        let value = match self.breach {
+        let value = match self.kind {
             BrokenLockKind::RepeatsNonce => {
                 let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
                 format!("{:016x}", Dice::new(self.seed, attempt).next_u64())
@@ -82,7 +82,7 @@ impl Broken {
             }
             return Ok(None);
         }
-        if self.breach == BrokenLockKind::CountsHolds {
+        if self.kind == BrokenLockKind::CountsHolds {
             // An inner hold, whose release is sent twice, as if the first one got no answer.
             self.on_majority(&self.take(&value)).await?;
             self.on_majority(&self.give(&value)).await?;
@@ -93,7 +93,7 @@ impl Broken {
 
     pub(super) async fn release(&self, value: &str) -> Result<(), String> {
         self.on_majority(&self.give(value)).await?;
-        if self.breach == BrokenLockKind::ReleaseByOwner {
+        if self.kind == BrokenLockKind::ReleaseByOwner {
             // Like a driver without an answer: the release is sent again, late.
             let (late, value) = (self.clone(), value.to_owned());
             tokio::spawn(async move {
@@ -107,7 +107,7 @@ impl Broken {
     fn take(&self, value: &str) -> Vec<String> {
         let lease = self.lease.as_millis().to_string();
         let (name, lease) = (self.name.as_str(), lease.as_str());
-        match self.breach {
+        match self.kind {
             BrokenLockKind::NoExclusion => words(&["SET", name, value, "PX", lease]),
             BrokenLockKind::ReleaseByOwner => words(&["SET", name, value, "PX", lease, "NX"]),
             BrokenLockKind::CountsHolds => words(&["EVAL", ENTER, "1", name, value, lease]),
@@ -116,7 +116,7 @@ impl Broken {
     }
 
     fn give(&self, value: &str) -> Vec<String> {
-        let script = if self.breach == BrokenLockKind::CountsHolds { LEAVE } else { RELEASE_MINE };
+        let script = if self.kind == BrokenLockKind::CountsHolds { LEAVE } else { RELEASE_MINE };
         words(&["EVAL", script, "1", &self.name, value])
     }
 

@@ -55,8 +55,8 @@ impl Breached {
     pub(super) fn new(config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
         let lease = Duration::from_millis(config.locking.lease_ms);
         let name = config.locking.name.clone();
-        if let Some(breach) = config.work.breach {
-            return Ok(Self::Broken(Broken::new(config, breach, lease)?));
+        if let Some(kind) = config.work.broken_lock {
+            return Ok(Self::Broken(Broken::new(config, kind, lease)?));
         }
         let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
         Ok(Self::Ours { locker, name })

@@ -122,12 +122,12 @@ impl<C: Client> Task<C> {
                 ..Details::of(attempt)
             },
         );
-        let beginning = self.client.work().beginning;
-        if beginning != FirstAccess::Reads {
+        let first_access = self.client.work().first_access;
+        if first_access != FirstAccess::Reads {
             // The claim: after it, a write of an earlier holder is stale.
             self.write(attempt, &held, access).await;
         }
-        if beginning != FirstAccess::Claims {
+        if first_access != FirstAccess::Claims {
             self.client.access(access, attempt, token, Kind::Read).await;
         }
         let hold = self.draw(self.client.work().hold);
@@ -167,7 +167,7 @@ impl<C: Client> Task<C> {
                 () = self.client.ended() => {}
             }
         });
-        let watches = self.client.work().care == OnLoss::Watches;
+        let watches = self.client.work().on_loss == OnLoss::Watches;
         let mut lost = std::pin::pin!(held.lost());
         let (mut told, mut since_write) = (false, Duration::ZERO);
         loop {
@@ -201,7 +201,7 @@ impl<C: Client> Task<C> {
     }
 
     fn may_write(&self, held: &Held) -> bool {
-        self.client.work().care == OnLoss::Naive || held.is_valid()
+        self.client.work().on_loss == OnLoss::Naive || held.is_valid()
     }
 
     /// Stops between the check and the write that relies on it.

@@ -23,11 +23,11 @@ const fn broken(plan: fn(&mut Draw) -> Plan) -> Scenario {
     }
 }
 
-fn of_two(draw: &mut Draw, breach: BrokenLockKind) -> Plan {
+fn of_two(draw: &mut Draw, kind: BrokenLockKind) -> Plan {
     let mut plan = draw.plan();
     for id in ["a", "b"] {
         let mut client = draw.client(id);
-        client.work.breach = Some(breach);
+        client.work.broken_lock = Some(kind);
         client.work.hold = Span { low_ms: 15, high_ms: 30 };
         plan.clients.push(client);
     }

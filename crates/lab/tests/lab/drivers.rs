@@ -125,8 +125,8 @@ fn awaits_left(servers: &Servers, within: RangeInclusive<i64>) {
 
 fn left_ms(servers: &Servers) -> i64 {
     let words = ["PTTL", "x"].map(str::to_owned);
-    let said = ask(servers[0].addr().expect("ours"), &words).expect("an answer");
-    said.trim_start_matches(':').parse().expect("a number")
+    let reply = ask(servers[0].addr().expect("ours"), &words).expect("an answer");
+    reply.trim_start_matches(':').parse().expect("a number")
 }
 
 #[test]

@@ -102,23 +102,23 @@ fn view_run<'a>(
 ) -> Result<Result<RunView<'a>, ReportError>, String> {
     let run = placed.run;
     let history = sources[placed.source].history(run).ok_or("its name is no name of a run")?;
-    let film = Timeline::read(&history).map_err(|error| format!("its history: {error}"))?;
-    let overlaps = film.overlaps();
+    let timeline = Timeline::read(&history).map_err(|error| format!("its history: {error}"))?;
+    let overlaps = timeline.overlaps();
     let id = files.new_id(&format!("{}-lanes", run.run));
     let title = format!("{} in mode {}: who believed to hold the lock when", run.scenario, mode);
     let desc = format!(
         "{}. {} by {}, {} that overlap, {}.",
         run.title,
-        counted(film.holds.len() as u64, "hold"),
-        counted(film.clients.len() as u64, "client"),
+        counted(timeline.holds.len() as u64, "hold"),
+        counted(timeline.clients.len() as u64, "client"),
         counted(overlaps.len() as u64, "pair"),
-        counted(film.faults.len() as u64, "fault"),
+        counted(timeline.faults.len() as u64, "fault"),
     );
-    let figure = lanes(id.clone(), title, desc, &whole(&film, &overlaps));
+    let figure = lanes(id.clone(), title, desc, &whole(&timeline, &overlaps));
     let found = smallest(&overlaps)
         .map(|pair| {
             let witness =
-                counterexample(&film, pair, &history).map_err(|error| error.to_string())?;
+                counterexample(&timeline, pair, &history).map_err(|error| error.to_string())?;
             Ok::<_, String>(Found {
                 spans: spans(&pair),
                 counterexample: witness,
@@ -127,12 +127,12 @@ fn view_run<'a>(
             })
         })
         .transpose()?;
-    let words = format!("Run {}, {} long.", clean(&run.run), time(film.length));
+    let words = format!("Run {}, {} long.", clean(&run.run), time(timeline.length));
     Ok(files.figure(&figure).map(|()| RunView {
         id,
         figure: shown(&figure, &words),
         overlaps: overlaps.len(),
-        handovers: film.handovers(),
+        handovers: timeline.handovers(),
         smallest: found,
     }))
 }
@@ -164,15 +164,15 @@ impl Found<'_> {
     }
 
     fn events(&self, id: String) -> Table {
-        let begin = self.counterexample.events.first().map(|told| told.at).unwrap_or_default();
-        let rows = self.counterexample.events.iter().map(|told| {
+        let begin = self.counterexample.events.first().map(|event| event.at).unwrap_or_default();
+        let rows = self.counterexample.events.iter().map(|event| {
             let exact = |time: Duration| time.as_secs_f64() * 1e3;
             vec![
-                Cell::number(format!("{:.3}\u{a0}ms", exact(told.at)), exact(told.at)),
-                Cell::number(format!("+{:.3}", exact(told.at - begin)), exact(told.at - begin)),
-                Cell::text(told.who.clone()),
-                Cell::long(told.what.clone()),
-                Cell::number(told.seq.to_string(), told.seq),
+                Cell::number(format!("{:.3}\u{a0}ms", exact(event.at)), exact(event.at)),
+                Cell::number(format!("+{:.3}", exact(event.at - begin)), exact(event.at - begin)),
+                Cell::text(event.who.clone()),
+                Cell::long(event.what.clone()),
+                Cell::number(event.seq.to_string(), event.seq),
             ]
         });
         Table {

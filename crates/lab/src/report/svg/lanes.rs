@@ -109,10 +109,10 @@ const CLASHES: usize = 200;
 pub(in crate::report) fn lanes(id: String, title: String, desc: String, data: &Lanes) -> Figure {
     let scale = Scale { from: data.from, until: data.until };
     let bottom = STRIP + LANE * data.lanes.len().max(1) as f64;
-    let told = &data.faults[..data.faults.len().min(FAULTS)];
+    let shown = &data.faults[..data.faults.len().min(FAULTS)];
     let (key, key_height) = key(&signs(data), LEFT, bottom + 26.0, WIDTH - LEFT - RIGHT);
     let mut lines: Vec<_> =
-        told.iter().enumerate().map(|(index, fault)| Line::of(index + 1, fault)).collect();
+        shown.iter().enumerate().map(|(index, fault)| Line::of(index + 1, fault)).collect();
     if data.faults.len() > FAULTS {
         let more = data.faults.len() - FAULTS;
         lines.push(Line::plain(format!("and {more} more faults, which are not drawn")));
@@ -121,7 +121,7 @@ pub(in crate::report) fn lanes(id: String, title: String, desc: String, data: &L
     let top_of_lines = bottom + 26.0 + key_height + 8.0;
     let body = html! {
         (background(data, &scale, bottom))
-        @for (index, fault) in told.iter().enumerate() { (shade(index, fault, told, &scale, bottom)) }
+        @for (index, fault) in shown.iter().enumerate() { (shade(index, fault, shown, &scale, bottom)) }
         @for (from, until) in data.clashes.iter().take(CLASHES) {
             (clash(*from, *until, &scale, bottom))
         }

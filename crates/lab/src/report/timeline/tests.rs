@@ -53,9 +53,13 @@ fn ms(ms: u64) -> Duration {
 }
 
 /// The start and end of each belief, as offsets from the beginning.
-fn beliefs(film: &Timeline) -> Vec<(u64, u64)> {
-    let millis = |at| u64::try_from(film.offset(at).as_millis()).unwrap();
-    film.holds.iter().map(|hold| (millis(hold.granted), millis(hold.believed_until()))).collect()
+fn beliefs(timeline: &Timeline) -> Vec<(u64, u64)> {
+    let millis = |at| u64::try_from(timeline.offset(at).as_millis()).unwrap();
+    timeline
+        .holds
+        .iter()
+        .map(|hold| (millis(hold.granted), millis(hold.believed_until())))
+        .collect()
 }
 
 #[test]
@@ -88,15 +92,15 @@ fn overlaps_and_handovers_are_of_what_was_believed() {
     script.add(90, "b", Op::Unlock, Phase::Invoke);
     // No client waited for this hold.
     script.lock(200, "a", 2, 300);
-    let film = script.timeline();
-    assert_eq!(film.overlaps().len(), 0);
-    assert_eq!((film.handovers().count(), film.handovers().max()), (1, Some(ms(7))));
+    let timeline = script.timeline();
+    assert_eq!(timeline.overlaps().len(), 0);
+    assert_eq!((timeline.handovers().count(), timeline.handovers().max()), (1, Some(ms(7))));
     script.lock(250, "c", 1, 260);
     script.add(400, "lab", Op::Note, Phase::Info);
-    let film = script.timeline();
-    let overlaps = film.overlaps();
+    let timeline = script.timeline();
+    let overlaps = timeline.overlaps();
     assert_eq!(overlaps.len(), 1);
-    assert_eq!(film.clients[overlaps[0].second.who.locker], "c");
+    assert_eq!(timeline.clients[overlaps[0].second.who.locker], "c");
 }
 
 #[test]
@@ -110,20 +114,20 @@ fn the_pictures_are_of_what_the_judges_judged() {
         script.add(at + 25, client, Op::Unlock, Phase::Invoke).hold = Some(turn as u64);
     }
     script.events.sort_by_key(|event| event.mono_ns);
-    let mut accountant = Summarizer::default();
-    script.events.iter().for_each(|event| accountant.observe(event));
-    let account = accountant.close();
-    let film = script.timeline();
-    let stale = film.marks.iter().filter(|seen| seen.kind == MarkKind::Stale).count() as u64;
-    assert_eq!(film.overlaps().len(), overlaps(&account.holds).len());
-    assert_eq!(stale, account.effects.stale);
+    let mut summarizer = Summarizer::default();
+    script.events.iter().for_each(|event| summarizer.observe(event));
+    let summary = summarizer.close();
+    let timeline = script.timeline();
+    let stale = timeline.marks.iter().filter(|seen| seen.kind == MarkKind::Stale).count() as u64;
+    assert_eq!(timeline.overlaps().len(), overlaps(&summary.holds).len());
+    assert_eq!(stale, summary.effects.stale);
     let mut judged: Vec<_> =
-        account.holds.iter().map(|hold| (hold.granted, hold.believed_until())).collect();
+        summary.holds.iter().map(|hold| (hold.granted, hold.believed_until())).collect();
     judged.sort_unstable();
     let shown: Vec<_> =
-        film.holds.iter().map(|hold| (hold.granted, hold.believed_until())).collect();
+        timeline.holds.iter().map(|hold| (hold.granted, hold.believed_until())).collect();
     assert_eq!(shown, judged);
-    assert!(film.overlaps().len() > 10, "or it says nothing");
+    assert!(timeline.overlaps().len() > 10, "or it says nothing");
 }
 
 #[test]
@@ -185,9 +189,9 @@ fn faults_last_until_they_are_mended_or_the_history_ends() {
 fn a_history_that_is_cut_is_shown_up_to_there() {
     let mut script = Script::new();
     script.lock(0, "a", 1, 30);
-    let film = script.timeline_with_tail(b"{\"v\":1,\"run\":");
-    assert_eq!(film.holds.len(), 1);
-    let [left_out] = &film.left_out[..] else { panic!("{:?}", film.left_out) };
+    let timeline = script.timeline_with_tail(b"{\"v\":1,\"run\":");
+    assert_eq!(timeline.holds.len(), 1);
+    let [left_out] = &timeline.left_out[..] else { panic!("{:?}", timeline.left_out) };
     assert!(left_out.contains("line 3 of the history"), "{left_out}");
     assert!(Script::new().timeline().holds.is_empty(), "an empty one is none");
 }

@@ -31,16 +31,20 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     if mode.replicas() > 0 {
         return Some("the simulation has no replicas".to_owned());
     }
-    if plan.clients.iter().any(|client| client.work.breach.is_some()) {
+    if plan.clients.iter().any(|client| client.work.broken_lock.is_some()) {
         return Some("the simulation has no broken locks".to_owned());
     }
-    if plan.clients.iter().any(|client| client.told.is_some() || client.max_lease_ms.is_some()) {
+    if plan
+        .clients
+        .iter()
+        .any(|client| client.configured_with.is_some() || client.max_lease_ms.is_some())
+    {
         return Some("the simulation tells all lockers the same".to_owned());
     }
     if plan.servers.spares > 0 || !plan.servers.args.is_empty() {
         return Some("the simulation has no servers with settings of their own".to_owned());
     }
-    if plan.clients.iter().any(|client| client.work.beginning != FirstAccess::Claims) {
+    if plan.clients.iter().any(|client| client.work.first_access != FirstAccess::Claims) {
         return Some("the simulation's resource is not read".to_owned());
     }
     let unable = plan.schedule.iter().find(|step| match &step.fault {

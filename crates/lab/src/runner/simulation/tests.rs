@@ -11,15 +11,15 @@ fn violations(id: &str, mode: Mode, seed: u64, bug: Option<Bug>) -> usize {
     let plan = scenario.plan(mode, seed, 0, true);
     let dir = tempfile::tempdir().expect("a directory");
     let history = dir.path().join("history.jsonl");
-    let play = SimRun { run: "test", seed, repetition: 0, mode, plan: &plan, bug };
-    play.execute(&history).expect("played");
-    let mut accountant = Summarizer::default();
+    let run = SimRun { run: "test", seed, repetition: 0, mode, plan: &plan, bug };
+    run.execute(&history).expect("it runs");
+    let mut summarizer = Summarizer::default();
     for event in Reader::open(&history).expect("written") {
-        accountant.observe(&event.expect("an event"));
+        summarizer.observe(&event.expect("an event"));
     }
-    let account = accountant.close();
-    assert!(account.holds.len() > 1, "{id} {mode} seed {seed}: {account:?}");
-    overlaps(&account.holds).len()
+    let summary = summarizer.close();
+    assert!(summary.holds.len() > 1, "{id} {mode} seed {seed}: {summary:?}");
+    overlaps(&summary.holds).len()
 }
 
 #[test]

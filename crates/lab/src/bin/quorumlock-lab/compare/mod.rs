@@ -68,18 +68,18 @@ pub(crate) async fn compare(args: Args) -> Outcome {
         seed: args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000)),
     };
     plan.check().map_err(CompareError::from)?;
-    let mut journal = args.report.as_deref().map(|dir| begin(dir, plan.seed)).transpose()?;
+    let mut recorder = args.report.as_deref().map(|dir| begin(dir, plan.seed)).transpose()?;
     let bar = Bar::new();
     let ended = tokio::select! {
-        report = carry_out(plan, journal.as_mut(), |progress| bar.show(progress)) => Ok(report),
+        report = carry_out(plan, recorder.as_mut(), |progress| bar.show(progress)) => Ok(report),
         // Dropping the comparison kills its servers.
         number = interrupted() => Err(number),
     };
     drop(bar);
     let mut kept = None;
-    if let (Some(journal), Some(dir)) = (journal, &args.report) {
+    if let (Some(recorder), Some(dir)) = (recorder, &args.report) {
         let report = ended.as_ref().ok().and_then(|report| report.as_ref().ok());
-        kept = Some(close_record(journal, dir, report).await);
+        kept = Some(close_record(recorder, dir, report).await);
     }
     match ended {
         // The error of the comparison takes precedence over an error in keeping its record.
@@ -101,11 +101,11 @@ pub(crate) async fn compare(args: Args) -> Outcome {
 /// Closes the record, however the comparison ended, and writes the report. Returns where the report
 /// is.
 async fn close_record(
-    journal: RunRecorder,
+    recorder: RunRecorder,
     dir: &Path,
     report: Option<&Report>,
 ) -> Result<String, Failure> {
-    journal.close(report).await?;
+    recorder.close(report).await?;
     Ok(format!("report: {}", beside(dir)?.page.display()))
 }
 
