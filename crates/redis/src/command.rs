@@ -129,8 +129,8 @@ impl Command {
     /// The incarnation under which the node must be verified when the request is sent.
     pub(super) fn incarnation(&self) -> Option<Incarnation> {
         match self {
-            Self::Acquire { incarnation: stamp, .. } | Self::Raise { incarnation: stamp, .. } => {
-                Some(*stamp)
+            Self::Acquire { incarnation, .. } | Self::Raise { incarnation, .. } => {
+                Some(*incarnation)
             }
             _ => None,
         }
@@ -364,8 +364,8 @@ impl NodeContext {
                 to.send(leases.iter().map(|_| Answer::NoAnswer(no_answer.clone())).collect());
             }
             Command::Release { lease, queue_action, unconfirmed, to, .. } => {
-                let owed = (lease, queue_action, unconfirmed);
-                self.unconfirmed.add(owed, Responder::nobody(), now);
+                let release = (lease, queue_action, unconfirmed);
+                self.unconfirmed.add(release, Responder::nobody(), now);
                 to.send(Answer::No(no()));
             }
             Command::ForceRelease { to, .. } => to.send(Answer::No(no())),

@@ -75,11 +75,11 @@ impl Scripts {
     }
 
     /// Scripts whose votes only this incarnation of one server gives.
-    pub(super) fn bound(wire: Wire, cluster: &ClusterConfig, stamp: Incarnation) -> Self {
+    pub(super) fn bound(wire: Wire, cluster: &ClusterConfig, incarnation: Incarnation) -> Self {
         let bound = Bound { record: cluster.record_key(), longest_ms: cluster.longest_ms() };
         let prologue = include_str!("lua/check_admission.lua")
             .replace("@RECORD@", &bound.record)
-            .replace("@STAMP@", &stamp.to_string())
+            .replace("@STAMP@", &incarnation.to_string())
             .replace("@LONGEST@", &bound.longest_ms.to_string());
         Self::of(wire, Tokens::Proposed, (&prologue, Some(bound)))
     }

@@ -36,16 +36,16 @@ impl UnconfirmedReleases {
         to: Responder<Answer<ReleaseOutcome>>,
         now: Instant,
     ) {
-        let mut owed = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
-        if owed.len() == MAX_RELEASES {
-            owed.retain(|debt| debt.until > now);
+        let mut releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        if releases.len() == MAX_RELEASES {
+            releases.retain(|release| release.until > now);
         }
-        if owed.len() < MAX_RELEASES {
+        if releases.len() < MAX_RELEASES {
             let until = now + lease.ttl;
             // A repeat does not queue the client again: the node may have to notify another waiter.
             let queue_action =
                 queue_action.filter(|queue_action| matches!(queue_action, QueueAction::Leave(_)));
-            owed.push(UnconfirmedRelease { lease, queue_action, unconfirmed, to, until });
+            releases.push(UnconfirmedRelease { lease, queue_action, unconfirmed, to, until });
             self.any.store(true, Ordering::Release);
         }
     }
@@ -60,10 +60,10 @@ impl UnconfirmedReleases {
         if !self.any.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
-        let mut owed =
+        let mut releases =
             std::mem::take(&mut *self.releases.lock().unwrap_or_else(PoisonError::into_inner));
-        owed.retain(|debt| debt.until > now);
-        owed
+        releases.retain(|release| release.until > now);
+        releases
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn an_unconfirmed_release_is_collected_once_and_ends_with_its_lease() {
         let clock = Clock::manual();
-        let debts = UnconfirmedReleases::default();
+        let releases = UnconfirmedReleases::default();
         let lease = |secs: u64| LeaseRequest {
             name: Name::new("x").unwrap(),
             nonce: Nonce::from_u128(secs.into()),
@@ -87,13 +87,13 @@ mod tests {
         };
         let unconfirmed = Unconfirmed::new(HeldInterval::UNKNOWN);
         for secs in [5, 9] {
-            debts.add((lease(secs), None, unconfirmed), Responder::nobody(), clock.now());
+            releases.add((lease(secs), None, unconfirmed), Responder::nobody(), clock.now());
         }
         clock.advance(Duration::from_secs(5));
-        let collected = debts.collect(clock.now());
+        let collected = releases.collect(clock.now());
         let [release] = &collected[..] else { panic!("{collected:?}") };
         assert_eq!(release.lease.nonce, Nonce::from_u128(9));
         assert_eq!(release.until.since(clock.now()), Duration::from_secs(4));
-        assert!(debts.collect(clock.now()).is_empty());
+        assert!(releases.collect(clock.now()).is_empty());
     }
 }
