@@ -1,11 +1,9 @@
 //! The trait that locks are built on: it grants leases, on one node or on a quorum.
 
-use std::sync::Arc;
-
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    AcquireHints, Acquired, BoxFuture, ConfigError, Error, HandoffOffer, HeldInterval, Holder,
-    Lane, LeaseRequest, Name, ReleaseOutcome, ReplySink, Subscription, WaitEvent,
+    AcquireHints, Acquired, BoxFuture, ConfigError, Error, HeldInterval, Holder, Lane,
+    LeaseRequest, Name, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
 
@@ -18,7 +16,7 @@ use quorumlock_watchdog::Renewal;
 /// ends within four answer timeouts, since a late yes still extends the lease. An acquisition whose
 /// future is dropped releases everything that may have been granted.
 pub trait Lessor: Send + Sync + 'static {
-    /// The number of nodes. [`Lessor::subscribe`] tells them apart by their index.
+    /// The number of nodes. [`Lessor::wait_queue`] tells them apart by their index.
     fn nodes(&self) -> usize;
     /// Makes one attempt to acquire the name. The request has a fresh nonce.
     fn acquire(
@@ -74,14 +72,7 @@ pub trait Lessor: Send + Sync + 'static {
     fn run_background(&self) -> BoxFuture<()> {
         Box::pin(std::future::pending())
     }
-    /// As [`Node::dequeue`](quorumlock_protocol::Node::dequeue), on all nodes.
-    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>);
-    /// Whether a release may hand the name off to a queued waiter. Only where the vote of one node
-    /// is the lock: see [`Node::supports_handoff`](quorumlock_protocol::Node::supports_handoff).
-    fn supports_handoff(&self) -> bool {
-        false
-    }
-    /// As [`Node::subscribe`](quorumlock_protocol::Node::subscribe), on all nodes. Each node sends
-    /// its events with its index.
-    fn subscribe(&self, name: &Name, to: Arc<dyn ReplySink<WaitEvent>>) -> Subscription;
+    /// The nodes' queues of waiters; `None` if no node keeps one: then waiters poll. Its messages
+    /// come from the nodes' indices.
+    fn wait_queue(&self) -> Option<&dyn WaitQueue>;
 }

@@ -9,9 +9,8 @@ use crate::attempt::Attempt;
 use crate::deadline::answer_deadline;
 use quorumlock_protocol::{
     Acceptance, AcquireHints, Acquired, Answer, BoxFuture, Denial, Error, Fence, Grant,
-    HandoffOffer, HeldInterval, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem,
-    NodeReport, Proposal, Proposals, ReleaseOutcome, ReplyFuture, ReplySink, Responder,
-    Subscription, Vote, WaitEvent,
+    HeldInterval, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport,
+    Proposal, Proposals, ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
 };
 
 /// One node as a lessor: the nonce that the node holds has the lock (SAFETY.md G1).
@@ -165,16 +164,8 @@ impl<N: Node> Lessor for Single<N> {
         Box::pin(async move { drop(renewed.await) })
     }
 
-    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
-        self.node.dequeue(name, offered);
-    }
-
-    fn supports_handoff(&self) -> bool {
-        self.node.supports_handoff()
-    }
-
-    fn subscribe(&self, name: &Name, to: Arc<dyn ReplySink<WaitEvent>>) -> Subscription {
-        self.node.subscribe(name, to, 0)
+    fn wait_queue(&self) -> Option<&dyn WaitQueue> {
+        self.node.wait_queue()
     }
 }
 

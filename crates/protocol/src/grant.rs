@@ -1,8 +1,23 @@
-//! What an acquisition asks of a lessor, and what the lessor grants.
+//! The lease that a client asks for, and what a lessor grants.
 
 use std::time::Duration;
 
-use crate::{EnqueueRequest, Fence, Instant};
+use crate::{EnqueueRequest, Fence, Instant, Name, Nonce};
+
+/// A request to a node: hold `nonce` at `name` for `ttl`.
+#[derive(Clone, Debug)]
+pub struct LeaseRequest {
+    /// The lock.
+    pub name: Name,
+    /// The acquisition. Nodes match nonces, never owners, so that a late request of an abandoned
+    /// attempt releases or extends no other acquisition.
+    pub nonce: Nonce,
+    /// How long the node keeps the lease without a renewal.
+    pub ttl: Duration,
+    /// How many guards share the lease: an absolute count, so that a repeated request cannot
+    /// inflate it (Redisson #7367).
+    pub holds: u32,
+}
 
 /// How to carry out an acquisition: advice, never safety.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

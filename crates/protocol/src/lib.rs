@@ -4,6 +4,7 @@
 //! need. From the bottom up:
 //! - [`Instant`], [`Window`]: until when a lease is valid.
 //! - [`Node`]: one voter, and the requests of its clients; [`Answer`], [`Denial`], [`NoAnswer`].
+//! - [`WaitQueue`]: who is told that a name is free. Advice.
 //! - [`round`]: one acquisition on a quorum, as a state machine.
 //! - [`waiting`]: one call on its way to the lock, as a state machine.
 //! - [`admission`]: which nodes may vote.
@@ -29,6 +30,7 @@ mod settings;
 #[cfg(test)]
 mod test_clock;
 mod unconfirmed;
+mod wait_queue;
 pub mod waiting;
 mod window;
 mod wire;
@@ -36,21 +38,24 @@ mod wire;
 pub use clock_monitor::{ClockAnomaly, ClockMonitor};
 pub use config_error::ConfigError;
 pub use error::{Busy, Error, Lost, NoMajority};
-pub use grant::{AcquireHints, Acquired, Grant};
+pub use grant::{AcquireHints, Acquired, Grant, LeaseRequest};
 pub use ids::{Fence, Holder, Incarnation, Nonce, Owner, fnv1a, next_id};
 pub use instant::Instant;
 pub use lease_timing::LeaseTiming;
 pub use loss::LossReason;
 pub use name::Name;
 pub use node::{
-    Acceptance, Answer, BoxFuture, Denial, EnqueueRequest, HandoffOffer, Lane, LeaseRequest,
-    MAX_RAISES, NoAnswer, Node, Notified, Proposal, QueueAction, ReleaseOutcome, RemoteGrant,
-    Subscription, Vote, WaitEvent, might_be_granted,
+    Acceptance, Answer, BoxFuture, Denial, Lane, MAX_RAISES, NoAnswer, Node, Proposal,
+    ReleaseOutcome, Vote, might_be_granted,
 };
 pub use problem::{Mismatch, NodeProblem, NodeReport, TlsProblem, write_groups};
 pub use proposals::Proposals;
 pub use reply::{OnDropped, ReplyFuture, ReplySink, Responder};
 pub use settings::{ClientCertificate, Settings, check_hold, check_wait};
 pub use unconfirmed::{Greeting, HeldInterval, RunIds, Unconfirmed};
+pub use wait_queue::{
+    EnqueueRequest, HandoffOffer, Notified, QueueAction, RemoteGrant, Subscription, WaitEvent,
+    WaitQueue,
+};
 pub use window::{Window, expiry, quorum_of};
 pub use wire::Wire;

@@ -4,33 +4,14 @@
 //! or a quorum of nodes. A [`Node`] is one voter: it takes requests without waiting and answers
 //! each request exactly once. A simulated node implements the same trait as the real one.
 
-use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Instant;
-
 use crate::{
-    ConfigError, Fence, HeldInterval, Holder, Incarnation, Name, NodeProblem, NodeReport, Nonce,
-    OnDropped, Responder,
+    ConfigError, EnqueueRequest, Fence, HeldInterval, Holder, Incarnation, Instant, LeaseRequest,
+    Name, NodeProblem, NodeReport, Notified, OnDropped, QueueAction, Responder, WaitQueue,
 };
-
-/// A request to a node: hold `nonce` at `name` for `ttl`.
-#[derive(Clone, Debug)]
-pub struct LeaseRequest {
-    /// The lock.
-    pub name: Name,
-    /// The acquisition. Nodes match nonces, never owners, so that a late request of an abandoned
-    /// attempt releases or extends no other acquisition.
-    pub nonce: Nonce,
-    /// How long the node keeps the lease without a renewal.
-    pub ttl: Duration,
-    /// How many guards share the lease: an absolute count, so that a repeated request cannot
-    /// inflate it (Redisson #7367).
-    pub holds: u32,
-}
 
 /// Which connection carries a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,87 +124,6 @@ pub struct ReleaseOutcome {
     pub notified: Option<Notified>,
 }
 
-/// Whom a release told that the name is free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Notified {
-    /// Nobody waits.
-    Nobody,
-    /// Subscribers of the name's channel: programs that know of no queue.
-    Channel,
-    /// The first waiter in the node's queue.
-    Waiter,
-}
-
-/// A place in a node's queue for a name. A denied waiter takes the place, and a release then
-/// notifies that waiter alone. Advice, never safety.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EnqueueRequest {
-    /// How long the waiter has waited. The queue is first come, first served: a waiter that was
-    /// notified in vain keeps its seniority.
-    pub waited: Duration,
-    /// Whether a free name goes to other waiters first: those that are before this one in the
-    /// queue, or were notified and have not asked yet.
-    pub yield_to_notified: bool,
-    /// The lease that this waiter accepts by handoff from another client's release, where
-    /// [`Node::supports_handoff`].
-    pub handoff: Option<HandoffOffer>,
-    /// The nonce of this waiter's previous attempt, which made the same offer. The node removes
-    /// that queue entry.
-    pub previous: Option<Nonce>,
-}
-
-/// The lease that a waiter accepts by handoff.
-///
-/// A handoff is a grant that another client's release carries out. It answers the one attempt whose
-/// nonce it names, and the lease counts from before that attempt was sent (SAFETY.md G1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HandoffOffer {
-    /// How long the node keeps a name that was handed off, without a renewal: the whole lease.
-    pub ttl: Duration,
-    /// Whether the waiter gets tokens.
-    pub fencing: bool,
-}
-
-/// What a waiter is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitEvent {
-    /// The name may be free, or a message may have been missed: ask.
-    Retry,
-    /// The name was released, and the head of the queue is unknown: ask, and yield to the waiters
-    /// before this one.
-    Released,
-    /// The name is free, and this waiter is at the head of the node's queue.
-    Head,
-    /// A release handed the name off to this waiter.
-    Granted(RemoteGrant),
-}
-
-/// A name that was handed off to the attempt with this nonce.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteGrant {
-    /// The waiter's attempt that was granted.
-    pub nonce: Nonce,
-    /// The last token of its block.
-    pub fence: Fence,
-}
-
-/// What a release does with the client's place in the node's queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueAction {
-    /// Leave: the client gives up waiting, and may still be queued with this offer.
-    Leave(HandoffOffer),
-    /// Queue again with this waited time, so that the client keeps its seniority; notify nobody.
-    KeepPlace(Duration),
-}
-
-impl QueueAction {
-    /// Whether the client is in the queue afterwards. A client that the node cannot notify must not
-    /// be: it would block the waiters behind it.
-    pub fn keeps_place(&self) -> bool {
-        matches!(self, Self::KeepPlace(_))
-    }
-}
-
 /// One voter: a Redis server, or a simulated one.
 ///
 /// Requests are queued and written in order per [`Lane`]; no method waits. Each [`Responder`] is
@@ -312,28 +212,11 @@ pub trait Node: Send + Sync + 'static {
     /// Releases the name, whichever client holds it, and raises its mark, if it has one, above the
     /// holder's token. True if the name was held.
     fn force_release(&self, name: &Name, to: Responder<Answer<bool>>);
-    /// Leaves the queue for a name. If the node has already notified this locker, it notifies the
-    /// next waiter. If the node has already handed the name off to this locker, the name is
-    /// released: `offered` is the locker's last lease request and its offer.
-    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>);
-    /// Whether a release may hand the name off to a queued waiter ([`EnqueueRequest::handoff`]).
-    fn supports_handoff(&self) -> bool {
-        false
+    /// The node's queues of waiters; `None` if it keeps none: then waiters poll.
+    fn wait_queue(&self) -> Option<&dyn WaitQueue> {
+        None
     }
-    /// Tells `to` that the name may be free or was handed off: when this waiter is at the head of
-    /// the node's queue, and whenever messages may have been missed (at once, or as soon as there
-    /// is a connection, and after each new connection). The subscription ends when the result is
-    /// dropped.
-    fn subscribe(
-        &self,
-        name: &Name,
-        to: Arc<dyn crate::ReplySink<WaitEvent>>,
-        from: usize,
-    ) -> Subscription;
 }
-
-/// Keeps a subscription while it lives.
-pub type Subscription = Box<dyn Any + Send + Sync>;
 
 /// A future of a lessor or a node.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -7,7 +7,7 @@ use quorumlock_protocol::{
     AcquireHints, Acquired, Answer, BoxFuture, ConfigError, Error, Fence, HandoffOffer,
     HeldInterval, Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport,
     Notified, Proposal, Proposals, ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent,
-    quorum_of,
+    WaitQueue, quorum_of,
 };
 use quorumlock_watchdog::{Clock, Renewal};
 
@@ -355,13 +355,27 @@ impl<N: Node> Lessor for Quorum<N> {
         }
     }
 
-    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
-        self.nodes.iter().for_each(|node| node.dequeue(name, offered));
+    fn wait_queue(&self) -> Option<&dyn WaitQueue> {
+        self.nodes.iter().any(|node| node.wait_queue().is_some()).then_some(self)
+    }
+}
+
+impl<N: Node> WaitQueue for Quorum<N> {
+    fn subscribe(
+        &self,
+        name: &Name,
+        to: Arc<dyn ReplySink<WaitEvent>>,
+        from: usize,
+    ) -> Subscription {
+        let queues = self.nodes.iter().map(Node::wait_queue).enumerate();
+        let subscribed = queues.filter_map(|(i, queue)| {
+            queue.map(|queue| queue.subscribe(name, to.clone(), from + i))
+        });
+        Box::new(subscribed.collect::<Vec<_>>())
     }
 
-    fn subscribe(&self, name: &Name, to: Arc<dyn ReplySink<WaitEvent>>) -> Subscription {
-        let nodes = self.nodes.iter().enumerate();
-        Box::new(nodes.map(|(i, node)| node.subscribe(name, to.clone(), i)).collect::<Vec<_>>())
+    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+        self.nodes.iter().filter_map(Node::wait_queue).for_each(|queue| queue.leave(name, offered));
     }
 }
 

@@ -23,7 +23,7 @@ use quorumlock_protocol::next_id;
 use quorumlock_protocol::{
     Acceptance, Answer, ConfigError, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
     Incarnation, Lane, LeaseRequest, Name, Node, Nonce, Proposal, QueueAction, ReleaseOutcome,
-    ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, Wire,
+    ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
 };
 
 /// One Redis (or Valkey) server. It has two connections for requests and one for subscriptions.
@@ -340,7 +340,13 @@ impl Node for RedisNode {
         self.callers.post(Command::ForceRelease { name: name.clone(), to });
     }
 
-    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+    fn wait_queue(&self) -> Option<&dyn WaitQueue> {
+        Some(self)
+    }
+}
+
+impl WaitQueue for RedisNode {
+    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
         if let Some((lease, offer)) = offered {
             let (lease, queue_action) = (lease.clone(), Some(QueueAction::Leave(*offer)));
             self.callers.post(Command::release(

@@ -6,6 +6,7 @@ use quorumlock_protocol::{
     Acceptance, Answer, BoxFuture, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
     Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, Proposal,
     QueueAction, ReleaseOutcome, ReplyFuture, ReplySink, Responder, Subscription, Vote, WaitEvent,
+    WaitQueue,
 };
 
 use super::bug::Bug;
@@ -154,7 +155,13 @@ impl Node for SimNode {
         self.post(Lane::Caller, SimRequest::ForceRelease(name.clone()), SimResponder::Forced(to));
     }
 
-    fn dequeue(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+    fn wait_queue(&self) -> Option<&dyn WaitQueue> {
+        Some(self)
+    }
+}
+
+impl WaitQueue for SimNode {
+    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
         if let Some((lease, offer)) = offered {
             let release =
                 SimRequest::release(lease, HeldInterval::UNKNOWN, Some(QueueAction::Leave(*offer)));

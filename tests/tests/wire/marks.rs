@@ -11,7 +11,7 @@ use quorumlock::{Fence, Locker, Wire};
 use quorumlock_core::{Entropy, Environment, Single};
 use quorumlock_protocol::{
     Acceptance, Answer, Denial, EnqueueRequest, Incarnation, Lane, LeaseRequest, Name, Node as _,
-    Nonce, Proposal, ReplySink, Settings, Vote, WaitEvent,
+    Nonce, Proposal, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};

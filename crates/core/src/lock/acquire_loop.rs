@@ -101,14 +101,14 @@ impl<'a> AcquireLoop<'a> {
         let enqueue = self
             .ticket
             .as_mut()
-            .map(|ticket| ticket.register_attempt((&request, asked), (waited, yields)));
+            .and_then(|ticket| ticket.register_attempt((&request, asked), (waited, yields)));
         let hints = AcquireHints {
             started: asked,
             fencing: call.inner.settings.fencing,
             home_first,
             enqueue_on_all,
             enqueue,
-            uncontended: enqueue.is_none() && self.permit.waiting() == 0,
+            uncontended: self.ticket.is_none() && self.permit.waiting() == 0,
             by_script,
         };
         let nonce = request.nonce;

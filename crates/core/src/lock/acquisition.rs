@@ -91,8 +91,9 @@ impl Acquisition {
     /// on the node's clock drift.
     pub(super) fn handoff_offer(&self) -> Option<(HandoffOffer, f64)> {
         let Settings { fencing, max_clock_drift, .. } = self.inner.settings;
+        let queue = self.inner.lessor.wait_queue()?;
         let offer = || HandoffOffer { ttl: self.spec.ttl(), fencing };
-        self.inner.lessor.supports_handoff().then(|| (offer(), max_clock_drift))
+        queue.supports_handoff().then(|| (offer(), max_clock_drift))
     }
 
     /// Waits for the local permit, or for a holder in this process that hands its lease off.

@@ -12,7 +12,8 @@ use quorumlock_protocol::{
 };
 
 /// The place of one call in the nodes' queues, or its subscription before it is queued. Dropping
-/// the ticket leaves the queues, unless the call has got the name.
+/// the ticket leaves the queues, unless the call has got the name. Where no node keeps a queue, the
+/// ticket does nothing: no message comes, and the call polls.
 pub(super) struct QueueTicket {
     inbox: Arc<Inbox>,
     lessor: Arc<dyn Lessor>,
@@ -27,7 +28,7 @@ pub(super) struct QueueTicket {
     /// it.
     attempts: Vec<(Nonce, Instant)>,
     served: bool,
-    _subscription: Subscription,
+    subscription: Option<Subscription>,
 }
 
 impl QueueTicket {
@@ -38,7 +39,7 @@ impl QueueTicket {
     ) -> Self {
         let inbox = Arc::new(Inbox::default());
         Self {
-            _subscription: lessor.subscribe(name, inbox.clone()),
+            subscription: lessor.wait_queue().map(|queue| queue.subscribe(name, inbox.clone(), 0)),
             inbox,
             lessor: lessor.clone(),
             name: name.clone(),
@@ -55,13 +56,14 @@ impl QueueTicket {
         self.inbox.messages().await
     }
 
-    /// Registers the attempt of `asked`, and returns the queue entry that it asks for. From now on
-    /// the name may be handed off to this attempt.
+    /// Registers the attempt of `asked`, and returns the queue entry that it asks for, if there is a
+    /// queue. From now on the name may be handed off to this attempt.
     pub(super) fn register_attempt(
         &mut self,
         (request, asked): (&LeaseRequest, Instant),
         (waited, yields): (Duration, bool),
-    ) -> EnqueueRequest {
+    ) -> Option<EnqueueRequest> {
+        self.subscription.as_ref()?;
         self.inbox.reset();
         self.previous_offer = self.last_offer.take();
         let offer = self.handoff.map(|(offer, max_clock_drift)| {
@@ -71,7 +73,7 @@ impl QueueTicket {
             offer
         });
         let previous = self.previous_offer.as_ref().map(|(request, _)| request.nonce);
-        EnqueueRequest { waited, yield_to_notified: yields, handoff: offer, previous }
+        Some(EnqueueRequest { waited, yield_to_notified: yields, handoff: offer, previous })
     }
 
     /// Records that the last attempt was carried out: the queue entry of the attempt before it is
@@ -118,12 +120,10 @@ impl Drop for QueueTicket {
     /// A node may have notified this waiter meanwhile, or handed the name off to it: both pass on
     /// to the next waiter (PROTOCOL.md W3, W5).
     fn drop(&mut self) {
-        if self.served {
-            return;
-        }
-        self.lessor.dequeue(&self.name, self.last_offer.as_ref());
+        let Some(queue) = self.lessor.wait_queue().filter(|_| !self.served) else { return };
+        queue.leave(&self.name, self.last_offer.as_ref());
         if self.previous_offer.is_some() {
-            self.lessor.dequeue(&self.name, self.previous_offer.as_ref());
+            queue.leave(&self.name, self.previous_offer.as_ref());
         }
         let Some((last, _)) = &self.last_offer else { return };
         for handed in self.inbox.take_handoffs() {

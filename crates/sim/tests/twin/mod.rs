@@ -16,8 +16,8 @@ use quorumlock_protocol::admission::{
 };
 use quorumlock_protocol::{
     Acceptance, Answer, Denial, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
-    Incarnation, Lane, LeaseRequest, Name, Node as _, NodeReport, Nonce, Notified, Proposal,
-    QueueAction, ReplyFuture, ReplySink, Responder, Settings, Subscription, WaitEvent, Wire,
+    Incarnation, Lane, LeaseRequest, Name, NodeReport, Nonce, Notified, Proposal, QueueAction,
+    ReplyFuture, ReplySink, Responder, Settings, Subscription, WaitEvent, WaitQueue as _, Wire,
 };
 use quorumlock_redis::{RedisNode, redis_nodes};
 use quorumlock_sim::SimNode;
@@ -349,7 +349,9 @@ impl<N: AdmissionRpc> Side<N> {
     async fn dequeue(&self, at: (usize, usize), offer: Option<HandoffOffer>) -> SideAnswer {
         let name = name_of(at.1);
         let offered = offer.map(|offer| (lease_request(at, LEASES[1], 1), offer));
-        self.node.dequeue(&name, offered.as_ref());
+        if let Some(queue) = self.node.wait_queue() {
+            queue.leave(&name, offered.as_ref());
+        }
         // The request above has no answer. This one is answered after it, on the same connection.
         ask(|to| self.node.inspect(&name, to)).await;
         self.describe_admission(Ok(()), |()| "-".into())

@@ -1,0 +1,118 @@
+//! The queues of waiters: advice, never safety. A node may have none.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{Fence, LeaseRequest, Name, Nonce, ReplySink};
+
+/// The queues of waiters of one node, or of a lessor's nodes: who is told that a name is free.
+///
+/// A waiter enters a queue by the request that refuses it ([`Node::acquire`](crate::Node::acquire)):
+/// no release falls between the two.
+pub trait WaitQueue {
+    /// Tells `to` that the name may be free or was handed off: when this waiter is at the head of
+    /// the queue, and whenever messages may have been missed (at once, or as soon as there is a
+    /// connection, and after each new connection). The messages come from `from`; those of several
+    /// nodes, from `from` and the numbers after it. The subscription ends when the result is
+    /// dropped.
+    fn subscribe(
+        &self,
+        name: &Name,
+        to: Arc<dyn ReplySink<WaitEvent>>,
+        from: usize,
+    ) -> Subscription;
+    /// Leaves the queue for a name. If the node has already notified this locker, it notifies the
+    /// next waiter. If the node has already handed the name off to this locker, the name is
+    /// released: `offered` is the locker's last lease request and its offer.
+    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>);
+    /// Whether a release may hand the name off to a queued waiter ([`EnqueueRequest::handoff`]).
+    /// Only where the vote of one node is the lock.
+    fn supports_handoff(&self) -> bool {
+        false
+    }
+}
+
+/// Keeps a subscription while it lives.
+pub type Subscription = Box<dyn Any + Send + Sync>;
+
+/// A place in a node's queue for a name. A denied waiter takes the place, and a release then
+/// notifies that waiter alone. Advice, never safety.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnqueueRequest {
+    /// How long the waiter has waited. The queue is first come, first served: a waiter that was
+    /// notified in vain keeps its seniority.
+    pub waited: Duration,
+    /// Whether a free name goes to other waiters first: those that are before this one in the
+    /// queue, or were notified and have not asked yet.
+    pub yield_to_notified: bool,
+    /// The lease that this waiter accepts by handoff from another client's release, where
+    /// [`WaitQueue::supports_handoff`].
+    pub handoff: Option<HandoffOffer>,
+    /// The nonce of this waiter's previous attempt, which made the same offer. The node removes
+    /// that queue entry.
+    pub previous: Option<Nonce>,
+}
+
+/// The lease that a waiter accepts by handoff.
+///
+/// A handoff is a grant that another client's release carries out. It answers the one attempt whose
+/// nonce it names, and the lease counts from before that attempt was sent (SAFETY.md G1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandoffOffer {
+    /// How long the node keeps a name that was handed off, without a renewal: the whole lease.
+    pub ttl: Duration,
+    /// Whether the waiter gets tokens.
+    pub fencing: bool,
+}
+
+/// What a waiter is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEvent {
+    /// The name may be free, or a message may have been missed: ask.
+    Retry,
+    /// The name was released, and the head of the queue is unknown: ask, and yield to the waiters
+    /// before this one.
+    Released,
+    /// The name is free, and this waiter is at the head of the node's queue.
+    Head,
+    /// A release handed the name off to this waiter.
+    Granted(RemoteGrant),
+}
+
+/// A name that was handed off to the attempt with this nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteGrant {
+    /// The waiter's attempt that was granted.
+    pub nonce: Nonce,
+    /// The last token of its block.
+    pub fence: Fence,
+}
+
+/// What a release does with the client's place in the node's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueAction {
+    /// Leave: the client gives up waiting, and may still be queued with this offer.
+    Leave(HandoffOffer),
+    /// Queue again with this waited time, so that the client keeps its seniority; notify nobody.
+    KeepPlace(Duration),
+}
+
+impl QueueAction {
+    /// Whether the client is in the queue afterwards. A client that the node cannot notify must not
+    /// be: it would block the waiters behind it.
+    pub fn keeps_place(&self) -> bool {
+        matches!(self, Self::KeepPlace(_))
+    }
+}
+
+/// Whom a release told that the name is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Notified {
+    /// Nobody waits.
+    Nobody,
+    /// Subscribers of the name's channel: programs that know of no queue.
+    Channel,
+    /// The first waiter in the node's queue.
+    Waiter,
+}
