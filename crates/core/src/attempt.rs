@@ -3,9 +3,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, EnqueueRequest, Fence, HeldInterval, Incarnation, Instant, Lane,
-    LeaseRequest, MAX_RAISES, Node, NodeProblem, NodeReport, Proposal, Proposals, ReplyFuture,
-    ReplySink, Responder, Vote, might_be_granted,
+    Acceptance, Answer, Denial, Fence, HeldInterval, Hints, Incarnation, Instant, Lane,
+    LeaseRequest, MAX_RAISES, Node, NodeProblem, NodeReport, Proposals, ReplyFuture, ReplySink,
+    Responder, Vote, might_be_granted,
 };
 use quorumlock_watchdog::Clock;
 
@@ -30,16 +30,11 @@ struct State {
 }
 
 impl<N: Node> Attempt<N> {
-    pub(crate) fn post(
-        node: Arc<N>,
-        lease: LeaseRequest,
-        proposal: Proposal,
-        enqueue: Option<EnqueueRequest>,
-    ) -> Self {
+    pub(crate) fn post(node: Arc<N>, lease: LeaseRequest, token: Fence, hints: Hints) -> Self {
         let incarnation = node.incarnation();
         let shared = Arc::new(Shared { node, lease, incarnation, state: Mutex::default() });
         let to = Responder::new(shared.clone(), 0);
-        shared.node.acquire(&shared.lease, proposal, incarnation, enqueue, to);
+        shared.node.acquire(&shared.lease, token, incarnation, hints, to);
         Self(shared)
     }
 

@@ -2,8 +2,8 @@
 
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    AcquireHints, Acquired, BoxFuture, ConfigError, Error, HeldInterval, Holder, Lane,
-    LeaseRequest, Name, ReleaseOutcome, WaitQueue,
+    Acquired, BoxFuture, ConfigError, Error, HeldInterval, Hints, Holder, Lane, LeaseRequest, Name,
+    ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
 
@@ -18,11 +18,13 @@ use quorumlock_watchdog::Renewal;
 pub trait Lessor: Send + Sync + 'static {
     /// The number of nodes. [`Lessor::wait_queue`] tells them apart by their index.
     fn nodes(&self) -> usize;
-    /// Makes one attempt to acquire the name. The request has a fresh nonce.
+    /// Makes one attempt to acquire the name, with a token or without. The request has a fresh
+    /// nonce.
     fn acquire(
         &self,
         lease: LeaseRequest,
-        hints: AcquireHints,
+        fencing: bool,
+        hints: Hints,
     ) -> BoxFuture<Result<Acquired, Error>>;
     /// Extends leases; the watchdog gives at most 128 to one call.
     /// Returns one answer per lease request, in order.

@@ -8,9 +8,9 @@ use crate::Lessor;
 use crate::attempt::Attempt;
 use crate::deadline::answer_deadline;
 use quorumlock_protocol::{
-    Acceptance, AcquireHints, Acquired, Answer, BoxFuture, Denial, Error, Fence, Grant,
-    HeldInterval, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport,
-    Proposal, Proposals, ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
+    Acceptance, Acquired, Answer, BoxFuture, Denial, Error, Fence, Grant, HeldInterval, Hints,
+    Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport, Proposals,
+    ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
 };
 
 /// One node as a lessor: the nonce that the node holds has the lock (SAFETY.md G1).
@@ -55,21 +55,19 @@ impl<N: Node> Lessor for Single<N> {
     fn acquire(
         &self,
         lease: LeaseRequest,
-        hints: AcquireHints,
+        fencing: bool,
+        hints: Hints,
     ) -> BoxFuture<Result<Acquired, Error>> {
-        let (node, proposals) = (self.node.clone(), self.proposals.clone());
-        let AcquireHints {
-            started: asked, fencing, uncontended: alone, by_script, enqueue, ..
-        } = hints;
+        let (node, proposals, asked) =
+            (self.node.clone(), self.proposals.clone(), self.clock.now());
         proposals.compare_clocks(node.wall_offset().into_iter());
         let token = if fencing {
             proposals.first(&lease.name, self.clock.wall_micros())
         } else {
             Fence::NONE
         };
-        let proposal = Proposal { token, uncontended: alone, by_script };
         let name = lease.name.clone();
-        let attempt = Attempt::post(node.clone(), lease, proposal, enqueue);
+        let attempt = Attempt::post(node.clone(), lease, token, hints);
         let (clock, within) = (self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
             let connected = || node.connected_since(Lane::Caller);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{EnqueueRequest, Fence, Instant, Name, Nonce};
+use crate::{Fence, Instant, Name, Nonce};
 
 /// A request to a node: hold `nonce` at `name` for `ttl`.
 #[derive(Clone, Debug)]
@@ -17,26 +17,6 @@ pub struct LeaseRequest {
     /// How many guards share the lease: an absolute count, so that a repeated request cannot
     /// inflate it (Redisson #7367).
     pub holds: u32,
-}
-
-/// How to carry out an acquisition: advice, never safety.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AcquireHints {
-    /// When the acquisition began.
-    pub started: Instant,
-    /// Whether the acquisition gets tokens.
-    pub fencing: bool,
-    /// Whether only the name's home node is asked first, and the others once it has granted. This
-    /// keeps many contenders from splitting the votes.
-    pub home_first: bool,
-    /// Whether a denied waiter is queued at all nodes, and not at the home node alone.
-    pub enqueue_on_all: bool,
-    /// For a waiter that is already subscribed: its place in the nodes' queues if it is denied.
-    pub enqueue: Option<EnqueueRequest>,
-    /// See [`Proposal::uncontended`](crate::Proposal::uncontended).
-    pub uncontended: bool,
-    /// See [`Proposal::by_script`](crate::Proposal::by_script).
-    pub by_script: bool,
 }
 
 /// What a lessor granted.

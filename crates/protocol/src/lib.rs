@@ -4,7 +4,7 @@
 //! need. From the bottom up:
 //! - [`Instant`], [`Window`]: until when a lease is valid.
 //! - [`Node`]: one voter, and the requests of its clients; [`Answer`], [`Denial`], [`NoAnswer`].
-//! - [`WaitQueue`]: who is told that a name is free. Advice.
+//! - [`WaitQueue`]: who is told that a name is free; [`Hints`]: how a node is asked. Advice.
 //! - [`round`]: one acquisition on a quorum, as a state machine.
 //! - [`waiting`]: one call on its way to the lock, as a state machine.
 //! - [`admission`]: which nodes may vote.
@@ -16,6 +16,7 @@ mod clock_monitor;
 mod config_error;
 mod error;
 mod grant;
+mod hints;
 mod ids;
 mod instant;
 mod lease_timing;
@@ -38,15 +39,16 @@ mod wire;
 pub use clock_monitor::{ClockAnomaly, ClockMonitor};
 pub use config_error::ConfigError;
 pub use error::{Busy, Error, Lost, NoMajority};
-pub use grant::{AcquireHints, Acquired, Grant, LeaseRequest};
+pub use grant::{Acquired, Grant, LeaseRequest};
+pub use hints::Hints;
 pub use ids::{Fence, Holder, Incarnation, Nonce, Owner, fnv1a, next_id};
 pub use instant::Instant;
 pub use lease_timing::LeaseTiming;
 pub use loss::LossReason;
 pub use name::Name;
 pub use node::{
-    Acceptance, Answer, BoxFuture, Denial, Lane, MAX_RAISES, NoAnswer, Node, Proposal,
-    ReleaseOutcome, Vote, might_be_granted,
+    Acceptance, Answer, BoxFuture, Denial, Lane, MAX_RAISES, NoAnswer, Node, ReleaseOutcome, Vote,
+    might_be_granted,
 };
 pub use problem::{Mismatch, NodeProblem, NodeReport, TlsProblem, write_groups};
 pub use proposals::Proposals;

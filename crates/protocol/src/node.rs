@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::{
-    ConfigError, EnqueueRequest, Fence, HeldInterval, Holder, Incarnation, Instant, LeaseRequest,
-    Name, NodeProblem, NodeReport, Notified, OnDropped, QueueAction, Responder, WaitQueue,
+    ConfigError, Fence, HeldInterval, Hints, Holder, Incarnation, Instant, LeaseRequest, Name,
+    NodeProblem, NodeReport, Notified, OnDropped, QueueAction, Responder, WaitQueue,
 };
 
 /// Which connection carries a request.
@@ -102,18 +102,6 @@ pub enum Acceptance {
     Counted(Fence),
 }
 
-/// What an acquisition proposes to a node, and how the node is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proposal {
-    /// The token, which is the last of its block; [`Fence::NONE`] without fencing.
-    pub token: Fence,
-    /// Whether no other waiter is known to want the name. Then a denial may omit the holder's
-    /// remaining lease, and the release most likely notifies nobody.
-    pub uncontended: bool,
-    /// Whether only the script may answer, because the answer without a script was unclear.
-    pub by_script: bool,
-}
-
 /// A node's yes to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseOutcome {
@@ -143,18 +131,18 @@ pub trait Node: Send + Sync + 'static {
     /// given one. All requests of one round must rest on what was known when the round began:
     /// otherwise a repair in between could miss the round's token (PROTOCOL.md ADM3, M8e).
     ///
-    /// The node compares the token with its mark in the same step in which it grants the name, and
-    /// accepts a token above the mark. No mark moves for a caller that a script refuses (SAFETY.md,
-    /// Tokens).
+    /// The node compares the token ([`Fence::NONE`] without fencing) with its mark in the same step
+    /// in which it grants the name, and accepts a token above the mark. No mark moves for a caller
+    /// that a script refuses (SAFETY.md, Tokens).
     ///
-    /// A denied caller takes its place in the queue ([`EnqueueRequest`]), if the node can notify it
-    /// by now.
+    /// A node with a [`WaitQueue`] queues a denied caller in the same step, if the [`Hints`] ask for
+    /// it.
     fn acquire(
         &self,
         lease: &LeaseRequest,
-        proposal: Proposal,
+        token: Fence,
         stamp: Incarnation,
-        enqueue: Option<EnqueueRequest>,
+        hints: Hints,
         to: Responder<Answer<Vote>>,
     );
     /// Proposes another token. The node accepts it only while it still holds the nonce, and only if

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use quorumlock_core::answer_deadline;
 use quorumlock_protocol::{
-    Acceptance, Acquired, Answer, Denial, EnqueueRequest, Error, Fence, HeldInterval, Incarnation,
-    Instant, Lane, LeaseRequest, Node, Proposal, Proposals, QueueAction, ReplySink, Responder,
-    Vote, might_be_granted,
+    Acceptance, Acquired, Answer, Denial, Error, Fence, HeldInterval, Hints, Incarnation, Instant,
+    Lane, LeaseRequest, Node, Proposals, QueueAction, ReplySink, Responder, Vote, might_be_granted,
 };
 use quorumlock_watchdog::Clock;
 
@@ -27,7 +26,8 @@ struct Shared<N: Node> {
     /// Each node's incarnation when the round began. Every request of the round carries it
     /// (PROTOCOL.md ADM3, M8e).
     incarnations: Vec<Incarnation>,
-    hints: NodeHints,
+    token: Fence,
+    hints: Hints,
     /// The only node at which the caller queues, as long as this node answers (PROTOCOL.md W7).
     /// `None`: the caller queues at all nodes.
     home: Option<usize>,
@@ -37,13 +37,6 @@ struct Shared<N: Node> {
     leases: LeaseTable,
     state: Mutex<State>,
     me: Weak<Self>,
-}
-
-/// What the nodes are told besides the lease request.
-#[derive(Clone, Copy)]
-pub(crate) struct NodeHints {
-    pub(crate) proposal: Proposal,
-    pub(crate) enqueue: Option<EnqueueRequest>,
 }
 
 struct State {
@@ -68,9 +61,9 @@ enum Phase {
 impl<N: Node> QuorumAcquire<N> {
     pub(crate) fn open(
         nodes: &Arc<[N]>,
-        lease: LeaseRequest,
+        (lease, token): (LeaseRequest, Fence),
         round: Round,
-        (wish, home): (NodeHints, Option<usize>),
+        (hints, home): (Hints, Option<usize>),
         pace: &HomeLatency,
         (clock, proposals): (&Clock, &Arc<Proposals>),
         lease_table: &LeaseTable,
@@ -81,7 +74,8 @@ impl<N: Node> QuorumAcquire<N> {
             nodes: nodes.clone(),
             lease,
             incarnations: nodes.iter().map(Node::incarnation).collect(),
-            hints: wish,
+            token,
+            hints,
             home,
             home_latency: pace.clone(),
             clock: clock.clone(),
@@ -90,7 +84,7 @@ impl<N: Node> QuorumAcquire<N> {
             state: Mutex::new(state),
             me: me.clone(),
         });
-        shared.ask(asked, wish, home);
+        shared.ask(asked, &shared.hints, home);
         Self(shared)
     }
 
@@ -179,7 +173,7 @@ impl<N: Node> Drop for QuorumAcquire<N> {
         if let Phase::Committed(_) = state.phase {
             return;
         }
-        let stays = self.0.hints.enqueue.filter(|_| state.phase == Phase::Lost);
+        let stays = self.0.hints.enqueue().filter(|_| state.phase == Phase::Lost);
         state.phase = Phase::Abandoned;
         let held: Vec<_> = (0..self.0.nodes.len()).filter(|n| state.round.may_hold(*n)).collect();
         drop(state);
@@ -221,18 +215,15 @@ impl<N: Node> Shared<N> {
         }
     }
 
-    /// The caller queues at `gate` alone; without a `gate`, at all `nodes`.
-    fn ask(self: &Arc<Self>, nodes: Vec<usize>, wish: NodeHints, home: Option<usize>) {
+    /// The caller queues at `home` alone; without a `home`, at all `nodes`.
+    fn ask(self: &Arc<Self>, nodes: Vec<usize>, hints: &Hints, home: Option<usize>) {
         for node in nodes {
-            let to = Responder::new(self.clone(), node);
-            let NodeHints { mut proposal, mut enqueue } = wish;
-            if enqueue.is_some() && home.is_some_and(|home| home != node) {
-                // Nobody queues at this node, so a denial need not report the remaining lease.
-                // Others contend for the name, so the node uses the script, which moves no mark
-                // when it refuses.
-                (proposal.uncontended, proposal.by_script, enqueue) = (true, true, None);
-            }
-            self.nodes[node].acquire(&self.lease, proposal, self.incarnations[node], enqueue, to);
+            let hints = match home {
+                Some(home) if home != node => hints.clone().away_from_home(),
+                _ => hints.clone(),
+            };
+            let (stamp, to) = (self.incarnations[node], Responder::new(self.clone(), node));
+            self.nodes[node].acquire(&self.lease, self.token, stamp, hints, to);
         }
     }
 
@@ -245,12 +236,7 @@ impl<N: Node> Shared<N> {
         let home = self.home.filter(|_| state.round.has_home());
         let waker = state.waker.take();
         drop(state);
-        // Only the home node decides whether other waiters go first.
-        let enqueue = self
-            .hints
-            .enqueue
-            .map(|enqueue| EnqueueRequest { yield_to_notified: false, ..enqueue });
-        self.ask(nodes.clone(), NodeHints { enqueue, ..self.hints }, home);
+        self.ask(nodes.clone(), &self.hints.clone().after_home(), home);
         if self.state().phase == Phase::Abandoned {
             // Abandoned meanwhile, perhaps before these requests were sent: the drop may not have
             // released them.

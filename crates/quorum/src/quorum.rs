@@ -4,14 +4,13 @@ use std::time::Duration;
 use quorumlock_core::{Entropy, Lessor, answer_deadline};
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
 use quorumlock_protocol::{
-    AcquireHints, Acquired, Answer, BoxFuture, ConfigError, Error, Fence, HandoffOffer,
-    HeldInterval, Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport,
-    Notified, Proposal, Proposals, ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent,
-    WaitQueue, quorum_of,
+    Acquired, Answer, BoxFuture, ConfigError, Error, Fence, HandoffOffer, HeldInterval, Hints,
+    Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, Notified, Proposals,
+    ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent, WaitQueue, quorum_of,
 };
 use quorumlock_watchdog::{Clock, Renewal};
 
-use crate::acquire::{NodeHints, QuorumAcquire, connected_since};
+use crate::acquire::{QuorumAcquire, connected_since};
 use crate::admission_task::{Admission, AdmissionTask};
 use crate::gather::Gather;
 use crate::home::{HomeLatency, home_of};
@@ -162,16 +161,9 @@ impl<N: Node> Lessor for Quorum<N> {
     fn acquire(
         &self,
         lease: LeaseRequest,
-        hints: AcquireHints,
+        fencing: bool,
+        hints: Hints,
     ) -> BoxFuture<Result<Acquired, Error>> {
-        let AcquireHints {
-            fencing,
-            uncontended: alone,
-            enqueue_on_all: everywhere,
-            enqueue,
-            by_script,
-            ..
-        } = hints;
         self.proposals.compare_clocks(self.nodes.iter().filter_map(Node::wall_offset));
         let token = if fencing {
             self.proposals.first(&lease.name, self.clock.wall_micros())
@@ -181,20 +173,19 @@ impl<N: Node> Lessor for Quorum<N> {
         let (nodes, losses) = (self.nodes.len(), self.losses);
         let home = self.home(&lease.name);
         let round = match home {
-            Some(home) if hints.home_first && nodes > 1 => {
+            Some(home) if hints.asks_home_first() && nodes > 1 => {
                 Round::home_first(nodes, losses, token, home)
             }
             Some(home) => Round::with_home(nodes, losses, token, home),
             None => Round::new(nodes, losses, token),
         };
-        let wish =
-            NodeHints { proposal: Proposal { token, uncontended: alone, by_script }, enqueue };
+        let queued_at = home.filter(|_| !hints.enqueues_on_all());
         let within = self.answer_timeout;
         let ballot = QuorumAcquire::open(
             &self.nodes,
-            lease,
+            (lease, token),
             round,
-            (wish, home.filter(|_| !everywhere)),
+            (hints, queued_at),
             &self.home_latency,
             (&self.clock, &self.proposals),
             &self.leases,

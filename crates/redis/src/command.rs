@@ -11,8 +11,8 @@ use super::resp::Value;
 use super::scripts::{Script, Scripts, Tokens};
 use super::unconfirmed_releases::{UnconfirmedRelease, UnconfirmedReleases};
 use quorumlock_protocol::{
-    Acceptance, Answer, ConfigError, Denial, EnqueueRequest, Fence, Greeting, HeldInterval, Holder,
-    Incarnation, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Notified, Proposal,
+    Acceptance, Answer, ConfigError, Denial, Fence, Greeting, HeldInterval, Hints, Holder,
+    Incarnation, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Notified,
     QueueAction, ReleaseOutcome, Responder, RunIds, Unconfirmed, Vote, Wire,
 };
 
@@ -21,10 +21,9 @@ use quorumlock_protocol::{
 pub(super) enum Command {
     Acquire {
         lease: LeaseRequest,
-        proposal: Proposal,
+        token: Fence,
         incarnation: Incarnation,
-        /// Boxed, because requests are moved often and few of them enqueue.
-        enqueue: Option<Box<EnqueueRequest>>,
+        hints: Hints,
         to: Responder<Answer<Vote>>,
     },
     Raise {
@@ -99,7 +98,7 @@ impl Command {
     /// The token that an acquisition proposes; [`Fence::NONE`] for any other request.
     pub(super) fn token(&self) -> Fence {
         match self {
-            Self::Acquire { proposal, .. } => proposal.token,
+            Self::Acquire { token, .. } => *token,
             _ => Fence::NONE,
         }
     }
@@ -184,9 +183,7 @@ impl NodeContext {
             (Command::Acquire { lease, .. }, Value::Array(_)) => self.contended.seen(&lease.name),
             // Others want the name: let its release notify a waiter of another process in the same
             // step.
-            (Command::Acquire { lease, proposal, enqueue, .. }, Value::Int(_))
-                if enqueue.is_some() || !proposal.uncontended =>
-            {
+            (Command::Acquire { lease, hints, .. }, Value::Int(_)) if hints.is_contended() => {
                 self.contended.seen(&lease.name);
             }
             (Command::Release { queue_action: Some(QueueAction::KeepPlace(_)), .. }, _) => {}

@@ -24,8 +24,9 @@ impl NodeContext {
         let eval =
             |out: &mut _, script: &Script, keys, args| eval(out, (script, as_text), keys, args);
         match request {
-            Command::Acquire { lease, proposal, enqueue, .. } => {
-                let before = enqueue.as_ref().and_then(|enqueue| enqueue.previous);
+            Command::Acquire { lease, token, hints, .. } => {
+                let enqueue = hints.enqueue();
+                let before = enqueue.and_then(|enqueue| enqueue.previous);
                 let (keys, args) = match enqueue {
                     None => (2, 4),
                     Some(_) => (3, 7 + usize::from(before.is_some())),
@@ -40,7 +41,7 @@ impl NodeContext {
                     bulk_of(out, lease.name.counter_key_parts());
                 }
                 self.held_by(lease, out);
-                number(out, proposal.token.get());
+                number(out, token.get());
                 if let Some(enqueue) = enqueue {
                     self.queue_member(lease.nonce, enqueue.handoff, out);
                     number(out, micros(enqueue.waited));

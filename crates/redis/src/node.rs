@@ -21,9 +21,9 @@ use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::next_id;
 use quorumlock_protocol::{
-    Acceptance, Answer, ConfigError, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
-    Incarnation, Lane, LeaseRequest, Name, Node, Nonce, Proposal, QueueAction, ReleaseOutcome,
-    ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
+    Acceptance, Answer, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder, Incarnation,
+    Lane, LeaseRequest, Name, Node, Nonce, QueueAction, ReleaseOutcome, ReplySink, Responder,
+    Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
 };
 
 /// One Redis (or Valkey) server. It has two connections for requests and one for subscriptions.
@@ -264,21 +264,16 @@ impl Node for RedisNode {
     fn acquire(
         &self,
         lease: &LeaseRequest,
-        proposal: Proposal,
+        token: Fence,
         stamp: Incarnation,
-        enqueue: Option<EnqueueRequest>,
+        hints: Hints,
         to: Responder<Answer<Vote>>,
     ) {
-        // A waiter that the node cannot notify does not enqueue: it would block the waiters behind
-        // it. A waiter that is queued already stays queued, with the nonce of this attempt.
-        let stands =
-            |enqueue: &EnqueueRequest| enqueue.previous.is_some() || self.subscriptions.is_up();
-        let enqueue = enqueue.filter(stands).map(Box::new);
         self.callers.post(Command::Acquire {
             lease: lease.clone(),
-            proposal,
+            token,
             incarnation: stamp,
-            enqueue,
+            hints: hints.if_notified(self.subscriptions.is_up()),
             to,
         });
     }

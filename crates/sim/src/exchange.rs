@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use quorumlock_protocol::expiry;
 use quorumlock_protocol::{
-    EnqueueRequest, Instant, LeaseRequest, NoAnswer, NodeProblem, NodeReport, QueueAction,
-    ReleaseOutcome, Responder,
+    Instant, LeaseRequest, NoAnswer, NodeProblem, NodeReport, QueueAction, ReleaseOutcome,
+    Responder,
 };
 
 use super::event::{Arrival, Event, Moment};
@@ -56,8 +56,8 @@ impl State {
         to: SimResponder,
         asked: Instant,
     ) {
-        if let SimRequest::Acquire(lease, .., Some(EnqueueRequest { handoff: Some(offer), .. })) =
-            &request
+        if let SimRequest::Acquire(lease, .., hints) = &request
+            && let Some(offer) = hints.enqueue().and_then(|enqueue| enqueue.handoff)
         {
             let until = expiry(asked, offer.ttl, mutants::max_clock_drift(self));
             self.ledger.offered(lease.nonce, until);

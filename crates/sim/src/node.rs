@@ -3,10 +3,9 @@ use std::sync::Arc;
 use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{AdmissionRpc, AdmitRequest, Marks, NodeInfo, NoteRequest};
 use quorumlock_protocol::{
-    Acceptance, Answer, BoxFuture, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
-    Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, Proposal,
-    QueueAction, ReleaseOutcome, ReplyFuture, ReplySink, Responder, Subscription, Vote, WaitEvent,
-    WaitQueue,
+    Acceptance, Answer, BoxFuture, Fence, HandoffOffer, HeldInterval, Hints, Holder, Incarnation,
+    Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, QueueAction, ReleaseOutcome,
+    ReplyFuture, ReplySink, Responder, Subscription, Vote, WaitEvent, WaitQueue,
 };
 
 use super::bug::Bug;
@@ -88,15 +87,15 @@ impl Node for SimNode {
     fn acquire(
         &self,
         lease: &LeaseRequest,
-        proposal: Proposal,
+        token: Fence,
         incarnation: Incarnation,
-        enqueue: Option<EnqueueRequest>,
+        hints: Hints,
         to: Responder<Answer<Vote>>,
     ) {
-        let enqueue = enqueue.filter(|enqueue| enqueue.previous.is_some() || self.can_notify());
+        let hints = hints.if_notified(self.can_notify());
         self.post(
             Lane::Caller,
-            SimRequest::Acquire(lease.clone(), proposal, incarnation, enqueue),
+            SimRequest::Acquire(lease.clone(), token, incarnation, hints),
             SimResponder::Vote(to),
         );
     }

@@ -7,9 +7,9 @@ use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{AdmitRequest, Marks, NodeInfo, NoteRequest};
 use quorumlock_protocol::expiry;
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, EnqueueRequest, Fence, HeldInterval as HeldFor, Holder,
-    Incarnation, Instant, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Proposal,
-    QueueAction, ReleaseOutcome, Responder, Unconfirmed, Vote, Wire,
+    Acceptance, Answer, Denial, Fence, HeldInterval as HeldFor, Hints, Holder, Incarnation,
+    Instant, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, QueueAction, ReleaseOutcome,
+    Responder, Unconfirmed, Vote, Wire,
 };
 
 use super::store::{AcquireReply, Held, Raised};
@@ -17,7 +17,7 @@ use super::store::{AcquireReply, Held, Raised};
 /// A request on its way.
 #[derive(Clone, Debug)]
 pub enum SimRequest {
-    Acquire(LeaseRequest, Proposal, Incarnation, Option<EnqueueRequest>),
+    Acquire(LeaseRequest, Fence, Incarnation, Hints),
     Raise(LeaseRequest, Fence, Incarnation),
     Regrant(LeaseRequest, Fence),
     Renew(Vec<LeaseRequest>),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, NodeMemory, ServerClock, Terms};
 use quorumlock_protocol::admission::{ClusterConfig, Marks, NodeInfo, NodeStatus, classify};
 use quorumlock_protocol::{
-    EnqueueRequest, Fence, Incarnation, LeaseRequest, Name, Nonce, Proposal, RemoteGrant, Wire,
+    EnqueueRequest, Fence, Incarnation, LeaseRequest, Name, Nonce, RemoteGrant, Wire,
 };
 
 use super::admission_records::ScriptContext;
@@ -141,8 +141,7 @@ impl Server {
         let bug = self.bug;
         if let (
             Some(Bug::AcceptsEqual),
-            SimRequest::Acquire(lease, Proposal { token, .. }, ..)
-            | SimRequest::Raise(lease, token, _),
+            SimRequest::Acquire(lease, token, ..) | SimRequest::Raise(lease, token, _),
         ) = (bug, request)
         {
             self.store.forget_equal(&lease.name, token.get());
@@ -150,17 +149,17 @@ impl Server {
         let by = |lease: &LeaseRequest| (wire, field(bug, lease, client));
         let (mut notified, mut seen) = (None, None);
         let reply = match request {
-            SimRequest::Acquire(lease, proposal, ..) if by_txn => {
-                let take = take(lease, by(lease), proposal.token);
+            SimRequest::Acquire(lease, token, ..) if by_txn => {
+                let take = take(lease, by(lease), *token);
                 let taken = self.store.acquire_by_txn(&lease.name, &take, time);
                 seen = Some(txn_acquire::seen(refusal.is_some(), taken));
                 refusal
                     .filter(|_| bug != Some(Bug::BelievesAnyMemory))
                     .unwrap_or(Reply::Taken(taken))
             }
-            SimRequest::Acquire(lease, proposal, _, enqueue) => {
-                let take = take(lease, by(lease), proposal.token);
-                self.acquire_or_enqueue(lease, &take, *enqueue, (client, time))
+            SimRequest::Acquire(lease, token, _, hints) => {
+                let take = take(lease, by(lease), *token);
+                self.acquire_or_enqueue(lease, &take, hints.enqueue().copied(), (client, time))
             }
             SimRequest::Raise(lease, token, _) => {
                 let raised = self.store.raise(&lease.name, by(lease), token.get(), time);

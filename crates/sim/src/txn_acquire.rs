@@ -11,9 +11,9 @@ use super::time::{MS, Micros, millis};
 /// Whether the request goes by transaction. The node then carries it out whether or not its memory
 /// is proven, and the client discards the answer of an unproven node.
 pub fn is_txn(request: &SimRequest, cluster: Option<&ClusterConfig>, bound: bool) -> bool {
-    let SimRequest::Acquire(lease, proposal, _, None) = request else { return false };
+    let SimRequest::Acquire(lease, _, _, hints) = request else { return false };
     let may = cluster.is_none_or(|cluster| bound && millis(lease.ttl) <= cluster.longest_ms());
-    may && proposal.uncontended && !proposal.by_script
+    may && hints.may_skip_script()
 }
 
 pub fn seen(unproven: bool, taken: AcquireReply) -> Sometimes {

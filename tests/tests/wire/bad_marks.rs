@@ -10,7 +10,7 @@ use quorumlock_protocol::admission::{
     AdmissionRpc as _, AdmitRequest, ClusterConfig, Marks, NoteRequest,
 };
 use quorumlock_protocol::{
-    Answer, Denial, Incarnation, Lane, LeaseRequest, Name, Node as _, Nonce, Proposal,
+    Answer, Denial, Hints, Incarnation, Lane, LeaseRequest, Name, Node as _, Nonce,
 };
 use quorumlock_redis::member_list;
 use quorumlock_tests::{Plain, builder, eventually, within};
@@ -176,9 +176,8 @@ async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
         let lease =
             LeaseRequest { name: name(), nonce: Nonce::from_u128(7), ttl: LONG_LEASE, holds: 1 };
         let token = |above: u64| Fence::new((1_800_000_000_000_000 + above) | 31);
-        let proposal =
-            |above: u64| Proposal { token: token(above), uncontended: true, by_script: true };
-        let vote = ask(|to| node.acquire(&lease, proposal(0), Incarnation::NONE, None, to)).await;
+        let vote =
+            ask(|to| node.acquire(&lease, token(0), Incarnation::NONE, Hints::default(), to)).await;
         assert!(matches!(vote, Answer::Yes(_)), "{vote:?}");
         for bad in BAD {
             spoil(plain, bad).await;
@@ -193,7 +192,8 @@ async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
             spoil(plain, bad).await;
             plain.ask::<i64>(&["DEL", "x"]).await;
             let vote =
-                ask(|to| node.acquire(&lease, proposal(640), Incarnation::NONE, None, to)).await;
+                ask(|to| node.acquire(&lease, token(640), Incarnation::NONE, Hints::default(), to))
+                    .await;
             assert_eq!(refused(vote), bad_mark());
             assert!(!plain.exists("x").await, "{wire:?} {bad:?}");
         }

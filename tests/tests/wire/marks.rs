@@ -10,8 +10,8 @@ use futures::future::join_all;
 use quorumlock::{Fence, Locker, Wire};
 use quorumlock_core::{Entropy, Environment, Single};
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, EnqueueRequest, Incarnation, Lane, LeaseRequest, Name, Node as _,
-    Nonce, Proposal, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
+    Acceptance, Answer, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest, Name,
+    Node as _, Nonce, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
@@ -160,8 +160,8 @@ fn token(value: u64) -> Fence {
 
 /// One acquisition with this nonce, by script or by transaction.
 async fn acquire(node: &RedisNode, nonce: u128, token: Fence, by_script: bool) -> Answer<Vote> {
-    let proposal = Proposal { token, uncontended: true, by_script };
-    ask(|to| node.acquire(&lease_request(nonce), proposal, Incarnation::NONE, None, to)).await
+    let hints = if by_script { Hints::default() } else { Hints::uncontended() };
+    ask(|to| node.acquire(&lease_request(nonce), token, Incarnation::NONE, hints, to)).await
 }
 
 async fn raise(node: &RedisNode, nonce: u128, token: Fence) -> Answer<Acceptance> {
@@ -272,7 +272,6 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
         // The name is free, and other waiters are ahead of the caller.
         let _listening = node.subscribe(&name(), Arc::new(IgnoresEvents), 0);
         plain.ask::<i64>(&["ZADD", "quorumlock:waiters:{x}", "1", "another"]).await;
-        let proposal = Proposal { token: later, uncontended: false, by_script: true };
         let in_line = EnqueueRequest {
             waited: Duration::ZERO,
             yield_to_notified: true,
@@ -285,7 +284,8 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
             plain.ask::<i64>(&["DEL", "x", name().mark_key()]).await;
             plain.set_mark("x", mark.get()).await;
             let asked = |to| {
-                node.acquire(&lease_request(9), proposal, Incarnation::NONE, Some(in_line), to)
+                let hints = Hints::queued(in_line);
+                node.acquire(&lease_request(9), later, Incarnation::NONE, hints, to)
             };
             matches!(ask(asked).await, Answer::No(Denial::Busy(_))).then_some(())
         })

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use quorumlock_protocol::waiting::{Approach, Event, GiveUp, Granted, Step, WaitOptions, Waiting};
 use quorumlock_protocol::{
-    AcquireHints, Acquired, Error, Instant, LeaseTiming, NoMajority, NodeProblem, NodeReport,
-    Notified, next_id, quorum_of,
+    Acquired, Error, Hints, Instant, LeaseTiming, NoMajority, NodeProblem, NodeReport, Notified,
+    next_id, quorum_of,
 };
 use quorumlock_watchdog::LeaseState;
 
@@ -91,28 +91,19 @@ impl<'a> AcquireLoop<'a> {
 
     /// Makes one attempt.
     async fn ask(&mut self, approach: Approach) -> Result<Event, Error> {
-        let Approach { waited, home_first, yields, subscribe, enqueue_on_all, by_script } =
-            approach;
         let (call, asked) = (self.acquisition, self.now);
         let request = call.lease_request()?;
-        if subscribe {
+        if approach.subscribe {
             self.subscribe();
         }
-        let enqueue = self
-            .ticket
-            .as_mut()
-            .and_then(|ticket| ticket.register_attempt((&request, asked), (waited, yields)));
-        let hints = AcquireHints {
-            started: asked,
-            fencing: call.inner.settings.fencing,
-            home_first,
-            enqueue_on_all,
-            enqueue,
-            uncontended: self.ticket.is_none() && self.permit.waiting() == 0,
-            by_script,
-        };
+        let enqueue = self.ticket.as_mut().and_then(|ticket| {
+            ticket.register_attempt((&request, asked), (approach.waited, approach.yields))
+        });
+        let uncontended = self.ticket.is_none() && self.permit.waiting() == 0;
+        let hints = Hints::new(&approach, uncontended, enqueue);
         let nonce = request.nonce;
-        let acquired = call.inner.lessor.acquire(request, hints).await?;
+        let fencing = call.inner.settings.fencing;
+        let acquired = call.inner.lessor.acquire(request, fencing, hints).await?;
         self.ticket.as_mut().map(QueueTicket::answered);
         let (remaining, by_home) = match acquired {
             Acquired::Granted(grant) => {

@@ -15,9 +15,9 @@ use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
 };
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Holder,
-    Incarnation, Lane, LeaseRequest, Name, NodeReport, Nonce, Notified, Proposal, QueueAction,
-    ReplyFuture, ReplySink, Responder, Settings, Subscription, WaitEvent, WaitQueue as _, Wire,
+    Acceptance, Answer, Denial, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Hints, Holder,
+    Incarnation, Lane, LeaseRequest, Name, NodeReport, Nonce, Notified, QueueAction, ReplyFuture,
+    ReplySink, Responder, Settings, Subscription, WaitEvent, WaitQueue as _, Wire,
 };
 use quorumlock_redis::{RedisNode, redis_nodes};
 use quorumlock_sim::SimNode;
@@ -221,10 +221,14 @@ impl<N: AdmissionRpc> Side<N> {
         let incarnation = Nonce::from_u128(fresh).to_string();
         match op {
             Op::Acquire { at, ttl, token, enqueue: line, previous: before, by_txn: plain } => {
-                let proposal = self.propose(at.1, *token, *plain, seed);
+                let token = self.propose(at.1, *token, seed);
                 let previous = before.map(nonce_of);
-                let line = line.map(|line| EnqueueRequest { previous, ..line });
-                self.acquire(&lease_request(*at, LEASES[*ttl], 1), proposal, line).await
+                let hints = match line {
+                    Some(line) => Hints::queued(EnqueueRequest { previous, ..*line }),
+                    None if *plain => Hints::uncontended(),
+                    None => Hints::default(),
+                };
+                self.acquire(&lease_request(*at, LEASES[*ttl], 1), token, hints).await
             }
             Op::Raise { at, by } => self.raise(*at, *by).await,
             Op::Renew { at, ttl, holds } => {
@@ -266,7 +270,7 @@ impl<N: AdmissionRpc> Side<N> {
         }
     }
 
-    fn propose(&mut self, name: usize, token: Token, plain: bool, seed: u64) -> Proposal {
+    fn propose(&mut self, name: usize, token: Token, seed: u64) -> Fence {
         let last = &mut self.tokens[name];
         *last = match token {
             Token::None => 0,
@@ -274,17 +278,12 @@ impl<N: AdmissionRpc> Side<N> {
             Token::Behind => seed - 7_200_000_000,
             Token::Again => *last,
         };
-        Proposal { token: Fence::new(*last), uncontended: plain, by_script: !plain }
+        Fence::new(*last)
     }
 
-    async fn acquire(
-        &self,
-        lease: &LeaseRequest,
-        proposal: Proposal,
-        line: Option<EnqueueRequest>,
-    ) -> SideAnswer {
+    async fn acquire(&self, lease: &LeaseRequest, token: Fence, hints: Hints) -> SideAnswer {
         let known = self.node.incarnation();
-        let answer = ask(|to| self.node.acquire(lease, proposal, known, line, to)).await;
+        let answer = ask(|to| self.node.acquire(lease, token, known, hints, to)).await;
         let now = self.clock.now();
         self.describe(&answer, |vote| (ms(vote.until.since(now)), mark(vote.token)))
     }

@@ -10,9 +10,8 @@ use std::time::Duration;
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::{
-    Answer, ClockMonitor, Denial, EnqueueRequest, Fence, HeldInterval, Incarnation, Instant,
-    LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Proposal, ReplySink, Responder,
-    Wire,
+    Answer, ClockMonitor, Denial, EnqueueRequest, Fence, HeldInterval, Hints, Incarnation, Instant,
+    LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, ReplySink, Responder, Wire,
 };
 
 use super::{AckPolicy, ConnectionRules, Disconnect, Posted, Requests, Session, Step};
@@ -200,18 +199,16 @@ impl Harness {
     }
 
     pub(super) fn acquisition(&self, token: Fence, to: To) -> Command {
-        let proposal = Proposal { token, uncontended: true, by_script: false };
         let (lease, incarnation) = (lease(to.number), self.incarnation());
-        Command::Acquire { lease, proposal, incarnation, enqueue: None, to: to.one() }
+        Command::Acquire { lease, token, incarnation, hints: Hints::uncontended(), to: to.one() }
     }
 
     pub(super) fn acquire_by_script(&self, enqueue: Option<EnqueueRequest>) -> usize {
         self.post(|harness, to| {
             let token = Fence::new(1_000_031);
-            let proposal = Proposal { token, uncontended: false, by_script: true };
             let (lease, incarnation) = (lease(to.number), harness.incarnation());
-            let enqueue = enqueue.map(Box::new);
-            Command::Acquire { lease, proposal, incarnation, enqueue, to: to.one() }
+            let hints = enqueue.map_or_else(Hints::default, Hints::queued);
+            Command::Acquire { lease, token, incarnation, hints, to: to.one() }
         })
     }
 

@@ -44,17 +44,16 @@ impl<'a> TxnAcquire<'a> {
         context: &NodeContext,
         scripts: &'a Scripts,
     ) -> Option<Self> {
-        let Command::Acquire { lease, proposal, enqueue: None, .. } = request else {
+        let Command::Acquire { lease, token, hints, .. } = request else {
             return None;
         };
         let bound = scripts.bound.as_ref();
-        let plain = proposal.uncontended
-            && !proposal.by_script
+        let plain = hints.may_skip_script()
             && !context.scripts_only.load(Ordering::Relaxed)
             // The script refuses a lease that is too long.
             && bound.is_none_or(|bound| millis(lease.ttl) <= bound.longest_ms);
         let proof = bound.map(|bound| (&*bound.record, &scripts.acquire));
-        plain.then_some(Self { proof, lease, token: proposal.token })
+        plain.then_some(Self { proof, lease, token: *token })
     }
 
     /// Whether one command is enough: no memory is to be proven, and no token is proposed.

@@ -112,8 +112,8 @@ fn a_vote_for_another_incarnation_is_not_sent() {
     let incarnation = Incarnation::parse("ffffffffffffffffffffffffffffffff").expect("good");
     let late = harness.post(|harness, to| {
         match harness.acquisition(quorumlock_protocol::Fence::new(31), to) {
-            Command::Acquire { lease, proposal, enqueue, to, .. } => {
-                Command::Acquire { lease, proposal, incarnation, enqueue, to }
+            Command::Acquire { lease, token, hints, to, .. } => {
+                Command::Acquire { lease, token, incarnation, hints, to }
             }
             other => other,
         }
