@@ -110,7 +110,7 @@ impl<N: Node> Shared<N> {
             &self.lease,
             HeldInterval::UNKNOWN,
             Lane::Caller,
-            None,
+            Hints::default(),
             Responder::nobody(),
         );
     }

@@ -136,7 +136,7 @@ impl<N: Node> Lessor for Single<N> {
         _: bool,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>> {
         let (slot, to) = ReplyFuture::new();
-        self.node.release(&lease, held, lane, None, to);
+        self.node.release(&lease, held, lane, Hints::default(), to);
         // Twice the time: if the connection breaks, the release is sent again.
         let (node, within) = (self.node.clone(), self.answer_timeout * 2);
         Box::pin(async move {

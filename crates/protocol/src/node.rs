@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::{
     ConfigError, Fence, HeldInterval, Hints, Holder, Incarnation, Instant, LeaseRequest, Name,
-    NodeProblem, NodeReport, Notified, OnDropped, QueueAction, Responder, WaitQueue,
+    NodeProblem, NodeReport, Notified, OnDropped, Responder, WaitQueue,
 };
 
 /// Which connection carries a request.
@@ -165,8 +165,8 @@ pub trait Node: Send + Sync + 'static {
     );
     /// Extends leases: one answer per lease request, in order, or no answers at all.
     fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>);
-    /// Releases the nonce, and hands the name off to the first waiter in the queue or notifies it,
-    /// unless the [`QueueAction`] says otherwise.
+    /// Releases the nonce, and hands the name off to the first waiter in the queue or notifies it.
+    /// If the [`Hints`] queue the caller, it takes its place again instead, and nobody is notified.
     ///
     /// If the connection breaks before the answer, the release is sent again on the next
     /// connection, while `ttl` lasts, and answered then. "Not held" counts as held if an earlier
@@ -176,7 +176,7 @@ pub trait Node: Send + Sync + 'static {
         lease: &LeaseRequest,
         held: HeldInterval,
         lane: Lane,
-        queue_action: Option<QueueAction>,
+        hints: Hints,
         to: Responder<Answer<ReleaseOutcome>>,
     );
     /// Since when requests on `lane` can be sent; `None` while the node is being connected.

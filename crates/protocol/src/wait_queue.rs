@@ -98,14 +98,6 @@ pub enum QueueAction {
     KeepPlace(Duration),
 }
 
-impl QueueAction {
-    /// Whether the client is in the queue afterwards. A client that the node cannot notify must not
-    /// be: it would block the waiters behind it.
-    pub fn keeps_place(&self) -> bool {
-        matches!(self, Self::KeepPlace(_))
-    }
-}
-
 /// Whom a release told that the name is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Notified {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use quorumlock_core::answer_deadline;
 use quorumlock_protocol::{
     Acceptance, Acquired, Answer, Denial, Error, Fence, HeldInterval, Hints, Incarnation, Instant,
-    Lane, LeaseRequest, Node, Proposals, QueueAction, ReplySink, Responder, Vote, might_be_granted,
+    Lane, LeaseRequest, Node, Proposals, ReplySink, Responder, Vote, might_be_granted,
 };
 use quorumlock_watchdog::Clock;
 
@@ -173,38 +173,34 @@ impl<N: Node> Drop for QuorumAcquire<N> {
         if let Phase::Committed(_) = state.phase {
             return;
         }
-        let stays = self.0.hints.enqueue().filter(|_| state.phase == Phase::Lost);
+        // The caller keeps its place and nobody is notified: another client holds the name, so the
+        // next waiter would fail, too. The holder's release notifies a waiter at the home node.
+        let hints = match state.phase {
+            Phase::Lost => self.0.hints.clone(),
+            _ => Hints::default(),
+        };
         state.phase = Phase::Abandoned;
         let held: Vec<_> = (0..self.0.nodes.len()).filter(|n| state.round.may_hold(*n)).collect();
         drop(state);
         for node in held {
-            // The caller keeps its place and nobody is notified: another client holds the name, so
-            // the next waiter would fail, too. The holder's release notifies a waiter at the home
-            // node.
-            let stays = stays.filter(|_| self.0.home.is_none_or(|home| home == node));
-            let queue_action = stays.map(|enqueue| QueueAction::KeepPlace(enqueue.waited));
-            let (lease, held) = (&self.0.lease, HeldInterval::UNKNOWN);
-            self.0.nodes[node].release(
-                lease,
-                held,
-                Lane::Caller,
-                queue_action,
-                Responder::nobody(),
-            );
+            self.0.release(node, hints_for(node, self.0.home, &hints));
         }
+    }
+}
+
+/// The caller queues at `home` alone; without a `home`, at all nodes.
+fn hints_for(node: usize, home: Option<usize>, hints: &Hints) -> Hints {
+    match home {
+        Some(home) if home != node => hints.clone().away_from_home(),
+        _ => hints.clone(),
     }
 }
 
 impl<N: Node> Shared<N> {
     /// Uses the connection of the acquire request, so that the release cannot overtake it (H17).
-    fn release(&self, node: usize) {
-        self.nodes[node].release(
-            &self.lease,
-            HeldInterval::UNKNOWN,
-            Lane::Caller,
-            None,
-            Responder::nobody(),
-        );
+    fn release(&self, node: usize, hints: Hints) {
+        let held = HeldInterval::UNKNOWN;
+        self.nodes[node].release(&self.lease, held, Lane::Caller, hints, Responder::nobody());
     }
 
     /// Nodes that were verified meanwhile join the lease at once, not only at its renewal.
@@ -215,13 +211,9 @@ impl<N: Node> Shared<N> {
         }
     }
 
-    /// The caller queues at `home` alone; without a `home`, at all `nodes`.
     fn ask(self: &Arc<Self>, nodes: Vec<usize>, hints: &Hints, home: Option<usize>) {
         for node in nodes {
-            let hints = match home {
-                Some(home) if home != node => hints.clone().away_from_home(),
-                _ => hints.clone(),
-            };
+            let hints = hints_for(node, home, hints);
             let (stamp, to) = (self.incarnations[node], Responder::new(self.clone(), node));
             self.nodes[node].acquire(&self.lease, self.token, stamp, hints, to);
         }
@@ -240,7 +232,7 @@ impl<N: Node> Shared<N> {
         if self.state().phase == Phase::Abandoned {
             // Abandoned meanwhile, perhaps before these requests were sent: the drop may not have
             // released them.
-            nodes.into_iter().for_each(|node| self.release(node));
+            nodes.into_iter().for_each(|node| self.release(node, Hints::default()));
         }
         if let Some(waker) = waker {
             waker.wake();
@@ -306,7 +298,7 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
                 drop(state);
                 let stands = self.leases.record_straggler(self.lease.nonce, node, &answer);
                 if !stands && might_be_granted(&answer) {
-                    self.release(node);
+                    self.release(node, Hints::default());
                 } else if let Answer::No(Denial::Stale(_)) = answer {
                     self.top_up(fence, vec![node]);
                 }
@@ -316,7 +308,7 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
                 // After a yes nothing is left to do: the drop has posted a release behind the
                 // acquire request on the same connection (H17).
                 if !matches!(answer, Answer::Yes(_)) && might_be_granted(&answer) {
-                    self.release(node);
+                    self.release(node, Hints::default());
                 }
             }
         }

@@ -263,7 +263,8 @@ impl<N: Node> Lessor for Quorum<N> {
             Order { last: home, for_last, again: true },
             |node, to| {
                 let until = window.as_ref().map_or(Instant::NEVER, |held| held.held_until(node));
-                self.nodes[node].release(&lease, HeldInterval { until, ..held }, lane, None, to);
+                let held = HeldInterval { until, ..held };
+                self.nodes[node].release(&lease, held, lane, Hints::default(), to);
             },
             move |answers| is_freed(answers, quorum),
             move |said| {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use quorumlock_protocol::{
-    Answer, Fence, HeldInterval, Instant, Lane, LeaseRequest, Node, ReplySink, Responder,
+    Answer, Fence, HeldInterval, Hints, Instant, Lane, LeaseRequest, Node, ReplySink, Responder,
     might_be_granted,
 };
 
@@ -41,7 +41,7 @@ impl<N: Node> ReplySink<Answer<Instant>> for Answers<N> {
                 &self.lease,
                 HeldInterval::UNKNOWN,
                 self.lane,
-                None,
+                Hints::default(),
                 Responder::nobody(),
             );
         }

@@ -307,11 +307,11 @@ impl Node for RedisNode {
         lease: &LeaseRequest,
         held: HeldInterval,
         lane: Lane,
-        queue_action: Option<QueueAction>,
+        hints: Hints,
         to: Responder<Answer<ReleaseOutcome>>,
     ) {
-        let queue_action = queue_action
-            .filter(|queue_action| !queue_action.keeps_place() || self.subscriptions.is_up());
+        let hints = hints.if_notified(self.subscriptions.is_up());
+        let queue_action = hints.enqueue().map(|place| QueueAction::KeepPlace(place.waited));
         self.connection(lane).post(Command::release(lease.clone(), held, queue_action, to));
     }
 

@@ -133,11 +133,11 @@ impl Node for SimNode {
         lease: &LeaseRequest,
         held: HeldInterval,
         lane: Lane,
-        queue_action: Option<QueueAction>,
+        hints: Hints,
         to: Responder<Answer<ReleaseOutcome>>,
     ) {
-        let queue_action =
-            queue_action.filter(|queue_action| !queue_action.keeps_place() || self.can_notify());
+        let hints = hints.if_notified(self.can_notify());
+        let queue_action = hints.enqueue().map(|place| QueueAction::KeepPlace(place.waited));
         self.post(lane, SimRequest::release(lease, held, queue_action), SimResponder::Freed(to));
     }
 

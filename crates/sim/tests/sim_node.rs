@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use quorumlock_protocol::{EnqueueRequest, HandoffOffer, QueueAction, Wire};
+use quorumlock_protocol::{EnqueueRequest, HandoffOffer, Wire};
 use quorumlock_testbed::servers::{ServerOptions, Servers, Source, for_test};
 
 use twin::{Op, Token, compare};
@@ -68,7 +68,7 @@ fn whoever_says_as_what_it_stood_takes_a_new_place() {
         acquire(400, offer, None),
         acquire(1_600, None, None),
         acquire(0, None, Some(0)),
-        Op::Release { at: (2, 0), queue_action: None },
+        Op::Release { at: (2, 0), keeps_place: None },
     ];
     for wire in [Wire::Redlock, Wire::Redisson] {
         let same = compare(&format!("redis://{address}"), address, wire, false, &ops);
@@ -145,10 +145,10 @@ fn op(strict: bool) -> impl Strategy<Value = Op> {
         }),
     ];
     let others = prop_oneof![
-        3 => at.clone().prop_map(|at| Op::Release { at, queue_action: None }),
+        3 => at.clone().prop_map(|at| Op::Release { at, keeps_place: None }),
         2 => (at.clone(), 0..5u64).prop_map(|(at, waited)| {
             let waited = Duration::from_millis(400 * waited);
-            Op::Release { at, queue_action: Some(QueueAction::KeepPlace(waited)) }
+            Op::Release { at, keeps_place: Some(waited) }
         }),
         2 => (0..2usize).prop_map(|name| Op::Inspect { name }),
         1 => (0..2usize).prop_map(|name| Op::Force { name }),

@@ -16,8 +16,8 @@ use quorumlock_protocol::admission::{
 };
 use quorumlock_protocol::{
     Acceptance, Answer, Denial, EnqueueRequest, Fence, HandoffOffer, HeldInterval, Hints, Holder,
-    Incarnation, Lane, LeaseRequest, Name, NodeReport, Nonce, Notified, QueueAction, ReplyFuture,
-    ReplySink, Responder, Settings, Subscription, WaitEvent, WaitQueue as _, Wire,
+    Incarnation, Lane, LeaseRequest, Name, NodeReport, Nonce, Notified, ReplyFuture, ReplySink,
+    Responder, Settings, Subscription, WaitEvent, WaitQueue as _, Wire,
 };
 use quorumlock_redis::{RedisNode, redis_nodes};
 use quorumlock_sim::SimNode;
@@ -235,7 +235,7 @@ impl<N: AdmissionRpc> Side<N> {
                 self.renew(lease_request(*at, LEASES[*ttl], *holds)).await
             }
             Op::Regrant { at, ttl, by } => self.regrant(*at, LEASES[*ttl], *by).await,
-            Op::Release { at, queue_action } => self.release(*at, *queue_action).await,
+            Op::Release { at, keeps_place } => self.release(*at, *keeps_place).await,
             Op::Inspect { name } => self.inspect(*name).await,
             Op::Force { name } => self.force_release(*name).await,
             Op::Dequeue { at, handoff: offer } => self.dequeue(*at, *offer).await,
@@ -315,11 +315,17 @@ impl<N: AdmissionRpc> Side<N> {
         self.describe(&answer, |until| (ms(until.since(now)), None))
     }
 
-    async fn release(&self, at: (usize, usize), queue_action: Option<QueueAction>) -> SideAnswer {
+    async fn release(&self, at: (usize, usize), keeps_place: Option<Duration>) -> SideAnswer {
         let lease = lease_request(at, LEASES[1], 1);
         let held = HeldInterval::UNKNOWN;
-        let answer =
-            ask(|to| self.node.release(&lease, held, Lane::Caller, queue_action, to)).await;
+        let place = |waited| EnqueueRequest {
+            waited,
+            yield_to_notified: false,
+            handoff: None,
+            previous: None,
+        };
+        let hints = keeps_place.map(place).map_or_else(Hints::default, Hints::queued);
+        let answer = ask(|to| self.node.release(&lease, held, Lane::Caller, hints, to)).await;
         let mut said = self.describe(&answer, |_| (None, None));
         if let Answer::Yes(freed) = &answer {
             // In the model nobody subscribes to the channels of names.

@@ -1,4 +1,6 @@
-use quorumlock_protocol::{EnqueueRequest, HandoffOffer, QueueAction};
+use std::time::Duration;
+
+use quorumlock_protocol::{EnqueueRequest, HandoffOffer};
 
 /// One request, or something that happens to the node.
 #[derive(Clone, Debug)]
@@ -28,7 +30,8 @@ pub(crate) enum Op {
     },
     Release {
         at: (usize, usize),
-        queue_action: Option<QueueAction>,
+        /// The client keeps its place in the queue, and has waited for so long.
+        keeps_place: Option<Duration>,
     },
     Inspect {
         name: usize,
