@@ -41,7 +41,8 @@ pub struct Waiting {
     outages: u32,
     /// When the lease of the last known holder ends.
     holder_ends: Instant,
-    /// Whether the last attempt met another lease than the one before, or a renewed one.
+    /// Whether the last attempt met another lease than the one before, or a renewed one: then the
+    /// lock changes hands, and queued waiters get it. False without queues.
     holder_changed: bool,
     /// Whether the last attempt left a free lock to other waiters.
     yielded: bool,
@@ -64,6 +65,8 @@ pub struct WaitOptions {
     pub lease: Duration,
     /// How many nodes there are.
     pub nodes: usize,
+    /// Whether the nodes keep queues. Otherwise no message comes, and waiters poll.
+    pub queues: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -304,7 +307,9 @@ impl Waiting {
         self.yielded = self.yields && remaining.is_none();
         self.holder_changed = remaining.is_some_and(|left| {
             let before = std::mem::replace(&mut self.holder_ends, self.asked + left);
-            before == Instant::NEVER || self.holder_ends > before + TUNING.lease_precision
+            let changed =
+                before == Instant::NEVER || self.holder_ends > before + TUNING.lease_precision;
+            changed && self.options.queues
         });
         self.state = State::Queued;
         self.listen(self.max_sleep(remaining, share()), now)
@@ -313,7 +318,11 @@ impl Waiting {
     /// The longest sleep before the next poll. `share` (0 to 1) scales it between 50 % and 100 %,
     /// so that waiters do not poll in step.
     fn max_sleep(&self, remaining: Option<Duration>, share: f64) -> Duration {
-        let (lease, waited) = (self.options.lease, self.asked.since(self.begun));
+        let (lease, mut waited) = (self.options.lease, self.asked.since(self.begun));
+        if !self.options.queues {
+            // Nothing but a poll finds a free lock: a waiter must not poll less for having waited.
+            waited = Duration::ZERO;
+        }
         let mut probe =
             TUNING.min_probe.max(waited / TUNING.probe_share).min(lease / TUNING.lease_share);
         if self.home_first && self.options.nodes > 1 {

@@ -45,6 +45,7 @@ impl<'a> AcquireLoop<'a> {
                 .handoff_offer()
                 .map_or(acquisition.spec.lease, |(offer, _)| offer.ttl),
             nodes: lessor.nodes(),
+            queues: lessor.wait_queue().is_some(),
         });
         Self { acquisition, ticket: None, permit, waiting, now, error: None }
     }

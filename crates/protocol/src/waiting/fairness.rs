@@ -54,6 +54,8 @@ enum What {
 
 struct Crowd {
     now: Time,
+    /// Whether the nodes keep queues.
+    queues: bool,
     distance: [Time; CLIENTS],
     nodes: Vec<Node>,
     clients: Vec<Client>,
@@ -73,8 +75,8 @@ struct Outcome {
 }
 
 /// Ten simulated seconds of clients that are `distance` microseconds away from `nodes` nodes.
-fn run(nodes: usize, distance: [Time; CLIENTS]) -> Outcome {
-    let options = options(nodes);
+fn run(nodes: usize, queues: bool, distance: [Time; CLIENTS]) -> Outcome {
+    let options = options(nodes, queues);
     let client = || Client {
         waiting: Waiting::new(options),
         begun: 0,
@@ -93,6 +95,7 @@ fn run(nodes: usize, distance: [Time; CLIENTS]) -> Outcome {
     };
     let mut crowd = Crowd {
         now: 1_000_000,
+        queues,
         distance,
         nodes: (0..nodes).map(|_| Node::default()).collect(),
         clients: (0..CLIENTS).map(|_| client()).collect(),
@@ -123,16 +126,16 @@ fn run(nodes: usize, distance: [Time; CLIENTS]) -> Outcome {
     }
 }
 
-fn options(nodes: usize) -> WaitOptions {
+fn options(nodes: usize, queues: bool) -> WaitOptions {
     let lease = Duration::from_secs(30);
-    WaitOptions { deadline: None, once: false, fail_fast: false, lease, nodes }
+    WaitOptions { deadline: None, once: false, fail_fast: false, lease, nodes, queues }
 }
 
 impl Crowd {
     fn begin(&mut self, client: usize, notified: Notified) {
-        let nodes = self.nodes.len();
+        let options = options(self.nodes.len(), self.queues);
         let this = &mut self.clients[client];
-        this.waiting = Waiting::new(options(nodes));
+        this.waiting = Waiting::new(options);
         (this.begun, this.subscribed) = (self.now, false);
         self.step(client, Event::Permit(notified));
     }
@@ -190,7 +193,7 @@ impl Crowd {
     /// The process is subscribed already, so each node's "ask again" comes at once.
     fn subscribe(&mut self, client: usize) {
         let this = &mut self.clients[client];
-        if !std::mem::replace(&mut this.subscribed, true) {
+        if self.queues && !std::mem::replace(&mut this.subscribed, true) {
             (0..self.nodes.len()).for_each(|node| this.messages.add(node, &WaitEvent::Retry));
             this.unread = true;
         }
@@ -363,7 +366,7 @@ fn equal_clients_get_equal_shares() {
     for (nodes, distance, most, price) in
         [(1, NEAR, 1.1, 4.0), (1, FAR, 1.1, 5.0), (5, NEAR, 1.1, 12.0), (5, FAR, 1.3, 13.0)]
     {
-        let outcome = run(nodes, distance);
+        let outcome = run(nodes, true, distance);
         eprintln!("{nodes} nodes, {} us away: {outcome:?}", distance[0]);
         assert!(outcome.evenness <= most && outcome.requests <= price, "{nodes}: {outcome:?}");
         let turn = Duration::from_micros((4 * distance[0] + HOLD) * CLIENTS as u64);
@@ -375,8 +378,21 @@ fn equal_clients_get_equal_shares() {
 #[test]
 fn clients_far_away_are_not_left_out() {
     for nodes in [1, 3, 5] {
-        let outcome = run(nodes, MIXED);
+        let outcome = run(nodes, true, MIXED);
         eprintln!("{nodes} nodes, mixed: {outcome:?}");
         assert!(outcome.evenness <= 2.0, "{nodes} nodes: {outcome:?}");
+    }
+}
+
+/// Without queues nobody gives way: a client holds the lock again and again until another one's poll
+/// finds it free. But every client gets its turns, on a quorum as on one node.
+#[test]
+fn without_queues_every_client_gets_turns() {
+    for (distance, most) in [(NEAR, 12.0), (FAR, 2.0)] {
+        for nodes in [1, 5] {
+            let outcome = run(nodes, false, distance);
+            eprintln!("{nodes} nodes without queues, {} us away: {outcome:?}", distance[0]);
+            assert!(outcome.evenness <= most, "{nodes} nodes: {outcome:?}");
+        }
     }
 }

@@ -8,8 +8,14 @@ const LEASE: Duration = Duration::from_secs(30);
 const NODES: usize = 5;
 const HOME: usize = 1;
 
-const LOCK: WaitOptions =
-    WaitOptions { deadline: None, once: false, fail_fast: false, lease: LEASE, nodes: NODES };
+const LOCK: WaitOptions = WaitOptions {
+    deadline: None,
+    once: false,
+    fail_fast: false,
+    lease: LEASE,
+    nodes: NODES,
+    queues: true,
+};
 const TRY_LOCK: WaitOptions = WaitOptions { once: true, fail_fast: true, ..LOCK };
 
 fn ms(ms: u64) -> Duration {
