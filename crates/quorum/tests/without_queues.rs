@@ -1,0 +1,218 @@
+//! A node need not keep a queue of waiters: then the same locker polls, and every waiter gets the
+//! lock. These nodes are in memory and have the verbs of [`Node`] alone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quorumlock_core::{Entropy, Environment, Lessor, Locker, Single};
+use quorumlock_protocol::{
+    Acceptance, Answer, Denial, Fence, HeldInterval, Hints, Holder, Incarnation, Instant, Lane,
+    LeaseRequest, Name, Node, Nonce, Notified, ReleaseOutcome, Responder, Settings, Vote, expiry,
+};
+use quorumlock_quorum::Quorum;
+use quorumlock_watchdog::Clock;
+
+const CLIENTS: u64 = 4;
+const HOLD: Duration = Duration::from_millis(2);
+
+#[derive(Default)]
+struct Server {
+    holder: Option<(Nonce, Instant)>,
+    mark: Fence,
+}
+
+/// One server for one name, as a client sees it.
+#[derive(Clone)]
+struct MemoryNode {
+    number: u64,
+    server: Arc<Mutex<Server>>,
+    clock: Clock,
+}
+
+impl MemoryNode {
+    fn server(&self) -> MutexGuard<'_, Server> {
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        server.holder = server.holder.filter(|(_, until)| *until > self.clock.now());
+        server
+    }
+
+    fn until(&self, lease: &LeaseRequest) -> Instant {
+        expiry(self.clock.now(), lease.ttl, 0.0)
+    }
+
+    fn hold(&self, lease: &LeaseRequest) -> Answer<Instant> {
+        let until = self.until(lease);
+        let mut server = self.server();
+        let ours = server.holder.filter(|(nonce, _)| *nonce == lease.nonce);
+        match ours {
+            Some(_) => {
+                server.holder = Some((lease.nonce, until));
+                Answer::Yes(until)
+            }
+            None => Answer::No(Denial::Gone),
+        }
+    }
+}
+
+impl Server {
+    fn accept(&mut self, token: Fence) -> Acceptance {
+        if token == Fence::NONE || token > self.mark {
+            self.mark = self.mark.max(token);
+            return Acceptance::Accepted;
+        }
+        Acceptance::Behind(self.mark)
+    }
+}
+
+impl Node for MemoryNode {
+    fn label(&self) -> &str {
+        "memory"
+    }
+
+    fn identity(&self) -> u64 {
+        self.number
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        Incarnation::NONE
+    }
+
+    fn acquire(
+        &self,
+        lease: &LeaseRequest,
+        token: Fence,
+        _: Incarnation,
+        hints: Hints,
+        to: Responder<Answer<Vote>>,
+    ) {
+        assert_eq!(hints.enqueue(), None, "there is no queue");
+        let until = self.until(lease);
+        let mut server = self.server();
+        let answer = match server.holder {
+            Some((_, until)) => Answer::No(Denial::Busy(Some(until.since(self.clock.now())))),
+            None => {
+                server.holder = Some((lease.nonce, until));
+                Answer::Yes(Vote { until, token: server.accept(token) })
+            }
+        };
+        drop(server);
+        to.send(answer);
+    }
+
+    fn raise(
+        &self,
+        lease: &LeaseRequest,
+        token: Fence,
+        _: Incarnation,
+        to: Responder<Answer<Acceptance>>,
+    ) {
+        let mut server = self.server();
+        let answer = match server.holder {
+            Some((nonce, _)) if nonce == lease.nonce => Answer::Yes(server.accept(token)),
+            _ => Answer::No(Denial::Gone),
+        };
+        drop(server);
+        to.send(answer);
+    }
+
+    fn regrant(&self, lease: &LeaseRequest, _: Fence, _: Lane, to: Responder<Answer<Instant>>) {
+        to.send(self.hold(lease));
+    }
+
+    fn renew(&self, leases: &[LeaseRequest], _: Lane, to: Responder<Vec<Answer<Instant>>>) {
+        to.send(leases.iter().map(|lease| self.hold(lease)).collect());
+    }
+
+    fn release(
+        &self,
+        lease: &LeaseRequest,
+        _: HeldInterval,
+        _: Lane,
+        _: Hints,
+        to: Responder<Answer<ReleaseOutcome>>,
+    ) {
+        let mut server = self.server();
+        let held = server.holder.take_if(|(nonce, _)| *nonce == lease.nonce).is_some();
+        drop(server);
+        to.send(Answer::Yes(ReleaseOutcome { held, notified: Some(Notified::Nobody) }));
+    }
+
+    fn inspect(&self, _: &Name, to: Responder<Answer<Option<Holder>>>) {
+        let holder = self.server().holder;
+        let remaining = |until: Instant| Some(until.since(self.clock.now()));
+        to.send(Answer::Yes(
+            holder.map(|(nonce, until)| Holder::new(nonce.to_string(), remaining(until), 1)),
+        ));
+    }
+
+    fn force_release(&self, _: &Name, to: Responder<Answer<bool>>) {
+        let held = self.server().holder.take().is_some();
+        to.send(Answer::Yes(held));
+    }
+}
+
+/// Jitter and nonces that are the same in every run.
+fn entropy(client: u64) -> Entropy {
+    let state = Mutex::new(client.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    Entropy::given(move || {
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ (mixed >> 31)
+    })
+}
+
+fn locker(nodes: Vec<MemoryNode>, client: u64, clock: &Clock) -> Locker {
+    let settings = Settings::default();
+    let within = settings.answer_timeout;
+    let lessor: Arc<dyn Lessor> = match &nodes[..] {
+        [node] => Arc::new(Single::new(node.clone(), clock.clone(), within)),
+        _ => Arc::new(Quorum::new(nodes, clock.clone(), within).expect("some nodes")),
+    };
+    assert!(lessor.wait_queue().is_none());
+    let world = Environment {
+        clock: clock.clone(),
+        entropy: entropy(client),
+        watchdog_on_this_runtime: true,
+    };
+    Locker::with_lessor(lessor, settings, world).expect("good settings")
+}
+
+/// How often each client gets the lock in two simulated minutes.
+#[expect(clippy::disallowed_methods, reason = "the paused clock of the test is the lease clock")]
+async fn grants(nodes: u64) -> BTreeMap<u64, u32> {
+    let begun = tokio::time::Instant::now();
+    let clock = Clock::given(move || Duration::from_secs(86_400) + begun.elapsed());
+    let node = |number| MemoryNode { number, server: Arc::default(), clock: clock.clone() };
+    let nodes: Vec<_> = (0..nodes).map(node).collect();
+    let grants = Arc::new(Mutex::new(BTreeMap::new()));
+    let clients = (0..CLIENTS).map(|client| {
+        let (locker, grants) = (locker(nodes.clone(), client, &clock), grants.clone());
+        tokio::spawn(async move {
+            loop {
+                let guard = locker.lock("x").await.expect("granted in the end");
+                *grants.lock().expect("no panic").entry(client).or_default() += 1;
+                tokio::time::sleep(HOLD).await;
+                guard.unlock().await.expect("held");
+                tokio::time::sleep(HOLD).await;
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(clients.iter().all(|client| !client.is_finished()), "a client failed");
+    clients.iter().for_each(tokio::task::JoinHandle::abort);
+    std::mem::take(&mut *grants.lock().expect("no panic"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_waiter_gets_the_lock_by_polling() {
+    for nodes in [1, 3, 5] {
+        let grants = grants(nodes).await;
+        let (most, least) = (grants.values().max(), grants.values().min());
+        let (most, least) = (most.copied().unwrap_or(0), least.copied().unwrap_or(0));
+        assert_eq!(grants.len() as u64, CLIENTS, "{nodes} nodes: {grants:?}");
+        assert!(least > 1_000 && most < 2 * least, "{nodes} nodes: {grants:?}");
+    }
+}
