@@ -30,9 +30,9 @@ pub trait Lessor: Send + Sync + 'static {
     /// Returns one answer per lease request, in order.
     fn renew(&self, leases: Vec<LeaseRequest>, lane: Lane) -> BoxFuture<Vec<Renewal>>;
     /// Releases the lease. The requests are queued before this returns; the future only waits for
-    /// the answers. If other clients wanted the name lately (`contended`), it also waits a moment
-    /// for the answer of the home node, which notifies the next waiter: a caller that asks again at
-    /// once would be in that waiter's way.
+    /// the answers. If other clients wanted the name lately ([`Hints::contended`]), it also waits a
+    /// moment for the answer of the home node, which notifies the next waiter: a caller that asks
+    /// again at once would be in that waiter's way.
     ///
     /// The future ends within twice the answer timeout, because a release whose connection breaks
     /// is sent again. `held` is the interval in which the lease is valid.
@@ -41,7 +41,7 @@ pub trait Lessor: Send + Sync + 'static {
         lease: LeaseRequest,
         held: HeldInterval,
         lane: Lane,
-        contended: bool,
+        hints: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>>;
     /// The current holder of the name; `None` if nobody holds it.
     fn inspect(&self, name: Name) -> BoxFuture<Result<Option<Holder>, Error>>;

@@ -133,10 +133,10 @@ impl<N: Node> Lessor for Single<N> {
         lease: LeaseRequest,
         held: HeldInterval,
         lane: Lane,
-        _: bool,
+        hints: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>> {
         let (slot, to) = ReplyFuture::new();
-        self.node.release(&lease, held, lane, Hints::default(), to);
+        self.node.release(&lease, held, lane, hints, to);
         // Twice the time: if the connection breaks, the release is sent again.
         let (node, within) = (self.node.clone(), self.answer_timeout * 2);
         Box::pin(async move {

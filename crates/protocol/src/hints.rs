@@ -3,9 +3,9 @@
 use crate::EnqueueRequest;
 use crate::waiting::Approach;
 
-/// How one attempt asks the nodes: advice, never safety.
+/// How one attempt asks the nodes, or gives up what it got: advice, never safety.
 ///
-/// The waiter makes it, the lessor passes it on, and the node reads it. A new tactic adds a field
+/// The caller makes it, the lessor passes it on, and the node reads it. A new tactic adds a field
 /// here, and no argument or method to [`Node`](crate::Node) or to the trait `Lessor`.
 ///
 /// The default: other clients want the name, and the caller does not wait for it.
@@ -28,9 +28,9 @@ impl Hints {
         Self { home_first, enqueue_on_all, uncontended, by_script, enqueue }
     }
 
-    /// No other client is known to want the name.
-    pub fn uncontended() -> Self {
-        Self { uncontended: true, ..Self::default() }
+    /// The caller does not wait for the name. `contended`: other clients want it.
+    pub fn contended(contended: bool) -> Self {
+        Self { uncontended: !contended, ..Self::default() }
     }
 
     /// The caller waits for the name: this is its place in the queue if it is refused.
@@ -84,7 +84,7 @@ impl Hints {
         self.enqueue.as_deref()
     }
 
-    /// Whether other clients want the name: its release should notify one of them.
+    /// Whether other clients want the name, so that its release should notify one of them.
     pub fn is_contended(&self) -> bool {
         !self.uncontended || self.enqueue.is_some()
     }

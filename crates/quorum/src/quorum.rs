@@ -250,21 +250,21 @@ impl<N: Node> Lessor for Quorum<N> {
         lease: LeaseRequest,
         held: HeldInterval,
         lane: Lane,
-        contended: bool,
+        hints: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>> {
         let (home, window) = (self.home(&lease.name), self.leases.remove(lease.nonce, lane));
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         // The waiter that the home node notifies asks all nodes. The release is sent to the home
         // node last, so the others have received it by then.
-        let for_last = if contended { TUNING.release_grace } else { Duration::ZERO };
+        let for_last = if hints.is_contended() { TUNING.release_grace } else { Duration::ZERO };
         self.ask_all(
             lease.name.clone(),
             Order { last: home, for_last, again: true },
             |node, to| {
                 let until = window.as_ref().map_or(Instant::NEVER, |held| held.held_until(node));
                 let held = HeldInterval { until, ..held };
-                self.nodes[node].release(&lease, held, lane, Hints::default(), to);
+                self.nodes[node].release(&lease, held, lane, hints.clone(), to);
             },
             move |answers| is_freed(answers, quorum),
             move |said| {

@@ -160,7 +160,7 @@ fn token(value: u64) -> Fence {
 
 /// One acquisition with this nonce, by script or by transaction.
 async fn acquire(node: &RedisNode, nonce: u128, token: Fence, by_script: bool) -> Answer<Vote> {
-    let hints = if by_script { Hints::default() } else { Hints::uncontended() };
+    let hints = Hints::contended(by_script);
     ask(|to| node.acquire(&lease_request(nonce), token, Incarnation::NONE, hints, to)).await
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::lease::Lease;
 use super::locker::Inner;
 use quorumlock_protocol::{
-    Error, Fence, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority, NodeProblem,
+    Error, Fence, Hints, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority, NodeProblem,
     NodeReport, Nonce, expiry, quorum_of,
 };
 use quorumlock_watchdog::{Renewal, runtime};
@@ -251,8 +251,8 @@ impl Guard {
         let request = self.end()?;
         let clock = &self.inner.clock;
         let contended = self.inner.local_queues.is_contended(&self.lease.name, clock);
-        let released =
-            self.inner.lessor.release(request, self.lease.held_interval(), Lane::Caller, contended);
+        let (held, hints) = (self.lease.held_interval(), Hints::contended(contended));
+        let released = self.inner.lessor.release(request, held, Lane::Caller, hints);
         let mut permit = self.lease.take_permit();
         if self.lease.chain.handoffs == 0 && !contended {
             // The next local caller queues behind this release on the same connection. After a

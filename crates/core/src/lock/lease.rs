@@ -11,7 +11,7 @@ use super::local_handoff::HandoffChain;
 use super::local_queue::{LocalPermit, LocalQueues};
 use super::owner_table::OwnerSlot;
 use crate::Lessor;
-use quorumlock_protocol::{Fence, HeldInterval, Lane, LeaseRequest, Lost, Name, Nonce};
+use quorumlock_protocol::{Fence, HeldInterval, Hints, Lane, LeaseRequest, Lost, Name, Nonce};
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -140,10 +140,9 @@ impl Renewer for LeaseRenewer {
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (queues, clock) = (self.local_queues.clone(), self.clock.clone());
-        let contended = queues.is_contended(&lease.name, &clock);
+        let hints = Hints::contended(queues.is_contended(&lease.name, &clock));
         let request = lease.request(lease.standing.timing().lease);
-        let released =
-            self.lessor.release(request, lease.held_interval(), Lane::Watchdog, contended);
+        let released = self.lessor.release(request, lease.held_interval(), Lane::Watchdog, hints);
         Box::pin(async move {
             match released.await {
                 Ok(freed) => queues.released(&lease.name, freed.notified, &clock),

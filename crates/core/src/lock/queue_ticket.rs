@@ -7,7 +7,7 @@ use super::inbox::Inbox;
 use crate::Lessor;
 use quorumlock_protocol::waiting::Messages;
 use quorumlock_protocol::{
-    EnqueueRequest, Grant, HandoffOffer, HeldInterval, Lane, LeaseRequest, Name, Nonce,
+    EnqueueRequest, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest, Name, Nonce,
     Subscription,
 };
 
@@ -112,7 +112,8 @@ impl QueueTicket {
     /// Releases a handoff, as after an attempt that was given up.
     fn release_handoff(&self, request: LeaseRequest) {
         // The request is queued by now, and is sent again if it does not arrive.
-        drop(self.lessor.release(request, HeldInterval::UNKNOWN, Lane::Caller, false));
+        let hints = Hints::default();
+        drop(self.lessor.release(request, HeldInterval::UNKNOWN, Lane::Caller, hints));
     }
 }
 

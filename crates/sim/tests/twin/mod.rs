@@ -225,8 +225,7 @@ impl<N: AdmissionRpc> Side<N> {
                 let previous = before.map(nonce_of);
                 let hints = match line {
                     Some(line) => Hints::queued(EnqueueRequest { previous, ..*line }),
-                    None if *plain => Hints::uncontended(),
-                    None => Hints::default(),
+                    None => Hints::contended(!*plain),
                 };
                 self.acquire(&lease_request(*at, LEASES[*ttl], 1), token, hints).await
             }

@@ -200,7 +200,7 @@ impl Harness {
 
     pub(super) fn acquisition(&self, token: Fence, to: To) -> Command {
         let (lease, incarnation) = (lease(to.number), self.incarnation());
-        Command::Acquire { lease, token, incarnation, hints: Hints::uncontended(), to: to.one() }
+        Command::Acquire { lease, token, incarnation, hints: Hints::contended(false), to: to.one() }
     }
 
     pub(super) fn acquire_by_script(&self, enqueue: Option<EnqueueRequest>) -> usize {
