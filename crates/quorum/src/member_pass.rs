@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use quorumlock_protocol::admission::members::{Entry, MemberAction, Terms, entry, view};
 use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, NodeInfo, NoteRequest, next_actions,
@@ -48,16 +49,12 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
 
     /// What each node shows, or why it does not answer.
     pub(crate) async fn examine(&self) -> Vec<Result<NodeInfo, NodeReport>> {
-        let asked = self.nodes.iter().map(|node| (node.label(), node.node_info()));
-        let asked: Vec<_> = asked.collect();
-        let deadline = tokio::time::Instant::now() + self.calls.answer_timeout;
-        let mut infos = Vec::new();
-        for (label, info) in asked {
-            let late = NodeProblem::NoAnswer(self.calls.answer_timeout);
-            let late = |_| Err(NodeReport::new(label, late));
-            infos.push(tokio::time::timeout_at(deadline, info).await.unwrap_or_else(late));
-        }
-        infos
+        let within = self.calls.answer_timeout;
+        join_all(self.nodes.iter().map(|node| async move {
+            let late = |_| Err(NodeReport::new(node.label(), NodeProblem::NoAnswer(within)));
+            tokio::time::timeout(within, node.node_info()).await.unwrap_or_else(late)
+        }))
+        .await
     }
 
     /// Whether no majority votes, and the admissions found the cluster.
