@@ -323,7 +323,15 @@ impl<N: Node> Lessor for Quorum<N> {
             node.renew(&[], lane, census.reply_to(i));
         }
         let within = self.answer_timeout;
-        Box::pin(async move { drop(tokio::time::timeout(within, census.decided()).await) })
+        // The process may end now, and have met a node that is not proven: a fleet of short
+        // processes that are granted their locks by the other nodes brings it back, too.
+        let admission = self.admission.clone().filter(|_| lane == Lane::Caller);
+        Box::pin(async move {
+            let _ = tokio::time::timeout(within, census.decided()).await;
+            if let Some(admission) = admission {
+                let _ = tokio::time::timeout(2 * within, admission.pass()).await;
+            }
+        })
     }
 
     fn admit_nodes(&self, force: bool) -> BoxFuture<Result<(), Error>> {
