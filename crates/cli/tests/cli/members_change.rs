@@ -1,28 +1,49 @@
 //! `quorumlock members add`, `remove` and `finish` against real servers.
 
+use std::process::Command;
 use std::time::Duration;
 
 use quorumlock::{Guard, Locker};
-use quorumlock_testbed::servers::{ServerOptions, for_test};
+use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::common::{Finished, Running, blank_servers, labels, start};
+use crate::common::{Finished, Running, blank_servers, finish, labels, start};
 use crate::members::{quick, quick_command, quick_servers};
 
+/// As [`quick_command`], with leases that a loaded machine renews in time.
+fn patient_command(urls: &[String], arguments: &[&str]) -> Command {
+    let mut command = quick_command(urls, arguments);
+    command.env("QUORUMLOCK_MAX_LEASE", "2s");
+    command
+}
+
+fn patient(urls: &[String], arguments: &[&str]) -> Finished {
+    finish(patient_command(urls, arguments))
+}
+
+fn patient_servers(count: usize) -> Option<Servers> {
+    let servers = blank_servers(count)?;
+    patient(&servers.urls(), &["init"]).expect(0);
+    Some(servers)
+}
+
+/// A program of such a cluster.
 fn locker(urls: &[String]) -> Locker {
-    let builder = Locker::builder().max_lease(Duration::from_millis(500));
-    let builder = builder.lease(Duration::from_millis(500));
-    builder.clock_bound(Duration::from_millis(50)).quorum(urls).unwrap()
+    let lease = Duration::from_secs(2);
+    let builder = Locker::builder().max_lease(lease).lease(lease);
+    builder.clock_bound(Duration::from_millis(250)).quorum(urls).unwrap()
 }
 
 /// A lock that a running command holds until its standard input is closed.
 fn hold(urls: &[String], name: &str) -> Running {
-    let script = ["--", "sh", "-c", "echo ready; cat"];
-    start(quick_command(
-        urls,
-        &[&["run", "--name", name, "--lease", "500ms"], &script[..]].concat(),
-    ))
+    let run = ["run", "--name", name, "--lease", "2s", "--", "sh", "-c", "echo ready; cat"];
+    start(patient_command(urls, &run))
+}
+
+/// Takes the lock for a moment, if it is free.
+fn patient_job(urls: &[String], name: &str) -> Finished {
+    patient(urls, &["run", "--name", name, "--lease", "2s", "--wait", "0s", "--", "true"])
 }
 
 fn job(urls: &[String], name: &str) -> Finished {
@@ -31,76 +52,76 @@ fn job(urls: &[String], name: &str) -> Finished {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_added_while_locks_are_held() {
-    let (Some(servers), Some(more)) = (quick_servers(3), blank_servers(1)) else { return };
+    let (Some(servers), Some(more)) = (patient_servers(3), blank_servers(1)) else { return };
     let (old, url) = (servers.urls(), &more.urls()[0]);
     let new = [old.clone(), more.urls()].concat();
     let holder = hold(&old, "held");
     let begun = locker(&old);
     let guard: Guard = begun.lock("guarded").await.unwrap();
 
-    let added = quick(&old, &["members", "add", url]).expect(0);
+    let added = patient(&old, &["members", "add", url]).expect(0);
     let added = added.says(&["phase 1: waits", "phase 2: the nodes vote for", "is new"]);
     assert!(
         added.stdout.contains(&format!("members finish --node {}", new.join(","))),
         "{added:?}"
     );
     for held in ["held", "guarded"] {
-        job(&new, held).expect(75);
+        patient_job(&new, held).expect(75);
     }
     guard.check().unwrap();
     guard.unlock().await.unwrap();
     let guard = locker(&new).lock("guarded").await.unwrap();
-    job(&old, "guarded").expect(75);
+    patient_job(&old, "guarded").expect(75);
 
-    let members = quick(&new, &["members", "--json"]).expect(0).json();
+    let members = patient(&new, &["members", "--json"]).expect(0).json();
     assert_eq!(members["phase"], 2, "{members:#}");
     assert_eq!(members["lists"].as_array().unwrap().len(), 2, "{members:#}");
     let what = members["operator"][0]["what"].as_str().unwrap();
     assert!(what.contains("is under way"), "{members:#}");
-    let doctor = quick(&new, &["doctor"]).expect(0).stdout;
+    let doctor = patient(&new, &["doctor"]).expect(0).stdout;
     assert!(doctor.contains("is under way"), "{doctor}");
 
     drop(holder);
-    let finished = quick(&new, &["members", "finish", "--json"]).expect(0).json();
+    let finished = patient(&new, &["members", "finish", "--json"]).expect(0).json();
     assert_eq!((&finished["changed"], &finished["phase"]), (&json!(true), &json!(3)), "{finished}");
     guard.check().unwrap();
-    let refused = job(&old, "other").expect(78);
+    let refused = patient_job(&old, "other").expect(78);
     for label in labels(&servers).iter().chain(&labels(&more)) {
         assert!(refused.stderr.contains(label), "{refused:?}");
     }
-    job(&new, "other").expect(0);
+    patient_job(&new, "other").expect(0);
     // Once more: there is nothing to do.
     for arguments in [&["members", "finish"][..], &["members", "add", url]] {
-        let again = quick(&new, arguments).expect(0);
+        let again = patient(&new, arguments).expect(0);
         assert!(again.stdout.starts_with("nothing to do"), "{again:?}");
     }
-    let again = quick(&old, &["members", "add", url, "--json"]).expect(0).json();
+    let again = patient(&old, &["members", "add", url, "--json"]).expect(0).json();
     assert_eq!(again["changed"], false, "{again}");
 }
 
 #[test]
 fn a_dead_server_is_removed_and_the_old_list_is_the_way_back() {
-    let Some(servers) = quick_servers(4) else { return };
+    let Some(servers) = patient_servers(4) else { return };
     let (old, new) = (servers.urls(), servers.urls()[..3].to_vec());
     let gone = format!("{}/0", servers[3].addr().unwrap());
-    let removed = quick(&old, &["members", "remove", &gone, "--json"]).expect(0).json();
+    let removed = patient(&old, &["members", "remove", &gone, "--json"]).expect(0).json();
     assert_eq!((&removed["changed"], &removed["phase"]), (&json!(true), &json!(2)), "{removed}");
     assert_eq!(removed["lists"][0], json!(labels(&servers)), "{removed}");
     // Back, and then in earnest.
-    let back = quick(&old, &["members", "finish"]).expect(0);
+    let back = patient(&old, &["members", "finish"]).expect(0);
     assert!(back.stdout.contains(&gone), "{back:?}");
-    job(&new, "x").expect(78);
+    patient_job(&new, "x").expect(78);
     servers[3].kill().unwrap();
-    quick(&old, &["members", "remove", &old[3]]).expect(0);
+    patient(&old, &["members", "remove", &old[3]]).expect(0);
     let mut holder = hold(&new, "held");
-    job(&old, "held").expect(75);
-    let finished = quick(&new, &["members", "finish"]).expect(0);
+    patient_job(&old, "held").expect(75);
+    let finished = patient(&new, &["members", "finish"]).expect(0);
     assert!(finished.stdout.contains(&format!("{gone} may be stopped")), "{finished:?}");
     holder.close_stdin();
     holder.finish().expect(0);
-    job(&old, "x").expect(78).says(&["belongs to the cluster"]);
-    job(&new, "x").expect(0);
-    let again = quick(&new, &["members", "remove", &gone]).expect(0);
+    patient_job(&old, "x").expect(78).says(&["belongs to the cluster"]);
+    patient_job(&new, "x").expect(0);
+    let again = patient(&new, &["members", "remove", &gone]).expect(0);
     assert!(again.stdout.starts_with("nothing to do"), "{again:?}");
 }
 
@@ -144,7 +165,7 @@ fn a_change_that_cannot_begin_says_why() {
     add(&new, &blank.urls()[0]).expect(64).says(&["in --node and no member yet"]);
     let mut command = quick_command(&urls, &["members", "add", &blank.urls()[0]]);
     command.env("QUORUMLOCK_MAX_LEASE", "1s");
-    crate::common::finish(command).expect(78).says(&["longest lease is 500 ms"]);
+    finish(command).expect(78).says(&["longest lease is 500 ms"]);
     // Another list than that of the nodes, and no change to finish.
     add(&urls[..2], &blank.urls()[0]).expect(78).says(&["one server at a time"]);
     quick(&urls[..2], &["members", "finish"]).expect(78).says(&["no change is under way"]);
