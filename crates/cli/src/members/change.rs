@@ -133,9 +133,9 @@ impl Change<'_> {
         let urls = urls.join(",");
         match intent {
             Intent::Add(_) | Intent::Remove(_) => format!(
-                "all nodes vote for both lists. Give all programs these nodes: {urls}; then run \
-                 `quorumlock members finish --node {urls}`. `quorumlock members` shows programs \
-                 that still come with the old list"
+                "all nodes vote for both lists\nnow give all programs these nodes: {urls}\nthen, when \
+                 `quorumlock members` shows no program with the old list, run: quorumlock members \
+                 finish --node {urls}"
             ),
             Intent::Finish if changed => {
                 let lists = before.into_iter().flat_map(|t| [Some(&t.list), t.next.as_ref()]);

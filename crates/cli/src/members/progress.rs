@@ -52,7 +52,7 @@ fn reason(label: &str, cluster: &Cluster<'_>) -> String {
     let remark = node.and_then(|node| cluster.obstacle(node));
     match remark {
         // It votes by an earlier phase.
-        None => format!("{label}, which is told"),
+        None => format!("{label}: does not show this phase yet"),
         Some(remark) => match remark.cure {
             Cure::Itself(within) => {
                 format!("{label}: {}, votes within {}", remark.what, brief(within))
@@ -101,6 +101,6 @@ mod tests {
         let (_, clock) = waits_for_c(Some(NodeStatus::ClockDiffers(-9_000_000)), None);
         assert!(clock.contains("9s behind") && clock.contains("set the clock"), "{clock}");
         let (_, told) = waits_for_c(Some(NodeStatus::Admitted(Default::default())), None);
-        assert!(told.ends_with("waits for c, which is told"), "{told}");
+        assert!(told.ends_with("waits for c: does not show this phase yet"), "{told}");
     }
 }

@@ -73,7 +73,7 @@ impl Report {
         let obstacles = cluster.nodes.iter().filter_map(|node| cluster.obstacle(node));
         let advice = obstacles.chain(cluster.remarks()).chain(cluster.given_old_list());
         let (heals, operator) =
-            advice.map(Advice::from).partition(|advice| advice.action.is_none());
+            grouped(advice.map(Advice::from)).into_iter().partition(|it| it.action.is_none());
         let newest = cluster.newest();
         Self {
             votes: cluster.votes(),
@@ -148,6 +148,22 @@ impl From<Remark> for Advice {
     }
 }
 
+/// Nodes about which the same is said share one entry.
+fn grouped(all: impl Iterator<Item = Advice>) -> Vec<Advice> {
+    let mut groups = Vec::<Advice>::new();
+    for advice in all {
+        let same = |group: &&mut Advice| group.what == advice.what && group.action == advice.action;
+        match groups.iter_mut().find(same) {
+            Some(group) => {
+                group.nodes.extend(advice.nodes);
+                group.within_ms = group.within_ms.max(advice.within_ms);
+            }
+            None => groups.push(advice),
+        }
+    }
+    groups
+}
+
 fn state(status: Option<&NodeStatus>) -> &'static str {
     match status {
         None => "silent",
@@ -188,10 +204,10 @@ impl fmt::Display for Report {
         for advice in &self.heals {
             let within = Duration::from_millis(advice.within_ms.unwrap_or(0));
             let (who, what) = (advice.nodes.join(", "), &advice.what);
-            writeln!(f, "heals by itself within {}: {who} {what}", brief(within))?;
+            writeln!(f, "heals by itself within {}: {who}: {what}", brief(within))?;
         }
         for Advice { nodes, what, action, .. } in &self.operator {
-            let who = if nodes.is_empty() { String::new() } else { nodes.join(", ") + " " };
+            let who = if nodes.is_empty() { String::new() } else { nodes.join(", ") + ": " };
             writeln!(f, "operator: {who}{what}\n       -> {}", action.unwrap_or_default())?;
         }
         if !self.heals.is_empty() {
@@ -251,7 +267,7 @@ mod tests {
             "no: unproven",
             "1m old, mature in 12s",
             "phase 3: votes for [a, b, c]",
-            "heals by itself within 12s: c has restarted",
+            "heals by itself within 12s: c: has restarted",
             "2 of 3 nodes vote; a lock needs 2",
         ] {
             assert!(text.contains(part), "{part:?} is not in {text}");
@@ -262,7 +278,7 @@ mod tests {
     #[test]
     fn people_read_what_an_operator_must_do() {
         let text = report(&nodes(NodeStatus::ClockDiffers(7_000_000), None)).to_string();
-        assert!(text.contains("operator: c is not admitted: its clock is 7s ahead"), "{text}");
+        assert!(text.contains("operator: c: is not admitted: its clock is 7s ahead"), "{text}");
         assert!(text.contains("-> set the clock"), "{text}");
     }
 
