@@ -199,8 +199,8 @@ fn more_replicas_than_there_are_is_refused() {
     ];
     for (answer, wanted, bound) in refusals {
         let error = refused(answer);
-        let ConfigError::TooManyReplicas { asked, most } = error else { panic!("{error:?}") };
-        assert_eq!((asked, most), (wanted, bound));
+        let ConfigError::TooManyReplicas { asked, max } = error else { panic!("{error:?}") };
+        assert_eq!((asked, max), (wanted, bound));
         let named = [wanted, bound].iter().all(|n| error.to_string().contains(&n.to_string()));
         assert!(named, "{error}");
     }
@@ -411,8 +411,8 @@ fn more_lost_marks_than_nodes_are_refused() {
     let pair = [NOWHERE, "redis://127.0.0.1:2"];
     let builder = |losses| Locker::builder().tolerate_lost_marks(losses);
     let error = refused(builder(2).quorum(pair));
-    let ConfigError::TooManyLosses { losses, most } = error else { panic!("{error:?}") };
-    assert_eq!((losses, most), (2, 1));
+    let ConfigError::TooManyLosses { losses, max } = error else { panic!("{error:?}") };
+    assert_eq!((losses, max), (2, 1));
     assert!(error.to_string().contains("marks"), "{error}");
     builder(1).quorum(pair).expect("just right");
 }

@@ -91,21 +91,21 @@ pub enum ConfigError {
         value: f64,
     },
     /// More lost marks to tolerate than this number of nodes allows.
-    #[error("tokens cannot survive the lost marks of {losses} of these nodes: 0 to {most}")]
+    #[error("tolerate_lost_marks of {losses} is out of bounds: 0 to {max} for these nodes")]
     TooManyLosses {
         /// The number given.
         losses: usize,
         /// The most.
-        most: usize,
+        max: usize,
     },
     /// More required replicas than there are. A quorum has none: its nodes are masters without
     /// replicas.
-    #[error("{asked} replicas cannot acknowledge a lock here: 0 to {most} (0 on a quorum)")]
+    #[error("replicas of {asked} is out of bounds: 0 to {max} here (0 on a quorum)")]
     TooManyReplicas {
         /// The number given.
         asked: usize,
         /// The most.
-        most: usize,
+        max: usize,
     },
     /// A client name that Redis does not take.
     #[error(
@@ -113,7 +113,7 @@ pub enum ConfigError {
     )]
     BadClientName(String),
     /// The call is about admission, but this locker admits every node as it is.
-    #[error("this locker admits every node as it is: there is nothing to provision")]
+    #[error("this locker admits every node as it is: there is nothing to admit or to ask for")]
     NoAdmission,
     /// The caller is outside an async runtime, or the runtime has no timers or I/O.
     #[error(

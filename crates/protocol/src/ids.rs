@@ -33,9 +33,9 @@ impl Nonce {
         Self(bits)
     }
 
-    /// The nonce as a UUID.
-    pub const fn uuid(self) -> uuid::Uuid {
-        uuid::Uuid::from_u128(self.0)
+    /// The bits of the nonce.
+    pub const fn as_u128(self) -> u128 {
+        self.0
     }
 
     /// Reads a nonce back from a node, in the form of either wire format; `None` if it is not one
@@ -47,7 +47,7 @@ impl Nonce {
 
     /// The form `8-4-4-4-12` of hexadecimal digits, like Redisson's client ids.
     pub fn hyphenated(self) -> impl fmt::Display {
-        self.uuid().hyphenated()
+        uuid::Uuid::from_u128(self.0).hyphenated()
     }
 }
 

@@ -127,13 +127,13 @@ impl Settings {
         }
     }
 
-    /// Checks that there are enough replicas: the required number is at most `most`.
+    /// Checks that there are enough replicas: the required number is at most `max`.
     ///
     /// # Errors
     /// [`ConfigError`] with the value and the bound.
-    pub fn check_replicas(&self, most: usize) -> Result<(), ConfigError> {
+    pub fn check_replicas(&self, max: usize) -> Result<(), ConfigError> {
         match self.replicas {
-            asked if asked > most => Err(ConfigError::TooManyReplicas { asked, most }),
+            asked if asked > max => Err(ConfigError::TooManyReplicas { asked, max }),
             _ => Ok(()),
         }
     }

@@ -63,9 +63,9 @@ impl<N: Node> Quorum<N> {
     /// # Errors
     /// [`ConfigError::TooManyLosses`] if `losses` is not less than the number of nodes.
     pub fn tolerate_lost_marks(mut self, losses: usize) -> Result<Self, ConfigError> {
-        let most = self.nodes.len() - 1;
-        if losses > most {
-            return Err(ConfigError::TooManyLosses { losses, most });
+        let max = self.nodes.len() - 1;
+        if losses > max {
+            return Err(ConfigError::TooManyLosses { losses, max });
         }
         self.losses = losses;
         Ok(self)

@@ -8,6 +8,7 @@ use super::resp::{bulk, bulk_of, command, decimal, number};
 use super::scripts::{Script, Tokens};
 use super::server_info::ServerInfo;
 use quorumlock_protocol::{HandoffOffer, LeaseRequest, Name, Nonce, QueueAction, Wire};
+use uuid::Uuid;
 
 impl NodeContext {
     /// Appends the request as one or several commands, and returns how many. Acquisitions by
@@ -198,7 +199,7 @@ impl NodeContext {
     }
 
     fn with_nonce(&self, nonce: Nonce, then: impl FnOnce(&[u8])) {
-        let nonce = nonce.uuid();
+        let nonce = Uuid::from_u128(nonce.as_u128());
         // Enough for 36 + 1 + 20 bytes.
         let mut text = [0; 64];
         let written = match self.wire {
