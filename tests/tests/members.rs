@@ -173,6 +173,7 @@ async fn awaits_granted(urls: &[String]) {
         .await;
 }
 
+/// PROTOCOL.md ADM2, MEM3, MEM4, MEM5: no process lives for the longest lease.
 #[tokio::test]
 async fn short_processes_alone_found_a_cluster_and_heal_it() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
@@ -306,7 +307,7 @@ async fn a_change_is_refused_if_it_exchanges_a_server_or_another_is_under_way() 
     assert!(under_way.contains("under way"), "{under_way}");
 }
 
-/// What an earlier release wrote.
+/// What an earlier release wrote (PROTOCOL.md MEM7).
 #[tokio::test]
 async fn records_without_a_list_become_records_of_the_first_whole_list() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };

@@ -5,7 +5,6 @@ use quorumlock_protocol::{Settings, Wire};
 use quorumlock_watchdog::Clock;
 
 use super::faults::Fault;
-use super::server::member;
 use super::time::{DAY, MS, Micros, SECOND, duration, micros};
 use crate::dice::Dice;
 
@@ -268,6 +267,11 @@ impl Plan {
     pub fn quarantine(&self) -> Micros {
         micros(self.agreed().note_age(self.max_clock_drift))
     }
+}
+
+/// The label of a node in lists of nodes.
+pub fn member(node: usize) -> String {
+    format!("n{node}")
 }
 
 impl Odds {

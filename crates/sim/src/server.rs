@@ -10,7 +10,7 @@ use quorumlock_protocol::{
 use super::admission_records::ScriptContext;
 use super::bug::Bug;
 use super::event::Arrival;
-use super::plan::Plan;
+use super::plan::{Plan, member};
 use super::queue::QueueMember;
 use super::request::{AdmissionReply, AdmissionRequest, Reply, SimRequest};
 use super::sometimes::Sometimes;
@@ -39,11 +39,6 @@ pub struct Server {
     /// The clients that are subscribed to their own channel here.
     pub subscribed: BTreeSet<usize>,
     pub bug: Option<Bug>,
-}
-
-/// The label of a node in lists of nodes.
-pub fn member(node: usize) -> String {
-    format!("n{node}")
 }
 
 /// One run of the server process. A crash ends it and all its connections.

@@ -154,23 +154,28 @@ impl Deployment {
         for (place, &node) in configured.iter().enumerate() {
             if configured[..place].contains(&node) {
                 let alias = Proxy::to(self.address(node)?);
-                urls.push(alias.url() + "?label=alias" + &place.to_string());
+                urls.push(alias.url());
                 self.aliases.push(alias);
                 continue;
             }
             let reached = client.reaches.as_ref().is_none_or(|reaches| reaches.contains(&node));
             if reached && !client.ways {
-                urls.push(labelled(self.servers[node].url(), node));
+                urls.push(self.labelled(self.servers[node].url(), node));
                 continue;
             }
             let way = Proxy::to(self.address(node)?);
             if !reached {
                 way.cut();
             }
-            urls.push(labelled(&way.url(), node));
+            urls.push(self.labelled(&way.url(), node));
             self.ways.insert((client.id.clone(), node), way);
         }
         Ok(urls)
+    }
+
+    /// Clients reach one server by different addresses, and call it by one label.
+    fn labelled(&self, url: &str, node: usize) -> String {
+        if self.mode.strict() { format!("{url}?label=n{node}") } else { url.to_owned() }
     }
 
     pub(super) fn way(&self, client: &str, node: usize) -> io::Result<&Proxy> {
@@ -330,14 +335,9 @@ impl Deployment {
 
     fn operator(&self, locking: &Locking) -> Result<Locker, TrialError> {
         let urls = self.servers.urls().into_iter().take(self.known).enumerate();
-        let urls = urls.map(|(node, url)| labelled(&url, node)).collect();
+        let urls = urls.map(|(node, url)| self.labelled(&url, node)).collect();
         Ok(locker(self.mode, urls, locking, "operator")?)
     }
-}
-
-/// Clients reach one server by different addresses, and call it by one label.
-fn labelled(url: &str, node: usize) -> String {
-    format!("{url}?label=n{node}")
 }
 
 /// Sets the state of a way.

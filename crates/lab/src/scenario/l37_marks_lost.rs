@@ -5,11 +5,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
     id: "L37",
     title: "Marks are lost on one node of a bare majority",
     story: "A bare majority accepts a holder's token. The holder's last write is delayed, and the \
-            holder dies. One node of that majority comes back with no data and with a clock that \
-            is two hours behind. The next holder has its grant from this node and from those that \
-            never heard of the token. It proposes the time by its own clock, which is larger, and \
-            the resource refuses the stale write. In plain Redlock that rests on the clients' \
-            clocks alone. A node that is repaired before it votes has every mark that there was.",
+            holder dies. One node of that majority comes back with no data, in plain Redlock with \
+            a clock that is two hours behind, too. The next holder has its grant from this node \
+            and from those that never heard of the token. It proposes the time by its own clock, \
+            which is larger, and the resource refuses the stale write. In plain Redlock that rests \
+            on the clients' clocks alone. A node that is repaired before it votes has every mark \
+            that there was; no client admits one whose clock is wrong.",
     expects: Expects { q: Some(Fenced), qq: Some(Fenced), qf: Some(Fenced), ..Expects::NONE },
     plan,
 };
@@ -22,6 +23,8 @@ fn plan(draw: &mut Draw) -> Plan {
     let (nodes, needed) = (draw.mode.voters(), draw.mode.majority());
     let struck = needed - 1;
     let behind_ms = -1_000 * draw.number().rem_euclid(3_600) as i64 - 7_200_000;
+    // No client admits a node whose clock is wrong (PROTOCOL.md MEM3).
+    let behind_ms = if draw.mode.strict() { 0 } else { behind_ms };
     let up = draw.ms(100, 200);
     // Connected to all nodes, so that its hold leaves a token mark on each.
     let mut first = draw.rival("a");
