@@ -111,7 +111,7 @@ impl Bug {
             Self::BelievesAnyMemory => 9,
             Self::HandsWhatIsHeld => 26,
             Self::HandsOldToken => 26,
-            Self::TrustsAnyLife => 21,
+            Self::TrustsAnyLife => 38,
         }
     }
 
