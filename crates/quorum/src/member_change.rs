@@ -32,7 +32,8 @@ pub struct MemberChange<N> {
 pub enum Until {
     /// All nodes vote for the clients of both lists: programs may be given the target.
     BothVote,
-    /// The nodes vote for the clients of the target only.
+    /// The nodes vote for the clients of the target only. Without a change under way this begins one
+    /// and ends it: clients that were not given the target meanwhile are barred.
     OnlyTarget,
 }
 

@@ -106,7 +106,7 @@ impl Outcome {
     #[must_use]
     pub fn replay(&self) -> String {
         let seed = self.seed;
-        format!("cargo run --release -p quorumlock-lab --features sim --bin sim -- --seed {seed}")
+        format!("cargo run --release -p quorumlock-sim --bin sim -- --seed {seed}")
     }
 }
 

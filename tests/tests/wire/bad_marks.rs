@@ -226,18 +226,20 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
     let incarnation = async || plain.ask::<String>(&["HGET", "quorumlock:node", "stamp"]).await;
     let before = incarnation().await;
     let slot = name().slot();
+    // The present run is not admitted, and is noted.
+    plain.ask::<i64>(&["HDEL", "quorumlock:node", "life"]).await;
+    let list = cluster.members.clone();
+    let note = NoteRequest { list, id: "note".into(), instead_of: None };
+    assert_eq!(node.note(note).await, Ok(true));
+    let note_id = node.node_info().await.expect("it answers").note_id.expect("a note");
     for bad in BAD {
         spoil(plain, bad).await;
         let asked = node.barrier("fresh").await;
         assert_eq!(asked.expect_err("no mark").problem, bad_mark(), "{bad:?}");
-        let list = cluster.members.clone();
-        let note = NoteRequest { list: list.clone(), id: "note".into(), instead_of: None };
-        plain.ask::<i64>(&["HDEL", "quorumlock:node", "life"]).await;
-        assert_eq!(node.note(note).await, Ok(true), "a run that is not admitted");
         let request = AdmitRequest {
-            note: node.node_info().await.expect("it answers").note_id.expect("a note"),
+            note: note_id.clone(),
             age: Duration::ZERO,
-            terms: Terms { phase: 1, list, next: None },
+            terms: Terms { phase: 1, list: cluster.members.clone(), next: None },
             incarnation: "fresh".into(),
             marks: Marks::from([(slot, Fence::new(1_800_000_000_000_031))]),
         };
