@@ -10,7 +10,7 @@ pub struct Settings {
     /// A shorter lease frees a dead holder's lock sooner and costs more renewals.
     pub lease: Duration,
     /// The longest lease that a call may ask for. Default 60 s. With admission, a node that lost
-    /// its memory counts for nothing until a client has watched it for this time, or an operator
+    /// its memory counts for nothing for this time and twice the clock bound, or until an operator
     /// admits it.
     pub max_lease: Duration,
     /// How much faster a node's clock may run than ours, as a fraction. Default 0.01 (1 %);

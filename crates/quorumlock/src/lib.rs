@@ -12,7 +12,7 @@
 //! ```
 //!
 //! For a quorum, only the constructor changes. Admit new servers once with `quorumlock init`;
-//! otherwise they vote after a locker has watched them for the longest lease (60 s by default).
+//! otherwise they vote after the longest lease and twice the clock bound (70 s by default).
 //!
 //! ```no_run
 //! # fn doc() -> Result<(), quorumlock::Error> {

@@ -151,8 +151,8 @@ fn recorded_phase(phase: Phase) -> Option<RecordedPhase> {
             story: "Tasks of several lockers work under eight locks, shortly or for up to a second. \
                     One server is killed, and is back after 300 ms, with nothing. If it is the only \
                     one, it grants what is still held. Those of a quorum that were not killed still \
-                    know; the one that has forgotten does not vote before it was watched for the \
-                    longest lease.",
+                    know; the one that has forgotten does not vote for the longest lease and twice \
+                    the clock bound.",
         }),
     }
 }

@@ -136,7 +136,7 @@ fn glossary() -> Markup {
         ("Modes Q3, Q5, Q7", "Plain Redlock: a majority of so many independent servers."),
         (
             "Mode QQ",
-            "The same, and a server that came back counts for nothing until it was watched for the longest lease.",
+            "The same, and a server that came back counts for nothing for the longest lease and twice the clock bound.",
         ),
         ("Mode QF", "QQ, and the resource checks fencing tokens."),
         (

@@ -51,7 +51,7 @@ fn of_quorum(nodes: usize, killed: Option<&ServerKilled>) -> String {
         ),
     };
     let forgetting = "A server that comes back empty has forgotten what it granted, and does not \
-                      vote before it was watched for the longest lease";
+                      vote for the longest lease and twice the clock bound";
     let Some(killed) = killed else { return format!("{promise} {forgetting}. {UNTESTED}") };
     let overlaps = match killed.overlaps {
         0 => "no two holders believed at the same time that a lock was theirs".to_owned(),
