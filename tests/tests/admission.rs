@@ -204,9 +204,10 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     let forgot = |node: &NodeReport| node.problem == NodeProblem::NotAdmitted;
     assert!(!why.nodes.iter().any(forgot), "{why:?}");
     // Without an operator the nodes are admitted in the end.
-    let guard =
-        eventually("admitted after a quarantine", async || locker.try_lock("x").await.ok().flatten())
-            .await;
+    let guard = eventually("admitted after a quarantine", async || {
+        locker.try_lock("x").await.ok().flatten()
+    })
+    .await;
     drop(guard);
 }
 
