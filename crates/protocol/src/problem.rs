@@ -71,7 +71,7 @@ pub enum NodeProblem {
     MarkAhead,
     /// It belongs to a cluster with other lists of nodes than this locker's. It bars the locker,
     /// whatever the other nodes say (`PROTOCOL.md`, Members).
-    #[error("belongs to the cluster [{}], and this program's nodes are [{ours}]", both(found))]
+    #[error("belongs to the cluster {}, and this program's nodes are [{ours}]", lists(found))]
     OtherMembers {
         /// The lists whose clients it votes for.
         found: Terms,
@@ -407,10 +407,10 @@ pub fn write_groups(
 }
 
 /// The lists of a record: one, or two during a change.
-fn both(terms: &Terms) -> String {
+fn lists(terms: &Terms) -> String {
     match &terms.next {
-        Some(next) => format!("{}] or [{next}", terms.list),
-        None => terms.list.to_string(),
+        Some(next) => format!("[{}] or [{next}]", terms.list),
+        None => format!("[{}]", terms.list),
     }
 }
 

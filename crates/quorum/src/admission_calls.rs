@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use quorumlock_core::Entropy;
-use quorumlock_protocol::admission::{AdmissionRpc, Marks};
+use quorumlock_protocol::admission::{AdmissionRpc, Marks, NodeInfo};
 use quorumlock_protocol::{NodeProblem, NodeReport};
 
 /// How requests about admission are made.
@@ -24,6 +25,19 @@ impl AdmissionCalls<'_> {
     ) -> Result<T, NodeReport> {
         let late = || NodeReport::new("a node", NodeProblem::NoAnswer(self.answer_timeout));
         tokio::time::timeout(self.answer_timeout, answer).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// What each node shows, or why it does not answer.
+    pub(crate) async fn examine<N: AdmissionRpc>(
+        &self,
+        nodes: &[&N],
+    ) -> Vec<Result<NodeInfo, NodeReport>> {
+        let within = self.answer_timeout;
+        join_all(nodes.iter().map(|node| async move {
+            let late = |_| Err(NodeReport::new(node.label(), NodeProblem::NoAnswer(within)));
+            tokio::time::timeout(within, node.node_info()).await.unwrap_or_else(late)
+        }))
+        .await
     }
 
     /// A fresh id or incarnation, as text.

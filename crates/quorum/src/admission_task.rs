@@ -180,8 +180,7 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
     }
 
     async fn examine(&self) -> Vec<Result<NodeInfo, NodeReport>> {
-        let (nodes, age, calls) = (self.refs(), self.age(), self.calls());
-        MemberPass { nodes: &nodes, cluster: &self.cluster, age, calls }.examine().await
+        self.calls().examine(&self.refs()).await
     }
 
     /// How long one pass comes after another.

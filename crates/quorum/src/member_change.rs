@@ -100,7 +100,7 @@ impl<N: AdmissionRpc> MemberChange<N> {
         let step = change_step(&current, self.target(), shows, waited, longest)?;
         let both = current.next.is_some();
         let step = match step {
-            // The next phase needs the wait, and whoever begins it waits.
+            // The command that begins the next phase waits.
             ChangeStep::Wait(_) | ChangeStep::Begin(_) if both && self.until == Until::BothVote => {
                 ChangeStep::Done
             }
@@ -165,10 +165,8 @@ impl<N: AdmissionRpc> MemberChange<N> {
 
     async fn infos(&self) -> BTreeMap<Arc<str>, NodeInfo> {
         let nodes: Vec<_> = self.nodes.iter().collect();
-        let age = Duration::ZERO;
-        let pass = MemberPass { nodes: &nodes, cluster: &self.target, age, calls: self.calls() };
-        let shown = self.nodes.iter().zip(pass.infos().await);
-        shown.filter_map(|(node, info)| Some((node.member().clone(), info?))).collect()
+        let shown = self.nodes.iter().zip(self.calls().examine(&nodes).await);
+        shown.filter_map(|(node, info)| Some((node.member().clone(), info.ok()?))).collect()
     }
 
     fn calls(&self) -> AdmissionCalls<'_> {

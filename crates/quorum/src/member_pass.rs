@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use futures::future::join_all;
-use quorumlock_protocol::admission::members::{Entry, MemberAction, Terms, entry, view};
+use quorumlock_protocol::admission::members::{MemberAction, Terms};
 use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, NodeInfo, NoteRequest, next_actions,
 };
@@ -25,11 +24,14 @@ pub(crate) struct MemberPass<'a, N> {
 impl<N: AdmissionRpc> MemberPass<'_, N> {
     /// Acts once, by what the nodes show.
     pub(crate) async fn run(&self) {
-        let infos = self.infos().await;
+        let examined = self.calls.examine(self.nodes).await;
+        let infos: Vec<_> = examined.into_iter().map(Result::ok).collect();
         let actions = next_actions(self.cluster, &infos, self.age);
-        let founds = actions.iter().any(|action| matches!(action, MemberAction::Admit { .. }))
-            && self.founds(&infos);
-        if founds && let Err(report) = self.no_other_database(&infos).await {
+        let first =
+            |action: &MemberAction| matches!(action, MemberAction::Admit { first: true, .. });
+        if actions.iter().any(first)
+            && let Err(report) = self.no_other_database().await
+        {
             tracing::warn!(%report, "the cluster is not founded");
             return;
         }
@@ -42,35 +44,9 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
         }
     }
 
-    /// What each node shows; `None` does not answer in time.
-    pub(crate) async fn infos(&self) -> Vec<Option<NodeInfo>> {
-        self.examine().await.into_iter().map(Result::ok).collect()
-    }
-
-    /// What each node shows, or why it does not answer.
-    pub(crate) async fn examine(&self) -> Vec<Result<NodeInfo, NodeReport>> {
-        let within = self.calls.answer_timeout;
-        join_all(self.nodes.iter().map(|node| async move {
-            let late = |_| Err(NodeReport::new(node.label(), NodeProblem::NoAnswer(within)));
-            tokio::time::timeout(within, node.node_info()).await.unwrap_or_else(late)
-        }))
-        .await
-    }
-
-    /// Whether no majority votes, and the admissions found the cluster.
-    fn founds(&self, infos: &[Option<NodeInfo>]) -> bool {
-        let memories: Vec<_> =
-            infos.iter().map(|info| info.as_ref().map(|info| info.memory.clone())).collect();
-        let list = &self.cluster.members;
-        matches!(entry(list, &view(list, &memories, self.age)), Entry::Found(_))
-    }
-
-    /// Fails if another database of a node has a cluster, and no node has ever been in this one: a
-    /// wrong number in a URL would make a second set of locks (PROTOCOL.md MEM5).
-    async fn no_other_database(&self, infos: &[Option<NodeInfo>]) -> Result<(), NodeReport> {
-        if infos.iter().flatten().any(|info| info.memory.record.is_some()) {
-            return Ok(());
-        }
+    /// Fails if another database of a node has a cluster: a wrong number in a URL would make a second
+    /// set of locks (PROTOCOL.md MEM5).
+    async fn no_other_database(&self) -> Result<(), NodeReport> {
         for node in self.nodes {
             if let Some(database) =
                 self.calls.in_time(node.other_databases()).await?.first().copied()
@@ -105,7 +81,7 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
                 let terms = Terms { phase: 1, list: list.clone(), next: None };
                 calls.in_time(self.nodes[*node].write_terms(found, &terms, &calls.fresh()?)).await
             }
-            MemberAction::Admit { node, terms, helpers, needed } => {
+            MemberAction::Admit { node, terms, helpers, needed, .. } => {
                 let request = AdmitRequest {
                     note: note_id(*node).unwrap_or_default(),
                     age: self.age,

@@ -26,6 +26,9 @@ pub enum MemberAction {
         helpers: Vec<usize>,
         /// How many of them must answer.
         needed: usize,
+        /// Whether no node of the list has ever had a record: the cluster is founded for the first
+        /// time.
+        first: bool,
     },
 }
 
@@ -41,16 +44,24 @@ pub fn actions(
     if let Entry::Barred(_) = entry {
         return Vec::new();
     }
+    let first = nodes.iter().flatten().all(|memory| memory.record.is_none());
     let act = |(node, seen): (usize, &Seen<'_>)| match seen {
         Seen::Unproven(NoteStep::Write) => Some(MemberAction::Note(node)),
         Seen::Unproven(NoteStep::TakeOver) => Some(MemberAction::TakeOver(node)),
-        Seen::Unproven(NoteStep::Mature) => admit(node, &entry, nodes.len(), list.quorum()),
+        Seen::Unproven(NoteStep::Mature) => {
+            admit(node, &entry, (nodes.len(), list.quorum()), first)
+        }
         _ => None,
     };
     seen.iter().enumerate().filter_map(act).collect()
 }
 
-fn admit(node: usize, entry: &Entry, nodes: usize, quorum: usize) -> Option<MemberAction> {
+fn admit(
+    node: usize,
+    entry: &Entry,
+    (nodes, quorum): (usize, usize),
+    first: bool,
+) -> Option<MemberAction> {
     let (terms, helpers, needed) = match entry {
         Entry::BackIn { terms, voters } => (terms, voters.clone(), quorum),
         // All nodes answer: the marks that any of them still has are copied.
@@ -59,5 +70,5 @@ fn admit(node: usize, entry: &Entry, nodes: usize, quorum: usize) -> Option<Memb
         }
         Entry::Waits(_) | Entry::Barred(_) => return None,
     };
-    Some(MemberAction::Admit { node, terms: terms.clone(), helpers, needed })
+    Some(MemberAction::Admit { node, terms: terms.clone(), helpers, needed, first })
 }

@@ -292,10 +292,18 @@ fn a_client_notes_takes_over_and_admits_and_a_barred_one_does_nothing() {
     assert_eq!(all(&blank, &voter), [MemberAction::Note(0)]);
     assert_eq!(all(&noted(note("ade")), &voter), [MemberAction::TakeOver(0)]);
     let terms = terms(3, &["abc"]);
-    let back = MemberAction::Admit { node: 0, terms, helpers: vec![1, 2], needed: 2 };
+    let back = MemberAction::Admit { node: 0, terms, helpers: vec![1, 2], needed: 2, first: false };
     assert_eq!(all(&noted(note("abc")), &voter), [back]);
     let founded = all(&noted(note("abc")), &noted(note("abc")));
     assert_eq!(founded.len(), 3, "all of them");
+    let first = |memory: &NodeMemory| {
+        let founded = all(memory, memory);
+        founded.iter().all(|action| matches!(action, MemberAction::Admit { first: true, .. }))
+    };
+    let recorded = noted(note("abc"));
+    let new = NodeMemory { record: None, ..recorded.clone() };
+    assert!(first(&new));
+    assert_eq!(first(&recorded), recorded.record.is_none(), "a record of an earlier run");
     let foreign = node(|node| node.record.as_mut().unwrap().terms.list = list("ade"));
     assert_eq!(all(&foreign, &blank), []);
 }
