@@ -149,7 +149,7 @@ mod scripts {
     }
 
     #[tokio::test]
-    async fn an_operator_admits_only_over_the_record_that_he_has_seen() {
+    async fn provision_fails_over_a_record_that_the_operator_has_not_seen() {
         let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
         let a = node(&servers, "a");
         let provision = async |found, incarnation| {

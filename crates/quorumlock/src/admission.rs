@@ -1,10 +1,6 @@
 //! Which nodes of a quorum may vote ([`Locker::node_status`](crate::Locker::node_status)), and the
 //! change of their list ([`MemberChange`]).
 
-use std::time::Duration;
-
-use quorumlock_core::Environment;
-use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_redis::RedisNode;
 
 pub use quorumlock_protocol::admission::members::{
@@ -41,27 +37,9 @@ pub use quorumlock_quorum::{ChangeProgress, Until};
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-pub struct MemberChange(quorumlock_quorum::MemberChange<RedisNode>);
+pub struct MemberChange(pub(crate) quorumlock_quorum::MemberChange<RedisNode>);
 
 impl MemberChange {
-    pub(crate) fn new(
-        nodes: Vec<RedisNode>,
-        target: ClusterConfig,
-        until: Until,
-        max_clock_drift: f64,
-        answer_timeout: Duration,
-        environment: Environment,
-    ) -> Self {
-        Self(quorumlock_quorum::MemberChange::new(
-            nodes,
-            target,
-            until,
-            max_clock_drift,
-            answer_timeout,
-            environment,
-        ))
-    }
-
     /// The list to which the change leads.
     pub fn target(&self) -> &MemberList {
         self.0.target()

@@ -415,7 +415,14 @@ impl Builder {
         let wire = self.wire.unwrap_or(Wire::Redlock);
         let nodes = redis_nodes(&all, wire, Some(&cluster), &self.settings, &environment.clock)?;
         let Settings { max_clock_drift, answer_timeout, .. } = self.settings;
-        Ok(MemberChange::new(nodes, cluster, until, max_clock_drift, answer_timeout, environment))
+        Ok(MemberChange(quorumlock_quorum::MemberChange::new(
+            nodes,
+            cluster,
+            until,
+            max_clock_drift,
+            answer_timeout,
+            environment,
+        )))
     }
 
     /// What all clients of the quorum at these URLs must agree on.

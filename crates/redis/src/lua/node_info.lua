@@ -8,7 +8,8 @@ local record = redis.call('hmget', KEYS[1], 'list', 'next')
 local time = redis.call('time')
 local newest = record[2] ~= '' and record[2] or record[1]
 if newest and newest ~= ARGV[1] then
-  redis.pcall('hset', KEYS[1], 'outdated_list', ARGV[1], 'outdated_at', time[1] .. string.format('%06d', time[2]))
+  local micros = time[1] .. string.format('%06d', time[2])
+  redis.pcall('hset', KEYS[1], 'outdated_list', ARGV[1], 'outdated_at', micros)
 end
 return {
   redis.call('hgetall', KEYS[1]),
