@@ -32,11 +32,12 @@ pub enum Bug {
     HandsWhatIsHeld,
     HandsOldToken,
     TrustsAnyLife,
+    NotesEndWithProcess,
 }
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::AcceptsEqual,
         Self::GrantedIsAccepted,
         Self::CopiesNoMarks,
@@ -63,6 +64,7 @@ impl Bug {
         Self::HandsWhatIsHeld,
         Self::HandsOldToken,
         Self::TrustsAnyLife,
+        Self::NotesEndWithProcess,
     ];
 
     /// The invariants that must catch the bug. A catch by any other invariant does not count.
@@ -79,6 +81,7 @@ impl Bug {
             Self::SilenceIsLoss => &[Invariant::ForAReason],
             Self::FreesUnheard => &[Invariant::GivenBack],
             Self::TrustsAnyLife => &[Invariant::FreedByUs],
+            Self::NotesEndWithProcess => &[Invariant::Liveness],
             _ => &[Invariant::Lemma, Invariant::Exclusion],
         }
     }
@@ -91,7 +94,7 @@ impl Bug {
             Self::CopiesNoMarks => 1557,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
-            Self::RenewsAnybodys => 2,
+            Self::RenewsAnybodys => 0,
             Self::RenewalRecreates => 5,
             Self::StartAfterReply => 12,
             Self::NoDriftAllowance => 13,
@@ -108,10 +111,11 @@ impl Bug {
             Self::BoundWhenSent => 824,
             Self::RecordAtConnect => 0,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 9,
+            Self::BelievesAnyMemory => 14,
             Self::HandsWhatIsHeld => 26,
             Self::HandsOldToken => 26,
             Self::TrustsAnyLife => 38,
+            Self::NotesEndWithProcess => 9,
         }
     }
 
@@ -148,6 +152,7 @@ impl Bug {
             Self::TrustsAnyLife => {
                 "a repeated release succeeds whatever life of the server it meets"
             }
+            Self::NotesEndWithProcess => "a note ends with the process that wrote it",
         }
     }
 }

@@ -39,9 +39,11 @@ pub enum Event {
     End(Ending),
 }
 
-/// A critical moment for a fault, which a random time seldom hits.
+/// A moment for a fault that the plan gives, or that a random time seldom hits.
 #[derive(Clone, Debug)]
 pub enum Moment {
+    /// The time at which the plan restarts a node, which is empty afterwards.
+    Restart(usize),
     /// A client has sent a request.
     Sent(usize),
     /// A node is about to execute a raise.

@@ -76,7 +76,8 @@ pub mod run;
 #[doc(hidden)]
 pub mod server;
 #[doc(hidden)]
-pub mod sometimes;
+pub mod short_lives;
+mod sometimes;
 #[doc(hidden)]
 pub mod start;
 #[doc(hidden)]

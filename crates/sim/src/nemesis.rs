@@ -21,6 +21,9 @@ impl State {
             self.spawn(slot);
         }
         self.next_fault();
+        for (at, node) in self.plan.restarts.clone() {
+            self.at(at, Event::Fault(Some(Moment::Restart(node))));
+        }
         self.at(self.plan.heals, Event::End(Ending::Heal));
     }
 
@@ -72,6 +75,7 @@ impl State {
                     self.stop(*client, lasts, Fault::ClientPause);
                 }
             }
+            Moment::Restart(node) => self.restart_empty(*node),
             Moment::Raising(node, request) => {
                 for lease in request.leases() {
                     self.note(super::faults::fault_name(Fault::EvictLock), Who::node(*node), 0);
@@ -219,6 +223,12 @@ impl State {
 
     pub fn kill(&mut self, client: usize) {
         self.note("killed", Who::client(client), 0);
+        let wait = self.dice.spread(50 * MS, 2 * SECOND);
+        self.end_process(client, wait);
+    }
+
+    /// The process is gone, with its connections. Another one follows in its slot after `wait`.
+    pub fn end_process(&mut self, client: usize, wait: Micros) {
         let process = &mut self.processes[client];
         process.dead = true;
         process.gate.kill();
@@ -233,7 +243,7 @@ impl State {
         self.out.push(Delivery::Drop(Box::new(gone)));
         let servers = &mut self.servers;
         servers.iter_mut().for_each(|server| server.subscribed.retain(|who| *who != client));
-        let wait = self.dice.spread(50 * MS, 2 * SECOND);
+        self.end_notes();
         if !self.plan.scripted {
             self.after(wait, Event::End(Ending::Spawn(slot)));
         }

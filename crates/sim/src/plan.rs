@@ -54,6 +54,11 @@ pub struct Plan {
     pub skew: Micros,
     /// Whether clients meet mid-round faults; see `withheld_votes.rs`.
     pub mid_round_faults: bool,
+    /// Each client process takes one lock, works for about this time, and ends; see
+    /// `short_lives.rs`. `None`: clients live until a fault ends them.
+    pub short_work: Option<Micros>,
+    /// When nodes restart empty, whatever other faults happen.
+    pub restarts: Vec<(Micros, usize)>,
     /// The time after which clients switch to new names; 0: never.
     pub renames: Micros,
     /// Whether everything happens without delay.
@@ -119,6 +124,8 @@ impl Plan {
             mends: lease * *dice.pick(&[0, 3, 6]),
             skew: *dice.pick(&[0, 1_800 * SECOND]),
             mid_round_faults: false,
+            short_work: None,
+            restarts: Vec::new(),
             renames: 0,
             instant: false,
             scripted: false,
@@ -126,6 +133,8 @@ impl Plan {
         if strict {
             if dice.chance(0.12) {
                 plan.add_mid_round_faults(dice);
+            } else if dice.chance(0.12) {
+                plan.shorten_lives(dice);
             }
             plan.cluster = Some(plan.agreed());
         } else if plan.faults.contains(&Fault::EvictLock) && dice.chance(0.5) {
@@ -179,6 +188,8 @@ impl Plan {
             epoch: Clock::system().wall_micros(),
             skew: 0,
             mid_round_faults: false,
+            short_work: None,
+            restarts: Vec::new(),
             nodes,
             wire,
             max_clock_drift: 0.01,

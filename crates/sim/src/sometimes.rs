@@ -47,11 +47,12 @@ pub enum Sometimes {
     HandoffTaken,
     HandoffLost,
     FreedBefore,
+    ShortLivedAdmitted,
 }
 
 impl Sometimes {
     /// All events.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -94,6 +95,7 @@ impl Sometimes {
         Self::HandoffTaken,
         Self::HandoffLost,
         Self::FreedBefore,
+        Self::ShortLivedAdmitted,
     ];
 
     /// The event in words.
@@ -141,6 +143,7 @@ impl Sometimes {
             Self::HandoffTaken => "a release handed a name over to a waiter",
             Self::HandoffLost => "a name was handed over where nobody waited for it any more",
             Self::FreedBefore => "a release that was asked again had freed the lock before",
+            Self::ShortLivedAdmitted => "short-lived clients alone admitted nodes that restarted",
         }
     }
 }
@@ -150,6 +153,7 @@ impl Sometimes {
 pub struct Seen(u64);
 
 impl Seen {
+    /// Adds an event.
     pub fn see(&mut self, what: Sometimes) {
         self.0 |= 1 << what as u8;
     }

@@ -24,7 +24,7 @@ pub struct WorkTask {
     owner: Owner,
     pub dice: Dice,
     pub lease: Micros,
-    think: Micros,
+    pub think: Micros,
     names: usize,
 }
 
@@ -34,6 +34,9 @@ pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) 
     let (lease, think, names) = (plan.lease, plan.think, plan.names);
     let owner = Owner::new();
     let mut work = WorkTask { world, client, task, locker, owner, dice, lease, think, names };
+    if let Some(work_time) = plan.short_work {
+        return work.live_shortly(work_time, plan.recovered()).await;
+    }
     while !work.world.with(|state| state.healed) {
         let think = work.dice.within(0, work.think);
         tokio::time::sleep(duration(think)).await;
@@ -125,7 +128,7 @@ impl WorkTask {
     }
 
     /// Holds the lock in one of the ways in which users do, and writes from time to time.
-    async fn hold(&mut self, guard: Guard) -> (Guard, usize) {
+    pub async fn hold(&mut self, guard: Guard) -> (Guard, usize) {
         let attempt = self.granted(&guard);
         let (token, name) = (guard.fence().get(), Name::new(guard.name()));
         let Ok(name) = name else { return (guard, attempt) };
@@ -243,7 +246,7 @@ impl WorkTask {
         });
     }
 
-    fn failed(&self, error: &Error) {
+    pub fn failed(&self, error: &Error) {
         match error {
             Error::Busy(_) | Error::Refused(_) | Error::Unreachable(_) | Error::Lost(_) => {}
             other => self.world.with(|state| state.unexpected(self.client, other)),
