@@ -141,6 +141,7 @@ pub struct NoMajority {
 
 impl NoMajority {
     /// `voted` of the `of` nodes gave a vote, `needed` had to; `nodes` say why others gave none.
+    #[doc(hidden)]
     pub fn new(
         name: Option<Name>,
         (of, needed): (usize, usize),

@@ -105,9 +105,11 @@ impl Fence {
     /// ([`NodeProblem::BadMark`](crate::NodeProblem::BadMark)).
     pub const MAX: Self = Self((1 << 53) - (1 << 20) - 1);
     /// A mark at this value or above leaves no room for another block.
+    #[doc(hidden)]
     pub const FULL: Self = Self(Self::MAX.0 - 2 * Self::BLOCK);
     /// How many tokens an acquisition gets: the block that ends with the accepted token, for
     /// consecutive holds in one process.
+    #[doc(hidden)]
     pub const BLOCK: u64 = 32;
 
     /// A token read back from where it was stored.

@@ -84,17 +84,20 @@ impl Name {
     }
 
     /// [`Name::channel`] in parts.
+    #[doc(hidden)]
     pub fn channel_parts(&self) -> [&str; 3] {
         self.braced(["redisson_lock__channel:", "redisson_lock__channel:{"])
     }
 
     /// The key in which Redisson's `RFencedLock` counts tokens, in parts:
     /// `redisson_lock_token:{name}`.
+    #[doc(hidden)]
     pub fn counter_key_parts(&self) -> [&str; 3] {
         self.braced(["redisson_lock_token:", "redisson_lock_token:{"])
     }
 
     /// [`Name::waiters_key`] in parts.
+    #[doc(hidden)]
     pub fn waiters_key_parts(&self) -> [&str; 3] {
         let name = self.as_str();
         match name.contains('}') {

@@ -267,6 +267,7 @@ pub enum TlsProblem {
 
 impl NodeProblem {
     /// The problem that an error reply of the server states.
+    #[doc(hidden)]
     pub fn from_reply(text: &str) -> Self {
         // A transaction or a script puts its own words before the cause.
         let cause = text.split_once("because of: ").map_or(text, |(_, cause)| cause);
