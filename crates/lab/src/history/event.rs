@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use super::Refusal;
+
 /// The version of this format, stored in every line.
 pub const SCHEMA: u32 = 1;
 
@@ -47,6 +49,9 @@ pub struct Event {
     /// The value that was written or read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<i64>,
+    /// Why nodes refused the client, if for one of these reasons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Refusal>,
     /// The error or the fault, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<String>,
@@ -79,6 +84,7 @@ impl Event {
             valid_until_ns: None,
             node: None,
             value: None,
+            refusal: None,
             what: None,
         }
     }
@@ -88,8 +94,8 @@ impl Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// An attempt to lock: begun (`invoke`), granted (`ok`), not granted (`fail`), or given up or
-    /// cut short (`unknown`).
+    /// An attempt to lock: begun (`invoke`), granted (`ok`), not granted (`fail`), ended because
+    /// another client held the lock (`info`), or given up or cut short (`unknown`).
     Lock,
     /// A release. From `invoke` on, its holder no longer believes that it holds the lock.
     Unlock,

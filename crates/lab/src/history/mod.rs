@@ -6,8 +6,10 @@
 
 mod event;
 mod reader;
+mod refusal;
 mod writer;
 
 pub use self::event::{Event, Op, Phase, SCHEMA};
 pub use self::reader::{BadHistory, Reader};
+pub use self::refusal::Refusal;
 pub use self::writer::Writer;

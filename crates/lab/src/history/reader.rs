@@ -90,6 +90,7 @@ mod tests {
             valid_until_ns: Some(2_000),
             node: None,
             value: None,
+            refusal: None,
             what: None,
         }
     }

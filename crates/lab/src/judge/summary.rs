@@ -1,7 +1,10 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use quorumlock_protocol::Instant;
 
 use super::{Effect, Effects, Ended, HistoryReplay, Hold, Wait};
-use crate::history::{Event, Op, Phase};
+use crate::history::{Event, Op, Phase, Refusal};
 use crate::timestamp::instant;
 
 /// A history as holds, waits and effects: the input of the judges.
@@ -21,6 +24,11 @@ pub struct HistorySummary {
     pub failed: u64,
     /// The error of the first failed attempt.
     pub first_failure: Option<String>,
+    /// The durations of the series of failed attempts: from the first of them to the client's next
+    /// attempt that was granted or found the lock held.
+    pub failing: Vec<Duration>,
+    /// What each client was refused with, and whether it was granted the lock afterwards.
+    pub refusals: BTreeMap<(String, Refusal), bool>,
 }
 
 /// Builds a [`HistorySummary`] from events, one by one.
@@ -29,6 +37,8 @@ pub struct Summarizer {
     summary: HistorySummary,
     replay: HistoryReplay,
     last: Instant,
+    /// The clients whose last attempt failed, and when their series of failures began.
+    failing: BTreeMap<String, Instant>,
 }
 
 impl Default for Summarizer {
@@ -37,6 +47,7 @@ impl Default for Summarizer {
             summary: HistorySummary::default(),
             replay: HistoryReplay::default(),
             last: Instant::NEVER,
+            failing: BTreeMap::new(),
         }
     }
 }
@@ -44,16 +55,30 @@ impl Default for Summarizer {
 impl Summarizer {
     /// Takes the next event, in the order of the history.
     pub fn observe(&mut self, event: &Event) {
-        let Self { summary, replay, last } = self;
+        let Self { summary, replay, last, failing } = self;
         let now = instant(event.mono_ns);
         *last = now.max(*last);
         let entry = replay.observe(event);
+        if let Some(refusal) = event.refusal {
+            summary.refusals.entry((event.client.clone(), refusal)).or_default();
+        }
         match (event.op, event.phase, &entry.ended) {
             (Op::Fault, ..) => summary.faults.push(now),
-            (Op::Lock, Phase::Fail, _) => {
+            (Op::Lock, Phase::Fail, ended) => {
                 summary.failed += 1;
+                if let Some(Ended::Wait(wait)) = ended {
+                    failing.entry(event.client.clone()).or_insert(wait.asked);
+                }
                 let why = || event.what.clone().unwrap_or_default();
                 summary.first_failure.get_or_insert_with(why);
+            }
+            (Op::Lock, Phase::Ok | Phase::Info, _) => {
+                summary.failing.extend(failing.remove(&event.client).map(|since| now.since(since)));
+                if event.phase == Phase::Ok {
+                    for ((client, _), granted) in &mut summary.refusals {
+                        *granted |= *client == event.client;
+                    }
+                }
             }
             (Op::Lost, Phase::Info, Some(Ended::Hold(hold))) => {
                 summary.losses.push((hold.granted, now));
@@ -71,7 +96,7 @@ impl Summarizer {
     /// Ends everything that is still open at the last event, and returns the summary.
     #[must_use]
     pub fn close(self) -> HistorySummary {
-        let Self { mut summary, replay, last } = self;
+        let Self { mut summary, replay, last, .. } = self;
         summary.extend(replay.close(last).0);
         summary
     }
@@ -119,6 +144,7 @@ pub(super) mod tests {
             valid_until_ns: None,
             node: None,
             value: None,
+            refusal: None,
             what: None,
         }
     }
@@ -167,6 +193,47 @@ pub(super) mod tests {
         let pair = |asked, ended| (instant(asked), instant(ended));
         assert_eq!(waits, [pair(10, 30), pair(40, 50), pair(31, 60)]);
         assert_eq!((found.failed, found.faults), (1, vec![instant(60)]));
+    }
+
+    #[test]
+    fn a_series_of_failures_ends_with_a_grant_or_when_the_lock_is_found_held() {
+        let found = summarize(&[
+            event("a", 10, Op::Lock, Phase::Invoke, 0),
+            event("a", 20, Op::Lock, Phase::Fail, 0),
+            event("b", 20, Op::Lock, Phase::Invoke, 0),
+            event("a", 25, Op::Lock, Phase::Invoke, 1),
+            event("a", 30, Op::Lock, Phase::Fail, 1),
+            event("b", 35, Op::Lock, Phase::Fail, 0),
+            event("a", 40, Op::Lock, Phase::Invoke, 2),
+            event("a", 50, Op::Lock, Phase::Ok, 2),
+            event("b", 55, Op::Lock, Phase::Invoke, 1),
+            event("b", 60, Op::Lock, Phase::Info, 1),
+            event("c", 70, Op::Lock, Phase::Invoke, 0),
+            event("c", 80, Op::Lock, Phase::Fail, 0),
+        ]);
+        let ns = found.failing.iter().map(Duration::as_nanos).collect::<Vec<_>>();
+        assert_eq!(ns, [40, 40], "c is not granted any more");
+    }
+
+    #[test]
+    fn a_refusal_counts_by_client_and_a_later_grant_is_seen() {
+        let by = |refusal, event| Event { refusal: Some(refusal), ..event };
+        let failed = |client, hold| event(client, 10, Op::Lock, Phase::Fail, hold);
+        let found = summarize(&[
+            event("b", 5, Op::Lock, Phase::Ok, 0),
+            by(Refusal::OtherMembers, failed("a", 0)),
+            by(Refusal::OtherMembers, failed("b", 1)),
+            event("a", 20, Op::Lock, Phase::Ok, 1),
+            by(Refusal::NotAdmitted, failed("a", 2)),
+        ]);
+        let refused =
+            found.refusals.iter().map(|((client, by), granted)| (&**client, *by, *granted));
+        let expected = [
+            ("a", Refusal::OtherMembers, true),
+            ("a", Refusal::NotAdmitted, false),
+            ("b", Refusal::OtherMembers, false),
+        ];
+        assert_eq!(refused.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -97,6 +97,13 @@ pub struct Observed {
     /// The total time in which a task waited and no task believed to hold the lock.
     #[serde(rename = "U_total_ms")]
     pub vacancy_total_ms: f64,
+    /// The longest series of failed attempts of a client: from the first of them to its next
+    /// attempt that was granted or found the lock held.
+    #[serde(rename = "F_ms", default)]
+    pub failing_ms: f64,
+    /// The duration of all such series, over all clients.
+    #[serde(rename = "F_total_ms", default)]
+    pub failing_total_ms: f64,
     /// From the end of one belief to the next grant, if the next holder was already waiting:
     /// median.
     #[serde(rename = "H_p50_ms")]
@@ -131,6 +138,6 @@ pub struct NodeFacts {
     pub version: String,
     /// The run id at the start of the run.
     pub run_id: String,
-    /// `master`, `replica` or `voter`.
+    /// `master`, `replica`, `voter` or `spare`.
     pub role: String,
 }

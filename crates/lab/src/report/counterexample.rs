@@ -189,6 +189,7 @@ fn act(op: Op, phase: Phase) -> &'static str {
         (Op::Lock, Phase::Invoke) => "asks for the lock",
         (Op::Lock, Phase::Ok) => "gets the lock",
         (Op::Lock, Phase::Fail) => "does not get the lock",
+        (Op::Lock, Phase::Info) => "finds the lock held, and does not wait",
         (Op::Lock, _) => "gives up asking, and does not know whether it got the lock",
         (Op::Unlock, Phase::Invoke) => "gives the lock back, and believes no more",
         (Op::Unlock, Phase::Ok) => "has given the lock back",

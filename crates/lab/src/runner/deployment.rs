@@ -6,14 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::Locker;
 use quorumlock_watchdog::Clock;
 
-use super::{Driver, TrialError};
+use super::{Driver, TrialError, operator};
 use crate::mode::Mode;
 use crate::record::NodeFacts;
-use crate::scenario::{ClientPlan, Fault, Locking, Plan, WayState};
-use crate::worker::locker;
+use crate::scenario::{ClientPlan, Fault, Locking, Plan, Until, WayState};
 #[cfg(feature = "containers")]
 use quorumlock_testbed::containers::Containers;
 use quorumlock_testbed::proxy::{Proxy, Way};
@@ -160,22 +158,29 @@ impl Deployment {
             }
             let reached = client.reaches.as_ref().is_none_or(|reaches| reaches.contains(&node));
             if reached && !client.ways {
-                urls.push(self.labelled(self.servers[node].url(), node));
+                urls.push(self.url(node, client.database));
                 continue;
             }
             let way = Proxy::to(self.address(node)?);
             if !reached {
                 way.cut();
             }
-            urls.push(self.labelled(&way.url(), node));
+            urls.push(self.named(&way.url(), node, client.database));
             self.ways.insert((client.id.clone(), node), way);
         }
         Ok(urls)
     }
 
+    /// The direct URL of a server.
+    fn url(&self, node: usize, database: u64) -> String {
+        self.named(self.servers[node].url(), node, database)
+    }
+
     /// Clients reach one server by different addresses, and call it by one label.
-    fn labelled(&self, url: &str, node: usize) -> String {
-        if self.mode.strict() { format!("{url}?label=n{node}") } else { url.to_owned() }
+    fn named(&self, url: &str, node: usize, database: u64) -> String {
+        let database = if database > 0 { format!("/{database}") } else { String::new() };
+        let label = if self.mode.strict() { format!("?label=n{node}") } else { String::new() };
+        format!("{url}{database}{label}")
     }
 
     pub(super) fn way(&self, client: &str, node: usize) -> io::Result<&Proxy> {
@@ -230,6 +235,7 @@ impl Deployment {
         for (node, server) in self.servers.iter().enumerate() {
             let info = self.ask(node, &["INFO", "server"]).await.unwrap_or_default();
             let role = match (self.replication.contains_key(&node), node) {
+                _ if node >= self.known => "spare",
                 (true, _) => "replica",
                 (false, 0) if self.replication.keys().any(|replica| *replica < self.known) => {
                     "master"
@@ -320,23 +326,47 @@ impl Deployment {
     }
 
     pub(super) async fn force_unlock(&self, locking: &Locking) -> Result<(), TrialError> {
-        let operator = self.operator(locking)?;
-        operator.force_unlock(&locking.name).await?;
-        operator.close().await;
-        Ok(())
+        Ok(operator::force_unlock(self.mode, self.known_urls(), locking).await?)
+    }
+
+    /// An operator vouches for all nodes of this client.
+    pub(super) async fn init(
+        &self,
+        client: &ClientPlan,
+        locking: &Locking,
+    ) -> Result<(), quorumlock::Error> {
+        let all = || (0..self.known).collect();
+        let nodes = client.configured_with.clone().unwrap_or_else(all);
+        let urls = nodes.into_iter().map(|node| self.url(node, client.database)).collect();
+        operator::admit_nodes(self.mode, urls, locking).await
+    }
+
+    pub(super) async fn change_members(
+        &self,
+        locking: &Locking,
+        (present, target): (&[usize], &[usize]),
+        until: Until,
+    ) -> Result<(), TrialError> {
+        let urls = |nodes: &[usize]| nodes.iter().map(|node| self.url(*node, 0)).collect();
+        let lists = (urls(present), urls(target));
+        operator::change_members(self.mode, lists, locking, until).await
+    }
+
+    /// Whether a node votes.
+    pub(super) async fn is_admitted(
+        &self,
+        node: usize,
+        locking: &Locking,
+    ) -> Result<bool, TrialError> {
+        Ok(operator::is_admitted(self.mode, self.known_urls(), locking, node).await?)
     }
 
     async fn admit_nodes(&self, locking: &Locking) -> Result<(), TrialError> {
-        let operator = self.operator(locking)?;
-        operator.admit_nodes().await?;
-        operator.close().await;
-        Ok(())
+        Ok(operator::admit_nodes(self.mode, self.known_urls(), locking).await?)
     }
 
-    fn operator(&self, locking: &Locking) -> Result<Locker, TrialError> {
-        let urls = self.servers.urls().into_iter().take(self.known).enumerate();
-        let urls = urls.map(|(node, url)| self.labelled(&url, node)).collect();
-        Ok(locker(self.mode, urls, locking, "operator")?)
+    fn known_urls(&self) -> Vec<String> {
+        (0..self.known).map(|node| self.url(node, 0)).collect()
     }
 }
 

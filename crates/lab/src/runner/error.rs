@@ -1,4 +1,5 @@
 use std::io;
+use std::time::Duration;
 
 use crate::history::BadHistory;
 use quorumlock_testbed::servers::{ControlError, NoFaketime, NoServer, StartError};
@@ -46,6 +47,23 @@ pub enum TrialError {
 }
 
 impl TrialError {
+    /// What was awaited did not happen. The step is not known here: see [`Self::at_step`].
+    pub(super) fn stuck(fault: &str, awaited: &str, patience: Duration) -> Self {
+        let (fault, awaited) = (fault.to_owned(), awaited.to_owned());
+        let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        Self::Stuck { step: 0, fault, awaited, patience_ms }
+    }
+
+    /// The same, at this step of the schedule.
+    pub(super) fn at_step(self, step: usize) -> Self {
+        match self {
+            Self::Stuck { fault, awaited, patience_ms, .. } => {
+                Self::Stuck { step, fault, awaited, patience_ms }
+            }
+            other => other,
+        }
+    }
+
     /// The step at which the schedule got stuck, in words.
     pub(super) fn stuck_at(&self) -> Option<String> {
         match self {

@@ -7,7 +7,9 @@ mod deployment;
 mod driver;
 pub mod environment;
 mod error;
+mod fleet;
 mod nemesis;
+mod operator;
 pub(crate) mod recorder;
 pub(crate) mod resource;
 mod schedule;
@@ -20,6 +22,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use futures::future::join_all;
 use quorumlock_watchdog::Clock;
 use tokio::sync::watch;
 
@@ -27,6 +30,7 @@ use self::deployment::blocking;
 use self::deployment::{Deployment, Requests};
 pub use self::driver::{Driver, NoDriver};
 pub use self::error::TrialError;
+use self::fleet::Fleet;
 use self::nemesis::Nemesis;
 use self::recorder::{ClientStates, HistorySender, Recorder};
 use self::resource::Resource;
@@ -35,7 +39,7 @@ use self::workers::Worker;
 use crate::mode::Mode;
 use crate::record::{self, NodeFacts, Run};
 use crate::runner::simulation::SimRun;
-use crate::scenario::{Locking, Plan, Scenario};
+use crate::scenario::{Locking, Plan, Scenario, Waiting};
 use crate::timestamp;
 use crate::worker::Config;
 
@@ -82,6 +86,7 @@ impl Trial {
         if driver == Driver::Container {
             plan.locking.lease_ms *= SLOWER;
             plan.locking.max_lease_ms *= SLOWER;
+            plan.failing_at_most_ms = plan.failing_at_most_ms.map(|most| most * SLOWER);
         }
         plan
     }
@@ -129,11 +134,13 @@ impl Trial {
             _ => self.run_on_servers(driver, program, &history, interrupted).await?,
         };
         let (observed, summary) = verdict::judge(&history, played.requests)?;
+        let plan = self.plan(driver);
         let stuck = played.stuck.as_ref();
         let why = stuck
             .map(ToString::to_string)
             .or_else(|| verdict::disagrees(expected, &observed, &summary, played.interrupted))
-            .or_else(|| verdict::too_long(self.plan(driver).vacant_at_most_ms, &observed));
+            .or_else(|| verdict::exceeds(&plan, &observed))
+            .or_else(|| verdict::not_refused(&plan, &summary, played.interrupted));
         let run = Run {
             schema: record::SCHEMA,
             run: self.name_on(driver),
@@ -242,6 +249,7 @@ struct RunnerSetup {
     // Declared before the servers: fields are dropped in order, and workers must end before their
     // nodes.
     workers: Vec<Worker>,
+    fleets: Vec<Fleet>,
     deployment: Deployment,
     live: watch::Receiver<ClientStates>,
     _resource: Resource,
@@ -261,7 +269,7 @@ impl RunnerSetup {
         let facts = deployment.facts().await;
         nodes.get_or_init(|| facts);
         let resource = Resource::start(plan.fenced, sender.clone()).await?;
-        let mut workers = Vec::new();
+        let (mut workers, mut fleets) = (Vec::new(), Vec::new());
         for client in &plan.clients {
             let config = Config {
                 run: trial.name_on(driver),
@@ -274,11 +282,18 @@ impl RunnerSetup {
                     ..plan.locking.clone()
                 },
                 work: client.work.clone(),
+                first_attempt: 0,
                 resource: deployment.access(client, plan, resource.address()),
             };
-            workers.push(Worker::start(program, &config, sender.clone()).await?);
+            let sender = sender.clone();
+            match client.work.waiting {
+                Waiting::Once => {
+                    fleets.push(Fleet::new(program, config, sender, live.clone()).await);
+                }
+                _ => workers.push(Worker::start(program, &config, sender).await?),
+            }
         }
-        let setup = Self { workers, deployment, live, _resource: resource };
+        let setup = Self { workers, fleets, deployment, live, _resource: resource };
         let all_ready =
             |live: &ClientStates| plan.clients.iter().all(|client| live.of(&client.id).ready);
         let mut states = setup.live.clone();
@@ -299,6 +314,7 @@ impl RunnerSetup {
             plan,
             deployment: &self.deployment,
             workers: &mut self.workers,
+            fleets: &self.fleets,
             sender: sender.clone(),
             live: self.live.clone(),
         };
@@ -308,7 +324,9 @@ impl RunnerSetup {
     /// Ends all workers. Events that they still report are recorded first.
     async fn end_workers(&mut self, sender: &HistorySender) -> Result<(), TrialError> {
         let ends = self.workers.iter_mut().map(|worker| worker.end(sender, &self.live));
-        for end in futures::future::join_all(ends).await {
+        let fleets = self.fleets.iter_mut().map(Fleet::end);
+        let (ends, fleets) = tokio::join!(join_all(ends), join_all(fleets));
+        for end in ends.into_iter().chain(fleets) {
             end?;
         }
         Ok(())

@@ -11,10 +11,11 @@ use tokio::sync::watch;
 
 use super::deployment::{Deployment, set, with_server};
 use super::error::TrialError;
+use super::fleet::Fleet;
 use super::recorder::{ClientStates, Counts, HistorySender};
 use super::schedule::Target;
 use super::workers::Worker;
-use crate::history::{Event, Op, Phase};
+use crate::history::{Event, Op, Phase, Refusal};
 use crate::scenario::{Fault, Plan};
 use crate::timestamp;
 use crate::worker::Order;
@@ -25,6 +26,7 @@ pub(super) struct Nemesis<'a> {
     pub(super) plan: &'a Plan,
     pub(super) deployment: &'a Deployment,
     pub(super) workers: &'a mut Vec<Worker>,
+    pub(super) fleets: &'a [Fleet],
     pub(super) sender: HistorySender,
     pub(super) live: watch::Receiver<ClientStates>,
 }
@@ -53,6 +55,10 @@ impl Target for Nemesis<'_> {
 
     async fn has(&self, node: usize) -> Result<bool, TrialError> {
         Ok(self.deployment.has(node, &self.plan.locking.name).await)
+    }
+
+    async fn admitted(&self, node: usize) -> Result<bool, TrialError> {
+        self.deployment.is_admitted(node, &self.plan.locking).await
     }
 
     fn held_up(&self, client: &str) -> Result<bool, TrialError> {
@@ -87,6 +93,11 @@ impl Target for Nemesis<'_> {
             Fault::Evict(node) => deployment.evict(*node, &self.plan.locking.name).await?,
             Fault::Busy { node, ms } => deployment.keep_busy(*node, *ms)?,
             Fault::ForceUnlock => deployment.force_unlock(&self.plan.locking).await?,
+            Fault::Init(client) => self.init(client).await,
+            Fault::ChangeMembers { present, target, until } => {
+                let lists = (&present[..], &target[..]);
+                deployment.change_members(&self.plan.locking, lists, *until).await?;
+            }
             Fault::Way { client, node, state } => set(deployment.way(client, *node)?, *state).await,
             Fault::Lead { client, node, to } => self.lead(client, *node, *to)?,
             Fault::Switch { client, node, to } => self.switch(client, *node, *to)?,
@@ -94,9 +105,9 @@ impl Target for Nemesis<'_> {
             Fault::Replication { replica, state } => {
                 set(deployment.replication(*replica)?, *state).await;
             }
-            Fault::ClientStart(client) => self.worker(client)?.order(Order::Start).await?,
+            Fault::ClientStart(client) => self.order(client, Order::Start).await?,
             // The client may have ended by itself already.
-            Fault::ClientEnd(client) => drop(self.worker(client)?.order(Order::End).await),
+            Fault::ClientEnd(client) => drop(self.order(client, Order::End).await),
             Fault::ClientStop(client) => self.worker(client)?.stop()?,
             Fault::ClientCont(client) => self.worker(client)?.cont()?,
             Fault::ClientSuspend(_)
@@ -143,6 +154,26 @@ impl Nemesis<'_> {
         let (sender, live) = (self.sender.clone(), self.live.clone());
         self.worker(client)?.kill(&sender, &live).await?;
         Ok(())
+    }
+
+    /// An operator vouches for the nodes of a client. A refusal is recorded, for the judges.
+    async fn init(&self, client: &str) {
+        let Some(client) = self.plan.clients.iter().find(|known| known.id == client) else {
+            return;
+        };
+        if let Err(error) = self.deployment.init(client, &self.plan.locking).await {
+            let refusal = Refusal::of(&error);
+            let event = self.sender.event("operator", Op::Note, Phase::Info);
+            self.sender.send(Event { refusal, what: Some(error.to_string()), ..event }).await;
+        }
+    }
+
+    async fn order(&mut self, client: &str, order: Order) -> io::Result<()> {
+        if let Some(fleet) = self.fleets.iter().find(|fleet| fleet.id == client) {
+            fleet.order(order);
+            return Ok(());
+        }
+        self.worker(client)?.order(order).await
     }
 
     async fn with_server(

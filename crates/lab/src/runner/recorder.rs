@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::history::{Event, Op, Phase, Writer};
+use crate::history::{Event, Op, Phase, Refusal, Writer};
 use crate::scenario::When;
 use crate::timestamp;
 
@@ -60,6 +60,7 @@ pub(crate) struct Counts {
     pub(crate) told: u64,
     pub(crate) checked: u64,
     pub(crate) refused: u64,
+    pub(crate) barred: u64,
     pub(crate) read: u64,
     pub(crate) released: u64,
     pub(crate) arrived: u64,
@@ -148,13 +149,17 @@ impl ClientStates {
             When::Told(client) => self.of(client).count.told > count(client).told,
             When::Checked(client) => self.of(client).count.checked > count(client).checked,
             When::Refused(client) => self.of(client).count.refused > count(client).refused,
+            When::Barred(client) => self.of(client).count.barred > count(client).barred,
             When::Read(client) => self.of(client).count.read > count(client).read,
             When::Done(client) => self.of(client).done,
             When::Released(client) => self.of(client).count.released > count(client).released,
             When::Arrived(client) => self.of(client).count.arrived > count(client).arrived,
-            When::AtMs(_) | When::AfterMs(_) | When::InSync(_) | When::Has(_) | When::HeldUp(_) => {
-                true
-            }
+            When::AtMs(_)
+            | When::AfterMs(_)
+            | When::InSync(_)
+            | When::Has(_)
+            | When::Admitted(_)
+            | When::HeldUp(_) => true,
         }
     }
 
@@ -171,6 +176,7 @@ impl ClientStates {
                     doing.count.granted += 1;
                 }
                 doing.count.refused += u64::from(phase == Phase::Fail);
+                doing.count.barred += u64::from(event.refusal == Some(Refusal::OtherMembers));
             }
             (Op::Unlock, Phase::Invoke, Some(hold)) => {
                 doing.holding.remove(&hold);

@@ -32,6 +32,11 @@ pub(super) trait Target {
     /// Whether a node has the lock's key.
     async fn has(&self, node: usize) -> Result<bool, TrialError>;
 
+    /// Whether a node votes under strict admission.
+    async fn admitted(&self, node: usize) -> Result<bool, TrialError> {
+        Err(TrialError::Plan(format!("this driver does not tell whether node {node} votes")))
+    }
+
     /// Whether a write of this client to the resource is held on its way.
     fn held_up(&self, client: &str) -> Result<bool, TrialError>;
 
@@ -56,7 +61,8 @@ pub(super) async fn carry_out(plan: &Plan, target: &mut impl Target) -> Result<(
         let elapsed = target.now().since(began);
         wait(target, (number + 1, step), &before, elapsed, patience).await?;
         before = target.counts();
-        inject(target, &step.fault, &mut lasting).await?;
+        let injected = inject(target, &step.fault, &mut lasting).await;
+        injected.map_err(|error| error.at_step(number + 1))?;
     }
     let least = Duration::from_millis(plan.least_ms).saturating_sub(target.now().since(began));
     tokio::time::sleep(least.max(Duration::from_millis(plan.tail_ms))).await;
@@ -90,6 +96,11 @@ async fn wait<T: Target>(
                     tokio::time::sleep(T::POLL_EVERY).await;
                 }
             }
+            When::Admitted(node) => {
+                while !target.admitted(*node).await? {
+                    tokio::time::sleep(T::POLL_EVERY).await;
+                }
+            }
             When::HeldUp(client) => {
                 while !target.held_up(client)? {
                     tokio::time::sleep(T::POLL_EVERY).await;
@@ -100,12 +111,8 @@ async fn wait<T: Target>(
         Ok(())
     };
     tokio::time::timeout(patience, comes).await.unwrap_or_else(|_| {
-        Err(TrialError::Stuck {
-            step: number,
-            fault: step.fault.to_string(),
-            awaited: format!("{:?}", step.when),
-            patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
-        })
+        let awaited = format!("{:?}", step.when);
+        Err(TrialError::stuck(&step.fault.to_string(), &awaited, patience).at_step(number))
     })
 }
 

@@ -12,6 +12,7 @@ use crate::judge::{
     vacancies,
 };
 use crate::record::{Expected, Observed};
+use crate::scenario::Plan;
 
 /// Reads and judges a history. `requests`: the number of requests that the servers counted, if
 /// known.
@@ -41,6 +42,8 @@ fn observe(summary: &HistorySummary, requests: Option<u64>) -> Observed {
         refused_effects: summary.effects.refused,
         vacancy_ms: ms(vacancies.iter().copied().max().unwrap_or_default()),
         vacancy_total_ms: ms(vacancies.into_iter().sum()),
+        failing_ms: ms(summary.failing.iter().max().copied().unwrap_or_default()),
+        failing_total_ms: ms(summary.failing.iter().sum()),
         handover_p50_ms: handovers.percent(50).map(ms),
         handover_p99_ms: handovers.percent(99).map(ms),
         handover_max_ms: handovers.max().map(ms),
@@ -93,10 +96,37 @@ pub(crate) fn disagrees(
     forbidden.or_else(|| missing.filter(|_| !interrupted))
 }
 
-/// Why the longest vacancy exceeds theory's bound, in words.
-pub(super) fn too_long(most_ms: Option<u64>, observed: &Observed) -> Option<String> {
-    let most_ms = most_ms.filter(|most_ms| observed.vacancy_ms > *most_ms as f64)?;
-    Some(format!("nobody held for {} ms, where {most_ms} ms are the most", observed.vacancy_ms))
+/// Which bound of the plan the observation exceeds, in words.
+pub(super) fn exceeds(plan: &Plan, observed: &Observed) -> Option<String> {
+    let bounds = [
+        (plan.vacant_at_most_ms, observed.vacancy_ms, "nobody held"),
+        (plan.failing_at_most_ms, observed.failing_ms, "the attempts of a client failed"),
+        (plan.failing_total_at_most_ms, observed.failing_total_ms, "attempts failed in all"),
+    ];
+    let too_long = bounds.into_iter().find_map(|(most_ms, seen_ms, what)| {
+        let most_ms = most_ms.filter(|most_ms| seen_ms > *most_ms as f64)?;
+        Some(format!("{what} for {seen_ms} ms, where {most_ms} ms are the most"))
+    });
+    let disorder = observed.tokens_repeated + observed.tokens_out_of_order;
+    let disordered = plan.tokens_in_order && disorder > 0;
+    too_long.or_else(|| disordered.then(|| format!("{disorder} tokens are not in order")))
+}
+
+/// Which client was not refused as the plan says, in words. An interrupted run may have ended before
+/// the refusal.
+pub(super) fn not_refused(
+    plan: &Plan,
+    summary: &HistorySummary,
+    interrupted: bool,
+) -> Option<String> {
+    plan.refused.iter().find_map(|(client, refusal)| {
+        match summary.refusals.get(&(client.clone(), *refusal)) {
+            Some(false) => None,
+            Some(true) => Some(format!("{client} was refused ({refusal}), and granted later")),
+            None if interrupted => None,
+            None => Some(format!("{client} was not refused: {refusal}")),
+        }
+    })
 }
 
 /// A hold that outlives its lock overlaps with each later hold. It counts as one stale holder.
@@ -132,7 +162,10 @@ fn ms(time: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::Refusal;
     use crate::judge::history::{at, held, ms as millis};
+    use crate::mode::Mode;
+    use crate::scenario::find;
 
     #[test]
     fn only_who_was_waiting_already_counts_for_handovers() {
@@ -155,12 +188,49 @@ mod tests {
         assert_eq!(notice_delay(&told, &[at(5), at(300)]), None);
     }
 
+    /// The plan of a scenario that sets no bounds.
+    fn plan() -> Plan {
+        find("L01").unwrap().plan(Mode::S, 1, 0, true)
+    }
+
     #[test]
-    fn a_vacancy_is_held_against_its_bound() {
-        let observed = Observed { vacancy_ms: 20.0, ..Observed::default() };
-        assert_eq!(too_long(None, &observed), None);
-        assert_eq!(too_long(Some(20), &observed), None);
-        assert!(too_long(Some(19), &observed).is_some());
+    fn what_was_observed_is_held_against_the_bounds_of_the_plan() {
+        let observed = Observed {
+            vacancy_ms: 20.0,
+            failing_ms: 20.0,
+            failing_total_ms: 20.0,
+            tokens_out_of_order: 1,
+            ..Observed::default()
+        };
+        assert_eq!(exceeds(&plan(), &observed), None);
+        let bounds: [fn(&mut Plan) -> &mut Option<u64>; 3] = [
+            |plan| &mut plan.vacant_at_most_ms,
+            |plan| &mut plan.failing_at_most_ms,
+            |plan| &mut plan.failing_total_at_most_ms,
+        ];
+        for bound in bounds {
+            for (most_ms, exceeded) in [(20, false), (19, true)] {
+                let mut plan = plan();
+                *bound(&mut plan) = Some(most_ms);
+                assert_eq!(exceeds(&plan, &observed).is_some(), exceeded);
+            }
+        }
+        assert!(exceeds(&Plan { tokens_in_order: true, ..plan() }, &observed).is_some());
+    }
+
+    #[test]
+    fn a_client_must_be_refused_for_good_and_for_the_reason_that_theory_says() {
+        let refused = vec![("b".to_owned(), Refusal::OtherMembers)];
+        let plan = Plan { refused, ..plan() };
+        let found = |refusal, granted, interrupted| {
+            let refusals = [(("b".to_owned(), refusal), granted)].into();
+            let summary = HistorySummary { refusals, ..HistorySummary::default() };
+            not_refused(&plan, &summary, interrupted).is_some()
+        };
+        assert!(!found(Refusal::OtherMembers, false, false));
+        assert!(found(Refusal::OtherMembers, true, true), "granted later");
+        assert!(found(Refusal::NotAdmitted, false, false), "for another reason");
+        assert!(!found(Refusal::NotAdmitted, false, true));
     }
 
     #[test]

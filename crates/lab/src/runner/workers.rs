@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -105,6 +105,14 @@ impl Worker {
         Ok(())
     }
 
+    /// Waits until the worker has ended by itself.
+    pub(super) async fn ended(&mut self) -> io::Result<()> {
+        let status = self.child.wait().await?;
+        self.gone = true;
+        let _ = (&mut self.reading).await;
+        self.succeeded(status)
+    }
+
     /// Ends the worker: by an order if it can react, by force otherwise.
     pub(super) async fn end(
         &mut self,
@@ -123,11 +131,14 @@ impl Worker {
         if let Some(status) = waited {
             self.gone = true;
             let _ = (&mut self.reading).await;
-            let status = status?;
-            let failed = || io::Error::other(format!("client {} failed: {status}", self.id));
-            return if status.success() { Ok(()) } else { Err(failed()) };
+            return self.succeeded(status?);
         }
         self.kill(sender, live).await
+    }
+
+    fn succeeded(&self, status: ExitStatus) -> io::Result<()> {
+        let failed = || io::Error::other(format!("client {} failed: {status}", self.id));
+        if status.success() { Ok(()) } else { Err(failed()) }
     }
 
     async fn send_line(&mut self, line: &str) -> io::Result<()> {

@@ -46,6 +46,10 @@ impl Draw {
             tail_ms: 200,
             fenced: self.mode.fenced(),
             vacant_at_most_ms: None,
+            failing_at_most_ms: None,
+            failing_total_at_most_ms: None,
+            tokens_in_order: false,
+            refused: Vec::new(),
         }
     }
 

@@ -59,6 +59,19 @@ pub enum Fault {
     },
     /// An operator removes the lock from its holder, with the library's `force_unlock`.
     ForceUnlock,
+    /// An operator vouches for the nodes of this client, as `quorumlock init` does. A refusal is
+    /// recorded.
+    Init(String),
+    /// An operator changes the list of nodes by one, as `quorumlock members` does, and waits until
+    /// the change has come as far as this.
+    ChangeMembers {
+        /// The servers of the list that clients have now.
+        present: Vec<usize>,
+        /// The servers of the list that the change leads to.
+        target: Vec<usize>,
+        /// How far the change goes.
+        until: Until,
+    },
     /// Makes a server the replica of another.
     ReplicaOf {
         /// The server that becomes a replica and loses its data.
@@ -127,6 +140,16 @@ pub enum Fault {
     ClientKill(String),
     /// Tells a client to release its holds and to stop asking.
     ClientEnd(String),
+}
+
+/// How far a change of members goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// All nodes vote for the clients of both lists.
+    BothVote,
+    /// All nodes vote for the clients of the target only.
+    OnlyTarget,
 }
 
 /// How a way treats the bytes sent on it.
@@ -225,6 +248,7 @@ impl Fault {
             | Self::Lead { client, .. }
             | Self::Switch { client, .. }
             | Self::Writes { client, .. }
+            | Self::Init(client)
             | Self::ClientStart(client)
             | Self::ClientStop(client)
             | Self::ClientCont(client)
@@ -286,6 +310,14 @@ impl fmt::Display for Fault {
             Self::Evict(node) => write!(f, "fill node {node} until the lock is evicted"),
             Self::Busy { node, ms } => write!(f, "keep node {node} busy for {ms} ms"),
             Self::ForceUnlock => write!(f, "take the lock away by force"),
+            Self::Init(client) => write!(f, "vouch for the nodes of client {client}"),
+            Self::ChangeMembers { present, target, until } => {
+                let end = match until {
+                    Until::BothVote => "both lists vote",
+                    Until::OnlyTarget => "only the new list votes",
+                };
+                write!(f, "change the nodes from {present:?} to {target:?} until {end}")
+            }
             Self::ReplicaOf { node, of } => write!(f, "make node {node} a replica of node {of}"),
             Self::Way { client, node, state } => {
                 write!(f, "way of client {client} to node {node}: {state:?}")

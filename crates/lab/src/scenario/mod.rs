@@ -48,12 +48,17 @@ mod l39_lost_wake_ups;
 mod l40_busy;
 mod l41_operator;
 mod l43_no_way_to_one;
+mod l44_another_list;
+mod l45_another_database;
+mod l46_exchange;
+mod l47_short_processes;
+mod l48_boots_ahead;
 mod plan;
 mod step;
 
 pub use self::draw::Draw;
 pub use self::expects::Expects;
-pub use self::fault::{Fault, WayState};
+pub use self::fault::{Fault, Until, WayState};
 pub use self::plan::{
     BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Plan, ServerPlan, Span, Waiting, Work,
 };
@@ -142,6 +147,12 @@ pub fn all() -> &'static [Scenario] {
         l41_operator::BY_FORCE,
         l04_pause_before_write::UNCHECKED,
         l43_no_way_to_one::SCENARIO,
+        l44_another_list::SCENARIO,
+        l45_another_database::SCENARIO,
+        l46_exchange::SCENARIO,
+        l47_short_processes::ALL_AT_ONCE,
+        l47_short_processes::ONE_BY_ONE,
+        l48_boots_ahead::SCENARIO,
     ]
 }
 

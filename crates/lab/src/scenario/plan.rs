@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Fault, Step, When};
+use crate::history::Refusal;
 
 /// All that happens in a run, except for what the machine itself does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +22,14 @@ pub struct Plan {
     pub fenced: bool,
     /// The longest vacancy that theory allows, in milliseconds, if it has a bound.
     pub vacant_at_most_ms: Option<u64>,
+    /// The longest series of failed attempts that theory allows a client, in milliseconds.
+    pub failing_at_most_ms: Option<u64>,
+    /// The longest duration of all such series together, over all clients, in milliseconds.
+    pub failing_total_at_most_ms: Option<u64>,
+    /// Whether the tokens must be in the order of the holds.
+    pub tokens_in_order: bool,
+    /// What a client (or `operator`) must be refused with. From then on it is granted nothing.
+    pub refused: Vec<(String, Refusal)>,
 }
 
 /// The servers of a run. They are independent of each other, except for replicas.
@@ -70,6 +79,8 @@ pub struct ClientPlan {
     /// The nodes that it is configured with; `None`: all. A repeated node is the same server at
     /// another address.
     pub configured_with: Option<Vec<usize>>,
+    /// The database number in its URLs.
+    pub database: u64,
     /// The longest lease that it is configured with, in milliseconds, if it differs from the other
     /// clients'.
     pub max_lease_ms: Option<u64>,
@@ -125,6 +136,8 @@ pub enum Waiting {
     Queue,
     /// By polling with `try_lock` at this interval.
     PollMs(u64),
+    /// Not at all: a process of its own makes each attempt, and ends after it or its hold.
+    Once,
 }
 
 /// How a holder reacts to a loss of the lock.
@@ -204,6 +217,7 @@ impl ClientPlan {
             ways: false,
             reaches: None,
             configured_with: None,
+            database: 0,
             max_lease_ms: None,
             work,
         }
@@ -217,6 +231,12 @@ impl Plan {
         let delays =
             |step: &Step| matches!(&step.fault, Fault::Writes { client, .. } if client == of);
         self.schedule.iter().any(delays)
+    }
+
+    /// Whether this client is one short-lived process after the other.
+    fn is_fleet(&self, id: &str) -> bool {
+        let once = |client: &ClientPlan| client.work.waiting == Waiting::Once;
+        self.clients.iter().any(|client| client.id == id && once(client))
     }
 
     /// The nodes and clients that the plan names but does not have.
@@ -241,11 +261,24 @@ impl Plan {
             {
                 wrong.push(format!("no ways: {}", step.fault));
             }
+            if let Fault::ChangeMembers { present, target, .. } = &step.fault
+                && present.iter().chain(target).any(|node| *node >= nodes)
+            {
+                wrong.push(format!("no such node: {}", step.fault));
+            }
+            let one = matches!(
+                step.fault,
+                Fault::ClientStop(_) | Fault::ClientCont(_) | Fault::ClientKill(_)
+            );
+            if one && step.fault.client().is_some_and(|client| self.is_fleet(client)) {
+                wrong.push(format!("no lasting process: {}", step.fault));
+            }
             let sets = matches!(step.fault, Fault::Clock { .. } | Fault::FreezeClock(_));
             if sets && self.servers.clock_gains_ppm.is_none() {
                 wrong.push(format!("no clocks that can be set: {}", step.fault));
             }
-            if matches!(step.when, When::InSync(node) | When::Has(node) if node >= nodes) {
+            if matches!(step.when, When::InSync(node) | When::Has(node) | When::Admitted(node) if node >= nodes)
+            {
                 wrong.push(format!("no such node: {:?}", step.when));
             }
         }

@@ -31,6 +31,8 @@ pub enum When {
     Told(String),
     /// As soon as an attempt of this client has ended with an error since the previous step began.
     Refused(String),
+    /// As soon as a node with another list has refused this client since the previous step began.
+    Barred(String),
     /// As soon as this client has read the resource since the previous step began.
     Read(String),
     /// As soon as this client has stopped between its check and its write ([`Work::failpoint_ms`]).
@@ -48,6 +50,8 @@ pub enum When {
     HeldUp(String),
     /// As soon as this node has the lock's key, of any holder.
     Has(usize),
+    /// As soon as this node votes under strict admission.
+    Admitted(usize),
     /// As soon as this replica and its master have the same replication offset.
     InSync(usize),
 }
@@ -101,13 +105,18 @@ impl When {
             | Self::Wrote(client)
             | Self::Told(client)
             | Self::Refused(client)
+            | Self::Barred(client)
             | Self::Read(client)
             | Self::Checked(client)
             | Self::Released(client)
             | Self::Arrived(client)
             | Self::HeldUp(client)
             | Self::Done(client) => Some(client),
-            Self::AtMs(_) | Self::AfterMs(_) | Self::InSync(_) | Self::Has(_) => None,
+            Self::AtMs(_)
+            | Self::AfterMs(_)
+            | Self::InSync(_)
+            | Self::Has(_)
+            | Self::Admitted(_) => None,
         }
     }
 }

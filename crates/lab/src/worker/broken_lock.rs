@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Error, Guard, Locker};
+use quorumlock::{Admission, Builder, Error, Guard, Locker};
 use quorumlock_protocol::Instant;
 use quorumlock_watchdog::Clock;
 
 use super::broken_guard::Broken;
 use super::config::Config;
+use super::not_granted::NotGranted;
 use crate::history::Phase;
 use crate::mode::Mode;
 use crate::scenario::Locking;
@@ -34,20 +35,25 @@ pub(crate) fn locker(
     locking: &Locking,
     client: &str,
 ) -> Result<Locker, Error> {
+    let builder = builder(mode, locking, client);
+    match mode {
+        Mode::R | Mode::W => builder.replicated(urls),
+        Mode::S => builder.single(urls.first().map_or("", String::as_str)),
+        _ => builder.quorum(urls),
+    }
+}
+
+/// The settings of a mode.
+pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
     let builder = Locker::builder()
         .lease(Duration::from_millis(locking.lease_ms))
         .max_lease(Duration::from_millis(locking.max_lease_ms))
         .client_name(&format!("lab-{client}"))
         .replicas(locking.acks);
     match mode {
-        Mode::R | Mode::W => builder.replicated(urls),
-        Mode::S => builder.single(urls.first().map_or("", String::as_str)),
-        _ => {
-            let admission = if mode.strict() { Admission::Strict } else { Admission::Redlock };
-            let builder = builder.admission(admission);
-            let builder = if mode.strict() { builder.clock_bound(CLOCK_BOUND) } else { builder };
-            builder.quorum(urls)
-        }
+        Mode::S | Mode::R | Mode::W => builder,
+        Mode::QQ | Mode::QF => builder.admission(Admission::Strict).clock_bound(CLOCK_BOUND),
+        Mode::Q3 | Mode::Q5 | Mode::Q7 => builder.admission(Admission::Redlock),
     }
 }
 
@@ -76,14 +82,11 @@ impl Breached {
         Ok(())
     }
 
-    pub(super) async fn lock(&self) -> Result<Held, String> {
+    pub(super) async fn lock(&self) -> Result<Held, NotGranted> {
         match self {
-            Self::Ours { locker, name } => locker
-                .lock(name)
-                .fail_fast()
-                .await
-                .map(Held::Ours)
-                .map_err(|error| error.to_string()),
+            Self::Ours { locker, name } => {
+                Ok(locker.lock(name).fail_fast().await.map(Held::Ours)?)
+            }
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
                     return Ok(Held::Broken { lock: broken.clone(), value, until });
@@ -93,12 +96,9 @@ impl Breached {
         }
     }
 
-    pub(super) async fn try_lock(&self) -> Result<Option<Held>, String> {
+    pub(super) async fn try_lock(&self) -> Result<Option<Held>, NotGranted> {
         match self {
-            Self::Ours { locker, name } => {
-                let taken = locker.try_lock(name).await.map_err(|error| error.to_string())?;
-                Ok(taken.map(Held::Ours))
-            }
+            Self::Ours { locker, name } => Ok(locker.try_lock(name).await?.map(Held::Ours)),
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;
                 let held = |(value, until)| Held::Broken { lock: broken.clone(), value, until };

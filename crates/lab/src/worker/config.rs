@@ -22,6 +22,8 @@ pub struct Config {
     pub locking: Locking,
     /// What the worker's tasks do.
     pub work: Work,
+    /// The number of the first attempt: an earlier process of the client may have made some.
+    pub first_attempt: u64,
     /// The address of the resource that the lock guards.
     pub resource: SocketAddr,
 }

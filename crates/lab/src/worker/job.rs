@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::broken_lock::{Breached, Held};
 use super::config::{Config, Order};
 use super::events::EventWriter;
+use super::not_granted::NotGranted;
 use crate::history::{Op, Phase};
 use crate::runner::resource::{Access, Request};
 use crate::scenario::Work;
@@ -63,6 +64,10 @@ impl Client for Shared {
         &self.config.work
     }
 
+    fn first_attempt(&self) -> u64 {
+        self.config.first_attempt
+    }
+
     fn now_ns(&self) -> u64 {
         timestamp::mono_ns()
     }
@@ -75,11 +80,11 @@ impl Client for Shared {
         Access::new(self.config.resource)
     }
 
-    async fn lock(&self) -> Result<Held, String> {
+    async fn lock(&self) -> Result<Held, NotGranted> {
         self.locker.lock().await
     }
 
-    async fn try_lock(&self) -> Result<Option<Held>, String> {
+    async fn try_lock(&self) -> Result<Option<Held>, NotGranted> {
         self.locker.try_lock().await
     }
 

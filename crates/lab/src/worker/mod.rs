@@ -9,13 +9,14 @@ pub(crate) mod broken_lock;
 mod config;
 mod events;
 mod job;
+pub(crate) mod not_granted;
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::ExitCode;
 
 use tokio::sync::watch;
 
-pub(crate) use self::broken_lock::locker;
+pub(crate) use self::broken_lock::{builder, locker};
 pub use self::config::{Config, Order};
 use self::job::Shared;
 

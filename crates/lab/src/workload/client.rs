@@ -6,6 +6,7 @@ use super::details::Details;
 use crate::history::{Op, Phase};
 use crate::scenario::Work;
 use crate::worker::broken_lock::Held;
+use crate::worker::not_granted::NotGranted;
 
 /// The client that tasks belong to: its lock, its resource, its clock and its record.
 pub(crate) trait Client: Send + Sync + 'static {
@@ -13,6 +14,11 @@ pub(crate) trait Client: Send + Sync + 'static {
     type Access: Send;
 
     fn work(&self) -> &Work;
+
+    /// The number of its first attempt.
+    fn first_attempt(&self) -> u64 {
+        0
+    }
 
     /// The time on the judges' clock, in nanoseconds.
     fn now_ns(&self) -> u64;
@@ -23,10 +29,10 @@ pub(crate) trait Client: Send + Sync + 'static {
     fn open_resource(&self) -> Self::Access;
 
     /// Asks for the lock once, and waits for it. The error says why it was not granted.
-    fn lock(&self) -> impl Future<Output = Result<Held, String>> + Send;
+    fn lock(&self) -> impl Future<Output = Result<Held, NotGranted>> + Send;
 
     /// Asks for the lock once, and does not wait for it.
-    fn try_lock(&self) -> impl Future<Output = Result<Option<Held>, String>> + Send;
+    fn try_lock(&self) -> impl Future<Output = Result<Option<Held>, NotGranted>> + Send;
 
     /// Sends a read or a write. The resource itself records whether it was accepted.
     fn access(

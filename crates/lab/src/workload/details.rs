@@ -1,4 +1,4 @@
-use crate::history::{Event, Op};
+use crate::history::{Event, Op, Refusal};
 
 /// The fields of a client's event besides `op` and `phase`.
 #[derive(Debug, Default)]
@@ -9,6 +9,7 @@ pub(crate) struct Details {
     pub(crate) nonce: Option<String>,
     pub(crate) token: Option<u64>,
     pub(crate) valid_until_ns: Option<u64>,
+    pub(crate) refusal: Option<Refusal>,
     pub(crate) what: Option<String>,
 }
 
@@ -24,7 +25,7 @@ impl Details {
 
     /// The event with these fields, of the lock `name`.
     pub(crate) fn complete(self, event: Event, name: &str) -> Event {
-        let Self { mono_ns, hold, nonce, token, valid_until_ns, what } = self;
+        let Self { mono_ns, hold, nonce, token, valid_until_ns, refusal, what } = self;
         Event {
             mono_ns: mono_ns.unwrap_or(event.mono_ns),
             hold,
@@ -32,6 +33,7 @@ impl Details {
             nonce,
             token,
             valid_until_ns,
+            refusal,
             what,
             ..event
         }

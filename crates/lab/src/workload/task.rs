@@ -7,6 +7,7 @@ use super::details::Details;
 use crate::history::{Op, Phase};
 use crate::scenario::{FirstAccess, OnLoss, Span, Waiting};
 use crate::worker::broken_lock::Held;
+use crate::worker::not_granted::NotGranted;
 use quorumlock_sim::Dice;
 
 /// How long a task waits after an error before it asks again.
@@ -21,7 +22,7 @@ const MOVED_NS: u64 = 1_000_000;
 /// The tasks of a client, as many as its work says.
 pub(crate) fn tasks<C: Client>(client: &Arc<C>) -> impl Iterator<Item = Task<C>> {
     let (contenders, seed) = (client.work().contenders, client.work().seed);
-    let attempts = Arc::<AtomicU64>::default();
+    let attempts = Arc::new(AtomicU64::new(client.first_attempt()));
     (0..contenders).map(move |task| Task {
         client: Arc::clone(client),
         attempts: Arc::clone(&attempts),
@@ -39,15 +40,19 @@ pub(crate) struct Task<C> {
 
 /// Why a task did not get the lock.
 enum Not {
-    Granted(String),
+    Granted(NotGranted),
+    /// Another client holds it, and this one does not wait.
+    Busy,
     Ending,
 }
 
 impl<C: Client> Task<C> {
-    /// Works until `End`, or until the task has done its number of holds.
+    /// Works until `End`, until the task has done its number of holds, or for one attempt if that is
+    /// all that its process makes.
     pub(crate) async fn work(mut self) {
         let mut access = self.client.open_resource();
         let mut left = self.client.work().holds;
+        let once = self.client.work().waiting == Waiting::Once;
         // A task that asks again at once has waited without a gap: both attempts share one instant.
         let mut since = None;
         while left != Some(0) {
@@ -60,16 +65,23 @@ impl<C: Client> Task<C> {
                     self.record(Op::Lock, Phase::Unknown, Details::of(attempt).what("ended"));
                     return;
                 }
-                Err(Not::Granted(why)) => {
+                Err(Not::Busy) => {
+                    self.record(Op::Lock, Phase::Info, Details::of(attempt).what("held"));
+                    return;
+                }
+                Err(Not::Granted(NotGranted { why, refusal })) => {
                     since = Some(self.client.now_ns());
-                    let failed = Details { mono_ns: since, ..Details::of(attempt) };
+                    let failed = Details { mono_ns: since, refusal, ..Details::of(attempt) };
                     self.record(Op::Lock, Phase::Fail, failed.what(why));
+                    if once {
+                        return;
+                    }
                     continue;
                 }
             };
             self.hold(attempt, held, &mut access).await;
             left = left.map(|left| left - 1);
-            if left == Some(0) {
+            if once || left == Some(0) {
                 return;
             }
             let think = self.draw(self.client.work().think);
@@ -86,13 +98,14 @@ impl<C: Client> Task<C> {
             loop {
                 let asked = match self.client.work().waiting {
                     Waiting::Queue => self.client.lock().await.map(Some),
-                    Waiting::PollMs(_) => self.client.try_lock().await,
+                    Waiting::PollMs(_) | Waiting::Once => self.client.try_lock().await,
                 };
                 match (asked, self.client.work().waiting) {
                     (Ok(Some(held)), _) => return Ok(held),
                     (Ok(None), Waiting::PollMs(ms)) => {
                         tokio::time::sleep(Duration::from_millis(ms)).await;
                     }
+                    (Ok(None), Waiting::Once) => return Err(Not::Busy),
                     (Ok(None), Waiting::Queue) => tokio::time::sleep(RETRY_AFTER).await,
                     (Err(why), _) => {
                         // During this sleep, the history still shows the client as waiting.

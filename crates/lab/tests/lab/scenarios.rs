@@ -49,6 +49,16 @@ scenarios! {
     // SAFETY.md H14, H15
     l33_the_locks_key_is_evicted: "L33" in Q5 QQ;
     l34_memory_is_full: "L34" in Q5 QQ;
+    // SAFETY.md A4, H19; PROTOCOL.md MEM2
+    l44_a_client_has_another_list: "L44" in Q5 QQ;
+    l45_a_client_has_another_database: "L45" in Q5 QQ;
+    // PROTOCOL.md MEM6
+    l46_servers_are_exchanged: "L46" in QQ;
+    // PROTOCOL.md ADM2, MEM3 to MEM5
+    l47_the_power_fails_under_short_lived_processes: "L47" in Q5 QQ;
+    l47r_servers_restart_under_short_lived_processes: "L47R" in QQ;
+    // PROTOCOL.md MEM3
+    l48_a_node_boots_with_a_wrong_clock: "L48" in Q5 QQ;
 }
 
 /// A run takes seconds.
@@ -61,6 +71,7 @@ async fn is_as_expected(id: &str, mode: Mode, seed: u64) {
     let run = carry_out(&trial, Driver::Process, dir.path());
     match tokio::time::timeout(MAX_RUN, run).await.expect("it ends") {
         Err(TrialError::NoServer(why)) => skip("QUORUMLOCK_REQUIRE_SERVER", &why.to_string()),
+        Err(TrialError::Missing(why)) => skip("QUORUMLOCK_REQUIRE_FAKETIME", &why),
         run => {
             let run = run.expect("carried out");
             assert!(run.as_expected, "{run:#?}");

@@ -10,6 +10,7 @@ use super::resource::{SimResource, Write};
 use crate::history::{Op, Phase};
 use crate::scenario::{ClientPlan, Work};
 use crate::worker::broken_lock::Held;
+use crate::worker::not_granted::NotGranted;
 use crate::workload::{Client, Details, Kind, Task};
 
 /// A simulated locker.
@@ -60,14 +61,12 @@ impl Client for SimClient {
 
     fn open_resource(&self) {}
 
-    async fn lock(&self) -> Result<Held, String> {
-        let taken = self.locker.lock(&self.name).fail_fast().await;
-        taken.map(Held::Ours).map_err(|error| error.to_string())
+    async fn lock(&self) -> Result<Held, NotGranted> {
+        Ok(self.locker.lock(&self.name).fail_fast().await.map(Held::Ours)?)
     }
 
-    async fn try_lock(&self) -> Result<Option<Held>, String> {
-        let taken = self.locker.try_lock(&self.name).await;
-        taken.map(|guard| guard.map(Held::Ours)).map_err(|error| error.to_string())
+    async fn try_lock(&self) -> Result<Option<Held>, NotGranted> {
+        Ok(self.locker.try_lock(&self.name).await?.map(Held::Ours))
     }
 
     /// Plans whose clients read are refused: see [`lacks`](super::lacks).

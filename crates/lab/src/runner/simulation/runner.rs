@@ -13,7 +13,7 @@ use crate::mode::Mode;
 use crate::runner::TrialError;
 use crate::runner::recorder::{ClientStates, Counts};
 use crate::runner::schedule::Target;
-use crate::scenario::{Fault, FirstAccess, Plan, WayState};
+use crate::scenario::{Fault, FirstAccess, Plan, Waiting, WayState};
 use crate::timestamp;
 use quorumlock_sim::faults::Fault as Kind;
 use quorumlock_sim::link::{LANES, LinkId, Phase as LinkPhase};
@@ -38,8 +38,12 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
         .clients
         .iter()
         .any(|client| client.configured_with.is_some() || client.max_lease_ms.is_some())
+        || plan.clients.iter().any(|client| client.database > 0)
     {
         return Some("the simulation tells all lockers the same".to_owned());
+    }
+    if plan.clients.iter().any(|client| client.work.waiting == Waiting::Once) {
+        return Some("the simulation's processes are not short-lived".to_owned());
     }
     if plan.servers.spares > 0 || !plan.servers.args.is_empty() {
         return Some("the simulation has no servers with settings of their own".to_owned());
@@ -56,6 +60,8 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
         | Fault::Evict(_)
         | Fault::Busy { .. }
         | Fault::ForceUnlock
+        | Fault::Init(_)
+        | Fault::ChangeMembers { .. }
         | Fault::ReplicaOf { .. }
         | Fault::Lead { .. }
         | Fault::Switch { .. }

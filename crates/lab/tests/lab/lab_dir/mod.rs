@@ -205,6 +205,8 @@ impl Story {
             refused_effects: u64::from(self.clash && self.fenced),
             vacancy_ms: 400.0 + self.repetition as f64,
             vacancy_total_ms: 700.0,
+            failing_ms: 0.0,
+            failing_total_ms: 0.0,
             handover_p50_ms: Some(1.5),
             handover_p99_ms: Some(4.25),
             handover_max_ms: Some(400.0),
@@ -262,6 +264,7 @@ impl Story {
             valid_until_ns: None,
             node: None,
             value: None,
+            refusal: None,
             what: None,
         };
         let name = |turn: u64| format!("{}{}", self.client, letter(turn % self.clients as u64));

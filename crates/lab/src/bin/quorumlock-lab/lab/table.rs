@@ -19,9 +19,16 @@ impl Cell<'_> {
         let (v, e) = (sum(|run| run.observed.violations), sum(|run| run.observed.stale_effects));
         let st = sum(|run| run.observed.refused_effects);
         let mark = if self.as_expected() { "" } else { "  !" };
-        let vacancy = runs.iter().map(|run| run.observed.vacancy_ms).fold(0.0, f64::max);
+        let worst = |of: fn(&Run) -> f64| runs.iter().map(|run| of(run)).fold(0.0, f64::max);
+        let vacancy = worst(|run| run.observed.vacancy_ms);
         let expected = first.expected;
-        format!("{expected}{mark}\nV {v} E {e} St {st}\nU {vacancy:.0} ms")
+        let longest = worst(|run| run.observed.failing_ms);
+        let total = worst(|run| run.observed.failing_total_ms);
+        let failing = match longest > 0.0 {
+            true => format!("\nF {longest:.0} ms, {total:.0} in all"),
+            false => String::new(),
+        };
+        format!("{expected}{mark}\nV {v} E {e} St {st}\nU {vacancy:.0} ms{failing}")
     }
 }
 

@@ -1,0 +1,86 @@
+//! What an operator does with the library: `unlock --force`, `init`, `members`.
+
+use std::io;
+use std::time::Duration;
+
+use quorumlock::admission::ChangeStep;
+use quorumlock::{Error, Locker};
+
+use super::TrialError;
+use crate::mode::Mode;
+use crate::scenario::{Locking, Until};
+use crate::worker::{builder, locker};
+
+/// How often a change of members goes on.
+const STEP_EVERY: Duration = Duration::from_millis(20);
+
+/// A change waits for up to three longest leases: one for the quarantine of a new server, one for
+/// each phase. The rest is for a loaded machine.
+const MAX_EXTRA_WAIT: Duration = Duration::from_secs(10);
+
+pub(super) async fn force_unlock(
+    mode: Mode,
+    urls: Vec<String>,
+    locking: &Locking,
+) -> Result<(), Error> {
+    let operator = operator(mode, urls, locking)?;
+    operator.force_unlock(&locking.name).await?;
+    operator.close().await;
+    Ok(())
+}
+
+/// Vouches for all nodes, as `quorumlock init` does.
+pub(super) async fn admit_nodes(
+    mode: Mode,
+    urls: Vec<String>,
+    locking: &Locking,
+) -> Result<(), Error> {
+    let operator = operator(mode, urls, locking)?;
+    let admitted = operator.admit_nodes().await;
+    operator.close().await;
+    admitted
+}
+
+/// Whether this node of the list votes.
+pub(super) async fn is_admitted(
+    mode: Mode,
+    urls: Vec<String>,
+    locking: &Locking,
+    node: usize,
+) -> Result<bool, Error> {
+    let operator = operator(mode, urls, locking)?;
+    let nodes = operator.node_status().await;
+    operator.close().await;
+    Ok(nodes?.get(node).is_some_and(|node| node.is_admitted()))
+}
+
+/// Changes the list of nodes as `quorumlock members` does, until the change has come this far.
+pub(super) async fn change_members(
+    mode: Mode,
+    (present, target): (Vec<String>, Vec<String>),
+    locking: &Locking,
+    until: Until,
+) -> Result<(), TrialError> {
+    let until = match until {
+        Until::BothVote => quorumlock::admission::Until::BothVote,
+        Until::OnlyTarget => quorumlock::admission::Until::OnlyTarget,
+    };
+    let builder = builder(mode, locking, "operator");
+    let mut change = builder.change_members(present, target, until)?;
+    let done = async {
+        loop {
+            let progress = change.step().await.map_err(io::Error::other)?;
+            if progress.is_some_and(|progress| progress.step == ChangeStep::Done) {
+                return Ok(());
+            }
+            tokio::time::sleep(STEP_EVERY).await;
+        }
+    };
+    let patience = MAX_EXTRA_WAIT + Duration::from_millis(3 * locking.max_lease_ms);
+    let ended = tokio::time::timeout(patience, done).await;
+    ended.unwrap_or_else(|_| Err(TrialError::stuck("the change of members", "its end", patience)))
+}
+
+fn operator(mode: Mode, urls: Vec<String>, locking: &Locking) -> Result<Locker, Error> {
+    locker(mode, urls, locking, "operator")
+}
