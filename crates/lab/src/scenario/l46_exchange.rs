@@ -7,10 +7,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     title: "All servers are exchanged one by one",
     story: "An operator exchanges every server of a quorum for a new one, by changes of one \
             (quorumlock members): a new server is added, then an old one is removed, which may be \
-            dead. Each change has clients of its own list. They contend with those of the list \
-            before, which go on until the nodes bar them. Nobody holds twice, tokens stay in \
-            order, and all times together in which the clients of a list that counts are refused \
-            are at most one longest lease.",
+            dead. Each list has clients of its own. They contend with those of the list before, \
+            which go on until the nodes bar them. Nobody holds twice, and tokens stay in order. \
+            Until it is barred, no client is refused for longer than one longest lease, all \
+            clients and changes taken together.",
     expects: Expects { qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
     plan,
 };
