@@ -42,8 +42,8 @@ pub(super) const ONE_BY_ONE: Scenario = Scenario {
 const START_MS: u64 = if cfg!(debug_assertions) { 15_000 } else { 3_000 };
 
 fn all_at_once(draw: &mut Draw) -> Plan {
-    let mut plan = two_fleets(draw, 3_000);
-    let down = draw.ms(0, 100);
+    let mut plan = two_fleets(draw);
+    let down = draw.ms(0, 30);
     let all = 0..draw.mode.voters();
     plan.schedule.extend(all.clone().map(|node| When::NOW.then(Fault::Kill(node))));
     plan.schedule.push(When::AfterMs(down).then(Fault::None));
@@ -52,7 +52,7 @@ fn all_at_once(draw: &mut Draw) -> Plan {
 }
 
 fn one_by_one(draw: &mut Draw) -> Plan {
-    let mut plan = two_fleets(draw, 2_000);
+    let mut plan = two_fleets(draw);
     let restarted = if draw.mode.strict() && draw.quick { 2 } else { draw.mode.voters() };
     for node in 0..restarted {
         plan.schedule.push(When::NOW.then(Fault::RestartEmpty(node)));
@@ -63,15 +63,16 @@ fn one_by_one(draw: &mut Draw) -> Plan {
     grants_again(draw, plan)
 }
 
-/// Two clients that are short-lived processes. The faults begin when one of them holds.
-fn two_fleets(draw: &mut Draw, longest_ms: u64) -> Plan {
+/// Two clients that are short-lived processes. The faults begin when one of them holds, and should
+/// be over before its first renewal, after a third of the lease.
+fn two_fleets(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
-    (plan.locking.lease_ms, plan.locking.max_lease_ms) = (draw.ms(1_300, 1_500), longest_ms);
+    plan.locking.lease_ms = draw.ms(2_700, 2_900);
     for id in ["a", "b"] {
         let mut fleet = draw.client(id);
         fleet.work.waiting = Waiting::Once;
         fleet.work.think = Span { low_ms: 10, high_ms: 40 };
-        fleet.work.hold = Span { low_ms: 700, high_ms: 1_000 };
+        fleet.work.hold = Span { low_ms: 1_400, high_ms: 1_800 };
         plan.clients.push(fleet);
     }
     plan.clients[1].work.hold = Span { low_ms: 20, high_ms: 60 };
