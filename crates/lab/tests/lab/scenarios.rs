@@ -1,5 +1,6 @@
 //! Scenarios on real servers, in a weaker mode and in one that promises more. Where theory expects a
-//! violation, the run must show one. What a seed draws is the fault: L21 flushes, or swaps databases.
+//! violation, the run must show one. What a seed draws is the fault: L21 flushes, or swaps databases;
+//! L48 sets a clock ahead, or behind.
 
 use std::time::Duration;
 
@@ -58,7 +59,8 @@ scenarios! {
     l47_the_power_fails_under_short_lived_processes: "L47" in Q5 QQ;
     l47r_servers_restart_under_short_lived_processes: "L47R" in QQ;
     // PROTOCOL.md MEM3
-    l48_a_node_boots_with_a_wrong_clock: "L48" in Q5 QQ;
+    l48_a_node_boots_an_hour_behind: "L48" in Q5 QQ;
+    l48_a_node_boots_an_hour_ahead: "L48" with seed 2 in Q5 QQ;
 }
 
 /// A run takes seconds.
