@@ -102,7 +102,7 @@ fn servers(source: &Source) -> Markup {
 }
 
 fn glossary() -> Markup {
-    const WORDS: [(&str, &str); 14] = [
+    const WORDS: [(&str, &str); 15] = [
         (
             "Belief",
             "A holder believes from the grant until the earliest of: it begins to give the lock back, it is told of the loss, the end of validity that it knows has come. All of it on one clock of the host.",
@@ -120,6 +120,10 @@ fn glossary() -> Markup {
             "Stale writes that the resource refused, because their fencing token was below the highest it had seen.",
         ),
         ("U", "The time with somebody waiting and nobody believing; the longest."),
+        (
+            "F",
+            "From the first of a client's failed attempts in a row to its next attempt that is granted or finds the lock held.",
+        ),
         (
             "H",
             "Handover: from the end of one belief to the start of the next, of those who were waiting already.",
