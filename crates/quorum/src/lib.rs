@@ -16,5 +16,5 @@ mod member_pass;
 mod quorum;
 mod top_up;
 
-pub use member_change::{ChangeProgress, MemberChange, Until};
+pub use member_change::{ChangeProgress, MemberChange};
 pub use quorum::Quorum;

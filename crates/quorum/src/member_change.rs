@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorumlock_core::Environment;
 use quorumlock_protocol::admission::members::{
-    ChangeRefused, ChangeStep, MemberList, Terms, change_step, may_follow,
+    ChangeRefused, ChangeStep, MemberList, Terms, Until, change_step, may_follow,
 };
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeInfo, config_mismatch};
 use quorumlock_protocol::{Incarnation, Instant};
@@ -25,16 +25,6 @@ pub struct MemberChange<N> {
     answer_timeout: Duration,
     environment: Environment,
     confirmed: Option<Confirmed>,
-}
-
-/// How far a change goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// All nodes vote for the clients of both lists: programs may be given the target.
-    BothVote,
-    /// The nodes vote for the clients of the target only. Without a change under way this begins one
-    /// and ends it: clients that were not given the target meanwhile are barred.
-    OnlyTarget,
 }
 
 /// Where a change stands.
@@ -98,14 +88,7 @@ impl<N: AdmissionRpc> MemberChange<N> {
         let waited = self.waited(&current, &infos, now);
         let longest = self.target.longest.mul_f64(1.0 + 2.0 * self.max_clock_drift);
         let step = change_step(&current, self.target(), shows, waited, longest)?;
-        let both = current.next.is_some();
-        let step = match step {
-            // The command that begins the next phase waits.
-            ChangeStep::Wait(_) | ChangeStep::Begin(_) if both && self.until == Until::BothVote => {
-                ChangeStep::Done
-            }
-            step => step,
-        };
+        let step = step.limited_to(self.until, &current);
         match &step {
             ChangeStep::Begin(next) => self.write(&infos, next).await,
             _ => self.write(&infos, &current).await,

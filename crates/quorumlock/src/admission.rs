@@ -4,10 +4,10 @@
 use quorumlock_redis::RedisNode;
 
 pub use quorumlock_protocol::admission::members::{
-    ChangeRefused, ChangeStep, MemberList, NoteStep, Terms,
+    ChangeRefused, ChangeStep, MemberList, NoteStep, Terms, Until,
 };
 pub use quorumlock_protocol::admission::{NodeStatus, NodeStatusReport};
-pub use quorumlock_quorum::{ChangeProgress, Until};
+pub use quorumlock_quorum::ChangeProgress;
 
 /// A change of a quorum's list of nodes by one server, made by
 /// [`Builder::change_members`](crate::Builder::change_members).

@@ -7,7 +7,7 @@
 //! - [`standing`]: what a node is for the clients of one list.
 //! - [`note_step`]: when a note is written, and when it is mature.
 //! - [`view`], [`entry`]: who is admitted, with which record.
-//! - [`change_step`], [`may_follow`]: how an operator changes the list.
+//! - [`change_step`], [`ChangeStep::limited_to`], [`may_follow`]: how an operator changes the list.
 //!
 //! The model searches exactly these functions.
 
@@ -20,7 +20,9 @@ mod note;
 mod plan;
 mod record;
 
-pub use change::{ChangeRefused, ChangeStep, change_step, confirmers, may_follow, next_terms};
+pub use change::{
+    ChangeRefused, ChangeStep, Until, change_step, confirmers, may_follow, next_terms,
+};
 pub use clock::{CLOCK_BOUND, ServerClock};
 pub use earlier::{EarlierRecord, converts};
 pub use entry::{Entry, Seen, entry, view};

@@ -51,6 +51,32 @@ pub enum ChangeStep {
     Begin(Terms),
 }
 
+/// How far a change goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// All nodes vote for the clients of both lists: programs may be given the target.
+    BothVote,
+    /// The nodes vote for the clients of the target only. Without a change under way this begins one
+    /// and ends it: clients that were not given the target meanwhile are barred.
+    OnlyTarget,
+}
+
+impl ChangeStep {
+    /// This step after `current`, for a command that goes as far as `until`. At [`Until::BothVote`]
+    /// the command ends in the phase that has both lists: the command that begins the next phase
+    /// waits for the longest lease.
+    pub fn limited_to(self, until: Until, current: &Terms) -> Self {
+        match self {
+            Self::Wait(_) | Self::Begin(_)
+                if until == Until::BothVote && current.next.is_some() =>
+            {
+                Self::Done
+            }
+            step => step,
+        }
+    }
+}
+
 /// The terms that follow `current` on the way to the list `target`; nothing follows the last ones
 /// (PROTOCOL.md MEM6). From the middle of a change the way back is open, too.
 ///

@@ -252,6 +252,23 @@ fn the_next_phase_waits_for_every_node_that_stays_and_for_the_longest_lease() {
 
 /// PROTOCOL.md MEM6.
 #[test]
+fn a_change_until_both_vote_ends_in_the_phase_with_both_lists() {
+    let (one, both) = (terms(3, &["abc"]), terms(4, &["abc", "abcd"]));
+    let (wait, begin) = (ChangeStep::Wait(AGE), ChangeStep::Begin(terms(5, &["abcd"])));
+    let missing = ChangeStep::Unconfirmed(vec!["d".into()]);
+    let both_vote = |step: &ChangeStep, at| step.clone().limited_to(Until::BothVote, at);
+    for step in [&wait, &begin] {
+        assert_eq!(both_vote(step, &both), ChangeStep::Done, "{step:?}");
+        assert_eq!(both_vote(step, &one), *step, "the change has not begun");
+    }
+    assert_eq!(both_vote(&missing, &both), missing, "not all vote for both yet");
+    for step in [wait, begin, missing] {
+        assert_eq!(step.clone().limited_to(Until::OnlyTarget, &both), step);
+    }
+}
+
+/// PROTOCOL.md MEM6.
+#[test]
 fn a_record_follows_by_one_phase_and_one_step_of_its_own_list() {
     let (one, both, new) = (terms(3, &["abc"]), terms(4, &["abc", "abcd"]), terms(5, &["abcd"]));
     assert!(may_follow(&one, &both) && may_follow(&both, &new));
