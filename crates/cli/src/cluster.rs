@@ -64,7 +64,7 @@ impl<'a> Cluster<'a> {
 
     /// How many nodes answer.
     pub(crate) fn answers(&self) -> usize {
-        self.nodes.iter().filter(|node| node.status.is_some()).count()
+        self.nodes.iter().filter(|node| node.status.is_ok()).count()
     }
 
     /// The newest lists that a node votes for.
@@ -77,9 +77,15 @@ impl<'a> Cluster<'a> {
     pub(crate) fn obstacle(&self, node: &NodeStatusReport) -> Option<Remark> {
         let remark = |what, cure| Remark { nodes: vec![node.label.to_string()], what, cure };
         let operator = |what, action| Some(remark(what, Cure::Operator(action)));
-        let Some(status) = &node.status else {
-            let action = "start it, or mend its address, password or network";
-            return operator("does not answer".into(), action);
+        let status = match &node.status {
+            Ok(status) => status,
+            Err(problem) => {
+                let what = match problem.answered() {
+                    true => problem.to_string(),
+                    false => format!("does not answer: {problem}"),
+                };
+                return operator(what, "start it, or mend its address, password or network");
+            }
         };
         let what = status.problem()?.to_string();
         match status {
@@ -189,7 +195,7 @@ impl<'a> Cluster<'a> {
     /// Why programs do not admit this node without an operator.
     fn bar(&self, node: &NodeStatusReport) -> Option<&'static str> {
         let any = |is: fn(&NodeStatus) -> bool| {
-            self.nodes.iter().any(|n| n.status.as_ref().is_some_and(is))
+            self.nodes.iter().any(|n| n.status.as_ref().is_ok_and(is))
         };
         if any(|status| matches!(status, NodeStatus::OtherMembers { .. })) {
             return Some(
@@ -208,10 +214,10 @@ impl<'a> Cluster<'a> {
             );
         }
         let ready = |node: &NodeStatusReport| match &node.status {
-            Some(NodeStatus::Admitted(_)) => {
+            Ok(NodeStatus::Admitted(_)) => {
                 node.terms.as_ref().is_some_and(|terms| terms.admit_only(&self.list))
             }
-            Some(NodeStatus::New | NodeStatus::Unproven) => node.note != Some(NoteStep::OtherList),
+            Ok(NodeStatus::New | NodeStatus::Unproven) => node.note != Some(NoteStep::OtherList),
             _ => false,
         };
         (!self.nodes.iter().all(ready)).then_some(
@@ -238,7 +244,7 @@ impl<'a> Cluster<'a> {
     /// Whether the clocks of all servers differ from ours to the same side.
     fn own_clock_is_wrong(&self) -> bool {
         let ahead = |node: &NodeStatusReport| match node.status {
-            Some(NodeStatus::ClockDiffers(micros)) => Some(micros > 0),
+            Ok(NodeStatus::ClockDiffers(micros)) => Some(micros > 0),
             _ => None,
         };
         let first = ahead(&self.nodes[0]);

@@ -124,13 +124,17 @@ struct Node<'a> {
 /// The exit code when enough nodes answered and too few of them can vote. It says who must act; one
 /// node's reason decides.
 fn code_of(none: &NoMajority) -> u8 {
-    let any = |is: fn(&NodeProblem) -> bool| none.nodes.iter().any(|node| is(&node.problem));
-    if any(|p| matches!(p, NodeProblem::Authentication(_) | NodeProblem::Permission(_))) {
-        PERMISSION
-    } else if any(|p| matches!(p, NodeProblem::Tls(_))) {
-        TLS
-    } else {
-        CONFIG
+    let any = |code: &u8| none.nodes.iter().any(|node| code_of_problem(&node.problem) == *code);
+    [PERMISSION, TLS].into_iter().find(any).unwrap_or(CONFIG)
+}
+
+/// The exit code if this problem of one node ends the command.
+pub(crate) fn code_of_problem(problem: &NodeProblem) -> u8 {
+    match problem {
+        NodeProblem::Authentication(_) | NodeProblem::Permission(_) => PERMISSION,
+        NodeProblem::Tls(_) => TLS,
+        problem if problem.answered() => CONFIG,
+        _ => UNREACHABLE,
     }
 }
 

@@ -139,8 +139,8 @@ pub struct NodeStatusReport {
     pub node: String,
     /// Its label in lists of nodes.
     pub label: Arc<str>,
-    /// Whether it may vote; `None` if it did not answer.
-    pub status: Option<NodeStatus>,
+    /// Whether it may vote, or why it did not say so.
+    pub status: Result<NodeStatus, NodeProblem>,
     /// The lists whose clients it votes for, by its record of the present run.
     pub terms: Option<Terms>,
     /// What the next client does about its note; `None` for a node that has a record of the present
@@ -151,15 +151,19 @@ pub struct NodeStatusReport {
 }
 
 impl NodeStatusReport {
-    /// A node that does not answer.
-    pub fn silent(node: impl Into<String>, label: impl Into<Arc<str>>) -> Self {
+    /// A node that does not answer, and why.
+    pub fn silent(
+        node: impl Into<String>,
+        label: impl Into<Arc<str>>,
+        problem: NodeProblem,
+    ) -> Self {
         let (node, label) = (node.into(), label.into());
-        Self { node, label, status: None, terms: None, note: None, outdated: None }
+        Self { node, label, status: Err(problem), terms: None, note: None, outdated: None }
     }
 
     /// Whether the node votes.
     pub fn is_admitted(&self) -> bool {
-        matches!(self.status, Some(NodeStatus::Admitted(_)))
+        matches!(self.status, Ok(NodeStatus::Admitted(_)))
     }
 }
 
@@ -245,18 +249,21 @@ pub fn next_actions(
     actions(&cluster.members, &memories, age)
 }
 
-/// The status of each node, which is called by its URL and its label; `None` does not answer. `age`
-/// is that of [`ClusterConfig::note_age`].
+/// The status of each node, which is called by its URL and its label, by what it shows or why it
+/// does not answer. `age` is that of [`ClusterConfig::note_age`].
 pub fn status_reports(
     cluster: &ClusterConfig,
-    nodes: Vec<(String, Arc<str>, Option<NodeInfo>)>,
+    nodes: Vec<(String, Arc<str>, Result<NodeInfo, NodeProblem>)>,
     age: Duration,
 ) -> Vec<NodeStatusReport> {
     let memories: Vec<_> =
-        nodes.iter().map(|(.., info)| info.as_ref().map(|info| info.memory.clone())).collect();
+        nodes.iter().map(|(.., info)| info.as_ref().ok().map(|info| info.memory.clone())).collect();
     let seen = view(&cluster.members, &memories, age);
-    let report = |((node, label, info), seen): ((String, Arc<str>, Option<NodeInfo>), Seen<'_>)| {
-        let Some(info) = info else { return NodeStatusReport::silent(node, label) };
+    let report = |((node, label, info), seen): ((String, Arc<str>, Result<_, _>), Seen<'_>)| {
+        let info: NodeInfo = match info {
+            Ok(info) => info,
+            Err(problem) => return NodeStatusReport::silent(node, label, problem),
+        };
         let note = match seen {
             Seen::Unproven(step) if info.earlier.is_none() => Some(step),
             _ => None,
@@ -266,7 +273,7 @@ pub fn status_reports(
         NodeStatusReport {
             node,
             label,
-            status: Some(classify(&info, cluster)),
+            status: Ok(classify(&info, cluster)),
             terms: record.map(|record| record.terms.clone()),
             note,
             outdated: info.outdated.map(|(list, at)| {

@@ -167,11 +167,11 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
 
     /// Which nodes may vote now.
     async fn status(&self) -> Vec<NodeStatusReport> {
-        let infos = self.infos().await;
-        let named = |(node, info): (&N, Option<NodeInfo>)| {
+        let named = |(node, info): (&N, Result<NodeInfo, NodeReport>)| {
+            let info = info.map_err(|report| report.problem);
             (node.label().to_owned(), node.member().clone(), info)
         };
-        let nodes = self.nodes.iter().zip(infos).map(named).collect();
+        let nodes = self.nodes.iter().zip(self.examine().await).map(named).collect();
         status_reports(&self.cluster, nodes, self.age())
     }
 

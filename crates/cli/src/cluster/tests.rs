@@ -1,4 +1,4 @@
-use quorumlock_protocol::Mismatch;
+use quorumlock_protocol::{Mismatch, NodeProblem};
 
 use super::*;
 
@@ -14,24 +14,25 @@ fn terms(phase: u64, lists: &[&str]) -> Terms {
 }
 
 fn silent(label: &str) -> NodeStatusReport {
-    NodeStatusReport::silent(format!("redis://{label}"), label)
+    let refused = NodeProblem::NotConnected("refused".into());
+    NodeStatusReport::silent(format!("redis://{label}"), label, refused)
 }
 
 fn votes(label: &str, terms: Terms) -> NodeStatusReport {
     let mut node = silent(label);
-    (node.status, node.terms) = (Some(NodeStatus::Admitted(Default::default())), Some(terms));
+    (node.status, node.terms) = (Ok(NodeStatus::Admitted(Default::default())), Some(terms));
     node
 }
 
 fn unproven(label: &str, note: NoteStep) -> NodeStatusReport {
     let mut node = silent(label);
-    (node.status, node.note) = (Some(NodeStatus::Unproven), Some(note));
+    (node.status, node.note) = (Ok(NodeStatus::Unproven), Some(note));
     node
 }
 
 fn says(label: &str, status: NodeStatus) -> NodeStatusReport {
     let mut node = silent(label);
-    node.status = Some(status);
+    node.status = Ok(status);
     node
 }
 
@@ -79,6 +80,19 @@ fn without_a_majority_the_last_note_counts_and_every_node_must_be_ready() {
         let cure = cures(&[bad, unproven("b", wait), unproven("c", mature)]).pop();
         assert!(action(cure.expect("of c")).contains("quorumlock init"), "{cure:?}");
     }
+}
+
+#[test]
+fn a_node_that_shows_nothing_is_told_with_the_reason() {
+    let what = |problem| {
+        let mut nodes = [votes("a", abc()), votes("b", abc()), silent("c")];
+        nodes[2].status = Err(problem);
+        Cluster::new(&nodes, AGE).obstacle(&nodes[2]).expect("it does not vote").what
+    };
+    let refused = NodeProblem::NotConnected("Connection refused".into());
+    assert_eq!(what(refused), "does not answer: not connected: Connection refused");
+    let password = NodeProblem::Authentication("WRONGPASS".into());
+    assert_eq!(what(password), "authentication failed: WRONGPASS");
 }
 
 #[test]

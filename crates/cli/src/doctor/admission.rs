@@ -5,35 +5,38 @@ use std::time::Duration;
 use quorumlock::Locker;
 use quorumlock::admission::{NodeStatus, NodeStatusReport};
 
+use super::facts::NodeFacts;
 use super::judge::{Finding, Severity};
 use crate::cluster::{Cluster, Cure, Remark};
 use crate::text::brief;
 
-/// Asks the nodes for their status. If they do not answer, the other checks report why. `age`: how
-/// old a note must be.
-pub(super) async fn examine(locker: &Locker, age: Duration) -> Vec<Finding> {
-    locker.node_status().await.map_or_else(|_| Vec::new(), |nodes| judge(&nodes, age))
+/// Asks the nodes for their status. `facts` are those of the same nodes. `age`: how old a note must
+/// be.
+pub(super) async fn examine(locker: &Locker, facts: &[NodeFacts], age: Duration) -> Vec<Finding> {
+    let answers: Vec<_> = facts.iter().map(|node| node.facts().is_some()).collect();
+    locker.node_status().await.map_or_else(|_| Vec::new(), |nodes| judge(&nodes, &answers, age))
 }
 
-fn judge(nodes: &[NodeStatusReport], age: Duration) -> Vec<Finding> {
+/// `answers`: whether each node answered the other checks, which report those that did not.
+fn judge(nodes: &[NodeStatusReport], answers: &[bool], age: Duration) -> Vec<Finding> {
     let cluster = Cluster::new(nodes, age);
-    let objection = |node| {
-        let remark = cluster.obstacle(node)?;
-        Some(Finding { nodes: vec![node.node.clone()], ..finding(severity(node)?, remark) })
+    let objection = |(node, answers): (&NodeStatusReport, &bool)| {
+        let remark = cluster.obstacle(node).filter(|_| *answers || node.status.is_ok())?;
+        Some(Finding { nodes: vec![node.node.clone()], ..finding(severity(node), remark) })
     };
-    let mut findings: Vec<_> = nodes.iter().filter_map(objection).collect();
+    let mut findings: Vec<_> = nodes.iter().zip(answers).filter_map(objection).collect();
     let of_the_list = cluster.remarks().into_iter().map(|remark| finding(Severity::Warn, remark));
     findings.extend(of_the_list);
     findings.push(verdict(&cluster));
     findings
 }
 
-/// How bad it is that the node does not vote; `None` if another check reports it.
-fn severity(node: &NodeStatusReport) -> Option<Severity> {
-    Some(match node.status.as_ref()? {
-        NodeStatus::New | NodeStatus::Unproven => Severity::Warn,
+/// How bad it is that the node does not vote.
+fn severity(node: &NodeStatusReport) -> Severity {
+    match node.status {
+        Ok(NodeStatus::New | NodeStatus::Unproven) => Severity::Warn,
         _ => Severity::Problem,
-    })
+    }
 }
 
 fn finding(severity: Severity, Remark { nodes, what, cure }: Remark) -> Finding {
@@ -69,6 +72,7 @@ fn verdict(cluster: &Cluster<'_>) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use quorumlock::NodeProblem;
     use quorumlock::admission::NoteStep;
 
     use super::*;
@@ -77,16 +81,18 @@ mod tests {
 
     fn nodes(states: [Option<NodeStatus>; 3]) -> Vec<NodeStatusReport> {
         let node = |(i, status): (usize, Option<NodeStatus>)| {
-            let mut report = NodeStatusReport::silent(format!("redis://n{i}"), format!("n{i}"));
+            let (node, label) = (format!("redis://n{i}"), format!("n{i}"));
+            let no_eval = NodeProblem::Permission("NOPERM eval".into());
+            let mut report = NodeStatusReport::silent(node, label, no_eval);
             report.note = status.as_ref().map(|_| NoteStep::Wait(Duration::from_secs(12)));
-            report.status = status;
+            report.status = status.map_or(report.status, Ok);
             report
         };
         states.into_iter().enumerate().map(node).collect()
     }
 
     fn last(states: [Option<NodeStatus>; 3]) -> (Severity, String) {
-        let verdict = judge(&nodes(states), AGE).pop().expect("always one");
+        let verdict = judge(&nodes(states), &[true; 3], AGE).pop().expect("always one");
         (verdict.severity, verdict.what)
     }
 
@@ -103,7 +109,7 @@ mod tests {
     #[test]
     fn each_node_that_may_not_vote_is_named_with_when_it_votes_and_what_to_do() {
         let blank = || Some(NodeStatus::New);
-        let findings = judge(&nodes([blank(), blank(), blank()]), AGE);
+        let findings = judge(&nodes([blank(), blank(), blank()]), &[true; 3], AGE);
         assert_eq!(findings.len(), 4);
         for finding in &findings[..3] {
             assert!(finding.remedy.is_some_and(|remedy| remedy.contains("init")), "{finding:?}");
@@ -114,7 +120,10 @@ mod tests {
 
     #[test]
     fn a_silent_node_is_left_to_the_check_that_says_why() {
-        let findings = judge(&nodes([None, None, None]), AGE);
-        assert_eq!(findings.len(), 1, "{findings:?}");
+        let findings = judge(&nodes([None, None, None]), &[false, false, true], AGE);
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        let Finding { severity, nodes, what, .. } = &findings[0];
+        assert_eq!((severity, &**what), (&Severity::Problem, "no permission: NOPERM eval"));
+        assert_eq!(nodes, &["redis://n2"], "it answered the other checks");
     }
 }

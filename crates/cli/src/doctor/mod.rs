@@ -58,7 +58,7 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     let start = clock.now();
     let nodes = join_all(probes.iter().map(|probe| probe.examine(&clock, start))).await;
     let admission = match locker.filter(|_| topology == Topology::StrictQuorum) {
-        Some(locker) => admission::examine(&locker, args.cluster.note_age()).await,
+        Some(locker) => admission::examine(&locker, &nodes, args.cluster.note_age()).await,
         None => Vec::new(),
     };
     let report = Report::new(nodes, topology, admission);

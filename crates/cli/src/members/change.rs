@@ -161,14 +161,14 @@ fn must_be_fit(intent: &Intent, seen: &Cluster<'_>) -> Result<(), Failure> {
     let Some(remark) = seen.obstacle(node) else { return Ok(()) };
     let (code, action) = match (&node.status, remark.cure) {
         // Nodes of the present list do not know the new one, and bar it until the change begins.
-        (Some(NodeStatus::New | NodeStatus::Unproven), _) | (_, Cure::Itself(_)) => return Ok(()),
-        (Some(NodeStatus::OtherMembers { .. }), _) => (
+        (Ok(NodeStatus::New | NodeStatus::Unproven), _) | (_, Cure::Itself(_)) => return Ok(()),
+        (Ok(NodeStatus::OtherMembers { .. }), _) => (
             exit::CONFIG,
             "if no lock is held in that cluster and its programs have stopped, or if this server \
              was removed from this cluster, restart it and try again",
         ),
-        (None, Cure::Operator(action)) => (exit::UNREACHABLE, action),
-        (Some(_), Cure::Operator(action)) => (exit::CONFIG, action),
+        (Err(problem), Cure::Operator(action)) => (exit::code_of_problem(problem), action),
+        (Ok(_), Cure::Operator(action)) => (exit::CONFIG, action),
     };
     Err(Failure::new(code, format!("{label} cannot be added: it {} ({action})", remark.what)))
 }
@@ -179,7 +179,7 @@ fn refused(error: ChangeRefused) -> Failure {
 
 /// Why no node shows a record.
 async fn no_record(locker: &Locker) -> Failure {
-    let silent = locker.node_status().await.map(|nodes| nodes.iter().all(|n| n.status.is_none()));
+    let silent = locker.node_status().await.map(|nodes| nodes.iter().all(|n| n.status.is_err()));
     match locker.ping().await {
         Err(error) if silent.unwrap_or(true) => error.into(),
         _ => Failure::new(

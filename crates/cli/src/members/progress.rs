@@ -36,7 +36,7 @@ pub(super) fn state(phase: u64, step: &ChangeStep, cluster: &Cluster<'_>) -> (St
             let mut reasons = Vec::new();
             for label in labels {
                 let node = cluster.nodes.iter().find(|node| node.label == *label);
-                let status = node.and_then(|node| node.status.as_ref()).map(discriminant);
+                let status = node.and_then(|node| node.status.as_ref().ok()).map(discriminant);
                 let note = node.and_then(|node| node.note.as_ref()).map(discriminant);
                 waits_for.push((label.to_string(), status, note));
                 reasons.push(reason(label, cluster));
@@ -66,17 +66,22 @@ fn reason(label: &str, cluster: &Cluster<'_>) -> String {
 mod tests {
     use std::time::Duration;
 
+    use quorumlock::NodeProblem;
     use quorumlock::admission::NodeStatusReport;
 
     use super::*;
 
+    fn refused() -> NodeProblem {
+        NodeProblem::NotConnected("refused".into())
+    }
+
     fn waits_for_c(status: Option<NodeStatus>, note: Option<NoteStep>) -> (State, String) {
         let mut nodes = ["a", "b", "c"].map(|label| {
-            let mut node = NodeStatusReport::silent(format!("redis://{label}"), label);
-            node.status = Some(NodeStatus::Admitted(Default::default()));
+            let mut node = NodeStatusReport::silent(format!("redis://{label}"), label, refused());
+            node.status = Ok(NodeStatus::Admitted(Default::default()));
             node
         });
-        (nodes[2].status, nodes[2].note) = (status, note);
+        (nodes[2].status, nodes[2].note) = (status.ok_or_else(refused), note);
         let cluster = Cluster::new(&nodes, Duration::from_secs(70));
         state(2, &ChangeStep::Unconfirmed(vec!["c".into()]), &cluster)
     }
@@ -97,7 +102,10 @@ mod tests {
     #[test]
     fn a_node_that_does_not_come_is_told_with_what_to_do() {
         let (_, silent) = waits_for_c(None, None);
-        assert!(silent.contains("c: does not answer (start it"), "{silent}");
+        assert!(
+            silent.contains("c: does not answer: not connected: refused (start it"),
+            "{silent}"
+        );
         let (_, clock) = waits_for_c(Some(NodeStatus::ClockDiffers(-9_000_000)), None);
         assert!(clock.contains("9s behind") && clock.contains("set the clock"), "{clock}");
         let (_, told) = waits_for_c(Some(NodeStatus::Admitted(Default::default())), None);

@@ -35,6 +35,8 @@ struct Node {
     node: String,
     votes: bool,
     state: &'static str,
+    /// Why it does not say whether it votes.
+    reason: Option<String>,
     phase: Option<u64>,
     lists: Vec<Vec<String>>,
     note: Option<Note>,
@@ -102,12 +104,13 @@ impl Node {
             label: node.label.to_string(),
             node: node.node.clone(),
             votes: node.is_admitted(),
-            state: state(node.status.as_ref()),
+            state: state(node.status.as_ref().ok()),
+            reason: node.status.as_ref().err().map(ToString::to_string),
             phase: node.terms.as_ref().map(|terms| terms.phase),
             lists: node.terms.as_ref().map(lists).unwrap_or_default(),
             note: node.note.map(|step| Note::new(step, cluster.age())),
             clock_ahead_ms: match node.status {
-                Some(NodeStatus::ClockDiffers(micros)) => Some(micros / 1_000),
+                Ok(NodeStatus::ClockDiffers(micros)) => Some(micros / 1_000),
                 _ => None,
             },
             outdated: node
@@ -238,20 +241,25 @@ fn row(node: &Node) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use quorumlock::NodeProblem;
     use quorumlock::admission::MemberList;
 
     use super::*;
 
+    fn refused() -> NodeProblem {
+        NodeProblem::NotConnected("refused".into())
+    }
+
     fn nodes(third: NodeStatus, note: Option<NoteStep>) -> Vec<NodeStatusReport> {
         let list = MemberList::new(["a", "b", "c"]);
         let node = |label: &'static str| {
-            let mut node = NodeStatusReport::silent(format!("redis://{label}"), label);
-            node.status = Some(NodeStatus::Admitted(Default::default()));
+            let mut node = NodeStatusReport::silent(format!("redis://{label}"), label, refused());
+            node.status = Ok(NodeStatus::Admitted(Default::default()));
             node.terms = Some(Terms { phase: 3, list: list.clone(), next: None });
             node
         };
         let mut nodes = ["a", "b", "c"].map(node).to_vec();
-        (nodes[2].status, nodes[2].note, nodes[2].terms) = (Some(third), note, None);
+        (nodes[2].status, nodes[2].note, nodes[2].terms) = (Ok(third), note, None);
         nodes
     }
 
@@ -288,8 +296,8 @@ mod tests {
         assert_eq!(report(&nodes).exit_code(), 0);
         nodes[1] = nodes[2].clone();
         assert_eq!(report(&nodes).exit_code(), exit::CONFIG);
-        nodes[1].status = None;
-        nodes[2].status = None;
+        nodes[1].status = Err(refused());
+        nodes[2].status = Err(refused());
         assert_eq!(report(&nodes).exit_code(), exit::UNREACHABLE);
     }
 }

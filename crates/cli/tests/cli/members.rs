@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock_testbed::servers::Servers;
+use quorumlock_testbed::servers::{Faketime, ServerOptions, Servers, Shift, Source};
 use quorumlock_watchdog::Clock;
 use serde_json::{Value, json};
 
@@ -26,6 +26,17 @@ pub(crate) fn quick_servers(count: usize) -> Option<Servers> {
     let servers = blank_servers(count)?;
     quick(&servers.urls(), &["init"]).expect(0);
     Some(servers)
+}
+
+/// What servers need whose clocks can be set; `None` on a machine without.
+pub(crate) fn faketime() -> Option<(Faketime, Source)> {
+    match (Faketime::discover(0), Faketime::source()) {
+        (Ok(faketime), Ok(source)) => Some((faketime, source)),
+        (Err(why), _) | (_, Err(why)) => {
+            quorumlock_testbed::skip("QUORUMLOCK_REQUIRE_FAKETIME", &why.to_string());
+            None
+        }
+    }
 }
 
 /// A cron job that is started every 200 ms, under the longest lease of 500 ms and a clock bound of
@@ -110,6 +121,11 @@ fn members_of_new_servers_says_what_to_do() {
     assert!(members["heals"][0]["within_ms"].as_u64().unwrap() >= 600, "{members:#}");
     servers[0].kill().unwrap();
     let members = quick(&servers.urls(), &["members", "--json"]).expect(78).json();
+    let states = [0, 1].map(|index| node(&members, index)["state"].clone());
+    assert_eq!(states, ["silent", "new"]);
+    let reason = node(&members, 0)["reason"].as_str().unwrap();
+    assert!(reason.contains("not connected"), "{reason}");
+    assert_eq!(node(&members, 1)["reason"], Value::Null);
     let actions = members["operator"].as_array().unwrap();
     assert_eq!((actions.len(), &actions[1]["nodes"][1]), (2, &node(&members, 2)["label"]));
     assert!(actions[1]["do"].as_str().unwrap().contains("quorumlock init"), "{members:#}");
@@ -183,13 +199,7 @@ fn members_and_doctor_name_both_lists_to_a_stranger() {
 
 #[test]
 fn members_and_doctor_say_whose_clock_differs() {
-    use quorumlock_testbed::servers::{Faketime, ServerOptions, Shift};
-    let (faketime, source) = match (Faketime::discover(0), Faketime::source()) {
-        (Ok(faketime), Ok(source)) => (faketime, source),
-        (Err(why), _) | (_, Err(why)) => {
-            return quorumlock_testbed::skip("QUORUMLOCK_REQUIRE_FAKETIME", &why.to_string());
-        }
-    };
+    let Some((faketime, source)) = faketime() else { return };
     let options = ServerOptions { faketime: Some(faketime), ..ServerOptions::default() };
     let servers = Servers::start_with(&source, 3, &options).unwrap();
     let urls = servers.urls();

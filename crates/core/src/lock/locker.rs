@@ -1,6 +1,5 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use quorumlock_watchdog::{Clock, Watchdog};
 use tokio::runtime::Handle;
@@ -13,8 +12,7 @@ use super::request::{LockRequest, TryLockRequest};
 use crate::{Entropy, Lessor};
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    ConfigError, Error, Holder, Lane, Name, NoMajority, NodeProblem, NodeReport, Owner, Settings,
-    quorum_of,
+    ConfigError, Error, Holder, Lane, Name, NoMajority, NodeReport, Owner, Settings, quorum_of,
 };
 use quorumlock_watchdog::runtime;
 
@@ -188,7 +186,7 @@ impl Locker {
         match self.inner.lessor.node_status().await {
             // Every node that answers may vote.
             Err(Error::Config(ConfigError::NoAdmission)) => Ok(()),
-            statuses => majority_votes(statuses?, self.inner.settings.answer_timeout),
+            statuses => majority_votes(statuses?),
         }
     }
 
@@ -213,13 +211,13 @@ impl Locker {
     }
 }
 
-/// Fails unless a majority of the nodes may vote. They had `within` to answer.
-fn majority_votes(statuses: Vec<NodeStatusReport>, within: Duration) -> Result<(), Error> {
+/// Fails unless a majority of the nodes may vote.
+fn majority_votes(statuses: Vec<NodeStatusReport>) -> Result<(), Error> {
     let nodes = statuses.len();
     let problem = |report: NodeStatusReport| {
         let problem = match report.status {
-            Some(status) => status.problem()?,
-            None => NodeProblem::NoAnswer(within),
+            Ok(status) => status.problem()?,
+            Err(problem) => problem,
         };
         Some(NodeReport::new(report.node, problem))
     };

@@ -159,16 +159,17 @@ fn a_report_says_what_a_node_waits_for() {
         list: list("a b c"),
         since: 1_000_000,
     });
-    let nodes = [Some(noted), Some(node_info("b")), None];
+    let refused = NodeProblem::NotConnected("refused".into());
+    let nodes = [Ok(noted), Ok(node_info("b")), Err(refused.clone())];
     let labelled = nodes.into_iter().zip(["a", "b", "c"]);
     let labelled =
         labelled.map(|(info, label)| (format!("redis://{label}"), label.into(), info)).collect();
     let reports = status_reports(&cluster_config(), labelled, AGE);
     assert_eq!(reports[0].note, Some(NoteStep::Wait(Duration::from_secs(21))));
-    assert_eq!((&reports[0].status, &reports[0].terms), (&Some(NodeStatus::New), &None));
+    assert_eq!((&reports[0].status, &reports[0].terms), (&Ok(NodeStatus::New), &None));
     assert!(reports[1].is_admitted());
     assert_eq!((&reports[1].terms, &reports[1].note), (&Some(terms("a b c")), &None));
-    assert_eq!(reports[2], NodeStatusReport::silent("redis://c", "c"));
+    assert_eq!(reports[2], NodeStatusReport::silent("redis://c", "c", refused));
     let seen = [Seen::Unproven(NoteStep::Mature); 3];
     assert_eq!(entry(&list("a b c"), &seen), Entry::Found(terms("a b c")));
 }
