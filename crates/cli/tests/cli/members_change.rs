@@ -4,12 +4,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use quorumlock::{Guard, Locker};
-use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
+use quorumlock_testbed::servers::{ServerOptions, Servers, Shift, for_test};
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::common::{Finished, Running, blank_servers, finish, labels, start};
-use crate::members::{quick, quick_command, quick_servers};
+use crate::members::{faketime, quick, quick_command, quick_servers};
 
 /// As [`quick_command`], with leases that a loaded machine renews in time.
 fn patient_command(urls: &[String], arguments: &[&str]) -> Command {
@@ -155,7 +155,9 @@ fn a_change_that_cannot_begin_says_why() {
     let add = |urls: &[String], url: &str| quick(urls, &["members", "add", url]);
     // Of another cluster, silent, unfit.
     add(&urls, &other.urls()[0]).expect(78).says(&["cannot be added", "belongs to the cluster"]);
-    add(&urls, "redis://127.0.0.1:1").expect(69).says(&["127.0.0.1:1/0", "does not answer"]);
+    add(&urls, "redis://127.0.0.1:1")
+        .expect(69)
+        .says(&["127.0.0.1:1/0", "does not answer: not connected"]);
     let args = ["--maxmemory-policy", "allkeys-lru"].map(str::to_owned).to_vec();
     let Some(evicts) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
     add(&urls, &evicts.urls()[0]).expect(78).says(&["maxmemory-policy"]);
@@ -178,6 +180,27 @@ fn a_change_that_cannot_begin_says_why() {
     // Nothing was written.
     let members = quick(&urls, &["members", "--json"]).expect(0).json();
     assert_eq!((&members["phase"], &members["votes"]), (&json!(1), &json!(3)), "{members:#}");
+}
+
+#[test]
+fn a_server_whose_clock_differs_is_not_added_before_it_is_set() {
+    let Some((faketime, source)) = faketime() else { return };
+    let options = ServerOptions { faketime: Some(faketime), ..ServerOptions::default() };
+    let servers = Servers::start_with(&source, 4, &options).unwrap();
+    let (urls, url) = (&servers.urls()[..3], &servers.urls()[3]);
+    quick(urls, &["init"]).expect(0);
+    let label = format!("{}/0", servers[3].addr().unwrap());
+    for (shift, side) in [(60_500, "ahead of"), (-60_500, "behind")] {
+        servers[3].set_clock(Shift::ByMs(shift)).unwrap();
+        servers[3].restart_empty().unwrap();
+        let refused = quick(urls, &["members", "add", url]).expect(78);
+        refused.says(&[&label, "cannot be added", "its clock is 60.", side, "the server's"]);
+    }
+    let members = quick(urls, &["members", "--json"]).expect(0).json();
+    assert_eq!(members["phase"], 1, "nothing was written: {members:#}");
+    servers[3].set_clock(Shift::ByMs(0)).unwrap();
+    servers[3].restart_empty().unwrap();
+    quick(urls, &["members", "add", url]).expect(0);
 }
 
 #[test]
