@@ -248,7 +248,7 @@ mod tests {
 
     /// PROTOCOL.md MEM2.
     #[test]
-    fn a_node_of_another_cluster_ends_the_round_whatever_the_others_say() {
+    fn a_node_of_another_cluster_ends_the_round_whatever_the_others_say_before() {
         use crate::admission::members::{MemberList, Terms};
         use crate::round::{Round, Step};
         use crate::{Answer, Denial, Fence, Instant};
@@ -257,6 +257,11 @@ mod tests {
         let problem = NodeProblem::OtherMembers { found, ours: list(["a", "b", "c"]) };
         let foreign = NodeReport::new("a", problem.clone());
         let mut round = Round::new(5, 0, Fence::NONE);
+        for node in 1..5 {
+            let new = NodeReport::new("n", NodeProblem::New);
+            let step = round.on_answer(node, Answer::No(Denial::NotAdmitted(new)), Instant::NEVER);
+            assert_eq!(step, Step::Wait, "the last node may bar the client");
+        }
         assert_eq!(
             round.on_answer(0, Answer::No(Denial::Refused(foreign)), Instant::NEVER),
             Step::Failed

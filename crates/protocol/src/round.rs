@@ -436,13 +436,22 @@ impl Round {
     }
 
     /// A round that cannot win ends at once, unless another answer can still tell whether another
-    /// client holds the lock or too few nodes are reachable.
+    /// client holds the lock, too few nodes are reachable, or a node belongs to another cluster.
     fn settled(&self) -> Step {
         let asked = self.count(|b| *b == NodeVote::Asked);
         let known = self.blocked_by_others()
             || self.reached() >= self.confirm
-            || self.reached() + asked < self.confirm;
+            || self.reached() + asked < self.confirm && !(asked > 0 && self.has_new());
         if known { Step::Failed } else { Step::Wait }
+    }
+
+    /// Whether a node is new. Then the list of nodes may be wrong, and a node that belongs to another
+    /// cluster, whose answer bars the client, may answer last (PROTOCOL.md MEM2).
+    fn has_new(&self) -> bool {
+        self.nodes.iter().any(|vote| match vote {
+            NodeVote::NoAnswer(no_answer) => no_answer.report().problem == NodeProblem::New,
+            _ => false,
+        })
     }
 
     fn blocked_by_others(&self) -> bool {

@@ -72,6 +72,23 @@ fn a_majority_that_accepts_needs_one_round() {
     assert_eq!(won(&round.on_answer(2, accepts(now()), now())), Some(100));
 }
 
+/// PROTOCOL.md MEM2.
+#[test]
+fn beside_new_nodes_a_round_that_cannot_win_waits_for_the_others() {
+    let new = || Answer::No(Denial::NotAdmitted(NodeReport::new("n", NodeProblem::New)));
+    let mut round = round_of(3, 0);
+    assert_eq!(round.on_answer(0, new(), now()), Step::Wait);
+    assert_eq!(round.on_answer(1, new(), now()), Step::Wait, "the third may bar the client");
+    assert_eq!(round.on_answer(2, dead(), now()), Step::Failed);
+    let mut round = round_of(3, 0);
+    round.on_answer(0, new(), now());
+    round.on_answer(1, new(), now());
+    assert_eq!(round.close(now()), Step::Failed, "the call's time is over");
+    let mut round = round_of(3, 0);
+    round.on_answer(0, dead(), now());
+    assert_eq!(round.on_answer(1, dead(), now()), Step::Failed, "no node is new");
+}
+
 /// Nodes that accepted the first token are asked for the second as well: nodes count if they
 /// accepted the same token, and not if they have only granted (PROTOCOL.md T4).
 #[test]
