@@ -112,15 +112,21 @@ fn members_shows_who_votes_for_which_list() {
 #[test]
 fn members_of_new_servers_says_what_to_do() {
     let Some(servers) = blank_servers(3) else { return };
-    let members = quick(&servers.urls(), &["members", "--json"]).expect(78).json();
+    // Under the usual clock bound: beside it an answer may be late on a loaded machine.
+    let ask = |arguments: &[&str]| {
+        let mut command = quorumlock(&servers.urls());
+        command.args(arguments);
+        finish(command)
+    };
+    let members = ask(&["members", "--json"]).expect(78).json();
     assert_eq!((&members["votes"], &members["lists"]), (&json!(0), &json!([])));
     for index in 0..3 {
         assert_eq!(node(&members, index)["state"], "new");
         assert_eq!(node(&members, index)["note"]["step"], "none");
     }
-    assert!(members["heals"][0]["within_ms"].as_u64().unwrap() >= 600, "{members:#}");
+    assert!(members["heals"][0]["within_ms"].as_u64().unwrap() >= 70_000, "{members:#}");
     servers[0].kill().unwrap();
-    let members = quick(&servers.urls(), &["members", "--json"]).expect(78).json();
+    let members = ask(&["members", "--json"]).expect(78).json();
     let states = [0, 1].map(|index| node(&members, index)["state"].clone());
     assert_eq!(states, ["silent", "new"]);
     let reason = node(&members, 0)["reason"].as_str().unwrap();
@@ -130,7 +136,7 @@ fn members_of_new_servers_says_what_to_do() {
     assert_eq!((actions.len(), &actions[1]["nodes"][1]), (2, &node(&members, 2)["label"]));
     assert!(actions[1]["do"].as_str().unwrap().contains("quorumlock init"), "{members:#}");
     servers[1].kill().unwrap();
-    quick(&servers.urls(), &["members"]).expect(69);
+    ask(&["members"]).expect(69);
 }
 
 #[test]
