@@ -245,32 +245,4 @@ mod tests {
         assert!(matches!(barred, Error::Refused(_)) && !barred.is_retryable(), "{barred:?}");
         assert!(barred.to_string().contains("ACL SETUSER"), "{barred}");
     }
-
-    /// PROTOCOL.md MEM2.
-    #[test]
-    fn a_node_of_another_cluster_ends_the_round_whatever_the_others_say_before() {
-        use crate::admission::members::{MemberList, Terms};
-        use crate::round::{Round, Step};
-        use crate::{Answer, Denial, Fence, Instant};
-        let list = |labels: [&'static str; 3]| MemberList::new(labels);
-        let found = Terms { phase: 1, list: list(["a", "d", "e"]), next: None };
-        let problem = NodeProblem::OtherMembers { found, ours: list(["a", "b", "c"]) };
-        let foreign = NodeReport::new("a", problem.clone());
-        let mut round = Round::new(5, 0, Fence::NONE);
-        for node in 1..5 {
-            let new = NodeReport::new("n", NodeProblem::New);
-            let step = round.on_answer(node, Answer::No(Denial::NotAdmitted(new)), Instant::NEVER);
-            assert_eq!(step, Step::Wait, "the last node may bar the client");
-        }
-        assert_eq!(
-            round.on_answer(0, Answer::No(Denial::Refused(foreign)), Instant::NEVER),
-            Step::Failed
-        );
-        let failure = round.failure(None, None, |node| node.to_string());
-        let Err(Error::Refused(refused)) = &failure else { panic!("{failure:?}") };
-        assert_eq!(refused.nodes, [NodeReport::new("a", problem)]);
-        let error = failure.unwrap_err();
-        assert!(!error.is_retryable());
-        assert!(error.to_string().contains("[a, d, e]") && error.to_string().contains("[a, b, c]"));
-    }
 }

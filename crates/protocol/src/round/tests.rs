@@ -1,3 +1,5 @@
+mod failure;
+
 use std::collections::BTreeSet;
 
 use super::*;
@@ -70,23 +72,6 @@ fn a_majority_that_accepts_needs_one_round() {
     round.on_answer(0, accepts(now()), now());
     round.on_answer(1, accepts(now()), now());
     assert_eq!(won(&round.on_answer(2, accepts(now()), now())), Some(100));
-}
-
-/// PROTOCOL.md MEM2.
-#[test]
-fn beside_new_nodes_a_round_that_cannot_win_waits_for_the_others() {
-    let new = || Answer::No(Denial::NotAdmitted(NodeReport::new("n", NodeProblem::New)));
-    let mut round = round_of(3, 0);
-    assert_eq!(round.on_answer(0, new(), now()), Step::Wait);
-    assert_eq!(round.on_answer(1, new(), now()), Step::Wait, "the third may bar the client");
-    assert_eq!(round.on_answer(2, dead(), now()), Step::Failed);
-    let mut round = round_of(3, 0);
-    round.on_answer(0, new(), now());
-    round.on_answer(1, new(), now());
-    assert_eq!(round.close(now()), Step::Failed, "the call's time is over");
-    let mut round = round_of(3, 0);
-    round.on_answer(0, dead(), now());
-    assert_eq!(round.on_answer(1, dead(), now()), Step::Failed, "no node is new");
 }
 
 /// Nodes that accepted the first token are asked for the second as well: nodes count if they
@@ -271,20 +256,6 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     assert_eq!(round.on_answer(1, dead(), now()), Step::Failed);
     let Err(Error::Unreachable(why)) = failure(&round) else { panic!("reachable?") };
     assert_eq!((why.needed, why.nodes.len()), (2, 2));
-}
-
-/// Nodes that granted, or had no time to answer before the decision, are not blamed.
-#[test]
-fn only_those_are_blamed_that_are_out() {
-    let mut round = round_of(5, 0);
-    round.on_answer(0, accepts(now()), now());
-    for node in 1..4 {
-        round.on_answer(node, dead(), now());
-    }
-    round.close(now());
-    let failed = round.failure(None, None, |node| format!("n{node}"));
-    let Err(Error::Unreachable(why)) = failed else { panic!("{failed:?}") };
-    assert_eq!((why.of, why.needed, why.answered, why.voted, why.nodes.len()), (5, 3, 1, 1, 3));
 }
 
 /// A damaged mark, a key of another type or a refusal is a missing vote.
