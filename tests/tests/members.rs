@@ -16,6 +16,7 @@ use quorumlock_tests::{Plain, Stopwatch, eventually};
 use quorumlock_watchdog::Clock;
 
 const MAX_LEASE: Duration = Duration::from_millis(600);
+const PATIENT: Duration = Duration::from_secs(2);
 const CLOCK_BOUND: Duration = Duration::from_millis(50);
 
 fn builder() -> Builder {
@@ -26,8 +27,17 @@ fn builder() -> Builder {
         .clock_bound(CLOCK_BOUND)
 }
 
+/// For locks that are held for a while: a loaded machine renews them in time.
+fn patient() -> Builder {
+    builder().lease(PATIENT / 2).max_lease(PATIENT)
+}
+
 fn locker(urls: &[String]) -> Locker {
     builder().quorum(urls).expect("good URLs")
+}
+
+fn patient_locker(urls: &[String]) -> Locker {
+    patient().quorum(urls).expect("good URLs")
 }
 
 fn problems<T: std::fmt::Debug>(refused: Result<T, Error>) -> Vec<NodeProblem> {
@@ -46,6 +56,8 @@ mod scripts {
 
     use super::*;
 
+    /// On a loaded machine a request may be carried out late.
+    const BOUND: Duration = Duration::from_secs(30);
     const INCARNATIONS: [&str; 2] =
         ["00000000000000000000000000000001", "00000000000000000000000000000002"];
 
@@ -68,7 +80,7 @@ mod scripts {
     /// The node that its clients call by this label.
     fn node(servers: &Servers, label: &str) -> RedisNode {
         let url = format!("{}?label={label}", servers[0].url());
-        node_at(url, &Clock::system(), CLOCK_BOUND)
+        node_at(url, &Clock::system(), BOUND)
     }
 
     fn node_at(url: String, clock: &Clock, clock_bound: Duration) -> RedisNode {
@@ -136,7 +148,7 @@ mod scripts {
         assert!(admit(&a, &id, now, INCARNATIONS[0]).await);
         assert!(!admit(&a, &id, now, INCARNATIONS[1]).await, "the note has ended");
         let admitted = info(&a).await;
-        assert_eq!(admitted.agreed_ms, Some((600, 50)));
+        assert_eq!(admitted.agreed_ms, Some((600, 30_000)));
         assert_eq!(standing(&admitted.memory, &ours()), Standing::Votes(&terms(3, None)));
         assert_eq!(standing(&admitted.memory, &theirs()), Standing::Foreign(&terms(3, None)));
         assert_eq!(a.note(note(theirs(), "two", None)).await, Ok(false), "it is admitted");
@@ -186,7 +198,7 @@ mod scripts {
         assert_eq!(write(INCARNATIONS[1]).await, Ok(true));
         let converted = info(&a).await;
         assert_eq!(converted.earlier, None);
-        assert_eq!(converted.agreed_ms, Some((600, 50)));
+        assert_eq!(converted.agreed_ms, Some((600, 30_000)));
         assert_eq!(standing(&converted.memory, &ours()), Standing::Votes(&terms(1, None)));
     }
 
@@ -196,7 +208,7 @@ mod scripts {
         let Some(servers) = for_test(1, &ServerOptions::default()) else { return };
         let a = node(&servers, "a");
         let url = || format!("{}?label=a", servers[0].url());
-        let wrong = [-60, 60].map(|seconds| node_at(url(), &clock_ahead(seconds), CLOCK_BOUND));
+        let wrong = [-60, 60].map(|seconds| node_at(url(), &clock_ahead(seconds), BOUND));
         for wrong in &wrong {
             assert_eq!(wrong.note(note(ours(), "one", None)).await, Ok(false));
         }
@@ -304,7 +316,7 @@ mod scripts {
             plain.ask::<i64>(&["HSET", RECORD, "life", "x"]).await;
         }
         Plain::to(&url(5)).await.ask::<i64>(&["HSET", "another key", "life", "x"]).await;
-        let third = node_at(url(3), &Clock::system(), CLOCK_BOUND);
+        let third = node_at(url(3), &Clock::system(), BOUND);
         let mut found = third.other_databases().await.expect("it answers");
         found.sort_unstable();
         assert_eq!(found, [0, 12]);
@@ -333,6 +345,32 @@ async fn short_process(urls: &[String]) -> bool {
 async fn awaits_granted(urls: &[String]) {
     eventually("a short process is granted", async || short_process(urls).await.then_some(()))
         .await;
+}
+
+/// Processes that end at their first error bring the nodes a step on, also while others are dead or
+/// hung.
+#[tokio::test]
+async fn a_call_that_fails_writes_notes_before_it_ends() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let noted = async || {
+        // No background makes a pass so soon.
+        let builder = builder().max_lease(Duration::from_secs(60)).clock_bound(CLOCK_BOUND * 100);
+        let locker = builder.answer_timeout(Duration::from_millis(400)).quorum(servers.urls());
+        let failed = locker.expect("good URLs").try_lock("x").await;
+        let failed = failed.expect_err("nobody admitted the nodes");
+        (failed, Plain::to(servers[2].url()).await.exists(RECORD).await)
+    };
+    let (failed, written) = noted().await;
+    assert!(matches!(failed, Error::Refused(_)) && written, "{failed:?}");
+    servers[2].restart_empty().expect("ours");
+    servers[1].kill().expect("ours");
+    servers[0].pause().expect("ours");
+    eventually("a note", async || {
+        let (failed, written) = noted().await;
+        assert!(matches!(failed, Error::Unreachable(_)), "{failed:?}");
+        written.then_some(())
+    })
+    .await;
 }
 
 /// PROTOCOL.md ADM2, MEM3, MEM4, MEM5: no process lives for the longest lease.
@@ -364,17 +402,17 @@ async fn short_processes_alone_found_a_cluster_and_heal_it() {
 async fn a_client_with_another_list_is_barred_and_admits_nothing() {
     let Some(servers) = for_test(8, &ServerOptions::default()) else { return };
     let urls = servers.urls();
-    let a = locker(&urls[..5]);
+    let a = patient_locker(&urls[..5]);
     a.admit_nodes().await.expect("all answer");
     let guard = a.lock("x").await.expect("free");
     let theirs = [&urls[..2], &urls[5..]].concat();
     let since = Stopwatch::start();
-    while since.elapsed() < 2 * (MAX_LEASE + 2 * CLOCK_BOUND) {
-        let refused = problems(locker(&theirs).try_lock("x").await);
+    while since.elapsed() < (PATIENT + MAX_LEASE + 2 * CLOCK_BOUND) {
+        let refused = problems(patient_locker(&theirs).try_lock("x").await);
         assert!(refused.iter().all(is_barred), "{refused:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let operator = locker(&theirs);
+    let operator = patient_locker(&theirs);
     assert!(problems(operator.admit_nodes().await).iter().any(is_barred));
     let text = operator.lock("x").await.expect_err("barred").to_string();
     let address = |url: &String| url.trim_start_matches("redis://").to_owned();
@@ -392,12 +430,9 @@ async fn a_client_with_another_list_is_barred_and_admits_nothing() {
     .await;
 }
 
-#[tokio::test]
-async fn another_database_is_another_cluster_only_on_the_operators_word() {
-    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
-    let urls = servers.urls();
-    locker(&urls).admit_nodes().await.expect("all answer");
-    let guard = locker(&urls).lock("x").await.expect("free");
+/// Neither by clients nor by the operator's word: that many servers have a record in database 0.
+/// Returns the URLs.
+async fn founds_nothing_in_database_1(urls: &[String], servers: usize) -> Vec<String> {
     let other: Vec<_> = urls.iter().map(|url| format!("{url}/1")).collect();
     let since = Stopwatch::start();
     while since.elapsed() < 2 * (MAX_LEASE + 2 * CLOCK_BOUND) {
@@ -405,14 +440,33 @@ async fn another_database_is_another_cluster_only_on_the_operators_word() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let refused = problems(locker(&other).admit_nodes().await);
-    assert!(refused.iter().all(|problem| *problem == NodeProblem::OtherDatabase(0)), "{refused:?}");
-    locker(&other).force_admit_nodes().await.expect("the operator insists");
-    assert!(short_process(&other).await, "locks of database 1 are other locks");
-    guard.unlock().await.expect("held all the time");
+    assert_eq!(refused, vec![NodeProblem::OtherDatabase(0); servers]);
+    other
 }
 
-async fn change(urls: &[String], target: &[String], until: Until) {
-    let mut change = builder().change_members(urls, target, until).expect("good URLs");
+#[tokio::test]
+async fn a_record_in_another_database_of_the_last_server_is_found_too() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let last = Plain::to(servers[2].url()).await;
+    last.ask::<i64>(&["HSET", RECORD, "life", "of a cluster with other servers"]).await;
+    founds_nothing_in_database_1(&servers.urls(), 1).await;
+}
+
+#[tokio::test]
+async fn another_database_is_another_cluster_only_on_the_operators_word() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let urls = servers.urls();
+    locker(&urls).admit_nodes().await.expect("all answer");
+    let guard = locker(&urls).lock("x").await.expect("free");
+    let other = founds_nothing_in_database_1(&urls, 3).await;
+    locker(&other).force_admit_nodes().await.expect("the operator insists");
+    assert!(short_process(&other).await, "locks of database 1 are other locks");
+    drop(guard);
+    awaits_granted(&urls).await;
+}
+
+async fn change(builder: &Builder, urls: &[String], target: &[String], until: Until) {
+    let mut change = builder.clone().change_members(urls, target, until).expect("good URLs");
     let done = async {
         loop {
             let progress = change.step().await.expect("one step away").expect("a cluster");
@@ -430,23 +484,22 @@ async fn a_server_is_exchanged_under_a_held_lock() {
     let Some(servers) = for_test(4, &ServerOptions::default()) else { return };
     let urls = servers.urls();
     let (old, all, new) = (&urls[..3], &urls[..], &urls[1..]);
-    let first = locker(old);
+    let first = patient_locker(old);
     first.admit_nodes().await.expect("all answer");
     let guard = first.lock("held").await.expect("free");
-    change(old, all, Until::BothVote).await;
-    let second = locker(all);
+    change(&patient(), old, all, Until::BothVote).await;
+    let second = patient_locker(all);
     assert!(second.try_lock("held").await.expect("it may ask").is_none(), "both lists exclude");
     second.lock("x").await.expect("free").unlock().await.expect("held");
     first.lock("x").await.expect("both lists vote").unlock().await.expect("held");
     guard.unlock().await.expect("held through the change");
     let guard = second.lock("held").await.expect("free");
-    change(all, all, Until::OnlyTarget).await;
+    change(&patient(), all, all, Until::OnlyTarget).await;
     assert!(problems(first.lock("x").await).iter().any(is_barred), "the old list is refused");
     servers[0].kill().expect("ours");
-    change(all, new, Until::BothVote).await;
-    change(new, new, Until::OnlyTarget).await;
-    let third = locker(new);
-    awaits_granted(new).await;
+    change(&patient(), all, new, Until::BothVote).await;
+    change(&patient(), new, new, Until::OnlyTarget).await;
+    let third = patient_locker(new);
     drop(third.lock("x").await.expect("free"));
     assert!(problems(second.lock("x").await).iter().any(is_barred));
     drop(guard);
@@ -463,7 +516,7 @@ async fn a_change_is_refused_if_it_exchanges_a_server_or_another_is_under_way() 
     };
     let exchanged = step(&urls[1..4]).await.expect_err("two servers differ");
     assert!(exchanged.contains("one server at a time"), "{exchanged}");
-    change(&urls[..3], &urls[..4], Until::BothVote).await;
+    change(&builder(), &urls[..3], &urls[..4], Until::BothVote).await;
     let other = [&urls[..3], &urls[4..]].concat();
     let under_way = step(&other).await.expect_err("another change");
     assert!(under_way.contains("under way"), "{under_way}");
