@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, NodeReport};
+use quorumlock::{Admission, Builder, Error, Fence, Locker, NodeProblem, NodeReport};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Stopwatch, eventually};
 
@@ -176,6 +176,30 @@ async fn a_node_that_is_admitted_again_has_the_marks_of_the_others() {
         assert!(Some(guard.fence().get()) > before, "{name}: {} at {before:?}", guard.fence());
         guard.unlock().await.expect("held");
     }
+}
+
+/// PROTOCOL.md MARK1: the marks of a majority are copied, or the node waits.
+#[tokio::test]
+async fn a_node_whose_helpers_do_not_show_their_marks_waits() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let locker = locker(&servers, Admission::Strict);
+    locker.admit_nodes().await.expect("all nodes answer");
+    let helper = Plain::to(servers[0].url()).await;
+    helper.set_mark("spoilt", Fence::MAX.get()).await;
+    servers[2].restart_empty().expect("ours");
+    let third = Plain::to(servers[2].url()).await;
+    let since = Stopwatch::start();
+    while since.elapsed() < 2 * (MAX_LEASE + 2 * CLOCK_BOUND) {
+        assert_eq!(third.ask::<i64>(&["HEXISTS", "quorumlock:node", "stamp"]).await, 0);
+        drop(locker.try_lock("x").await.expect("two of three vote"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(third.exists("quorumlock:node").await, "it has a note");
+    helper.set_mark("spoilt", 31).await;
+    eventually("admitted", async || {
+        (third.ask::<i64>(&["HEXISTS", "quorumlock:node", "stamp"]).await == 1).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

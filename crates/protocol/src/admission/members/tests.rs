@@ -312,7 +312,11 @@ fn a_client_notes_takes_over_and_admits_and_a_barred_one_does_nothing() {
     let back = MemberAction::Admit { node: 0, terms, helpers: vec![1, 2], needed: 2, first: false };
     assert_eq!(all(&noted(note("abc")), &voter), [back]);
     let founded = all(&noted(note("abc")), &noted(note("abc")));
-    assert_eq!(founded.len(), 3, "all of them");
+    let found = |node, helpers: [usize; 2]| {
+        let (terms, helpers) = (self::terms(1, &["abc"]), helpers.to_vec());
+        MemberAction::Admit { node, terms, helpers, needed: 2, first: true }
+    };
+    assert_eq!(founded, [found(0, [1, 2]), found(1, [0, 2]), found(2, [0, 1])], "all of them");
     let first = |memory: &NodeMemory| {
         let founded = all(memory, memory);
         founded.iter().all(|action| matches!(action, MemberAction::Admit { first: true, .. }))
