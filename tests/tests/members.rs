@@ -307,6 +307,24 @@ mod scripts {
         }
     }
 
+    /// PROTOCOL.md MEM6: with the same incarnations at the beginning and at the end.
+    #[tokio::test]
+    async fn a_change_waits_anew_for_a_node_with_another_incarnation() {
+        let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+        let urls = servers.urls();
+        locker(&urls).admit_nodes().await.expect("all answer");
+        let change = builder().change_members(&urls, &urls[..2], Until::BothVote);
+        let mut change = change.expect("good URLs");
+        let first = change.step().await.expect("by one").expect("a cluster").step;
+        assert!(matches!(first, ChangeStep::Wait(_)), "{first:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let second = change.step().await.expect("by one").expect("a cluster").step;
+        assert_ne!(second, first, "it has waited for a while");
+        node(&servers, "a").barrier(INCARNATIONS[0]).await.expect("it answers");
+        let third = change.step().await.expect("by one").expect("a cluster").step;
+        assert_eq!(third, first);
+    }
+
     #[tokio::test]
     async fn all_other_databases_with_a_record_are_found() {
         let Some(servers) = for_test(1, &ServerOptions::default()) else { return };

@@ -173,3 +173,22 @@ fn a_report_says_what_a_node_waits_for() {
     let seen = [Seen::Unproven(NoteStep::Mature); 3];
     assert_eq!(entry(&list("a b c"), &seen), Entry::Found(terms("a b c")));
 }
+
+#[test]
+fn a_report_shows_terms_of_the_present_run_and_who_came_with_another_list() {
+    let report = |info: NodeInfo| {
+        let nodes = vec![("redis://a".to_owned(), "a".into(), Ok(info))];
+        status_reports(&cluster_config(), nodes, AGE).pop().expect("one")
+    };
+    let gone = report(with(restarted));
+    assert_eq!((gone.status, gone.terms), (Ok(NodeStatus::Unproven), None));
+    assert_eq!(gone.note, Some(NoteStep::Write));
+    let earlier = report(earlier("a", "main", 3));
+    assert_eq!((earlier.status, earlier.note), (Ok(NodeStatus::Unproven), None), "no note helps");
+    let outdated = report(with(|info| {
+        // By the server's own time, whatever the client's is.
+        info.memory.clock.server = 9_000_000;
+        info.outdated = Some((list("a b"), 2_000_000));
+    }));
+    assert_eq!(outdated.outdated, Some((list("a b"), Duration::from_secs(7))));
+}
