@@ -143,6 +143,14 @@ fn records_without_a_list_are_converted_when_all_nodes_show_one_of_the_same_clus
     // A process that ended half-way.
     let half = [node_info("a"), earlier("b", "main", 3), earlier("c", "main", 3)];
     assert_eq!(next(half), convert[1..]);
+    // A change has begun or ended since: these records are older than that.
+    let phase_2 = |change: fn(&mut Terms)| {
+        let mut ahead = node_info("a");
+        change(&mut ahead.memory.record.as_mut().unwrap().terms);
+        next([ahead, earlier("b", "main", 3), earlier("c", "main", 3)])
+    };
+    assert!(!phase_2(|terms| terms.phase = 2).contains(&convert[1]));
+    assert!(!phase_2(|terms| terms.next = Some(list("a b c d"))).contains(&convert[1]));
     let (a, b) = (earlier("a", "main", 3), earlier("b", "main", 3));
     let silent = next_actions(&cluster_config(), &[Some(a), Some(b), None], AGE);
     assert!(!silent.contains(&convert[0]), "a node does not answer");
