@@ -291,6 +291,25 @@ mod tests {
     }
 
     #[test]
+    fn nodes_about_which_the_same_is_said_share_one_entry_with_the_longest_wait() {
+        let mut nodes =
+            nodes(NodeStatus::Unproven, Some(NoteStep::Wait(Duration::from_millis(11_100))));
+        // Five of eight vote.
+        for (from, label, ms) in
+            [(2, "e", 11_900), (2, "f", 11_500), (0, "d", 0), (0, "g", 0), (0, "h", 0)]
+        {
+            let mut node = nodes[from].clone();
+            node.label = label.into();
+            node.note = node.note.map(|_| NoteStep::Wait(Duration::from_millis(ms)));
+            nodes.push(node);
+        }
+        let report = report(&nodes);
+        assert_eq!(report.heals.len(), 1, "{:?}", report.heals);
+        assert_eq!(report.heals[0].nodes, ["c", "e", "f"]);
+        assert_eq!(report.heals[0].within_ms, Some(11_900));
+    }
+
+    #[test]
     fn the_exit_code_says_whether_a_majority_votes_or_answers() {
         let mut nodes = nodes(NodeStatus::New, Some(NoteStep::Write));
         assert_eq!(report(&nodes).exit_code(), 0);
