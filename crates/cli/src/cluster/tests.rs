@@ -80,6 +80,8 @@ fn without_a_majority_the_last_note_counts_and_every_node_must_be_ready() {
         let cure = cures(&[bad, unproven("b", wait), unproven("c", mature)]).pop();
         assert!(action(cure.expect("of c")).contains("quorumlock init"), "{cure:?}");
     }
+    let noted = [unproven("a", NoteStep::OtherList), unproven("b", wait), unproven("c", mature)];
+    assert!(action(cures(&noted)[0]).contains("same nodes"), "{:?}", cures(&noted));
 }
 
 #[test]
