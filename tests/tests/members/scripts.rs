@@ -11,10 +11,10 @@ use quorumlock_protocol::admission::{
 };
 use quorumlock_redis::{RedisNode, redis_nodes};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
-use quorumlock_tests::Plain;
+use quorumlock_tests::{Plain, eventually};
 use quorumlock_watchdog::Clock;
 
-use crate::{MAX_LEASE, RECORD, builder, forget_list, locker};
+use crate::{CLOCK_BOUND, MAX_LEASE, RECORD, builder, change, forget_list, locker};
 
 /// On a loaded machine a request may be carried out late.
 const BOUND: Duration = Duration::from_secs(30);
@@ -280,6 +280,52 @@ async fn a_change_waits_anew_for_a_node_with_another_incarnation() {
     node(&servers, "a").barrier(INCARNATIONS[0]).await.expect("it answers");
     let third = change.step().await.expect("by one").expect("a cluster").step;
     assert_eq!(third, first);
+}
+
+/// The command was stopped while it wrote a phase.
+#[tokio::test]
+async fn a_change_that_was_begun_on_one_node_goes_on() {
+    let Some(servers) = for_test(4, &ServerOptions::default()) else { return };
+    let (urls, old) = (servers.urls(), &servers.urls()[..3]);
+    locker(old).admit_nodes().await.expect("all answer");
+    let list = |urls: &[String]| {
+        let change = builder().change_members(urls, urls, Until::BothVote);
+        change.expect("good URLs").target().clone()
+    };
+    let both = Terms { phase: 2, list: list(old), next: Some(list(&urls)) };
+    let first = node_at(urls[0].clone(), &Clock::system(), CLOCK_BOUND);
+    let found = info(&first).await.incarnation.expect("admitted");
+    assert_eq!(first.write_terms(found, &both, INCARNATIONS[0]).await, Ok(true));
+    change(&builder(), old, &urls, Until::BothVote).await;
+    let shown = locker(&urls).node_status().await.expect("they answer");
+    assert!(shown.iter().all(|node| node.terms == Some(both.clone())), "{shown:?}");
+}
+
+/// PROTOCOL.md MEM6: each phase is written over the phase before it alone.
+#[tokio::test]
+async fn a_change_takes_no_node_from_another_cluster() {
+    let Some(servers) = for_test(5, &ServerOptions::default()) else { return };
+    let urls = servers.urls();
+    let (ours, others) = (locker(&urls[..3]), locker(&urls[3..]));
+    for locker in [&ours, &ours, &others] {
+        locker.admit_nodes().await.expect("all answer");
+    }
+    let change = builder().change_members(&urls[..3], &urls[..4], Until::BothVote);
+    let mut change = change.expect("good URLs");
+    eventually("the change begins", async || {
+        let progress = change.step().await.expect("by one").expect("a cluster");
+        matches!(progress.step, ChangeStep::Begin(_)).then_some(())
+    })
+    .await;
+    // Now the phase there is the one before that of the change.
+    others.admit_nodes().await.expect("all answer");
+    let before = others.node_status().await.expect("they answer");
+    for _ in 0..2 {
+        let step = change.step().await.expect("by one").expect("a cluster").step;
+        assert!(matches!(step, ChangeStep::Unconfirmed(_)), "{step:?}");
+    }
+    let after = others.node_status().await.expect("they answer");
+    assert_eq!((&before[0].terms, &before[0].status), (&after[0].terms, &after[0].status));
 }
 
 #[tokio::test]
