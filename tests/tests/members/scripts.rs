@@ -223,6 +223,9 @@ async fn a_server_that_restarts_with_its_data_is_another_run() {
     let written = a.write_terms(found, &terms(4, None), INCARNATIONS[1]).await;
     assert_eq!(written, Ok(false), "a record of another run");
     assert_eq!(a.provision(None, &terms(4, None), INCARNATIONS[1]).await, Ok(true));
+    forget_list(&servers[0]).await;
+    servers[0].restart().expect("ours");
+    assert_eq!(info(&node(&servers, "a")).await.earlier, None, "else nobody writes a note");
 }
 
 /// PROTOCOL.md MEM3: the server was cloned.
