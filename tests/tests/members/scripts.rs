@@ -307,6 +307,20 @@ async fn a_change_that_was_begun_on_one_node_goes_on() {
     assert!(shown.iter().all(|node| node.terms == Some(both.clone())), "{shown:?}");
 }
 
+/// PROTOCOL.md MEM6: a record of another run confirms nothing.
+#[tokio::test]
+async fn a_change_waits_for_a_server_that_restarted_with_its_data() {
+    let options = ServerOptions { appendonly: true, ..ServerOptions::default() };
+    let Some(servers) = for_test(3, &options) else { return };
+    let urls = servers.urls();
+    locker(&urls).admit_nodes().await.expect("all answer");
+    servers[0].restart().expect("ours");
+    let change = builder().change_members(&urls, &urls[..2], Until::BothVote);
+    let step = change.expect("good URLs").step().await.expect("by one").expect("a cluster").step;
+    let restarted = node_at(urls[0].clone(), &Clock::system(), CLOCK_BOUND).member().clone();
+    assert_eq!(step, ChangeStep::Unconfirmed(vec![restarted]));
+}
+
 /// PROTOCOL.md MEM6: each phase is written over the phase before it alone.
 #[tokio::test]
 async fn a_change_takes_no_node_from_another_cluster() {
