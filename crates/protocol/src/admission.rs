@@ -346,7 +346,7 @@ pub trait AdmissionRpc: Node {
         terms: &Terms,
         incarnation: &str,
     ) -> BoxFuture<Result<bool, NodeReport>>;
-    /// The numbers of the server's other databases that have an admission record.
+    /// The numbers of the server's other databases that have an admission record or a note.
     fn other_databases(&self) -> BoxFuture<Result<Vec<u64>, NodeReport>>;
 }
 

@@ -84,8 +84,9 @@ pub enum NodeProblem {
         /// How far its clock is ahead, in microseconds.
         ahead_micros: i64,
     },
-    /// Another database of the server has the record of a cluster: locks there are other locks.
-    #[error("has a cluster in its database {0}, whose locks are not those of this database")]
+    /// Another database of the server has the record of a cluster, or a note of programs that begin
+    /// one: locks there are other locks.
+    #[error("is used in its database {0}, whose locks are not those of this database")]
     OtherDatabase(u64),
     /// It was admitted with another longest lease or clock bound than this locker's.
     #[error("was admitted under other terms: its {0}")]

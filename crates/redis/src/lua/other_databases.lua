@@ -1,4 +1,4 @@
--- Returns the numbers of the server's other databases that have an admission record.
+-- Returns the numbers of the server's other databases that have an admission record or a note.
 -- KEYS: 1 admission record
 -- ARGV: 1 number of this database
 -- Replies: the numbers
