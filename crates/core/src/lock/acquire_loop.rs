@@ -1,31 +1,32 @@
 //! The loop of a call that has the local permit: it carries out what [`Waiting`] says.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorumlock_protocol::waiting::{Approach, Event, GiveUp, Granted, Step, WaitOptions, Waiting};
 use quorumlock_protocol::{
-    Acquired, Error, Hints, Instant, LeaseTiming, NoMajority, NodeProblem, NodeReport, Notified,
-    next_id, quorum_of,
+    Acquired, Error, HandoffOffer, Hints, Instant, LeaseRequest, LeaseTiming, NoMajority,
+    NodeProblem, NodeReport, Notified, Settings, next_id, quorum_of,
 };
 use quorumlock_watchdog::LeaseState;
 
-use super::acquisition::Acquisition;
 use super::guard::Guard;
+use super::inner::Inner;
 use super::lease::Lease;
 use super::local_handoff::HandoffChain;
 use super::local_queue::LocalPermit;
-use super::owner_table::OwnerSlot;
+use super::lock_spec::LockSpec;
 use super::queue_ticket::QueueTicket;
 
 /// One call, between its local permit and its guard.
 pub(super) struct AcquireLoop<'a> {
-    acquisition: &'a Acquisition,
+    inner: &'a Arc<Inner>,
+    spec: &'a LockSpec,
     /// Declared before `permit`, so that the queues are left before the next call of this process
     /// asks.
     ticket: Option<QueueTicket>,
-    permit: LocalPermit,
+    permit: LocalPermit<Lease>,
     waiting: Waiting,
     /// When the last event came. A lease that counts from it may end early, never late.
     now: Instant,
@@ -34,31 +35,33 @@ pub(super) struct AcquireLoop<'a> {
 }
 
 impl<'a> AcquireLoop<'a> {
-    pub(super) fn new(acquisition: &'a Acquisition, permit: LocalPermit, now: Instant) -> Self {
-        let lessor = &acquisition.inner.lessor;
+    pub(super) fn new(
+        inner: &'a Arc<Inner>,
+        spec: &'a LockSpec,
+        permit: LocalPermit<Lease>,
+        now: Instant,
+    ) -> Self {
         let waiting = Waiting::new(WaitOptions {
-            deadline: acquisition.deadline,
-            once: acquisition.once,
-            fail_fast: acquisition.fail_fast,
+            deadline: spec.deadline,
+            once: spec.once,
+            fail_fast: spec.fail_fast,
             // Each attempt renews the offer, which must not get too old.
-            lease: acquisition
-                .handoff_offer()
-                .map_or(acquisition.spec.lease, |(offer, _)| offer.ttl),
-            nodes: lessor.nodes(),
-            queues: lessor.wait_queue().is_some(),
+            lease: handoff_offer(inner, spec).map_or(spec.lease, |(offer, _)| offer.ttl),
+            nodes: inner.lessor.nodes(),
+            queues: inner.lessor.wait_queue().is_some(),
         });
-        Self { acquisition, ticket: None, permit, waiting, now, error: None }
+        Self { inner, spec, ticket: None, permit, waiting, now, error: None }
     }
 
     /// Carries out one step after the other, until the lock is granted or the call gives up.
-    pub(super) async fn run(mut self, slot: Option<OwnerSlot>) -> Result<Guard, Error> {
-        let notified = match self.acquisition.once {
+    pub(super) async fn run(mut self) -> Result<Guard, Error> {
+        let notified = match self.spec.once {
             true => Notified::Nobody,
             false => self.permit.take_notified(self.now),
         };
         let mut event = Event::Permit(notified);
         loop {
-            let entropy = &self.acquisition.inner.entropy;
+            let entropy = &self.inner.entropy;
             event = match self.waiting.on(event, self.now, || entropy.fraction()) {
                 Step::Ask(approach) => match self.take_handoff() {
                     Some(granted) => Event::Granted(granted),
@@ -79,9 +82,9 @@ impl<'a> AcquireLoop<'a> {
                     let error = self.no_result();
                     self.no_majority(error)
                 }
-                Step::Hold(granted) => return Ok(self.guard(granted, slot)),
+                Step::Hold(granted) => return Ok(self.guard(granted)),
                 Step::GiveUp(GiveUp::Busy(remaining)) => {
-                    return Err(self.acquisition.busy(remaining));
+                    return Err(self.spec.busy(remaining));
                 }
                 Step::GiveUp(GiveUp::NoMajority) => {
                     return Err(self.error.take().unwrap_or_else(|| self.no_result()));
@@ -92,8 +95,8 @@ impl<'a> AcquireLoop<'a> {
 
     /// Makes one attempt.
     async fn ask(&mut self, approach: Approach) -> Result<Event, Error> {
-        let (call, asked) = (self.acquisition, self.now);
-        let request = call.lease_request()?;
+        let (inner, spec, asked) = (self.inner, self.spec, self.now);
+        let request = self.lease_request()?;
         if approach.subscribe {
             self.subscribe();
         }
@@ -103,8 +106,8 @@ impl<'a> AcquireLoop<'a> {
         let uncontended = self.ticket.is_none() && self.permit.waiting() == 0;
         let hints = Hints::new(&approach, uncontended, enqueue);
         let nonce = request.nonce;
-        let fencing = call.inner.settings.fencing;
-        let acquired = call.inner.lessor.acquire(request, fencing, hints).await?;
+        let fencing = inner.settings.fencing;
+        let acquired = inner.lessor.acquire(request, fencing, hints).await?;
         self.ticket.as_mut().map(QueueTicket::answered);
         let (remaining, by_home) = match acquired {
             Acquired::Granted(grant) => {
@@ -113,18 +116,25 @@ impl<'a> AcquireLoop<'a> {
                 return Ok(Event::Granted(Granted { asked, nonce, grant }));
             }
             Acquired::Retry => {
-                self.now = call.inner.clock.now();
+                self.now = inner.clock.now();
                 return Ok(Event::Retry);
             }
             Acquired::Busy(remaining) => (remaining, false),
             Acquired::BusyAtHome(remaining) => (remaining, true),
         };
         self.reached();
-        self.now = call.inner.clock.now();
-        if !call.once {
+        self.now = inner.clock.now();
+        if !spec.once {
             self.permit.contended(self.now);
         }
         Ok(Event::Refused { remaining, by_home })
+    }
+
+    /// The lease request of one attempt. Its nonce is fresh, so that the replies of two attempts
+    /// never mix.
+    fn lease_request(&self) -> Result<LeaseRequest, Error> {
+        let nonce = self.inner.entropy.nonce()?;
+        Ok(LeaseRequest { name: self.spec.name.clone(), nonce, ttl: self.spec.ttl(), holds: 1 })
     }
 
     /// Records that a majority answered.
@@ -136,26 +146,26 @@ impl<'a> AcquireLoop<'a> {
 
     fn no_majority(&mut self, error: Error) -> Event {
         let since = self.permit.troubled(&error, self.now);
-        let may_heal = self.acquisition.heals(&error);
-        if self.error.is_none() && may_heal && !self.acquisition.fail_fast {
-            tracing::info!(name = %self.acquisition.spec.name, %error, "waits for the nodes");
+        let may_heal = self.spec.heals(&error);
+        if self.error.is_none() && may_heal && !self.spec.fail_fast {
+            tracing::info!(name = %self.spec.name, %error, "waits for the nodes");
         }
         self.error = Some(error);
-        self.now = self.acquisition.inner.clock.now();
+        self.now = self.inner.clock.now();
         Event::NoMajority { since, may_heal }
     }
 
     /// The error of a call whose attempts ended with [`Acquired::Retry`] too often: nodes had to be
     /// verified, or other clients moved their marks.
     fn no_result(&self) -> Error {
-        let nodes = self.acquisition.inner.lessor.nodes();
+        let nodes = self.inner.lessor.nodes();
         let report = NodeReport::new("its nodes", NodeProblem::Reverified);
-        let name = Some(self.acquisition.spec.name.clone());
+        let name = Some(self.spec.name.clone());
         NoMajority::new(name, (nodes, quorum_of(nodes)), 0, vec![report]).into()
     }
 
     async fn inspect(&mut self) -> Event {
-        let Acquisition { inner, spec, .. } = self.acquisition;
+        let Self { inner, spec, .. } = *self;
         match inner.lessor.inspect(spec.name.clone()).await {
             Ok(holder) => Event::Inspected { held: holder.is_some() },
             Err(error) => {
@@ -167,24 +177,24 @@ impl<'a> AcquireLoop<'a> {
 
     async fn sleep(&mut self, time: Duration) -> Event {
         tokio::time::sleep(time).await;
-        self.now = self.acquisition.inner.clock.now();
+        self.now = self.inner.clock.now();
         Event::Timer
     }
 
     /// No message is relied upon (SAFETY.md H22).
     async fn listen(&mut self, longest: Duration) -> Event {
         let told = tokio::time::timeout(longest, self.subscribe().messages()).await;
-        self.now = self.acquisition.inner.clock.now();
+        self.now = self.inner.clock.now();
         let Ok(messages) = told else { return Event::Timer };
         // It may change once more servers are known by their run ids (PROTOCOL.md W7).
-        let home = self.acquisition.inner.lessor.home(&self.acquisition.spec.name);
+        let home = self.inner.lessor.home(&self.spec.name);
         Event::Messages(messages, home)
     }
 
     /// A new subscription wakes this call once, so that a release before it is not missed.
     fn subscribe(&mut self) -> &QueueTicket {
-        let Acquisition { inner, spec, .. } = self.acquisition;
-        let offer = self.acquisition.handoff_offer();
+        let Self { inner, spec, .. } = *self;
+        let offer = handoff_offer(inner, spec);
         self.ticket.get_or_insert_with(|| QueueTicket::join(&inner.lessor, &spec.name, offer))
     }
 
@@ -196,9 +206,9 @@ impl<'a> AcquireLoop<'a> {
     }
 
     /// Makes the guard of a grant.
-    fn guard(self, granted: Granted, slot: Option<OwnerSlot>) -> Guard {
+    fn guard(self, granted: Granted) -> Guard {
         let Granted { asked, nonce, grant } = granted;
-        let (inner, spec) = (&self.acquisition.inner, &self.acquisition.spec);
+        let Self { inner, spec, permit, .. } = self;
         let timing = LeaseTiming {
             lease: spec.ttl(),
             until: grant.until,
@@ -213,12 +223,19 @@ impl<'a> AcquireLoop<'a> {
             chain,
             standing: LeaseState::new(inner.clock.clone(), timing),
             holds: AtomicU32::new(1),
-            permit: Mutex::new(Some(self.permit)),
+            permit: Mutex::new(Some(permit)),
             hold_at_most: spec.hold_at_most,
-            owner_slot: OnceLock::new(),
         });
-        lease.bind_owner(slot);
         inner.watchdog.watch(&lease, asked);
         Guard::new(inner.clone(), lease)
     }
+}
+
+/// The lease that a call accepts by handoff, if the lessor supports handoff, and the bound on the
+/// node's clock drift.
+fn handoff_offer(inner: &Inner, spec: &LockSpec) -> Option<(HandoffOffer, f64)> {
+    let Settings { fencing, max_clock_drift, .. } = inner.settings;
+    let queue = inner.lessor.wait_queue()?;
+    let offer = || HandoffOffer { ttl: spec.ttl(), fencing };
+    queue.supports_handoff().then(|| (offer(), max_clock_drift))
 }

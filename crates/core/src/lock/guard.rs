@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::inner::Inner;
 use super::lease::Lease;
-use super::locker::Inner;
+use super::owner_table::OwnerSlot;
 use quorumlock_protocol::{
     Error, Fence, Hints, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority, NodeProblem,
     NodeReport, Nonce, expiry, quorum_of,
@@ -27,6 +28,9 @@ pub struct Guard {
     inner: Arc<Inner>,
     lease: Arc<Lease>,
     unlocked: bool,
+    /// Kept after a loss, so that the owner learns of the loss and does not acquire anew by
+    /// mistake.
+    owner_slot: Option<Box<OwnerSlot>>,
 }
 
 /// A read-only view of a held lock. It can be cloned, and does not keep the lock held.
@@ -169,7 +173,13 @@ const END_MARGIN: Duration = Duration::from_millis(2);
 
 impl Guard {
     pub(super) fn new(inner: Arc<Inner>, lease: Arc<Lease>) -> Self {
-        Self { inner, lease, unlocked: false }
+        Self { inner, lease, unlocked: false, owner_slot: None }
+    }
+
+    /// The guard of an owner, who finds the lease again while this guard lives.
+    pub(super) fn with_owner(mut self, slot: OwnerSlot) -> Self {
+        self.owner_slot = Some(Box::new(slot));
+        self
     }
 
     /// Runs `work` while the lock is ours, and drops it before the lease ends, even if no node
@@ -344,15 +354,8 @@ const MIN_RENEW_PAUSE: Duration = Duration::from_millis(1);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.unlocked {
-            return;
+        if !self.unlocked {
+            self.inner.drop_guard(&self.lease);
         }
-        if self.lease.remove_guard() == 0
-            && !self.inner.hand_off(&self.lease, self.inner.clock.now())
-        {
-            self.lease.standing.end(LossReason::Released);
-            self.inner.watchdog.release(self.lease.clone());
-        }
-        // While other guards share the lease, the watchdog's next renewal carries the lower count.
     }
 }

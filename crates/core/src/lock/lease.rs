@@ -1,17 +1,14 @@
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorumlock_protocol::LeaseTiming;
-use quorumlock_protocol::{Instant, LossReason};
-use quorumlock_watchdog::{Clock, LeaseState, Renewal, Renewer, WatchedLease};
+use quorumlock_protocol::{
+    Fence, HeldInterval, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, Name, Nonce,
+};
+use quorumlock_watchdog::{Clock, LeaseState, WatchedLease};
 
 use super::local_handoff::HandoffChain;
-use super::local_queue::{LocalPermit, LocalQueues};
-use super::owner_table::OwnerSlot;
-use crate::Lessor;
-use quorumlock_protocol::{Fence, HeldInterval, Hints, Lane, LeaseRequest, Lost, Name, Nonce};
+use super::local_queue::{LocalPermit, NextWaiter};
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -27,10 +24,7 @@ pub(super) struct Lease {
     /// How many guards share it. At zero the lease is being released.
     pub(super) holds: AtomicU32,
     /// Dropped when another task of this process may contend for the name.
-    pub(super) permit: Mutex<Option<LocalPermit>>,
-    /// Kept after a loss, so that its owner learns of the loss and does not acquire anew by
-    /// mistake.
-    pub(super) owner_slot: OnceLock<Box<OwnerSlot>>,
+    pub(super) permit: Mutex<Option<LocalPermit<Self>>>,
 }
 
 impl Lease {
@@ -68,14 +62,6 @@ impl Lease {
         HeldInterval { since: self.chain.since, until: self.standing.until() }
     }
 
-    /// Records the owner's slot, so that the owner finds the lease again.
-    pub(super) fn bind_owner(&self, place: Option<OwnerSlot>) {
-        if let Some(place) = place {
-            // Never set before: a lease has one owner.
-            let _ = self.owner_slot.set(Box::new(place));
-        }
-    }
-
     pub(super) fn check(&self) -> Result<(), Lost> {
         self.standing.check().map_err(|why| self.lost(why))
     }
@@ -93,11 +79,49 @@ impl Lease {
         drop(self.take_permit());
     }
 
-    pub(super) fn take_permit(&self) -> Option<LocalPermit> {
+    pub(super) fn take_permit(&self) -> Option<LocalPermit<Self>> {
         self.permit().take()
     }
 
-    pub(super) fn permit(&self) -> MutexGuard<'_, Option<LocalPermit>> {
+    /// Whether it may pass to the next local waiter at `now`, if it is valid until `until`.
+    pub(super) fn can_hand_off(&self, until: Instant, now: Instant) -> bool {
+        self.chain.may_pass(self.fence, until, now)
+    }
+
+    /// The next local waiter, if it can take over a lease of `ttl`, and the permit that passes to
+    /// it.
+    pub(super) fn next_waiter(
+        &self,
+        ttl: Duration,
+    ) -> Option<(LocalPermit<Self>, NextWaiter<Self>)> {
+        let mut permit = self.permit();
+        let next = permit.as_ref()?.next_waiter(ttl)?;
+        permit.take().map(|permit| (permit, next))
+    }
+
+    /// The same lease on the nodes, for the next holder: with the next token and a lease state of
+    /// its own. The permit is still to be passed to it.
+    pub(super) fn successor(
+        &self,
+        timing: LeaseTiming,
+        hold_at_most: Option<Duration>,
+        clock: &Clock,
+    ) -> Self {
+        let (chain, fence) = self.chain.next(self.fence);
+        Self {
+            id: self.id,
+            name: self.name.clone(),
+            nonce: self.nonce,
+            fence,
+            chain,
+            standing: LeaseState::new(clock.clone(), timing),
+            hold_at_most,
+            holds: AtomicU32::new(1),
+            permit: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn permit(&self) -> MutexGuard<'_, Option<LocalPermit<Self>>> {
         self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,48 +133,5 @@ impl WatchedLease for Lease {
 
     fn state(&self) -> &LeaseState {
         &self.standing
-    }
-}
-
-/// Renews and releases leases for the watchdog, on the watchdog's own connections.
-pub(super) struct LeaseRenewer {
-    pub(super) lessor: Arc<dyn Lessor>,
-    pub(super) local_queues: LocalQueues,
-    pub(super) clock: Clock,
-}
-
-impl Renewer for LeaseRenewer {
-    type Lease = Lease;
-
-    fn renew(
-        &self,
-        batch: Vec<(Arc<Lease>, Duration)>,
-    ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
-        let requests = batch.iter().map(|(lease, ttl)| lease.request(*ttl)).collect();
-        self.lessor.renew(requests, Lane::Watchdog)
-    }
-
-    fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.lessor.drain(Lane::Watchdog)
-    }
-
-    fn run_background(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.lessor.run_background()
-    }
-
-    fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (queues, clock) = (self.local_queues.clone(), self.clock.clone());
-        let hints = Hints::contended(queues.is_contended(&lease.name, &clock));
-        let request = lease.request(lease.standing.timing().lease);
-        let released = self.lessor.release(request, lease.held_interval(), Lane::Watchdog, hints);
-        Box::pin(async move {
-            match released.await {
-                Ok(freed) => queues.released(&lease.name, freed.notified, &clock),
-                Err(error) => {
-                    tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
-                }
-            }
-            lease.release_permit();
-        })
     }
 }

@@ -4,20 +4,10 @@
 //! first holder reserved. The number of handoffs and their duration are bounded, so that other
 //! processes get the lock, too.
 
-use std::sync::Arc;
-use std::sync::{OnceLock, atomic::AtomicU32};
 use std::time::Duration;
 
-use quorumlock_protocol::Instant;
-use quorumlock_protocol::LeaseTiming;
 use quorumlock_protocol::waiting::TUNING;
-use quorumlock_watchdog::{Clock, LeaseState};
-
-use super::guard::Guard;
-use super::lease::Lease;
-use super::local_queue::{LocalHandoff, LocalPermit, NextWaiter};
-use super::locker::Inner;
-use quorumlock_protocol::{Fence, Grant};
+use quorumlock_protocol::{Fence, Grant, Instant};
 
 /// The local handoffs of one lease so far.
 #[derive(Clone, Copy, Debug)]
@@ -44,78 +34,23 @@ impl HandoffChain {
         let first = Fence::new(last.get().saturating_sub(others));
         (Self { since, window, handoffs: 0, last_token: last }, first)
     }
-}
 
-impl Inner {
-    /// Hands a lease that no guard holds any more off to the next waiter of this process. False if
-    /// the caller must release the lease on the nodes.
-    pub(super) fn hand_off(self: &Arc<Self>, lease: &Lease, now: Instant) -> bool {
-        let timing = lease.standing.timing();
-        if !lease.can_hand_off(timing.until, now) {
-            return false;
-        }
-        let Some((permit, next)) = lease.next_waiter(timing.lease) else { return false };
-        let hold_at_most = next.hold_at_most();
-        let hold_until = hold_at_most.map(|limit| now + limit);
-        let successor = |until| {
-            let timing = LeaseTiming { until, hold_until, ..timing };
-            Arc::new(lease.successor(timing, hold_at_most, &self.clock))
-        };
-        let passed = self.watchdog.hand_off(lease, now, successor);
-        let handed = passed.is_some();
-        next.give(match passed {
-            Some(successor) => {
-                *successor.permit() = Some(permit);
-                LocalHandoff::Guard(Guard::new(self.clone(), successor))
-            }
-            // The lease was lost meanwhile: the waiter receives the permit alone.
-            None => LocalHandoff::Permit(permit),
-        });
-        handed
-    }
-}
-
-impl Lease {
-    fn can_hand_off(&self, until: Instant, now: Instant) -> bool {
-        let HandoffChain { since, window, handoffs: handed, last_token: last } = self.chain;
-        let tokens_left = self.fence < last || self.fence == Fence::NONE;
+    /// Whether a lease with the token `fence`, valid until `until`, may pass on at `now`.
+    pub(super) fn may_pass(&self, fence: Fence, until: Instant, now: Instant) -> bool {
+        let tokens_left = fence < self.last_token || fence == Fence::NONE;
         // A window more than half over is a sign that the nodes do not answer renewals.
         tokens_left
-            && handed < TUNING.max_local_handoffs
-            && now.since(since) < TUNING.max_local_handoff_time
-            && until.since(now) >= window / 2
+            && self.handoffs < TUNING.max_local_handoffs
+            && now.since(self.since) < TUNING.max_local_handoff_time
+            && until.since(now) >= self.window / 2
     }
 
-    /// The next local waiter, if it can take over a lease of `ttl`, and the permit that passes to
-    /// it.
-    fn next_waiter(&self, ttl: Duration) -> Option<(LocalPermit, NextWaiter)> {
-        let mut permit = self.permit();
-        let next = permit.as_ref()?.next_waiter(ttl)?;
-        permit.take().map(|permit| (permit, next))
-    }
-
-    /// The same lease on the nodes, for the next holder: with the next token and a lease state of
-    /// its own.
-    fn successor(
-        &self,
-        timing: LeaseTiming,
-        hold_at_most: Option<Duration>,
-        clock: &Clock,
-    ) -> Self {
-        Self {
-            id: self.id,
-            name: self.name.clone(),
-            nonce: self.nonce,
-            fence: match self.fence {
-                Fence::NONE => Fence::NONE,
-                fence => Fence::new(fence.get() + 1),
-            },
-            chain: HandoffChain { handoffs: self.chain.handoffs + 1, ..self.chain },
-            standing: LeaseState::new(clock.clone(), timing),
-            hold_at_most,
-            holds: AtomicU32::new(1),
-            permit: std::sync::Mutex::new(None),
-            owner_slot: OnceLock::new(),
-        }
+    /// The chain of the next holder, and the holder's token after that of `fence`.
+    pub(super) fn next(self, fence: Fence) -> (Self, Fence) {
+        let next = match fence {
+            Fence::NONE => Fence::NONE,
+            fence => Fence::new(fence.get() + 1),
+        };
+        (Self { handoffs: self.handoffs + 1, ..self }, next)
     }
 }

@@ -6,27 +6,25 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use foldhash::HashMap;
-use quorumlock_protocol::Instant;
 use quorumlock_protocol::waiting::TUNING;
+use quorumlock_protocol::{Error, Instant, Name, Notified};
 use quorumlock_watchdog::Clock;
 use tokio::sync::oneshot;
-
-use super::guard::Guard;
-use quorumlock_protocol::{Error, Name, Notified};
 
 /// One FIFO queue per name: at most one call of this process contends for a name on the nodes.
 ///
 /// The permit belongs to the lease from the first request until its release is queued or confirmed,
-/// so that waiters of one process never contend with each other on the nodes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LocalQueues(Arc<Mutex<Queues>>);
+/// so that waiters of one process never contend with each other on the nodes. `L` is the type of
+/// a lease, which can pass from a holder to a waiter.
+#[derive(Debug)]
+pub(super) struct LocalQueues<L>(Arc<Mutex<Queues<L>>>);
 
-#[derive(Debug, Default)]
-struct Queues {
+#[derive(Debug)]
+struct Queues<L> {
     /// An entry for every name whose permit is taken. `None` if nobody has waited for it, which is
     /// the usual case.
     #[expect(clippy::box_collection, reason = "a table has many places, most of them for nobody")]
-    waiting: HashMap<Name, Option<Box<VecDeque<Waiter>>>>,
+    waiting: HashMap<Name, Option<Box<VecDeque<Waiter<L>>>>>,
     tickets: u64,
     /// Whom the last release of a name by this process notified, and when.
     notified: HashMap<Name, (Notified, Instant)>,
@@ -37,10 +35,10 @@ struct Queues {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct Waiter<L> {
     ticket: u64,
     wish: LeaseWish,
-    next: oneshot::Sender<LocalHandoff>,
+    next: oneshot::Sender<LocalHandoff<L>>,
 }
 
 /// The lease that a waiter would take over from a holder in this process.
@@ -53,33 +51,34 @@ pub(super) struct LeaseWish {
 
 /// What a local waiter receives.
 #[derive(Debug)]
-pub(super) enum LocalHandoff {
+pub(super) enum LocalHandoff<L> {
     /// The permit to ask the nodes.
-    Permit(LocalPermit),
-    /// The lock itself, handed off by the previous holder.
-    Guard(Guard),
+    Permit(LocalPermit<L>),
+    /// The lock itself, handed off by the previous holder. The permit comes with it.
+    Lease(Arc<L>),
 }
 
 /// The permit to contend for a name on the nodes. When it is dropped, it passes to the next local
 /// waiter.
 #[derive(Debug)]
-pub(super) struct LocalPermit {
-    queues: LocalQueues,
+pub(super) struct LocalPermit<L> {
+    queues: LocalQueues<L>,
     name: Name,
 }
 
-/// A place in the local queue. When it is dropped, the place is given up.
+/// A place in the local queue, as a future of what the waiter receives. Before it is dropped,
+/// [`leave`](LocalWaiter::leave) must be called.
 #[derive(Debug)]
-pub(super) struct LocalWaiter {
-    queues: LocalQueues,
+pub(super) struct LocalWaiter<L> {
+    queues: LocalQueues<L>,
     name: Name,
     ticket: u64,
-    next: oneshot::Receiver<LocalHandoff>,
+    next: oneshot::Receiver<LocalHandoff<L>>,
 }
 
-impl LocalQueues {
+impl<L> LocalQueues<L> {
     /// The permit, if no call of this process has it.
-    pub(super) fn take(&self, name: &Name) -> Option<LocalPermit> {
+    pub(super) fn take(&self, name: &Name) -> Option<LocalPermit<L>> {
         match self.lock().waiting.entry(name.clone()) {
             Entry::Occupied(_) => return None,
             Entry::Vacant(free) => free.insert(None),
@@ -88,7 +87,7 @@ impl LocalQueues {
     }
 
     /// Joins the queue for the permit.
-    pub(super) fn wait(&self, name: &Name, wants: LeaseWish) -> LocalWaiter {
+    pub(super) fn wait(&self, name: &Name, wants: LeaseWish) -> LocalWaiter<L> {
         let (tell, next) = oneshot::channel();
         let mut queues = self.lock();
         queues.tickets += 1;
@@ -141,14 +140,32 @@ impl LocalQueues {
         self.lock().troubled.get(name).map(|(_, why)| why.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queues> {
+    fn lock(&self) -> MutexGuard<'_, Queues<L>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queues {
+impl<L> Default for LocalQueues<L> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Queues {
+            waiting: HashMap::default(),
+            tickets: 0,
+            notified: HashMap::default(),
+            contended: HashMap::default(),
+            troubled: HashMap::default(),
+        })))
+    }
+}
+
+impl<L> Clone for LocalQueues<L> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<L> Queues<L> {
     /// The waiters for a name; `None` if nobody has waited since the permit was first taken.
-    fn queue(&mut self, name: &Name) -> Option<&mut VecDeque<Waiter>> {
+    fn queue(&mut self, name: &Name) -> Option<&mut VecDeque<Waiter<L>>> {
         self.waiting.get_mut(name)?.as_deref_mut()
     }
 
@@ -165,7 +182,7 @@ impl Queues {
     }
 }
 
-impl LocalPermit {
+impl<L> LocalPermit<L> {
     /// Records that another process contends for the name.
     pub(super) fn contended(&self, now: Instant) {
         self.queues.lock().contended(&self.name, now);
@@ -204,7 +221,7 @@ impl LocalPermit {
     }
 
     /// Removes the first local waiter from the queue, if it can take over a lease of `ttl`.
-    pub(super) fn next_waiter(&self, ttl: Duration) -> Option<NextWaiter> {
+    pub(super) fn next_waiter(&self, ttl: Duration) -> Option<NextWaiter<L>> {
         let mut queues = self.queues.lock();
         let queue = queues.queue(&self.name)?;
         queue.front().filter(|waiter| waiter.wish.ttl == ttl)?;
@@ -212,22 +229,22 @@ impl LocalPermit {
     }
 }
 
-/// A waiter that has left the queue and must be given the permit or a guard.
+/// A waiter that has left the queue and must be given the permit or a lease.
 #[derive(Debug)]
-pub(super) struct NextWaiter(Waiter);
+pub(super) struct NextWaiter<L>(Waiter<L>);
 
-impl NextWaiter {
+impl<L> NextWaiter<L> {
     pub(super) fn hold_at_most(&self) -> Option<Duration> {
         self.0.wish.hold_at_most
     }
 
-    /// If the waiter gave up meanwhile, `next` is dropped here, and passes to the following waiter.
-    pub(super) fn give(self, next: LocalHandoff) {
-        drop(self.0.next.send(next));
+    /// Returns `next` if the waiter gave up meanwhile.
+    pub(super) fn give(self, next: LocalHandoff<L>) -> Option<LocalHandoff<L>> {
+        self.0.next.send(next).err()
     }
 }
 
-impl Drop for LocalPermit {
+impl<L> Drop for LocalPermit<L> {
     fn drop(&mut self) {
         let next = {
             let mut queues = self.queues.lock();
@@ -245,34 +262,45 @@ impl Drop for LocalPermit {
         };
         if let Some(waiter) = next {
             let permit = Self { queues: self.queues.clone(), name: self.name.clone() };
-            NextWaiter(waiter).give(LocalHandoff::Permit(permit));
+            // If the waiter gave up meanwhile, this drop passes the permit to the following one.
+            drop(NextWaiter(waiter).give(LocalHandoff::Permit(permit)));
         }
     }
 }
 
-impl Future for LocalWaiter {
-    type Output = LocalHandoff;
+impl<L> LocalWaiter<L> {
+    /// Gives the place up. A permit that the waiter was given and has not received passes to the
+    /// next waiter. Such a lease is returned: nobody else knows of it.
+    pub(super) fn leave(&mut self) -> Option<Arc<L>> {
+        if self.next.is_terminated() {
+            // The waiter has received something, so it has left the queue.
+            return None;
+        }
+        {
+            let mut queues = self.queues.lock();
+            if let Some(queue) = queues.queue(&self.name)
+                && let Ok(at) = queue.binary_search_by_key(&self.ticket, |waiter| waiter.ticket)
+            {
+                queue.remove(at);
+            }
+        }
+        // From here on `give` returns what it is to give.
+        self.next.close();
+        match self.next.try_recv() {
+            Ok(LocalHandoff::Lease(lease)) => Some(lease),
+            Ok(LocalHandoff::Permit(_)) | Err(_) => None,
+        }
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LocalHandoff> {
+impl<L> Future for LocalWaiter<L> {
+    type Output = LocalHandoff<L>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LocalHandoff<L>> {
         match Pin::new(&mut self.next).poll(cx) {
             Poll::Ready(Ok(next)) => Poll::Ready(next),
             // Never an error: each waiter that leaves the queue is given something.
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for LocalWaiter {
-    fn drop(&mut self) {
-        if self.next.is_terminated() {
-            // The waiter was given something, so it has left the queue.
-            return;
-        }
-        let mut queues = self.queues.lock();
-        if let Some(queue) = queues.queue(&self.name)
-            && let Ok(at) = queue.binary_search_by_key(&self.ticket, |waiter| waiter.ticket)
-        {
-            queue.remove(at);
         }
     }
 }
@@ -284,16 +312,19 @@ mod tests {
 
     const WISH: LeaseWish = LeaseWish { ttl: Duration::from_secs(30), hold_at_most: None };
 
-    fn permit(next: LocalHandoff) -> LocalPermit {
+    /// Stands for a lease.
+    type Queues = LocalQueues<&'static str>;
+
+    fn permit<L>(next: LocalHandoff<L>) -> LocalPermit<L> {
         match next {
             LocalHandoff::Permit(permit) => permit,
-            LocalHandoff::Guard(_) => panic!("nobody had a guard"),
+            LocalHandoff::Lease(_) => panic!("nobody had a lease"),
         }
     }
 
     #[tokio::test]
     async fn first_come_first_served_and_nothing_is_left_behind() {
-        let queues = LocalQueues::default();
+        let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let first = queues.take(&name).expect("free");
         assert!(queues.take(&name).is_none());
@@ -310,7 +341,7 @@ mod tests {
 
     #[test]
     fn after_a_release_that_woke_others_they_go_first_once() {
-        let (queues, clock) = (LocalQueues::default(), Clock::manual());
+        let (queues, clock) = (Queues::default(), Clock::manual());
         let name = Name::new("x").unwrap();
         let permit = queues.take(&name).expect("free");
         queues.released(&name, None, &clock);
@@ -331,21 +362,38 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiter_that_gives_up_leaves_nothing_behind() {
-        let queues = LocalQueues::default();
+        let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let first = queues.take(&name).expect("free");
-        let (second, third) = (queues.wait(&name, WISH), queues.wait(&name, WISH));
-        drop(third);
+        let (mut second, mut third) = (queues.wait(&name, WISH), queues.wait(&name, WISH));
+        assert_eq!(third.leave(), None);
         assert_eq!(first.waiting(), 1);
-        // The second waiter has received the permit, but was never polled.
+        // The second waiter was given the permit, but was never polled.
         drop(first);
-        drop(second);
+        assert_eq!(second.leave(), None);
         assert!(queues.lock().waiting.is_empty());
     }
 
     #[test]
+    fn a_lease_that_a_waiter_does_not_receive_comes_back() {
+        let queues = Queues::default();
+        let name = Name::new("x").unwrap();
+        let permit = queues.take(&name).expect("free");
+        let mut before = queues.wait(&name, WISH);
+        let next = permit.next_waiter(WISH.ttl).expect("it waits");
+        assert!(next.give(LocalHandoff::Lease(Arc::new("given"))).is_none());
+        assert_eq!(before.leave().as_deref(), Some(&"given"), "given before the waiter left");
+        assert_eq!(before.leave(), None, "once");
+        let mut after = queues.wait(&name, WISH);
+        let next = permit.next_waiter(WISH.ttl).expect("it waits");
+        assert_eq!(after.leave(), None);
+        let back = next.give(LocalHandoff::Lease(Arc::new("refused")));
+        assert!(matches!(back, Some(LocalHandoff::Lease(_))), "given after it left");
+    }
+
+    #[test]
     fn only_a_waiter_with_the_same_lease_can_take_it_over() {
-        let queues = LocalQueues::default();
+        let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let permit = queues.take(&name).expect("free");
         let _waiting = queues.wait(&name, WISH);

@@ -1,20 +1,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use quorumlock_watchdog::{Clock, Watchdog};
-use tokio::runtime::Handle;
-use tokio::sync::watch;
-
-use super::lease::{Lease, LeaseRenewer};
-use super::local_queue::LocalQueues;
-use super::owner_table::OwnerTable;
-use super::request::{LockRequest, TryLockRequest};
-use crate::{Entropy, Lessor};
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
     ConfigError, Error, Holder, Lane, Name, NoMajority, NodeReport, Owner, Settings, quorum_of,
 };
 use quorumlock_watchdog::runtime;
+
+use super::environment::Environment;
+use super::inner::Inner;
+use super::request::{LockRequest, TryLockRequest};
+use crate::Lessor;
 
 /// Takes locks on one node or on a quorum: the same API and the same promises. The crate
 /// `quorumlock` wraps it, and documents all methods for users.
@@ -23,38 +19,7 @@ use quorumlock_watchdog::runtime;
 /// clone and guard. Constructors do no I/O.
 #[derive(Clone)]
 pub struct Locker {
-    pub(super) inner: Arc<Inner>,
-}
-
-/// The clock, the source of randomness and the watchdog's runtime of a locker.
-/// [`Environment::default`] is the real environment.
-#[derive(Clone, Debug)]
-pub struct Environment {
-    /// The lease clock: decides whether a lease is valid.
-    pub clock: Clock,
-    /// The source of nonces and jitter.
-    pub entropy: Entropy,
-    /// Runs the watchdog as a task on the runtime in which the locker is made, instead of on its
-    /// own thread. For simulations: a blocked runtime then loses locks.
-    pub watchdog_on_this_runtime: bool,
-}
-
-impl Default for Environment {
-    fn default() -> Self {
-        Self { clock: Clock::system(), entropy: Entropy::system(), watchdog_on_this_runtime: false }
-    }
-}
-
-pub(super) struct Inner {
-    pub(super) lessor: Arc<dyn Lessor>,
-    pub(super) settings: Settings,
-    pub(super) clock: Clock,
-    pub(super) entropy: Entropy,
-    pub(super) watchdog: Watchdog<LeaseRenewer>,
-    pub(super) local_queues: LocalQueues,
-    pub(super) owners: OwnerTable,
-    /// True once the locker is closed. Each call that may still be granted a lock holds a receiver.
-    pub(super) calls: watch::Sender<bool>,
+    inner: Arc<Inner>,
 }
 
 impl Locker {
@@ -68,36 +33,8 @@ impl Locker {
         settings: Settings,
         world: Environment,
     ) -> Result<Self, ConfigError> {
-        settings.check()?;
-        let Environment { clock, entropy, watchdog_on_this_runtime } = world;
-        let queues = LocalQueues::default();
-        let renewer = LeaseRenewer {
-            lessor: lessor.clone(),
-            local_queues: queues.clone(),
-            clock: clock.clone(),
-        };
-        let watchdog = if watchdog_on_this_runtime {
-            let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
-            let (watchdog, work) = Watchdog::new(clock.clone(), renewer);
-            runtime.spawn(work);
-            watchdog
-        } else {
-            Watchdog::start(clock.clone(), renewer).map_err(|e| ConfigError::System {
-                what: "a thread for the watchdog",
-                why: e.to_string(),
-            })?
-        };
-        let inner = Inner {
-            lessor,
-            settings,
-            clock,
-            entropy,
-            watchdog,
-            local_queues: queues,
-            owners: OwnerTable::default(),
-            calls: watch::Sender::new(false),
-        };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(Inner::new(lessor, settings, world)?);
+        Ok(Self { inner })
     }
 
     /// Waits for the lock `name`. The watchdog renews it until it is released.
@@ -105,7 +42,7 @@ impl Locker {
     /// # Errors
     /// See [`LockRequest`], also for cancel safety.
     pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
-        LockRequest::new(self, name.as_ref())
+        LockRequest::new(&self.inner, name.as_ref())
     }
 
     /// Takes the lock `name` if it is free; `None` if another client holds it.
@@ -113,7 +50,7 @@ impl Locker {
     /// # Errors
     /// See [`TryLockRequest`], also for cancel safety.
     pub fn try_lock(&self, name: impl AsRef<str>) -> TryLockRequest {
-        TryLockRequest::new(self, name.as_ref())
+        TryLockRequest::new(&self.inner, name.as_ref())
     }
 
     /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
@@ -238,29 +175,8 @@ fn unnamed(mut error: Error) -> Error {
     error
 }
 
-impl Inner {
-    /// Fails if the locker is closed, or outside a runtime with timers.
-    pub(super) fn ensure_open(&self) -> Result<(), Error> {
-        if *self.calls.borrow() {
-            return Err(Error::Closed);
-        }
-        runtime::timed()?;
-        Ok(())
-    }
-
-    fn held_by(&self, owner: &Owner, name: &Name) -> Option<Arc<Lease>> {
-        let place = self.owners.slot(owner, name);
-        let held = place.lease();
-        // While another task of this owner still acquires, the owner holds nothing.
-        held.try_lock().ok()?.upgrade()
-    }
-}
-
 impl fmt::Debug for Locker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locker")
-            .field("nodes", &self.inner.lessor.nodes())
-            .field("watchdog", &self.inner.watchdog)
-            .finish_non_exhaustive()
+        fmt::Debug::fmt(&self.inner, f)
     }
 }

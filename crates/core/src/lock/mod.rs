@@ -2,16 +2,21 @@
 
 mod acquire_loop;
 mod acquisition;
+mod environment;
 mod guard;
 mod inbox;
+mod inner;
 mod lease;
+mod lease_renewer;
 mod local_handoff;
 mod local_queue;
+mod lock_spec;
 mod locker;
 mod owner_table;
 mod queue_ticket;
 mod request;
 
+pub use environment::Environment;
 pub use guard::{Guard, Watch};
-pub use locker::{Environment, Locker};
+pub use locker::Locker;
 pub use request::{LockRequest, TryLockRequest};

@@ -1,12 +1,14 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::acquisition::{Acquisition, LockSpec};
+use super::acquisition::Acquisition;
 use super::guard::{Guard, Watch};
-use super::locker::Locker;
+use super::inner::Inner;
+use super::lock_spec::LockSpec;
 use super::owner_table::OwnerSlot;
 use quorumlock_protocol::{ConfigError, Error, Name, Owner};
 use quorumlock_protocol::{check_hold, check_wait};
@@ -53,7 +55,7 @@ pub struct TryLockRequest {
 
 #[derive(Clone, Debug)]
 struct LockOptions {
-    locker: Locker,
+    inner: Arc<Inner>,
     name: Result<Name, ConfigError>,
     /// `None`: the locker's default.
     lease: Option<Duration>,
@@ -100,8 +102,8 @@ options!(LockRequest);
 options!(TryLockRequest);
 
 impl LockRequest {
-    pub(super) fn new(locker: &Locker, name: &str) -> Self {
-        let order = LockOptions::new(locker.clone(), Name::new(name));
+    pub(super) fn new(inner: &Arc<Inner>, name: &str) -> Self {
+        let order = LockOptions::new(inner.clone(), Name::new(name));
         Self { order, wait: None, fail_fast: false }
     }
 
@@ -143,8 +145,8 @@ impl LockRequest {
 }
 
 impl TryLockRequest {
-    pub(super) fn new(locker: &Locker, name: &str) -> Self {
-        Self { order: LockOptions::new(locker.clone(), Name::new(name)) }
+    pub(super) fn new(inner: &Arc<Inner>, name: &str) -> Self {
+        Self { order: LockOptions::new(inner.clone(), Name::new(name)) }
     }
 
     /// As [`LockRequest::run`], if the lock is free; `None`, and no work, if another client holds
@@ -209,15 +211,15 @@ impl IntoFuture for TryLockRequest {
 }
 
 impl LockOptions {
-    fn new(locker: Locker, name: Result<Name, ConfigError>) -> Self {
-        Self { locker, name, lease: None, hold_at_most: None, owner: None }
+    fn new(inner: Arc<Inner>, name: Result<Name, ConfigError>) -> Self {
+        Self { inner, name, lease: None, hold_at_most: None, owner: None }
     }
 
     async fn acquire(self, patience: WaitLimit) -> Result<Guard, Error> {
-        let calls = self.locker.inner.calls.subscribe();
+        let calls = self.inner.calls.subscribe();
         until_closed(calls, async {
             match self.into_acquisition(patience)? {
-                (call, None) => call.run(None).await,
+                (call, None) => call.run().await,
                 // Boxed, because few calls have an owner and the future should be small.
                 (call, Some(place)) => Box::pin(call.acquire_for_owner(place)).await,
             }
@@ -231,7 +233,7 @@ impl LockOptions {
     ) -> Result<(Acquisition, Option<OwnerSlot>), Error> {
         let WaitLimit { wait, once, fail_fast } = patience;
         wait.map_or(Ok(()), check_wait)?;
-        let inner = self.locker.inner;
+        let inner = self.inner;
         inner.ensure_open()?;
         let name = self.name?;
         let lease = self.lease.unwrap_or(inner.settings.lease);
@@ -239,9 +241,10 @@ impl LockOptions {
         self.hold_at_most.map_or(Ok(()), check_hold)?;
         let deadline = wait.map(|wait| inner.clock.now() + wait);
         let Self { lease: explicit_lease, hold_at_most, .. } = self;
-        let wanted = LockSpec { name, lease, explicit_lease, hold_at_most };
-        let place = self.owner.map(|owner| inner.owners.slot(&owner, &wanted.name));
-        Ok((Acquisition { inner, spec: wanted, deadline, once, fail_fast }, place))
+        let place = self.owner.map(|owner| inner.owners.slot(&owner, &name));
+        let spec =
+            LockSpec { name, lease, explicit_lease, hold_at_most, deadline, once, fail_fast };
+        Ok((Acquisition { inner, spec }, place))
     }
 }
 
@@ -254,7 +257,7 @@ struct WaitLimit {
 }
 
 /// Returns the result of `call`, or [`Error::Closed`] if the locker is closed first. An unfinished
-/// `call` is dropped before `calls`, for which [`Locker::close`] waits.
+/// `call` is dropped before `calls`, for which [`Locker::close`](crate::Locker::close) waits.
 async fn until_closed<T>(
     mut calls: watch::Receiver<bool>,
     call: impl Future<Output = Result<T, Error>>,

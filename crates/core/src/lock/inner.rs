@@ -1,0 +1,133 @@
+use std::fmt;
+use std::sync::Arc;
+
+use quorumlock_protocol::{
+    ConfigError, Error, Instant, LeaseTiming, LossReason, Name, Owner, Settings,
+};
+use quorumlock_watchdog::{Clock, Watchdog, runtime};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::environment::Environment;
+use super::lease::Lease;
+use super::lease_renewer::LeaseRenewer;
+use super::local_queue::{LocalHandoff, LocalQueues};
+use super::owner_table::OwnerTable;
+use crate::{Entropy, Lessor};
+
+/// What a locker, its requests and its guards share.
+pub(super) struct Inner {
+    pub(super) lessor: Arc<dyn Lessor>,
+    pub(super) settings: Settings,
+    pub(super) clock: Clock,
+    pub(super) entropy: Entropy,
+    pub(super) watchdog: Watchdog<LeaseRenewer>,
+    pub(super) local_queues: LocalQueues<Lease>,
+    pub(super) owners: OwnerTable,
+    /// True once the locker is closed. Each call that may still be granted a lock holds a receiver.
+    pub(super) calls: watch::Sender<bool>,
+}
+
+impl Inner {
+    pub(super) fn new(
+        lessor: Arc<dyn Lessor>,
+        settings: Settings,
+        world: Environment,
+    ) -> Result<Self, ConfigError> {
+        settings.check()?;
+        let Environment { clock, entropy, watchdog_on_this_runtime } = world;
+        let queues = LocalQueues::default();
+        let renewer = LeaseRenewer {
+            lessor: lessor.clone(),
+            local_queues: queues.clone(),
+            clock: clock.clone(),
+        };
+        let watchdog = if watchdog_on_this_runtime {
+            let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
+            let (watchdog, work) = Watchdog::new(clock.clone(), renewer);
+            runtime.spawn(work);
+            watchdog
+        } else {
+            Watchdog::start(clock.clone(), renewer).map_err(|e| ConfigError::System {
+                what: "a thread for the watchdog",
+                why: e.to_string(),
+            })?
+        };
+        Ok(Self {
+            lessor,
+            settings,
+            clock,
+            entropy,
+            watchdog,
+            local_queues: queues,
+            owners: OwnerTable::default(),
+            calls: watch::Sender::new(false),
+        })
+    }
+
+    /// Fails if the locker is closed, or outside a runtime with timers.
+    pub(super) fn ensure_open(&self) -> Result<(), Error> {
+        if *self.calls.borrow() {
+            return Err(Error::Closed);
+        }
+        runtime::timed()?;
+        Ok(())
+    }
+
+    /// The lease that `owner` holds.
+    pub(super) fn held_by(&self, owner: &Owner, name: &Name) -> Option<Arc<Lease>> {
+        let place = self.owners.slot(owner, name);
+        let held = place.lease();
+        // While another task of this owner still acquires, the owner holds nothing.
+        held.try_lock().ok()?.upgrade()
+    }
+
+    /// Hands a lease that no guard holds any more off to the next waiter of this process. False if
+    /// the caller must release the lease on the nodes.
+    pub(super) fn hand_off(&self, lease: &Lease, now: Instant) -> bool {
+        let timing = lease.standing.timing();
+        if !lease.can_hand_off(timing.until, now) {
+            return false;
+        }
+        let Some((permit, next)) = lease.next_waiter(timing.lease) else { return false };
+        let hold_at_most = next.hold_at_most();
+        let hold_until = hold_at_most.map(|limit| now + limit);
+        let successor = |until| {
+            let timing = LeaseTiming { until, hold_until, ..timing };
+            Arc::new(lease.successor(timing, hold_at_most, &self.clock))
+        };
+        let passed = self.watchdog.hand_off(lease, now, successor);
+        let handed = passed.is_some();
+        let refused = next.give(match passed {
+            Some(successor) => {
+                *successor.permit() = Some(permit);
+                LocalHandoff::Lease(successor)
+            }
+            // The lease was lost meanwhile: the waiter receives the permit alone.
+            None => LocalHandoff::Permit(permit),
+        });
+        if let Some(LocalHandoff::Lease(successor)) = refused {
+            self.drop_guard(&successor);
+        }
+        handed
+    }
+
+    /// Removes a guard of the lease. The last one hands the lease off, or leaves its release to the
+    /// watchdog. Never blocks.
+    pub(super) fn drop_guard(&self, lease: &Arc<Lease>) {
+        if lease.remove_guard() == 0 && !self.hand_off(lease, self.clock.now()) {
+            lease.standing.end(LossReason::Released);
+            self.watchdog.release(lease.clone());
+        }
+        // While other guards share the lease, the watchdog's next renewal carries the lower count.
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locker")
+            .field("nodes", &self.lessor.nodes())
+            .field("watchdog", &self.watchdog)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,53 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock_protocol::{Hints, Lane};
+use quorumlock_watchdog::{Clock, Renewal, Renewer};
+
+use super::lease::Lease;
+use super::local_queue::LocalQueues;
+use crate::Lessor;
+
+/// Renews and releases leases for the watchdog, on the watchdog's own connections.
+pub(super) struct LeaseRenewer {
+    pub(super) lessor: Arc<dyn Lessor>,
+    pub(super) local_queues: LocalQueues<Lease>,
+    pub(super) clock: Clock,
+}
+
+impl Renewer for LeaseRenewer {
+    type Lease = Lease;
+
+    fn renew(
+        &self,
+        batch: Vec<(Arc<Lease>, Duration)>,
+    ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
+        let requests = batch.iter().map(|(lease, ttl)| lease.request(*ttl)).collect();
+        self.lessor.renew(requests, Lane::Watchdog)
+    }
+
+    fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.lessor.drain(Lane::Watchdog)
+    }
+
+    fn run_background(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.lessor.run_background()
+    }
+
+    fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (queues, clock) = (self.local_queues.clone(), self.clock.clone());
+        let hints = Hints::contended(queues.is_contended(&lease.name, &clock));
+        let request = lease.request(lease.standing.timing().lease);
+        let released = self.lessor.release(request, lease.held_interval(), Lane::Watchdog, hints);
+        Box::pin(async move {
+            match released.await {
+                Ok(freed) => queues.released(&lease.name, freed.notified, &clock),
+                Err(error) => {
+                    tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
+                }
+            }
+            lease.release_permit();
+        })
+    }
+}
