@@ -29,6 +29,7 @@
 //! **fencing token** ([`Guard::fence`]), on a quorum too: send it with every write.
 
 mod builder;
+mod constructors;
 mod locker;
 mod mutex;
 

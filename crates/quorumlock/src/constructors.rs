@@ -1,0 +1,74 @@
+//! The constructors of [`Locker`], each by a [`Builder`]. A builder makes lockers, so a locker knows
+//! no builder.
+
+use crate::{Builder, Error, Locker};
+
+/// Constructors.
+impl Locker {
+    /// Locks on the single server at `url`, in Redisson's format. Does no I/O.
+    ///
+    /// At most one guard is valid at a time while that server keeps its data and its clock; a
+    /// failover to a replica may break that. Use [`Locker::quorum`], or check the fencing token. A
+    /// replica grants no locks, and the error says so; [`Locker::replicated`] finds the master.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL.
+    pub fn single(url: impl AsRef<str>) -> Result<Self, Error> {
+        Self::builder().single(url)
+    }
+
+    /// Locks on the master among the servers at `urls`, in Redisson's format. Does no I/O.
+    ///
+    /// The locker asks all servers for their role while it has no connection to a master: at first,
+    /// after a connection broke, when a master has become a replica (`READONLY`), and when too few
+    /// replicas acknowledge ([`Builder::replicas`]). All waiting requests share one such search. If
+    /// several servers say that they are the master, the locker passes by a server that another one
+    /// was promoted over (`master_replid2`). Of the servers left it takes the previous master, else
+    /// the first in the list, and logs a warning (`tracing`). The locker promotes no server: that
+    /// is the task of Sentinel, an orchestrator or an operator.
+    ///
+    /// **Best effort.** Replication is asynchronous: after a failover two guards of one lock may be
+    /// valid at once, and a token may be issued twice, with [`Builder::replicas`] too
+    /// (docs/SAFETY.md, Replicated master). Use [`Locker::quorum`] where that must not happen.
+    ///
+    /// ```no_run
+    /// # fn doc() -> Result<(), quorumlock::Error> {
+    /// # use quorumlock::Locker;
+    /// let locker = Locker::builder().replicas(1).replicated(["redis://a", "redis://b"])?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, an empty list, or one address listed twice.
+    pub fn replicated<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
+        Self::builder().replicated(urls)
+    }
+
+    /// Locks on a majority of the independent servers at `urls`, in the Redlock format. Does no
+    /// I/O.
+    ///
+    /// Give all clients the same list of 3 or 5 servers that fail independently and have no
+    /// replicas. A new server votes once it is admitted (`quorumlock init`, or
+    /// [`admit_nodes`](Locker::admit_nodes)), or after the longest lease and twice the clock bound:
+    /// see [`Admission`](crate::Admission).
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, an empty list, or one server listed twice.
+    pub fn quorum<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
+        Self::builder().quorum(urls)
+    }
+
+    /// Locks on the servers and with the options that the environment names: see
+    /// [`Builder::from_env`].
+    ///
+    /// # Errors
+    /// As [`Builder::from_env`] and [`Builder::build`].
+    pub fn from_env() -> Result<Self, Error> {
+        Builder::from_env()?.build()
+    }
+
+    /// A builder, for settings other than the defaults.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
