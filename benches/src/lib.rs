@@ -5,8 +5,7 @@
 //!   all of its subjects in every round, one after the other.
 //! - [`subject`]: the subjects: quorumlock, the bare `redis` crate, other lock crates, and
 //!   baselines that lock nothing. [`driver`] drives the clients of other languages.
-//! - [`testbed`]: the servers that all subjects share; [`relay`]: relays that make them look far
-//!   away.
+//! - [`testbed`]: the servers that all subjects share.
 //! - [`results`]: the figures; [`report`]: tables, plots and the page made from them.
 
 #![allow(missing_debug_implementations, reason = "nobody prints a bench")]
@@ -15,7 +14,6 @@
 pub mod cpu;
 pub mod driver;
 pub mod plan;
-pub mod relay;
 pub mod report;
 pub mod results;
 pub mod subject;

@@ -75,7 +75,7 @@ pub const ALL: [Workload; 13] = [
         id: "P6",
         title: "one name, several processes",
         about: "Sixteen tasks in 4 or 16 processes want the same lock and hold it for a \
-            millisecond. Counted are handovers to another process. \"Far\": a relay delays each \
+            millisecond. Counted are handovers to another process. \"Far\": a proxy delays each \
             direction by 2 ms. The token ring locks nothing: a server hands a list element on \
             (BLPOP, LPUSH), and five servers answer PING before and after the work.",
         main: &[HANDOVERS, EVENNESS],

@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use quorumlock::Locker;
 use quorumlock_protocol::Instant;
+use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::{Server, ServerOptions, Servers, Source, Version};
 use quorumlock_watchdog::Clock;
 use redis::aio::MultiplexedConnection;
 
 use crate::cpu::{self, Core};
-use crate::relay::Relay;
 
 /// Independent servers of one program, in groups of 1, 3, 5, ...; started when first needed.
 pub struct Testbed {
@@ -31,7 +31,6 @@ pub struct Group {
     servers: Option<Servers>,
     urls: Vec<String>,
     watch: Vec<MultiplexedConnection>,
-    pinned: bool,
 }
 
 /// The work of all servers of a group so far, in total.
@@ -127,7 +126,7 @@ impl Group {
             Locker::quorum(servers.urls())?.admit_nodes().await?;
         }
         let group = Self::of(&servers.urls()).await?;
-        Ok(Self { servers: Some(servers), pinned, ..group })
+        Ok(Self { servers: Some(servers), ..group })
     }
 
     /// A group of servers that another process runs.
@@ -136,15 +135,17 @@ impl Group {
     /// If the servers do not answer.
     pub async fn of(urls: &[String]) -> Result<Self> {
         let watch = connect(urls).await?;
-        Ok(Self { servers: None, urls: urls.to_vec(), watch, pinned: false })
+        Ok(Self { servers: None, urls: urls.to_vec(), watch })
     }
 
-    /// A relay to the servers that adds `later` in each direction.
+    /// A way to each server that takes `delay` in each direction. Its threads run on the processor
+    /// to which the caller is pinned.
     ///
     /// # Errors
-    /// See [`Relay::to`].
-    pub async fn relay(&self, later: Duration) -> Result<Relay> {
-        Relay::to(&self.urls, later, self.pinned).await
+    /// If another process runs the servers.
+    pub fn far(&self, delay: Duration) -> Result<Vec<Proxy>> {
+        let far = |server: &Server| Some(Proxy::delayed(server.addr()?, delay));
+        self.servers()?.iter().map(far).collect::<Option<_>>().context("a server of no address")
     }
 
     /// The URLs of all servers.

@@ -7,12 +7,14 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum as _};
 use quorumlock_lab::judge::{Quantiles, handovers};
 use quorumlock_protocol::Instant;
+use quorumlock_testbed::proxy::Proxy;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use super::contended::{SECTION, evenness, hold};
 use super::tasks::{self, Names, Pair};
 use super::{Lap, Run};
+use crate::cpu::Core;
 use crate::plan::{EVENNESS, HANDOVER, HANDOVERS, REQUESTS, order};
 use crate::subject::{Kind, Work};
 use crate::testbed::{Group, micros, now};
@@ -63,7 +65,7 @@ const NEAR: [Scene; 2] = [
 /// With distant servers the round trips dominate.
 const FAR: Scene = Scene { case: "16 processes, far", processes: 16, tasks: 1, lap_ms: 2_500 };
 /// The delay in each direction to distant servers.
-const LATER: Duration = Duration::from_millis(2);
+const DELAY: Duration = Duration::from_millis(2);
 
 /// The work of one token in a process with four tasks. It lasts as long as quorumlock passes a lock
 /// among four tasks of one process: 17 holds of about 2 ms.
@@ -75,8 +77,12 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
         for scene in NEAR {
             laps(run, &group, scene).await?;
         }
-        let relay = group.relay(LATER).await?;
-        laps(run, &Group::of(relay.urls()).await?, FAR).await?;
+        // The ways load the processor on which no server runs.
+        run.testbed.clients_on(Core::Clients);
+        let ways = group.far(DELAY)?;
+        run.testbed.clients_on(Core::Servers);
+        let urls = ways.iter().map(Proxy::url).collect::<Vec<_>>();
+        laps(run, &Group::of(&urls).await?, FAR).await?;
     }
     Ok(())
 }

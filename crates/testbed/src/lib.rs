@@ -4,8 +4,10 @@
 //!   restarted.
 //! - `containers` (feature `containers`): servers in containers, which can be disconnected.
 //! - [`proxy`]: network ways to a server that can be cut, held or led to another server.
+//! - [`command`]: runs a command to its end, for tests of commands.
 //! - [`free_port`], [`skip`]: for tests that need a port, or that cannot run on this machine.
 
+pub mod command;
 #[cfg(feature = "containers")]
 pub mod containers;
 mod port;

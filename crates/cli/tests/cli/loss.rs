@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::proxy::Proxy;
 use crate::common::{finish, quorumlock, run, servers, start};
+use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::Servers;
 use tempfile::tempdir;
 
@@ -26,21 +26,24 @@ fn job<'a>(options: &[&'a str]) -> Vec<&'a str> {
     [&["--name", "job"], options].concat()
 }
 
-fn proxies(servers: &Servers) -> (Vec<Proxy>, Vec<String>) {
-    let proxies = servers.iter().map(|server| Proxy::to(server.addr().unwrap()));
-    let proxies = proxies.collect::<Vec<_>>();
-    let urls = proxies.iter().map(Proxy::url).collect();
-    (proxies, urls)
+/// A way to each server, with its URL. The URL has the server's label: a quorum knows servers by it.
+fn ways(servers: &Servers) -> (Vec<Proxy>, Vec<String>) {
+    let open = |address| {
+        let way = Proxy::to(address);
+        let url = format!("{}?label={address}/0", way.url());
+        (way, url)
+    };
+    servers.iter().map(|server| open(server.addr().unwrap())).unzip()
 }
 
 #[test]
 fn a_command_that_heeds_nothing_is_dead_before_the_next_holder_starts() {
     for count in [1, 3] {
         let Some(servers) = servers(count) else { return };
-        let (proxies, urls) = proxies(&servers);
+        let (ways, urls) = ways(&servers);
         let dir = tempdir().unwrap();
         let holder = start(run(&urls, &job(&LEASE), &stubborn(dir.path())));
-        proxies.iter().for_each(Proxy::fall_silent);
+        ways.iter().for_each(Proxy::cut);
 
         // The next holder reaches the servers, which keep the old lock until its lease ends.
         let snapshot = format!("cd '{}'; cat told; cp beats seen", dir.path().display());

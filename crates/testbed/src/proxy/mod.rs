@@ -1,12 +1,16 @@
-//! Network ways to a server. Each can be cut, held, made one-way or led to another server.
+//! Network ways to a server. Each can be cut, held, delayed, made one-way or led to another server.
 
-use std::io::{self, Read as _, Write as _};
+mod pieces;
+
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use quorumlock_watchdog::Clock;
+
+use self::pieces::pieces;
 
 /// Longer than any awaited event takes, even on a loaded machine.
 const MAX_WAIT: Duration = Duration::from_secs(20);
@@ -41,6 +45,16 @@ impl Proxy {
     /// If no loopback port is free.
     #[must_use]
     pub fn to(server: SocketAddr) -> Self {
+        Self::delayed(server, Duration::ZERO)
+    }
+
+    /// Opens a way to a server that looks far away: each piece passes, is held or is dropped
+    /// `delay` after it was sent.
+    ///
+    /// # Panics
+    /// If no loopback port is free.
+    #[must_use]
+    pub fn delayed(server: SocketAddr, delay: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
         let state = State {
@@ -52,7 +66,8 @@ impl Proxy {
             dropped: 0,
             closed: false,
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), delay };
+        let shared = Arc::new(shared);
         let accepting = shared.clone();
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -214,6 +229,8 @@ enum Fate {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// How long each piece is under way.
+    delay: Duration,
 }
 
 #[derive(Debug)]
@@ -295,33 +312,33 @@ impl Shared {
         true
     }
 
-    fn pass(&self, id: u64, way: Way, mut from: TcpStream, mut to: TcpStream) {
-        let mut buffer = [0; 4096];
+    fn pass(&self, id: u64, way: Way, from: TcpStream, mut to: TcpStream) {
+        let mut next_piece = pieces(from, self.delay);
         let mut switches = 0;
         loop {
-            // The end of the stream (`count` 0) passes, is held or is dropped like bytes.
-            let count = from.read(&mut buffer).unwrap_or(0);
-            if count == 0
+            // The end of the stream, an empty piece, passes, is held or is dropped like bytes.
+            let piece = next_piece();
+            if piece.is_empty()
                 && way == Way::Replies
                 && let Some(next) = self.switched(id)
             {
-                from = next;
+                next_piece = pieces(next, self.delay);
                 continue;
             }
-            match (self.fate(id, way), count) {
-                (Fate::Drop, 0) => break,
-                (Fate::Drop, _) => {}
-                (_, 0) => {
+            match (self.fate(id, way), piece.is_empty()) {
+                (Fate::Drop, true) => break,
+                (Fate::Drop, false) => {}
+                (_, true) => {
                     let _ = to.shutdown(Shutdown::Write);
                     break;
                 }
                 // Requests of a client that has closed its connection are still delivered.
-                (_, count) => loop {
+                (_, false) => loop {
                     if way == Way::Requests {
                         self.behind(id, &mut switches, &mut to);
                     }
                     // On failure, the server may have been switched just now: try again.
-                    if to.write_all(&buffer[..count]).is_ok() || !self.is_switching(id, switches) {
+                    if to.write_all(&piece).is_ok() || !self.is_switching(id, switches) {
                         break;
                     }
                 },

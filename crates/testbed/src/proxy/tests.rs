@@ -1,7 +1,15 @@
+use std::io::Read as _;
+
 use super::*;
 
 /// A server that echoes everything, and a client's connection to it through a proxy.
 fn echo() -> (Proxy, TcpStream) {
+    let proxy = Proxy::to(echo_server());
+    let client = connect(&proxy);
+    (proxy, client)
+}
+
+fn echo_server() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || {
@@ -9,9 +17,7 @@ fn echo() -> (Proxy, TcpStream) {
             thread::spawn(move || io::copy(&mut &stream, &mut &stream));
         }
     });
-    let proxy = Proxy::to(address);
-    let client = connect(&proxy);
-    (proxy, client)
+    address
 }
 
 fn connect(proxy: &Proxy) -> TcpStream {
@@ -75,4 +81,23 @@ async fn a_switch_is_seen_by_nobody_and_what_was_asked_is_answered_by_the_old_se
     assert_eq!(&heard, b"b", "on the connection that there was");
     there.write_all(b"B").expect("connected");
     receive(&client, "B");
+}
+
+#[test]
+fn pieces_of_a_delayed_way_are_under_way_together() {
+    let delay = Duration::from_millis(200);
+    let proxy = Proxy::delayed(echo_server(), delay);
+    let client = connect(&proxy);
+    let clock = Clock::system();
+    let since = clock.now();
+    for _ in 0..20 {
+        send(&client, "a");
+        thread::sleep(delay / 20);
+    }
+    receive(&client, "a");
+    let first = clock.now().since(since);
+    assert!(first >= 2 * delay, "{first:?}");
+    receive(&client, &"a".repeat(19));
+    let last = clock.now().since(since);
+    assert!(last < 20 * delay, "{last:?}: one after the other");
 }

@@ -1,14 +1,13 @@
 //! Runs the command as a process, with servers for it.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
-pub(crate) mod proxy;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
+use quorumlock_testbed::command::command;
+pub(crate) use quorumlock_testbed::command::{Finished, finish};
 use quorumlock_testbed::servers::{Server, ServerOptions, Servers, for_test};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
 /// Servers of the test's own, or `None` on a machine without a server program. Those of a quorum
 /// are admitted.
@@ -37,10 +36,7 @@ pub(crate) fn labels(servers: &Servers) -> Vec<String> {
 
 /// `quorumlock` on these nodes, without environment variables that would change its options.
 pub(crate) fn quorumlock(urls: &[String]) -> Command {
-    // A shell that runs the tests in the background makes them, and so the command, ignore some
-    // signals.
-    let mut command = Command::new("/usr/bin/env");
-    command.args(["--default-signal", env!("CARGO_BIN_EXE_quorumlock")]);
+    let mut command = command(env!("CARGO_BIN_EXE_quorumlock"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORUMLOCK_")) {
         command.env_remove(name);
     }
@@ -53,48 +49,6 @@ pub(crate) fn run(urls: &[String], options: &[&str], script: &str) -> Command {
     let mut command = quorumlock(urls);
     command.arg("run").args(options).args(["--", "sh", "-c", script]);
     command
-}
-
-/// Runs the command to its end.
-pub(crate) fn finish(mut command: Command) -> Finished {
-    Finished::from(command.output().unwrap())
-}
-
-/// How a process ended.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Finished {
-    #[track_caller]
-    pub(crate) fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{self:#?}");
-        self
-    }
-
-    /// Asserts that the message for people has all these parts.
-    #[track_caller]
-    pub(crate) fn says(self, parts: &[&str]) -> Self {
-        for part in parts {
-            assert!(self.stderr.contains(part), "{part:?} is not in {self:#?}");
-        }
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in {self:#?}"))
-    }
-}
-
-impl From<Output> for Finished {
-    fn from(Output { status, stdout, stderr }: Output) -> Self {
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
-    }
 }
 
 /// A running process, which is ended if the test fails.

@@ -1,0 +1,40 @@
+use std::io::Read as _;
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use quorumlock_watchdog::Clock;
+
+/// Waits for the next piece of a stream. The piece is empty at the end of the stream.
+pub(super) type Pieces = Box<dyn FnMut() -> Vec<u8>>;
+
+/// What arrives on the stream, each piece `delay` after it arrived.
+pub(super) fn pieces(mut stream: TcpStream, delay: Duration) -> Pieces {
+    if delay.is_zero() {
+        return Box::new(move || read(&mut stream));
+    }
+    let (sender, arrived) = mpsc::channel();
+    // A thread of its own reads: otherwise a piece would also wait for the pieces before it.
+    thread::spawn(move || {
+        loop {
+            let piece = read(&mut stream);
+            let end = piece.is_empty();
+            if sender.send((Clock::system().now() + delay, piece)).is_err() || end {
+                break;
+            }
+        }
+    });
+    Box::new(move || {
+        let Ok((due, piece)) = arrived.recv() else { return Vec::new() };
+        thread::sleep(due.since(Clock::system().now()));
+        piece
+    })
+}
+
+fn read(stream: &mut TcpStream) -> Vec<u8> {
+    let mut piece = vec![0; 4096];
+    let count = stream.read(&mut piece).unwrap_or(0);
+    piece.truncate(count);
+    piece
+}
