@@ -11,6 +11,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
+use quorumlock_lab::svg::Figure;
 
 use crate::plan::{ALL, Workload};
 use crate::results::Results;
@@ -35,20 +36,20 @@ pub fn write(results: &Results, out: &Path) -> Result<()> {
     fs::write(dir.join("pairs.md"), table::ratios(results))?;
     for workload in ALL.iter().filter(|workload| results.rows(workload.id).next().is_some()) {
         let plots = plots(results, workload);
-        let images = plots.iter().map(|(name, _)| format!("![{name}]({name})\n\n"));
+        let images = plots.iter().map(|Figure { id, .. }| format!("![{id}.svg]({id}.svg)\n\n"));
         let text = table::figures(results, workload, &images.collect::<String>());
         fs::write(dir.join(format!("{}.md", workload.id)), text)?;
-        for (name, svg) in &plots {
-            fs::write(dir.join(name), svg)?;
+        for plot in &plots {
+            fs::write(dir.join(format!("{}.svg", plot.id)), plot.standalone())?;
         }
     }
     Ok(())
 }
 
-/// By the names of their files.
-fn plots(results: &Results, workload: &Workload) -> Vec<(String, String)> {
+/// The id of each is the name of its file.
+fn plots(results: &Results, workload: &Workload) -> Vec<Figure> {
     if workload.id == "growth" {
         return svg::growth(results, workload);
     }
-    vec![(format!("{}.svg", workload.id), svg::bars(results, workload))]
+    vec![svg::bars(results, workload)]
 }

@@ -1,40 +1,46 @@
-//! Plots: bars with ranges for workloads, curves for growth. Both axes of a curve, and the one of
-//! bars, are logarithmic: ratios are what can be read off.
+//! Figures: bars with ranges for workloads, curves for growth. Axes are logarithmic: ratios are what
+//! can be read off.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+
+use maud::{Markup, html};
+use quorumlock_lab::svg::{Figure, Log, Place, curve, key, n};
 
 use super::table::{distinct, number};
 use crate::plan::Workload;
 use crate::results::{RAW, Range, Results, Row};
 
-const LEFT: f64 = 210.0;
-const WIDTH: f64 = 460.0;
-const HEIGHT: f64 = 18.0;
-const COLOURS: [&str; 4] = ["#2a6f97", "#c05621", "#2f855a", "#805ad5"];
+/// Bars begin here; the names of their subjects end before.
+const LEFT: f64 = 120.0;
+const WIDTH: f64 = 500.0;
+/// The room for figures beside bars.
+const RIGHT: f64 = 160.0;
+const BAR: f64 = 18.0;
 
 /// A group of bars for each main figure, with the ratios to the raw client.
 #[must_use]
-pub(super) fn bars(results: &Results, workload: &Workload) -> String {
+pub(super) fn bars(results: &Results, workload: &Workload) -> Figure {
     let rows = results.rows(workload.id);
     let rows: Vec<_> =
         rows.filter(|row| workload.main.contains(&row.key.metric.as_str())).collect();
-    let (mut body, mut y) = (String::new(), 46.0);
-    for group in distinct(rows.iter().map(|row| title(row))) {
-        text(&mut body, 8.0, y, "start", &group, true);
-        y += 8.0;
-        let of_it = rows.iter().filter(|row| title(row) == group);
+    let (mut groups, mut top) = (Vec::new(), 0.0);
+    for name in distinct(rows.iter().map(|row| title(row))) {
+        let of_it = rows.iter().filter(|row| title(row) == name);
         let bars: Vec<_> = of_it.filter_map(|row| Some((*row, row.range()?))).collect();
-        let scale = Scale::of(bars.iter().flat_map(|(_, range)| [range.min, range.max]));
-        for (row, range) in &bars {
-            let ratio = results.other(row, RAW).and_then(|raw| row.ratio(raw));
-            bar(&mut body, &row.key.subject, *range, ratio, &scale, y);
-            y += HEIGHT;
-        }
-        y += 24.0;
+        let height = BAR * bars.len() as f64;
+        let place = Place { left: LEFT, top: top + 30.0, width: WIDTH, height };
+        groups.push(group(results, &name, &bars, place));
+        top += height + 62.0;
     }
-    let title = format!("{}: {}", workload.id, workload.title);
-    frame(&title, LEFT + WIDTH + 130.0, y, &body)
+    Figure {
+        id: workload.id.to_owned(),
+        title: format!("{}: {}", workload.id, workload.title),
+        desc: "Bars: medians. Thin lines: from the least to the largest. x: to the raw client."
+            .to_owned(),
+        width: LEFT + WIDTH + RIGHT,
+        height: top,
+        body: html! { @for group in &groups { (group) } },
+    }
 }
 
 fn title(row: &Row) -> String {
@@ -45,10 +51,42 @@ fn title(row: &Row) -> String {
     format!("{}{unit}; {place}", key.metric)
 }
 
-/// A plot for each main figure, by the name of its file: against servers where one task asks, else
-/// against tasks, waiters or locks.
+fn group(results: &Results, name: &str, bars: &[(&Row, Range)], place: Place) -> Markup {
+    // Bars begin below the least value: otherwise that bar would have no length.
+    let scale = Log::exact(bars.iter().flat_map(|(_, range)| [range.min / 2.0, range.max]));
+    html! {
+        text.strong x="10" y=(n(place.top - 12.0)) { (name) }
+        rect.band x=(n(LEFT)) y=(n(place.top)) width=(n(WIDTH)) height=(n(place.height)) {}
+        (scale.across(place, number))
+        @for (index, (row, range)) in bars.iter().enumerate() {
+            @let ratio = results.other(row, RAW).and_then(|raw| row.ratio(raw));
+            (bar(&row.key.subject, *range, ratio, scale, place.top + BAR * index as f64))
+        }
+    }
+}
+
+fn bar(name: &str, range: Range, ratio: Option<Range>, scale: Log, top: f64) -> Markup {
+    let class = match name {
+        RAW => "bar-raw",
+        "default" | "like for like" => "bar",
+        _ => "bar-other",
+    };
+    let [from, median, to] =
+        [range.min, range.median, range.max].map(|value| LEFT + scale.at(value) * WIDTH);
+    let middle = top + BAR / 2.0;
+    let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({}x)", number(ratio.median)));
+    html! {
+        text.end x=(n(LEFT - 8.0)) y=(n(middle + 4.0)) { (name) }
+        rect.(class) x=(n(LEFT)) y=(n(top + 3.0)) width=(n((median - LEFT).max(1.0))) height=(n(BAR - 6.0)) {}
+        path.whisker d={ "M" (n(from)) " " (n(middle)) "H" (n(to)) } {}
+        text x=(n(to.max(LEFT + 1.0) + 6.0)) y=(n(middle + 4.0)) { (number(range.median)) (ratio) }
+    }
+}
+
+/// A figure for each main figure: against servers where one task asks, else against tasks, waiters
+/// or locks.
 #[must_use]
-pub(super) fn growth(results: &Results, workload: &Workload) -> Vec<(String, String)> {
+pub(super) fn growth(results: &Results, workload: &Workload) -> Vec<Figure> {
     type Points<'a> = Vec<(f64, &'a Row)>;
     let mut plots = BTreeMap::<_, (String, String, Points<'_>)>::new();
     for row in results.rows(workload.id) {
@@ -66,117 +104,63 @@ pub(super) fn growth(results: &Results, workload: &Workload) -> Vec<(String, Str
         let words = words.split(|c: char| !c.is_ascii_alphanumeric());
         let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
         let title = format!("{} ({}) against {over}, {}", key.metric, key.unit, key.server);
-        let plot = plots.entry(words.join("-") + ".svg");
+        let plot = plots.entry(words.join("-"));
         plot.or_insert((title, over, Vec::new())).2.push((x as f64, row));
     }
-    let draw = |(name, (title, over, rows)): (_, (String, String, Points<'_>))| {
-        (name, curves(&title, &over, &rows))
+    let draw = |(id, (title, over, rows)): (_, (String, String, Points<'_>))| {
+        curves(id, title, &over, &rows)
     };
     plots.into_iter().map(draw).collect()
 }
 
 /// One curve per subject.
-fn curves(title: &str, x_name: &str, rows: &[(f64, &Row)]) -> String {
-    const TALL: f64 = 280.0;
-    let (left, top) = (70.0, 50.0);
-    let median = |row: &Row| row.range().map(|range| range.median);
-    let across = Scale::of(rows.iter().map(|(x, _)| *x));
-    let up = Scale::of(rows.iter().filter_map(|(_, row)| median(row)));
-    let mut body = String::new();
-    let names = distinct(rows.iter().map(|(_, row)| row.key.subject.as_str()));
-    for (at, name) in names.iter().enumerate() {
-        let colour = COLOURS[at % COLOURS.len()];
-        let mut points = String::new();
-        for (x, row) in rows.iter().filter(|(_, row)| row.key.subject == *name) {
-            let Some(median) = median(row) else { continue };
-            let (px, py) = (left + across.at(*x) * WIDTH, top + (1.0 - up.at(median)) * TALL);
-            let _ = write!(points, "{px:.1},{py:.1} ");
-            text(&mut body, px, py - 6.0, "middle", &number(median), false);
-            text(&mut body, px, top + TALL + 16.0, "middle", &number(*x), false);
+fn curves(id: String, title: String, x_name: &str, rows: &[(f64, &Row)]) -> Figure {
+    let place = Place { left: 70.0, top: 12.0, width: 560.0, height: 290.0 };
+    let (middle, bottom) = (place.left + place.width / 2.0, place.top + place.height);
+    let points: Vec<_> = rows
+        .iter()
+        .filter_map(|(x, row)| Some((row.key.subject.as_str(), *x, row.range()?.median)))
+        .collect();
+    // Longer: labels of the outermost points have room.
+    let across = Log::exact(points.iter().map(|(_, x, _)| *x)).longer(0.06);
+    let up = Log::exact(points.iter().map(|(.., median)| *median)).longer(0.08);
+    let x_at = |x| place.left + across.at(x) * place.width;
+    let y_at = |y| place.top + (1.0 - up.at(y)) * place.height;
+    let names = distinct(points.iter().map(|(name, ..)| *name));
+    let samples = names.iter().enumerate().map(|(index, name)| (curve(index, "M-9 0h18"), *name));
+    let (key, key_height) =
+        key(&samples.collect::<Vec<_>>(), place.left, bottom + 46.0, place.width);
+    let body = html! {
+        rect.band x=(n(place.left)) y=(n(place.top)) width=(n(place.width)) height=(n(place.height)) {}
+        (up.up(place, number))
+        @for x in distinct(points.iter().map(|(_, x, _)| *x)) {
+            line.grid x1=(n(x_at(x))) x2=(n(x_at(x))) y1=(n(place.top)) y2=(n(bottom)) {}
+            text.minor.middle x=(n(x_at(x))) y=(n(bottom + 16.0)) { (number(x)) }
         }
-        let _ = writeln!(
-            body,
-            r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"#,
-            points.trim_end()
-        );
-        let y = top + 14.0 * at as f64;
-        let _ = writeln!(
-            body,
-            r#"<rect x="{:.1}" y="{:.1}" width="10" height="10" fill="{colour}"/>"#,
-            left + WIDTH + 20.0,
-            y - 9.0
-        );
-        text(&mut body, left + WIDTH + 36.0, y, "start", name, false);
-    }
-    text(&mut body, left + WIDTH / 2.0, top + TALL + 34.0, "middle", x_name, true);
-    frame(title, left + WIDTH + 150.0, top + TALL + 46.0, &body)
-}
-
-fn bar(body: &mut String, name: &str, range: Range, ratio: Option<Range>, scale: &Scale, y: f64) {
-    let colour = match name {
-        RAW => "#718096",
-        "default" | "like for like" => COLOURS[0],
-        _ => "#a0aec0",
+        @for (index, name) in names.iter().enumerate() {
+            @let of_it = points.iter().filter(|(subject, ..)| subject == name);
+            (curve(index, &path(of_it.map(|(_, x, y)| (x_at(*x), y_at(*y))))))
+        }
+        @for (_, x, y) in &points {
+            @let above = points.iter().all(|(_, other, higher)| other != x || higher <= y);
+            @let label = y_at(*y) + if above { -6.0 } else { 16.0 };
+            text.middle x=(n(x_at(*x))) y=(n(label)) { (number(*y)) }
+        }
+        text.strong.middle x=(n(middle)) y=(n(bottom + 36.0)) { (x_name) }
+        (key)
     };
-    let (length, middle) = ((scale.at(range.median) * WIDTH).max(1.0), y + HEIGHT / 2.0);
-    text(body, LEFT - 8.0, middle + 4.0, "end", name, false);
-    let _ = writeln!(
-        body,
-        r#"<rect x="{LEFT}" y="{:.1}" width="{length:.1}" height="{:.1}" fill="{colour}"/>"#,
-        y + 2.0,
-        HEIGHT - 4.0
-    );
-    let (from, to) = (LEFT + scale.at(range.min) * WIDTH, LEFT + scale.at(range.max) * WIDTH);
-    let _ = writeln!(
-        body,
-        r##"<line x1="{from:.1}" y1="{middle:.1}" x2="{to:.1}" y2="{middle:.1}" stroke="#1a202c"/>"##
-    );
-    let ratio = ratio.map_or(String::new(), |ratio| format!(" ({}x)", number(ratio.median)));
-    let said = number(range.median) + &ratio;
-    text(body, to.max(LEFT + length) + 6.0, middle + 4.0, "start", &said, false);
+    let desc = "One curve for each subject: medians.".to_owned();
+    let (width, height) = (place.left + place.width + 40.0, bottom + 46.0 + key_height);
+    Figure { id, title, desc, width, height, body }
 }
 
-fn text(body: &mut String, x: f64, y: f64, anchor: &str, text: &str, strong: bool) {
-    let weight = if strong { r#" font-weight="bold""# } else { "" };
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    let _ = writeln!(
-        body,
-        r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}"{weight}>{text}</text>"#
-    );
-}
-
-fn frame(title: &str, width: f64, height: f64, body: &str) -> String {
-    let mut head = String::new();
-    text(&mut head, 8.0, 22.0, "start", title, true);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{head}{body}</svg>\n"
-    )
-}
-
-/// Where a value lies between the ends, by its logarithm: 0 to 1.
-struct Scale {
-    low: f64,
-    high: f64,
-}
-
-impl Scale {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        let positive = values.filter(|value| *value > 0.0 && value.is_finite());
-        let (low, high) = positive.fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), value| {
-            (low.min(value), high.max(value))
-        });
-        // A bar begins below the least, or that one would have no length.
-        Self { low: low.min(high) / 1.5, high }
-    }
-
-    fn at(&self, value: f64) -> f64 {
-        if value <= self.low {
-            return 0.0;
-        }
-        ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
-    }
+/// A straight line from each point to the next.
+fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
+    let steps = points.enumerate().map(|(index, (x, y))| {
+        let letter = if index == 0 { "M" } else { "L" };
+        html! { (letter) (n(x)) " " (n(y)) }.into_string()
+    });
+    steps.collect()
 }
 
 #[cfg(test)]
@@ -205,17 +189,17 @@ mod tests {
 
     #[test]
     fn every_subject_has_its_bar_and_the_text_is_escaped() {
-        let svg = bars(&results(&ALL[0], &[("raw", 1, 10.0), ("default", 1, 5.0)]), &ALL[0]);
-        // One for the background.
-        assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
+        let results = results(&ALL[0], &[("raw", 1, 10.0), ("default", 1, 5.0)]);
+        let svg = bars(&results, &ALL[0]).standalone();
+        assert_eq!(svg.matches("<rect class=\"bar").count(), 2, "{svg}");
         assert!(svg.contains("a &lt; b") && svg.ends_with("</svg>\n"), "{svg}");
         assert!(svg.contains("(0.50x)") && !svg.contains("NaN"), "{svg}");
     }
 
     #[test]
     fn nothing_measured_is_an_empty_plot() {
-        assert!(!bars(&Results::default(), &ALL[0]).contains("NaN"));
-        assert!(!curves("x", "tasks", &[]).contains("NaN"));
+        assert!(!bars(&Results::default(), &ALL[0]).standalone().contains("NaN"));
+        assert!(!curves("x".into(), "x".into(), "tasks", &[]).standalone().contains("NaN"));
     }
 
     #[test]
@@ -223,16 +207,10 @@ mod tests {
         let last = &ALL[11];
         let values = [("raw", 4, 10.0), ("raw", 16, 20.0), ("default", 4, 0.0)];
         let plots = growth(&results(last, &values), last);
-        let [(name, svg)] = &plots[..] else { panic!("{plots:?}") };
-        assert_eq!(name, "growth-pair-p50-tasks-servers-1.svg");
-        assert_eq!(svg.matches("<polyline").count(), 2, "{svg}");
+        let [plot] = &plots[..] else { panic!("{plots:?}") };
+        assert_eq!(plot.id, "growth-pair-p50-tasks-servers-1");
+        let svg = plot.standalone();
+        assert_eq!(svg.matches("class=\"curve").count(), 4, "two curves and two samples: {svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-    }
-
-    #[test]
-    fn the_scale_is_logarithmic() {
-        let scale = Scale { low: 1.0, high: 100.0 };
-        let close = |value: f64, to: f64| (scale.at(value) - to).abs() < 1e-9;
-        assert!(close(1.0, 0.0) && close(10.0, 0.5) && close(100.0, 1.0) && close(0.0, 0.0));
     }
 }

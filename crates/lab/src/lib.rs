@@ -6,6 +6,7 @@
 //! - [`mode`]: the lock configurations to compare: one node, a replicated node, a quorum.
 //! - [`record`]: the JSON records of a run and of an invocation of the lab.
 //! - [`report`]: a page, figures and tables from the directories that the lab wrote.
+//! - [`svg`]: figures, for the report and for the benches.
 //! - [`scenario`]: faults as data, and what theory predicts for each in each mode.
 //! - [`runner`]: carries out a scenario in a mode, on real servers and processes or simulated.
 //! - [`worker`]: the locker as a separate process.
@@ -18,6 +19,7 @@ pub mod record;
 pub mod report;
 pub mod runner;
 pub mod scenario;
+pub mod svg;
 mod timestamp;
 pub mod worker;
 mod workload;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use quorumlock_protocol::Instant;
 
-use super::clean::clean;
-use super::svg::{Lane, Lanes, Mark, Span, Style};
+use super::figures::{Lane, Lanes, Mark, Span, Style};
 use super::timeline::Timeline;
 use super::words::{count, time};
 use crate::history::{Event, Op, Phase, Reader};
 use crate::judge::{Hold, Overlap};
+use crate::svg::clean;
 use crate::timestamp::instant;
 
 /// Two overlapping beliefs and the events around them.
@@ -125,7 +125,7 @@ impl Around<'_> {
     }
 
     /// The faults that reach into the window, and the last fault before it, which may be the cause.
-    fn faults(&self) -> Vec<super::svg::Fault> {
+    fn faults(&self) -> Vec<super::figures::Fault> {
         let (from, until) = (self.timeline.offset(self.from), self.timeline.offset(self.until));
         let (within, before): (Vec<_>, Vec<_>) = self
             .timeline

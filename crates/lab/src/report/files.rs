@@ -3,8 +3,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::ReportError;
-use super::svg::Figure;
 use super::table::Table;
+use crate::svg::Figure;
 
 /// The files beside the page.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Files {
 
     /// An id that no other figure has: two labs may have runs of the same name.
     pub(super) fn new_id(&self, wanted: &str) -> String {
-        let wanted = super::clean::plain(wanted);
+        let wanted = crate::svg::plain(wanted);
         let mut ids = (2..).map(|number| format!("{wanted}-{number}"));
         if !self.figures.contains(&wanted) {
             return wanted;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::ReportError;
-use super::clean::{clean, plain};
 use crate::compare::{MEASURED, Report};
 use crate::record::{Lab, Run, SCHEMA};
+use crate::svg::{clean, plain};
 
 /// A directory of the lab.
 #[derive(Debug)]

@@ -9,10 +9,10 @@
 //!
 //! [`scenarios_page`] and [`results_page`] are two pages of the documentation, as Markdown.
 
-mod clean;
 mod command_line;
 mod counterexample;
 mod error;
+mod figures;
 mod files;
 mod histogram;
 mod load;
@@ -20,7 +20,6 @@ mod markdown;
 mod page;
 mod results;
 mod shot;
-mod svg;
 mod table;
 mod timeline;
 mod verdict;

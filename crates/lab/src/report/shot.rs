@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use super::svg::{Lane, Lanes, Mark, Span, Style};
+use super::figures::{Lane, Lanes, Mark, Span, Style};
 use super::timeline::Timeline;
 use super::words::{count, time};
 use crate::judge::Overlap;

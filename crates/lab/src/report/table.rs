@@ -5,7 +5,7 @@ use std::path::Path;
 
 use maud::{Markup, html};
 
-use super::clean::clean;
+use crate::svg::clean;
 
 /// A table.
 #[derive(Debug)]

@@ -34,6 +34,11 @@ pub(super) fn time(time: Duration) -> String {
     format!("{}\u{a0}{unit}", three(value))
 }
 
+/// A number of seconds in the same format.
+pub(super) fn seconds(seconds: f64) -> String {
+    time(Duration::from_nanos((seconds * 1e9).round() as u64))
+}
+
 /// A number of milliseconds in the same format; a dash if it was not measured.
 pub(super) fn ms(ms: Option<f64>) -> String {
     let measured = ms.filter(|ms| ms.is_finite() && *ms >= 0.0);
@@ -89,6 +94,12 @@ mod tests {
             ["0 ms", "41 µs", "0.41 ms", "12.3 ms", "123 ms", "999 ms", "1.5 s", "75 s"]
         );
         assert_eq!(time(Duration::from_nanos(7)), "7\u{a0}ns");
+    }
+
+    #[test]
+    fn decades_of_seconds_are_whole_numbers() {
+        let labels = [1e-6, 1e-5, 1e-4, 1e-3, 1.0, 10.0].map(|s| seconds(s).replace('\u{a0}', " "));
+        assert_eq!(labels, ["1 µs", "10 µs", "0.1 ms", "1 ms", "1 s", "10 s"]);
     }
 
     #[test]

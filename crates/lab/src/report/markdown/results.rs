@@ -1,13 +1,13 @@
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::super::clean::clean;
 use super::super::command_line::command_line;
 use super::super::results::{ModeResult, Placed, Scenario, modes, scenarios};
 use super::super::verdict::Verdict;
 use super::super::words::{count, counted, three};
 use super::text::{escaped, plain_spaces, table, wrapped};
 use crate::record::{Lab, Run};
+use crate::svg::clean;
 
 const HEAD: &str = "\
 <!--

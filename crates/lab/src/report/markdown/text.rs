@@ -1,6 +1,6 @@
 //! Paragraphs and tables as Markdown source that people read, too.
 
-use super::super::clean::clean;
+use crate::svg::clean;
 
 /// The width of a line in characters.
 const WIDTH: usize = 100;

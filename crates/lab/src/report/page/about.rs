@@ -1,11 +1,11 @@
 use maud::{Markup, PreEscaped, html};
 
-use super::super::clean::clean;
 use super::super::command_line::command_line;
 use super::super::load::Source;
 use super::super::words::{count, none, three};
 use super::Overview;
 use crate::record::Environment;
+use crate::svg::clean;
 
 /// The end of the page: how to repeat the lab, where it ran, and the meaning of the terms.
 pub(in crate::report) fn closing(overview: &Overview<'_>) -> Markup {

@@ -1,7 +1,6 @@
 use maud::{Markup, html};
 
-use super::super::clean::clean;
-use super::super::svg::Figure;
+use crate::svg::{Figure, clean};
 
 /// A figure in its own box, with a link to its file.
 pub(super) fn shown(figure: &Figure, words: &str) -> Markup {

@@ -1,9 +1,9 @@
 use maud::{Markup, html};
 
-use super::super::clean::clean;
 use super::super::results::{ModeResult, Scenario, expectation, modes};
 use super::super::words::count;
 use super::anchor;
+use crate::svg::clean;
 
 /// The overview: a row for each scenario, a column for each mode.
 pub(super) fn matrix(scenarios: &[Scenario<'_>]) -> Markup {

@@ -30,5 +30,5 @@ pub(super) struct Overview<'a> {
 
 /// The anchor of a scenario in the page.
 fn anchor(scenario: &Scenario<'_>) -> String {
-    format!("scenario-{}", super::clean::plain(scenario.id))
+    format!("scenario-{}", crate::svg::plain(scenario.id))
 }

@@ -1,11 +1,9 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::super::ReportError;
-use super::super::clean::clean;
 use super::super::files::Files;
 use super::super::load::Source;
 use super::super::results::Scenario;
-use super::super::svg::STYLE;
 use super::super::table::Table;
 use super::super::verdict::Verdict;
 use super::super::words::counted;
@@ -13,6 +11,7 @@ use super::matrix::matrix;
 use super::measured::measured;
 use super::result_table::result_table;
 use super::{Overview, anchor};
+use crate::svg::{STYLE, clean};
 
 /// The page up to its first scenario.
 pub(in crate::report) fn opening(

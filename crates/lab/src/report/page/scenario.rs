@@ -1,17 +1,17 @@
 use maud::{Markup, html};
 
 use super::super::ReportError;
-use super::super::clean::{clean, plain};
+use super::super::figures::{Curve, ModeRow, ecdf, modes};
 use super::super::files::Files;
 use super::super::load::Source;
 use super::super::results::{ModeResult, Scenario, expectation};
-use super::super::svg::{Curve, Figure, ModeRow, ecdf, modes};
 use super::super::table::{Cell, Table};
 use super::super::words::{counted, time};
 use super::anchor;
 use super::figure::shown;
 use super::result_table::result_table;
 use super::section::{Section, section};
+use crate::svg::{Figure, clean, plain};
 
 /// The section of a scenario: its story, its numbers, its figures.
 pub(in crate::report) fn scenario(

@@ -3,18 +3,18 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::super::ReportError;
-use super::super::clean::clean;
 use super::super::counterexample::{Counterexample, and_more, counterexample, smallest, spans};
+use super::super::figures::lanes;
 use super::super::files::Files;
 use super::super::histogram::Histogram;
 use super::super::load::Source;
 use super::super::results::{ModeResult, Placed, Scenario};
 use super::super::shot::whole;
-use super::super::svg::lanes;
 use super::super::table::{Cell, Table};
 use super::super::timeline::Timeline;
 use super::super::words::{counted, time};
 use super::figure::shown;
+use crate::svg::clean;
 
 /// What the page shows of a scenario in one mode.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 use quorumlock_protocol::Instant;
 
-use super::super::clean::clean;
-use super::super::svg::Fault;
+use super::super::figures::Fault;
 use crate::history::{Event, Phase};
+use crate::svg::clean;
 
 /// The faults, with their start and end.
 #[derive(Debug, Default)]

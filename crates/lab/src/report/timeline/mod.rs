@@ -10,12 +10,12 @@ use std::time::Duration;
 use quorumlock_protocol::Instant;
 
 use self::faults::Faults;
-use super::clean::clean;
+use super::figures::{Fault, MarkKind};
 use super::histogram::Histogram;
-use super::svg::{Fault, MarkKind};
 use super::words::count;
 use crate::history::{Event, Op, Reader};
 use crate::judge::{Effect, Ended, HistoryReplay, Hold, Overlap, overlaps};
+use crate::svg::clean;
 use crate::timestamp::instant;
 
 /// A run as the figures need it.

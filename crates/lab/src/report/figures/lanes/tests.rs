@@ -1,5 +1,5 @@
-use super::super::figure::assert_well_formed;
 use super::*;
+use crate::svg::assert_well_formed;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::super::clean::short;
-use super::super::words::{count, three};
-use super::axis::{Log, label};
-use super::figure::{Figure, n};
+use super::super::words::{count, seconds, three};
 use crate::judge::wilson;
+use crate::svg::{Figure, Log, Place, n, short};
 
 /// The row of a mode.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ pub(in crate::report) fn modes(
     desc: String,
     rows: &[ModeRow],
 ) -> Figure {
-    let scale = Log::of(rows.iter().flat_map(|row| &row.vacancies).map(Duration::as_secs_f64));
+    let scale = Log::decades(rows.iter().flat_map(|row| &row.vacancies).map(Duration::as_secs_f64));
     let bottom = TOP + ROW * rows.len() as f64;
     let body = html! {
         text.strong x=(n(LEFT)) y="14" { "Runs with a violation, and 95 % interval" }
@@ -58,17 +56,14 @@ pub(in crate::report) fn modes(
 }
 
 fn background(scale: Log, bottom: f64) -> Markup {
+    let place = Place { left: RIGHT, top: TOP, width: WIDTH, height: bottom - TOP };
     html! {
         @for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
             @let x = LEFT + share * WIDTH;
             line.grid x1=(n(x)) x2=(n(x)) y1=(n(TOP)) y2=(n(bottom)) {}
             text.minor.middle x=(n(x)) y=(n(bottom + 16.0)) { (three(share * 100.0)) " %" }
         }
-        @for seconds in scale.decades() {
-            @let x = RIGHT + scale.at(seconds) * WIDTH;
-            line.grid x1=(n(x)) x2=(n(x)) y1=(n(TOP)) y2=(n(bottom)) {}
-            text.minor.middle x=(n(x)) y=(n(bottom + 16.0)) { (label(seconds)) }
-        }
+        (scale.across(place, seconds))
     }
 }
 
@@ -94,8 +89,8 @@ fn draw(row: &ModeRow, scale: Log, y: f64) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::assert_well_formed;
     use super::*;
+    use crate::svg::assert_well_formed;
 
     fn row(name: &str, runs: u64, violated: u64) -> ModeRow {
         let vacancies = (0..runs).map(Duration::from_millis).collect();

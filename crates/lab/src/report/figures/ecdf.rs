@@ -3,11 +3,9 @@
 
 use maud::{Markup, html};
 
-use super::super::clean::short;
 use super::super::histogram::Histogram;
-use super::super::words::{count, time};
-use super::axis::{Log, label};
-use super::figure::{Figure, n};
+use super::super::words::{count, seconds, time};
+use crate::svg::{Figure, Log, Place, curve, n, short};
 
 /// One distribution.
 #[derive(Debug)]
@@ -23,8 +21,7 @@ const TOP: f64 = 12.0;
 const WIDTH: f64 = 540.0;
 const HEIGHT: f64 = 290.0;
 const KEY: f64 = LEFT + WIDTH + 24.0;
-/// Line patterns, so that curves differ not only in colour.
-const DASHES: [&str; 4] = ["none", "8 3", "2 3", "9 3 2 3"];
+const PLACE: Place = Place { left: LEFT, top: TOP, width: WIDTH, height: HEIGHT };
 
 /// Draws the curves that have data.
 pub(in crate::report) fn ecdf(
@@ -36,7 +33,7 @@ pub(in crate::report) fn ecdf(
 ) -> Figure {
     let curves: Vec<_> = curves.iter().filter(|curve| curve.bins.count() > 0).collect();
     let ends = curves.iter().flat_map(|curve| [curve.bins.min(), curve.bins.max()]).flatten();
-    let scale = Log::of(ends.map(|time| time.as_secs_f64()));
+    let scale = Log::decades(ends.map(|time| time.as_secs_f64()));
     let height = (TOP + HEIGHT + 44.0).max(TOP + 26.0 + 34.0 * curves.len() as f64);
     let body = html! {
         (background(scale, x_name))
@@ -52,15 +49,7 @@ fn background(scale: Log, x_name: &str) -> Markup {
     let bottom = TOP + HEIGHT;
     html! {
         rect.band x=(n(LEFT)) y=(n(TOP)) width=(n(WIDTH)) height=(n(HEIGHT)) {}
-        @for seconds in scale.decades() {
-            @let x = LEFT + scale.at(seconds) * WIDTH;
-            line.grid x1=(n(x)) x2=(n(x)) y1=(n(TOP)) y2=(n(bottom)) {}
-            text.minor.middle x=(n(x)) y=(n(bottom + 18.0)) { (label(seconds)) }
-        }
-        @for seconds in scale.between() {
-            @let x = LEFT + scale.at(seconds) * WIDTH;
-            line.grid x1=(n(x)) x2=(n(x)) y1=(n(bottom)) y2=(n(bottom + 4.0)) {}
-        }
+        (scale.across(PLACE, seconds))
         @for share in [0.0, 0.25, 0.5, 0.75, 0.99, 1.0] {
             @let y = TOP + (1.0 - share) * HEIGHT;
             line.grid x1=(n(LEFT)) x2=(n(LEFT + WIDTH)) y1=(n(y)) y2=(n(y)) {}
@@ -75,9 +64,9 @@ fn background(scale: Log, x_name: &str) -> Markup {
     }
 }
 
-fn draw(index: usize, curve: &Curve, scale: Log) -> Markup {
+fn draw(index: usize, data: &Curve, scale: Log) -> Markup {
     let mut path = String::new();
-    for (step, (until, share)) in curve.bins.steps().enumerate() {
+    for (step, (until, share)) in data.bins.steps().enumerate() {
         let x = n(LEFT + scale.at(until.as_secs_f64()) * WIDTH);
         let y = n(TOP + (1.0 - share) * HEIGHT);
         let begin = html! { "M" (x) " " (n(TOP + HEIGHT)) };
@@ -86,16 +75,15 @@ fn draw(index: usize, curve: &Curve, scale: Log) -> Markup {
     }
     let to_the_right = html! { "H" (n(LEFT + WIDTH)) };
     path.push_str(&to_the_right.into_string());
-    let colour = format!("c{}", index % 8);
-    let dashes = DASHES[index / 2 % DASHES.len()];
     let y = TOP + 14.0 + 34.0 * index as f64;
-    let quantile = |percent| curve.bins.percent(percent).map(time).unwrap_or_default();
+    let sample = html! { "M" (n(KEY)) " " (n(y - 4.0)) "h30" }.into_string();
+    let quantile = |percent| data.bins.percent(percent).map(time).unwrap_or_default();
     html! {
-        path.curve.(colour) d=(path) stroke-dasharray=(dashes) {}
-        path.curve.(colour) d={ "M" (n(KEY)) " " (n(y - 4.0)) "h30" } stroke-dasharray=(dashes) {}
-        text.strong x=(n(KEY + 38.0)) y=(n(y)) { (short(&curve.name, 24)) }
+        (curve(index, &path))
+        (curve(index, &sample))
+        text.strong x=(n(KEY + 38.0)) y=(n(y)) { (short(&data.name, 24)) }
         text.minor x=(n(KEY + 38.0)) y=(n(y + 15.0)) {
-            "n " (count(curve.bins.count())) ", p50 " (quantile(50)) ", p99 " (quantile(99))
+            "n " (count(data.bins.count())) ", p50 " (quantile(50)) ", p99 " (quantile(99))
         }
     }
 }
@@ -104,8 +92,8 @@ fn draw(index: usize, curve: &Curve, scale: Log) -> Markup {
 mod tests {
     use std::time::Duration;
 
-    use super::super::figure::assert_well_formed;
     use super::*;
+    use crate::svg::assert_well_formed;
 
     fn curve(name: &str, millis: &[u64]) -> Curve {
         let mut bins = Histogram::default();

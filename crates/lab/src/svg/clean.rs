@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// unreadable) or that changes the reading direction (which could rewrite the words around a name)
 /// by one visible mark.
 #[must_use]
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_unfit) {
         text.chars().map(|c| if is_unfit(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
     } else {
@@ -17,7 +17,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
 
 /// At most `most` characters, with an ellipsis in place of the rest.
 #[must_use]
-pub(super) fn short(text: &str, most: usize) -> Cow<'_, str> {
+pub(crate) fn short(text: &str, most: usize) -> Cow<'_, str> {
     let text = clean(text);
     if text.chars().count() <= most {
         return text;
@@ -28,7 +28,7 @@ pub(super) fn short(text: &str, most: usize) -> Cow<'_, str> {
 /// A name for a file or an id, safer than any escape: characters other than ASCII letters, digits,
 /// `-`, `_` become `_`, and the name does not begin with a dot.
 #[must_use]
-pub(super) fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let name: String = name.chars().take(120).map(|c| if plain(c) { c } else { '_' }).collect();
     if name.is_empty() { "_".to_owned() } else { name }

@@ -1,30 +1,31 @@
 use maud::{Markup, PreEscaped, Render, html};
 
-use super::super::clean::{clean, plain};
+use super::clean::{clean, plain};
 
 /// The classes of all figures: once in the page, and in the file of each figure.
-pub(in crate::report) const STYLE: &str = include_str!("../figure.css");
+pub const STYLE: &str = include_str!("figure.css");
 
 /// A drawing.
 #[derive(Debug)]
-pub(in crate::report) struct Figure {
+pub struct Figure {
     /// The name of its file and the prefix of its ids; unique in the page.
-    pub(in crate::report) id: String,
+    pub id: String,
     /// The title.
-    pub(in crate::report) title: String,
+    pub title: String,
     /// A text alternative for readers who cannot see the figure.
-    pub(in crate::report) desc: String,
+    pub desc: String,
     /// The width, in units of which the text size is 12.
-    pub(super) width: f64,
+    pub width: f64,
     /// The height, in the same units.
-    pub(super) height: f64,
+    pub height: f64,
     /// The drawing.
-    pub(super) body: Markup,
+    pub body: Markup,
 }
 
 impl Figure {
     /// The drawing for a page that contains [`STYLE`] and has its own caption.
-    pub(in crate::report) fn inline(&self) -> Markup {
+    #[must_use]
+    pub fn inline(&self) -> Markup {
         let id = plain(&self.id);
         let (title, desc) = (format!("{id}-t"), format!("{id}-d"));
         html! {
@@ -40,7 +41,8 @@ impl Figure {
     }
 
     /// A complete SVG document, with a title and a background.
-    pub(in crate::report) fn standalone(&self) -> String {
+    #[must_use]
+    pub fn standalone(&self) -> String {
         let height = self.height + HEAD;
         let document = html! {
             svg.ql xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="t d"
@@ -62,14 +64,15 @@ impl Figure {
 const HEAD: f64 = 30.0;
 
 /// A coordinate, rounded to a tenth: enough for a figure, and it keeps files small.
-pub(super) fn n(value: f64) -> impl Render {
+#[must_use]
+pub fn n(value: f64) -> impl Render {
     debug_assert!(value.is_finite(), "a coordinate");
     let text = format!("{value:.1}");
     PreEscaped(text.strip_suffix(".0").unwrap_or(&text).to_owned())
 }
 
 #[cfg(test)]
-pub(super) fn assert_well_formed(figure: &Figure) {
+pub(crate) fn assert_well_formed(figure: &Figure) {
     for text in [figure.standalone(), figure.inline().into_string()] {
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         let mut open = Vec::new();

@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::super::clean::{clean, short};
 use super::super::words::time;
-use super::axis::linear;
-use super::figure::{Figure, n};
-use super::key::{Entry, key};
+use crate::svg::{Entry, Figure, clean, key, linear, n, short};
 
 /// The data of the lanes. All times are offsets from the beginning of the history.
 #[derive(Debug, Default)]
@@ -260,7 +257,7 @@ fn sign(kind: MarkKind, x: f64, y: f64) -> Markup {
 }
 
 /// The signs that occur in the figure, with their meanings.
-fn signs(data: &Lanes) -> Vec<Entry> {
+fn signs(data: &Lanes) -> Vec<Entry<'static>> {
     let spans = || data.lanes.iter().flat_map(|lane| &lane.spans);
     let marked =
         |kind| data.lanes.iter().flat_map(|lane| &lane.marks).any(|mark| mark.kind == kind);

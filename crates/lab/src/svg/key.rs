@@ -3,10 +3,11 @@ use maud::{Markup, html};
 use super::figure::n;
 
 /// An entry of the key: the sign, drawn around (0, 0), and its meaning.
-pub(super) type Entry = (Markup, &'static str);
+pub type Entry<'a> = (Markup, &'a str);
 
 /// Lays out entries in lines that fill the width. Returns their total height as well.
-pub(super) fn key(entries: &[Entry], left: f64, top: f64, width: f64) -> (Markup, f64) {
+#[must_use]
+pub fn key(entries: &[Entry<'_>], left: f64, top: f64, width: f64) -> (Markup, f64) {
     let (mut x, mut y) = (left, top + 12.0);
     let placed: Vec<_> = entries
         .iter()
