@@ -138,13 +138,19 @@ impl Group {
         Ok(Self { servers: None, urls: urls.to_vec(), watch })
     }
 
-    /// A way to each server that takes `delay` in each direction. Its threads run on the processor
-    /// to which the caller is pinned.
+    /// A way to each server that takes `delay` in each direction, and its URL with the server's
+    /// label, by which a quorum knows the server. Its threads run on the processor to which the
+    /// caller is pinned.
     ///
     /// # Errors
     /// If another process runs the servers.
-    pub fn far(&self, delay: Duration) -> Result<Vec<Proxy>> {
-        let far = |server: &Server| Some(Proxy::delayed(server.addr()?, delay));
+    pub fn far(&self, delay: Duration) -> Result<Vec<(Proxy, String)>> {
+        let far = |server: &Server| {
+            let address = server.addr()?;
+            let way = Proxy::delayed(address, delay);
+            let url = format!("{}?label={address}/0", way.url());
+            Some((way, url))
+        };
         self.servers()?.iter().map(far).collect::<Option<_>>().context("a server of no address")
     }
 

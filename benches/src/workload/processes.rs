@@ -7,7 +7,6 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum as _};
 use quorumlock_lab::judge::{Quantiles, handovers};
 use quorumlock_protocol::Instant;
-use quorumlock_testbed::proxy::Proxy;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
@@ -81,7 +80,7 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
         run.testbed.clients_on(Core::Clients);
         let ways = group.far(DELAY)?;
         run.testbed.clients_on(Core::Servers);
-        let urls = ways.iter().map(Proxy::url).collect::<Vec<_>>();
+        let urls = ways.iter().map(|(_, url)| url.clone()).collect::<Vec<_>>();
         laps(run, &Group::of(&urls).await?, FAR).await?;
     }
     Ok(())
