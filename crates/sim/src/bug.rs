@@ -91,10 +91,10 @@ impl Bug {
         match self {
             Self::AcceptsEqual => 2,
             Self::GrantedIsAccepted => 1,
-            Self::CopiesNoMarks => 1557,
+            Self::CopiesNoMarks => 1371,
             Self::OwnerNotNonce => 0,
             Self::ReleasesAnybodys => 0,
-            Self::RenewsAnybodys => 0,
+            Self::RenewsAnybodys => 2,
             Self::RenewalRecreates => 5,
             Self::StartAfterReply => 12,
             Self::NoDriftAllowance => 13,
