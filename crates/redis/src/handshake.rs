@@ -1,6 +1,5 @@
 //! The handshake of a new connection: authenticates, identifies the server, loads the scripts.
 
-use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -141,7 +140,9 @@ impl Dialer {
     fn admit(&self, info: &NodeInfo, cluster: &ClusterConfig) -> ServerInfo {
         let status = classify(info, cluster);
         if let NodeStatus::Admitted(incarnation) = status {
-            let scripts = Arc::new(Scripts::bound(self.wire, cluster, incarnation));
+            let scripts = self.last_bound.of(incarnation, || {
+                Scripts::bound(self.wire, cluster, incarnation)
+            });
             return ServerInfo { scripts, incarnation, ..self.unbound(None) };
         }
         // The connection still serves inspection, releases and admission.

@@ -11,8 +11,11 @@ use crate::contended_names::ContendedNames;
 use crate::dial::{Dialer, NodeAddr, RunIdRegistry};
 use crate::handshake::identity;
 use crate::master::MasterResolver;
+use crate::network::Network;
 use crate::node_facts::NodeFacts;
-use crate::scripts::{Scripts, Tokens};
+use crate::scripts::{LastBound, Scripts, Tokens};
+#[cfg(feature = "simulation")]
+use crate::simulation::{SimulatedClient, Site};
 use crate::subscriptions::Subscriptions;
 use crate::tls::Tls;
 use crate::unconfirmed_releases::UnconfirmedReleases;
@@ -68,6 +71,7 @@ pub fn redis_nodes(
         waiter: Nonce::fresh()?,
         name_channels: wire == Wire::Redisson && urls.len() == 1,
         supports_handoff: false,
+        network: Network::System,
     };
     parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
 }
@@ -115,6 +119,7 @@ pub fn redis_master(
         waiter,
         name_channels: strangers,
         supports_handoff: hands_over,
+        network: Network::System,
     }
     .node(targets)
 }
@@ -141,7 +146,7 @@ fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
 }
 
 /// What the nodes of one locker have in common.
-struct NodeFactory<'a> {
+pub(crate) struct NodeFactory<'a> {
     wire: Wire,
     cluster: Option<Arc<ClusterConfig>>,
     settings: &'a Settings,
@@ -153,9 +158,35 @@ struct NodeFactory<'a> {
     name_channels: bool,
     /// Whether a release may hand the name off to the next waiter.
     supports_handoff: bool,
+    network: Network,
 }
 
 impl NodeFactory<'_> {
+    #[cfg(feature = "simulation")]
+    pub(crate) fn simulated(
+        client: &SimulatedClient<'_>,
+        sites: Vec<Site>,
+    ) -> Result<Vec<RedisNode>, ConfigError> {
+        let run_ids = RunIdRegistry::default();
+        let name_channels = client.wire == Wire::Redisson && sites.len() == 1;
+        let node = |site: Site| {
+            NodeFactory {
+                wire: client.wire,
+                cluster: client.cluster.cloned().map(Arc::new),
+                settings: client.settings,
+                clock: &site.clock,
+                run_ids: run_ids.clone(),
+                client_id: client.id,
+                waiter: client.waiter,
+                name_channels,
+                supports_handoff: client.hands_off,
+                network: Network::Simulated(site.network),
+            }
+            .node(parse(&[site.url])?)
+        };
+        sites.into_iter().map(node).collect()
+    }
+
     fn node(&self, targets: Vec<NodeAddr>) -> Result<RedisNode, ConfigError> {
         let Self { wire, settings, .. } = *self;
         let replicated = targets.len() > 1;
@@ -231,6 +262,8 @@ impl NodeFactory<'_> {
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
             unbound: Arc::new(Scripts::unbound(self.wire, self.tokens())),
+            last_bound: LastBound::default(),
+            network: self.network.clone(),
         })
     }
 
