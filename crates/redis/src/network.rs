@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use super::stream::Stream;
 
 /// A simulated network.
+#[allow(unreachable_pub, reason = "public for simulations only")]
 pub trait SimulatedNetwork: fmt::Debug + Send + Sync {
     /// Opens a byte stream to the server of the node.
     fn open(&self) -> BoxFuture<io::Result<Box<dyn Stream>>>;

@@ -14,8 +14,6 @@ use crate::master::MasterResolver;
 use crate::network::Network;
 use crate::node_facts::NodeFacts;
 use crate::scripts::{LastBound, Scripts, Tokens};
-#[cfg(feature = "simulation")]
-use crate::simulation::{SimulatedClient, Site};
 use crate::subscriptions::Subscriptions;
 use crate::tls::Tls;
 use crate::unconfirmed_releases::UnconfirmedReleases;
@@ -147,44 +145,25 @@ fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
 
 /// What the nodes of one locker have in common.
 pub(crate) struct NodeFactory<'a> {
-    wire: Wire,
-    cluster: Option<Arc<ClusterConfig>>,
-    settings: &'a Settings,
-    clock: &'a Clock,
-    run_ids: RunIdRegistry,
-    client_id: u64,
-    waiter: Nonce,
+    pub(crate) wire: Wire,
+    pub(crate) cluster: Option<Arc<ClusterConfig>>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) clock: &'a Clock,
+    pub(crate) run_ids: RunIdRegistry,
+    pub(crate) client_id: u64,
+    pub(crate) waiter: Nonce,
     /// Whether programs that know of no queue may hold and release the same names.
-    name_channels: bool,
+    pub(crate) name_channels: bool,
     /// Whether a release may hand the name off to the next waiter.
-    supports_handoff: bool,
-    network: Network,
+    pub(crate) supports_handoff: bool,
+    pub(crate) network: Network,
 }
 
 impl NodeFactory<'_> {
+    /// The node at one URL.
     #[cfg(feature = "simulation")]
-    pub(crate) fn simulated(
-        client: &SimulatedClient<'_>,
-        sites: Vec<Site>,
-    ) -> Result<Vec<RedisNode>, ConfigError> {
-        let run_ids = RunIdRegistry::default();
-        let name_channels = client.wire == Wire::Redisson && sites.len() == 1;
-        let node = |site: Site| {
-            NodeFactory {
-                wire: client.wire,
-                cluster: client.cluster.cloned().map(Arc::new),
-                settings: client.settings,
-                clock: &site.clock,
-                run_ids: run_ids.clone(),
-                client_id: client.id,
-                waiter: client.waiter,
-                name_channels,
-                supports_handoff: client.hands_off,
-                network: Network::Simulated(site.network),
-            }
-            .node(parse(&[site.url])?)
-        };
-        sites.into_iter().map(node).collect()
+    pub(crate) fn node_at(&self, url: &str) -> Result<RedisNode, ConfigError> {
+        self.node(parse(&[url])?)
     }
 
     fn node(&self, targets: Vec<NodeAddr>) -> Result<RedisNode, ConfigError> {

@@ -45,7 +45,7 @@ pub(super) struct Script {
 }
 
 /// The admission scripts. They run seldom, so clients send them as text.
-#[cfg_attr(feature = "simulation", allow(unreachable_pub, missing_docs))]
+#[allow(unreachable_pub, missing_docs, reason = "public for simulations only")]
 pub mod admission_scripts {
     pub const NODE_INFO: &str = include_str!("lua/node_info.lua");
     pub const NOTE: &str = concat!(

@@ -7,6 +7,8 @@ use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::{ConfigError, Nonce, Settings, Wire};
 use quorumlock_watchdog::Clock;
 
+use crate::dial::RunIdRegistry;
+use crate::network::Network;
 use crate::node::NodeFactory;
 use crate::{RedisNode, scripts};
 
@@ -48,7 +50,25 @@ impl SimulatedClient<'_> {
     /// # Errors
     /// As [`redis_nodes`](crate::redis_nodes).
     pub fn nodes(&self, sites: Vec<Site>) -> Result<Vec<RedisNode>, ConfigError> {
-        NodeFactory::simulated(self, sites)
+        let run_ids = RunIdRegistry::default();
+        let name_channels = self.wire == Wire::Redisson && sites.len() == 1;
+        let node = |site: Site| {
+            let Site { url, clock, network } = site;
+            NodeFactory {
+                wire: self.wire,
+                cluster: self.cluster.cloned().map(Arc::new),
+                settings: self.settings,
+                clock: &clock,
+                run_ids: run_ids.clone(),
+                client_id: self.id,
+                waiter: self.waiter,
+                name_channels,
+                supports_handoff: self.hands_off,
+                network: Network::Simulated(network),
+            }
+            .node_at(&url)
+        };
+        sites.into_iter().map(node).collect()
     }
 }
 
@@ -56,4 +76,17 @@ impl SimulatedClient<'_> {
 #[must_use]
 pub fn kind_of(text: &str) -> Option<ScriptKind> {
     scripts::kind_of(text)
+}
+
+/// The text of the script that frees a name.
+#[must_use]
+pub fn force_release(wire: Wire) -> String {
+    scripts::Scripts::unbound(wire, scripts::Tokens::Proposed).force_release.text
+}
+
+/// The texts of the scripts that need no admission.
+#[must_use]
+pub fn texts(wire: Wire) -> Vec<String> {
+    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed);
+    scripts.all().map(|script| script.text.clone()).to_vec()
 }
