@@ -102,8 +102,7 @@ impl AdmissionRpc for RedisNode {
             for slot in 0..Name::SLOTS {
                 eval.arg(Name::mark_key_of(slot));
             }
-            eval.arg(incarnation);
-            eval
+            eval.arg(incarnation).to_owned()
         });
         let label = self.context.label.clone();
         Box::pin(async move {
@@ -172,9 +171,7 @@ impl AdmissionRpc for RedisNode {
 
 /// An `EVAL` whose first key is the admission record; the caller appends `keys` more.
 fn script(text: &str, cluster: &ClusterConfig, keys: usize) -> Cmd {
-    let mut eval = redis::cmd("EVAL");
-    eval.arg(text).arg(1 + keys).arg(cluster.record_key());
-    eval
+    redis::cmd("EVAL").arg(text).arg(1 + keys).arg(cluster.record_key()).to_owned()
 }
 
 /// Decodes the reply of barrier.lua.

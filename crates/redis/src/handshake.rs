@@ -1,5 +1,7 @@
 //! The handshake of a new connection: authenticates, identifies the server, loads the scripts.
 
+use std::sync::Arc;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::command::micros;
@@ -98,7 +100,9 @@ impl Dialer {
                 HandshakeInfo::new(server, identity, presence)
             }
         };
-        talk.load(&greeted.server.scripts).await?;
+        let load = |text: &str| redis::cmd("SCRIPT").arg("LOAD").arg(text).to_owned();
+        let scripts = greeted.server.scripts.all();
+        talk.send(&scripts.map(|script| ("SCRIPT", load(&script.text)))).await?;
         // The probe deletes nothing, since no nonce is empty. ACLs allow this key.
         let probe =
             redis::cmd(deletes_if_ours(self.wire)).arg("quorumlock:probe").arg("").to_owned();
@@ -137,8 +141,7 @@ impl Dialer {
     fn admit(&self, info: &NodeInfo, cluster: &ClusterConfig) -> ServerInfo {
         let status = classify(info, cluster);
         if let NodeStatus::Admitted(incarnation) = status {
-            let scripts =
-                self.last_bound.of(incarnation, || Scripts::bound(self.wire, cluster, incarnation));
+            let scripts = Arc::new(Scripts::bound(self.wire, cluster, incarnation));
             return ServerInfo { scripts, incarnation, ..self.unbound(None) };
         }
         // The connection still serves inspection, releases and admission.
@@ -204,43 +207,16 @@ impl Handshake<'_> {
         for (_, cmd) in words {
             out.extend_from_slice(&cmd.get_packed_command());
         }
-        self.write(&out).await?;
+        self.stream.write_all(&out).await.map_err(broken)?;
+        self.stream.flush().await.map_err(broken)?;
         let mut replies = Vec::new();
         for (what, _) in words {
-            replies.push(self.accepted(what).await?);
-        }
-        Ok(replies)
-    }
-
-    /// Loads the scripts.
-    async fn load(&mut self, scripts: &Scripts) -> Result<(), NodeProblem> {
-        let scripts = scripts.all();
-        let texts: usize = scripts.iter().map(|script| script.text.len()).sum();
-        let mut out = Vec::with_capacity(texts + 64 * scripts.len());
-        for script in scripts {
-            resp::command(&mut out, 3);
-            for part in ["SCRIPT", "LOAD", &script.text] {
-                resp::bulk(&mut out, part.as_bytes());
+            match self.receive().await? {
+                Value::Error(text) => return Err(refused(what, &text)),
+                reply => replies.push(reply),
             }
         }
-        self.write(&out).await?;
-        for _ in scripts {
-            self.accepted("SCRIPT").await?;
-        }
-        Ok(())
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), NodeProblem> {
-        self.stream.write_all(bytes).await.map_err(broken)?;
-        self.stream.flush().await.map_err(broken)
-    }
-
-    /// The next reply, unless it is an error.
-    async fn accepted(&mut self, what: &str) -> Result<Value, NodeProblem> {
-        match self.receive().await? {
-            Value::Error(text) => Err(refused(what, &text)),
-            reply => Ok(reply),
-        }
+        Ok(replies)
     }
 
     /// Sends the commands and returns their replies, errors included.
@@ -249,7 +225,8 @@ impl Handshake<'_> {
         commands: [redis::Cmd; N],
     ) -> Result<[Value; N], NodeProblem> {
         let out: Vec<u8> = commands.iter().flat_map(redis::Cmd::get_packed_command).collect();
-        self.write(&out).await?;
+        self.stream.write_all(&out).await.map_err(broken)?;
+        self.stream.flush().await.map_err(broken)?;
         let mut replies = [const { Value::Nil }; N];
         for reply in &mut replies {
             *reply = self.receive().await?;

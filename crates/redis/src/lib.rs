@@ -17,7 +17,6 @@ mod dial;
 mod encode;
 mod handshake;
 mod master;
-mod network;
 mod node;
 mod node_facts;
 mod node_info;
@@ -25,9 +24,6 @@ mod rdb;
 mod resp;
 mod scripts;
 mod server_info;
-#[cfg(feature = "simulation")]
-#[doc(hidden)]
-pub mod simulation;
 mod stream;
 mod subscriptions;
 mod tls;

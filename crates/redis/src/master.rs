@@ -13,7 +13,6 @@ use tokio::time::Sleep;
 
 use super::dial::Dialer;
 use super::handshake::{HandshakeInfo, ReplicationIds};
-use super::network::Network;
 use super::stream::Stream;
 use quorumlock_protocol::{NodeProblem, NodeReport};
 
@@ -35,11 +34,6 @@ impl MasterResolver {
     pub(super) fn label(&self) -> String {
         let labels: Vec<_> = self.dialers.iter().map(|dialer| dialer.target.label()).collect();
         labels.join(",")
-    }
-
-    /// Where the connections come from.
-    pub(super) fn network(&self) -> &Network {
-        &self.dialers[0].network
     }
 
     /// Whether another address may be the master next.
@@ -110,7 +104,6 @@ impl MasterResolver {
                 }
             };
             let answer = tokio::select! {
-                biased;
                 answer = asked.next() => answer,
                 () = over => None,
             };

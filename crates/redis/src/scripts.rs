@@ -1,5 +1,3 @@
-use std::sync::{Arc, Mutex, PoisonError};
-
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::{Incarnation, Wire};
 
@@ -45,29 +43,28 @@ pub(super) struct Script {
 }
 
 /// The admission scripts. They run seldom, so clients send them as text.
-#[allow(unreachable_pub, missing_docs, reason = "public for simulations only")]
-pub mod admission_scripts {
-    pub const NODE_INFO: &str = include_str!("lua/node_info.lua");
-    pub const NOTE: &str = concat!(
+pub(super) mod admission_scripts {
+    pub(crate) const NODE_INFO: &str = include_str!("lua/node_info.lua");
+    pub(crate) const NOTE: &str = concat!(
         include_str!("lua/run_identity.lua"),
         include_str!("lua/agreed_time.lua"),
         include_str!("lua/note.lua")
     );
-    pub const BARRIER: &str = concat!(
+    pub(crate) const BARRIER: &str = concat!(
         include_str!("lua/token.lua"),
         include_str!("lua/run_identity.lua"),
         include_str!("lua/barrier.lua")
     );
-    pub const ADMIT: &str = concat!(
+    pub(crate) const ADMIT: &str = concat!(
         include_str!("lua/token.lua"),
         include_str!("lua/run_identity.lua"),
         include_str!("lua/agreed_time.lua"),
         include_str!("lua/admit.lua")
     );
-    pub const WRITE_TERMS: &str =
+    pub(crate) const WRITE_TERMS: &str =
         concat!(include_str!("lua/run_identity.lua"), include_str!("lua/write_terms.lua"));
-    pub const OTHER_DATABASES: &str = include_str!("lua/other_databases.lua");
-    pub const PROVISION: &str =
+    pub(crate) const OTHER_DATABASES: &str = include_str!("lua/other_databases.lua");
+    pub(crate) const PROVISION: &str =
         concat!(include_str!("lua/run_identity.lua"), include_str!("lua/provision.lua"));
 }
 
@@ -158,89 +155,9 @@ impl Scripts {
     }
 }
 
-/// The bound scripts of the last connection. Most often the next one leads to the same incarnation,
-/// and the nine digests need not be computed again.
-#[derive(Debug, Default)]
-pub(super) struct LastBound(Mutex<Option<(Incarnation, Arc<Scripts>)>>);
-
-impl LastBound {
-    /// The scripts that are bound to the incarnation: the last ones, or those that `make` makes.
-    pub(super) fn of(
-        &self,
-        incarnation: Incarnation,
-        make: impl FnOnce() -> Scripts,
-    ) -> Arc<Scripts> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((of, scripts)) if *of == incarnation => scripts.clone(),
-            _ => {
-                let scripts = Arc::new(make());
-                *last = Some((incarnation, scripts.clone()));
-                scripts
-            }
-        }
-    }
-}
-
 impl Script {
     fn new(text: String) -> Self {
         let digest = redis::Script::new(&text).get_hash().to_owned();
         Self { text, digest }
     }
-}
-
-/// What a script is for.
-#[cfg(feature = "simulation")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum ScriptKind {
-    Acquire,
-    Raise,
-    Renew,
-    Regrant,
-    Release,
-    Inspect,
-    ForceRelease,
-    Dequeue,
-    DeleteIfOurs,
-    NodeInfo,
-    Note,
-    Barrier,
-    Admit,
-    WriteTerms,
-    Provision,
-    OtherDatabases,
-}
-
-/// The kind of a script: each is told by the file at its end.
-#[cfg(feature = "simulation")]
-pub(super) fn kind_of(text: &str) -> Option<ScriptKind> {
-    use ScriptKind::{
-        Acquire, Admit, Barrier, DeleteIfOurs, Dequeue, ForceRelease, Inspect, NodeInfo, Note,
-        OtherDatabases, Provision, Raise, Regrant, Release, Renew, WriteTerms,
-    };
-    let kinds = [
-        (Acquire, include_str!("lua/redlock/acquire.lua")),
-        (Acquire, include_str!("lua/redisson/acquire.lua")),
-        (Raise, include_str!("lua/redlock/raise.lua")),
-        (Raise, include_str!("lua/redisson/raise.lua")),
-        (Renew, include_str!("lua/redlock/renew.lua")),
-        (Renew, include_str!("lua/redisson/renew.lua")),
-        (Regrant, include_str!("lua/redlock/regrant.lua")),
-        (Regrant, include_str!("lua/redisson/regrant.lua")),
-        (Release, include_str!("lua/redlock/release.lua")),
-        (Release, include_str!("lua/redisson/release.lua")),
-        (Inspect, include_str!("lua/inspect.lua")),
-        (ForceRelease, include_str!("lua/force_release.lua")),
-        (Dequeue, include_str!("lua/dequeue.lua")),
-        (DeleteIfOurs, include_str!("lua/delete_if_ours.lua")),
-        (NodeInfo, include_str!("lua/node_info.lua")),
-        (Note, include_str!("lua/note.lua")),
-        (Barrier, include_str!("lua/barrier.lua")),
-        (Admit, include_str!("lua/admit.lua")),
-        (WriteTerms, include_str!("lua/write_terms.lua")),
-        (Provision, include_str!("lua/provision.lua")),
-        (OtherDatabases, include_str!("lua/other_databases.lua")),
-    ];
-    kinds.into_iter().find(|(_, end)| text.ends_with(end)).map(|(kind, _)| kind)
 }

@@ -1,39 +1,42 @@
 //! What happens in the world at a given time.
 
-use quorumlock_protocol::{Name, RemoteGrant};
+use std::sync::Arc;
 
-use super::arrival::{Arrival, ConnId};
+use quorumlock_protocol::{Incarnation, Name, RemoteGrant};
+
+use super::link::{HandshakeReply, LinkId};
+use super::request::{Reply, SimRequest};
+
+/// A request that reaches a node.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    pub link: LinkId,
+    pub connection: u64,
+    pub id: u64,
+    pub request: Arc<SimRequest>,
+    /// The incarnation to which the request's script is bound.
+    pub bound: Incarnation,
+    /// Whether this is a copy: no client waits for its reply.
+    pub copy: bool,
+}
 
 /// One event.
 #[derive(Debug)]
 pub enum Event {
-    /// The server answers a dial, or nothing does.
-    Dialed(ConnId),
     Arrive(Arrival),
-    /// Bytes reach the client.
-    Bytes(ConnId, Vec<u8>),
-    /// A message of a subscription reaches the client.
-    Message(ConnId, Vec<u8>, Told),
-    /// The client's stream takes bytes again.
-    Writable(ConnId),
-    /// The client learns that the connection was reset.
-    Reset(ConnId),
-    /// The server learns that the client has closed the connection.
-    Closed(ConnId),
+    Answer(LinkId, u64, u64, Reply),
+    Dialed(LinkId, u64, bool),
+    Redial(LinkId, u64),
+    Greeted(LinkId, u64, u64, HandshakeReply),
+    Recheck(LinkId, u64),
+    Stall(LinkId, u64),
+    Broken(LinkId, u64),
+    Subscribe(usize, usize),
+    Subscribed(usize, usize),
+    Message(usize, usize, Name, Option<RemoteGrant>),
     /// A fault at a random time (`None`), or at a critical moment.
     Fault(Option<Moment>),
     End(Ending),
-}
-
-/// What a message of a node tells a client.
-#[derive(Clone, Debug)]
-pub enum Told {
-    /// The client is at the head of the queue of the name.
-    Head(Name),
-    /// The name was handed off.
-    Handoff(Name, RemoteGrant),
-    /// A release was published on the channel of a name.
-    Released,
 }
 
 /// A moment for a fault that the plan gives, or that a random time seldom hits.
@@ -43,8 +46,8 @@ pub enum Moment {
     Restart(usize),
     /// A client has sent a request.
     Sent(usize),
-    /// A node is about to execute raises of these names.
-    Raising(usize, Vec<Name>),
+    /// A node is about to execute a raise.
+    Raising(usize, Arc<SimRequest>),
 }
 
 /// The end of a fault that lasts.
@@ -65,11 +68,14 @@ impl Event {
     /// The client whose code handles the event. A stopped client handles it when it resumes.
     pub fn client(&self) -> Option<usize> {
         match self {
-            Self::Dialed(conn)
-            | Self::Bytes(conn, _)
-            | Self::Message(conn, ..)
-            | Self::Writable(conn)
-            | Self::Reset(conn) => Some(conn.client),
+            Self::Answer(link, ..)
+            | Self::Dialed(link, ..)
+            | Self::Redial(link, _)
+            | Self::Greeted(link, ..)
+            | Self::Recheck(link, _)
+            | Self::Stall(link, ..)
+            | Self::Broken(link, ..) => Some(link.client),
+            Self::Subscribed(client, ..) | Self::Message(client, ..) => Some(*client),
             _ => None,
         }
     }

@@ -1,14 +1,13 @@
 //! What each attempt may believe, recorded from the outside: the ledger sees what is posted and
 //! delivered at the boundary between the client's code and the simulated nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use foldhash::HashMap;
 use quorumlock_core::Watch;
 use quorumlock_protocol::{Answer, Denial, Instant, LeaseRequest, Name, Nonce, quorum_of};
 
 use super::invariants::Tokens;
-use super::request::{SimAnswer, SimRequest};
+use super::request::{DeliveredReply, SimRequest};
 use super::sometimes::{Seen, Sometimes};
 use super::time::Micros;
 
@@ -89,13 +88,6 @@ pub struct View {
     pub last: &'static str,
     /// A release by its nonce freed the name at the node.
     pub freed: bool,
-    /// How many requests its client has written.
-    pub written: u32,
-    /// How many releases its client's code has posted, and its connection has written.
-    pub releases: u32,
-    pub releases_written: u32,
-    /// Until when its client may send a release of which nobody hears.
-    pub owed_until: Micros,
 }
 
 /// A guard that a client holds.
@@ -113,12 +105,6 @@ impl Ledger {
         self.numbers.get(&nonce).copied()
     }
 
-    /// A node, as the attempt with this nonce sees it.
-    pub fn view(&mut self, node: usize, nonce: Nonce) -> Option<&mut View> {
-        let number = self.number(nonce)?;
-        Some(&mut self.attempts[number].nodes[node])
-    }
-
     pub fn of(&self, lease: &LeaseRequest) -> Option<usize> {
         self.number(lease.nonce)
     }
@@ -133,13 +119,13 @@ impl Ledger {
         now: Micros,
     ) {
         match request {
-            SimRequest::Acquire(lease) if self.of(lease).is_none() => {
+            SimRequest::Acquire(lease, ..) if self.of(lease).is_none() => {
                 self.begin(client, lease, size, now);
                 if let Some(number) = self.of(lease) {
                     self.attempts[number].first = node;
                 }
             }
-            SimRequest::Acquire(lease) => {
+            SimRequest::Acquire(lease, ..) => {
                 if let Some(attempt) = self.of(lease).map(|number| &self.attempts[number])
                     && attempt.began < now
                 {
@@ -149,12 +135,10 @@ impl Ledger {
                 }
             }
             SimRequest::Raise(..) => self.seen.see(Sometimes::SecondRound),
-            SimRequest::Release(lease) => {
+            SimRequest::Release(lease, ..) => {
                 if let Some(number) = self.of(lease) {
                     self.give_up(number, now);
-                    let view = &mut self.attempts[number].nodes[node];
-                    view.until = Instant::NEVER;
-                    view.releases += 1;
+                    self.attempts[number].nodes[node].until = Instant::NEVER;
                 }
             }
             _ => {}
@@ -179,16 +163,21 @@ impl Ledger {
         }
     }
 
+    /// A release will be repeated. Its caller keeps waiting for the answer.
+    pub fn will_repeat(&mut self, node: usize, request: &SimRequest) {
+        self.each(request, |ledger, number, _| ledger.attempts[number].nodes[node].open -= 1);
+    }
+
     pub fn delivered(
         &mut self,
         node: usize,
         request: &SimRequest,
-        answer: &SimAnswer,
+        answer: &DeliveredReply,
         now: Micros,
     ) {
         self.each(request, |ledger, number, _| ledger.attempts[number].nodes[node].open -= 1);
         match answer {
-            SimAnswer::Vote(Answer::Yes(vote)) => {
+            DeliveredReply::Vote(_, Answer::Yes(vote)) => {
                 if let Some(number) = request.leases().first().and_then(|lease| self.of(lease)) {
                     let attempt = &mut self.attempts[number];
                     attempt.nodes[node].granted = true;
@@ -201,31 +190,33 @@ impl Ledger {
                     }
                 }
             }
-            SimAnswer::Vote(Answer::No(Denial::Stale(_)))
-            | SimAnswer::Raised(Answer::No(Denial::Stale(_))) => {
+            DeliveredReply::Vote(_, Answer::No(Denial::Stale(_)))
+            | DeliveredReply::Raised(_, Answer::No(Denial::Stale(_))) => {
                 self.each(request, |ledger, number, _| {
                     let attempt = &ledger.attempts[number];
                     ledger.stale.insert((attempt.client, attempt.name.clone()));
                 })
             }
-            SimAnswer::Raised(Answer::No(Denial::Gone)) => {
+            DeliveredReply::Raised(_, Answer::No(Denial::Gone)) => {
                 self.seen.see(Sometimes::RaiseRefused);
             }
-            SimAnswer::One(answer) => self.each(request, |ledger, number, _| match answer {
-                Answer::Yes(until) => {
-                    let attempt = &mut ledger.attempts[number];
-                    let (ended, view) = (attempt.ended, &mut attempt.nodes[node]);
-                    (view.granted, attempt.topped_at) = (true, now);
-                    view.denied &= ended || !view.regranted;
-                    ledger.seen.see(Sometimes::ToppedUp);
-                    ledger.believe(number, node, *until, now);
-                }
-                Answer::No(Denial::Busy(_) | Denial::NotAdmitted(_)) => {
-                    ledger.disbelieve(number, node, now);
-                }
-                _ => {}
-            }),
-            SimAnswer::Until(answers) => {
+            DeliveredReply::One(_, answer) => {
+                self.each(request, |ledger, number, _| match answer {
+                    Answer::Yes(until) => {
+                        let attempt = &mut ledger.attempts[number];
+                        let (ended, view) = (attempt.ended, &mut attempt.nodes[node]);
+                        (view.granted, attempt.topped_at) = (true, now);
+                        view.denied &= ended || !view.regranted;
+                        ledger.seen.see(Sometimes::ToppedUp);
+                        ledger.believe(number, node, *until, now);
+                    }
+                    Answer::No(Denial::Busy(_) | Denial::NotAdmitted(_)) => {
+                        ledger.disbelieve(number, node, now);
+                    }
+                    _ => {}
+                })
+            }
+            DeliveredReply::Until(_, answers) => {
                 self.each(request, |ledger, number, at| match answers.get(at) {
                     Some(Answer::Yes(until)) => ledger.believe(number, node, *until, now),
                     Some(Answer::No(Denial::Gone | Denial::NotAdmitted(_))) => {
@@ -360,9 +351,5 @@ impl View {
         tainted: false,
         last: "",
         freed: false,
-        written: 0,
-        releases: 0,
-        releases_written: 0,
-        owed_until: 0,
     };
 }

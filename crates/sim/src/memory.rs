@@ -1,12 +1,12 @@
 //! How nodes forget: crashes, promotions, flushes, resynchronisations, backups; and how admission
 //! repairs them.
 
-use quorumlock_protocol::{Name, Nonce};
-use quorumlock_redis::simulation::force_release;
+use quorumlock_protocol::{Nonce, quorum_of};
 
 use super::event::{Ending, Event};
-use super::faults::Fault;
-use super::script::Script;
+use super::faults::{Assumption, Fault};
+use super::link::{LANES, LinkId};
+use super::request::{AdmissionReply, AdmissionRequest, Reply, SimRequest};
 use super::sometimes::Sometimes;
 use super::store::Store;
 use super::time::{MS, Micros, SECOND};
@@ -46,14 +46,17 @@ impl State {
         self.lose(fault, node)
     }
 
-    /// Ends every connection to the node. The kernel tells the clients, or nothing does (power
-    /// loss).
+    /// Breaks every connection to the node. The kernel closes them, or nothing does (power loss).
     fn break_all(&mut self, node: usize) {
-        let all = self.conns.values().map(|conn| conn.id).filter(|id| id.node == node);
-        for id in all.collect::<Vec<_>>() {
-            self.end_peer(id);
-            if self.dice.chance(0.7) {
-                self.break_conn(id);
+        for client in 0..self.processes.len() {
+            if self.processes[client].dead {
+                continue;
+            }
+            self.break_subscription(client, node);
+            for lane in LANES {
+                if self.dice.chance(0.7) {
+                    self.break_link(LinkId { client, node, lane });
+                }
             }
         }
     }
@@ -64,9 +67,6 @@ impl State {
         let server = &mut self.servers[node];
         if std::mem::take(&mut server.run.down) {
             server.run_identity.restart(server.clock.micros(now));
-            if !self.healed && !self.plan.scripted && self.dice.chance(0.3) {
-                server.run.loading_until = now + self.dice.spread(MS, 500 * MS);
-            }
         }
     }
 
@@ -145,23 +145,45 @@ impl State {
 
     pub fn force_unlock(&mut self) -> bool {
         let names: Vec<_> = self.workload.names().cloned().collect();
+        let wire = self.plan.wire;
         for name in &names {
             for node in 0..self.plan.nodes {
-                self.force_release(node, name);
+                let server = &mut self.servers[node];
+                let time = server.clock.micros(self.now);
+                if server.store.force_release(name, time)
+                    && let Some(notified) = server.notify_next(name, wire, time)
+                {
+                    self.publish(node, notified);
+                }
             }
         }
         !names.is_empty()
     }
 
-    /// An operator runs the script by hand.
-    fn force_release(&mut self, node: usize, name: &Name) {
-        let script = Script::of(&force_release(self.plan.wire));
-        let (channel, waiters) = (name.channel(), name.waiters_key());
-        let keys = [name.as_str(), name.mark_key(), &channel, &waiters].map(str::as_bytes);
-        let now = self.now;
-        let (_, published) = self.servers[node].run_script(&script, (&keys, &[]), now);
-        for message in published {
-            self.publish(node, message);
+    /// Called after a node executed one of admission's scripts. `was`: the node was admitted
+    /// before.
+    pub fn admission_done(&mut self, at: LinkId, request: &SimRequest, reply: &Reply, was: bool) {
+        let (SimRequest::Admission(admission), Reply::Admission(reply)) = (request, reply) else {
+            return;
+        };
+        match (admission, reply) {
+            (AdmissionRequest::NodeInfo, _) => self.processes[at.client].helpers.clear(),
+            (AdmissionRequest::Barrier(_), _) if was => {
+                self.processes[at.client].helpers.insert(at.node);
+            }
+            (AdmissionRequest::Admit(_), AdmissionReply::Number(1)) => {
+                let mut helpers = std::mem::take(&mut self.processes[at.client].helpers);
+                helpers.remove(&at.node);
+                if helpers.len() >= quorum_of(self.plan.nodes) {
+                    self.see(Sometimes::Repaired);
+                } else {
+                    // A cold start: from now on the order of tokens rests on the clocks.
+                    self.see(Sometimes::ColdStart);
+                    self.note("cold start", Who::both(at.client, at.node), helpers.len() as u64);
+                    self.broken.insert(Assumption::Marks);
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Breaks nodes, connections and clients, and mends them again.
 
-use super::arrival::Arrival;
+use quorumlock_protocol::Lane;
+
 use super::bug::Bug;
-use super::event::{Ending, Event, Moment};
+use super::event::{Arrival, Ending, Event, Moment};
 use super::faults::Fault;
+use super::link::{LANES, LinkId};
 use super::sometimes::Sometimes;
 use super::start::start;
 use super::time::{MS, Micros, SECOND};
@@ -74,10 +76,10 @@ impl State {
                 }
             }
             Moment::Restart(node) => self.restart_empty(*node),
-            Moment::Raising(node, names) => {
-                for name in names {
+            Moment::Raising(node, request) => {
+                for lease in request.leases() {
                     self.note(super::faults::fault_name(Fault::EvictLock), Who::node(*node), 0);
-                    if self.servers[*node].store.drop_lock(name) {
+                    if self.servers[*node].store.drop_lock(&lease.name) {
                         self.breaks(Fault::EvictLock);
                     }
                 }
@@ -144,18 +146,24 @@ impl State {
         let until = (self.now + lasts).min(self.plan.heals.max(self.now));
         match fault {
             Fault::Break => {
-                for conn in self.conns_of(client, node) {
-                    // Subscriptions, too, in half of the cases.
-                    if !self.subscribes(conn) || self.dice.chance(0.5) {
-                        self.break_conn(conn);
-                    }
+                for lane in LANES {
+                    self.break_link(LinkId { client, node, lane });
                 }
             }
             Fault::Cut => self.cuts[slot][node] = (until, until),
             _ if self.dice.chance(0.5) => self.cuts[slot][node].0 = until,
             _ => self.cuts[slot][node].1 = until,
         }
+        if fault == Fault::Break || self.dice.chance(0.5) {
+            self.break_subscription(client, node);
+        }
         true
+    }
+
+    pub fn break_link(&mut self, link: LinkId) {
+        let connection = self.connection(link);
+        let delay = self.latency(link);
+        self.after(delay, Event::Broken(link, connection));
     }
 
     fn break_client(&mut self, fault: Fault, lasts: Micros) -> bool {
@@ -191,9 +199,11 @@ impl State {
         process.clock.go_on(counted);
         process.resumed_at = self.now;
         process.gate.open();
-        let (now, inbox) = (process.now(), std::mem::take(&mut process.inbox));
+        let (now, asked) = (process.now(), process.now());
+        let (inbox, outbox) =
+            (std::mem::take(&mut process.inbox), std::mem::take(&mut process.outbox));
         self.note("goes on", Who::client(client), inbox.len() as u64);
-        if inbox.iter().any(|event| matches!(event, Event::Bytes(..))) {
+        if inbox.iter().any(|event| matches!(event, Event::Answer(..))) {
             self.see(Sometimes::AnswerAfterStop);
         }
         let ledger = &self.ledger;
@@ -203,10 +213,11 @@ impl State {
         }
         // A resumed process may handle its events before or after its timers.
         let delay = if self.dice.chance(0.5) { 0 } else { self.dice.within(0, 3 * MS) };
-        let at = self.now + delay;
-        self.processes[client].hears_at = at;
         for event in inbox {
-            self.at(at, event);
+            self.after(delay, event);
+        }
+        for (link, request, to) in outbox {
+            self.queue_request(link, request, to, asked);
         }
     }
 
@@ -221,12 +232,17 @@ impl State {
         let process = &mut self.processes[client];
         process.dead = true;
         process.gate.kill();
-        let (slot, inbox) = (process.slot, std::mem::take(&mut process.inbox));
-        inbox.into_iter().for_each(|event| self.unheard(event));
+        let slot = process.slot;
+        let (inbox, outbox) =
+            (std::mem::take(&mut process.inbox), std::mem::take(&mut process.outbox));
+        self.out.push(Delivery::Drop(Box::new((inbox, outbox))));
+        self.drop_connections(client);
         let (gone, stay) =
             self.ledger.holders.drain(..).partition::<Vec<_>, _>(|held| held.client == client);
         self.ledger.holders = stay;
-        self.out.push(Delivery::Drop(gone));
+        self.out.push(Delivery::Drop(Box::new(gone)));
+        let servers = &mut self.servers;
+        servers.iter_mut().for_each(|server| server.subscribed.retain(|who| *who != client));
         self.end_notes();
         if !self.plan.scripted {
             self.after(wait, Event::End(Ending::Spawn(slot)));
@@ -292,5 +308,9 @@ impl State {
         let living = |at: &usize| !self.processes[*at].dead && !self.processes[*at].stopped;
         let living: Vec<_> = (0..self.processes.len()).filter(living).collect();
         (!living.is_empty()).then(|| *self.dice.pick(&living))
+    }
+
+    pub fn subscription_latency(&mut self, client: usize, node: usize) -> Micros {
+        self.latency(LinkId { client, node, lane: Lane::Caller })
     }
 }

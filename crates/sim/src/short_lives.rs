@@ -4,7 +4,6 @@
 
 use std::pin::pin;
 
-use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::quorum_of;
 
 use super::bug::Bug;
@@ -100,9 +99,10 @@ impl State {
         if self.bug != Some(Bug::NotesEndWithProcess) {
             return;
         }
-        let record = self.plan.cluster.as_ref().map(ClusterConfig::record_key).unwrap_or_default();
         for server in &mut self.servers {
-            server.store.drop_field(record.as_bytes(), b"pending");
+            if let Some(stored) = server.store.record_to_write(self.now) {
+                stored.note = None;
+            }
         }
     }
 

@@ -48,12 +48,11 @@ pub enum Sometimes {
     HandoffLost,
     FreedBefore,
     ShortLivedAdmitted,
-    HalfWritten,
 }
 
 impl Sometimes {
     /// All events.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 43] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -97,7 +96,6 @@ impl Sometimes {
         Self::HandoffLost,
         Self::FreedBefore,
         Self::ShortLivedAdmitted,
-        Self::HalfWritten,
     ];
 
     /// The event in words.
@@ -146,7 +144,6 @@ impl Sometimes {
             Self::HandoffLost => "a name was handed over where nobody waited for it any more",
             Self::FreedBefore => "a release that was asked again had freed the lock before",
             Self::ShortLivedAdmitted => "short-lived clients alone admitted nodes that restarted",
-            Self::HalfWritten => "a stream took a part of a request",
         }
     }
 }

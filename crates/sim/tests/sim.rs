@@ -6,7 +6,7 @@ use std::io::Write as _;
 use quorumlock_sim::{Bug, Invariant, SeedSummary, fresh_start, run, run_all};
 
 /// `make sim` runs 20,000 seeds.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 2_000;
 
 #[test]
 fn no_guarantee_falls_while_what_it_needs_stands() {

@@ -16,6 +16,7 @@ use crate::runner::schedule::Target;
 use crate::scenario::{Fault, FirstAccess, Plan, Waiting, WayState};
 use crate::timestamp;
 use quorumlock_sim::faults::Fault as Kind;
+use quorumlock_sim::link::{LANES, LinkId, Phase as LinkPhase};
 use quorumlock_sim::store::Store;
 use quorumlock_sim::time::{Micros, SECOND};
 use quorumlock_sim::world::{State, World};
@@ -247,9 +248,10 @@ fn set_path(state: &mut State, client: usize, node: usize, way: WayState) {
     };
     state.cuts[client][node] = cuts;
     if cuts == (0, 0) {
-        // What was sent meanwhile is lost with its connection.
+        // Messages sent meanwhile are lost with their connection.
         break_connections(state, client, node);
     }
+    state.break_subscription(client, node);
 }
 
 fn set_all_paths(state: &mut State, node: usize, way: WayState) {
@@ -260,6 +262,16 @@ fn set_all_paths(state: &mut State, node: usize, way: WayState) {
 
 fn break_connections(state: &mut State, client: usize, node: usize) {
     if !state.processes[client].dead {
-        state.break_connections(client, node);
+        for lane in LANES {
+            let link = LinkId { client, node, lane };
+            if state.link(link).phase == LinkPhase::Dialing {
+                // Dial again: the attempt would still wait for a dial timeout on a way that is now
+                // open.
+                state.link(link).connection += 1;
+                state.dial(link);
+            } else {
+                state.break_link(link);
+            }
+        }
     }
 }
