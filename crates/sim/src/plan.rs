@@ -190,6 +190,7 @@ impl Plan {
             mid_round_faults: false,
             short_work: None,
             restarts: Vec::new(),
+            longest: None,
             nodes,
             wire,
             max_clock_drift: 0.01,

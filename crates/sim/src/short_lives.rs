@@ -17,6 +17,9 @@ use super::workload::WorkTask;
 use super::world::State;
 use crate::dice::Dice;
 
+/// How long a process may live, in default leases. The longest lease is longer.
+const MAX_LIFE: u64 = 9;
+
 impl Plan {
     /// Makes all clients short-lived, and lets nodes restart empty: each once, one after the other,
     /// or a majority at once, or all at once.
@@ -25,7 +28,7 @@ impl Plan {
         self.lease = dice.spread(200 * MS, 500 * MS);
         self.short_work = Some(dice.spread(10 * MS, self.lease));
         // Many processes end before a locker examines the nodes in the background.
-        self.longest = Some(self.lease * dice.within(10, 50));
+        self.longest = Some(self.lease * dice.within(MAX_LIFE + 1, 50));
         self.answer_timeout = self.answer_timeout.min(self.lease / 4);
         self.connect_timeout = self.connect_timeout.min(self.lease);
         self.latency = self.latency.min(self.answer_timeout / 16);
@@ -56,7 +59,8 @@ impl WorkTask {
             return world.with(|state| state.busy -= 1);
         }
         let pause = self.dice.within(0, self.think);
-        let most = duration(self.lease * 9);
+        let most = duration(self.lease * MAX_LIFE);
+        // The durations of its work follow from it.
         self.lease = work_time;
         let mut life = pin!(async {
             self.take_one_lock().await;
@@ -75,8 +79,8 @@ impl WorkTask {
         let lock = self.locker.lock(&name).wait(duration(wait));
         match lock.await {
             Ok(guard) => {
-                let (guard, attempt) = self.hold(guard).await;
                 self.world.with(State::see_recovery);
+                let (guard, attempt) = self.hold(guard).await;
                 self.release(guard, attempt).await;
             }
             Err(error) => self.failed(&error),
@@ -106,6 +110,7 @@ impl State {
         }
     }
 
+    /// A lock was granted. If every restart of the plan has happened, nodes were admitted before.
     fn see_recovery(&mut self) {
         if self.plan.restarts.iter().all(|(at, _)| *at < self.now) {
             self.see(Sometimes::ShortLivedAdmitted);

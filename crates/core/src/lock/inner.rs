@@ -32,10 +32,10 @@ impl Inner {
     pub(super) fn new(
         lessor: Arc<dyn Lessor>,
         settings: Settings,
-        world: Environment,
+        environment: Environment,
     ) -> Result<Self, ConfigError> {
         settings.check()?;
-        let Environment { clock, entropy, watchdog_on_this_runtime } = world;
+        let Environment { clock, entropy, watchdog_on_this_runtime } = environment;
         let queues = LocalQueues::default();
         let renewer = LeaseRenewer {
             lessor: lessor.clone(),

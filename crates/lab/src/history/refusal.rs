@@ -3,7 +3,7 @@ use std::fmt;
 use quorumlock::{Error, NodeProblem};
 use serde::{Deserialize, Serialize};
 
-/// Why nodes refuse a client, as the library's error says.
+/// Why nodes refuse a client, as the library's error says. The gravest reason comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {

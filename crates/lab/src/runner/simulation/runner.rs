@@ -43,7 +43,7 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
         return Some("the simulation tells all lockers the same".to_owned());
     }
     if plan.clients.iter().any(|client| client.work.waiting == Waiting::Once) {
-        return Some("the simulation's processes are not short-lived".to_owned());
+        return Some("the lab starts no short-lived processes in the simulation".to_owned());
     }
     if plan.servers.spares > 0 || !plan.servers.args.is_empty() {
         return Some("the simulation has no servers with settings of their own".to_owned());
