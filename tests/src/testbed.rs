@@ -4,6 +4,7 @@ use std::time::Duration;
 use quorumlock::{Admission, Builder, Locker, Wire};
 use quorumlock_testbed::servers::{self, Server, ServerOptions, Servers};
 
+use crate::builder::patient_builder;
 use crate::worker::{Holder, Target};
 use crate::{DeadNode, Plain, eventually};
 
@@ -38,14 +39,6 @@ impl Topology {
 /// The index of the hung server, and the index at which the dead node is inserted into the list.
 const HUNG: usize = 2;
 const DEAD: usize = 1;
-
-/// A builder with timeouts so long that a slow node does not look dead on a loaded machine. A
-/// locker that waits for a dead or hung node becomes visibly slow with them.
-pub(crate) fn builder(wire: Wire) -> Builder {
-    let timeout = Duration::from_secs(5);
-    let builder = crate::builder().wire(wire);
-    builder.answer_timeout(timeout).connect_timeout(timeout)
-}
 
 /// The real servers of one promise. They are stopped when it is dropped.
 #[derive(Debug)]
@@ -88,7 +81,7 @@ impl Testbed {
 
     /// The builder for lockers of this testbed.
     pub fn builder(&self) -> Builder {
-        builder(self.wire)
+        patient_builder(self.wire)
     }
 
     /// A fresh locker, which shares nothing with others, as in another process.

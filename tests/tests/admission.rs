@@ -3,9 +3,11 @@
 //!
 //! Plain Redlock is the negative control: the tests must see there what strict admission prevents.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use quorumlock::{Admission, Builder, Error, Fence, Locker, NodeProblem, NodeReport};
+use quorumlock_testbed::proxy::{Proxy, Way};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, Stopwatch, eventually};
 
@@ -13,6 +15,8 @@ use quorumlock_tests::{Plain, Stopwatch, eventually};
 const MAX_LEASE: Duration = Duration::from_millis(2_500);
 const CLOCK_BOUND: Duration = Duration::from_millis(100);
 const LEASE: Duration = Duration::from_millis(2_000);
+/// Longer than a replica takes to follow its master.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn builder(admission: Admission) -> Builder {
     let builder = quorumlock_tests::builder().admission(admission);
@@ -233,6 +237,54 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
     })
     .await;
     drop(guard);
+}
+
+/// A proxy puts another server with a copy of the record behind a client's connection, between its
+/// identification and the load of its scripts (PROTOCOL.md ADM6): a server on its own, or a replica
+/// that is promoted later.
+#[tokio::test]
+async fn scripts_that_another_server_loads_do_not_vote_there() {
+    for replica in [false, true] {
+        let Some(servers) = for_test(2, &ServerOptions::default()) else { return };
+        let [first, second] = [0, 1].map(|node| servers[node].addr().expect("running"));
+        let ways = [(); 2].map(|()| Proxy::to(first));
+        let through = |way: &Proxy| {
+            let url = format!("{}?label=node", way.url());
+            let patient =
+                builder(Admission::Strict).connect_timeout(PATIENCE).answer_timeout(PATIENCE);
+            patient.quorum([url]).expect("a good configuration")
+        };
+        let [connecting, connected] = [through(&ways[0]), through(&ways[1])];
+        connected.admit_nodes().await.expect("it answers");
+        let master = Plain::to(servers[0].url()).await;
+        let _: String = master.ask(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]).await;
+        drop(connected.lock("y").await.expect("admitted"));
+
+        ways[0].hold(Way::Replies);
+        let attempt = tokio::spawn(async move { connecting.try_lock("x").await.map(|_| ()) });
+        eventually("identified", async || ways[0].holds().then_some(())).await;
+        let copy = Plain::to(servers[1].url()).await;
+        copy_record(first, &copy, replica).await;
+        ways[0].switch_to(second).expect("it listens");
+        ways[0].heal();
+        let refused = attempt.await.expect("no panic");
+        let Err(Error::Refused(_)) = refused else { panic!("replica {replica}: {refused:?}") };
+
+        let _: String = copy.ask(&["REPLICAOF", "NO", "ONE"]).await;
+        ways[1].switch_to(second).expect("it listens");
+        let refused = connected.try_lock("x").await;
+        let Err(Error::Refused(_)) = refused else { panic!("replica {replica}: {refused:?}") };
+    }
+}
+
+/// Gives the server a copy of the admission record of the first one.
+async fn copy_record(first: SocketAddr, copy: &Plain, replica: bool) {
+    let (host, port) = (first.ip().to_string(), first.port().to_string());
+    let _: String = copy.ask(&["REPLICAOF", &host, &port]).await;
+    eventually("a copy", async || copy.exists("quorumlock:node").await.then_some(())).await;
+    if !replica {
+        let _: String = copy.ask(&["REPLICAOF", "NO", "ONE"]).await;
+    }
 }
 
 /// SAFETY.md A4, H19.

@@ -93,7 +93,7 @@ impl<N: Node> Lessor for Single<N> {
                 }
                 Some(Answer::No(Denial::Stale(_))) => return Ok(Acquired::Retry),
                 Some(Answer::No(Denial::Busy(remaining))) => {
-                    return Ok(Acquired::BusyAtHome(remaining));
+                    return Ok(Acquired::Busy(remaining));
                 }
                 Some(other) => return Err(failure(&*node, name, other)),
             };

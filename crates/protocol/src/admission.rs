@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crate::{BoxFuture, Fence, Incarnation, Mismatch, Node, NodeProblem, NodeReport};
 use members::{
-    EarlierRecord, MemberAction, MemberList, NodeMemory, NoteStep, Seen, Standing, Terms, actions,
-    converts, note_age, standing, view,
+    EarlierRecord, MemberAction, MemberList, Membership, NodeMemory, NoteStep, Seen, Terms,
+    actions, converts, membership, note_age, view,
 };
 
 /// What all clients of a quorum must agree on; kept on every node, checked in every script.
@@ -172,11 +172,11 @@ pub fn classify(info: &NodeInfo, cluster: &ClusterConfig) -> NodeStatus {
     if let Some(error) = unfit(info) {
         return NodeStatus::Unfit(error);
     }
-    match (standing(&info.memory, &cluster.members), info.incarnation) {
-        (Standing::Foreign(terms), _) => {
+    match (membership(&info.memory, &cluster.members), info.incarnation) {
+        (Membership::Foreign(terms), _) => {
             NodeStatus::OtherMembers { found: terms.clone(), ours: cluster.members.clone() }
         }
-        (Standing::Votes(_), Some(incarnation)) => match config_mismatch(info, cluster) {
+        (Membership::Votes(_), Some(incarnation)) => match config_mismatch(info, cluster) {
             Some(mismatch) => NodeStatus::ConfigMismatch(mismatch),
             None => NodeStatus::Admitted(incarnation),
         },

@@ -37,9 +37,11 @@ pub enum Acquired {
     Granted(Grant),
     /// Another client holds the lock. When enough nodes may be free, if they told it.
     Busy(Option<Duration>),
-    /// Busy, and the home node, or the only node, itself refused. If the waiter was queued, it is
-    /// queued there.
-    BusyAtHome(Option<Duration>),
+    /// Busy, and the home node gave no answer: a waiter that queued only there is in no queue.
+    BusyElsewhere(Option<Duration>),
+    /// The votes are split: too few nodes granted, and the home node did not refuse. When enough
+    /// nodes may be free, if they told it.
+    Split(Option<Duration>),
     /// No decision: a node must be verified first, too few nodes accepted the token, or the script
     /// must be asked. Ask again, with a fresh nonce, and by script.
     Retry,

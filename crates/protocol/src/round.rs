@@ -105,8 +105,8 @@ impl Round {
         }
     }
 
-    /// Like [`Round::new`], for a waiter that is queued at the home node if it is denied: a denial
-    /// by the home node is told apart ([`Acquired::BusyAtHome`]).
+    /// Like [`Round::new`], for a waiter that is queued at the home node if it is denied: votes
+    /// count as split only if the home node did not refuse ([`Acquired::Split`]).
     pub fn with_home(nodes: usize, losses: usize, token: Fence, home: usize) -> Self {
         Self { home: Some(home), ..Self::new(nodes, losses, token) }
     }
@@ -116,9 +116,9 @@ impl Round {
     /// any time makes it an ordinary round.
     pub fn home_first(nodes: usize, losses: usize, token: Fence, home: usize) -> Self {
         let mut round = Self { home_only: true, ..Self::with_home(nodes, losses, token, home) };
-        for (node, ballot) in round.nodes.iter_mut().enumerate() {
+        for (node, vote) in round.nodes.iter_mut().enumerate() {
             if node != home {
-                *ballot = NodeVote::Unasked;
+                *vote = NodeVote::Unasked;
             }
         }
         round
@@ -143,9 +143,9 @@ impl Round {
     pub fn fan_out(&mut self) -> Vec<usize> {
         self.home_only = false;
         let mut asked = Vec::new();
-        for (node, ballot) in self.nodes.iter_mut().enumerate() {
-            if *ballot == NodeVote::Unasked {
-                *ballot = NodeVote::Asked;
+        for (node, vote) in self.nodes.iter_mut().enumerate() {
+            if *vote == NodeVote::Unasked {
+                *vote = NodeVote::Asked;
                 asked.push(node);
             }
         }
@@ -185,8 +185,8 @@ impl Round {
     pub fn propose(&mut self, token: Fence, now: Instant) -> Step {
         self.token = token;
         self.raises += 1;
-        for ballot in &mut self.nodes {
-            if let NodeVote::Granted { token, .. } = ballot
+        for vote in &mut self.nodes {
+            if let NodeVote::Granted { token, .. } = vote
                 && !matches!(token, TokenState::Stale | TokenState::Unconfirmed | TokenState::Late)
             {
                 *token = TokenState::Unasked;
@@ -203,9 +203,9 @@ impl Round {
         answer: &Answer<Acceptance>,
         now: Instant,
     ) -> Step {
-        if let NodeVote::Granted { token: stands, .. } = &mut self.nodes[node] {
+        if let NodeVote::Granted { token: state, .. } = &mut self.nodes[node] {
             match answer {
-                Answer::Yes(said) if token == self.token => *stands = token_state(*said),
+                Answer::Yes(said) if token == self.token => *state = token_state(*said),
                 // This answer is about a token that is no longer proposed.
                 Answer::Yes(_) => {}
                 // The lease there expired, or another nonce took the name: the node's vote is void,
@@ -213,12 +213,12 @@ impl Round {
                 Answer::No(Denial::Gone | Denial::Busy(_) | Denial::NotAdmitted(_)) => {
                     self.nodes[node] = NodeVote::Dropped
                 }
-                Answer::No(Denial::Stale(_)) => *stands = TokenState::Stale,
+                Answer::No(Denial::Stale(_)) => *state = TokenState::Stale,
                 // The node's mark is damaged: it is no vote, even if it holds our nonce.
                 Answer::No(Denial::Refused(report)) => {
                     self.nodes[node] = NodeVote::Refused(report.clone());
                 }
-                _ => *stands = TokenState::Unconfirmed,
+                _ => *state = TokenState::Unconfirmed,
             }
         }
         self.decide(now)
@@ -226,9 +226,9 @@ impl Round {
 
     /// Stops waiting for answers.
     pub fn close(&mut self, now: Instant) -> Step {
-        for ballot in &mut self.nodes {
-            match ballot {
-                NodeVote::Asked => *ballot = NodeVote::Late,
+        for vote in &mut self.nodes {
+            match vote {
+                NodeVote::Asked => *vote = NodeVote::Late,
                 NodeVote::Granted { token: token @ TokenState::Asked, .. } => {
                     *token = TokenState::Late
                 }
@@ -253,7 +253,13 @@ impl Round {
 
     /// How many nodes were asked and have not answered.
     pub fn unanswered(&self) -> usize {
-        self.count(|ballot| matches!(ballot, NodeVote::Asked))
+        self.count(|vote| matches!(vote, NodeVote::Asked))
+    }
+
+    /// The nodes that answered [`Denial::Busy`]: a caller that waits may be queued there.
+    pub fn busy(&self) -> Vec<usize> {
+        let busy = |node: &usize| matches!(self.nodes[*node], NodeVote::Busy(_));
+        (0..self.nodes.len()).filter(busy).collect()
     }
 
     /// The nodes that answered [`Denial::Stale`]: they may be asked again.
@@ -265,8 +271,8 @@ impl Round {
     /// Until when each node surely holds our nonce.
     pub fn window(&self) -> Window {
         let mut window = Window::shut(self.nodes.len());
-        for (node, ballot) in self.nodes.iter().enumerate() {
-            if let NodeVote::Granted { until, .. } = ballot {
+        for (node, vote) in self.nodes.iter().enumerate() {
+            if let NodeVote::Granted { until, .. } = vote {
                 window.record_held(node, *until);
             }
         }
@@ -292,14 +298,15 @@ impl Round {
         let refused = self.blocked_by_others()
             || self.reached() >= self.confirm && self.held() < self.confirm;
         match self.home.map(|home| &self.nodes[home]) {
-            Some(NodeVote::Busy(left)) if self.home_only => return Ok(Acquired::BusyAtHome(*left)),
+            Some(NodeVote::Busy(left)) if self.home_only => return Ok(Acquired::Busy(*left)),
             Some(NodeVote::Busy(left)) if refused => {
-                return Ok(Acquired::BusyAtHome(self.free_in().or(*left)));
+                return Ok(Acquired::Busy(self.free_in().or(*left)));
             }
-            _ if refused => return Ok(Acquired::Busy(self.free_in())),
+            _ if refused && self.held() > 0 => return Ok(Acquired::Split(self.free_in())),
+            _ if refused => return Ok(Acquired::BusyElsewhere(self.free_in())),
             _ => {}
         }
-        let again = |ballot: &NodeVote| match ballot {
+        let again = |vote: &NodeVote| match vote {
             NodeVote::Stale(_) => true,
             NodeVote::Granted { token, .. } => {
                 matches!(token, TokenState::Stale | TokenState::Behind(_))
@@ -310,7 +317,7 @@ impl Round {
             return Ok(Acquired::Retry);
         }
         let report = |node: usize, problem| NodeReport::new(label(node), problem);
-        let blamed = |(node, ballot): (usize, &NodeVote)| match ballot {
+        let blamed = |(node, vote): (usize, &NodeVote)| match vote {
             NodeVote::Late => waited.map(|waited| report(node, NodeProblem::NoAnswer(waited))),
             NodeVote::NoAnswer(no_answer) => Some(no_answer.report().clone()),
             NodeVote::Refused(report) => Some(report.clone()),
@@ -390,9 +397,9 @@ impl Round {
     /// returns them.
     fn mark_raises(&mut self) -> Vec<usize> {
         let mut raise = Vec::new();
-        for (node, ballot) in self.nodes.iter_mut().enumerate() {
-            if let NodeVote::Granted { token: stand @ TokenState::Unasked, .. } = ballot {
-                *stand = TokenState::Asked;
+        for (node, vote) in self.nodes.iter_mut().enumerate() {
+            if let NodeVote::Granted { token: state @ TokenState::Unasked, .. } = vote {
+                *state = TokenState::Asked;
                 raise.push(node);
             }
         }
@@ -400,7 +407,7 @@ impl Round {
     }
 
     fn largest_mark(&self) -> Option<Fence> {
-        let mark = |ballot: &NodeVote| match ballot {
+        let mark = |vote: &NodeVote| match vote {
             NodeVote::Granted { token: TokenState::Behind(mark), .. } => Some(*mark),
             _ => None,
         };
@@ -480,7 +487,7 @@ impl Round {
         let mut left: Vec<Duration> = self
             .nodes
             .iter()
-            .filter_map(|ballot| match ballot {
+            .filter_map(|vote| match vote {
                 NodeVote::Busy(remaining) => *remaining,
                 NodeVote::Granted { .. } | NodeVote::Dropped => Some(Duration::ZERO),
                 _ => None,
@@ -491,7 +498,7 @@ impl Round {
     }
 
     fn count(&self, which: impl Fn(&NodeVote) -> bool) -> usize {
-        self.nodes.iter().filter(|ballot| which(ballot)).count()
+        self.nodes.iter().filter(|vote| which(vote)).count()
     }
 }
 

@@ -32,8 +32,7 @@ pub struct Waiting {
     enqueue_on_all: bool,
     /// Whether its attempts enqueue. The first one does not: nothing is subscribed yet.
     enqueues: bool,
-    /// Attempts in a row whose votes were split: too few nodes granted, though the home node did
-    /// not refuse, and the attempt was enqueued there.
+    /// Attempts in a row whose votes were split, of those that enqueued.
     split_votes: u32,
     /// Attempts without a result since the last outage.
     retries: u32,
@@ -103,8 +102,8 @@ pub enum Event {
     Refused {
         /// Its remaining lease, if there is a holder and its lease is known.
         remaining: Option<Duration>,
-        /// Whether the home node, or the only node, itself refused.
-        by_home: bool,
+        /// Who refused.
+        by: RefusedBy,
     },
     /// No majority answered.
     NoMajority {
@@ -122,6 +121,17 @@ pub enum Event {
     Messages(Messages, Option<usize>),
     /// The sleep is over.
     Timer,
+}
+
+/// Who refused an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedBy {
+    /// The home node, or the only node.
+    HomeNode,
+    /// Other nodes. The home node did not answer.
+    Others,
+    /// Some nodes, while others granted, and the home node did not refuse.
+    SplitVotes,
 }
 
 /// A grant, and the attempt that was granted.
@@ -220,15 +230,15 @@ impl Waiting {
                 self.ask(now)
             }
             (State::Asking, Event::Retry) => Step::Fail,
-            (State::Asking, Event::Refused { remaining, by_home }) => {
+            (State::Asking, Event::Refused { remaining, by }) => {
                 self.outages = 0;
                 if self.options.once {
-                    return self.refused_once(remaining, by_home);
+                    return self.refused_once(remaining, by);
                 }
                 if self.left(now).is_some_and(|left| left.is_zero()) {
                     return self.give_up(GiveUp::Busy(remaining));
                 }
-                self.refused(remaining, by_home, now, share)
+                self.refused(remaining, by, now, share)
             }
             (State::Asking, Event::NoMajority { since, may_heal }) => {
                 self.no_majority(since, may_heal, now, share)
@@ -297,13 +307,22 @@ impl Waiting {
     fn refused(
         &mut self,
         remaining: Option<Duration>,
-        by_home: bool,
+        by: RefusedBy,
         now: Instant,
         share: impl FnOnce() -> f64,
     ) -> Step {
-        self.split_votes = if by_home { 0 } else { self.split_votes + u32::from(self.enqueues) };
+        // Others may have refused a free lock, because this waiter yields and another one is first
+        // there. That one may yield, too, at the other nodes.
+        let split = match by {
+            RefusedBy::HomeNode => false,
+            RefusedBy::Others => remaining.is_none(),
+            RefusedBy::SplitVotes => true,
+        };
+        self.split_votes = if split { self.split_votes + u32::from(self.enqueues) } else { 0 };
+        // It enqueued at the home node alone, which does not answer.
+        let unqueued = by == RefusedBy::Others && self.enqueues && !self.enqueue_on_all;
         self.enqueues = true;
-        self.enqueue_on_all |= self.split_votes > 1;
+        self.enqueue_on_all |= unqueued || self.split_votes > 1;
         self.yielded = self.yields && remaining.is_none();
         self.holder_changed = remaining.is_some_and(|left| {
             let before = std::mem::replace(&mut self.holder_ends, self.asked + left);
@@ -312,7 +331,8 @@ impl Waiting {
             changed && self.options.queues
         });
         self.state = State::Queued;
-        self.listen(self.max_sleep(remaining, share()), now)
+        let longest = self.max_sleep(remaining, share());
+        self.listen(if unqueued { longest.min(TUNING.min_split_backoff) } else { longest }, now)
     }
 
     /// The longest sleep before the next poll. `share` (0 to 1) scales it between 50 % and 100 %,
@@ -372,10 +392,10 @@ impl Waiting {
         self.ask(now)
     }
 
-    /// A `try_lock` was refused. If the home node did not refuse, votes may be split: several
-    /// clients asked at once, and nobody holds the lock.
-    fn refused_once(&mut self, remaining: Option<Duration>, by_home: bool) -> Step {
-        if by_home || self.split_votes == TUNING.max_try_splits {
+    /// A `try_lock` was refused. Unless the home node refused, perhaps nobody holds the lock: several
+    /// clients asked at once, and each has a node.
+    fn refused_once(&mut self, remaining: Option<Duration>, by: RefusedBy) -> Step {
+        if by == RefusedBy::HomeNode || self.split_votes == TUNING.max_try_splits {
             return self.give_up(GiveUp::Busy(remaining));
         }
         self.state = State::Inspecting { remaining };

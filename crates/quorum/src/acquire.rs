@@ -116,16 +116,17 @@ impl<N: Node> QuorumAcquire<N> {
                 let window = state.round.window();
                 self.0.leases.insert(self.0.lease.nonce, window, grant.fence, stragglers);
                 state.phase = Phase::Committed(grant.fence);
-                let stale = state.round.stale();
+                let (stale, busy) = (state.round.stale(), state.round.busy());
                 drop(state);
                 self.0.top_up(grant.fence, stale);
+                busy.into_iter().for_each(|node| self.0.leave_queue(node));
                 Ok(Acquired::Granted(grant))
             }
             _ => {
                 let waited = (!in_time).then_some(within);
                 let label = |node: usize| self.0.nodes[node].label().to_owned();
                 let failure = state.round.failure(Some(&self.0.lease.name), waited, label);
-                if let Ok(Acquired::Busy(_)) = failure {
+                if let Ok(Acquired::BusyElsewhere(_) | Acquired::Split(_)) = failure {
                     state.phase = Phase::Lost;
                 }
                 failure
@@ -208,6 +209,17 @@ impl<N: Node> Shared<N> {
         // Not if the lease has been released or has ended.
         if self.leases.lacking(self.lease.nonce, self.clock.now()).is_some() {
             top_up(&self.nodes, &self.leases, &self.lease, fence, Lane::Caller, lacking);
+        }
+    }
+
+    /// Leaves the queue of a node that refused although the round is won: the caller does not wait
+    /// any more, and may have ended by the time it is notified.
+    fn leave_queue(&self, node: usize) {
+        let home = self.home.filter(|_| self.state().round.has_home());
+        if hints_for(node, home, &self.hints).enqueue().is_some()
+            && let Some(queue) = self.nodes[node].wait_queue()
+        {
+            queue.leave(&self.lease.name, None);
         }
     }
 
@@ -296,11 +308,13 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
             }
             Phase::Committed(fence) => {
                 drop(state);
-                let stands = self.leases.record_straggler(self.lease.nonce, node, &answer);
-                if !stands && might_be_granted(&answer) {
+                let counts = self.leases.record_straggler(self.lease.nonce, node, &answer);
+                if !counts && might_be_granted(&answer) {
                     self.release(node, Hints::default());
                 } else if let Answer::No(Denial::Stale(_)) = answer {
                     self.top_up(fence, vec![node]);
+                } else if let Answer::No(Denial::Busy(_)) = answer {
+                    self.leave_queue(node);
                 }
             }
             Phase::Abandoned => {

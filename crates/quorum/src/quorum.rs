@@ -128,24 +128,24 @@ impl<N: Node> Quorum<N> {
         enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
         make: impl FnOnce(Vec<T>) -> U + Send + 'static,
     ) -> BoxFuture<Result<U, Error>> {
-        let census = Gather::new(self.nodes.len(), enough, |_, _| {});
+        let gather = Gather::new(self.nodes.len(), enough, |_, _| {});
         let first = last.map_or(0, |last| last + 1);
         for i in (first..first + self.nodes.len()).map(|i| i % self.nodes.len()) {
-            post(i, census.reply_to(i));
+            post(i, gather.reply_to(i));
         }
         let (quorum, within) = (self.quorum(), self.answer_timeout * if again { 2 } else { 1 });
         let (nodes, clock) = (self.nodes.clone(), self.clock.clone());
         Box::pin(async move {
             let connected = || match again {
                 true => Some(Instant::NEVER),
-                false => connected_since(&nodes, Lane::Caller, |node| census.lacks(node)),
+                false => connected_since(&nodes, Lane::Caller, |node| gather.lacks(node)),
             };
             // The answers that are there at the deadline decide: later ones do not count.
-            let _ = answer_deadline(within, &clock, connected, census.decided()).await;
+            let _ = answer_deadline(within, &clock, connected, gather.decided()).await;
             if let (Some(last), false) = (last, for_last.is_zero()) {
-                let _ = tokio::time::timeout(for_last, census.answered(last)).await;
+                let _ = tokio::time::timeout(for_last, gather.answered(last)).await;
             }
-            let answers = census.take();
+            let answers = gather.take();
             let late =
                 |node: usize| NodeReport::new(nodes[node].label(), NodeProblem::NoAnswer(within));
             decide(Some(name), quorum, answers, late).map(make)
@@ -181,7 +181,7 @@ impl<N: Node> Lessor for Quorum<N> {
         };
         let queued_at = home.filter(|_| !hints.enqueues_on_all());
         let within = self.answer_timeout;
-        let ballot = QuorumAcquire::open(
+        let acquire = QuorumAcquire::open(
             &self.nodes,
             (lease, token),
             round,
@@ -192,7 +192,7 @@ impl<N: Node> Lessor for Quorum<N> {
         );
         let admission = self.admission.clone();
         Box::pin(async move {
-            let decided = ballot.decision(within).await;
+            let decided = acquire.decision(within).await;
             // This process may end now, and the next one, too: each brings the nodes a step on.
             if let (Err(Error::Refused(_) | Error::Unreachable(_)), Some(admission)) =
                 (&decided, admission)
@@ -216,7 +216,7 @@ impl<N: Node> Lessor for Quorum<N> {
                 is_settled(answers, i, quorum) || has_shrunk(&looked_up, lease, *before)
             })
         };
-        let census =
+        let gather =
             Gather::new(self.nodes.len(), enough, move |node, answers: &Vec<Answer<Instant>>| {
                 // The clock jump first: it shortens only leases that were granted before it.
                 lease_table.advance_clock(node, nodes[node].clock_advance());
@@ -225,7 +225,7 @@ impl<N: Node> Lessor for Quorum<N> {
                 }
             });
         for (i, node) in self.nodes.iter().enumerate() {
-            node.renew(&leases, lane, census.reply_to(i));
+            node.renew(&leases, lane, gather.reply_to(i));
         }
         if lane == Lane::Watchdog && self.admission.is_some() {
             self.top_up(&leases);
@@ -234,7 +234,7 @@ impl<N: Node> Lessor for Quorum<N> {
         Box::pin(async move {
             // A renewal does not wait for a node that is being connected: the answers of the other
             // nodes are reported in time.
-            let _ = tokio::time::timeout(within, census.decided()).await;
+            let _ = tokio::time::timeout(within, gather.decided()).await;
             let renewed = |lease: &LeaseRequest| match lease_table.until(lease.nonce) {
                 // No majority is left: the lease is lost now, not only when the old window closes.
                 Some(Instant::NEVER) => Renewal::Gone,
@@ -318,16 +318,16 @@ impl<N: Node> Lessor for Quorum<N> {
 
     fn drain(&self, lane: Lane) -> BoxFuture<()> {
         // Requests of a lane are answered in order: an empty renewal is answered last.
-        let census = Gather::new(self.nodes.len(), |_| false, |_, _: &Vec<Answer<Instant>>| {});
+        let gather = Gather::new(self.nodes.len(), |_| false, |_, _: &Vec<Answer<Instant>>| {});
         for (i, node) in self.nodes.iter().enumerate() {
-            node.renew(&[], lane, census.reply_to(i));
+            node.renew(&[], lane, gather.reply_to(i));
         }
         let within = self.answer_timeout;
         // The process may end now, and have met a node that is not proven: a fleet of short
         // processes that are granted their locks by the other nodes brings it back, too.
         let admission = self.admission.clone().filter(|_| lane == Lane::Caller);
         Box::pin(async move {
-            let _ = tokio::time::timeout(within, census.decided()).await;
+            let _ = tokio::time::timeout(within, gather.decided()).await;
             if let Some(admission) = admission {
                 let _ = tokio::time::timeout(2 * within, admission.pass()).await;
             }

@@ -102,7 +102,8 @@ impl AdmissionRpc for RedisNode {
             for slot in 0..Name::SLOTS {
                 eval.arg(Name::mark_key_of(slot));
             }
-            eval.arg(incarnation).to_owned()
+            eval.arg(incarnation);
+            eval
         });
         let label = self.context.label.clone();
         Box::pin(async move {
@@ -171,7 +172,9 @@ impl AdmissionRpc for RedisNode {
 
 /// An `EVAL` whose first key is the admission record; the caller appends `keys` more.
 fn script(text: &str, cluster: &ClusterConfig, keys: usize) -> Cmd {
-    redis::cmd("EVAL").arg(text).arg(1 + keys).arg(cluster.record_key()).to_owned()
+    let mut eval = redis::cmd("EVAL");
+    eval.arg(text).arg(1 + keys).arg(cluster.record_key());
+    eval
 }
 
 /// Decodes the reply of barrier.lua.

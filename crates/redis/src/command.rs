@@ -103,9 +103,13 @@ impl Command {
         }
     }
 
+    pub(super) fn is_release(&self) -> bool {
+        matches!(self, Self::Release { .. })
+    }
+
     /// The scripts that may have to be loaded for this request.
     pub(super) fn scripts<'a>(&self, scripts: &'a Scripts) -> impl Iterator<Item = &'a Script> {
-        let lean = matches!(self, Self::Release { .. }).then_some(&scripts.delete_if_ours);
+        let lean = self.is_release().then_some(&scripts.delete_if_ours);
         self.script(scripts).into_iter().chain(lean)
     }
 

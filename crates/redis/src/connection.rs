@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures::task::AtomicWaker;
 use quorumlock_protocol::{Incarnation, Instant};
-use quorumlock_watchdog::{Clock, runtime};
+use quorumlock_watchdog::Clock;
 
 use self::driver::{Driver, Shared};
 use self::machine::{Posted, Requests};
@@ -45,10 +45,11 @@ impl Connection {
     pub(super) fn post(&self, request: Command) {
         // A lease counts from before its request enters the queue.
         let asked = self.0.clock.early();
-        match self.0.requests.post(request, asked, runtime::connected) {
+        let network = self.0.addresses.network();
+        match self.0.requests.post(request, asked, || network.runtime()) {
             Posted::Done => {}
             Posted::Wake => self.0.wake.wake(),
-            Posted::Start(runtime) => drop(runtime.spawn(Driver(self.0.clone()).run())),
+            Posted::Start(runtime) => network.spawn(&runtime, Driver(self.0.clone()).run()),
         }
     }
 

@@ -9,7 +9,8 @@ use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use tokio::net::TcpStream;
 
-use super::scripts::Scripts;
+use super::network::Network;
+use super::scripts::{LastBound, Scripts};
 use super::stream::Stream;
 use super::tls::{Tls, tls_problem};
 use quorumlock_protocol::admission::ClusterConfig;
@@ -47,6 +48,8 @@ pub(super) struct Dialer {
     pub(super) cluster: Option<Arc<ClusterConfig>>,
     pub(super) clock: Clock,
     pub(super) unbound: Arc<Scripts>,
+    pub(super) last_bound: LastBound,
+    pub(super) network: Network,
 }
 
 impl NodeAddr {
@@ -136,6 +139,9 @@ impl Dialer {
     /// Opens a byte stream to the server, and sends nothing on it but a TLS handshake.
     pub(super) async fn dial(&self) -> Result<Box<dyn Stream>, NodeProblem> {
         let dialling = async {
+            if let Network::Simulated(network) = &self.network {
+                return network.open().await;
+            }
             Ok(match &self.target.addr {
                 Addr::Tcp { host, port } => Box::new(self.tcp(host, *port).await?) as Box<_>,
                 Addr::Tls { host, port } => match &self.tls {

@@ -182,8 +182,8 @@ impl NodeContext {
             None => bulk(out, self.waiter.to_string().as_bytes()),
             Some(HandoffOffer { ttl, fencing }) => self.with_nonce(nonce, |nonce| {
                 let (nonce, fencing) = (String::from_utf8_lossy(nonce), u8::from(fencing));
-                let stands = format!("{} {nonce} {} {fencing}", self.waiter, millis(ttl));
-                bulk(out, stands.as_bytes());
+                let member = format!("{} {nonce} {} {fencing}", self.waiter, millis(ttl));
+                bulk(out, member.as_bytes());
             }),
         }
     }

@@ -1,7 +1,5 @@
 //! The handshake of a new connection: authenticates, identifies the server, loads the scripts.
 
-use std::sync::Arc;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::command::micros;
@@ -9,7 +7,7 @@ use super::dial::{Dialer, Presence, problem_of};
 use super::encode::deletes_if_ours;
 use super::node_info::{field, node_info_command, read_node_info};
 use super::resp::{self, Value};
-use super::scripts::Scripts;
+use super::scripts::{Bound, Scripts, admission_scripts};
 use super::server_info::ServerInfo;
 use super::stream::Stream;
 use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
@@ -64,6 +62,18 @@ impl Dialer {
     async fn greet(&self, stream: &mut Box<dyn Stream>) -> Result<HandshakeInfo, NodeProblem> {
         let hint = if self.target.wants_tls() { "" } else { MAY_SPEAK_TLS };
         let mut talk = Handshake { stream, buffer: Vec::new(), hint };
+        let mut greeted = self.identify(&mut talk).await?;
+        talk.load(&greeted.server.scripts).await?;
+        // The probe deletes nothing, since no nonce is empty. ACLs allow this key.
+        let probe =
+            redis::cmd(deletes_if_ours(self.wire)).arg("quorumlock:probe").arg("").to_owned();
+        let [probed, time] = talk.ask([probe, redis::cmd("TIME")]).await?;
+        greeted.server.deletes_if_ours = !matches!(probed, Value::Error(_));
+        greeted.time = micros(&time);
+        Ok(greeted)
+    }
+
+    async fn identify(&self, talk: &mut Handshake<'_>) -> Result<HandshakeInfo, NodeProblem> {
         let mut hello = self.introduction();
         match &self.cluster {
             None => hello.extend(
@@ -74,7 +84,7 @@ impl Dialer {
         }
         let mut replies = talk.send(&hello).await?.into_iter().rev();
         let mut last = || replies.next().unwrap_or(Value::Nil);
-        let mut greeted = match &self.cluster {
+        Ok(match &self.cluster {
             None => {
                 let claim = self.read_replication_ids(&last().text())?;
                 let server = last();
@@ -99,17 +109,7 @@ impl Dialer {
                 let server = ServerInfo { run_identity: life, ..self.admit(&info, cluster) };
                 HandshakeInfo::new(server, identity, presence)
             }
-        };
-        let load = |text: &str| redis::cmd("SCRIPT").arg("LOAD").arg(text).to_owned();
-        let scripts = greeted.server.scripts.all();
-        talk.send(&scripts.map(|script| ("SCRIPT", load(&script.text)))).await?;
-        // The probe deletes nothing, since no nonce is empty. ACLs allow this key.
-        let probe =
-            redis::cmd(deletes_if_ours(self.wire)).arg("quorumlock:probe").arg("").to_owned();
-        let [probed, time] = talk.ask([probe, redis::cmd("TIME")]).await?;
-        greeted.server.deletes_if_ours = !matches!(probed, Value::Error(_));
-        greeted.time = micros(&time);
-        Ok(greeted)
+        })
     }
 
     /// Registers the server, and refuses one that another address of this locker leads to.
@@ -141,7 +141,8 @@ impl Dialer {
     fn admit(&self, info: &NodeInfo, cluster: &ClusterConfig) -> ServerInfo {
         let status = classify(info, cluster);
         if let NodeStatus::Admitted(incarnation) = status {
-            let scripts = Arc::new(Scripts::bound(self.wire, cluster, incarnation));
+            let scripts =
+                self.last_bound.of(incarnation, || Scripts::bound(self.wire, cluster, incarnation));
             return ServerInfo { scripts, incarnation, ..self.unbound(None) };
         }
         // The connection still serves inspection, releases and admission.
@@ -207,16 +208,57 @@ impl Handshake<'_> {
         for (_, cmd) in words {
             out.extend_from_slice(&cmd.get_packed_command());
         }
-        self.stream.write_all(&out).await.map_err(broken)?;
-        self.stream.flush().await.map_err(broken)?;
+        self.write(&out).await?;
         let mut replies = Vec::new();
         for (what, _) in words {
-            match self.receive().await? {
-                Value::Error(text) => return Err(refused(what, &text)),
-                reply => replies.push(reply),
-            }
+            replies.push(self.accepted(what).await?);
         }
         Ok(replies)
+    }
+
+    /// Loads the scripts. A proxy may have put another server behind the connection since it was
+    /// identified: voting scripts that are bound to an incarnation are loaded in one step in which the
+    /// server revokes an incarnation that is not of its run (PROTOCOL.md ADM6).
+    async fn load(&mut self, scripts: &Scripts) -> Result<(), NodeProblem> {
+        let load = |text| vec!["SCRIPT", "LOAD", text];
+        let (voting, others) = (scripts.voting().map(load), scripts.others().map(load));
+        let mut commands = Vec::from(others);
+        match &scripts.bound {
+            None => commands.extend(voting),
+            Some(Bound { record, .. }) => {
+                // A replica, which cannot revoke, refuses the write that changes nothing, and then the
+                // transaction.
+                let write = vec!["HDEL", record, ""];
+                let revoke = vec!["EVAL", admission_scripts::REVOKE, "1", record];
+                commands.extend([vec!["MULTI"], write, revoke]);
+                commands.extend(voting);
+                commands.push(vec!["EXEC"]);
+            }
+        }
+        self.write(&encoded(&commands)).await?;
+        let mut problem = None;
+        for words in commands {
+            let error = error_in(self.receive().await?);
+            problem = problem.or_else(|| error.map(|text| refused(words[0], &text)));
+        }
+        match problem {
+            // A full Redis queues no transaction. Scripts that it has loaded before still vote.
+            None | Some(NodeProblem::OutOfMemory(_)) => Ok(()),
+            Some(problem) => Err(problem),
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), NodeProblem> {
+        self.stream.write_all(bytes).await.map_err(broken)?;
+        self.stream.flush().await.map_err(broken)
+    }
+
+    /// The next reply, unless it is an error.
+    async fn accepted(&mut self, what: &str) -> Result<Value, NodeProblem> {
+        match self.receive().await? {
+            Value::Error(text) => Err(refused(what, &text)),
+            reply => Ok(reply),
+        }
     }
 
     /// Sends the commands and returns their replies, errors included.
@@ -225,8 +267,7 @@ impl Handshake<'_> {
         commands: [redis::Cmd; N],
     ) -> Result<[Value; N], NodeProblem> {
         let out: Vec<u8> = commands.iter().flat_map(redis::Cmd::get_packed_command).collect();
-        self.stream.write_all(&out).await.map_err(broken)?;
-        self.stream.flush().await.map_err(broken)?;
+        self.write(&out).await?;
         let mut replies = [const { Value::Nil }; N];
         for reply in &mut replies {
             *reply = self.receive().await?;
@@ -254,6 +295,25 @@ impl Handshake<'_> {
                 Ok(_) => {}
             }
         }
+    }
+}
+
+fn encoded(commands: &[Vec<&str>]) -> Vec<u8> {
+    let length = commands.iter().flatten().map(|word| word.len() + 16).sum();
+    let mut out = Vec::with_capacity(length);
+    for words in commands {
+        resp::command(&mut out, words.len());
+        words.iter().for_each(|word| resp::bulk(&mut out, word.as_bytes()));
+    }
+    out
+}
+
+/// The first error of a reply, also of one to a transaction.
+fn error_in(reply: Value) -> Option<String> {
+    match reply {
+        Value::Error(text) => Some(text),
+        Value::Array(replies) => replies.into_iter().find_map(error_in),
+        _ => None,
     }
 }
 

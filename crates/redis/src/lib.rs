@@ -17,6 +17,7 @@ mod dial;
 mod encode;
 mod handshake;
 mod master;
+mod network;
 mod node;
 mod node_facts;
 mod node_info;
@@ -24,6 +25,9 @@ mod rdb;
 mod resp;
 mod scripts;
 mod server_info;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod stream;
 mod subscriptions;
 mod tls;

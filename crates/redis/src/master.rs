@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 
 use super::dial::Dialer;
 use super::handshake::{HandshakeInfo, ReplicationIds};
+use super::network::Network;
 use super::stream::Stream;
 use quorumlock_protocol::{NodeProblem, NodeReport};
 
@@ -34,6 +35,11 @@ impl MasterResolver {
     pub(super) fn label(&self) -> String {
         let labels: Vec<_> = self.dialers.iter().map(|dialer| dialer.target.label()).collect();
         labels.join(",")
+    }
+
+    /// Where the connections come from.
+    pub(super) fn network(&self) -> &Network {
+        &self.dialers[0].network
     }
 
     /// Whether another address may be the master next.
@@ -104,6 +110,7 @@ impl MasterResolver {
                 }
             };
             let answer = tokio::select! {
+                biased;
                 answer = asked.next() => answer,
                 () = over => None,
             };

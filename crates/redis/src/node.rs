@@ -11,8 +11,9 @@ use crate::contended_names::ContendedNames;
 use crate::dial::{Dialer, NodeAddr, RunIdRegistry};
 use crate::handshake::identity;
 use crate::master::MasterResolver;
+use crate::network::Network;
 use crate::node_facts::NodeFacts;
-use crate::scripts::{Scripts, Tokens};
+use crate::scripts::{LastBound, Scripts, Tokens};
 use crate::subscriptions::Subscriptions;
 use crate::tls::Tls;
 use crate::unconfirmed_releases::UnconfirmedReleases;
@@ -68,6 +69,7 @@ pub fn redis_nodes(
         waiter: Nonce::fresh()?,
         name_channels: wire == Wire::Redisson && urls.len() == 1,
         supports_handoff: false,
+        network: Network::System,
     };
     parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
 }
@@ -115,6 +117,7 @@ pub fn redis_master(
         waiter,
         name_channels: strangers,
         supports_handoff: hands_over,
+        network: Network::System,
     }
     .node(targets)
 }
@@ -141,21 +144,28 @@ fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
 }
 
 /// What the nodes of one locker have in common.
-struct NodeFactory<'a> {
-    wire: Wire,
-    cluster: Option<Arc<ClusterConfig>>,
-    settings: &'a Settings,
-    clock: &'a Clock,
-    run_ids: RunIdRegistry,
-    client_id: u64,
-    waiter: Nonce,
+pub(crate) struct NodeFactory<'a> {
+    pub(crate) wire: Wire,
+    pub(crate) cluster: Option<Arc<ClusterConfig>>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) clock: &'a Clock,
+    pub(crate) run_ids: RunIdRegistry,
+    pub(crate) client_id: u64,
+    pub(crate) waiter: Nonce,
     /// Whether programs that know of no queue may hold and release the same names.
-    name_channels: bool,
+    pub(crate) name_channels: bool,
     /// Whether a release may hand the name off to the next waiter.
-    supports_handoff: bool,
+    pub(crate) supports_handoff: bool,
+    pub(crate) network: Network,
 }
 
 impl NodeFactory<'_> {
+    /// The node at one URL.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn node_at(&self, url: &str) -> Result<RedisNode, ConfigError> {
+        self.node(parse(&[url])?)
+    }
+
     fn node(&self, targets: Vec<NodeAddr>) -> Result<RedisNode, ConfigError> {
         let Self { wire, settings, .. } = *self;
         let replicated = targets.len() > 1;
@@ -230,7 +240,9 @@ impl NodeFactory<'_> {
             wire: self.wire,
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
-            unbound: Arc::new(Scripts::unbound(self.wire, self.tokens())),
+            unbound: Scripts::unbound(self.wire, self.tokens()),
+            last_bound: LastBound::default(),
+            network: self.network.clone(),
         })
     }
 

@@ -1,3 +1,5 @@
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::{Incarnation, Wire};
 
@@ -43,35 +45,47 @@ pub(super) struct Script {
 }
 
 /// The admission scripts. They run seldom, so clients send them as text.
-pub(super) mod admission_scripts {
-    pub(crate) const NODE_INFO: &str = include_str!("lua/node_info.lua");
-    pub(crate) const NOTE: &str = concat!(
+#[allow(unreachable_pub, missing_docs, reason = "public for simulations only")]
+pub mod admission_scripts {
+    pub const NODE_INFO: &str = include_str!("lua/node_info.lua");
+    pub const REVOKE: &str =
+        concat!(include_str!("lua/run_identity.lua"), include_str!("lua/revoke.lua"));
+    pub const NOTE: &str = concat!(
         include_str!("lua/run_identity.lua"),
         include_str!("lua/agreed_time.lua"),
         include_str!("lua/note.lua")
     );
-    pub(crate) const BARRIER: &str = concat!(
+    pub const BARRIER: &str = concat!(
         include_str!("lua/token.lua"),
         include_str!("lua/run_identity.lua"),
         include_str!("lua/barrier.lua")
     );
-    pub(crate) const ADMIT: &str = concat!(
+    pub const ADMIT: &str = concat!(
         include_str!("lua/token.lua"),
         include_str!("lua/run_identity.lua"),
         include_str!("lua/agreed_time.lua"),
         include_str!("lua/admit.lua")
     );
-    pub(crate) const WRITE_TERMS: &str =
+    pub const WRITE_TERMS: &str =
         concat!(include_str!("lua/run_identity.lua"), include_str!("lua/write_terms.lua"));
-    pub(crate) const OTHER_DATABASES: &str = include_str!("lua/other_databases.lua");
-    pub(crate) const PROVISION: &str =
+    pub const OTHER_DATABASES: &str = include_str!("lua/other_databases.lua");
+    pub const PROVISION: &str =
         concat!(include_str!("lua/run_identity.lua"), include_str!("lua/provision.lua"));
 }
 
 impl Scripts {
-    /// Scripts that a server runs under any run identity.
-    pub(super) fn unbound(wire: Wire, tokens: Tokens) -> Self {
-        Self::of(wire, tokens, (include_str!("lua/no_admission.lua"), None))
+    /// Scripts that a server runs under any run identity. They are made once: the digests take a
+    /// while.
+    pub(super) fn unbound(wire: Wire, tokens: Tokens) -> Arc<Self> {
+        static MADE: [OnceLock<Arc<Scripts>>; 4] = [const { OnceLock::new() }; 4];
+        let made = match (wire, tokens) {
+            (Wire::Redlock, Tokens::Proposed) => &MADE[0],
+            (Wire::Redlock, Tokens::Counted) => &MADE[1],
+            (Wire::Redisson, Tokens::Proposed) => &MADE[2],
+            (Wire::Redisson, Tokens::Counted) => &MADE[3],
+        };
+        let prologue = include_str!("lua/no_admission.lua");
+        made.get_or_init(|| Arc::new(Self::of(wire, tokens, (prologue, None)))).clone()
     }
 
     /// Scripts whose votes only this incarnation of one server gives.
@@ -138,20 +152,40 @@ impl Scripts {
         }
     }
 
-    pub(super) fn all(&self) -> [&Script; 9] {
-        let Self {
-            bound: _,
-            acquire,
-            raise,
-            renew,
-            regrant,
-            release,
-            inspect,
-            force_release,
-            dequeue,
-            delete_if_ours,
-        } = self;
-        [acquire, raise, renew, regrant, release, inspect, force_release, dequeue, delete_if_ours]
+    /// The texts of the scripts that need a proof of memory, if any does.
+    pub(super) fn voting(&self) -> [&str; 4] {
+        let Self { acquire, raise, renew, regrant, .. } = self;
+        [acquire, raise, renew, regrant].map(|script| &*script.text)
+    }
+
+    /// The texts of the others.
+    pub(super) fn others(&self) -> [&str; 5] {
+        let Self { release, inspect, force_release, dequeue, delete_if_ours, .. } = self;
+        [release, inspect, force_release, dequeue, delete_if_ours].map(|script| &*script.text)
+    }
+}
+
+/// The bound scripts of the last connection. Most often the next one leads to the same incarnation,
+/// and the nine digests need not be computed again.
+#[derive(Debug, Default)]
+pub(super) struct LastBound(Mutex<Option<(Incarnation, Arc<Scripts>)>>);
+
+impl LastBound {
+    /// The scripts that are bound to the incarnation: the last ones, or those that `make` makes.
+    pub(super) fn of(
+        &self,
+        incarnation: Incarnation,
+        make: impl FnOnce() -> Scripts,
+    ) -> Arc<Scripts> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, scripts)) if *of == incarnation => scripts.clone(),
+            _ => {
+                let scripts = Arc::new(make());
+                *last = Some((incarnation, scripts.clone()));
+                scripts
+            }
+        }
     }
 }
 
@@ -160,4 +194,62 @@ impl Script {
         let digest = redis::Script::new(&text).get_hash().to_owned();
         Self { text, digest }
     }
+}
+
+/// What a script is for.
+#[cfg(feature = "simulation")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ScriptKind {
+    Acquire,
+    Raise,
+    Renew,
+    Regrant,
+    Release,
+    Inspect,
+    ForceRelease,
+    Dequeue,
+    DeleteIfOurs,
+    NodeInfo,
+    Revoke,
+    Note,
+    Barrier,
+    Admit,
+    WriteTerms,
+    Provision,
+    OtherDatabases,
+}
+
+/// The kind of a script: each is told by the file at its end.
+#[cfg(feature = "simulation")]
+pub(super) fn kind_of(text: &str) -> Option<ScriptKind> {
+    use ScriptKind::{
+        Acquire, Admit, Barrier, DeleteIfOurs, Dequeue, ForceRelease, Inspect, NodeInfo, Note,
+        OtherDatabases, Provision, Raise, Regrant, Release, Renew, Revoke, WriteTerms,
+    };
+    let kinds = [
+        (Acquire, include_str!("lua/redlock/acquire.lua")),
+        (Acquire, include_str!("lua/redisson/acquire.lua")),
+        (Raise, include_str!("lua/redlock/raise.lua")),
+        (Raise, include_str!("lua/redisson/raise.lua")),
+        (Renew, include_str!("lua/redlock/renew.lua")),
+        (Renew, include_str!("lua/redisson/renew.lua")),
+        (Regrant, include_str!("lua/redlock/regrant.lua")),
+        (Regrant, include_str!("lua/redisson/regrant.lua")),
+        (Release, include_str!("lua/redlock/release.lua")),
+        (Release, include_str!("lua/redisson/release.lua")),
+        (Inspect, include_str!("lua/inspect.lua")),
+        (ForceRelease, include_str!("lua/force_release.lua")),
+        (Dequeue, include_str!("lua/dequeue.lua")),
+        (DeleteIfOurs, include_str!("lua/delete_if_ours.lua")),
+        (NodeInfo, include_str!("lua/node_info.lua")),
+        (Revoke, include_str!("lua/revoke.lua")),
+        (Note, include_str!("lua/note.lua")),
+        (Barrier, include_str!("lua/barrier.lua")),
+        (Admit, include_str!("lua/admit.lua")),
+        (WriteTerms, include_str!("lua/write_terms.lua")),
+        (Provision, include_str!("lua/provision.lua")),
+        (OtherDatabases, include_str!("lua/other_databases.lua")),
+    ];
+    kinds.into_iter().find(|(_, end)| text.ends_with(end)).map(|(kind, _)| kind)
 }

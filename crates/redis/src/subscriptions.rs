@@ -12,7 +12,7 @@
 //! A second private channel carries handoffs. Such a message is an answer (handoff.lua) to the request
 //! whose nonce it names, and to no other.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -55,7 +55,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// The subscribers, by the name that they wait for.
-    subscribers: HashMap<Name, Vec<Subscriber>>,
+    subscribers: BTreeMap<Name, Vec<Subscriber>>,
     next_id: u64,
     /// Whether a driver task runs.
     driven: bool,
@@ -117,7 +117,8 @@ impl Subscriptions {
             && let Ok(runtime) = Handle::try_current()
         {
             state.driven = true;
-            runtime.spawn(drive(Driver(shared.clone())));
+            let network = shared.addresses.network();
+            network.spawn(&runtime, drive(Driver(shared.clone())));
         }
         drop(state);
         if shared.name_channels {
@@ -229,17 +230,21 @@ impl Shared {
     /// Forgets the names without waiters. Returns the channels that no name needs any more.
     fn forget_stale(&self, heard: &mut Channels) -> Vec<String> {
         let state = self.state();
-        let stale = heard.extract_if(|_, names| {
+        let mut stale = Vec::new();
+        heard.retain(|channel, names| {
             names.retain(|name| state.subscribers.contains_key(name));
-            names.is_empty()
+            if names.is_empty() {
+                stale.push(channel.clone());
+            }
+            !names.is_empty()
         });
-        stale.map(|(channel, _)| channel).collect()
+        stale
     }
 }
 
 /// The names whose own channel is subscribed, by channel: Redisson's rule gives `x` and `{x}` the
 /// same one.
-type Channels = HashMap<String, Vec<Name>>;
+type Channels = BTreeMap<String, Vec<Name>>;
 
 fn is_subscribed(heard: &Channels, name: &Name) -> bool {
     heard.get(&name.channel()).is_some_and(|names| names.contains(name))
@@ -267,7 +272,7 @@ async fn drive(driver: Driver) {
                 tracing::debug!(node = %shared.addresses.label(), %why, "subscription ended");
             }
         }
-        sleep(backoff.mul_f64(rand::random_range(0.5..1.0))).await;
+        sleep(backoff.mul_f64(shared.addresses.network().pause_share())).await;
         backoff = (backoff * 2).min(Duration::from_secs(1));
     }
 }
@@ -293,7 +298,9 @@ async fn serve(shared: &Shared) -> Result<(), String> {
         if shared.name_channels {
             strangers.tidy(shared, &mut sink).await?;
         }
+        // In a fixed order, so that a simulation can repeat a run.
         tokio::select! {
+            biased;
             message = messages.next() => match message {
                 Some(message) => {
                     let text = || message.get_payload::<String>().unwrap_or_default();

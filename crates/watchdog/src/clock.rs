@@ -23,7 +23,7 @@ pub struct Clock(Source);
 enum Source {
     System,
     Manual(Arc<AtomicU64>),
-    Given(Arc<dyn Fn() -> Duration + Send + Sync>),
+    Given(Arc<dyn Fn() -> Duration + Send + Sync>, Option<Arc<dyn Fn() -> u64 + Send + Sync>>),
 }
 
 impl Clock {
@@ -42,7 +42,17 @@ impl Clock {
 
     /// A clock that shows what `elapsed` returns: for simulated clocks that drift, jump or freeze.
     pub fn given(elapsed: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self(Source::Given(Arc::new(elapsed)))
+        Self(Source::Given(Arc::new(elapsed), None))
+    }
+
+    /// A [given](Clock::given) clock whose wall clock shows what `wall` returns, in microseconds;
+    /// other clocks ignore it.
+    #[must_use]
+    pub fn with_wall(self, wall: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        match self.0 {
+            Source::Given(elapsed, _) => Self(Source::Given(elapsed, Some(Arc::new(wall)))),
+            other => Self(other),
+        }
     }
 
     /// The present instant.
@@ -50,7 +60,7 @@ impl Clock {
         match &self.0 {
             Source::System => system_now(),
             Source::Manual(nanos) => Instant::from_nanos(nanos.load(Ordering::SeqCst)),
-            Source::Given(elapsed) => Instant::NEVER + elapsed(),
+            Source::Given(elapsed, _) => Instant::NEVER + elapsed(),
         }
     }
 
@@ -69,6 +79,7 @@ impl Clock {
     pub fn wall_micros(&self) -> u64 {
         match &self.0 {
             Source::System => system_wall_micros(),
+            Source::Given(_, Some(wall)) => wall(),
             _ => self.now().as_nanos() / 1_000,
         }
     }
@@ -86,7 +97,7 @@ impl fmt::Debug for Source {
         f.write_str(match self {
             Self::System => "System",
             Self::Manual(_) => "Manual",
-            Self::Given(_) => "Given",
+            Self::Given(..) => "Given",
         })
     }
 }

@@ -91,9 +91,9 @@ impl<L: WatchedLease> Schedule<L> {
         {
             self.queue.pop_first();
             let Some(kept) = self.entries.get_mut(&id) else { continue };
-            let standing = kept.lease.state();
-            let timing = standing.timing();
-            if let Some(loss) = standing.loss().or_else(|| timing.ended(now)) {
+            let state = kept.lease.state();
+            let timing = state.timing();
+            if let Some(loss) = state.loss().or_else(|| timing.ended(now)) {
                 acts.push(TimerAction::End(id, loss));
                 continue;
             }
@@ -105,7 +105,7 @@ impl<L: WatchedLease> Schedule<L> {
             });
             self.queue.insert((kept.next, id));
             if let Some(lease) = renewable {
-                standing.renewal_sent();
+                state.renewal_sent();
                 acts.push(TimerAction::Renew(id, lease));
             }
         }
@@ -242,15 +242,15 @@ mod tests {
     #[test]
     fn failing_renewals_are_told_while_half_of_the_lease_is_left() {
         let mut t = Table::with(None);
-        let standing = |t: &Table| t.schedule.get(1).expect("kept").1.is_at_risk();
-        while !standing(&t) {
+        let at_risk = |t: &Table| t.schedule.get(1).expect("kept").1.is_at_risk();
+        while !at_risk(&t) {
             let next = t.until_next().expect("still kept");
             assert!(t.step(next).iter().all(|act| matches!(act, TimerAction::Renew(..))));
         }
         let left = t.schedule.get(1).expect("kept").1.valid_for();
         assert!((LEASE * 48 / 100..=LEASE / 2).contains(&left), "{left:?}");
         t.renewed(t.clock.now() + LEASE);
-        assert!(!standing(&t));
+        assert!(!at_risk(&t));
     }
 
     #[test]

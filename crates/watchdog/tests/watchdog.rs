@@ -24,8 +24,8 @@ impl Lease {
         let clock = Clock::system();
         let until = clock.now() + lease;
         let timing = LeaseTiming { lease, until, hold_until: None };
-        let standing = LeaseState::new(clock.clone(), timing);
-        Arc::new(Self { id, clock, state: standing })
+        let state = LeaseState::new(clock.clone(), timing);
+        Arc::new(Self { id, clock, state })
     }
 }
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 use quorumlock::{Admission, Error, Guard, Locker, Owner, Wire};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::{Stopwatch, testbed};
+use crate::Stopwatch;
+use crate::builder::patient_builder;
 
 /// The first argument of the program that selects this task.
 pub const TASK: &str = "line";
@@ -45,7 +46,7 @@ pub(super) async fn work(arguments: &[String]) {
 fn locker(layout: &str, servers: &str, lease: &str) -> Locker {
     let wire = if layout == "redlock" { Wire::Redlock } else { Wire::Redisson };
     let lease = Duration::from_millis(lease.parse().expect("milliseconds"));
-    let builder = testbed::builder(wire).lease(lease).redisson_fenced(layout == "fenced");
+    let builder = patient_builder(wire).lease(lease).redisson_fenced(layout == "fenced");
     let urls: Vec<_> = servers.split(',').map(|server| format!("redis://{server}")).collect();
     let locker = match urls.as_slice() {
         [url] => builder.single(url),

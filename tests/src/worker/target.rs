@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use quorumlock::{Admission, Locker, Wire};
 
-use crate::testbed;
+use crate::builder::patient_builder;
 
 /// The lock that a worker takes, and its nodes.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl Target {
     }
 
     pub(super) fn locker(&self) -> Locker {
-        let builder = testbed::builder(self.wire);
+        let builder = patient_builder(self.wire);
         let locker = match self.urls.as_slice() {
             [url] => builder.single(url),
             urls if self.strict => builder.quorum(urls),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorumlock::Wire;
 use quorumlock::admission::{ChangeStep, Until};
 use quorumlock_protocol::Settings;
-use quorumlock_protocol::admission::members::{MemberList, Standing, Terms, standing};
+use quorumlock_protocol::admission::members::{MemberList, Membership, Terms, membership};
 use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
 };
@@ -109,8 +109,8 @@ async fn a_run_is_admitted_under_the_same_mature_note_and_no_other() {
     assert!(!admit(&a, &id, now, INCARNATIONS[1]).await, "the note has ended");
     let admitted = info(&a).await;
     assert_eq!(admitted.agreed_ms, Some((600, 30_000)));
-    assert_eq!(standing(&admitted.memory, &ours()), Standing::Votes(&terms(3, None)));
-    assert_eq!(standing(&admitted.memory, &theirs()), Standing::Foreign(&terms(3, None)));
+    assert_eq!(membership(&admitted.memory, &ours()), Membership::Votes(&terms(3, None)));
+    assert_eq!(membership(&admitted.memory, &theirs()), Membership::Foreign(&terms(3, None)));
     assert_eq!(a.note(note(theirs(), "two", None)).await, Ok(false), "it is admitted");
     let alias = node(&servers, "A");
     assert_eq!(alias.note(note(theirs(), "two", None)).await, Ok(false), "whatever its label");
@@ -137,7 +137,7 @@ async fn terms_follow_those_before_and_end_their_incarnation() {
     assert_eq!(write(&both).await, Ok(true));
     assert_eq!(plain.ask::<i64>(&["HEXISTS", RECORD, "outdated_list"]).await, 0);
     assert_eq!(write(&after).await, Ok(false), "another incarnation");
-    assert_eq!(standing(&info(&a).await.memory, &ours()), Standing::Votes(&both));
+    assert_eq!(membership(&info(&a).await.memory, &ours()), Membership::Votes(&both));
     let clone = node(&servers, "b");
     let noted = clone.note(note(ours_and_one(), "two", None)).await;
     assert_eq!(noted, Ok(true), "the record has the second list, too");
@@ -159,7 +159,7 @@ async fn a_record_without_a_list_is_converted_once_and_completely() {
     let converted = info(&a).await;
     assert_eq!(converted.earlier, None);
     assert_eq!(converted.agreed_ms, Some((600, 30_000)));
-    assert_eq!(standing(&converted.memory, &ours()), Standing::Votes(&terms(1, None)));
+    assert_eq!(membership(&converted.memory, &ours()), Membership::Votes(&terms(1, None)));
 }
 
 /// PROTOCOL.md MEM3: in the step that writes or admits.
@@ -255,7 +255,10 @@ async fn a_server_that_cannot_write_shows_its_record_all_the_same() {
     let plain = Plain::to(servers[0].url()).await;
     let _: String = plain.ask(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
     let shown = info(&a).await;
-    assert_eq!((standing(&shown.memory, &ours()), shown.outdated), (Standing::Votes(&both), None));
+    assert_eq!(
+        (membership(&shown.memory, &ours()), shown.outdated),
+        (Membership::Votes(&both), None)
+    );
     let _: String = plain.ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
     loop {
         let shown = info(&a).await;

@@ -49,11 +49,16 @@ pub(crate) async fn in_both(scenario: impl AsyncFn(Admission)) {
 /// Servers that may vote; `None` if this machine has no server program.
 pub(crate) async fn voters(mode: Admission, n: usize, options: &ServerOptions) -> Option<Servers> {
     let servers = for_test(n, options)?;
+    admit(mode, &servers).await;
+    Some(servers)
+}
+
+/// Admits the servers, under strict admission.
+pub(crate) async fn admit(mode: Admission, servers: &Servers) {
     if mode == Strict {
         let operator = builder(mode).quorum(servers.urls()).expect("good URLs");
         operator.admit_nodes().await.expect("all nodes answer");
     }
-    Some(servers)
 }
 
 /// Asserts the violation: both guards are valid at one instant.

@@ -73,12 +73,12 @@ async fn waiters_are_woken_and_counted_one_by_one() {
         let locker = locker.clone();
         waiting.push(tokio::spawn(async move { token(&locker).await }));
     }
-    let standing = eventually("the other process stands in line", async || {
-        let standing: Vec<String> = node.plain.ask(&["ZRANGE", &waiters(NAME), "0", "-1"]).await;
-        (!standing.is_empty()).then_some(standing)
+    let queue = eventually("the other process stands in line", async || {
+        let queue: Vec<String> = node.plain.ask(&["ZRANGE", &waiters(NAME), "0", "-1"]).await;
+        (!queue.is_empty()).then_some(queue)
     })
     .await;
-    assert!(standing.iter().all(|waiter| !waiter.contains(' ')), "{standing:?}");
+    assert!(queue.iter().all(|waiter| !waiter.contains(' ')), "{queue:?}");
     guard.unlock().await.expect("held");
     let mut tokens = Vec::new();
     for waiter in waiting {

@@ -22,8 +22,10 @@ struct Pair {
     node: Node,
     held: Option<Guard>,
     other: Locker,
-    waiting: Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>,
+    waiting: Waiting,
 }
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
 impl Pair {
     async fn start(wire: Wire, lease: Duration) -> Option<Self> {
@@ -40,11 +42,7 @@ impl Pair {
     /// Polls the waiter until it is in the queue.
     async fn awaits_queued(&mut self) {
         let plain = &self.node.plain;
-        tokio::select! {
-            biased;
-            answer = &mut self.waiting => panic!("it is held: {answer:?}"),
-            _ = eventually("in line", async || queue(plain).await.pop()) => {}
-        }
+        not_yet(&mut self.waiting, eventually("in line", async || queue(plain).await.pop())).await;
     }
 
     async fn release(&mut self) {
@@ -66,8 +64,8 @@ async fn queue(plain: &Plain) -> Vec<String> {
 }
 
 /// The parts of a queue member: the waiter's id, its nonce, the lease, and whether it gets tokens.
-fn parts(stands: &str) -> [&str; 4] {
-    let parts: Vec<_> = stands.split(' ').collect();
+fn parts(member: &str) -> [&str; 4] {
+    let parts: Vec<_> = member.split(' ').collect();
     parts.try_into().unwrap_or_else(|parts| panic!("{parts:?}"))
 }
 
@@ -75,8 +73,8 @@ fn parts(stands: &str) -> [&str; 4] {
 async fn it_is_handed_over_to_what_was_asked_for_a_whole_lease() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
-        let stands = queue(&pair.node.plain).await.remove(0);
-        let [_, nonce, ttl, fencing] = parts(&stands);
+        let member = queue(&pair.node.plain).await.remove(0);
+        let [_, nonce, ttl, fencing] = parts(&member);
         assert_eq!((ttl, fencing), ("60000", "1"));
         let last = pair.mark().await;
         pair.release().await;
@@ -138,8 +136,8 @@ async fn who_gives_up_after_it_was_handed_the_name_gives_it_back() {
 async fn a_dead_waiter_is_handed_nothing() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, MAX_LEASE).await else { return };
-        let stands = queue(&pair.node.plain).await.remove(0);
-        let [_, nonce, ttl, fencing] = parts(&stands);
+        let member = queue(&pair.node.plain).await.remove(0);
+        let [_, nonce, ttl, fencing] = parts(&member);
         let dead = format!("dead {nonce}0 {ttl} {fencing}");
         pair.node.plain.ask::<i64>(&["ZADD", WAITERS, "1", &dead]).await;
         let last = pair.mark().await;
@@ -175,6 +173,89 @@ async fn who_cannot_hear_stands_in_line_as_what_it_asked_last() {
         pair.release().await;
         let guard = within("it looks by itself", &mut pair.waiting).await.expect("granted");
         guard.unlock().await.expect("held");
+    }
+}
+
+/// An attempt that finds no script is not carried out: the next one replaces the queue entry of the
+/// attempt before it (PROTOCOL.md W5).
+#[tokio::test]
+async fn who_finds_no_script_has_one_place_in_the_queue() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+        let plain = &pair.node.plain;
+        let first = queue(plain).await;
+        plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
+        let asked_again = async || {
+            let members = queue(plain).await;
+            members.iter().any(|member| !first.contains(member)).then_some(members)
+        };
+        let members = not_yet(&mut pair.waiting, eventually("asked again", asked_again)).await;
+        assert_eq!(members.len(), 1, "{members:?}, first {first:?}");
+    }
+}
+
+/// A server is a replica for a while, as in a failover that is taken back, and keeps its queue. A
+/// replica enqueues nobody (PROTOCOL.md W5).
+#[tokio::test]
+async fn who_asks_a_replica_has_one_place_in_the_queue() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+        let plain = &pair.node.plain;
+        // As after a waiter that wants a longer lease.
+        plain.ask::<i64>(&["PEXPIRE", WAITERS, "3600000"]).await;
+        let (first, before) = (queue(plain).await, scripts_called(plain).await);
+        demote(plain).await;
+        let asked = async || (scripts_called(plain).await > before).then_some(());
+        not_yet(&mut pair.waiting, eventually("asked the replica", asked)).await;
+        promote(plain).await;
+        let queued = async || {
+            let members = queue(plain).await;
+            (members.len() == 1 && members != first).then_some(())
+        };
+        not_yet(&mut pair.waiting, eventually("one place", queued)).await;
+    }
+}
+
+/// The release by which a waiter leaves the queue is repeated until a master has it.
+#[tokio::test]
+async fn who_gives_up_at_a_replica_leaves_the_queue_of_the_master() {
+    for wire in WIRES {
+        let Some(Pair { node, held, other, waiting }) = Pair::start(wire, LONG_LEASE).await else {
+            return;
+        };
+        let before = scripts_called(&node.plain).await;
+        demote(&node.plain).await;
+        drop(waiting);
+        let asked = async || (scripts_called(&node.plain).await > before).then_some(());
+        eventually("asked the replica", asked).await;
+        promote(&node.plain).await;
+        eventually("left", async || queue(&node.plain).await.is_empty().then_some(())).await;
+        drop((held, other));
+    }
+}
+
+/// Makes a master a replica of nobody that answers.
+async fn demote(plain: &Plain) {
+    plain.ask::<String>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+}
+
+async fn promote(plain: &Plain) {
+    plain.ask::<String>(&["REPLICAOF", "NO", "ONE"]).await;
+}
+
+/// How often clients have called a script.
+async fn scripts_called(plain: &Plain) -> u64 {
+    let stats: String = plain.ask(&["INFO", "commandstats"]).await;
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Polls a waiter that must go on waiting, until `event`.
+async fn not_yet<T>(waiting: &mut Waiting, event: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        answer = waiting => panic!("it is held: {answer:?}"),
+        happened = event => happened,
     }
 }
 
@@ -220,13 +301,13 @@ async fn who_wants_no_token_is_handed_the_name_without_a_mark() {
         let other = other.single(pair.node.server[0].url()).expect("a good URL");
         let first = queue(&pair.node.plain).await;
         pair.waiting = Box::pin(other.lock("x").lease(LONG_LEASE).into_future());
-        let nonce = eventually("it left, and another stands there", async || {
+        let nonce = eventually("it left, and another is there", async || {
             tokio::select! {
                 biased;
                 answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
                 queue = queue(&pair.node.plain) => {
-                    let stands = queue.first().filter(|_| queue.len() == 1 && queue != first)?;
-                    let [_, nonce, _, fencing] = parts(stands);
+                    let member = queue.first().filter(|_| queue.len() == 1 && queue != first)?;
+                    let [_, nonce, _, fencing] = parts(member);
                     (fencing == "0").then(|| nonce.to_owned())
                 }
             }
@@ -249,12 +330,12 @@ async fn what_is_handed_over_is_held_no_longer_than_was_asked() {
         let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
         let limit = Duration::from_millis(1_500);
         pair.waiting = Box::pin(pair.other.lock("x").hold_at_most(limit).into_future());
-        eventually("it left, and stands again", async || {
+        eventually("it left, and queues again", async || {
             tokio::select! {
                 biased;
                 answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
                 queue = queue(&pair.node.plain) => {
-                    let ttls: Vec<_> = queue.iter().map(|stands| parts(stands)[2]).collect();
+                    let ttls: Vec<_> = queue.iter().map(|member| parts(member)[2]).collect();
                     (ttls == ["1500"]).then_some(())
                 }
             }
@@ -296,7 +377,7 @@ async fn who_needs_replicas_is_only_woken() {
         let other = builder().replicas(1).wire(wire);
         let other = other.single(pair.node.server[0].url()).expect("a good URL");
         pair.waiting = Box::pin(other.lock("x").lease(LONG_LEASE).into_future());
-        eventually("it left, and another stands there", async || {
+        eventually("it left, and another is there", async || {
             tokio::select! {
                 biased;
                 answer = &mut pair.waiting => panic!("it is held: {answer:?}"),

@@ -58,7 +58,7 @@ async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) ->
         answer = &mut waiting => panic!("it is held: {answer:?}"),
         () = back => {}
     }
-    let stands = queued_at(&plain, name).await;
+    let queued = queued_at(&plain, name).await;
     at.ask::<i64>(&["PUBLISH", &channel_of("next"), "nothing"]).await;
     assert_eq!(next.next().await, "nothing", "it was not woken before");
 
@@ -68,7 +68,7 @@ async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) ->
     let guard = within("it looks", waiting).await.expect("free");
     guard.unlock().await.expect("held");
     assert_eq!(next.next().await, name);
-    stood == [gate] && stands == [gate]
+    stood == [gate] && queued == [gate]
 }
 
 /// If the home node does not answer, a waiter queues at the other nodes, and gets the lock there.
@@ -98,6 +98,31 @@ async fn without_a_gate_waiters_stand_at_the_other_nodes() {
         }
         guard.unlock().await.expect("held by two");
         let _guard = within("its turn", waiting).await.expect("free");
+    }
+}
+
+/// A caller that is granted by the others leaves the queue of the home node, which refused it: its
+/// process may have ended when it is notified there.
+#[tokio::test]
+async fn a_caller_that_wins_without_the_home_node_leaves_its_queue() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        for node in &plain {
+            held_by_another(node, (wire, NAME)).await;
+        }
+        let home = quorum.home(NAME).await;
+        let mut waiting = Box::pin(locker.lock(NAME).into_future());
+        tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            () = awaits_queued(&plain[home], NAME) => {}
+        }
+        for other in (0..3).filter(|node| *node != home) {
+            plain[other].ask::<i64>(&["DEL", NAME]).await;
+        }
+        let _guard = within("it polls", waiting).await.expect("two are free");
+        eventually("left", async || queued_at(&plain, NAME).await.is_empty().then_some(())).await;
     }
 }
 

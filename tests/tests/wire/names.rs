@@ -99,7 +99,7 @@ async fn who_is_woken_by_a_release_of_a_name_like_its_own_keeps_its_place() {
         let asked = node.calls("evalsha").await;
         let like = within("free", locker.lock("{x}").lease(LONG_LEASE)).await.expect("free");
         like.unlock().await.expect("held");
-        assert_eq!(queue(&plain, "x").await.len(), 1, "it stands where it stood");
+        assert_eq!(queue(&plain, "x").await.len(), 1, "it keeps its place");
         let looked = async || (node.calls("evalsha").await > asked).then_some(());
         eventually("it looked again", looked).await;
     }
@@ -170,8 +170,8 @@ async fn every_byte_of_a_name_arrives_when_a_waiter_is_woken() {
         for name in unusual_names() {
             let held = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
             let waiting = waits(&plain, &other, &name).await;
-            let stands = queue(&plain, &name).await.remove(0);
-            let waiter = stands.split(' ').next().expect("its id");
+            let member = queue(&plain, &name).await.remove(0);
+            let waiter = member.split(' ').next().expect("its id");
             // Without a mark the server knows no token, and does not hand the name off.
             plain.ask::<i64>(&["DEL", mark_key(&name)]).await;
             let mut told = plain.listen(&format!("quorumlock:wake:{waiter}")).await;

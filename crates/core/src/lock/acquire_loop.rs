@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorumlock_protocol::waiting::{Approach, Event, GiveUp, Granted, Step, WaitOptions, Waiting};
+use quorumlock_protocol::waiting::{
+    Approach, Event, GiveUp, Granted, RefusedBy, Step, WaitOptions, Waiting,
+};
 use quorumlock_protocol::{
     Acquired, Error, HandoffOffer, Hints, Instant, LeaseRequest, LeaseTiming, NoMajority,
     NodeProblem, NodeReport, Notified, Settings, next_id, quorum_of,
@@ -108,8 +110,10 @@ impl<'a> AcquireLoop<'a> {
         let nonce = request.nonce;
         let fencing = inner.settings.fencing;
         let acquired = inner.lessor.acquire(request, fencing, hints).await?;
-        self.ticket.as_mut().map(QueueTicket::answered);
-        let (remaining, by_home) = match acquired {
+        if acquired != Acquired::Retry {
+            self.ticket.as_mut().map(QueueTicket::answered);
+        }
+        let (remaining, by) = match acquired {
             Acquired::Granted(grant) => {
                 self.ticket.as_mut().map(QueueTicket::served);
                 self.reached();
@@ -119,15 +123,16 @@ impl<'a> AcquireLoop<'a> {
                 self.now = inner.clock.now();
                 return Ok(Event::Retry);
             }
-            Acquired::Busy(remaining) => (remaining, false),
-            Acquired::BusyAtHome(remaining) => (remaining, true),
+            Acquired::Busy(remaining) => (remaining, RefusedBy::HomeNode),
+            Acquired::BusyElsewhere(remaining) => (remaining, RefusedBy::Others),
+            Acquired::Split(remaining) => (remaining, RefusedBy::SplitVotes),
         };
         self.reached();
         self.now = inner.clock.now();
         if !spec.once {
             self.permit.contended(self.now);
         }
-        Ok(Event::Refused { remaining, by_home })
+        Ok(Event::Refused { remaining, by })
     }
 
     /// The lease request of one attempt. Its nonce is fresh, so that the replies of two attempts
@@ -221,7 +226,7 @@ impl<'a> AcquireLoop<'a> {
             nonce,
             fence,
             chain,
-            standing: LeaseState::new(inner.clock.clone(), timing),
+            state: LeaseState::new(inner.clock.clone(), timing),
             holds: AtomicU32::new(1),
             permit: Mutex::new(Some(permit)),
             hold_at_most: spec.hold_at_most,

@@ -80,7 +80,7 @@ impl Acquisition {
             Some(permit) => Ok(LocalHandoff::Permit(permit)),
             None if self.spec.once => Err(self.spec.busy(None)),
             None => {
-                let waiter = queues.wait(&self.spec.name, self.spec.lease_wish());
+                let waiter = queues.wait(&self.spec.name, self.spec.wanted_lease());
                 let place = LocalPlace { inner: &self.inner, waiter };
                 Box::pin(self.in_time(place.handoff())).await
             }

@@ -64,7 +64,7 @@ macro_rules! views {
             /// How long the lock is certainly ours from now on, even if no node ever answers again;
             /// zero once it is lost. Computed from the clock at each call.
             pub fn valid_for(&self) -> Duration {
-                self.lease.standing.valid_for()
+                self.lease.state.valid_for()
             }
 
             /// Whether the lock is ours at this instant: [`check`](Self::check) as a yes or no.
@@ -80,7 +80,7 @@ macro_rules! views {
             ///
             /// False for a lock that nears its `hold_at_most` limit: it is not renewed on purpose.
             pub fn is_at_risk(&self) -> bool {
-                self.lease.standing.is_at_risk()
+                self.lease.state.is_at_risk()
             }
 
             /// Waits until the lock [is at risk](Self::is_at_risk) or no longer ours: an early
@@ -92,7 +92,7 @@ macro_rules! views {
             /// # Cancel safety
             /// Cancel safe.
             pub async fn at_risk(&self) {
-                self.lease.standing.at_risk().await;
+                self.lease.state.at_risk().await;
             }
 
             /// A token that is cancelled when the lock is no longer ours: when it is lost, and also
@@ -105,15 +105,15 @@ macro_rules! views {
             /// Needs the feature `tokio-util`.
             #[cfg(feature = "tokio-util")]
             pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
-                self.lease.standing.cancellation_token()
+                self.lease.state.cancellation_token()
             }
 
             /// Why the lock will end if it is not renewed: [`LossReason::HoldLimit`] if the lease
             /// already reaches its `hold_at_most` limit, else [`LossReason::WindowShut`]. For a
             /// lost lock, why it was lost.
             pub fn loss_ahead(&self) -> LossReason {
-                let standing = &self.lease.standing;
-                standing.check().err().unwrap_or_else(|| standing.timing().loss_at_end())
+                let state = &self.lease.state;
+                state.check().err().unwrap_or_else(|| state.timing().loss_at_end())
             }
 
             /// Whether the lock is ours at this instant. The answer says nothing about the next
@@ -134,7 +134,7 @@ macro_rules! views {
             /// # Cancel safety
             /// Cancel safe.
             pub async fn lost(&self) -> Lost {
-                self.lease.lost(self.lease.standing.lost().await)
+                self.lease.lost(self.lease.state.lost().await)
             }
 
             fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,8 +192,8 @@ impl Guard {
     /// Dropping the future drops the work; the lock stays held by the guard.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let lost = async {
-            let why = self.lease.standing.lost_before_expiry(END_MARGIN).await;
-            self.lease.lost(self.lease.standing.end(why))
+            let why = self.lease.state.lost_before_expiry(END_MARGIN).await;
+            self.lease.lost(self.lease.state.end(why))
         };
         tokio::select! {
             biased;
@@ -293,9 +293,9 @@ impl Guard {
     fn end(&mut self) -> Result<LeaseRequest, Lost> {
         self.unlocked = true;
         let kept = self.inner.watchdog.stop_renewing(&self.lease);
-        let why = self.lease.standing.end(LossReason::Released);
+        let why = self.lease.state.end(LossReason::Released);
         if kept {
-            Ok(self.lease.request(self.lease.standing.timing().lease))
+            Ok(self.lease.request(self.lease.state.timing().lease))
         } else {
             Err(self.lease.lost(why))
         }

@@ -85,7 +85,7 @@ impl Inner {
     /// Hands a lease that no guard holds any more off to the next waiter of this process. False if
     /// the caller must release the lease on the nodes.
     pub(super) fn hand_off(&self, lease: &Lease, now: Instant) -> bool {
-        let timing = lease.standing.timing();
+        let timing = lease.state.timing();
         if !lease.can_hand_off(timing.until, now) {
             return false;
         }
@@ -116,7 +116,7 @@ impl Inner {
     /// watchdog. Never blocks.
     pub(super) fn drop_guard(&self, lease: &Arc<Lease>) {
         if lease.remove_guard() == 0 && !self.hand_off(lease, self.clock.now()) {
-            lease.standing.end(LossReason::Released);
+            lease.state.end(LossReason::Released);
             self.watchdog.release(lease.clone());
         }
         // While other guards share the lease, the watchdog's next renewal carries the lower count.

@@ -18,7 +18,7 @@ pub(super) struct Lease {
     pub(super) nonce: Nonce,
     pub(super) fence: Fence,
     pub(super) chain: HandoffChain,
-    pub(super) standing: LeaseState,
+    pub(super) state: LeaseState,
     /// The limit that the first guard asked for. A re-entry cannot change it.
     pub(super) hold_at_most: Option<Duration>,
     /// How many guards share it. At zero the lease is being released.
@@ -52,22 +52,22 @@ impl Lease {
 
     /// The lease to ask for at `now`: the full lease, but never beyond the hold limit.
     pub(super) fn ttl(&self, now: Instant) -> Duration {
-        let LeaseTiming { lease, hold_until, .. } = self.standing.timing();
+        let LeaseTiming { lease, hold_until, .. } = self.state.timing();
         let limit = hold_until.map_or(Duration::MAX, |limit| limit.since(now));
         lease.min(limit)
     }
 
     /// Since when the nodes hold the lease, and until when they certainly do.
     pub(super) fn held_interval(&self) -> HeldInterval {
-        HeldInterval { since: self.chain.since, until: self.standing.until() }
+        HeldInterval { since: self.chain.since, until: self.state.until() }
     }
 
     pub(super) fn check(&self) -> Result<(), Lost> {
-        self.standing.check().map_err(|why| self.lost(why))
+        self.state.check().map_err(|why| self.lost(why))
     }
 
     pub(super) fn check_at(&self, now: Instant) -> Result<(), Lost> {
-        self.standing.check_at(now).map_err(|why| self.lost(why))
+        self.state.check_at(now).map_err(|why| self.lost(why))
     }
 
     pub(super) fn lost(&self, why: LossReason) -> Lost {
@@ -114,7 +114,7 @@ impl Lease {
             nonce: self.nonce,
             fence,
             chain,
-            standing: LeaseState::new(clock.clone(), timing),
+            state: LeaseState::new(clock.clone(), timing),
             hold_at_most,
             holds: AtomicU32::new(1),
             permit: Mutex::new(None),
@@ -132,6 +132,6 @@ impl WatchedLease for Lease {
     }
 
     fn state(&self) -> &LeaseState {
-        &self.standing
+        &self.state
     }
 }

@@ -38,7 +38,7 @@ impl Renewer for LeaseRenewer {
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (queues, clock) = (self.local_queues.clone(), self.clock.clone());
         let hints = Hints::contended(queues.is_contended(&lease.name, &clock));
-        let request = lease.request(lease.standing.timing().lease);
+        let request = lease.request(lease.state.timing().lease);
         let released = self.lessor.release(request, lease.held_interval(), Lane::Watchdog, hints);
         Box::pin(async move {
             match released.await {

@@ -37,13 +37,13 @@ struct Queues<L> {
 #[derive(Debug)]
 struct Waiter<L> {
     ticket: u64,
-    wish: LeaseWish,
+    wanted: WantedLease,
     next: oneshot::Sender<LocalHandoff<L>>,
 }
 
 /// The lease that a waiter would take over from a holder in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LeaseWish {
+pub(super) struct WantedLease {
     /// How long the nodes keep the lease without a renewal.
     pub(super) ttl: Duration,
     pub(super) hold_at_most: Option<Duration>,
@@ -87,7 +87,7 @@ impl<L> LocalQueues<L> {
     }
 
     /// Joins the queue for the permit.
-    pub(super) fn wait(&self, name: &Name, wants: LeaseWish) -> LocalWaiter<L> {
+    pub(super) fn wait(&self, name: &Name, wanted: WantedLease) -> LocalWaiter<L> {
         let (tell, next) = oneshot::channel();
         let mut queues = self.lock();
         queues.tickets += 1;
@@ -95,7 +95,7 @@ impl<L> LocalQueues<L> {
         let waiting = LocalWaiter { queues: self.clone(), name: name.clone(), ticket, next };
         match queues.waiting.get_mut(name) {
             Some(queue) => {
-                queue.get_or_insert_default().push_back(Waiter { ticket, wish: wants, next: tell });
+                queue.get_or_insert_default().push_back(Waiter { ticket, wanted, next: tell });
             }
             None => {
                 // The permit was returned meanwhile: this waiter receives it.
@@ -224,7 +224,7 @@ impl<L> LocalPermit<L> {
     pub(super) fn next_waiter(&self, ttl: Duration) -> Option<NextWaiter<L>> {
         let mut queues = self.queues.lock();
         let queue = queues.queue(&self.name)?;
-        queue.front().filter(|waiter| waiter.wish.ttl == ttl)?;
+        queue.front().filter(|waiter| waiter.wanted.ttl == ttl)?;
         queue.pop_front().map(NextWaiter)
     }
 }
@@ -235,7 +235,7 @@ pub(super) struct NextWaiter<L>(Waiter<L>);
 
 impl<L> NextWaiter<L> {
     pub(super) fn hold_at_most(&self) -> Option<Duration> {
-        self.0.wish.hold_at_most
+        self.0.wanted.hold_at_most
     }
 
     /// Returns `next` if the waiter gave up meanwhile.
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
-    const WISH: LeaseWish = LeaseWish { ttl: Duration::from_secs(30), hold_at_most: None };
+    const WANTED: WantedLease = WantedLease { ttl: Duration::from_secs(30), hold_at_most: None };
 
     /// Stands for a lease.
     type Queues = LocalQueues<&'static str>;
@@ -328,8 +328,8 @@ mod tests {
         let name = Name::new("x").unwrap();
         let first = queues.take(&name).expect("free");
         assert!(queues.take(&name).is_none());
-        let mut second = queues.wait(&name, WISH);
-        let mut third = queues.wait(&name, WISH);
+        let mut second = queues.wait(&name, WANTED);
+        let mut third = queues.wait(&name, WANTED);
         assert_eq!(first.waiting(), 2);
         assert!((&mut second).now_or_never().is_none());
         drop(first);
@@ -365,7 +365,7 @@ mod tests {
         let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let first = queues.take(&name).expect("free");
-        let (mut second, mut third) = (queues.wait(&name, WISH), queues.wait(&name, WISH));
+        let (mut second, mut third) = (queues.wait(&name, WANTED), queues.wait(&name, WANTED));
         assert_eq!(third.leave(), None);
         assert_eq!(first.waiting(), 1);
         // The second waiter was given the permit, but was never polled.
@@ -379,13 +379,13 @@ mod tests {
         let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let permit = queues.take(&name).expect("free");
-        let mut before = queues.wait(&name, WISH);
-        let next = permit.next_waiter(WISH.ttl).expect("it waits");
+        let mut before = queues.wait(&name, WANTED);
+        let next = permit.next_waiter(WANTED.ttl).expect("it waits");
         assert!(next.give(LocalHandoff::Lease(Arc::new("given"))).is_none());
         assert_eq!(before.leave().as_deref(), Some(&"given"), "given before the waiter left");
         assert_eq!(before.leave(), None, "once");
-        let mut after = queues.wait(&name, WISH);
-        let next = permit.next_waiter(WISH.ttl).expect("it waits");
+        let mut after = queues.wait(&name, WANTED);
+        let next = permit.next_waiter(WANTED.ttl).expect("it waits");
         assert_eq!(after.leave(), None);
         let back = next.give(LocalHandoff::Lease(Arc::new("refused")));
         assert!(matches!(back, Some(LocalHandoff::Lease(_))), "given after it left");
@@ -396,10 +396,10 @@ mod tests {
         let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let permit = queues.take(&name).expect("free");
-        let _waiting = queues.wait(&name, WISH);
+        let _waiting = queues.wait(&name, WANTED);
         assert!(permit.next_waiter(Duration::from_secs(1)).is_none());
         assert_eq!(permit.waiting(), 1, "it keeps its place");
-        assert!(permit.next_waiter(WISH.ttl).is_some());
+        assert!(permit.next_waiter(WANTED.ttl).is_some());
         assert_eq!(permit.waiting(), 0);
     }
 }

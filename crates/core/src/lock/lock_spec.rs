@@ -3,7 +3,7 @@ use std::time::Duration;
 use quorumlock_protocol::{Busy, ConfigError, Error, Instant, Name, NodeProblem};
 
 use super::lease::Lease;
-use super::local_queue::LeaseWish;
+use super::local_queue::WantedLease;
 
 /// What one call asks for: which lock, with which lease, and for how long it waits.
 pub(super) struct LockSpec {
@@ -26,14 +26,14 @@ impl LockSpec {
     }
 
     /// The lease that the call takes over from a holder in this process.
-    pub(super) fn lease_wish(&self) -> LeaseWish {
-        LeaseWish { ttl: self.ttl(), hold_at_most: self.hold_at_most }
+    pub(super) fn wanted_lease(&self) -> WantedLease {
+        WantedLease { ttl: self.ttl(), hold_at_most: self.hold_at_most }
     }
 
     /// Whether the caller may re-enter `outer`: the options that it set must equal those of
     /// `outer`.
     pub(super) fn fits(&self, outer: &Lease) -> Result<(), ConfigError> {
-        let held = outer.standing.timing().lease;
+        let held = outer.state.timing().lease;
         // A hold that is shorter than the lease requests a lease of its own length.
         let would_be = |lease: Duration| outer.hold_at_most.map_or(lease, |limit| limit.min(lease));
         let (what, asked, held) = match (self.explicit_lease, self.hold_at_most) {

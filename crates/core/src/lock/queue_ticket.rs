@@ -22,7 +22,8 @@ pub(super) struct QueueTicket {
     handoff: Option<(HandoffOffer, f64)>,
     /// The last lease request that made the offer.
     last_offer: Option<(LeaseRequest, HandoffOffer)>,
-    /// The request before it, until an answer says that its queue entry has been replaced.
+    /// The last request before it that was carried out, until an answer says that its queue entry
+    /// has been replaced.
     previous_offer: Option<(LeaseRequest, HandoffOffer)>,
     /// The recent attempts, and until when the lease of each is valid if the name is handed off to
     /// it.
@@ -65,7 +66,7 @@ impl QueueTicket {
     ) -> Option<EnqueueRequest> {
         self.subscription.as_ref()?;
         self.inbox.reset();
-        self.previous_offer = self.last_offer.take();
+        self.previous_offer = self.previous_offer.take().or_else(|| self.last_offer.take());
         let offer = self.handoff.map(|(offer, max_clock_drift)| {
             self.last_offer = Some((request.clone(), offer));
             self.attempts.retain(|(_, until)| *until > asked);
@@ -102,6 +103,8 @@ impl QueueTicket {
                     // A later attempt may still be queued: then the drop leaves the queue. While we
                     // hold the name, no release hands it off to that attempt.
                     self.served = *nonce == last.nonce;
+                    // Leaving the queue as this attempt would release what it holds now.
+                    self.previous_offer.take_if(|(request, _)| request.nonce == *nonce);
                 }
                 _ => self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() }),
             }

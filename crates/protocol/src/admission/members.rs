@@ -4,7 +4,7 @@
 //! votes for, and a number, the phase. A node without a record of its present run carries a
 //! [`Note`] with its own time, and is admitted once the note is mature: a process that reads the
 //! note need not have written it, so short processes are enough. The functions are pure:
-//! - [`standing`]: what a node is for the clients of one list.
+//! - [`membership`]: what a node is for the clients of one list.
 //! - [`note_step`]: when a note is written, and when it is mature.
 //! - [`view`], [`entry`]: who is admitted, with which record.
 //! - [`change_step`], [`ChangeStep::limited_to`], [`may_follow`]: how an operator changes the list.
@@ -29,7 +29,7 @@ pub use entry::{Entry, Seen, entry, view};
 pub use list::MemberList;
 pub use note::{NoteStep, note_age, note_step};
 pub use plan::{MemberAction, actions};
-pub use record::{MemberRecord, NodeMemory, Note, Standing, Terms, standing};
+pub use record::{MemberRecord, Membership, NodeMemory, Note, Terms, membership};
 
 #[cfg(test)]
 mod tests;

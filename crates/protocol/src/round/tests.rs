@@ -153,7 +153,7 @@ fn a_raise_that_is_gone_voids_the_vote_and_a_straggler_may_stand_in() {
     round.raised(1, second, &ACCEPTED, now());
     // Two nodes answered that they do not hold our nonce.
     assert_eq!(round.on_answer(2, busy(3), now()), Step::Failed);
-    assert!(matches!(failure(&round), Ok(Acquired::Busy(_))));
+    assert!(matches!(failure(&round), Ok(Acquired::Split(_))));
 }
 
 #[test]
@@ -215,21 +215,22 @@ fn a_dead_minority_is_not_waited_for() {
     assert_eq!(won(&round.on_answer(4, accepts(now()), now())), Some(100));
 }
 
+/// PROTOCOL.md W8.
 #[test]
-fn a_no_of_the_gate_is_told_apart() {
-    for (home, kept_out) in [(1, true), (3, false)] {
+fn a_refusal_says_whether_the_home_node_refused_and_whether_votes_are_split() {
+    for (home, grants, refused) in [
+        (1, true, Acquired::Busy as fn(_) -> _),
+        (3, true, Acquired::Split),
+        (4, true, Acquired::Split),
+        (4, false, Acquired::BusyElsewhere),
+    ] {
         let mut round = Round::with_home(5, 0, FIRST, home);
+        round.on_answer(3, if grants { accepts(now()) } else { dead() }, now());
         round.on_answer(0, busy(9), now());
         round.on_answer(1, busy(4), now());
         assert_eq!(round.on_answer(2, busy(6), now()), Step::Failed);
-        let when_enough_are_free = Some(Duration::from_secs(9));
-        assert_eq!(
-            failure(&round).unwrap(),
-            match kept_out {
-                true => Acquired::BusyAtHome(when_enough_are_free),
-                false => Acquired::Busy(when_enough_are_free),
-            }
-        );
+        let when_enough_are_free = Some(Duration::from_secs(if grants { 6 } else { 9 }));
+        assert_eq!(failure(&round).unwrap(), refused(when_enough_are_free), "{home} {grants}");
     }
 }
 
@@ -239,7 +240,7 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     round.on_answer(0, busy(9), now());
     round.on_answer(1, busy(4), now());
     assert_eq!(round.on_answer(2, busy(6), now()), Step::Failed);
-    assert_eq!(failure(&round).unwrap(), Acquired::Busy(Some(Duration::from_secs(9))));
+    assert_eq!(failure(&round).unwrap(), Acquired::BusyElsewhere(Some(Duration::from_secs(9))));
 
     let mut round = round_of(5, 0);
     round.on_answer(0, dead(), now());
@@ -249,7 +250,7 @@ fn a_round_that_cannot_win_ends_at_once_and_says_why() {
     assert_eq!(round.on_answer(2, busy(6), now()), Step::Wait);
     round.on_answer(3, busy(5), now());
     assert_eq!(round.on_answer(4, busy(5), now()), Step::Failed);
-    assert!(matches!(failure(&round), Ok(Acquired::Busy(_))));
+    assert!(matches!(failure(&round), Ok(Acquired::BusyElsewhere(_))));
 
     let mut round = round_of(3, 0);
     round.on_answer(0, dead(), now());
@@ -377,7 +378,15 @@ fn enumerated_completely_for_up_to_five_nodes() {
     }
     assert_eq!(cases, 15 * (6 + 2 * 36 + 3 * 2 * 216 + 4 * 2 * 1_296 + 5 * 3 * 7_776));
     // The generator reaches every kind of ending.
-    for seen in ["won in one round", "won by a raise", "busy", "kept out", "unreachable", "again"] {
+    for seen in [
+        "won in one round",
+        "won by a raise",
+        "busy",
+        "busy elsewhere",
+        "split",
+        "unreachable",
+        "again",
+    ] {
         assert!(outcomes.contains(seen), "{seen} never happened");
     }
 }
@@ -562,14 +571,16 @@ impl<'a> Case<'a> {
             assert!(!asked || !hangs || self.round.may_hold(node));
         }
         match failure(&self.round) {
-            Ok(Acquired::BusyAtHome(_)) => {
-                assert!(self.home.is_some_and(|(home, _)| nodes[home] == Does::Denies));
-                "kept out"
+            Ok(Acquired::Split(_)) => {
+                assert!(self.home.is_none_or(|(home, _)| nodes[home] != Does::Denies));
+                assert!((0..nodes.len()).any(|node| self.holds(node)), "{nodes:?}");
+                "split"
             }
             Ok(Acquired::Busy(_)) => {
-                assert!(self.home.is_none_or(|(home, _)| nodes[home] != Does::Denies));
+                assert!(self.home.is_some_and(|(home, _)| nodes[home] == Does::Denies));
                 "busy"
             }
+            Ok(Acquired::BusyElsewhere(_)) => "busy elsewhere",
             Ok(Acquired::Retry) => "again",
             Ok(Acquired::Granted(_)) => panic!("a failure that grants"),
             Err(Error::Unreachable(why)) => {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Approach, Event, Granted, Messages, Step, WaitOptions, Waiting};
+use super::{Approach, Event, Granted, Messages, RefusedBy, Step, WaitOptions, Waiting};
 use crate::{Fence, Grant, Instant, Nonce, Notified, WaitEvent, quorum_of};
 
 const HOME: usize = 0;
@@ -283,7 +283,11 @@ impl Crowd {
             this.asked = (0..nodes).collect();
             return (1..nodes).for_each(|node| self.acquire(client, node, false));
         }
-        let by_home = this.refused.contains(&HOME);
+        let by = match this.refused.contains(&HOME) {
+            true => RefusedBy::HomeNode,
+            false if this.granted.is_empty() => RefusedBy::Others,
+            false => RefusedBy::SplitVotes,
+        };
         let only_home = this.asked.len() < nodes;
         let answered = this.granted.len() + this.refused.len() >= quorum;
         if only_home || (answered && nodes - this.refused.len() < quorum) {
@@ -297,7 +301,7 @@ impl Crowd {
             }
             let held = self.nodes[node].holder.is_some();
             let remaining = held.then_some(Duration::from_secs(30));
-            self.step(client, Event::Refused { remaining, by_home });
+            self.step(client, Event::Refused { remaining, by });
         }
     }
 

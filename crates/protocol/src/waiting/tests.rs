@@ -28,16 +28,16 @@ fn granted(now: Instant) -> Event {
 }
 
 fn refused(seconds: u64) -> Event {
-    Event::Refused { remaining: Some(Duration::from_secs(seconds)), by_home: true }
+    Event::Refused { remaining: Some(Duration::from_secs(seconds)), by: RefusedBy::HomeNode }
 }
 
 fn split() -> Event {
-    Event::Refused { remaining: None, by_home: false }
+    Event::Refused { remaining: None, by: RefusedBy::SplitVotes }
 }
 
 /// Refused by the home node, though nobody holds the lock: the waiter has yielded.
 fn left_free() -> Event {
-    Event::Refused { remaining: None, by_home: true }
+    Event::Refused { remaining: None, by: RefusedBy::HomeNode }
 }
 
 fn no_majority(since: Instant) -> Event {
@@ -250,6 +250,40 @@ fn one_message_of_another_node_is_enough_after_a_grace() {
     assert!(caller.asks(Event::Timer).yields, "a message, and no poll");
 }
 
+/// PROTOCOL.md W7.
+#[test]
+fn a_waiter_queues_at_all_nodes_once_the_home_node_gives_no_answer() {
+    let others =
+        || Event::Refused { remaining: Some(Duration::from_secs(20)), by: RefusedBy::Others };
+    let mut caller = Caller::asking(LOCK);
+    let first = caller.listens(others());
+    assert!(first > 10 * TUNING.min_split_backoff, "it did not enqueue yet");
+    assert!(!caller.asks(head()).enqueue_on_all);
+    let unqueued = caller.listens(others());
+    assert!(unqueued <= TUNING.min_split_backoff, "it is in no queue");
+    for _ in 0..5 {
+        assert!(caller.asks(Event::Timer).enqueue_on_all);
+        let queued = caller.listens(others());
+        assert!(queued > 10 * TUNING.min_split_backoff, "a holder's refusal is no split vote");
+    }
+    caller.asks(Event::Timer);
+    assert!(caller.listens(split()) <= 2 * TUNING.min_split_backoff + ms(1));
+}
+
+/// Two waiters that yield to each other at different nodes leave the lock free.
+#[test]
+fn a_free_lock_that_others_refused_is_asked_for_soon() {
+    let mut caller = Caller::asking(LOCK);
+    caller.listens(refused(20));
+    caller.asks(others());
+    let left_free = Event::Refused { remaining: None, by: RefusedBy::Others };
+    assert!(caller.listens(left_free) <= 2 * TUNING.min_split_backoff + ms(1));
+    caller.asks(Event::Timer);
+    let longest = caller.listens(left_free);
+    assert_eq!(longest, 4 * TUNING.min_split_backoff + ms(1), "as after split votes");
+    assert!(!caller.polls(longest).yields);
+}
+
 /// PROTOCOL.md W7, W9.
 #[test]
 fn split_votes_are_repeated_soon_and_then_everywhere() {
@@ -284,7 +318,7 @@ fn a_poll_yields_while_the_lease_moves_on_and_asks_all_nodes_once_it_stands_stil
     assert!(slept.home_first, "renewed");
     let longest = caller.listens(Event::Refused {
         remaining: Some(Duration::from_secs(20) + TUNING.lease_precision),
-        by_home: true,
+        by: RefusedBy::HomeNode,
     });
     let approach = caller.polls(longest);
     assert!(!approach.home_first && !approach.yields);
@@ -324,20 +358,24 @@ fn a_waiter_polls_within_its_own_lease_and_not_in_step_with_others() {
     assert_eq!(caller.listens(refused(0)), ms(1), "the holder's lease has ended");
 }
 
+/// PROTOCOL.md W8. The home node's answer may come after the refusals of clients that fail, too.
 #[test]
-fn a_try_lock_with_split_votes_asks_again_a_bounded_number_of_times() {
-    let mut caller = Caller::asking(TRY_LOCK);
-    for times in 0..TUNING.max_try_splits {
-        assert_eq!(caller.on(split()), Step::Inspect);
-        let step = caller.on(Event::Inspected { held: false });
-        assert_eq!(step, Step::Sleep(TUNING.min_split_backoff * (1 << times)));
-        assert!(caller.asks(Event::Timer).home_first, "which lets one client pass");
+fn a_try_lock_that_the_home_node_did_not_refuse_asks_again_a_bounded_number_of_times() {
+    let others = Event::Refused { remaining: None, by: RefusedBy::Others };
+    for refusal in [split(), others] {
+        let mut caller = Caller::asking(TRY_LOCK);
+        for times in 0..TUNING.max_try_splits {
+            assert_eq!(caller.on(refusal), Step::Inspect);
+            let step = caller.on(Event::Inspected { held: false });
+            assert_eq!(step, Step::Sleep(TUNING.min_split_backoff * (1 << times)));
+            assert!(caller.asks(Event::Timer).home_first, "which lets one client pass");
+        }
+        assert_eq!(caller.on(refusal), Step::GiveUp(GiveUp::Busy(None)));
+        let mut caller = Caller::asking(TRY_LOCK);
+        caller.on(refusal);
+        let held = caller.on(Event::Inspected { held: true });
+        assert_eq!(held, Step::GiveUp(GiveUp::Busy(None)));
     }
-    assert_eq!(caller.on(split()), Step::GiveUp(GiveUp::Busy(None)));
-    let mut caller = Caller::asking(TRY_LOCK);
-    caller.on(split());
-    let held = caller.on(Event::Inspected { held: true });
-    assert_eq!(held, Step::GiveUp(GiveUp::Busy(None)));
 }
 
 /// SAFETY.md G6.

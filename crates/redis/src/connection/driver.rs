@@ -40,6 +40,7 @@ impl Drop for Driver {
 impl Driver {
     pub(super) async fn run(self) {
         let shared = &self.0;
+        let network = shared.addresses.network();
         let mut redial = Redial::new();
         loop {
             let pause = match shared.addresses.open().await {
@@ -55,11 +56,11 @@ impl Driver {
                     drop(presence);
                     let (node, Disconnect { why, how }) = (shared.addresses.label(), ended);
                     tracing::debug!(%node, %why, ?how, "connection ended");
-                    redial.ended(how, share())
+                    redial.ended(how, network.pause_share())
                 }
                 Err(problem) => {
                     shared.requests.refused(&problem, shared.clock.now());
-                    redial.refused(share())
+                    redial.refused(network.pause_share())
                 }
             };
             if shared.requests.closed() {
@@ -191,10 +192,6 @@ impl Drop for Exchange<'_> {
     fn drop(&mut self) {
         self.session.end(self.shared.clock.now());
     }
-}
-
-fn share() -> f64 {
-    rand::random_range(0.5..1.0)
 }
 
 fn broke(e: &io::Error) -> String {

@@ -4,7 +4,7 @@
 --   that it has waited, 7 whether it yields to other waiters (1 or 0), 8 its previous queue member
 --   (absent: none)
 -- Replies: see acquire.lua
--- Rule: advice, never safety: nothing here may fail (PROTOCOL.md, Waiting).
+-- Rule: advice, never safety: nothing here may fail, but on a replica (PROTOCOL.md, Waiting).
 
 -- The reply to a refused caller. A caller that will wait is in the queue from now on.
 local function refuse_and_enqueue()

@@ -1,5 +1,5 @@
 use super::list::MemberList;
-use super::record::{NodeMemory, Standing, standing};
+use super::record::{Membership, NodeMemory, membership};
 
 /// A record of the present run in the form that had no list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub fn converts(
     };
     let fits = |node: &Option<(&NodeMemory, Option<&EarlierRecord>)>| match node {
         Some((_, Some(earlier))) => agrees(earlier),
-        Some((memory, None)) => match standing(memory, list) {
-            Standing::Votes(terms) => terms.phase == 1 && terms.admit_only(list),
+        Some((memory, None)) => match membership(memory, list) {
+            Membership::Votes(terms) => terms.phase == 1 && terms.admit_only(list),
             _ => false,
         },
         None => false,

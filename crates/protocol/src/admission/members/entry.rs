@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::list::MemberList;
 use super::note::{NoteStep, note_step};
-use super::record::{NodeMemory, Standing, Terms, standing};
+use super::record::{Membership, NodeMemory, Terms, membership};
 
 /// What a client of a list knows about one of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +43,16 @@ pub fn view<'a>(
     nodes: &'a [Option<NodeMemory>],
     age: Duration,
 ) -> Vec<Seen<'a>> {
-    let stands = |node: &'a Option<NodeMemory>| Some(standing(node.as_ref()?, list));
-    let votes = |node: &&'a Option<NodeMemory>| matches!(stands(node), Some(Standing::Votes(_)));
+    let membership_of = |node: &'a Option<NodeMemory>| Some(membership(node.as_ref()?, list));
+    let votes =
+        |node: &&'a Option<NodeMemory>| matches!(membership_of(node), Some(Membership::Votes(_)));
     let majority = nodes.iter().filter(votes).count() >= list.quorum();
     let seen = |node: &'a Option<NodeMemory>| {
         let Some(memory) = node else { return Seen::Silent };
-        match standing(memory, list) {
-            Standing::Votes(terms) => Seen::Votes(terms),
-            Standing::Foreign(terms) => Seen::Foreign(terms),
-            Standing::Unproven(note) => {
+        match membership(memory, list) {
+            Membership::Votes(terms) => Seen::Votes(terms),
+            Membership::Foreign(terms) => Seen::Foreign(terms),
+            Membership::Unproven(note) => {
                 Seen::Unproven(note_step(note, &memory.label, list, majority, memory.clock, age))
             }
         }

@@ -69,7 +69,7 @@ pub struct NodeMemory {
 
 /// What a node is for the clients of one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing<'a> {
+pub enum Membership<'a> {
     /// It votes.
     Votes(&'a Terms),
     /// It belongs to a cluster of other lists. It bars the client: no vote of any node counts, so
@@ -80,14 +80,14 @@ pub enum Standing<'a> {
 }
 
 /// What a node is for the clients of `list` (PROTOCOL.md MEM2).
-pub fn standing<'a>(node: &'a NodeMemory, list: &MemberList) -> Standing<'a> {
+pub fn membership<'a>(node: &'a NodeMemory, list: &MemberList) -> Membership<'a> {
     let record = node.record.as_ref().filter(|record| record.run_identity == node.run_identity);
     let note = node.note.as_ref();
     match record {
         // Whatever its label: clients of the other list may know the server by another address.
-        Some(record) if !record.terms.admit(list) => Standing::Foreign(&record.terms),
-        Some(record) if record.label == node.label => Standing::Votes(&record.terms),
+        Some(record) if !record.terms.admit(list) => Membership::Foreign(&record.terms),
+        Some(record) if record.label == node.label => Membership::Votes(&record.terms),
         // No record, or that of another node of our list, from which the server was cloned.
-        _ => Standing::Unproven(note.filter(|note| note.run_identity == node.run_identity)),
+        _ => Membership::Unproven(note.filter(|note| note.run_identity == node.run_identity)),
     }
 }

@@ -83,38 +83,38 @@ fn majorities_of_lists_that_differ_by_one_share_a_server() {
 #[test]
 fn a_node_votes_for_the_lists_of_its_record() {
     let record = terms(3, &["abc"]);
-    assert_eq!(standing(&node(|_| {}), &list("abc")), Standing::Votes(&record));
+    assert_eq!(membership(&node(|_| {}), &list("abc")), Membership::Votes(&record));
     let other = node(|_| {});
-    assert_eq!(standing(&other, &list("ade")), Standing::Foreign(&record));
+    assert_eq!(membership(&other, &list("ade")), Membership::Foreign(&record));
     let changing = node(|node| {
         node.record.as_mut().unwrap().terms = terms(4, &["abc", "abcd"]);
     });
     for known in ["abc", "abcd"] {
-        assert!(matches!(standing(&changing, &list(known)), Standing::Votes(_)), "{known}");
+        assert!(matches!(membership(&changing, &list(known)), Membership::Votes(_)), "{known}");
     }
-    assert!(matches!(standing(&changing, &list("bcd")), Standing::Foreign(_)));
+    assert!(matches!(membership(&changing, &list("bcd")), Membership::Foreign(_)));
 }
 
 /// PROTOCOL.md MEM2.
 #[test]
 fn a_record_of_another_run_is_as_good_as_none_and_one_of_another_label_does_not_vote() {
     let restarted = node(|node| node.run_identity = "run2".into());
-    assert_eq!(standing(&restarted, &list("abc")), Standing::Unproven(None));
-    assert_eq!(standing(&restarted, &list("ade")), Standing::Unproven(None));
+    assert_eq!(membership(&restarted, &list("abc")), Membership::Unproven(None));
+    assert_eq!(membership(&restarted, &list("ade")), Membership::Unproven(None));
     let cloned = node(|node| node.label = "b".into());
-    assert_eq!(standing(&cloned, &list("abc")), Standing::Unproven(None));
+    assert_eq!(membership(&cloned, &list("abc")), Membership::Unproven(None));
     // Clients of another list know the same server by another address.
     let alias = node(|node| node.label = "A".into());
-    assert!(matches!(standing(&alias, &list("Ade")), Standing::Foreign(_)));
+    assert!(matches!(membership(&alias, &list("Ade")), Membership::Foreign(_)));
 }
 
 /// PROTOCOL.md MEM3.
 #[test]
 fn a_note_is_of_one_run_and_one_label() {
     let ours = noted(note("abc"));
-    assert_eq!(standing(&ours, &list("abc")), Standing::Unproven(Some(&note("abc"))));
+    assert_eq!(membership(&ours, &list("abc")), Membership::Unproven(Some(&note("abc"))));
     let restarted = noted(Note { run_identity: "run0".into(), ..note("abc") });
-    assert_eq!(standing(&restarted, &list("abc")), Standing::Unproven(None));
+    assert_eq!(membership(&restarted, &list("abc")), Membership::Unproven(None));
     let of = |label, list_of, majority| {
         let written = Note { label, ..note(list_of) };
         note_step(Some(&written), "a", &list("abc"), majority, clock(130, 130), AGE)

@@ -286,7 +286,7 @@ fn incarnation() -> Incarnation {
 static SCRIPTS: LazyLock<[[Arc<Scripts>; 2]; 2]> = LazyLock::new(|| {
     [Wire::Redlock, Wire::Redisson].map(|wire| {
         let unbound = Scripts::unbound(wire, Tokens::Proposed);
-        [unbound, Scripts::bound(wire, &cluster(), incarnation())].map(Arc::new)
+        [unbound, Arc::new(Scripts::bound(wire, &cluster(), incarnation()))]
     })
 });
 

@@ -447,22 +447,40 @@ impl<'a> Session<'a> {
                     requests.push(pending.once_more());
                 }
             }
-            // The master is a replica now, and did nothing. Ask the new master, once.
-            Value::Error(text) if is_replica(&text) && !requests.rules.bound => {
+            // The master is a replica now, and did nothing.
+            Value::Error(text)
+                if is_replica(&text) && (!requests.rules.bound || pending.request.is_release()) =>
+            {
                 self.reverify = true;
-                match &pending.request {
-                    _ if pending.resent || !requests.rules.several => {
-                        let InFlight { request, asked, .. } = pending;
-                        requests.context.answer(request, asked, Value::Error(text));
-                    }
-                    Command::Acquire { .. } => requests.context.stale(pending.request, now),
-                    _ => requests.push(pending.once_more()),
-                }
+                self.refused_by_replica(pending, text, now);
             }
             reply => {
                 if let Some((pending, reply)) = self.acks.withhold(pending, reply) {
                     self.answer(pending, reply, now);
                 }
+            }
+        }
+    }
+
+    /// Asks the new master, once. A release is repeated until its lease has ended: the server may
+    /// become a master again, with our lock.
+    fn refused_by_replica(&self, pending: InFlight, error: String, now: Instant) {
+        let requests = self.requests;
+        let rules = &requests.rules;
+        let may_find_another = rules.several && !rules.bound && !pending.resent;
+        match &pending.request {
+            Command::Acquire { .. } if may_find_another => {
+                requests.context.stale(pending.request, now);
+            }
+            _ if may_find_another => requests.push(pending.once_more()),
+            request if request.is_release() => {
+                let problem = NodeProblem::from_reply(&error);
+                let no_answer = NoAnswer::NotSent(requests.context.report(problem));
+                requests.context.no_answer(pending.request, &no_answer, now);
+            }
+            _ => {
+                let InFlight { request, asked, .. } = pending;
+                requests.context.answer(request, asked, Value::Error(error));
             }
         }
     }

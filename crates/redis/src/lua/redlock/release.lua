@@ -3,10 +3,13 @@
 -- ARGV: 1 nonce; 2 the caller's queue member (handoff.lua; absent: the queue keeps its members);
 --   3 microseconds that the caller has waited (absent: the script removes the queue member). With
 --   3, a caller that held the name keeps its place in the queue, and no waiter is notified.
--- Replies: 0 (was not held), else 1 + the result of notify_next.lua
+-- Replies: 0 (was not held), else 1 + the result of notify_next.lua; error READONLY
 -- Rules: matches this acquisition, never its owner; needs no memory (SAFETY.md H15, H16).
 if ARGV[2] and not ARGV[3] then
-  redis.pcall('zrem', KEYS[3], ARGV[2])
+  local refused = dequeue(KEYS[3], ARGV[2])
+  if refused then
+    return refused
+  end
 end
 local held = redis.call('get', KEYS[1])
 if held ~= ARGV[1] then

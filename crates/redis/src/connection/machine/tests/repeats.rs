@@ -39,7 +39,7 @@ fn a_release_loads_both_its_scripts() {
 /// Its release may be on its way already (H17).
 #[test]
 fn an_acquisition_is_never_sent_again() {
-    for (setup, error) in [(REDLOCK, NOSCRIPT), (SEVERAL, b"-READONLY replica\r\n")] {
+    for (setup, error) in [(REDLOCK, NOSCRIPT), (SEVERAL, READONLY)] {
         let harness = connected(setup);
         let mut session = harness.begin();
         let request = harness.acquire_by_script(None);
@@ -93,6 +93,7 @@ fn a_demoted_master_is_left_and_the_new_one_is_asked_once() {
     }
 }
 
+const READONLY: &[u8] = b"-READONLY replica\r\n";
 const MASTERDOWN: &[u8] = b"-MASTERDOWN Link with MASTER is down\r\n";
 
 #[test]
@@ -101,8 +102,29 @@ fn one_server_that_is_read_only_is_verified_again_and_its_callers_hear_why() {
     let mut session = harness.begin();
     let request = harness.raise();
     sent(&harness, &mut session, b"");
-    run(&harness, &mut session, b"-READONLY replica\r\n").1.expect_err("ended");
+    run(&harness, &mut session, READONLY).1.expect_err("ended");
     assert!(matches!(harness.answers.of(request)[..], [Told::Refused(_)]));
+}
+
+/// The server may become a master again, with our lock (SAFETY.md G7).
+#[test]
+fn a_release_that_a_replica_refused_is_repeated() {
+    for setup in [REDLOCK, SEVERAL, BOUND] {
+        let harness = connected(setup);
+        let mut session = harness.begin();
+        let request = harness.release();
+        let plain = verbs(&sent(&harness, &mut session, b"")).len() == 2;
+        let replies = if plain { &[READONLY, b":0\r\n"][..] } else { &[READONLY] };
+        run(&harness, &mut session, &replies.concat()).1.expect_err("ended");
+        session.end(harness.now());
+        for _ in 0..3 {
+            let mut next = harness.begin();
+            assert_eq!(verbs(&sent(&harness, &mut next, b"")), ["EVALSHA"]);
+            run(&harness, &mut next, READONLY).1.expect_err("ended again");
+            assert_eq!(harness.answers.of(request), [Told::NotSent]);
+            next.end(harness.now());
+        }
+    }
 }
 
 #[test]

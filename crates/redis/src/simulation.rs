@@ -1,0 +1,92 @@
+//! For the simulation of quorumlock only: nodes over simulated byte streams, and the texts of the
+//! scripts. No stability promise.
+
+use std::sync::Arc;
+
+use quorumlock_protocol::admission::ClusterConfig;
+use quorumlock_protocol::{ConfigError, Nonce, Settings, Wire};
+use quorumlock_watchdog::Clock;
+
+use crate::dial::RunIdRegistry;
+use crate::network::Network;
+use crate::node::NodeFactory;
+use crate::{RedisNode, scripts};
+
+pub use crate::network::SimulatedNetwork;
+pub use crate::scripts::{ScriptKind, admission_scripts};
+pub use crate::stream::Stream;
+
+/// One node of a simulated locker.
+#[derive(Debug)]
+pub struct Site {
+    /// The URL of the node.
+    pub url: String,
+    /// The locker's lease clock. Its wall clock is the one that the node's clock is compared with.
+    pub clock: Clock,
+    /// Where the node's connections come from.
+    pub network: Arc<dyn SimulatedNetwork>,
+}
+
+/// What the nodes of one simulated locker have in common.
+#[derive(Debug)]
+pub struct SimulatedClient<'a> {
+    /// The format of the locks.
+    pub wire: Wire,
+    /// Set with strict admission.
+    pub cluster: Option<&'a ClusterConfig>,
+    /// The settings of the locker.
+    pub settings: &'a Settings,
+    /// The decimal id in Redisson's fields.
+    pub id: u64,
+    /// The id in the queues of the nodes.
+    pub waiter: Nonce,
+    /// Whether a release may hand a name off: with one master only.
+    pub hands_off: bool,
+}
+
+impl SimulatedClient<'_> {
+    /// The nodes at `sites`. Does no I/O.
+    ///
+    /// # Errors
+    /// As [`redis_nodes`](crate::redis_nodes).
+    pub fn nodes(&self, sites: Vec<Site>) -> Result<Vec<RedisNode>, ConfigError> {
+        let run_ids = RunIdRegistry::default();
+        let name_channels = self.wire == Wire::Redisson && sites.len() == 1;
+        let node = |site: Site| {
+            let Site { url, clock, network } = site;
+            NodeFactory {
+                wire: self.wire,
+                cluster: self.cluster.cloned().map(Arc::new),
+                settings: self.settings,
+                clock: &clock,
+                run_ids: run_ids.clone(),
+                client_id: self.id,
+                waiter: self.waiter,
+                name_channels,
+                supports_handoff: self.hands_off,
+                network: Network::Simulated(network),
+            }
+            .node_at(&url)
+        };
+        sites.into_iter().map(node).collect()
+    }
+}
+
+/// The kind of a script that a client sends, by its text.
+#[must_use]
+pub fn kind_of(text: &str) -> Option<ScriptKind> {
+    scripts::kind_of(text)
+}
+
+/// The text of the script that frees a name.
+#[must_use]
+pub fn force_release(wire: Wire) -> String {
+    scripts::Scripts::unbound(wire, scripts::Tokens::Proposed).force_release.text.clone()
+}
+
+/// The texts of the scripts that need no admission.
+#[must_use]
+pub fn texts(wire: Wire) -> Vec<String> {
+    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed);
+    scripts.voting().into_iter().chain(scripts.others()).map(str::to_owned).collect()
+}
