@@ -12,6 +12,7 @@
 //!   data.
 //! - [`release`]: an unlock that repeats its release reports the truth.
 //! - [`admission`]: which answers of a node count after it has lost its data.
+//! - [`handshake`]: the scripts of an incarnation vote on no other memory.
 //! - [`members`]: who belongs to a cluster, how servers come back, how the list changes.
 //! - [`plan`]: all searches, right rules and planted bugs; [`search`] runs one.
 //!
@@ -21,6 +22,7 @@
 
 pub mod admission;
 mod debug_hashed;
+pub mod handshake;
 pub mod lease;
 pub mod members;
 pub mod plan;

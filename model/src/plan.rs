@@ -1,6 +1,7 @@
 //! All searches, each with its expected result.
 
 use crate::admission::Quarantine;
+use crate::handshake::{HandshakeModel, Rule as Handshake};
 use crate::lease::LeaseModel;
 use crate::members::note::{NoteModel, Rule as Clocks};
 use crate::members::{MembersModel, Rule as Members, Scenario};
@@ -76,6 +77,7 @@ pub fn plan(size: Size) -> Vec<Case> {
         members(),
         planted_members(),
         notes(),
+        handshakes(),
     ];
     cases.into_iter().flatten().filter(|case| case.size <= size).collect()
 }
@@ -396,6 +398,24 @@ fn notes() -> Vec<Case> {
         planted("clocks not compared when it is mature", Clocks::MaturedUnchecked),
         planted("mature after the longest lease", Clocks::LongestLeaseOnly),
         planted("mature one clock bound later", Clocks::BoundOnce),
+    ]
+}
+
+fn handshakes() -> Vec<Case> {
+    let of = |id, what, expected, model: fn() -> HandshakeModel| {
+        case(id, what, expected, Size::Quick, model)
+    };
+    let planted = |what, model| of("M22", what, Expected::Caught, model);
+    vec![
+        of("M22", "handshakes at two servers", Expected::Holds, || {
+            HandshakeModel::new(Handshake::Library)
+        }),
+        planted("nothing is revoked", || HandshakeModel::new(Handshake::Unrevoked)),
+        planted("revoked one step before", || HandshakeModel::new(Handshake::RevokedBefore)),
+        planted("a replica loads the scripts", || HandshakeModel::new(Handshake::LoadedOnReplica)),
+        of("M22b", "a server follows its own replica", Expected::Caught, || {
+            HandshakeModel::new(Handshake::Library).exchange()
+        }),
     ]
 }
 

@@ -3,7 +3,7 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// The number of steps to each planted bug. A different number means another bug, or another model.
-const STEPS: [(&str, usize); 35] = [
+const STEPS: [(&str, usize); 39] = [
     ("M3", 8),
     ("M2", 8),
     ("M15c", 10),
@@ -39,6 +39,10 @@ const STEPS: [(&str, usize); 35] = [
     ("M21", 3),
     ("M21", 4),
     ("M21", 5),
+    ("M22", 5),
+    ("M22", 5),
+    ("M22", 5),
+    ("M22b", 6),
 ];
 
 #[test]

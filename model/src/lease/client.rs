@@ -7,8 +7,8 @@ use quorumlock_protocol::{
     Acceptance, Answer, Denial, Fence, Instant, NodeProblem, NodeReport, Vote, Window,
 };
 
+use super::model::{LeaseModel, N, SECOND, TTL, at};
 use super::server::{Reply, Server};
-use super::{LeaseModel, N, SECOND, TTL, at};
 use crate::debug_hashed::DebugHashed;
 
 /// One acquisition, and the lease that it becomes if it wins.

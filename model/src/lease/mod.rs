@@ -5,68 +5,16 @@
 //! that they hold the lock?
 
 mod client;
+mod model;
 mod server;
 
-use std::time::Duration;
-
-use quorumlock_protocol::Instant;
 use stateright::{Model, Property};
 
 use crate::admission::Quarantine;
-use crate::search::Once;
 use client::{Client, Phase, Wire};
+use model::at;
+pub use model::{LeaseModel, N, TTL};
 use server::Server;
-
-/// The number of nodes.
-pub const N: usize = 3;
-
-/// The length of a lease, in ticks; also L, the longest lease.
-pub const TTL: u8 = 3;
-
-/// The model that is searched, with `C` clients.
-#[derive(Debug)]
-pub struct LeaseModel<const C: usize> {
-    /// The last tick.
-    pub horizon: u8,
-    /// The number of renewals of each client.
-    pub renewals: usize,
-    /// How many times, in all, a node loses its data.
-    pub crashes: u8,
-    /// Whether a renewal writes the key again where it is missing.
-    pub regrants: bool,
-    /// Whose yes counts after a node has lost its data.
-    pub quarantine: Quarantine,
-    /// Whether actions that cannot break a rule are left out; see [`LeaseModel::frugal`].
-    pub frugal: bool,
-    /// Reports each property once.
-    pub once: Once,
-}
-
-impl<const C: usize> LeaseModel<C> {
-    /// A model that leaves out actions that cannot break a rule.
-    ///
-    /// - A client does not hear a *no*: it only takes belief away. (In full it does, and drops the
-    ///   vote.)
-    /// - A client hears a yes at once: if it hears the yes later, it believes it for a shorter
-    ///   time.
-    /// - Acquisitions and renewals begin when a node first serves them: an end that is counted from
-    ///   an earlier tick comes earlier.
-    /// - A client that has ended leaves no keys and no requests: they could only make nodes say no.
-    pub fn frugal(horizon: u8, renewals: usize, crashes: u8, quarantine: Quarantine) -> Self {
-        let (recreates, once) = (true, Once::default());
-        Self { horizon, renewals, crashes, regrants: recreates, quarantine, frugal: true, once }
-    }
-
-    /// The model with all actions.
-    pub fn in_full(self) -> Self {
-        Self { frugal: false, ..self }
-    }
-
-    /// Renewals lengthen a key that exists, and write no missing key again.
-    pub fn never_regranting(self) -> Self {
-        Self { regrants: false, ..self }
-    }
-}
 
 /// The state of all nodes and clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -98,13 +46,6 @@ pub enum Action {
     /// Time advances by one tick.
     Tick,
 }
-
-/// The instant of a tick. None of them is [`Instant::NEVER`].
-fn at(tick: u8) -> Instant {
-    Instant::NEVER + SECOND * (u32::from(tick) + 1)
-}
-
-const SECOND: Duration = Duration::from_secs(1);
 
 impl<const C: usize> Model for LeaseModel<C> {
     type State = State<C>;

@@ -1,4 +1,4 @@
-use super::TTL;
+use super::model::TTL;
 use crate::admission::{Deed, Quarantine, counts, memory};
 
 /// The state of one node for one name.

@@ -1,4 +1,4 @@
-use quorumlock_protocol::admission::members::{NoteStep, Seen, Standing, standing};
+use quorumlock_protocol::admission::members::{Membership, NoteStep, Seen, membership};
 
 use super::Action;
 use super::operator::{begin, may_end};
@@ -39,7 +39,7 @@ pub(super) fn clients<const N: usize>(
 fn votes<const N: usize>(scenario: &Scenario<N>, state: &State<N>, list: u8, node: usize) -> bool {
     let memory = memory(scenario, &state.nodes[node], list, node);
     let list = scenario.list(list);
-    memory.is_some_and(|memory| matches!(standing(&memory, list), Standing::Votes(_)))
+    memory.is_some_and(|memory| matches!(membership(&memory, list), Membership::Votes(_)))
 }
 
 /// Whether the lock is free there, or held by this client with a vote that somebody waits for.

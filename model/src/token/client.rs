@@ -1,10 +1,10 @@
 use quorumlock_protocol::round::Step;
 
 use super::decision::Decision;
+use super::model::{ONE_ROUND, RAISED, TokenModel};
 use super::rule::{Form, Loss, Rule, Windows};
 use super::server::{Reply, Server, Verdict};
 use super::wire::{Way, What, Wire};
-use super::{ONE_ROUND, RAISED, TokenModel};
 
 /// One acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

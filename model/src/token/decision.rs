@@ -5,7 +5,7 @@ use quorumlock_protocol::{
     Acceptance, Answer, Denial, Fence, Instant, NoAnswer, NodeProblem, NodeReport, Vote,
 };
 
-use super::TokenModel;
+use super::model::TokenModel;
 use super::rule::{Rule, Windows};
 use super::server::{Reply, Verdict};
 use crate::debug_hashed::DebugHashed;

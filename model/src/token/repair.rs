@@ -1,6 +1,8 @@
+use quorumlock_protocol::quorum_of;
+
+use super::action::Action;
 use super::rule::{Form, Loss};
 use super::server::Server;
-use super::{Action, quorum_of};
 
 /// The repair of node 0 after it has lost its data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
