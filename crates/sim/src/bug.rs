@@ -1,5 +1,7 @@
 //! The planted bugs: which invariant must catch each, and in which seed.
 
+use super::faults::Fault;
+use super::plan::Plan;
 use super::violation::Invariant;
 
 /// A planted bug.
@@ -33,11 +35,12 @@ pub enum Bug {
     HandsOldToken,
     TrustsAnyLife,
     NotesEndWithProcess,
+    RevokesNothing,
 }
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::AcceptsEqual,
         Self::GrantedIsAccepted,
         Self::CopiesNoMarks,
@@ -65,6 +68,7 @@ impl Bug {
         Self::HandsOldToken,
         Self::TrustsAnyLife,
         Self::NotesEndWithProcess,
+        Self::RevokesNothing,
     ];
 
     /// The invariants that must catch the bug. A catch by any other invariant does not count.
@@ -86,36 +90,49 @@ impl Bug {
         }
     }
 
+    /// Whether a run of the plan is likely to show the bug. Some bugs need a round that is open for
+    /// longer than a quarantine, or several nodes that restart.
+    pub fn shows_in(self, plan: &Plan) -> bool {
+        match self {
+            Self::NoBarrier | Self::BoundWhenSent => plan.mid_round_faults,
+            Self::CopiesNoMarks => !plan.restarts.is_empty() && plan.short_work.is_none(),
+            Self::NotesEndWithProcess => plan.short_work.is_some(),
+            Self::RevokesNothing => plan.faults.contains(&Fault::StalePromotion),
+            _ => true,
+        }
+    }
+
     /// The first seed that finds the bug (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::AcceptsEqual => 2,
-            Self::GrantedIsAccepted => 1,
-            Self::CopiesNoMarks => 1371,
-            Self::OwnerNotNonce => 0,
+            Self::AcceptsEqual => 7,
+            Self::GrantedIsAccepted => 0,
+            Self::CopiesNoMarks => 1279,
+            Self::OwnerNotNonce => 8,
             Self::ReleasesAnybodys => 0,
-            Self::RenewsAnybodys => 2,
-            Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 12,
-            Self::NoDriftAllowance => 13,
-            Self::ReleasesOnlyGranted => 51,
-            Self::NoLookAfterSubscribe => 7,
-            Self::SilenceIsGrant => 0,
-            Self::QuorumOfReachable => 0,
-            Self::SilenceIsLoss => 3,
-            Self::ClockStopsInSuspend => 179,
-            Self::UptimeWitness => 0,
-            Self::RenewsUnproven => 32,
-            Self::RecreatesUnproven => 32,
-            Self::NoBarrier => 383,
-            Self::BoundWhenSent => 824,
-            Self::RecordAtConnect => 0,
-            Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 14,
+            Self::RenewsAnybodys => 4,
+            Self::RenewalRecreates => 6,
+            Self::StartAfterReply => 94,
+            Self::NoDriftAllowance => 26,
+            Self::ReleasesOnlyGranted => 33,
+            Self::NoLookAfterSubscribe => 1,
+            Self::SilenceIsGrant => 1,
+            Self::QuorumOfReachable => 1,
+            Self::SilenceIsLoss => 4,
+            Self::ClockStopsInSuspend => 83,
+            Self::UptimeWitness => 21,
+            Self::RenewsUnproven => 290,
+            Self::RecreatesUnproven => 96,
+            Self::NoBarrier => 1672,
+            Self::BoundWhenSent => 8422,
+            Self::RecordAtConnect => 36,
+            Self::FreesUnheard => 3,
+            Self::BelievesAnyMemory => 30,
             Self::HandsWhatIsHeld => 26,
             Self::HandsOldToken => 26,
-            Self::TrustsAnyLife => 38,
-            Self::NotesEndWithProcess => 9,
+            Self::TrustsAnyLife => 245,
+            Self::NotesEndWithProcess => 8,
+            Self::RevokesNothing => 125,
         }
     }
 
@@ -153,6 +170,7 @@ impl Bug {
                 "a repeated release succeeds whatever life of the server it meets"
             }
             Self::NotesEndWithProcess => "a note ends with the process that wrote it",
+            Self::RevokesNothing => "scripts are loaded on another server than the verified one",
         }
     }
 }

@@ -1,42 +1,39 @@
 //! What happens in the world at a given time.
 
-use std::sync::Arc;
+use quorumlock_protocol::{Name, RemoteGrant};
 
-use quorumlock_protocol::{Incarnation, Name, RemoteGrant};
-
-use super::link::{HandshakeReply, LinkId};
-use super::request::{Reply, SimRequest};
-
-/// A request that reaches a node.
-#[derive(Clone, Debug)]
-pub struct Arrival {
-    pub link: LinkId,
-    pub connection: u64,
-    pub id: u64,
-    pub request: Arc<SimRequest>,
-    /// The incarnation to which the request's script is bound.
-    pub bound: Incarnation,
-    /// Whether this is a copy: no client waits for its reply.
-    pub copy: bool,
-}
+use super::arrival::{Arrival, ConnId};
 
 /// One event.
 #[derive(Debug)]
 pub enum Event {
+    /// The server answers a dial, or nothing does.
+    Dialed(ConnId),
     Arrive(Arrival),
-    Answer(LinkId, u64, u64, Reply),
-    Dialed(LinkId, u64, bool),
-    Redial(LinkId, u64),
-    Greeted(LinkId, u64, u64, HandshakeReply),
-    Recheck(LinkId, u64),
-    Stall(LinkId, u64),
-    Broken(LinkId, u64),
-    Subscribe(usize, usize),
-    Subscribed(usize, usize),
-    Message(usize, usize, Name, Option<RemoteGrant>),
+    /// Bytes reach the client.
+    Bytes(ConnId, Vec<u8>),
+    /// A message of a subscription reaches the client.
+    Message(ConnId, Vec<u8>, Notification),
+    /// The client's stream takes bytes again.
+    Writable(ConnId),
+    /// The client learns that the connection was reset.
+    Reset(ConnId),
+    /// The server learns that the client has closed the connection.
+    Closed(ConnId),
     /// A fault at a random time (`None`), or at a critical moment.
     Fault(Option<Moment>),
     End(Ending),
+}
+
+/// What a message of a node tells a client.
+#[derive(Clone, Debug)]
+pub enum Notification {
+    /// The client is at the head of the queue of the name.
+    Head(Name),
+    /// The name was handed off.
+    Handoff(Name, RemoteGrant),
+    /// A release was published on the channel of a name.
+    Released,
 }
 
 /// A moment for a fault that the plan gives, or that a random time seldom hits.
@@ -46,8 +43,10 @@ pub enum Moment {
     Restart(usize),
     /// A client has sent a request.
     Sent(usize),
-    /// A node is about to execute a raise.
-    Raising(usize, Arc<SimRequest>),
+    /// A node is about to execute raises of these names.
+    Raising(usize, Vec<Name>),
+    /// A server has identified itself to a client.
+    Identified(usize),
 }
 
 /// The end of a fault that lasts.
@@ -57,8 +56,12 @@ pub enum Ending {
     GoOn(usize),
     Thaw(usize),
     Slew(usize),
+    /// A demoted node is promoted again.
+    Demotion(usize),
     /// The end of a process's stop, and whether its clock counted the time.
     Wake(usize, bool),
+    /// A resumed process handles what arrived while it was stopped.
+    Hear(usize),
     /// A new process in the place of a dead one.
     Spawn(usize),
     Heal,
@@ -68,14 +71,11 @@ impl Event {
     /// The client whose code handles the event. A stopped client handles it when it resumes.
     pub fn client(&self) -> Option<usize> {
         match self {
-            Self::Answer(link, ..)
-            | Self::Dialed(link, ..)
-            | Self::Redial(link, _)
-            | Self::Greeted(link, ..)
-            | Self::Recheck(link, _)
-            | Self::Stall(link, ..)
-            | Self::Broken(link, ..) => Some(link.client),
-            Self::Subscribed(client, ..) | Self::Message(client, ..) => Some(*client),
+            Self::Dialed(conn)
+            | Self::Bytes(conn, _)
+            | Self::Message(conn, ..)
+            | Self::Writable(conn)
+            | Self::Reset(conn) => Some(conn.client),
             _ => None,
         }
     }

@@ -41,6 +41,9 @@ pub enum Fault {
     ClockBack,
     ClockSlew,
     NodeFreeze,
+    ScriptFlush,
+    /// The node is a replica for a while, keeps its data, and is promoted again.
+    Demotion,
     // Clients.
     ClientPause,
     ClientKill,
@@ -61,7 +64,7 @@ pub enum Fault {
 
 impl Fault {
     /// The faults that break no assumption: every guarantee must hold under them.
-    pub const SOUND: [Self; 16] = [
+    pub const SOUND: [Self; 18] = [
         Self::Delay,
         Self::DropRequest,
         Self::DropReply,
@@ -76,6 +79,8 @@ impl Fault {
         Self::ClockBack,
         Self::ClockSlew,
         Self::NodeFreeze,
+        Self::ScriptFlush,
+        Self::Demotion,
         Self::ClientPause,
         Self::ClientKill,
     ];
@@ -141,6 +146,8 @@ pub fn fault_name(fault: Fault) -> &'static str {
         Fault::ClockBack => "FAULT node clock steps back",
         Fault::ClockSlew => "FAULT node clock slews",
         Fault::NodeFreeze => "FAULT node clock freezes",
+        Fault::ScriptFlush => "FAULT script flush",
+        Fault::Demotion => "FAULT demotion",
         Fault::ClientPause => "FAULT client stops",
         Fault::ClientKill => "FAULT client is killed",
         Fault::CrashLosingTail => "FAULT crash losing the tail",

@@ -1,13 +1,14 @@
 //! What each attempt may believe, recorded from the outside: the ledger sees what is posted and
 //! delivered at the boundary between the client's code and the simulated nodes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::HashMap;
 use quorumlock_core::Watch;
 use quorumlock_protocol::{Answer, Denial, Instant, LeaseRequest, Name, Nonce, quorum_of};
 
 use super::invariants::Tokens;
-use super::request::{DeliveredReply, SimRequest};
+use super::request::{SimAnswer, SimRequest};
 use super::sometimes::{Seen, Sometimes};
 use super::time::Micros;
 
@@ -50,7 +51,7 @@ pub struct Attempt {
     pub ended: bool,
     /// When its client last heard a definite no that shortened its window.
     pub refused_at: Micros,
-    /// Its window before that answer.
+    /// Its furthest window that such an answer shortened.
     pub before: Instant,
     /// Its window when it ended.
     pub at_end: Instant,
@@ -88,6 +89,13 @@ pub struct View {
     pub last: &'static str,
     /// A release by its nonce freed the name at the node.
     pub freed: bool,
+    /// How many requests its client has written.
+    pub written: u32,
+    /// How many releases its client's code has posted, and its connection has written.
+    pub releases: u32,
+    pub releases_written: u32,
+    /// Until when its client may send a release of which nobody hears.
+    pub owed_until: Micros,
 }
 
 /// A guard that a client holds.
@@ -105,6 +113,12 @@ impl Ledger {
         self.numbers.get(&nonce).copied()
     }
 
+    /// A node, as the attempt with this nonce sees it.
+    pub fn view(&mut self, node: usize, nonce: Nonce) -> Option<&mut View> {
+        let number = self.number(nonce)?;
+        Some(&mut self.attempts[number].nodes[node])
+    }
+
     pub fn of(&self, lease: &LeaseRequest) -> Option<usize> {
         self.number(lease.nonce)
     }
@@ -119,13 +133,13 @@ impl Ledger {
         now: Micros,
     ) {
         match request {
-            SimRequest::Acquire(lease, ..) if self.of(lease).is_none() => {
+            SimRequest::Acquire(lease) if self.of(lease).is_none() => {
                 self.begin(client, lease, size, now);
                 if let Some(number) = self.of(lease) {
                     self.attempts[number].first = node;
                 }
             }
-            SimRequest::Acquire(lease, ..) => {
+            SimRequest::Acquire(lease) => {
                 if let Some(attempt) = self.of(lease).map(|number| &self.attempts[number])
                     && attempt.began < now
                 {
@@ -135,10 +149,12 @@ impl Ledger {
                 }
             }
             SimRequest::Raise(..) => self.seen.see(Sometimes::SecondRound),
-            SimRequest::Release(lease, ..) => {
+            SimRequest::Release(lease) => {
                 if let Some(number) = self.of(lease) {
                     self.give_up(number, now);
-                    self.attempts[number].nodes[node].until = Instant::NEVER;
+                    let view = &mut self.attempts[number].nodes[node];
+                    view.until = Instant::NEVER;
+                    view.releases += 1;
                 }
             }
             _ => {}
@@ -163,21 +179,16 @@ impl Ledger {
         }
     }
 
-    /// A release will be repeated. Its caller keeps waiting for the answer.
-    pub fn will_repeat(&mut self, node: usize, request: &SimRequest) {
-        self.each(request, |ledger, number, _| ledger.attempts[number].nodes[node].open -= 1);
-    }
-
     pub fn delivered(
         &mut self,
         node: usize,
         request: &SimRequest,
-        answer: &DeliveredReply,
+        answer: &SimAnswer,
         now: Micros,
     ) {
         self.each(request, |ledger, number, _| ledger.attempts[number].nodes[node].open -= 1);
         match answer {
-            DeliveredReply::Vote(_, Answer::Yes(vote)) => {
+            SimAnswer::Vote(Answer::Yes(vote)) => {
                 if let Some(number) = request.leases().first().and_then(|lease| self.of(lease)) {
                     let attempt = &mut self.attempts[number];
                     attempt.nodes[node].granted = true;
@@ -190,33 +201,31 @@ impl Ledger {
                     }
                 }
             }
-            DeliveredReply::Vote(_, Answer::No(Denial::Stale(_)))
-            | DeliveredReply::Raised(_, Answer::No(Denial::Stale(_))) => {
+            SimAnswer::Vote(Answer::No(Denial::Stale(_)))
+            | SimAnswer::Raised(Answer::No(Denial::Stale(_))) => {
                 self.each(request, |ledger, number, _| {
                     let attempt = &ledger.attempts[number];
                     ledger.stale.insert((attempt.client, attempt.name.clone()));
                 })
             }
-            DeliveredReply::Raised(_, Answer::No(Denial::Gone)) => {
+            SimAnswer::Raised(Answer::No(Denial::Gone)) => {
                 self.seen.see(Sometimes::RaiseRefused);
             }
-            DeliveredReply::One(_, answer) => {
-                self.each(request, |ledger, number, _| match answer {
-                    Answer::Yes(until) => {
-                        let attempt = &mut ledger.attempts[number];
-                        let (ended, view) = (attempt.ended, &mut attempt.nodes[node]);
-                        (view.granted, attempt.topped_at) = (true, now);
-                        view.denied &= ended || !view.regranted;
-                        ledger.seen.see(Sometimes::ToppedUp);
-                        ledger.believe(number, node, *until, now);
-                    }
-                    Answer::No(Denial::Busy(_) | Denial::NotAdmitted(_)) => {
-                        ledger.disbelieve(number, node, now);
-                    }
-                    _ => {}
-                })
-            }
-            DeliveredReply::Until(_, answers) => {
+            SimAnswer::One(answer) => self.each(request, |ledger, number, _| match answer {
+                Answer::Yes(until) => {
+                    let attempt = &mut ledger.attempts[number];
+                    let (ended, view) = (attempt.ended, &mut attempt.nodes[node]);
+                    (view.granted, attempt.topped_at) = (true, now);
+                    view.denied &= ended || !view.regranted;
+                    ledger.seen.see(Sometimes::ToppedUp);
+                    ledger.believe(number, node, *until, now);
+                }
+                Answer::No(Denial::Busy(_) | Denial::NotAdmitted(_)) => {
+                    ledger.disbelieve(number, node, now);
+                }
+                _ => {}
+            }),
+            SimAnswer::Until(answers) => {
                 self.each(request, |ledger, number, at| match answers.get(at) {
                     Some(Answer::Yes(until)) => ledger.believe(number, node, *until, now),
                     Some(Answer::No(Denial::Gone | Denial::NotAdmitted(_))) => {
@@ -311,7 +320,7 @@ impl Ledger {
         let before = attempt.until();
         attempt.nodes[node].until = Instant::NEVER;
         if attempt.until() < before {
-            (attempt.before, attempt.refused_at) = (before, now);
+            (attempt.before, attempt.refused_at) = (attempt.before.max(before), now);
         }
     }
 }
@@ -351,5 +360,9 @@ impl View {
         tainted: false,
         last: "",
         freed: false,
+        written: 0,
+        releases: 0,
+        releases_written: 0,
+        owed_until: 0,
     };
 }

@@ -1,19 +1,17 @@
 //! Whole fleets under simulated time: the real client code runs over simulated nodes and networks,
 //! and one seed decides every fault, delay and choice.
 //!
-//! Real: locker, guards, waiting, watchdog, quorum rounds. Simulated: the nodes (a model of the
-//! Lua, which a test compares with a real server), the connections, all clocks. The same seed gives
-//! the same run, to the last event.
+//! Real: locker, guards, waiting, watchdog, quorum rounds, connections, RESP, the Lua scripts.
+//! Simulated: byte streams, the server around the scripts, all clocks. The same seed gives the same
+//! run, to the last event.
 //!
 //! Each seed draws a fleet and a swarm of faults ([`Fault`]). Most seeds break no assumption of
 //! docs/SAFETY.md, and every [`Invariant`] must hold. One seed in four breaks some assumptions: the
 //! invariants that need them may fail. Over all seeds each of these must be seen to fail, because
 //! an invariant that never fails checks nothing.
 //!
-//! Not modelled: the stop of a client's timers while the client is stopped (they fire, and their
-//! effects wait until the client resumes), threads (all tasks of a client share one), bytes (TLS,
-//! RESP, half-written requests), and programs without a queue: nobody subscribes to the channels of
-//! names.
+//! Not modelled: threads (all tasks of a client share one), TLS, a master with several addresses,
+//! and programs without a queue.
 //!
 //! The lab runs its scenarios in this world, so all modules are public. Their API has no stability
 //! promise.
@@ -21,13 +19,13 @@
 #![allow(missing_debug_implementations, reason = "the world holds the tasks of its clients")]
 
 #[doc(hidden)]
-pub mod admission_records;
-#[doc(hidden)]
-pub mod arrive;
+pub mod arrival;
 #[doc(hidden)]
 pub mod bug;
 #[doc(hidden)]
-pub mod dial;
+pub mod commands;
+#[doc(hidden)]
+pub mod conn;
 #[doc(hidden)]
 pub mod dice;
 #[doc(hidden)]
@@ -41,12 +39,16 @@ pub mod exchange;
 #[doc(hidden)]
 pub mod faults;
 #[doc(hidden)]
+pub mod follow;
+#[doc(hidden)]
 pub mod healing;
 pub mod invariants;
 #[doc(hidden)]
+pub mod lease_command;
+#[doc(hidden)]
 pub mod ledger;
 #[doc(hidden)]
-pub mod link;
+pub mod lua;
 #[doc(hidden)]
 pub mod memory;
 #[doc(hidden)]
@@ -56,23 +58,25 @@ pub mod mutants;
 #[doc(hidden)]
 pub mod nemesis;
 #[doc(hidden)]
+pub mod network;
+#[doc(hidden)]
 pub mod node;
 #[doc(hidden)]
-pub mod note;
-#[doc(hidden)]
 pub mod pause_gate;
+#[doc(hidden)]
+pub mod peer;
 #[doc(hidden)]
 pub mod plan;
 #[doc(hidden)]
 pub mod process;
 #[doc(hidden)]
-pub mod queue;
-#[doc(hidden)]
-pub mod release;
-#[doc(hidden)]
 pub mod request;
 #[doc(hidden)]
+pub mod resp;
+#[doc(hidden)]
 pub mod run;
+#[doc(hidden)]
+pub mod script;
 #[doc(hidden)]
 pub mod server;
 #[doc(hidden)]
@@ -85,15 +89,15 @@ pub mod store;
 #[doc(hidden)]
 pub mod summary;
 #[doc(hidden)]
+pub mod tap;
+#[doc(hidden)]
 pub mod time;
 #[doc(hidden)]
 pub mod trace;
 #[doc(hidden)]
-pub mod txn_acquire;
-#[doc(hidden)]
 pub mod violation;
 #[doc(hidden)]
-pub mod wait_queues;
+pub mod wire;
 #[doc(hidden)]
 pub mod withheld_votes;
 #[doc(hidden)]
@@ -108,7 +112,7 @@ pub use faults::{Assumption, Fault};
 
 pub use bug::Bug;
 pub use node::SimNode;
-pub use run::{Outcome, nodes, run};
+pub use run::{Outcome, run};
 pub use sometimes::{Seen, Sometimes};
 pub use summary::{Catch, SeedSummary, fresh_start, hunt, run_all};
 pub use violation::{Invariant, Violation};

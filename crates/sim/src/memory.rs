@@ -1,14 +1,14 @@
 //! How nodes forget: crashes, promotions, flushes, resynchronisations, backups; and how admission
 //! repairs them.
 
-use quorumlock_protocol::{Nonce, quorum_of};
+use quorumlock_protocol::{Name, Nonce};
+use quorumlock_redis::simulation::force_release;
 
-use super::event::{Ending, Event};
-use super::faults::{Assumption, Fault};
-use super::link::{LANES, LinkId};
-use super::request::{AdmissionReply, AdmissionRequest, Reply, SimRequest};
+use super::event::{Ending, Event, Moment};
+use super::faults::Fault;
+use super::script::Script;
 use super::sometimes::Sometimes;
-use super::store::Store;
+use super::store::{MAX_LOST_TIME, Store};
 use super::time::{MS, Micros, SECOND};
 use super::trace::Who;
 use super::world::State;
@@ -46,17 +46,14 @@ impl State {
         self.lose(fault, node)
     }
 
-    /// Breaks every connection to the node. The kernel closes them, or nothing does (power loss).
+    /// Ends every connection to the node. The kernel tells the clients, or nothing does (power
+    /// loss).
     fn break_all(&mut self, node: usize) {
-        for client in 0..self.processes.len() {
-            if self.processes[client].dead {
-                continue;
-            }
-            self.break_subscription(client, node);
-            for lane in LANES {
-                if self.dice.chance(0.7) {
-                    self.break_link(LinkId { client, node, lane });
-                }
+        let all = self.conns.values().map(|conn| conn.id).filter(|id| id.node == node);
+        for id in all.collect::<Vec<_>>() {
+            self.end_peer(id);
+            if self.dice.chance(0.7) {
+                self.break_conn(id);
             }
         }
     }
@@ -67,42 +64,96 @@ impl State {
         let server = &mut self.servers[node];
         if std::mem::take(&mut server.run.down) {
             server.run_identity.restart(server.clock.micros(now));
+            if !self.healed && !self.plan.scripted && self.dice.chance(0.3) {
+                server.run.loading_until = now + self.dice.spread(MS, 500 * MS);
+            }
         }
     }
 
     pub fn forget(&mut self, fault: Fault, node: usize, lasts: Micros) -> bool {
-        let now = self.now;
-        // With admission a node that forgot does not vote for a while: no other node forgets before
-        // `mends` has passed.
-        if self.plan.cluster.is_some() && now < self.forgot_at + self.plan.mends {
+        if !self.may_forget() {
             return false;
         }
-        self.forgot_at = now;
         match fault {
             Fault::CrashKeepingData
             | Fault::CrashLosingTail
             | Fault::CrashLosingAll
             | Fault::Restore => self.crash(fault, node, lasts),
             Fault::StalePromotion => {
-                let server = &mut self.servers[node];
-                // The promoted server is another process, up for 20 hours. A proxy may keep the
-                // connections.
-                server
-                    .run_identity
-                    .restart(server.clock.micros(now).saturating_sub(20 * 3_600 * SECOND));
+                // A proxy may keep the connections.
                 if self.dice.chance(0.5) {
                     self.servers[node].run.number += 1;
                     self.break_all(node);
                 }
-                self.lose(fault, node);
+                self.exchange(node);
                 true
             }
             Fault::Resync => {
                 self.servers[node].run_identity.resync();
                 self.lose(fault, node)
             }
+            Fault::Demotion => self.demote(node, lasts),
             _ => self.lose(fault, node),
         }
+    }
+
+    /// With admission a node that forgot does not vote for a while: no other node forgets before
+    /// `mends` has passed.
+    fn may_forget(&mut self) -> bool {
+        let since = self.forgot_at + self.plan.mends;
+        let may = self.plan.cluster.is_none() || self.now >= since;
+        if may {
+            self.forgot_at = self.now;
+        }
+        may
+    }
+
+    /// A stale replica is promoted: another process, up for 20 hours.
+    fn exchange(&mut self, node: usize) {
+        let server = &mut self.servers[node];
+        let time = server.clock.micros(self.now);
+        server.run_identity.restart(time.saturating_sub(20 * 3_600 * SECOND));
+        self.lose(Fault::StalePromotion, node);
+    }
+
+    /// A server has identified itself to a client. A proxy may exchange it before the client loads
+    /// its scripts (PROTOCOL.md ADM6).
+    pub fn identified(&mut self, node: usize) {
+        let strict = self.plan.cluster.is_some();
+        if strict && self.plan.faults.contains(&Fault::StalePromotion) && self.dice.chance(0.02) {
+            self.after(0, Event::Fault(Some(Moment::Identified(node))));
+        }
+    }
+
+    pub fn exchange_identified(&mut self, node: usize) {
+        if self.may_forget() {
+            self.note("exchanged in a handshake", Who::node(node), 0);
+            self.see(Sometimes::ExchangedInHandshake);
+            self.exchange(node);
+            self.breaks(Fault::StalePromotion);
+        }
+    }
+
+    fn demote(&mut self, node: usize, lasts: Micros) -> bool {
+        let server = &mut self.servers[node];
+        if server.run.down || server.run_identity.is_replica() {
+            return false;
+        }
+        server.run_identity.demote();
+        self.after(lasts, Event::End(Ending::Demotion(node)));
+        true
+    }
+
+    pub fn promote(&mut self, node: usize) {
+        let identity = &mut self.servers[node].run_identity;
+        if identity.is_replica() {
+            identity.promote();
+        }
+    }
+
+    pub fn flush_scripts(&mut self, node: usize) -> bool {
+        self.servers[node].run_identity.scripts.clear();
+        true
     }
 
     /// A node forgets everything at a critical moment of a round.
@@ -128,7 +179,7 @@ impl State {
     }
 
     fn lose(&mut self, fault: Fault, node: usize) -> bool {
-        let most = if fault == Fault::Restore { 20 * SECOND } else { 2 * SECOND };
+        let most = if fault == Fault::Restore { MAX_LOST_TIME } else { 2 * SECOND };
         let since = self.now.saturating_sub(self.dice.spread(MS, most));
         let store = &mut self.servers[node].store;
         match fault {
@@ -145,45 +196,23 @@ impl State {
 
     pub fn force_unlock(&mut self) -> bool {
         let names: Vec<_> = self.workload.names().cloned().collect();
-        let wire = self.plan.wire;
         for name in &names {
             for node in 0..self.plan.nodes {
-                let server = &mut self.servers[node];
-                let time = server.clock.micros(self.now);
-                if server.store.force_release(name, time)
-                    && let Some(notified) = server.notify_next(name, wire, time)
-                {
-                    self.publish(node, notified);
-                }
+                self.force_release(node, name);
             }
         }
         !names.is_empty()
     }
 
-    /// Called after a node executed one of admission's scripts. `was`: the node was admitted
-    /// before.
-    pub fn admission_done(&mut self, at: LinkId, request: &SimRequest, reply: &Reply, was: bool) {
-        let (SimRequest::Admission(admission), Reply::Admission(reply)) = (request, reply) else {
-            return;
-        };
-        match (admission, reply) {
-            (AdmissionRequest::NodeInfo, _) => self.processes[at.client].helpers.clear(),
-            (AdmissionRequest::Barrier(_), _) if was => {
-                self.processes[at.client].helpers.insert(at.node);
-            }
-            (AdmissionRequest::Admit(_), AdmissionReply::Number(1)) => {
-                let mut helpers = std::mem::take(&mut self.processes[at.client].helpers);
-                helpers.remove(&at.node);
-                if helpers.len() >= quorum_of(self.plan.nodes) {
-                    self.see(Sometimes::Repaired);
-                } else {
-                    // A cold start: from now on the order of tokens rests on the clocks.
-                    self.see(Sometimes::ColdStart);
-                    self.note("cold start", Who::both(at.client, at.node), helpers.len() as u64);
-                    self.broken.insert(Assumption::Marks);
-                }
-            }
-            _ => {}
+    /// An operator runs the script by hand.
+    fn force_release(&mut self, node: usize, name: &Name) {
+        let script = Script::of(&force_release(self.plan.wire));
+        let (channel, waiters) = (name.channel(), name.waiters_key());
+        let keys = [name.as_str(), name.mark_key(), &channel, &waiters].map(str::as_bytes);
+        let now = self.now;
+        let (_, published) = self.servers[node].run_script(&script, (&keys, &[]), now);
+        for message in published {
+            self.publish(node, message);
         }
     }
 }

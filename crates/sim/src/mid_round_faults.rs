@@ -6,10 +6,9 @@
 //! stops after it has heard of the grant: until that lease is over, no other client may believe in
 //! the victim.
 
-use quorumlock_protocol::quorum_of;
+use quorumlock_protocol::{Nonce, quorum_of};
 
 use super::faults::Fault;
-use super::link::{LinkId, Phase};
 use super::request::SimRequest;
 use super::server::Server;
 use super::time::{MS, SECOND};
@@ -19,16 +18,20 @@ use super::world::State;
 impl State {
     /// Called when a client is about to send an acquisition to a node: prepares the mid-round
     /// fault.
-    pub fn plan_withheld_votes(&mut self, at: LinkId, request: &SimRequest) {
-        let SimRequest::Acquire(lease, ..) = request else { return };
-        if !self.plan.mid_round_faults || self.healed || self.processes[at.client].stopped {
+    pub fn plan_withheld_votes(
+        &mut self,
+        (client, node): (usize, usize),
+        request: &SimRequest,
+        up: bool,
+    ) {
+        let SimRequest::Acquire(lease) = request else { return };
+        if !self.plan.mid_round_faults || self.healed || self.processes[client].stopped {
             return;
         }
         let fresh = !self.ledger.tokens.contains_key(&lease.name);
-        if self.withheld_votes.is_none_or(|last| last.over < self.now) && at.node == 0 && fresh {
+        if self.withheld_votes.is_none_or(|last| last.over < self.now) && node == 0 && fresh {
             let whole = self.servers.iter().all(Server::admitted);
-            let ready = self.link(at).phase == Phase::Up;
-            if ready && whole && self.dice.chance(0.5) {
+            if up && whole && self.dice.chance(0.5) {
                 let (victim, dials) = (self.dice.index(self.plan.nodes), self.dice.chance(0.5));
                 let after_grant = self.dice.chance(0.3);
                 let quarantine = self.plan.quarantine() * 11 / 10;
@@ -51,21 +54,22 @@ impl State {
             return;
         };
         let size = self.plan.nodes;
-        let rank = (at.node + size - planned.victim) % size;
-        let slot = self.processes[at.client].slot;
+        let rank = (node + size - planned.victim) % size;
+        let slot = self.processes[client].slot;
         if rank == 0 {
             return;
         }
         if rank >= quorum_of(size) {
             // This node is not needed for the client's majority; with the victim it makes a
             // majority for the other clients.
-            self.cuts[slot][at.node].0 = self.now + planned.lasts + 3 * SECOND;
-        } else if planned.dials && self.link(at).phase == Phase::Up {
-            self.link(at).useful = true;
-            self.broken(at, false);
+            self.cuts[slot][node].0 = self.now + planned.lasts + 3 * SECOND;
+        } else if planned.dials && up {
+            for conn in self.conns_of(client, node) {
+                self.reset(conn);
+            }
         } else {
             // Requests on their way arrive when the cut is over.
-            self.cuts[slot][at.node].0 = self.now + planned.lasts;
+            self.cuts[slot][node].0 = self.now + planned.lasts;
         }
     }
 
@@ -73,25 +77,24 @@ impl State {
     /// heard of it (`heard` is true): carries out the mid-round fault.
     pub fn trigger_withheld_votes(
         &mut self,
-        at: LinkId,
-        request: &SimRequest,
+        (client, node): (usize, usize),
+        nonce: Nonce,
         granted: bool,
         heard: bool,
     ) {
-        let SimRequest::Acquire(lease, ..) = request else { return };
         let Some(planned) = &mut self.withheld_votes else { return };
-        let ours = planned.nonce == lease.nonce && planned.victim == at.node && !planned.triggered;
+        let ours = planned.nonce == nonce && planned.victim == node && !planned.triggered;
         if !ours || planned.after_grant != heard {
             return;
         }
         planned.triggered = true;
         let lasts = planned.lasts;
-        if granted && !self.healed && !self.processes[at.client].stopped {
+        if granted && !self.healed && !self.processes[client].stopped {
             let stop = if heard { Fault::ClientPause } else { Fault::ClientFreeze };
-            self.stop(at.client, lasts, stop);
+            self.stop(client, lasts, stop);
             self.breaks(stop);
             let fault = *self.dice.pick(&[Fault::Flush, Fault::Resync]);
-            self.forget_mid_round(fault, at.node);
+            self.forget_mid_round(fault, node);
         }
     }
 }

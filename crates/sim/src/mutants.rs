@@ -1,56 +1,56 @@
 //! What planted bugs change. The simulation must find each bug; one that misses a bug proves
 //! nothing.
 //!
-//! All bugs are planted at the boundary between the library's code and the simulated nodes, so that
-//! the library's code stays unchanged.
+//! No bug changes the library's code. The bugs of clients are planted between that code and its
+//! nodes; those of nodes in the texts of the scripts (script.rs) and in the server (peer.rs).
 
 use quorumlock_protocol::expiry;
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, HeldInterval, Instant, Lane, NoAnswer, NodeProblem, NodeReport,
-    Responder, Vote,
+    Acceptance, Answer, Denial, HeldInterval, Hints, Instant, Lane, NoAnswer, Node, NodeProblem,
+    NodeReport, Responder, Vote,
 };
 
 use super::bug::Bug;
-use super::link::{LinkId, Pending};
-use super::request::{DeliveredReply, SimRequest, SimResponder};
-use super::world::State;
+use super::request::{SimAnswer, SimRequest};
+use super::tap::Posted;
+use super::world::{State, World};
 
 /// Whether a client with the planted bug never sends this request.
-pub fn swallows(state: &State, at: LinkId, request: &SimRequest) -> bool {
-    match request {
-        SimRequest::Release(lease, ..) if state.bug == Some(Bug::ReleasesOnlyGranted) => {
+pub fn swallows(state: &State, posted: &Posted) -> bool {
+    match &posted.request {
+        SimRequest::Release(lease) if state.bug == Some(Bug::ReleasesOnlyGranted) => {
             let number = state.ledger.of(lease);
-            number.is_some_and(|number| !state.ledger.attempts[number].nodes[at.node].counted)
+            number.is_some_and(|number| !state.ledger.attempts[number].nodes[posted.node].counted)
         }
         _ => false,
     }
 }
 
 /// The client releases all nodes as soon as too many of them have refused, before its holder knows.
-pub fn frees_unheard(state: &mut State, at: LinkId, request: &SimRequest) {
-    if state.bug != Some(Bug::FreesUnheard) || !matches!(request, SimRequest::Renew(_)) {
+pub fn frees_unheard(world: &World, posted: &Posted) {
+    if !matches!(posted.request, SimRequest::Renew(_)) {
         return;
     }
-    for lease in request.leases() {
-        let lost = state.ledger.of(lease).map(|number| &state.ledger.attempts[number]);
-        if lost.is_some_and(|lost| lost.granted && !lost.over && lost.until() == Instant::NEVER) {
-            for node in 0..state.plan.nodes {
-                let link = LinkId { node, lane: Lane::Watchdog, ..at };
-                state.post(
-                    link,
-                    SimRequest::release(lease, HeldInterval::UNKNOWN, None),
-                    SimResponder::Freed(Responder::nobody()),
-                );
+    for lease in posted.request.leases() {
+        let nodes = world.with(|state| {
+            let lost = state.ledger.of(lease).map(|number| &state.ledger.attempts[number]);
+            let lost = lost
+                .is_some_and(|lost| lost.granted && !lost.over && lost.until() == Instant::NEVER);
+            if !lost || state.closed {
+                return Vec::new();
             }
+            let nodes = state.processes[posted.client].nodes.clone();
+            for node in 0..nodes.len() {
+                state.posted((posted.client, node), SimRequest::Release(lease.clone()), false);
+                state.unasked(node, lease.nonce, lease.ttl);
+            }
+            nodes
+        });
+        for node in nodes.iter().filter_map(std::sync::Weak::upgrade) {
+            let hints = Hints::default();
+            let nobody = Responder::nobody();
+            node.release(lease, HeldInterval::UNKNOWN, Lane::Watchdog, hints, nobody);
         }
-    }
-}
-
-/// The instant from which the client counts the lease.
-pub fn asked(state: &State, client: usize, pending: &Pending) -> Instant {
-    match state.bug {
-        Some(Bug::StartAfterReply) => state.processes[client].now(),
-        _ => pending.asked,
     }
 }
 
@@ -84,79 +84,84 @@ pub fn asks_unproven(bug: Option<Bug>, request: &SimRequest) -> bool {
     }
 }
 
-/// The answers that a client with the planted bug makes of `answer`.
-pub fn bend(
-    state: &mut State,
-    at: LinkId,
-    request: &SimRequest,
-    answer: DeliveredReply,
-) -> Vec<DeliveredReply> {
-    let Some(bug) = state.bug else { return vec![answer] };
+/// The answer that a client with the planted bug makes of `answer`.
+pub fn alter(state: &mut State, posted: &Posted, answer: SimAnswer) -> SimAnswer {
+    let Some(bug) = state.bug else { return answer };
+    let answer = match bug {
+        Bug::StartAfterReply => {
+            counted_from(state, posted, state.processes[posted.client].now(), answer)
+        }
+        Bug::NoDriftAllowance => counted_from(state, posted, posted.asked, answer),
+        _ => answer,
+    };
     match (bug, answer) {
-        (Bug::GrantedIsAccepted, DeliveredReply::Vote(to, Answer::Yes(vote))) => {
-            vec![DeliveredReply::Vote(
-                to,
-                Answer::Yes(Vote { token: Acceptance::Accepted, ..vote }),
-            )]
+        (Bug::GrantedIsAccepted, SimAnswer::Vote(Answer::Yes(vote))) => {
+            SimAnswer::Vote(Answer::Yes(Vote { token: Acceptance::Accepted, ..vote }))
         }
         // A grant by a node that lost its memory does not count. The bug is that its renewals do.
-        (Bug::RenewsUnproven, DeliveredReply::Vote(to, Answer::Yes(_)))
-            if state.link(at).unproven().is_some() =>
-        {
+        (Bug::RenewsUnproven, SimAnswer::Vote(Answer::Yes(_))) if posted.unproven => {
             let report = NodeReport::new("node", NodeProblem::NotAdmitted);
-            vec![DeliveredReply::Vote(to, Answer::No(Denial::NotAdmitted(report)))]
+            SimAnswer::Vote(Answer::No(Denial::NotAdmitted(report)))
         }
         (Bug::SilenceIsGrant | Bug::QuorumOfReachable, answer) if is_silent(bug, &answer) => {
-            vec![granted(state, at, request, answer)]
+            granted(state, posted, answer)
         }
-        (Bug::SilenceIsLoss, DeliveredReply::Until(to, answers)) => {
+        (Bug::SilenceIsLoss, SimAnswer::Until(answers)) => {
             let lost = |answer| match answer {
                 Answer::NoAnswer(_) => Answer::No(Denial::Gone),
                 other => other,
             };
-            vec![DeliveredReply::Until(to, answers.into_iter().map(lost).collect())]
+            SimAnswer::Until(answers.into_iter().map(lost).collect())
         }
-        (_, answer) => vec![answer],
+        (_, answer) => answer,
     }
 }
 
-fn is_silent(bug: Bug, answer: &DeliveredReply) -> bool {
-    let counts = |no_answer: &NoAnswer| match no_answer {
-        NoAnswer::NotSent(_) => true,
-        NoAnswer::Unknown(_) => bug == Bug::SilenceIsGrant,
+/// The answer, with leases that count from `asked`.
+fn counted_from(state: &State, posted: &Posted, asked: Instant, answer: SimAnswer) -> SimAnswer {
+    let drift = max_clock_drift(state);
+    let until = |at: usize| {
+        let ttl = posted.request.leases().get(at).map_or_else(Default::default, |lease| lease.ttl);
+        expiry(asked, ttl, drift)
     };
     match answer {
-        DeliveredReply::Vote(_, Answer::NoAnswer(no_answer))
-        | DeliveredReply::Raised(_, Answer::NoAnswer(no_answer)) => counts(no_answer),
-        DeliveredReply::Until(_, answers) => {
-            matches!(answers.first(), Some(Answer::NoAnswer(no_answer)) if counts(no_answer))
+        SimAnswer::Vote(Answer::Yes(vote)) => {
+            SimAnswer::Vote(Answer::Yes(Vote { until: until(0), ..vote }))
         }
-        _ => false,
+        SimAnswer::One(Answer::Yes(_)) => SimAnswer::One(Answer::Yes(until(0))),
+        SimAnswer::Until(answers) => {
+            let counted = |(at, answer)| match answer {
+                Answer::Yes(_) => Answer::Yes(until(at)),
+                other => other,
+            };
+            SimAnswer::Until(answers.into_iter().enumerate().map(counted).collect())
+        }
+        other => other,
     }
 }
 
-fn granted(
-    state: &State,
-    at: LinkId,
-    request: &SimRequest,
-    answer: DeliveredReply,
-) -> DeliveredReply {
-    let now = state.processes[at.client].now();
+fn is_silent(bug: Bug, answer: &SimAnswer) -> bool {
+    match answer.no_answer() {
+        Some(NoAnswer::NotSent(_)) => true,
+        Some(NoAnswer::Unknown(_)) => bug == Bug::SilenceIsGrant,
+        None => false,
+    }
+}
+
+fn granted(state: &State, posted: &Posted, answer: SimAnswer) -> SimAnswer {
+    let now = state.processes[posted.client].now();
     let until = |at: usize| {
-        let ttl = request.leases().get(at).map_or_else(Default::default, |lease| lease.ttl);
+        let ttl = posted.request.leases().get(at).map_or_else(Default::default, |lease| lease.ttl);
         expiry(now, ttl, state.plan.max_clock_drift)
     };
     match answer {
-        DeliveredReply::Vote(to, _) => DeliveredReply::Vote(
-            to,
-            Answer::Yes(Vote { until: until(0), token: Acceptance::Accepted }),
-        ),
-        DeliveredReply::Raised(to, _) => {
-            DeliveredReply::Raised(to, Answer::Yes(Acceptance::Accepted))
+        SimAnswer::Vote(_) => {
+            SimAnswer::Vote(Answer::Yes(Vote { until: until(0), token: Acceptance::Accepted }))
         }
-        DeliveredReply::Until(to, answers) => {
+        SimAnswer::Raised(_) => SimAnswer::Raised(Answer::Yes(Acceptance::Accepted)),
+        SimAnswer::Until(answers) => {
             let all = (0..answers.len()).map(|at| Answer::Yes(until(at)));
-            DeliveredReply::Until(to, all.collect())
+            SimAnswer::Until(all.collect())
         }
         other => other,
     }

@@ -1,11 +1,9 @@
 //! Breaks nodes, connections and clients, and mends them again.
 
-use quorumlock_protocol::Lane;
-
+use super::arrival::Arrival;
 use super::bug::Bug;
-use super::event::{Arrival, Ending, Event, Moment};
+use super::event::{Ending, Event, Moment};
 use super::faults::Fault;
-use super::link::{LANES, LinkId};
 use super::sometimes::Sometimes;
 use super::start::start;
 use super::time::{MS, Micros, SECOND};
@@ -49,9 +47,9 @@ impl State {
             Fault::ClientPause | Fault::ClientKill | Fault::ClientFreeze => {
                 self.break_client(fault, lasts)
             }
-            _ if fault == Fault::CrashKeepingData || Fault::FORGETFUL.contains(&fault) => {
-                self.forget(fault, node, lasts)
-            }
+            Fault::ScriptFlush => self.flush_scripts(node),
+            Fault::CrashKeepingData | Fault::Demotion => self.forget(fault, node, lasts),
+            _ if Fault::FORGETFUL.contains(&fault) => self.forget(fault, node, lasts),
             Fault::EvictLock | Fault::EvictMark => self.evict(fault, node),
             Fault::ForceUnlock => self.force_unlock(),
             _ => self.break_clock(fault, node, lasts),
@@ -76,10 +74,11 @@ impl State {
                 }
             }
             Moment::Restart(node) => self.restart_empty(*node),
-            Moment::Raising(node, request) => {
-                for lease in request.leases() {
+            Moment::Identified(node) => self.exchange_identified(*node),
+            Moment::Raising(node, names) => {
+                for name in names {
                     self.note(super::faults::fault_name(Fault::EvictLock), Who::node(*node), 0);
-                    if self.servers[*node].store.drop_lock(&lease.name) {
+                    if self.servers[*node].store.drop_lock(name) {
                         self.breaks(Fault::EvictLock);
                     }
                 }
@@ -96,7 +95,9 @@ impl State {
                 let drift = self.plan.node_drift(&mut self.dice);
                 self.servers[node].slew(self.now, drift);
             }
+            Ending::Demotion(node) => self.promote(node),
             Ending::Wake(client, counted) => self.wake(client, counted),
+            Ending::Hear(client) => self.hear(client),
             Ending::Spawn(slot) => {
                 if !self.processes.iter().any(|process| process.slot == slot && !process.dead) {
                     self.spawn(slot);
@@ -114,6 +115,7 @@ impl State {
             self.end(Ending::GoOn(node));
             self.end(Ending::Thaw(node));
             self.end(Ending::Slew(node));
+            self.end(Ending::Demotion(node));
         }
         for cuts in &mut self.cuts {
             cuts.fill((0, 0));
@@ -146,24 +148,18 @@ impl State {
         let until = (self.now + lasts).min(self.plan.heals.max(self.now));
         match fault {
             Fault::Break => {
-                for lane in LANES {
-                    self.break_link(LinkId { client, node, lane });
+                for conn in self.conns_of(client, node) {
+                    // Subscriptions, too, in half of the cases.
+                    if !self.subscribes(conn) || self.dice.chance(0.5) {
+                        self.break_conn(conn);
+                    }
                 }
             }
             Fault::Cut => self.cuts[slot][node] = (until, until),
             _ if self.dice.chance(0.5) => self.cuts[slot][node].0 = until,
             _ => self.cuts[slot][node].1 = until,
         }
-        if fault == Fault::Break || self.dice.chance(0.5) {
-            self.break_subscription(client, node);
-        }
         true
-    }
-
-    pub fn break_link(&mut self, link: LinkId) {
-        let connection = self.connection(link);
-        let delay = self.latency(link);
-        self.after(delay, Event::Broken(link, connection));
     }
 
     fn break_client(&mut self, fault: Fault, lasts: Micros) -> bool {
@@ -182,7 +178,7 @@ impl State {
 
     pub fn stop(&mut self, client: usize, lasts: Micros, fault: Fault) {
         let process = &mut self.processes[client];
-        process.stopped = true;
+        (process.stopped, process.hears) = (true, false);
         process.clock.stop();
         process.gate.shut();
         self.note("stops", Who::client(client), lasts);
@@ -199,11 +195,10 @@ impl State {
         process.clock.go_on(counted);
         process.resumed_at = self.now;
         process.gate.open();
-        let (now, asked) = (process.now(), process.now());
-        let (inbox, outbox) =
-            (std::mem::take(&mut process.inbox), std::mem::take(&mut process.outbox));
-        self.note("goes on", Who::client(client), inbox.len() as u64);
-        if inbox.iter().any(|event| matches!(event, Event::Answer(..))) {
+        let (now, waiting) = (process.now(), process.inbox.len());
+        let answered = process.inbox.iter().any(|event| matches!(event, Event::Bytes(..)));
+        self.note("goes on", Who::client(client), waiting as u64);
+        if answered {
             self.see(Sometimes::AnswerAfterStop);
         }
         let ledger = &self.ledger;
@@ -213,11 +208,18 @@ impl State {
         }
         // A resumed process may handle its events before or after its timers.
         let delay = if self.dice.chance(0.5) { 0 } else { self.dice.within(0, 3 * MS) };
-        for event in inbox {
-            self.after(delay, event);
+        self.after(delay, Event::End(Ending::Hear(client)));
+    }
+
+    /// A resumed process handles what arrived meanwhile.
+    fn hear(&mut self, client: usize) {
+        let process = &mut self.processes[client];
+        if process.dead || process.stopped {
+            return;
         }
-        for (link, request, to) in outbox {
-            self.queue_request(link, request, to, asked);
+        process.hears = true;
+        for event in std::mem::take(&mut process.inbox) {
+            self.happen(event);
         }
     }
 
@@ -232,17 +234,12 @@ impl State {
         let process = &mut self.processes[client];
         process.dead = true;
         process.gate.kill();
-        let slot = process.slot;
-        let (inbox, outbox) =
-            (std::mem::take(&mut process.inbox), std::mem::take(&mut process.outbox));
-        self.out.push(Delivery::Drop(Box::new((inbox, outbox))));
-        self.drop_connections(client);
+        let (slot, inbox) = (process.slot, std::mem::take(&mut process.inbox));
+        inbox.into_iter().for_each(|event| self.unheard(event));
         let (gone, stay) =
             self.ledger.holders.drain(..).partition::<Vec<_>, _>(|held| held.client == client);
         self.ledger.holders = stay;
-        self.out.push(Delivery::Drop(Box::new(gone)));
-        let servers = &mut self.servers;
-        servers.iter_mut().for_each(|server| server.subscribed.retain(|who| *who != client));
+        self.out.push(Delivery::Drop(gone));
         self.end_notes();
         if !self.plan.scripted {
             self.after(wait, Event::End(Ending::Spawn(slot)));
@@ -308,9 +305,5 @@ impl State {
         let living = |at: &usize| !self.processes[*at].dead && !self.processes[*at].stopped;
         let living: Vec<_> = (0..self.processes.len()).filter(living).collect();
         (!living.is_empty()).then(|| *self.dice.pick(&living))
-    }
-
-    pub fn subscription_latency(&mut self, client: usize, node: usize) -> Micros {
-        self.latency(LinkId { client, node, lane: Lane::Caller })
     }
 }

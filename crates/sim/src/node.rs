@@ -1,87 +1,187 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{AdmissionRpc, AdmitRequest, Marks, NodeInfo, NoteRequest};
 use quorumlock_protocol::{
-    Acceptance, Answer, BoxFuture, Fence, HandoffOffer, HeldInterval, Hints, Holder, Incarnation,
-    Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, QueueAction, ReleaseOutcome,
-    ReplyFuture, ReplySink, Responder, Subscription, Vote, WaitEvent, WaitQueue,
+    Acceptance, Answer, BoxFuture, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder,
+    Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeReport, Nonce, ReleaseOutcome,
+    ReplySink, Responder, Subscription, Vote, WaitEvent, WaitQueue, expiry,
 };
+use quorumlock_redis::RedisNode;
+use quorumlock_redis::simulation::{SimulatedClient, Site};
 
 use super::bug::Bug;
-use super::event::Event;
-use super::link::LinkId;
-use super::request::{AdmissionReply, AdmissionRequest, SimRequest, SimResponder};
-use super::store::Store;
+use super::mutants;
+use super::network::SimNetwork;
+use super::plan::Plan;
+use super::request::SimRequest;
+use super::server::label;
+use super::tap::{Again, Followed, MessageTap, Posted, Tap, Unsubscribe};
+use super::time::node_wall_clock;
 use super::world::World;
+use crate::dice::Dice;
 
-/// A simulated node as one client sees it. It implements the same trait as the real one.
-#[derive(Debug)]
+/// A node of a simulated client: the library's own, over the simulated network. The simulation
+/// follows what passes between the client's code and the node.
+#[derive(Clone, Debug)]
 pub struct SimNode {
     world: World,
     client: usize,
     node: usize,
-    label: String,
-    member: Arc<str>,
+    bug: Option<Bug>,
+    inner: Arc<RedisNode>,
+    /// With some planted bugs: the same node without admission.
+    unbound: Option<Arc<RedisNode>>,
 }
 
 impl SimNode {
-    pub fn new(world: World, client: usize, node: usize) -> Self {
-        let (label, member) = world.with(|state| {
-            let server = &state.servers[node];
-            (server.label.clone(), server.member.clone())
-        });
-        Self { world, client, node, label, member }
+    /// The nodes of a client process.
+    ///
+    /// # Errors
+    /// As the library: the plan is wrong.
+    pub fn all(world: &World, client: usize) -> Result<Vec<Self>, ConfigError> {
+        let (plan, bug) = world.with(|state| (state.plan.clone(), state.bug));
+        let inner = redis_nodes(world, &plan, client, true)?;
+        let asks_unproven = matches!(bug, Some(Bug::RenewsUnproven | Bug::RecreatesUnproven));
+        let mut unbound = match asks_unproven {
+            true => redis_nodes(world, &plan, client, false)?,
+            false => Vec::new(),
+        }
+        .into_iter();
+        let nodes: Vec<_> = inner
+            .into_iter()
+            .enumerate()
+            .map(|(node, inner)| Self {
+                world: world.clone(),
+                client,
+                node,
+                bug,
+                inner: Arc::new(inner),
+                unbound: unbound.next().map(Arc::new),
+            })
+            .collect();
+        let known = nodes.iter().map(|node| Arc::downgrade(&node.inner)).collect();
+        world.with(|state| state.processes[client].nodes = known);
+        Ok(nodes)
     }
 
-    /// Deletes a lock by hand, as an operator would. Returns whether it existed.
-    pub fn delete(&self, name: &Name) -> bool {
-        self.world.with(|state| state.servers[self.node].store.drop_lock(name))
+    /// Dials the node now, before its first request.
+    pub fn connect(&self) {
+        for lane in [Lane::Caller, Lane::Watchdog] {
+            self.inner.renew(&[], lane, Responder::nobody());
+        }
     }
 
-    /// Deletes all data by hand. The server keeps running.
-    pub fn flush(&self) {
-        self.world.with(|state| state.servers[self.node].store = Store::default());
+    fn posted(&self, request: SimRequest) -> Option<Posted> {
+        let up = self.inner.connected_since(Lane::Caller).is_some_and(|at| at > Instant::NEVER);
+        self.world.with(|state| state.posted((self.client, self.node), request, up))
     }
 
-    /// The mark of a name's slot.
-    pub fn mark(&self, name: &Name) -> Option<u64> {
-        self.world.with(|state| state.servers[self.node].store.marks.get(&name.slot()).copied())
+    /// Posts a request for a vote, and returns the node that it goes to.
+    fn posted_vote(&self, request: SimRequest) -> Option<(Posted, &RedisNode)> {
+        let voter = self.voter(&request);
+        let unproven = !std::ptr::eq(voter, &*self.inner);
+        Some((Posted { unproven, ..self.posted(request)? }, voter))
     }
 
-    /// The number of waiters for a name.
-    pub fn waiting(&self, name: &Name) -> usize {
-        self.world.with(|state| {
-            let server = &state.servers[self.node];
-            server.store.waiting(name, server.clock.micros(state.now))
-        })
+    fn tap<T: Followed>(&self, posted: Posted, to: Responder<T>) -> Responder<T> {
+        self.tap_again(posted, to, None)
     }
 
-    /// Whether the node can notify this client.
-    pub fn can_notify(&self) -> bool {
-        self.world.with(|state| {
-            let process = state.processes.get(self.client);
-            process.is_some_and(|process| process.subscribed[self.node].1)
-        })
+    fn tap_again<T: Followed>(
+        &self,
+        posted: Posted,
+        to: Responder<T>,
+        again: Option<Again<T>>,
+    ) -> Responder<T> {
+        let frees = self.bug == Some(Bug::FreesUnheard);
+        let after: Option<fn(&World, &Posted)> = frees.then_some(mutants::frees_unheard);
+        let (world, to) = (self.world.clone(), Mutex::new(Some(to)));
+        let tap = Tap { world, posted, to, after, again };
+        Responder::new(Arc::new(tap), 0)
     }
 
-    fn post(&self, lane: Lane, request: SimRequest, to: SimResponder) {
-        let link = LinkId { client: self.client, node: self.node, lane };
-        self.world.with(|state| state.post(link, request, to));
+    /// The node that a request for a vote goes to.
+    fn voter(&self, request: &SimRequest) -> &RedisNode {
+        match &self.unbound {
+            Some(unbound)
+                if mutants::asks_unproven(self.bug, request)
+                    && !AdmissionRpc::proven(&*self.inner) =>
+            {
+                unbound
+            }
+            _ => &self.inner,
+        }
     }
+
+    /// The incarnation that a request rests on, as `voter` knows it.
+    fn incarnation_of(&self, asked: Incarnation, voter: &RedisNode) -> Incarnation {
+        match std::ptr::eq(voter, &*self.inner) {
+            true => asked,
+            false => voter.incarnation(),
+        }
+    }
+
+    /// A planted bug: an acquisition is bound to the incarnation of when it is sent.
+    fn acquire_when_sent(
+        &self,
+        posted: Posted,
+        (lease, token): (LeaseRequest, Fence),
+        hints: Hints,
+        to: Responder<Answer<Vote>>,
+    ) {
+        let again: Again<_> = {
+            let (node, posted, lease) = (self.clone(), posted.clone(), lease.clone());
+            let hints = hints.clone();
+            Box::new(move |to| {
+                node.acquire_when_sent(posted.clone(), (lease.clone(), token), hints.clone(), to);
+            })
+        };
+        let to = self.tap_again(posted, to, Some(again));
+        self.inner.acquire(&lease, token, self.inner.incarnation(), hints, to);
+    }
+}
+
+fn redis_nodes(
+    world: &World,
+    plan: &Plan,
+    client: usize,
+    bound: bool,
+) -> Result<Vec<RedisNode>, ConfigError> {
+    let (clock, right_clocks, start) = world.with(|state| {
+        let right_clocks: Vec<_> =
+            state.servers.iter().map(|server| server.right_clock.clone()).collect();
+        (state.processes[client].clock.clone(), right_clocks, state.start)
+    });
+    let sites = right_clocks.into_iter().enumerate().map(|(node, right_clock)| Site {
+        url: format!("{}?label={}", label(node), super::plan::member(node)),
+        clock: node_wall_clock(&clock, right_clock, start),
+        network: SimNetwork::new(world.clone(), client, node),
+    });
+    let mut dice = Dice::new(plan.seed, 3_000_000 + client as u64);
+    let waiter = u128::from(dice.next_u64()) << 64 | u128::from(dice.next_u64());
+    SimulatedClient {
+        wire: plan.wire,
+        cluster: plan.cluster.as_ref().filter(|_| bound),
+        settings: &plan.settings(),
+        id: client as u64,
+        waiter: Nonce::from_u128(waiter),
+        hands_off: plan.nodes == 1 && plan.cluster.is_none(),
+    }
+    .nodes(sites.collect())
 }
 
 impl Node for SimNode {
     fn label(&self) -> &str {
-        &self.label
+        self.inner.label()
     }
 
     fn identity(&self) -> u64 {
-        self.world.with(|state| state.identity(self.client, self.node))
+        self.inner.identity()
     }
 
     fn incarnation(&self) -> Incarnation {
-        self.world.with(|state| state.known_incarnation(self.client, self.node))
+        self.inner.incarnation()
     }
 
     fn acquire(
@@ -92,12 +192,19 @@ impl Node for SimNode {
         hints: Hints,
         to: Responder<Answer<Vote>>,
     ) {
-        let hints = hints.if_notified(self.can_notify());
-        self.post(
-            Lane::Caller,
-            SimRequest::Acquire(lease.clone(), token, incarnation, hints),
-            SimResponder::Vote(to),
-        );
+        let request = SimRequest::Acquire(lease.clone());
+        let Some((posted, voter)) = self.posted_vote(request) else { return };
+        let incarnation = self.incarnation_of(incarnation, voter);
+        if let Some(offer) = hints.enqueue().and_then(|enqueue| enqueue.handoff) {
+            self.world.with(|state| {
+                let until = expiry(posted.asked, offer.ttl, mutants::max_clock_drift(state));
+                state.ledger.offered(lease.nonce, until);
+            });
+        }
+        if self.bug == Some(Bug::BoundWhenSent) {
+            return self.acquire_when_sent(posted, (lease.clone(), token), hints, to);
+        }
+        voter.acquire(lease, token, incarnation, hints, self.tap(posted, to));
     }
 
     fn raise(
@@ -107,11 +214,9 @@ impl Node for SimNode {
         incarnation: Incarnation,
         to: Responder<Answer<Acceptance>>,
     ) {
-        self.post(
-            Lane::Caller,
-            SimRequest::Raise(lease.clone(), token, incarnation),
-            SimResponder::Raised(to),
-        );
+        let incarnation = self.incarnation_of(incarnation, &self.inner);
+        let Some(posted) = self.posted(SimRequest::Raise(lease.clone())) else { return };
+        self.inner.raise(lease, token, incarnation, self.tap(posted, to));
     }
 
     fn regrant(
@@ -121,11 +226,15 @@ impl Node for SimNode {
         lane: Lane,
         to: Responder<Answer<Instant>>,
     ) {
-        self.post(lane, SimRequest::Regrant(lease.clone(), fence), SimResponder::One(to));
+        let request = SimRequest::Regrant(lease.clone());
+        let Some((posted, voter)) = self.posted_vote(request) else { return };
+        voter.regrant(lease, fence, lane, self.tap(posted, to));
     }
 
     fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {
-        self.post(lane, SimRequest::Renew(leases.to_vec()), SimResponder::Until(to));
+        let request = SimRequest::Renew(leases.to_vec());
+        let Some((posted, voter)) = self.posted_vote(request) else { return };
+        voter.renew(leases, lane, self.tap(posted, to));
     }
 
     fn release(
@@ -136,22 +245,23 @@ impl Node for SimNode {
         hints: Hints,
         to: Responder<Answer<ReleaseOutcome>>,
     ) {
-        let hints = hints.if_notified(self.can_notify());
-        let queue_action = hints.enqueue().map(|place| QueueAction::KeepPlace(place.waited));
-        self.post(lane, SimRequest::release(lease, held, queue_action), SimResponder::Freed(to));
+        let Some(posted) = self.posted(SimRequest::Release(lease.clone())) else { return };
+        if self.world.with(|state| mutants::swallows(state, &posted)) {
+            return;
+        }
+        self.inner.release(lease, held, lane, hints, self.tap(posted, to));
     }
 
     fn connected_since(&self, lane: Lane) -> Option<Instant> {
-        let link = LinkId { client: self.client, node: self.node, lane };
-        self.world.with(|state| state.connected_since(link))
+        self.inner.connected_since(lane)
     }
 
     fn inspect(&self, name: &Name, to: Responder<Answer<Option<Holder>>>) {
-        self.post(Lane::Caller, SimRequest::Inspect(name.clone()), SimResponder::Holder(to));
+        self.inner.inspect(name, to);
     }
 
     fn force_release(&self, name: &Name, to: Responder<Answer<bool>>) {
-        self.post(Lane::Caller, SimRequest::ForceRelease(name.clone()), SimResponder::Forced(to));
+        self.inner.force_release(name, to);
     }
 
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {
@@ -161,21 +271,16 @@ impl Node for SimNode {
 
 impl WaitQueue for SimNode {
     fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
-        if let Some((lease, offer)) = offered {
-            let release =
-                SimRequest::release(lease, HeldInterval::UNKNOWN, Some(QueueAction::Leave(*offer)));
-            self.post(Lane::Caller, release, SimResponder::Freed(Responder::nobody()));
-        } else if self.can_notify() {
-            self.post(
-                Lane::Caller,
-                SimRequest::Dequeue(name.clone()),
-                SimResponder::Forced(Responder::nobody()),
-            );
+        if let Some((lease, _)) = offered {
+            // The request also releases the name, if it was handed off.
+            self.posted(SimRequest::Release(lease.clone()));
+            self.world.with(|state| state.unasked(self.node, lease.nonce, lease.ttl));
         }
+        WaitQueue::leave(&*self.inner, name, offered);
     }
 
     fn supports_handoff(&self) -> bool {
-        self.world.with(|state| state.plan.cluster.is_none())
+        WaitQueue::supports_handoff(&*self.inner)
     }
 
     fn subscribe(
@@ -184,102 +289,47 @@ impl WaitQueue for SimNode {
         to: Arc<dyn ReplySink<WaitEvent>>,
         from: usize,
     ) -> Subscription {
-        let (client, node) = (self.client, self.node);
-        let id = self.world.with(|state| {
-            if state.closed {
-                return 0;
+        let (world, client) = (self.world.clone(), self.client);
+        self.world.with(|state| {
+            if let Some(process) = state.processes.get_mut(client) {
+                process.subscribe(self.node, name);
             }
-            let id = state.processes[client].subscribe(node, name, (to, from));
-            match state.processes[client].subscribed[node] {
-                (_, true) if state.bug == Some(Bug::NoLookAfterSubscribe) => {}
-                // The channel is subscribed already; the new subscriber must retry once all the
-                // same.
-                (_, true) => state.notify_subscribers(client, node, name, WaitEvent::Retry),
-                (true, false) => {}
-                (false, false) => {
-                    state.processes[client].subscribed[node].0 = true;
-                    let delay = state.subscription_latency(client, node);
-                    state.after(delay, Event::Subscribe(client, node));
-                }
-            }
-            id
         });
-        Box::new(SubscriptionGuard {
-            world: self.world.clone(),
-            client,
-            node,
-            name: name.clone(),
-            id,
-        })
-    }
-}
-
-impl SimNode {
-    fn admission(
-        &self,
-        request: AdmissionRequest,
-    ) -> BoxFuture<Result<AdmissionReply, NodeReport>> {
-        let (slot, to) = ReplyFuture::new();
-        self.post(Lane::Watchdog, SimRequest::Admission(request), SimResponder::Admission(to));
-        let label = self.label.clone();
-        Box::pin(async move {
-            match slot.await {
-                Answer::Yes(filed) => Ok(filed),
-                Answer::No(denial) => {
-                    Err(NodeReport::new(label, NodeProblem::Malformed(format!("{denial:?}"))))
-                }
-                Answer::NoAnswer(no_answer) => Err(no_answer.report().clone()),
-            }
-        })
-    }
-
-    fn done(&self, request: AdmissionRequest) -> BoxFuture<Result<bool, NodeReport>> {
-        let answer = self.admission(request);
-        Box::pin(
-            async move { answer.await.map(|reply| matches!(reply, AdmissionReply::Number(1))) },
-        )
+        let gone =
+            Unsubscribe { world: world.clone(), client, node: self.node, name: name.clone() };
+        let tap = Arc::new(MessageTap { world, client, to });
+        Box::new((WaitQueue::subscribe(&*self.inner, name, tap, from), gone))
     }
 }
 
 impl AdmissionRpc for SimNode {
     fn member(&self) -> &Arc<str> {
-        &self.member
+        self.inner.member()
     }
 
     fn proven(&self) -> bool {
-        self.world.with(|state| state.known_proven(self.client, self.node))
+        AdmissionRpc::proven(&*self.inner)
     }
 
     fn node_info(&self) -> BoxFuture<Result<NodeInfo, NodeReport>> {
-        let answer = self.admission(AdmissionRequest::NodeInfo);
-        let label = self.label.clone();
-        Box::pin(async move {
-            match answer.await? {
-                AdmissionReply::NodeInfo(sheet) => Ok(*sheet),
-                AdmissionReply::Number(_) | AdmissionReply::Marks(_) => {
-                    Err(NodeReport::new(label, NodeProblem::Malformed("no sheet".into())))
-                }
+        self.world.with(|state| {
+            if let Some(process) = state.processes.get_mut(self.client) {
+                process.helpers.clear();
             }
-        })
+        });
+        self.inner.node_info()
     }
 
     fn note(&self, note: NoteRequest) -> BoxFuture<Result<bool, NodeReport>> {
-        self.done(AdmissionRequest::Note(note))
+        self.inner.note(note)
     }
 
     fn barrier(&self, incarnation: &str) -> BoxFuture<Result<Marks, NodeReport>> {
-        let answer = self.admission(AdmissionRequest::Barrier(incarnation.to_owned()));
-        let label = self.label.clone();
-        Box::pin(async move {
-            match answer.await? {
-                AdmissionReply::Marks(marks) => Ok(marks),
-                _ => Err(NodeReport::new(label, NodeProblem::Malformed("no marks".into()))),
-            }
-        })
+        self.inner.barrier(incarnation)
     }
 
     fn admit(&self, request: AdmitRequest) -> BoxFuture<Result<bool, NodeReport>> {
-        self.done(AdmissionRequest::Admit(request))
+        self.inner.admit(request)
     }
 
     fn write_terms(
@@ -288,7 +338,7 @@ impl AdmissionRpc for SimNode {
         terms: &Terms,
         incarnation: &str,
     ) -> BoxFuture<Result<bool, NodeReport>> {
-        self.done(AdmissionRequest::WriteTerms(found, terms.clone(), incarnation.to_owned()))
+        self.inner.write_terms(found, terms, incarnation)
     }
 
     fn provision(
@@ -297,30 +347,10 @@ impl AdmissionRpc for SimNode {
         terms: &Terms,
         incarnation: &str,
     ) -> BoxFuture<Result<bool, NodeReport>> {
-        self.done(AdmissionRequest::Provision(found, terms.clone(), incarnation.to_owned()))
+        self.inner.provision(found, terms, incarnation)
     }
 
     fn other_databases(&self) -> BoxFuture<Result<Vec<u64>, NodeReport>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
-}
-
-struct SubscriptionGuard {
-    world: World,
-    client: usize,
-    node: usize,
-    name: Name,
-    id: u64,
-}
-
-impl Drop for SubscriptionGuard {
-    fn drop(&mut self) {
-        let gone = self.world.with(|state| {
-            let process = state.processes.get_mut(self.client)?;
-            process.unsubscribe(self.node, &self.name, self.id)
-        });
-        // Dropped outside the world's lock: it may be the last reference to code that calls back
-        // into the world.
-        drop(gone);
+        self.inner.other_databases()
     }
 }

@@ -135,6 +135,8 @@ impl Plan {
                 plan.add_mid_round_faults(dice);
             } else if dice.chance(0.12) {
                 plan.shorten_lives(dice);
+            } else if dice.chance(0.08) {
+                plan.restart_in_turn(dice);
             }
             plan.cluster = Some(plan.agreed());
         } else if plan.faults.contains(&Fault::EvictLock) && dice.chance(0.5) {
@@ -149,6 +151,8 @@ impl Plan {
         self.mid_round_faults = true;
         self.lease = dice.spread(200 * MS, 500 * MS);
         self.answer_timeout = dice.within(4, 8) * SECOND;
+        // A dial goes on after the freeze: the timers of a frozen machine stand still, too.
+        self.connect_timeout = 10 * SECOND;
         self.clients = dice.within(3, 5) as usize;
         (self.tasks, self.names, self.renames) = (1, 1, 8 * SECOND);
         (self.think, self.skew) = (dice.spread(50 * MS, 500 * MS), dice.spread(5, 20) * SECOND);
@@ -156,6 +160,24 @@ impl Plan {
         // Other faults would keep such rounds from happening.
         self.faults.retain(|fault| [Fault::ClockBack, Fault::ClockSlew].contains(fault));
         self.odds = Odds { delay: self.odds.delay, reorder: self.odds.reorder, ..Odds::default() };
+    }
+
+    /// Each node restarts empty once, one after the other, while few locks are taken: only what a
+    /// repair copies keeps the marks.
+    fn restart_in_turn(&mut self, dice: &mut Dice) {
+        (self.clients, self.tasks, self.names) = (dice.within(2, 3) as usize, 1, 1);
+        self.lease = dice.spread(200 * MS, 500 * MS);
+        self.answer_timeout = self.answer_timeout.min(self.lease / 4);
+        self.latency = self.latency.min(self.answer_timeout / 16);
+        self.jitter = self.jitter.min(self.answer_timeout / 12);
+        (self.skew, self.blank) = (1_800 * SECOND, false);
+        self.clock_back = self.clock_back.min(200 * MS);
+        // Other restarts would leave fewer helpers than a majority.
+        self.faults.retain(|fault| *fault <= Fault::Break);
+        let (first, gap) = (dice.within(3, 8) * SECOND, self.quarantine() * 5 / 4);
+        self.restarts = (0..self.nodes).map(|node| (first + node as u64 * gap, node)).collect();
+        let whole = self.nodes as u64 * gap;
+        (self.think, self.heals) = (2 * whole, first + whole + 3 * self.quarantine());
     }
 
     /// Many clients want one name all the time, so that some client asks at the critical moment.

@@ -1,15 +1,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use quorumlock_protocol::Wire;
-use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_watchdog::Clock;
-
 use super::bug::Bug;
 use super::faults::Assumption;
 use super::invariants::{leak, liveness};
-use super::node::SimNode;
+use super::lua;
 use super::plan::Plan;
+use super::script::Script;
 use super::sometimes::Seen;
 use super::time::duration;
 use super::violation::{Invariant, Violation};
@@ -45,11 +42,15 @@ pub struct Outcome {
 /// If the operating system cannot start the runtime.
 #[must_use]
 pub fn run(seed: u64, bug: Option<Bug>, keep: usize) -> Outcome {
+    let _seed = SayOnPanic(seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap_or_else(|error| panic!("no runtime: {error}"));
+    if Script::forget_former() {
+        lua::forget_compiled();
+    }
     let plan = Plan::of(seed);
     let shown = format!("{plan:?}");
     let world = runtime.block_on(async {
@@ -73,6 +74,17 @@ pub fn run(seed: u64, bug: Option<Bug>, keep: usize) -> Outcome {
     outcome
 }
 
+/// Says which seed it was, if the thread panics.
+struct SayOnPanic(u64);
+
+impl Drop for SayOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the panic is in seed {}", self.0);
+        }
+    }
+}
+
 async fn live(world: &World) {
     world.with(|state| state.begin());
     tokio::spawn(world.clone().run());
@@ -85,20 +97,6 @@ async fn live(world: &World) {
     }
     tokio::time::sleep(duration(world.with(|state| grace(state)))).await;
     world.with(leak::check_all);
-}
-
-/// Simulated nodes in a world in which nothing goes wrong, on the caller's runtime and its clock,
-/// to be compared with real nodes. With a cluster config the nodes are not yet admitted. Returns
-/// the nodes as one client sees them, and that client's lease clock.
-#[must_use]
-pub fn nodes(count: usize, wire: Wire, cluster: Option<&ClusterConfig>) -> (Vec<SimNode>, Clock) {
-    let world = World::new(Plan::faultless(count, wire, cluster), None, 0);
-    let clock = world.with(|state| {
-        let client = state.add_process(0);
-        state.processes[client].clock.clock()
-    });
-    tokio::spawn(world.clone().run());
-    ((0..count).map(|node| SimNode::new(world.clone(), 0, node)).collect(), clock)
 }
 
 impl Outcome {

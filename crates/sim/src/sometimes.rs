@@ -36,6 +36,7 @@ pub enum Sometimes {
     ColdStart,
     StaleRequest,
     UnprovenScript,
+    ExchangedInHandshake,
     Retried,
     HomePassed,
     HomeFallback,
@@ -48,11 +49,15 @@ pub enum Sometimes {
     HandoffLost,
     FreedBefore,
     ShortLivedAdmitted,
+    HalfWritten,
+    ScriptMissing,
+    ReadOnly,
+    TxnAborted,
 }
 
 impl Sometimes {
     /// All events.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 48] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -84,6 +89,7 @@ impl Sometimes {
         Self::ColdStart,
         Self::StaleRequest,
         Self::UnprovenScript,
+        Self::ExchangedInHandshake,
         Self::Retried,
         Self::HomePassed,
         Self::HomeFallback,
@@ -96,6 +102,10 @@ impl Sometimes {
         Self::HandoffLost,
         Self::FreedBefore,
         Self::ShortLivedAdmitted,
+        Self::HalfWritten,
+        Self::ScriptMissing,
+        Self::ReadOnly,
+        Self::TxnAborted,
     ];
 
     /// The event in words.
@@ -132,6 +142,7 @@ impl Sometimes {
             Self::ColdStart => "a node was admitted with fewer helpers than a majority",
             Self::StaleRequest => "a request was not sent: the node had been verified anew",
             Self::UnprovenScript => "a script found another stamp than its own, or was gone",
+            Self::ExchangedInHandshake => "a server was exchanged in a handshake",
             Self::Retried => "a round that had become stale was begun again",
             Self::HomePassed => "the gate granted, and then the others were asked",
             Self::HomeFallback => "a gate did not answer in time, and all were asked",
@@ -144,6 +155,10 @@ impl Sometimes {
             Self::HandoffLost => "a name was handed over where nobody waited for it any more",
             Self::FreedBefore => "a release that was asked again had freed the lock before",
             Self::ShortLivedAdmitted => "short-lived clients alone admitted nodes that restarted",
+            Self::HalfWritten => "a stream took a part of a request",
+            Self::ScriptMissing => "a server had lost the script that a client called",
+            Self::ReadOnly => "a replica refused to write",
+            Self::TxnAborted => "a replica refused a command of a transaction",
         }
     }
 }

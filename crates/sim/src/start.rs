@@ -22,8 +22,10 @@ pub fn start(world: &World, client: usize) {
         let process = &state.processes[client];
         (state.plan.clone(), process.clock.clone())
     });
-    let nodes: Vec<_> =
-        (0..plan.nodes).map(|node| SimNode::new(world.clone(), client, node)).collect();
+    let nodes = match SimNode::all(world, client) {
+        Ok(nodes) => nodes,
+        Err(error) => return world.with(|state| state.unexpected(client, &error)),
+    };
     let settings = plan.settings();
     let within = settings.answer_timeout;
     let dice = Mutex::new(Dice::new(plan.seed, 1_000 + client as u64));

@@ -4,6 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::bug::Bug;
+use super::plan::Plan;
 use super::run::{Outcome, run};
 use super::sometimes::{Seen, Sometimes};
 use super::violation::Invariant;
@@ -79,6 +80,9 @@ pub fn hunt(bug: Bug, first: u64, most: u64, jobs: usize) -> Option<Catch> {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     if at >= most {
                         return;
+                    }
+                    if !bug.shows_in(&Plan::of(first + at)) {
+                        continue;
                     }
                     let outcome = run(first + at, Some(bug), 0);
                     if outcome.violation.is_some() {

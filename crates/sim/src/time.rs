@@ -167,8 +167,14 @@ fn drifted(micros: Micros, ppm: i64) -> Micros {
     (u128::from(micros) * factor / 1_000_000) as Micros
 }
 
-/// Whole milliseconds, rounded up, as on the wire.
-pub fn millis(d: Duration) -> u64 {
-    let nanos = u128::from(!d.subsec_nanos().is_multiple_of(1_000));
-    (micros(d) + nanos as u64).div_ceil(1_000)
+/// A client's lease clock, beside a wall clock that agrees with a node's where no fault has set or
+/// stopped it.
+pub fn node_wall_clock(
+    clock: &Arc<ClientClock>,
+    right: Arc<Mutex<NodeClock>>,
+    start: Start,
+) -> Clock {
+    clock.clock().with_wall(move || {
+        right.lock().unwrap_or_else(PoisonError::into_inner).micros(start.micros())
+    })
 }

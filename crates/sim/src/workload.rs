@@ -38,7 +38,8 @@ pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) 
         return work.live_shortly(work_time, plan.recovered()).await;
     }
     while !work.world.with(|state| state.healed) {
-        let think = work.dice.within(0, work.think);
+        let left = plan.heals.saturating_sub(work.world.with(|state| state.now));
+        let think = work.dice.within(0, work.think).min(left);
         tokio::time::sleep(duration(think)).await;
         work.acquire_once().await;
     }

@@ -1,21 +1,20 @@
 //! The world between the clients' code and the nodes: one queue of events, in order of time.
 
-use std::any::Any;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
-use quorumlock_protocol::{ReplySink, WaitEvent};
 use tokio::sync::Notify;
 
 use super::bug::Bug;
+use super::conn::Conn;
 use super::event::Event;
 use super::faults::Assumption;
-use super::ledger::Ledger;
+use super::ledger::{Holding, Ledger};
 use super::plan::Plan;
 use super::process::Process;
-use super::request::DeliveredReply;
 use super::server::Server;
 use super::sometimes::Sometimes;
 use super::time::{Micros, Start, duration};
@@ -50,6 +49,9 @@ pub struct State {
     pub dice: Dice,
     pub servers: Vec<Server>,
     pub processes: Vec<Process>,
+    /// The connections that have not ended, by their numbers, and how many were dialled so far.
+    pub conns: BTreeMap<usize, Conn>,
+    pub dialled: usize,
     /// The number of client tasks that have not yet done all their work.
     pub busy: usize,
     /// Per client slot and node: the times until which requests and replies are cut.
@@ -73,9 +75,8 @@ pub struct State {
 /// What is done once the world is unlocked, because the client's code may call back into it at
 /// once.
 pub enum Delivery {
-    Reply(DeliveredReply),
-    Notify(Arc<dyn ReplySink<WaitEvent>>, usize, WaitEvent),
-    Drop(Box<dyn Any + Send>),
+    Wake(Waker),
+    Drop(Vec<Holding>),
     /// Runs in turn, with the world unlocked.
     Then(Box<dyn FnOnce(&World) + Send>),
 }
@@ -101,6 +102,8 @@ impl World {
             dice,
             servers,
             processes: Vec::new(),
+            conns: BTreeMap::new(),
+            dialled: 0,
             busy: 0,
             cuts: vec![vec![(0, 0); plan.nodes]; plan.clients.max(1)],
             healed: false,
@@ -129,6 +132,11 @@ impl World {
         result
     }
 
+    /// Reads or changes what has no time and produces no deliveries.
+    pub fn look<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.state())
+    }
+
     /// Drives the world until its runtime ends.
     pub async fn run(self) {
         loop {
@@ -150,7 +158,7 @@ impl World {
         self.0.ended.notified().await;
     }
 
-    /// Breaks the reference cycle: the world holds the responders on which the clients' code waits.
+    /// Breaks the reference cycle: the world holds the wakers of the clients' tasks.
     pub fn close(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -158,8 +166,9 @@ impl World {
         let holders = std::mem::take(&mut state.ledger.holders);
         let processes = std::mem::take(&mut state.processes);
         let out = std::mem::take(&mut state.out);
+        let conns = std::mem::take(&mut state.conns);
         drop(state);
-        drop((queue, holders, processes, out));
+        drop((queue, holders, processes, out, conns));
     }
 
     fn step(&self) -> bool {
@@ -195,8 +204,7 @@ impl World {
 
     fn deliver(&self, delivery: Delivery) {
         match delivery {
-            Delivery::Reply(answer) => answer.deliver(),
-            Delivery::Notify(to, from, news) => to.collect(from, news),
+            Delivery::Wake(waker) => waker.wake(),
             Delivery::Drop(what) => drop(what),
             Delivery::Then(act) => act(self),
         }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use quorumlock_sim::{Bug, Invariant, SeedSummary, fresh_start, run, run_all};
 
 /// `make sim` runs 20,000 seeds.
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 300;
 
 #[test]
 fn no_guarantee_falls_while_what_it_needs_stands() {
@@ -44,21 +44,23 @@ fn assert_breaks_seen(tally: &SeedSummary) {
     }
 }
 
-/// Regressions. In these seeds a client confirmed another client's token, took a notification from
-/// the home node for one from another node because the home node had changed, and nodes handed
-/// names off to queue members that lost and repeated requests, and a broken subscription, had left
-/// behind (PROTOCOL.md W5). In the last two seeds an invariant took the whole lease of such a name
-/// for an unexplained wait.
+/// Regressions. In the first two seeds a client dropped a release that a replica had refused, so that
+/// the lock stayed there once the replica was a master again. In the others a waiter that met an empty
+/// script cache, or in the next two a replica, left a queue entry behind, to which the lock was handed
+/// off; in the next one a caller that won without its home node left one there, and ended. In the last
+/// two a caller that was handed the lock left the queue as that attempt, and so released the lock.
 #[test]
 fn what_was_red_once_is_not_red_again() {
     for seed in [
-        6_019,
-        712_352_383,
-        50_719_146_459_006_004,
-        11_393_330_562_729_824,
-        57_793_036_062_557_404,
-        3_696,
-        8_309_778_052_810_336,
+        154,
+        157,
+        67_586_946_238_513_274,
+        67_586_946_238_513_358,
+        516,
+        2_450_974_190_862_572,
+        50_270_465_150_681_176,
+        62_466_307_097_887_986,
+        3_944_185_019_238_066,
     ] {
         let violation = run(seed, None, 0).violation;
         assert!(violation.is_none(), "seed {seed}: {violation:?}");

@@ -17,10 +17,10 @@ pub fn check(state: &mut State, number: usize, loss: LossReason) {
     let attempt = &state.ledger.attempts[number];
     // Answers after the end of the lease saved nothing.
     let over = attempt.ended;
-    let stands = |view: &&crate::ledger::View| {
+    let holds = |view: &&crate::ledger::View| {
         !view.denied && if over { view.counted } else { view.granted }
     };
-    let held = attempt.nodes.iter().filter(stands).count();
+    let held = attempt.nodes.iter().filter(holds).count();
     let left = attempt.window().since(state.processes[attempt.client].now());
     let ended = attempt.ended_at.min(state.now);
     // An answer that comes between two rounds counts in the next one.

@@ -19,10 +19,10 @@ pub fn check(state: &mut State, node: usize, number: usize) {
     let server = &state.servers[node];
     let time = server.clock.micros(state.now);
     let held = server.store.held(&attempt.name, time);
-    if held.is_none_or(|held| held.by.nonce != attempt.nonce) {
+    if held.is_none_or(|held| held.nonce != attempt.nonce) {
         return;
     }
-    let owed = process.unconfirmed[node].iter().any(|release| release.lease.nonce == attempt.nonce);
+    let owed = view.owed_until > state.now;
     let why = match view.last {
         "release" => "it executed the release",
         _ if !view.tainted && !owed => "nobody releases it",
@@ -41,8 +41,8 @@ pub fn check_all(state: &mut State) {
     let left = state.servers.iter().enumerate().find_map(|(node, server)| {
         let time = server.clock.micros(state.now);
         let mut held = server.store.all_held(time);
-        let (name, _) = held.find(|(_, held)| !tainted(node, held.by.nonce))?;
-        Some((node, name.to_string()))
+        let (name, _) = held.find(|(_, held)| !tainted(node, held.nonce))?;
+        Some((node, name))
     });
     if let Some((node, name)) = left {
         state.violate(Violation::LeftBehind { node, name });

@@ -38,7 +38,7 @@ impl State {
         let (now, server) = (self.now, &self.servers[node]);
         let left = match self.processes[client].waits_for(node, name) {
             true => 0,
-            false => server.store.inspect(name, server.clock.micros(now)).map_or(0, |(_, ms)| ms),
+            false => server.store.remaining(name, server.clock.micros(now)).unwrap_or(0),
         };
         // The node's clock may be slow.
         let left = (left as f64 * (1.0 + self.plan.max_clock_drift)) as u64 * MS;

@@ -1,0 +1,184 @@
+//! The scripts that clients load: the digests of their texts, and planted bugs in them.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use quorumlock_redis::simulation::{ScriptKind, kind_of};
+
+use super::bug::Bug;
+
+/// A script that a client has sent.
+#[derive(Debug)]
+pub struct Script {
+    /// Unique among the scripts of a thread.
+    pub id: u64,
+    pub kind: ScriptKind,
+    pub text: Arc<str>,
+    pub digest: String,
+    /// The incarnation to which the script is bound.
+    pub stamp: Option<String>,
+}
+
+/// The scripts that one thread has met: a client loads the same texts at each connection.
+#[derive(Default)]
+struct Known {
+    by_text: HashMap<Arc<str>, Arc<Script>>,
+    by_digest: HashMap<String, Arc<Script>>,
+    next: u64,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+/// The number of scripts that a thread remembers at the beginning of a run.
+const MAX_KNOWN: usize = 2_000;
+
+impl Script {
+    /// The script with this text.
+    ///
+    /// # Panics
+    /// If the library has no such script.
+    pub fn of(text: &str) -> Arc<Self> {
+        KNOWN.with_borrow_mut(|known| match known.by_text.get(text) {
+            Some(script) => script.clone(),
+            None => known.add(text),
+        })
+    }
+
+    pub fn by_digest(digest: &str) -> Option<Arc<Self>> {
+        KNOWN.with_borrow(|known| known.by_digest.get(digest).cloned())
+    }
+
+    /// Forgets the scripts of former runs, if there are many. Returns whether it did.
+    pub fn forget_former() -> bool {
+        KNOWN.with_borrow_mut(|known| {
+            let many = known.by_text.len() > MAX_KNOWN;
+            if many {
+                known.by_text.clear();
+                known.by_digest.clear();
+            }
+            many
+        })
+    }
+
+    /// The text that a server with the planted bug runs.
+    pub fn planted(&self, bug: Option<Bug>) -> String {
+        let mut text = self.text.to_string();
+        if self.kind == ScriptKind::Barrier {
+            // Only the marks that exist: the others add nothing, and there are 16,384 of them.
+            patch(&mut text, "for i = 2, #KEYS do", "for _, i in ipairs(EXISTING) do");
+        }
+        for (from, to) in bug.into_iter().flat_map(|bug| self.patches(bug)) {
+            patch(&mut text, from, to);
+        }
+        text
+    }
+
+    fn patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
+        let mut patches = self.admission_patches(bug);
+        patches.extend(self.lock_patches(bug));
+        patches
+    }
+
+    fn admission_patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
+        match (bug, self.kind) {
+            (Bug::RecordAtConnect, _) if self.stamp.is_some() => {
+                vec![("if redis.call('hget', RECORD, 'stamp') ~= STAMP then", "if false then")]
+            }
+            (Bug::CopiesNoMarks, ScriptKind::Barrier) => vec![("return marks", "return {}")],
+            (Bug::RevokesNothing, ScriptKind::Revoke) => {
+                vec![("redis.call('hdel', KEYS[1], 'stamp')", "0")]
+            }
+            (Bug::NoBarrier, ScriptKind::Barrier) => {
+                vec![("redis.call('hset', KEYS[1], 'stamp', ARGV[1])", "local _ = 0")]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn lock_patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
+        use ScriptKind::{DeleteIfOurs, ForceRelease, Release, Renew};
+        let redlock = !self.text.contains("HSET") && !self.text.contains("'hset'");
+        let notifies = matches!(self.kind, Release | ForceRelease | ScriptKind::Dequeue);
+        match (bug, self.kind) {
+            (Bug::ReleasesAnybodys, Release) if redlock => {
+                vec![("if held ~= ARGV[1] then", "if not held then")]
+            }
+            (Bug::ReleasesAnybodys, Release) => vec![(
+                "redis.call('hexists', KEYS[1], ARGV[1]) == 0",
+                "redis.call('exists', KEYS[1]) == 0",
+            )],
+            (Bug::ReleasesAnybodys, DeleteIfOurs) => {
+                vec![("redis.call('get', KEYS[1]) == ARGV[1] and ", "")]
+            }
+            (Bug::RenewsAnybodys, Renew) if redlock => {
+                vec![("elseif nonce ~= ARGV[at] then", "elseif not nonce then")]
+            }
+            (Bug::RenewsAnybodys, Renew) => vec![(
+                "redis.pcall('hget', key, ARGV[at])",
+                "redis.pcall('hget', key, redis.call('hkeys', key)[1] or '')",
+            )],
+            (Bug::RenewalRecreates, Renew) if redlock => vec![(
+                "    out[i] = 0\n",
+                "    out[i] = redis.call('set', key, ARGV[at], 'nx', 'px', ARGV[at + 1]) and 1 or 0\n",
+            )],
+            (Bug::RenewalRecreates, Renew) => vec![(
+                "    out[i] = 0\n",
+                "    if redis.call('exists', key) == 0 then\n\
+                 redis.call('hset', key, ARGV[at], ARGV[at + 2])\n\
+                 redis.call('pexpire', key, ARGV[at + 1])\n\
+                 out[i] = 1\n\
+                 else\n\
+                 out[i] = 0\n\
+                 end\n",
+            )],
+            (Bug::HandsWhatIsHeld, Release) if redlock => vec![
+                ("  if not held then\n", "  if true then\n"),
+                ("'set', name, nonce, 'nx', 'px', ttl", "'set', name, nonce, 'px', ttl"),
+            ],
+            (Bug::HandsWhatIsHeld, Release) => vec![
+                ("  if redis.call('exists', KEYS[1]) == 0 then\n", "  if true then\n"),
+                (
+                    "  return redis.pcall('hset', name, field, 1)",
+                    "  redis.call('del', name)\n  return redis.pcall('hset', name, field, 1)",
+                ),
+            ],
+            (Bug::HandsOldToken, _) if notifies => vec![
+                (
+                    "  local accepted = token == '0'",
+                    "  local old = token == '0' and token or string.format('%.0f', mark_of(mark_key))\n\
+                     \x20 local accepted = token == '0'",
+                ),
+                ("nonce .. ' ' .. token .. ' '", "nonce .. ' ' .. old .. ' '"),
+            ],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Known {
+    fn add(&mut self, text: &str) -> Arc<Script> {
+        let kind = kind_of(text).unwrap_or_else(|| panic!("an unknown script: {text}"));
+        let text: Arc<str> = text.into();
+        let digest = sha1_smol::Sha1::from(text.as_bytes()).digest().to_string();
+        let bound = text.split_once("STAMP, LONGEST = '").and_then(|(_, rest)| {
+            let mut values = rest.split('\'');
+            values.nth(2).map(str::to_owned)
+        });
+        let (id, stamp) = (self.next, bound);
+        self.next += 1;
+        let script = Arc::new(Script { id, kind, text: text.clone(), digest, stamp });
+        self.by_digest.insert(script.digest.clone(), script.clone());
+        self.by_text.insert(text, script.clone());
+        script
+    }
+}
+
+/// # Panics
+/// If the shipped script has changed, so that the patch no longer fits.
+fn patch(text: &mut String, from: &str, to: &str) {
+    assert!(text.contains(from), "a patch of a script no longer fits: {from}");
+    *text = text.replace(from, to);
+}
