@@ -13,6 +13,7 @@
 
 pub mod cpu;
 pub mod driver;
+pub mod names;
 pub mod plan;
 pub mod report;
 pub mod results;

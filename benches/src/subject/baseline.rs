@@ -11,10 +11,10 @@ use quorumlock_protocol::Instant;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Pipeline, Value};
 
+use super::hold::{Held, Hold, LEASE, Work};
 use super::raw::{load, nonce};
-use super::{Held, Hold, LEASE, Work};
+use crate::names::Names;
 use crate::testbed::{connect, now};
-use crate::workload::Names;
 
 /// Sends two `PING`s to every server, one for the acquisition and one for the release.
 #[derive(Clone)]

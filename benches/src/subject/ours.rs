@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use quorumlock::{Admission, Locker, Wire};
 
-use super::{Held, Hold, Kind, LEASE, Work};
+use super::hold::{Held, Hold, LEASE, Work};
+use super::kind::Kind;
 
 /// A locker, and how the benches use it.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use redis_027::aio::MultiplexedConnection;
 use redis_lock::LockAcrossOptions;
 use tokio::sync::Mutex;
 
-use super::{Held, Hold, LEASE, RETRY, Work};
+use super::hold::{Held, Hold, LEASE, RETRY, Work};
 
 /// `rslock`.
 #[derive(Clone)]

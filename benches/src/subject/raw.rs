@@ -9,7 +9,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Script};
 
-use super::{Held, Hold, LEASE, RETRY, Work};
+use super::hold::{Held, Hold, LEASE, RETRY, Work};
 use crate::testbed::connect;
 
 /// Connections to all servers.

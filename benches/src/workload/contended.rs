@@ -7,8 +7,9 @@ use anyhow::Result;
 use quorumlock_lab::judge::{Hold, Quantiles, Who, handovers};
 use quorumlock_protocol::Instant;
 
-use super::tasks::{self, Names, Pair};
+use super::tasks::{self, Pair};
 use super::{Lap, Run};
+use crate::names::Names;
 use crate::plan::{EVENNESS, HANDOVER, HANDOVERS, LONGEST, REQUESTS, order};
 use crate::subject::{Kind, Work};
 use crate::testbed::{Group, micros, now};

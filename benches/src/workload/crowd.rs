@@ -10,8 +10,9 @@ use anyhow::Result;
 use quorumlock_protocol::Instant;
 
 use super::contended::{ONE, section};
-use super::tasks::{self, Names, Pair};
+use super::tasks::{self, Pair};
 use super::{Lap, Run};
+use crate::names::Names;
 use crate::plan::{REQUESTS, order};
 use crate::subject::{Kind, Work};
 use crate::testbed::{Group, now};

@@ -7,8 +7,9 @@ use anyhow::Result;
 use quorumlock_lab::judge::Quantiles;
 use quorumlock_testbed::servers::Server;
 
-use super::tasks::{self, Names, Pair};
+use super::tasks::{self, Pair};
 use super::{Lap, Run};
+use crate::names::Names;
 use crate::plan::order;
 use crate::subject::{Kind, Subject, Work};
 use crate::testbed::{micros, now};

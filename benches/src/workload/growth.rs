@@ -5,9 +5,10 @@ use quorumlock_lab::judge::{Quantiles, handovers};
 
 use super::contended::{ONE, SECTION, hold};
 use super::pairs::{FRESH, Sweep, sweep};
-use super::tasks::{self, Names};
+use super::tasks;
 use super::{Lap, Run, held};
 use crate::cpu::Core;
+use crate::names::Names;
 use crate::plan::HANDOVER;
 use crate::subject::{Kind, Work};
 use crate::testbed::{micros, now};

@@ -12,9 +12,10 @@ use quorumlock_lab::judge::{Quantiles, handovers};
 
 use super::contended::{ONE, SECTION, hold};
 use super::pairs::{FRESH, warm};
-use super::tasks::{self, Names, Pair};
+use super::tasks::{self, Pair};
 use super::{Run, faults};
 use crate::driver::{CLIENTS, Client, Contended, Driver, PROGRAMS, Pairs, programs};
+use crate::names::Names;
 use crate::plan::{HANDOVER, LONGEST, P50, RATE, order};
 use crate::results::Key;
 use crate::subject::{Kind, Subject, Work};

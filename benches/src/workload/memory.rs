@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::tasks::{self, Names};
+use super::tasks;
 use super::{Lap, Run};
 use crate::cpu::Core;
+use crate::names::Names;
 use crate::plan::{KEYS, MEMORY};
 use crate::subject::{Kind, Work};
 use crate::testbed::{Group, Memory, now};

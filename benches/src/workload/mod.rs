@@ -16,7 +16,6 @@ use anyhow::{Result, bail};
 
 pub use self::held::Holder;
 pub use self::processes::Worker;
-pub use self::tasks::Names;
 
 use crate::cpu::Core;
 use crate::plan::{Plan, Workload};

@@ -6,9 +6,10 @@ use anyhow::Result;
 use futures::future::try_join_all;
 use quorumlock_lab::judge::Quantiles;
 
-use super::tasks::{self, Names, Pair};
+use super::tasks::{self, Pair};
 use super::{Lap, Run};
 use crate::cpu;
+use crate::names::Names;
 use crate::plan::{P50, RATE, REQUESTS, order};
 use crate::subject::{Kind, Subject, Work};
 use crate::testbed::{Group, micros, now};

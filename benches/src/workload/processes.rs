@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use super::contended::{SECTION, evenness, hold};
-use super::tasks::{self, Names, Pair};
+use super::tasks::{self, Pair};
 use super::{Lap, Run};
 use crate::cpu::Core;
+use crate::names::Names;
 use crate::plan::{EVENNESS, HANDOVER, HANDOVERS, REQUESTS, order};
 use crate::subject::{Kind, Work};
 use crate::testbed::{Group, micros, now};

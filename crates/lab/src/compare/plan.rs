@@ -1,14 +1,17 @@
 use std::time::Duration;
 
-use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
+use crate::mode::Mode;
+use crate::record::Load;
+use crate::runner::Trial;
+use crate::scenario::{Scenario, c1_locks, c2_server_killed};
+use quorumlock_sim::Dice;
 
 /// What to compare, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// Servers of the quorum.
     pub nodes: usize,
-    /// The approximate measuring time per mode. The fault phase has a minimum of its own.
+    /// The approximate measuring time per mode. The run with a fault has a minimum of its own.
     pub measuring: Duration,
     /// Tasks that lock at the same time.
     pub tasks: usize,
@@ -25,6 +28,13 @@ pub struct BadPlan {
     value: String,
     bounds: &'static str,
 }
+
+/// One server, and a quorum under strict admission.
+pub(super) const MODES: [Mode; 2] = [Mode::S, Mode::QQ];
+
+/// How long one mode is measured before the other mode is measured: long enough to contain the
+/// longest wait of a task.
+const ROUND: Duration = Duration::from_secs(3);
 
 impl Plan {
     /// Checks that all numbers are within their bounds.
@@ -46,94 +56,33 @@ impl Plan {
         Ok(())
     }
 
-    /// The measurements in order. Both modes get the same time in alternating slices, so that other
-    /// load on the machine affects both.
-    pub(super) fn slices(&self) -> Vec<PhaseSpan> {
-        let mut random = StdRng::seed_from_u64(self.seed);
-        let mut slices = Vec::new();
-        for phase in PHASES {
-            let time = (self.measuring * phase.percent() / 100).max(phase.least());
-            let rounds = u32::try_from((time.as_nanos() / phase.slice().as_nanos()).clamp(1, 8));
-            let rounds = rounds.unwrap_or(1);
-            for _ in 0..rounds {
-                let mut modes = [Mode::Single, Mode::Quorum];
-                if random.random_bool(0.5) {
-                    modes.reverse();
-                }
-                slices.extend(modes.map(|mode| PhaseSpan { phase, mode, lasts: time / rounds }));
-            }
+    /// The runs in order. The modes take turns, so that other load on the machine affects both.
+    #[must_use]
+    pub fn trials(&self) -> Vec<Trial> {
+        let Self { nodes, tasks, measuring, seed } = *self;
+        let without_fault = measuring * 3 / 5;
+        let rounds = (without_fault.as_millis() / ROUND.as_millis()).clamp(1, 8) as u32;
+        let mut dice = Dice::new(seed, 0);
+        let mut trials = Vec::new();
+        let mut round = |scenario: &'static Scenario, repetition, time: Duration| {
+            let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let load = Some(Load { nodes, tasks, ms });
+            let mut modes = MODES;
+            modes.rotate_left(dice.within(0, 1) as usize);
+            trials.extend(modes.map(|mode| Trial {
+                scenario,
+                mode,
+                seed,
+                repetition,
+                quick: false,
+                load,
+            }));
+        };
+        for repetition in 0..rounds {
+            round(&c1_locks::SCENARIO, repetition.into(), without_fault / rounds);
         }
-        slices
-    }
-}
-
-/// A slice: one mode is measured in one phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PhaseSpan {
-    pub(super) phase: Phase,
-    pub(super) mode: Mode,
-    pub(super) lasts: Duration,
-}
-
-/// Where the lock is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// On one server.
-    Single,
-    /// On a majority of several.
-    Quorum,
-}
-
-/// A phase of the comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// One task locks and unlocks a free name.
-    Alone,
-    /// All tasks lock and unlock, each its own name.
-    Parallel,
-    /// All tasks contend for one name.
-    Contended,
-    /// Jobs continue while a server is killed and restarted empty.
-    Fault,
-}
-
-const PHASES: [Phase; 4] = [Phase::Alone, Phase::Parallel, Phase::Contended, Phase::Fault];
-
-impl Phase {
-    /// The phase's share of the measuring time in percent.
-    fn percent(self) -> u32 {
-        match self {
-            Self::Alone | Self::Parallel => 15,
-            Self::Contended => 30,
-            Self::Fault => 40,
-        }
-    }
-
-    /// The least duration that gives meaningful results.
-    fn least(self) -> Duration {
-        match self {
-            Self::Alone | Self::Parallel | Self::Contended => Duration::ZERO,
-            Self::Fault => super::fault::MIN_DURATION,
-        }
-    }
-
-    /// How long one mode is measured before the other mode is measured.
-    fn slice(self) -> Duration {
-        match self {
-            Self::Alone | Self::Parallel => Duration::from_millis(250),
-            // Long enough to contain the longest wait of a task.
-            Self::Contended => Duration::from_millis(1_500),
-            Self::Fault => Duration::MAX,
-        }
-    }
-
-    pub(super) fn describe(self) -> &'static str {
-        match self {
-            Self::Alone => "one task, a free lock",
-            Self::Parallel => "many tasks, a lock each",
-            Self::Contended => "many tasks, one lock",
-            Self::Fault => "a server is killed",
-        }
+        round(&c2_server_killed::SCENARIO, 0, measuring - without_fault);
+        trials
     }
 }
 
@@ -145,30 +94,34 @@ mod tests {
         Plan { nodes: 5, measuring: Duration::from_secs(seconds), tasks: 64, seed }
     }
 
-    fn time(slices: &[PhaseSpan], mode: Mode) -> Duration {
-        slices.iter().filter(|slice| slice.mode == mode).map(|slice| slice.lasts).sum()
+    fn time(plan: Plan, mode: Mode) -> u64 {
+        let trials = plan.trials();
+        let of_mode = trials.iter().filter(|trial| trial.mode == mode);
+        of_mode.filter_map(|trial| trial.load).map(|load| load.ms).sum()
+    }
+
+    fn order(seed: u64) -> Vec<Mode> {
+        plan(20, seed).trials().iter().map(|trial| trial.mode).collect()
     }
 
     #[test]
     fn both_modes_get_the_same_time_in_turns() {
-        let slices = plan(10, 1).slices();
-        assert_eq!(time(&slices, Mode::Single), time(&slices, Mode::Quorum));
-        assert_eq!(time(&slices, Mode::Single), Duration::from_secs(10));
-        assert!(slices.chunks(2).all(|pair| pair[0].mode != pair[1].mode));
-        assert!(slices.chunks(2).all(|pair| pair[0].phase == pair[1].phase));
+        for mode in MODES {
+            assert_eq!(time(plan(10, 1), mode), 10_000);
+            assert_eq!(time(plan(1, 1), mode), 1_000);
+        }
+        let trials = plan(10, 1).trials();
+        assert_eq!(trials.len(), 6);
+        for pair in trials.chunks(2) {
+            assert_ne!(pair[0].mode, pair[1].mode);
+            assert_eq!((pair[0].scenario.id, pair[0].load), (pair[1].scenario.id, pair[1].load));
+        }
     }
 
     #[test]
     fn the_seed_decides_who_goes_first() {
-        assert_eq!(plan(10, 7).slices(), plan(10, 7).slices());
-        assert!((0..9).any(|seed| plan(10, seed).slices() != plan(10, 99).slices()));
-    }
-
-    #[test]
-    fn the_shortest_plan_still_has_every_phase() {
-        let least = Plan { measuring: Duration::from_nanos(1), ..plan(1, 1) };
-        let slices = least.slices();
-        assert!(PHASES.iter().all(|phase| slices.iter().any(|slice| slice.phase == *phase)));
+        assert_eq!(order(7), order(7));
+        assert!((0..9).any(|seed| order(seed) != order(99)));
     }
 
     #[test]

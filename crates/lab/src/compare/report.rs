@@ -1,5 +1,8 @@
 use serde::{Deserialize, Serialize};
 
+/// The file of the report, beside `lab.json`.
+pub const MEASURED: &str = "comparison.json";
+
 /// The results of a comparison, with the same fields for both modes. `null` means not measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -24,7 +27,7 @@ pub struct Environment {
     pub cpus: Option<usize>,
     /// Servers of the quorum.
     pub nodes: usize,
-    /// Tasks of the parallel and of the contended phase.
+    /// Tasks that lock at the same time.
     pub tasks: usize,
     /// The requested measuring time per mode.
     pub seconds: f64,
@@ -73,7 +76,7 @@ pub struct Parallel {
 /// timer.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Contended {
-    /// The number of lockers. Each counts as a process: they share no connection and no memory.
+    /// The number of lockers, each a process.
     pub lockers: usize,
     /// The number of grants.
     pub grants: usize,

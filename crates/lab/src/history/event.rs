@@ -31,6 +31,9 @@ pub struct Event {
     /// The number of the attempt, and of the hold if it was granted. Unique together with `client`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<u64>,
+    /// The client's task that made the attempt, from zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<u64>,
     /// The lock's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -78,6 +81,7 @@ impl Event {
             op,
             phase,
             hold: None,
+            task: None,
             name: None,
             nonce: None,
             token: None,

@@ -84,6 +84,7 @@ mod tests {
             op: Op::Lock,
             phase: Phase::Ok,
             hold: Some(3),
+            task: None,
             name: Some("x".to_owned()),
             nonce: None,
             token: Some(9),

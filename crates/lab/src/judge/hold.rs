@@ -28,7 +28,7 @@ pub struct Hold {
 pub struct Who {
     /// The process.
     pub locker: usize,
-    /// The task, unique across all processes.
+    /// The number of the task in its process.
     pub task: usize,
 }
 

@@ -33,16 +33,16 @@ impl Overlap<'_> {
 pub fn overlaps(holds: &[Hold]) -> Vec<Overlap<'_>> {
     let mut found = Vec::new();
     for holds in by_name(holds) {
-        let mut standing = Vec::<&Hold>::new();
+        let mut open = Vec::<&Hold>::new();
         for second in holds {
-            standing.retain(|first| first.believed_until() > second.granted);
-            for &first in standing.iter().filter(|first| first.who != second.who) {
+            open.retain(|first| first.believed_until() > second.granted);
+            for &first in open.iter().filter(|first| first.who != second.who) {
                 let until = first.believed_until().min(second.believed_until());
                 if until > second.granted {
                     found.push(Overlap { first, second, from: second.granted, until });
                 }
             }
-            standing.push(second);
+            open.push(second);
         }
     }
     found

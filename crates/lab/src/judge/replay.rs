@@ -20,7 +20,6 @@ pub struct HistoryReplay {
     /// By client and hold number. Ordered, so that [`close`](Self::close) returns what is still
     /// open in a fixed order.
     open: BTreeMap<(usize, u64), Open>,
-    granted: usize,
     claims: Claims,
 }
 
@@ -39,8 +38,7 @@ pub struct Entry {
 /// An attempt that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// It was granted. Every hold counts as a task of its own: tasks of one process must exclude
-    /// each other as well.
+    /// It was granted.
     Hold(Hold),
     /// It was not granted.
     Wait(Wait),
@@ -128,8 +126,8 @@ impl HistoryReplay {
 
     fn grant(&mut self, event: &Event, key: (usize, u64), at: Instant) {
         let name = self.name(event);
-        let task = self.granted;
-        self.granted += 1;
+        // In histories without tasks, each attempt is of a task of its own.
+        let task = event.task.unwrap_or(key.1) as usize;
         let (token, valid_until) = (event.token.unwrap_or_default(), Instant::NEVER);
         // If the history begins in the middle of an attempt, its `invoke` event is missing.
         let open = self.open.entry(key).or_insert(Open { name, asked: at, granted: None });

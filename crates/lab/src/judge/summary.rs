@@ -18,6 +18,10 @@ pub struct HistorySummary {
     pub effects: Effects,
     /// For each holder notified of a loss: the instants of the grant and of the notice.
     pub losses: Vec<(Instant, Instant)>,
+    /// Holders that learned of a loss by their release.
+    pub lost_at_release: u64,
+    /// Releases that too few nodes confirmed.
+    pub unconfirmed: u64,
     /// When a fault began, ended, or took effect.
     pub faults: Vec<Instant>,
     /// The number of attempts that definitely failed.
@@ -83,6 +87,8 @@ impl Summarizer {
             (Op::Lost, Phase::Info, Some(Ended::Hold(hold))) => {
                 summary.losses.push((hold.granted, now));
             }
+            (Op::Unlock, Phase::Fail, _) => summary.lost_at_release += 1,
+            (Op::Unlock, Phase::Unknown, _) => summary.unconfirmed += 1,
             _ => {}
         }
         match entry.effect {
@@ -138,6 +144,7 @@ pub(super) mod tests {
             op,
             phase,
             hold: Some(hold),
+            task: None,
             name: Some("x".to_owned()),
             nonce: None,
             token: Some(7),
@@ -176,7 +183,7 @@ pub(super) mod tests {
         let ends = found.holds.iter().map(|hold| hold.believed_until()).collect::<Vec<_>>();
         assert_eq!(ends, [instant(120), instant(140), instant(160)]);
         assert_eq!(found.losses, [(instant(130), instant(140))]);
-        assert_eq!(found.holds[1].who, Who { locker: 1, task: 1 });
+        assert_eq!(found.holds[1].who, Who { locker: 1, task: 0 });
     }
 
     #[test]

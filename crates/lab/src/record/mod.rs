@@ -2,6 +2,7 @@
 
 mod agreement;
 mod lab;
+mod load;
 mod run;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 pub use self::agreement::agrees;
 pub use self::lab::{Environment, Lab};
+pub use self::load::Load;
 pub use self::run::{Expected, NodeFacts, Observed, Run};
 
 /// The format version of both files.

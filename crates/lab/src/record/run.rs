@@ -2,6 +2,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::Load;
+
 /// One run: one scenario in one mode, once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -23,6 +25,9 @@ pub struct Run {
     pub seed: u64,
     /// The repetition of this scenario, mode and seed, from zero.
     pub repetition: u64,
+    /// The load of a comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
     /// What theory predicts.
     pub expected: Expected,
     /// What was observed.

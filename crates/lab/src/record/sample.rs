@@ -14,6 +14,7 @@ pub(crate) fn run(scenario: &str, mode: &str, expected: Expected) -> Run {
         driver: "process".to_owned(),
         seed: 42,
         repetition: 0,
+        load: None,
         expected,
         observed: Observed::default(),
         as_expected: true,

@@ -16,7 +16,7 @@ pub(super) struct Source {
     pub(super) lab: Option<Lab>,
     /// All runs, those listed by the lab first.
     pub(super) runs: Vec<Run>,
-    /// What a comparison measured without recording events.
+    /// The report of a comparison.
     pub(super) measured: Option<Report>,
     /// What could not be read, in words.
     pub(super) trouble: Vec<String>,

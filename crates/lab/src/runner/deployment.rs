@@ -53,9 +53,11 @@ impl Deployment {
         debug_assert_eq!(driver, Driver::Process, "others are refused, or need no servers");
         let count = plan.servers.count();
         let known = plan.servers.voters + plan.servers.replicas;
-        // With a disk, synchronisation begins at once rather than at the master's next round.
-        let mut args = ["--repl-diskless-sync", "no"].map(str::to_owned).to_vec();
-        args.extend(plan.servers.args.iter().cloned());
+        let mut args = plan.servers.args.clone();
+        if count > plan.servers.voters {
+            // With a disk, synchronisation begins at once rather than at the master's next round.
+            args.extend(["--repl-diskless-sync", "no"].map(str::to_owned));
+        }
         let appendonly = plan.servers.appendonly;
         let faketime = plan.servers.clock_gains_ppm.map(Faketime::discover).transpose()?;
         let options = ServerOptions { args, appendonly, faketime, ..ServerOptions::default() };

@@ -16,7 +16,7 @@ pub enum TrialError {
     Start(#[from] StartError),
     /// A server could not be controlled.
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Control(ControlError),
     /// The nodes could not be admitted.
     #[error(transparent)]
     Lock(#[from] quorumlock::Error),
@@ -69,6 +69,15 @@ impl TrialError {
         match self {
             Self::Stuck { step, fault, .. } => Some(format!("step {step} ({fault})")),
             _ => None,
+        }
+    }
+}
+
+impl From<ControlError> for TrialError {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::Unsupported { .. } => Self::Missing(error.to_string()),
+            error => Self::Control(error),
         }
     }
 }

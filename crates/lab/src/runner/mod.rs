@@ -10,15 +10,16 @@ mod error;
 mod fleet;
 mod nemesis;
 mod operator;
-pub(crate) mod recorder;
+mod recorder;
 pub(crate) mod resource;
 mod schedule;
 pub(crate) mod simulation;
-pub(crate) mod verdict;
+mod verdict;
 mod workers;
 
 use std::future::Future;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ use self::resource::Resource;
 pub use self::workers::Program;
 use self::workers::Worker;
 use crate::mode::Mode;
-use crate::record::{self, NodeFacts, Run};
+use crate::record::{self, Load, NodeFacts, Run};
 use crate::runner::simulation::SimRun;
 use crate::scenario::{Locking, Plan, Scenario, Waiting};
 use crate::timestamp;
@@ -56,6 +57,8 @@ pub struct Trial {
     pub repetition: u64,
     /// Whether the run is short.
     pub quick: bool,
+    /// The load of a comparison.
+    pub load: Option<Load>,
 }
 
 /// A worker starts in a few milliseconds on an idle machine.
@@ -82,7 +85,8 @@ impl Trial {
     /// The plan of the run with this driver.
     #[must_use]
     pub fn plan(&self, driver: Driver) -> Plan {
-        let mut plan = self.scenario.plan(self.mode, self.seed, self.repetition, self.quick);
+        let Self { scenario, mode, seed, repetition, quick, load } = *self;
+        let mut plan = scenario.plan_with(load, mode, seed, repetition, quick);
         if driver == Driver::Container {
             plan.locking.lease_ms *= SLOWER;
             plan.locking.max_lease_ms *= SLOWER;
@@ -151,6 +155,7 @@ impl Trial {
             driver: driver.to_string(),
             seed: self.seed,
             repetition: self.repetition,
+            load: self.load,
             expected,
             observed,
             as_expected: why.is_none(),
@@ -206,13 +211,25 @@ impl Trial {
             return Err(TrialError::Plan(first.clone()));
         }
         let (recorder, sender, live) = Recorder::start(history, &self.name_on(driver), self.seed)?;
-        // Declared outside of `run`, because an interrupt drops `run`.
+        // Declared outside of `run`, because an interrupt ends `run`.
         let nodes = OnceLock::new();
+        let mut interrupted = pin!(interrupted);
         let run = async {
-            let mut setup =
-                RunnerSetup::start(self, driver, &plan, program, &sender, live, &nodes).await?;
+            let start = RunnerSetup::start(self, driver, &plan, program, &sender, live, &nodes);
+            let mut setup = tokio::select! {
+                setup = start => setup?,
+                // Dropping the start kills its processes.
+                () = &mut interrupted => return Ok((None, None, true)),
+            };
             let before = setup.deployment.requests().await;
-            let played = setup.run_schedule(&plan, &sender).await;
+            let played = tokio::select! {
+                played = setup.run_schedule(&plan, &sender) => played,
+                () = &mut interrupted => {
+                    // What the workers still report is kept, whether or not all of them end well.
+                    let _ = setup.end_workers(&sender).await;
+                    return Ok((None, None, true));
+                }
+            };
             setup.end_workers(&sender).await?;
             let after = setup.deployment.requests().await;
             let stuck = match played {
@@ -222,13 +239,9 @@ impl Trial {
                     None
                 }
             };
-            Ok((Some(requests(&before, &after)), stuck))
+            Ok((Some(requests(&before, &after)), stuck, false))
         };
-        let played: Result<_, TrialError> = tokio::select! {
-            played = run => played.map(|(requests, stuck)| (requests, stuck, false)),
-            // Dropping `run` kills its processes.
-            () = interrupted => Ok((None, None, true)),
-        };
+        let played: Result<_, TrialError> = run.await;
         drop(sender);
         recorder.finish().await?;
         let (requests, stuck, interrupted) = played?;

@@ -4,18 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::history::{Event, Op, Phase, Refusal, Writer};
 use crate::scenario::When;
 use crate::timestamp;
 
-/// The number of events in the channel. Senders wait for room, except in
-/// [`HistorySender::tell_now`].
-pub(crate) const BACKLOG: usize = 4_096;
+/// The number of events in the channel. Senders wait for room.
+const BACKLOG: usize = 4_096;
 
 /// Writes the history of a run.
 #[derive(Debug)]
@@ -28,12 +26,8 @@ pub(crate) struct Recorder {
 pub(crate) struct HistorySender {
     run: String,
     seed: u64,
-    sender: mpsc::UnboundedSender<(Event, Option<Room>)>,
-    room: Arc<Semaphore>,
+    sender: mpsc::Sender<Event>,
 }
-
-/// Room in the channel for one event.
-pub(crate) type Room = OwnedSemaphorePermit;
 
 /// The state of all clients, as the recorder knows it.
 #[derive(Debug, Clone, Default)]
@@ -73,11 +67,11 @@ impl Recorder {
         seed: u64,
     ) -> io::Result<(Self, HistorySender, watch::Receiver<ClientStates>)> {
         let mut writer = Writer::create(path)?;
-        let (sender, mut events) = mpsc::unbounded_channel::<(Event, Option<Room>)>();
+        let (sender, mut events) = mpsc::channel::<Event>(BACKLOG);
         let (live, now) = watch::channel(ClientStates::default());
         let task = tokio::spawn(async move {
             let mut seq = 0;
-            while let Some((mut event, _room)) = events.recv().await {
+            while let Some(mut event) = events.recv().await {
                 event.seq = seq;
                 seq += 1;
                 writer.write(&event)?;
@@ -85,8 +79,7 @@ impl Recorder {
             }
             writer.flush()
         });
-        let room = Arc::new(Semaphore::new(BACKLOG));
-        Ok((Self { task }, HistorySender { run: run.to_owned(), seed, sender, room }, now))
+        Ok((Self { task }, HistorySender { run: run.to_owned(), seed, sender }, now))
     }
 
     /// Waits until all sent events are on disk. Ends only when every [`HistorySender`] is dropped.
@@ -103,20 +96,8 @@ impl HistorySender {
     }
 
     pub(crate) async fn send(&self, event: Event) {
-        let room = self.room().await;
-        self.send_now(event, room);
-    }
-
-    /// Waits until there is room for one more event.
-    pub(crate) async fn room(&self) -> Option<Room> {
-        self.room.clone().acquire_owned().await.ok()
-    }
-
-    /// Sends without waiting. `room` is `None` only if the caller can no longer wait: no event is
-    /// dropped.
-    pub(crate) fn send_now(&self, event: Event, room: Option<Room>) {
         // Sending fails only after the recorder's write failed; `finish` returns that error.
-        let _ = self.sender.send((event, room));
+        let _ = self.sender.send(event).await;
     }
 }
 

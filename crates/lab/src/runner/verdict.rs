@@ -16,7 +16,7 @@ use crate::scenario::Plan;
 
 /// Reads and judges a history. `requests`: the number of requests that the servers counted, if
 /// known.
-pub(crate) fn judge(
+pub(super) fn judge(
     history: &Path,
     requests: Option<u64>,
 ) -> Result<(Observed, HistorySummary), BadHistory> {
@@ -62,7 +62,7 @@ fn observe(summary: &HistorySummary, requests: Option<u64>) -> Observed {
 
 /// Why the observation disagrees with theory, in words; `None` if it agrees. An interrupted run
 /// disagrees only if it showed something forbidden: what is missing may still have come.
-pub(crate) fn disagrees(
+pub(super) fn disagrees(
     expected: Expected,
     observed: &Observed,
     summary: &HistorySummary,
@@ -131,7 +131,8 @@ pub(super) fn not_refused(
 
 /// A hold that outlives its lock overlaps with each later hold. It counts as one stale holder.
 fn stale_holders(overlaps: &[Overlap<'_>]) -> u64 {
-    let stale = overlaps.iter().map(|overlap| overlap.first.who).collect::<HashSet<_>>();
+    let hold = |overlap: &Overlap<'_>| (overlap.first.who, overlap.first.granted);
+    let stale = overlaps.iter().map(hold).collect::<HashSet<_>>();
     stale.len() as u64
 }
 

@@ -1,5 +1,6 @@
 use super::{ClientPlan, Fault, Locking, Plan, ServerPlan, Span, Step, Waiting, When};
 use crate::mode::Mode;
+use crate::record::Load;
 use quorumlock_sim::Dice;
 
 /// The input of a plan: the mode, and random numbers that the seed determines.
@@ -9,13 +10,27 @@ pub struct Draw {
     pub mode: Mode,
     /// Whether the run is short.
     pub quick: bool,
+    load: Option<Load>,
     dice: Dice,
 }
 
 impl Draw {
-    pub(super) fn new(mode: Mode, seed: u64, repetition: u64, quick: bool) -> Self {
+    pub(super) fn new(
+        load: Option<Load>,
+        mode: Mode,
+        seed: u64,
+        repetition: u64,
+        quick: bool,
+    ) -> Self {
         // All modes draw the same numbers, so that differences between modes are not chance.
-        Self { mode, quick, dice: Dice::new(seed, repetition) }
+        Self { mode, quick, load, dice: Dice::new(seed, repetition) }
+    }
+
+    /// The load that a comparison asks for, or that of the mode.
+    pub(super) fn load(&self) -> Load {
+        let (nodes, quick) = (self.mode.voters(), self.quick);
+        let (tasks, ms) = if quick { (16, 1_000) } else { (64, 3_000) };
+        self.load.unwrap_or(Load { nodes, tasks, ms })
     }
 
     /// A random number of milliseconds, both ends included.
@@ -51,6 +66,17 @@ impl Draw {
             tokens_in_order: false,
             refused: Vec::new(),
         }
+    }
+
+    /// A plan as [`plan`](Self::plan) draws it, with the nodes of the load and the library's default
+    /// leases: what a user would measure.
+    pub(super) fn measured(&mut self) -> Plan {
+        let mut plan = self.plan();
+        if self.mode.voters() > 1 {
+            plan.servers.voters = self.load().nodes;
+        }
+        (plan.locking.lease_ms, plan.locking.max_lease_ms) = (30_000, 60_000);
+        plan
     }
 
     /// A client that starts at once, reaches all nodes directly, waits in the queue and holds the

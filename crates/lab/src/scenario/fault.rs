@@ -189,6 +189,12 @@ impl Fault {
         Self::ClientStart(client.to_owned())
     }
 
+    /// [`ClientEnd`](Self::ClientEnd).
+    #[must_use]
+    pub fn end(client: &str) -> Self {
+        Self::ClientEnd(client.to_owned())
+    }
+
     /// [`ClientStop`](Self::ClientStop).
     #[must_use]
     pub fn stop(client: &str) -> Self {

@@ -3,6 +3,8 @@
 //! A [`Scenario`] draws a [`Plan`] for a mode from a seed. All random choices are made then, so the
 //! same seed gives the same plan. The [`runner`](crate::runner) carries plans out.
 
+pub(crate) mod c1_locks;
+pub(crate) mod c2_server_killed;
 mod draw;
 mod expects;
 mod fault;
@@ -65,7 +67,7 @@ pub use self::plan::{
 pub use self::step::{Step, When};
 
 use crate::mode::Mode;
-use crate::record::Expected;
+use crate::record::{Expected, Load};
 
 /// A kind of failure, and what theory predicts for it.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +94,20 @@ impl Scenario {
     /// The plan of one repetition under this seed.
     #[must_use]
     pub fn plan(&self, mode: Mode, seed: u64, repetition: u64, quick: bool) -> Plan {
-        (self.plan)(&mut Draw::new(mode, seed, repetition, quick))
+        self.plan_with(None, mode, seed, repetition, quick)
+    }
+
+    /// As [`plan`](Self::plan), with the load of a comparison.
+    #[must_use]
+    pub fn plan_with(
+        &self,
+        load: Option<Load>,
+        mode: Mode,
+        seed: u64,
+        repetition: u64,
+        quick: bool,
+    ) -> Plan {
+        (self.plan)(&mut Draw::new(load, mode, seed, repetition, quick))
     }
 }
 
@@ -100,6 +115,8 @@ impl Scenario {
 #[must_use]
 pub fn all() -> &'static [Scenario] {
     &[
+        c1_locks::SCENARIO,
+        c2_server_killed::SCENARIO,
         l01_no_fault::SCENARIO,
         l02_holder_killed::SCENARIO,
         l03_holder_stopped::SCENARIO,

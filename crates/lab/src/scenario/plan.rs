@@ -93,6 +93,8 @@ pub struct ClientPlan {
 pub struct Work {
     /// The number of tasks that do this at the same time.
     pub contenders: usize,
+    /// The number of locks, which the tasks take in turn. Several locks are called `x/0`, `x/1`, ...
+    pub names: usize,
     /// The number of holds after which each task ends; `None`: no limit.
     pub holds: Option<u64>,
     /// How long the work under the lock takes.
@@ -117,6 +119,9 @@ pub struct Work {
     pub broken_lock: Option<BrokenLockKind>,
     /// Determines the random numbers of its tasks.
     pub seed: u64,
+    /// Whether the client keeps its events until it ends: writing each at once would slow down the
+    /// locks that are measured.
+    pub records_at_end: bool,
 }
 
 /// A duration that is drawn anew each time, both ends included.
@@ -160,6 +165,8 @@ pub enum FirstAccess {
     Reads,
     /// It writes, then reads the value that its next write is computed from.
     ClaimsAndReads,
+    /// It does not access the resource at all: the time of a lock is measured.
+    Never,
 }
 
 /// Mistakes that real lock implementations make.
@@ -199,6 +206,7 @@ impl ClientPlan {
     pub(super) fn new(id: &str, seed: u64) -> Self {
         let work = Work {
             contenders: 1,
+            names: 1,
             holds: None,
             hold: Span { low_ms: 1, high_ms: 5 },
             think: Span { low_ms: 0, high_ms: 2 },
@@ -210,6 +218,7 @@ impl ClientPlan {
             failpoint_ms: None,
             broken_lock: None,
             seed,
+            records_at_end: false,
         };
         Self {
             id: id.to_owned(),
@@ -272,6 +281,12 @@ impl Plan {
             );
             if one && step.fault.client().is_some_and(|client| self.is_fleet(client)) {
                 wrong.push(format!("no lasting process: {}", step.fault));
+            }
+            let kept = |client: &ClientPlan| client.work.records_at_end;
+            if let Fault::ClientKill(killed) = &step.fault
+                && self.clients.iter().any(|client| client.id == *killed && kept(client))
+            {
+                wrong.push(format!("its events would be lost: {}", step.fault));
             }
             let sets = matches!(step.fault, Fault::Clock { .. } | Fault::FreezeClock(_));
             if sets && self.servers.clock_gains_ppm.is_none() {

@@ -15,7 +15,7 @@ use crate::scenario::Locking;
 
 /// A locker of the library, or a broken one.
 pub(super) enum Breached {
-    Ours { locker: Locker, name: String },
+    Ours(Locker),
     Broken(Broken),
 }
 
@@ -60,18 +60,17 @@ pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
 impl Breached {
     pub(super) fn new(config: &Config) -> Result<Self, Box<dyn std::error::Error>> {
         let lease = Duration::from_millis(config.locking.lease_ms);
-        let name = config.locking.name.clone();
         if let Some(kind) = config.work.broken_lock {
             return Ok(Self::Broken(Broken::new(config, kind, lease)?));
         }
         let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
-        Ok(Self::Ours { locker, name })
+        Ok(Self::Ours(locker))
     }
 
     /// Takes another lock three times. The first request makes the connections, and a node that has
     /// just been verified is asked only in the next round.
-    pub(super) async fn connect(&self) -> Result<(), String> {
-        let Self::Ours { locker, name } = self else { return Ok(()) };
+    pub(super) async fn connect(&self, name: &str) -> Result<(), String> {
+        let Self::Ours(locker) = self else { return Ok(()) };
         for _ in 0..3 {
             let held = locker.lock(format!("{name}-before")).await;
             held.map_err(|error| error.to_string())?
@@ -82,11 +81,10 @@ impl Breached {
         Ok(())
     }
 
-    pub(super) async fn lock(&self) -> Result<Held, NotGranted> {
+    /// A broken lock knows its name.
+    pub(super) async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
         match self {
-            Self::Ours { locker, name } => {
-                Ok(locker.lock(name).fail_fast().await.map(Held::Ours)?)
-            }
+            Self::Ours(locker) => Ok(locker.lock(name).fail_fast().await.map(Held::Ours)?),
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
                     return Ok(Held::Broken { lock: broken.clone(), value, until });
@@ -96,9 +94,9 @@ impl Breached {
         }
     }
 
-    pub(super) async fn try_lock(&self) -> Result<Option<Held>, NotGranted> {
+    pub(super) async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
         match self {
-            Self::Ours { locker, name } => Ok(locker.try_lock(name).await?.map(Held::Ours)),
+            Self::Ours(locker) => Ok(locker.try_lock(name).await?.map(Held::Ours)),
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;
                 let held = |(value, until)| Held::Broken { lock: broken.clone(), value, until };
@@ -108,7 +106,7 @@ impl Breached {
     }
 
     pub(super) async fn close(&self) {
-        if let Self::Ours { locker, .. } = self {
+        if let Self::Ours(locker) = self {
             locker.close().await;
         }
     }

@@ -1,4 +1,5 @@
 use std::io::{self, Write as _};
+use std::sync::{Mutex, PoisonError};
 
 use super::config::Config;
 use crate::history::{Event, Op, Phase};
@@ -12,7 +13,18 @@ pub(super) struct EventWriter {
     run: String,
     seed: u64,
     client: String,
-    name: String,
+    /// Events that are written at the end of the worker; `None` if each is written at once.
+    kept: Option<Mutex<Vec<Observation>>>,
+}
+
+/// An event without what all events of the client share.
+#[derive(Debug)]
+struct Observation {
+    op: Op,
+    phase: Phase,
+    /// By the judges' clock and by the wall clock.
+    at: (u64, u64),
+    details: Details,
 }
 
 impl EventWriter {
@@ -21,14 +33,33 @@ impl EventWriter {
             run: config.run.clone(),
             seed: config.seed,
             client: config.client.clone(),
-            name: config.locking.name.clone(),
+            kept: config.work.records_at_end.then(Mutex::default),
         }
     }
 
-    pub(super) fn write(&self, op: Op, phase: Phase, details: Details) {
-        let now = (timestamp::mono_ns(), timestamp::wall_ns());
-        let event = Event::seen((&self.run, self.seed), now, &self.client, op, phase);
-        let Ok(mut line) = serde_json::to_vec(&details.complete(event, &self.name)) else { return };
+    pub(super) fn record(&self, op: Op, phase: Phase, details: Details) {
+        let at = (timestamp::mono_ns(), timestamp::wall_ns());
+        let seen = Observation { op, phase, at, details };
+        match &self.kept {
+            // The lab waits for its notes: `ready`, `done`.
+            Some(kept) if op != Op::Note => {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+            }
+            _ => self.write(seen),
+        }
+    }
+
+    /// Writes what was kept.
+    pub(super) fn flush(&self) {
+        if let Some(kept) = &self.kept {
+            let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+            kept.into_iter().for_each(|seen| self.write(seen));
+        }
+    }
+
+    fn write(&self, Observation { op, phase, at, details }: Observation) {
+        let event = Event::seen((&self.run, self.seed), at, &self.client, op, phase);
+        let Ok(mut line) = serde_json::to_vec(&details.complete(event)) else { return };
         line.push(b'\n');
         // One write per line, so that a kill does not leave part of a line between two others.
         let mut out = io::stdout().lock();

@@ -37,7 +37,7 @@ impl Shared {
     /// Runs all tasks from `Start` to `End`, or until each task has done its number of holds.
     pub(super) async fn work(self: Arc<Self>) {
         if self.config.work.connected
-            && let Err(why) = self.locker.connect().await
+            && let Err(why) = self.locker.connect(self.name()).await
         {
             self.note(&why);
         }
@@ -49,6 +49,7 @@ impl Shared {
         }
         running.join_all().await;
         self.locker.close().await;
+        self.events.flush();
         self.note("done");
     }
 
@@ -64,6 +65,10 @@ impl Client for Shared {
         &self.config.work
     }
 
+    fn name(&self) -> &str {
+        &self.config.locking.name
+    }
+
     fn first_attempt(&self) -> u64 {
         self.config.first_attempt
     }
@@ -73,31 +78,32 @@ impl Client for Shared {
     }
 
     fn record(&self, op: Op, phase: Phase, details: Details) {
-        self.events.write(op, phase, details);
+        self.events.record(op, phase, details);
     }
 
     fn open_resource(&self) -> Access {
         Access::new(self.config.resource)
     }
 
-    async fn lock(&self) -> Result<Held, NotGranted> {
-        self.locker.lock().await
+    async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
+        self.locker.lock(name).await
     }
 
-    async fn try_lock(&self) -> Result<Option<Held>, NotGranted> {
-        self.locker.try_lock().await
+    async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
+        self.locker.try_lock(name).await
     }
 
-    async fn access(&self, access: &mut Access, attempt: u64, token: u64, kind: Kind) {
+    async fn access(&self, access: &mut Access, name: &str, attempt: u64, token: u64, kind: Kind) {
         let asked = Request {
             kind,
             client: self.config.client.clone(),
             hold: attempt,
-            name: self.config.locking.name.clone(),
+            name: name.to_owned(),
             token,
         };
         if let Err(why) = access.ask(&asked).await {
-            self.record(Op::Write, Phase::Unknown, Details::of(attempt).what(why));
+            let unknown = Details { name: Some(name.into()), ..Details::of(attempt) };
+            self.record(Op::Write, Phase::Unknown, unknown.what(why));
         }
     }
 

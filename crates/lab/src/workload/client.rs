@@ -15,6 +15,9 @@ pub(crate) trait Client: Send + Sync + 'static {
 
     fn work(&self) -> &Work;
 
+    /// The name of its lock, or what the names of its locks begin with.
+    fn name(&self) -> &str;
+
     /// The number of its first attempt.
     fn first_attempt(&self) -> u64 {
         0
@@ -29,15 +32,17 @@ pub(crate) trait Client: Send + Sync + 'static {
     fn open_resource(&self) -> Self::Access;
 
     /// Asks for the lock once, and waits for it. The error says why it was not granted.
-    fn lock(&self) -> impl Future<Output = Result<Held, NotGranted>> + Send;
+    fn lock(&self, name: &str) -> impl Future<Output = Result<Held, NotGranted>> + Send;
 
     /// Asks for the lock once, and does not wait for it.
-    fn try_lock(&self) -> impl Future<Output = Result<Option<Held>, NotGranted>> + Send;
+    fn try_lock(&self, name: &str)
+    -> impl Future<Output = Result<Option<Held>, NotGranted>> + Send;
 
     /// Sends a read or a write. The resource itself records whether it was accepted.
     fn access(
         &self,
         access: &mut Self::Access,
+        name: &str,
         attempt: u64,
         token: u64,
         kind: Kind,

@@ -1,10 +1,14 @@
-use crate::history::{Event, Op, Refusal};
+use std::sync::Arc;
+
+use crate::history::{Event, Refusal};
 
 /// The fields of a client's event besides `op` and `phase`.
 #[derive(Debug, Default)]
 pub(crate) struct Details {
     /// The time of the event, if not now.
     pub(crate) mono_ns: Option<u64>,
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) task: Option<u64>,
     pub(crate) hold: Option<u64>,
     pub(crate) nonce: Option<String>,
     pub(crate) token: Option<u64>,
@@ -23,13 +27,14 @@ impl Details {
         self
     }
 
-    /// The event with these fields, of the lock `name`.
-    pub(crate) fn complete(self, event: Event, name: &str) -> Event {
-        let Self { mono_ns, hold, nonce, token, valid_until_ns, refusal, what } = self;
+    /// The event with these fields.
+    pub(crate) fn complete(self, event: Event) -> Event {
+        let Self { mono_ns, name, task, hold, nonce, token, valid_until_ns, refusal, what } = self;
         Event {
             mono_ns: mono_ns.unwrap_or(event.mono_ns),
             hold,
-            name: (event.op != Op::Note).then(|| name.to_owned()),
+            task,
+            name: name.map(|name| name.to_string()),
             nonce,
             token,
             valid_until_ns,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::client::{Client, Kind};
 use super::details::Details;
 use crate::history::{Op, Phase};
-use crate::scenario::{FirstAccess, OnLoss, Span, Waiting};
+use crate::scenario::{FirstAccess, OnLoss, Span, Waiting, Work};
 use crate::worker::broken_lock::Held;
 use crate::worker::not_granted::NotGranted;
 use quorumlock_sim::Dice;
@@ -21,10 +21,13 @@ const MOVED_NS: u64 = 1_000_000;
 
 /// The tasks of a client, as many as its work says.
 pub(crate) fn tasks<C: Client>(client: &Arc<C>) -> impl Iterator<Item = Task<C>> {
-    let (contenders, seed) = (client.work().contenders, client.work().seed);
+    let Work { contenders, names, seed, .. } = *client.work();
     let attempts = Arc::new(AtomicU64::new(client.first_attempt()));
+    let name = client.name();
     (0..contenders).map(move |task| Task {
         client: Arc::clone(client),
+        number: task as u64,
+        name: if names > 1 { format!("{name}/{}", task % names).into() } else { name.into() },
         attempts: Arc::clone(&attempts),
         dice: Dice::new(seed, task as u64),
     })
@@ -33,6 +36,9 @@ pub(crate) fn tasks<C: Client>(client: &Arc<C>) -> impl Iterator<Item = Task<C>>
 /// A task of a client.
 pub(crate) struct Task<C> {
     client: Arc<C>,
+    number: u64,
+    /// The name of its lock.
+    name: Arc<str>,
     /// The number of the client's next attempt.
     attempts: Arc<AtomicU64>,
     dice: Dice,
@@ -88,7 +94,7 @@ impl<C: Client> Task<C> {
             tokio::select! {
                 biased;
                 () = self.client.ended() => return,
-                () = tokio::time::sleep(think) => {}
+                () = sleep(think) => {}
             }
         }
     }
@@ -97,8 +103,8 @@ impl<C: Client> Task<C> {
         let asking = async {
             loop {
                 let asked = match self.client.work().waiting {
-                    Waiting::Queue => self.client.lock().await.map(Some),
-                    Waiting::PollMs(_) | Waiting::Once => self.client.try_lock().await,
+                    Waiting::Queue => self.client.lock(&self.name).await.map(Some),
+                    Waiting::PollMs(_) | Waiting::Once => self.client.try_lock(&self.name).await,
                 };
                 match (asked, self.client.work().waiting) {
                     (Ok(Some(held)), _) => return Ok(held),
@@ -136,19 +142,19 @@ impl<C: Client> Task<C> {
             },
         );
         let first_access = self.client.work().first_access;
-        if first_access != FirstAccess::Reads {
+        if matches!(first_access, FirstAccess::Claims | FirstAccess::ClaimsAndReads) {
             // The claim: after it, a write of an earlier holder is stale.
             self.write(attempt, &held, access).await;
         }
-        if first_access != FirstAccess::Claims {
-            self.client.access(access, attempt, token, Kind::Read).await;
+        if matches!(first_access, FirstAccess::Reads | FirstAccess::ClaimsAndReads) {
+            self.client.access(access, &self.name, attempt, token, Kind::Read).await;
         }
         let hold = self.draw(self.client.work().hold);
         let told = self.work_under_lock(attempt, &held, hold, &mut until, access).await;
         if told {
             return drop(held.unlock().await);
         }
-        if self.may_write(&held) {
+        if first_access != FirstAccess::Never && self.may_write(&held) {
             self.pause_at_failpoint(attempt).await;
             self.write(attempt, &held, access).await;
         }
@@ -176,7 +182,7 @@ impl<C: Client> Task<C> {
         let mut over = std::pin::pin!(async {
             tokio::select! {
                 biased;
-                () = tokio::time::sleep(hold) => {}
+                () = sleep(hold) => {}
                 () = self.client.ended() => {}
             }
         });
@@ -231,11 +237,12 @@ impl<C: Client> Task<C> {
             Phase::Invoke,
             Details { token: Some(held.token()), ..Details::of(attempt) },
         );
-        self.client.access(access, attempt, held.token(), Kind::Write).await;
+        self.client.access(access, &self.name, attempt, held.token(), Kind::Write).await;
     }
 
     fn record(&self, op: Op, phase: Phase, details: Details) {
-        self.client.record(op, phase, details);
+        let (name, task) = (Some(Arc::clone(&self.name)), Some(self.number));
+        self.client.record(op, phase, Details { name, task, ..details });
     }
 
     fn draw(&mut self, span: Span) -> Duration {
@@ -249,5 +256,12 @@ impl<C: Client> Task<C> {
         let now = self.client.now_ns();
         let left = u64::try_from(held.valid_for().as_nanos()).unwrap_or(u64::MAX);
         (left > 0).then(|| now.saturating_add(left))
+    }
+}
+
+/// Returns at once if there is no time to sleep: the shortest sleep of a timer is a millisecond.
+async fn sleep(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
     }
 }

@@ -16,8 +16,6 @@ pub(crate) const SOFTWARE: u8 = 70;
 pub(crate) const OUTPUT: u8 = 74;
 /// Ended by a signal: 128 plus the signal's number.
 pub(crate) const SIGNAL: u8 = 128;
-/// Ended by Ctrl-C.
-pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
 
 /// The result of a subcommand: an exit code, or a [`Failure`] with its code.
 pub(crate) type Outcome = Result<u8, Failure>;

@@ -3,8 +3,7 @@ use super::super::table::{Cell, Table};
 use super::super::words::{count, none};
 use crate::compare::{Measured, Report};
 
-/// The measurements of uncontended locks by comparisons. No history holds them, because recording
-/// would slow them down.
+/// What uncontended locks cost in comparisons.
 pub(super) fn measured(sources: &[Source]) -> Vec<Table> {
     let reports = sources.iter().filter_map(|source| source.measured.as_ref());
     reports.enumerate().map(|(place, report)| table(place, report)).collect()

@@ -50,28 +50,32 @@ impl Client for SimClient {
         &self.client.work
     }
 
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn now_ns(&self) -> u64 {
         self.history.now_ns()
     }
 
     fn record(&self, op: Op, phase: Phase, details: Details) {
         let event = self.history.event(&self.client.id, op, phase);
-        self.history.record(details.complete(event, &self.name));
+        self.history.record(details.complete(event));
     }
 
     fn open_resource(&self) {}
 
-    async fn lock(&self) -> Result<Held, NotGranted> {
-        Ok(self.locker.lock(&self.name).fail_fast().await.map(Held::Ours)?)
+    async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
+        Ok(self.locker.lock(name).fail_fast().await.map(Held::Ours)?)
     }
 
-    async fn try_lock(&self) -> Result<Option<Held>, NotGranted> {
-        Ok(self.locker.try_lock(&self.name).await?.map(Held::Ours))
+    async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
+        Ok(self.locker.try_lock(name).await?.map(Held::Ours))
     }
 
     /// Plans whose clients read are refused: see [`lacks`](super::lacks).
-    async fn access(&self, (): &mut (), hold: u64, token: u64, _: Kind) {
-        let (client, name) = (self.client.id.clone(), self.name.clone());
+    async fn access(&self, (): &mut (), name: &str, hold: u64, token: u64, _: Kind) {
+        let (client, name) = (self.client.id.clone(), name.to_owned());
         self.register.write(Write { client, hold, name, token }).await;
     }
 

@@ -40,19 +40,20 @@ impl SimClients {
         for (place, client) in plan.clients.iter().enumerate() {
             world.with(|state| {
                 state.add_process(place);
-                if client.work.connected {
-                    state.connect(place);
-                }
                 if let Some(reaches) = &client.reaches {
                     for node in (0..plan.servers.voters).filter(|n| !reaches.contains(n)) {
                         state.cuts[place][node] = (u64::MAX / 4, u64::MAX / 4);
                     }
                 }
             });
+            let nodes = SimNode::all(world, place)?;
+            if client.work.connected {
+                nodes.iter().for_each(SimNode::connect);
+            }
             let shared = SimClient {
                 client: client.clone(),
                 name: plan.locking.name.clone(),
-                locker: locker(world, place)?,
+                locker: locker(world, place, nodes)?,
                 history: Arc::clone(record),
                 register: Arc::clone(&register),
                 left: AtomicU64::new(client.work.contenders as u64),
@@ -102,12 +103,10 @@ impl SimClients {
     }
 }
 
-/// The library's locker, over simulated nodes.
-fn locker(world: &World, place: usize) -> Result<Locker, ConfigError> {
+/// The library's locker, over the simulated network.
+fn locker(world: &World, place: usize, mut nodes: Vec<SimNode>) -> Result<Locker, ConfigError> {
     let (plan, clock) =
         world.with(|state| (state.plan.clone(), state.processes[place].clock.clock()));
-    let mut nodes: Vec<_> =
-        (0..plan.nodes).map(|node| SimNode::new(world.clone(), place, node)).collect();
     let settings = plan.settings();
     let within = settings.answer_timeout;
     let dice = Mutex::new(Dice::new(plan.seed, 1_000 + place as u64));

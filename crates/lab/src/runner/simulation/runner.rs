@@ -16,7 +16,6 @@ use crate::runner::schedule::Target;
 use crate::scenario::{Fault, FirstAccess, Plan, Waiting, WayState};
 use crate::timestamp;
 use quorumlock_sim::faults::Fault as Kind;
-use quorumlock_sim::link::{LANES, LinkId, Phase as LinkPhase};
 use quorumlock_sim::store::Store;
 use quorumlock_sim::time::{Micros, SECOND};
 use quorumlock_sim::world::{State, World};
@@ -48,7 +47,8 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     if plan.servers.spares > 0 || !plan.servers.args.is_empty() {
         return Some("the simulation has no servers with settings of their own".to_owned());
     }
-    if plan.clients.iter().any(|client| client.work.first_access != FirstAccess::Claims) {
+    let reads = |access| matches!(access, FirstAccess::Reads | FirstAccess::ClaimsAndReads);
+    if plan.clients.iter().any(|client| reads(client.work.first_access)) {
         return Some("the simulation's resource is not read".to_owned());
     }
     let unable = plan.schedule.iter().find(|step| match &step.fault {
@@ -248,10 +248,9 @@ fn set_path(state: &mut State, client: usize, node: usize, way: WayState) {
     };
     state.cuts[client][node] = cuts;
     if cuts == (0, 0) {
-        // Messages sent meanwhile are lost with their connection.
+        // What was sent meanwhile is lost with its connection.
         break_connections(state, client, node);
     }
-    state.break_subscription(client, node);
 }
 
 fn set_all_paths(state: &mut State, node: usize, way: WayState) {
@@ -262,16 +261,6 @@ fn set_all_paths(state: &mut State, node: usize, way: WayState) {
 
 fn break_connections(state: &mut State, client: usize, node: usize) {
     if !state.processes[client].dead {
-        for lane in LANES {
-            let link = LinkId { client, node, lane };
-            if state.link(link).phase == LinkPhase::Dialing {
-                // Dial again: the attempt would still wait for a dial timeout on a way that is now
-                // open.
-                state.link(link).connection += 1;
-                state.dial(link);
-            } else {
-                state.break_link(link);
-            }
-        }
+        state.break_connections(client, node);
     }
 }

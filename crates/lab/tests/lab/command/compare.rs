@@ -161,13 +161,25 @@ fn the_table_and_the_report_say_the_same() {
     let printed = run(&asked).expect(0).says(&["report: "]).json();
     for run in lab(dir.path())["runs"].as_array().unwrap() {
         let mode = &printed[if run["mode"] == "S" { "single" } else { "quorum" }];
-        let contended = run["scenario"] == "C1";
-        let said = &mode[if contended { "contended" } else { "server_killed" }];
+        let (grants, overlaps, failed) = if run["scenario"] == "C1" {
+            let (alone, parallel) = (&mode["alone"], &mode["parallel"]);
+            let contended = &mode["contended"];
+            let failed = [alone, parallel, contended].map(|phase| count(phase, "failed"));
+            let pairs = count(alone, "pairs") + count(parallel, "pairs");
+            (
+                pairs + count(contended, "grants"),
+                count(contended, "overlaps"),
+                failed.iter().sum::<u64>(),
+            )
+        } else {
+            let killed = &mode["server_killed"];
+            let said = |what| count(killed, what);
+            (said("grants"), said("overlaps"), said("failed_attempts"))
+        };
         let seen = &run["observed"];
-        assert_eq!(count(said, "grants"), count(seen, "grants"), "{run}");
-        assert_eq!(count(said, "overlaps"), count(seen, "V"), "{run}");
-        let failed = if contended { "failed" } else { "failed_attempts" };
-        assert_eq!(count(said, failed), count(seen, "attempts_failed"), "{run}");
+        assert_eq!(grants, count(seen, "grants"), "{run}");
+        assert_eq!(overlaps, count(seen, "V"), "{run}");
+        assert_eq!(failed, count(seen, "attempts_failed"), "{run}");
     }
 }
 

@@ -5,9 +5,11 @@ use quorumlock_lab::runner::{Driver, Trial};
 use quorumlock_lab::scenario::find;
 
 use super::compare::read;
+use super::interrupt::Interrupt;
 use super::run::{Shown, carry_out, default_dir};
-use crate::exit::{self, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::output::{print, say};
+use crate::report::beside;
 
 /// Repeat the runs of an earlier invocation: the same scenarios, modes and seeds.
 ///
@@ -40,10 +42,12 @@ pub(super) async fn replay(args: Args) -> Outcome {
     let quick = args.quick || before.command_line.iter().any(|word| word == "--quick");
     let trials = before.runs.iter().map(|run| trial(run, quick)).collect::<Result<Vec<_>, _>>()?;
     let out = args.out.unwrap_or_else(|| default_dir(before.seed));
-    let after = carry_out(&trials, before.seed, args.jobs, &out).await?;
+    let interrupt = Interrupt::listen();
+    let after = carry_out(&trials, before.seed, args.jobs, &out, &interrupt).await?;
+    beside(&out)?;
     print(args.json, &Shown { lab: &after, out: &out })?;
     if after.interrupted {
-        return Ok(exit::INTERRUPTED);
+        return Ok(interrupt.code());
     }
     let mut agree = true;
     for (before, after) in before.runs.iter().zip(&after.runs) {
@@ -63,8 +67,8 @@ fn trial(run: &Run, quick: bool) -> Result<(Trial, Driver), Failure> {
     let unknown = || Failure::usage(format!("{}: no such scenario", run.run));
     let mode = run.mode.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
     let scenario = find(&run.scenario).ok_or_else(unknown)?;
-    let Run { seed, repetition, .. } = *run;
+    let Run { seed, repetition, load, .. } = *run;
     let driver =
         run.driver.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
-    Ok((Trial { scenario, mode, seed, repetition, quick }, driver))
+    Ok((Trial { scenario, mode, seed, repetition, quick, load }, driver))
 }

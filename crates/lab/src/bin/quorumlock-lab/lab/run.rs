@@ -8,6 +8,7 @@ use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
 use quorumlock_lab::runner::{Driver, Program, Trial, TrialError, environment};
 use quorumlock_lab::scenario::{Scenario, all, find};
+use quorumlock_testbed::servers::StartError;
 use serde::Serialize;
 
 use super::interrupt::Interrupt;
@@ -72,7 +73,8 @@ pub(crate) async fn run(args: Args) -> Outcome {
     for scenario in scenarios {
         for mode in modes.iter().copied().filter(|mode| scenario.expected(*mode).is_some()) {
             for repetition in 0..args.repeat {
-                let trial = Trial { scenario, mode, seed, repetition, quick: args.quick };
+                let quick = args.quick;
+                let trial = Trial { scenario, mode, seed, repetition, quick, load: None };
                 trials.push((trial, args.driver));
             }
         }
@@ -81,10 +83,12 @@ pub(crate) async fn run(args: Args) -> Outcome {
         return Err(Failure::usage("none of these scenarios means anything in these modes"));
     }
     let out = args.out.clone().unwrap_or_else(|| default_dir(seed));
-    let lab = carry_out(&trials, seed, args.jobs, &out).await?;
+    let interrupt = Interrupt::listen();
+    let lab = carry_out(&trials, seed, args.jobs, &out, &interrupt).await?;
+    beside(&out)?;
     print(args.json, &Shown { lab: &lab, out: &out })?;
     if lab.interrupted {
-        return Ok(exit::INTERRUPTED);
+        return Ok(interrupt.code());
     }
     Ok(u8::from(!cells(&lab.runs).iter().all(table::Cell::as_expected)))
 }
@@ -101,20 +105,20 @@ fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
     args.ids.iter().map(|id| find(id).ok_or_else(|| unknown(id))).collect()
 }
 
-pub(super) async fn carry_out(
+pub(crate) async fn carry_out(
     trials: &[(Trial, Driver)],
     seed: u64,
     jobs: u8,
     out: &Path,
+    interrupt: &Interrupt,
 ) -> Result<Lab, Failure> {
     create_dir(&out.join("runs"), out)?;
     let program = worker_program()?;
     let environment = environment::gather(env!("CARGO_PKG_VERSION"));
     let mut lab = Lab::new(seed, std::env::args().collect(), environment);
-    let interrupt = Interrupt::listen();
     let bar = Bar::new(trials.len());
     let carried_out = trials.iter().map(async |(trial, driver): &(Trial, Driver)| {
-        carry_out_trial(trial, *driver, &program, out, &interrupt, &bar).await
+        carry_out_trial(trial, *driver, &program, out, interrupt, &bar).await
     });
     // `buffered` yields the runs in the order of the trials, whichever ends first.
     let wanted = stream::iter(carried_out).take_while(|_| ready(!interrupt.has_come()));
@@ -139,7 +143,6 @@ pub(super) async fn carry_out(
     for run in lab.runs.iter().filter(|run| !run.as_expected) {
         say(format_args!("{}: {}", run.run, run.why.as_deref().unwrap_or_default()));
     }
-    beside(out)?;
     Ok(lab)
 }
 
@@ -179,7 +182,7 @@ fn create_dir(dir: &Path, out: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir).map_err(|error| cannot_write(out, &error))
 }
 
-fn cannot_write(out: &Path, error: &std::io::Error) -> Failure {
+pub(crate) fn cannot_write(out: &Path, error: &std::io::Error) -> Failure {
     Failure::new(exit::OUTPUT, format!("cannot write to {}: {error}", out.display()))
 }
 
@@ -201,6 +204,7 @@ pub(super) fn default_dir(seed: u64) -> PathBuf {
 impl From<TrialError> for Failure {
     fn from(error: TrialError) -> Self {
         let code = match error {
+            TrialError::Start(StartError::TooFewUrls { .. }) => exit::USAGE,
             TrialError::NoServer(_) | TrialError::Start(_) => exit::UNREACHABLE,
             TrialError::Lock(error) => return error.into(),
             TrialError::Plan(_) => exit::USAGE,

@@ -4,11 +4,11 @@ use comfy_table::{Table, presets};
 use quorumlock_lab::record::{Run, agrees};
 
 /// All repetitions of one scenario in one mode.
-pub(super) struct Cell<'a>(Vec<&'a Run>);
+pub(crate) struct Cell<'a>(Vec<&'a Run>);
 
 impl Cell<'_> {
     /// Whether the repetitions agree with theory, as far as they were not interrupted.
-    pub(super) fn as_expected(&self) -> bool {
+    pub(crate) fn as_expected(&self) -> bool {
         agrees(&self.0).unwrap_or(true)
     }
 
@@ -33,7 +33,7 @@ impl Cell<'_> {
 }
 
 /// The runs of each scenario and mode, in the order of their first run.
-pub(super) fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
+pub(crate) fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
     let mut cells = Vec::<Cell<'_>>::new();
     for run in runs {
         let same = |other: &&Run| other.scenario == run.scenario && other.mode == run.mode;

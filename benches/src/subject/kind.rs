@@ -1,0 +1,51 @@
+use clap::ValueEnum;
+
+/// The kind of a subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// The `redis` crate by hand: `SET NX PX` and compare-and-delete, every answer awaited.
+    Raw,
+    /// The same, but only a majority of the answers is awaited.
+    RawMajority,
+    /// quorumlock with its default options.
+    Default,
+    /// quorumlock restricted to what plain libraries do: Redlock's layout, no tokens, no admission.
+    Like,
+    /// The default, but without tokens.
+    NoTokens,
+    /// The default, but any node may vote.
+    NoAdmission,
+    /// The default, but no lease is ever renewed.
+    NoRenewal,
+    /// `rslock`.
+    Rslock,
+    /// `redis-lock`.
+    RedisLock,
+    /// No lock at all: two empty round trips.
+    Pings,
+    /// No lock at all: a token that the server passes on, with one connection per task.
+    TokenRing,
+    /// The limit of the servers: the raw client's commands for many names at once.
+    Bulk,
+}
+
+impl Kind {
+    /// The name of the subject in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Raw => crate::results::RAW,
+            Self::RawMajority => "raw, majority",
+            Self::Default => "default",
+            Self::Like => "like for like",
+            Self::NoTokens => "no tokens",
+            Self::NoAdmission => "no admission",
+            Self::NoRenewal => "no renewal",
+            Self::Rslock => "rslock",
+            Self::RedisLock => "redis-lock",
+            Self::Pings => "two PINGs",
+            Self::TokenRing => "token ring",
+            Self::Bulk => "raw in bulk",
+        }
+    }
+}
