@@ -2,6 +2,7 @@
 
 mod citations;
 mod imports;
+mod map;
 
 use std::collections::HashSet;
 use std::fs;
