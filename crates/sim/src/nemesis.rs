@@ -266,7 +266,9 @@ impl State {
             Fault::NodeFreeze => {
                 server.clock.freeze(now, true);
                 server.back -= back;
-                self.after(back, Event::End(Ending::Thaw(node)));
+                // By then a clock at the fastest rate has counted `back`.
+                let lasts = back * 1_000_000 / (1_000_000 + most as Micros);
+                self.after(lasts, Event::End(Ending::Thaw(node)));
             }
             Fault::ClockRace => {
                 server.clock.set_drift(now, most * 3 + 100_000);

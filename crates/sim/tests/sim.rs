@@ -47,8 +47,9 @@ fn assert_breaks_seen(tally: &SeedSummary) {
 /// Regressions. In the first two seeds a client dropped a release that a replica had refused, so that
 /// the lock stayed there once the replica was a master again. In the others a waiter that met an empty
 /// script cache, or in the next two a replica, left a queue entry behind, to which the lock was handed
-/// off; in the next one a caller that won without its home node left one there, and ended. In the last
-/// two a caller that was handed the lock left the queue as that attempt, and so released the lock.
+/// off; in the next one a caller that won without its home node left one there, and ended. In the next
+/// two a caller that was handed the lock left the queue as that attempt, and so released the lock. In
+/// the last one the simulation froze a fast clock for too long: it differed by more than the bound.
 #[test]
 fn what_was_red_once_is_not_red_again() {
     for seed in [
@@ -61,6 +62,7 @@ fn what_was_red_once_is_not_red_again() {
         50_270_465_150_681_176,
         62_466_307_097_887_986,
         3_944_185_019_238_066,
+        62_466_307_097_887_923,
     ] {
         let violation = run(seed, None, 0).violation;
         assert!(violation.is_none(), "seed {seed}: {violation:?}");
