@@ -194,6 +194,36 @@ async fn who_finds_no_script_has_one_place_in_the_queue() {
     }
 }
 
+/// The lock is handed off to the attempt before the one that finds no script. Leaving the queue as
+/// either attempt must not release what the caller holds (PROTOCOL.md W5).
+#[tokio::test]
+async fn who_finds_no_script_keeps_what_it_was_handed_before() {
+    for wire in WIRES {
+        let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
+        let plain = &pair.node.plain;
+        let (first, before) = (queue(plain).await, scripts_called(plain).await);
+        plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
+        plain.ask::<String>(&["CLIENT", "PAUSE", "60000", "WRITE"]).await;
+        let asks = async || {
+            let clients: String = plain.ask(&["CLIENT", "LIST"]).await;
+            clients.lines().any(|client| client.contains(" flags=b ")).then_some(())
+        };
+        not_yet(&mut pair.waiting, eventually("asks", asks)).await;
+        // From here on the waiter is not polled: it hears of the empty cache after the handoff.
+        plain.ask::<String>(&["CLIENT", "UNPAUSE"]).await;
+        let answered = async || (scripts_called(plain).await > before).then_some(());
+        eventually("found no script", answered).await;
+        pair.release().await;
+        let holder = pair.holder().await.expect("held");
+        assert_eq!(holder.id, parts(&first[0])[1]);
+        let guard = within("heard", &mut pair.waiting).await.expect("granted");
+        assert!(holder.has(guard.nonce()), "{wire:?}: it asked anew");
+        // It has left the queue before.
+        guard.unlock().await.expect("held");
+        assert!(queue(&pair.node.plain).await.is_empty());
+    }
+}
+
 /// A server is a replica for a while, as in a failover that is taken back, and keeps its queue. A
 /// replica enqueues nobody (PROTOCOL.md W5).
 #[tokio::test]
