@@ -20,11 +20,9 @@ pub(super) struct QueueTicket {
     name: Name,
     /// The lease that this call accepts by handoff, and the bound on the node's clock drift.
     handoff: Option<(HandoffOffer, f64)>,
-    /// The last lease request that made the offer.
-    last_offer: Option<(LeaseRequest, HandoffOffer)>,
-    /// The last request before it that was carried out, until an answer says that its queue entry
-    /// has been replaced.
-    previous_offer: Option<(LeaseRequest, HandoffOffer)>,
+    /// The requests that may be queued, oldest first: the last one, and until it is answered the
+    /// last one before it that was carried out. None that the name was handed off to.
+    offers: Vec<(LeaseRequest, HandoffOffer)>,
     /// The recent attempts, and until when the lease of each is valid if the name is handed off to
     /// it.
     attempts: Vec<(Nonce, Instant)>,
@@ -45,8 +43,7 @@ impl QueueTicket {
             lessor: lessor.clone(),
             name: name.clone(),
             handoff: offer,
-            last_offer: None,
-            previous_offer: None,
+            offers: Vec::new(),
             attempts: Vec::new(),
             served: false,
         }
@@ -66,21 +63,21 @@ impl QueueTicket {
     ) -> Option<EnqueueRequest> {
         self.subscription.as_ref()?;
         self.inbox.reset();
-        self.previous_offer = self.previous_offer.take().or_else(|| self.last_offer.take());
+        self.offers.truncate(1);
+        let previous = self.offers.first().map(|(request, _)| request.nonce);
         let offer = self.handoff.map(|(offer, max_clock_drift)| {
-            self.last_offer = Some((request.clone(), offer));
+            self.offers.push((request.clone(), offer));
             self.attempts.retain(|(_, until)| *until > asked);
             self.attempts.push((request.nonce, expiry(asked, offer.ttl, max_clock_drift)));
             offer
         });
-        let previous = self.previous_offer.as_ref().map(|(request, _)| request.nonce);
         Some(EnqueueRequest { waited, yield_to_notified: yields, handoff: offer, previous })
     }
 
     /// Records that the last attempt was carried out: the queue entry of the attempt before it is
     /// gone.
     pub(super) fn answered(&mut self) {
-        self.previous_offer = None;
+        self.offers.drain(..self.offers.len().saturating_sub(1));
     }
 
     pub(super) fn served(&mut self) {
@@ -90,7 +87,7 @@ impl QueueTicket {
     /// The grant, if the name was handed off to an attempt whose lease is still valid at `now`.
     /// Gives back every other handoff.
     pub(super) fn take_handoff(&mut self, now: Instant) -> Option<(Nonce, Grant)> {
-        let (last, _) = self.last_offer.clone()?;
+        let (last, _) = self.offers.last().cloned()?;
         let mut grant = None;
         for handed in self.inbox.take_handoffs() {
             let open = |(nonce, until): &&(Nonce, Instant)| *nonce == handed.nonce && *until > now;
@@ -100,11 +97,14 @@ impl QueueTicket {
                         *nonce,
                         Grant { until: *until, fence: handed.fence, counted: false },
                     ));
-                    // A later attempt may still be queued: then the drop leaves the queue. While we
-                    // hold the name, no release hands it off to that attempt.
-                    self.served = *nonce == last.nonce;
-                    // Leaving the queue as this attempt would release what it holds now.
-                    self.previous_offer.take_if(|(request, _)| request.nonce == *nonce);
+                    // Leaving the queue as this attempt would release what it holds now. A later
+                    // attempt may still be queued. While we hold the name, no release hands it off
+                    // to that attempt.
+                    let held = |(request, _): &(LeaseRequest, _)| request.nonce == *nonce;
+                    if let Some(at) = self.offers.iter().position(held) {
+                        self.offers.drain(..=at);
+                        self.served = self.offers.is_empty();
+                    }
                 }
                 _ => self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() }),
             }
@@ -125,11 +125,8 @@ impl Drop for QueueTicket {
     /// to the next waiter (PROTOCOL.md W3, W5).
     fn drop(&mut self) {
         let Some(queue) = self.lessor.wait_queue().filter(|_| !self.served) else { return };
-        queue.leave(&self.name, self.last_offer.as_ref());
-        if self.previous_offer.is_some() {
-            queue.leave(&self.name, self.previous_offer.as_ref());
-        }
-        let Some((last, _)) = &self.last_offer else { return };
+        let Some((last, _)) = self.offers.last() else { return queue.leave(&self.name, None) };
+        self.offers.iter().rev().for_each(|offer| queue.leave(&self.name, Some(offer)));
         for handed in self.inbox.take_handoffs() {
             self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() });
         }
