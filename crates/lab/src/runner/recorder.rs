@@ -50,6 +50,7 @@ pub(crate) struct ClientState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) granted: u64,
+    pub(crate) renewed: u64,
     pub(crate) wrote: u64,
     pub(crate) told: u64,
     pub(crate) checked: u64,
@@ -126,6 +127,7 @@ impl ClientStates {
         match when {
             When::Holds(client) => !self.of(client).holding.is_empty(),
             When::Granted(client) => self.of(client).count.granted > count(client).granted,
+            When::Renewed(client) => self.of(client).count.renewed > count(client).renewed,
             When::Wrote(client) => self.of(client).count.wrote > count(client).wrote,
             When::Told(client) => self.of(client).count.told > count(client).told,
             When::Checked(client) => self.of(client).count.checked > count(client).checked,
@@ -159,6 +161,7 @@ impl ClientStates {
                 doing.count.refused += u64::from(phase == Phase::Fail);
                 doing.count.barred += u64::from(event.refusal == Some(Refusal::OtherMembers));
             }
+            (Op::Hold, ..) => doing.count.renewed += 1,
             (Op::Unlock, Phase::Invoke, Some(hold)) => {
                 doing.holding.remove(&hold);
             }

@@ -15,7 +15,6 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
-    (plan.locking.lease_ms, plan.locking.max_lease_ms) = (4_000, 5_000);
     // The grants of "c" are replicated, so the replica has the token mark before the last one.
     let mut before = draw.client("c");
     before.work.holds = Some(draw.ms(1, 5));

@@ -16,7 +16,6 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     plan.servers.replicas = 2;
-    (plan.locking.lease_ms, plan.locking.max_lease_ms) = (4_000, 5_000);
     plan.locking.acks = usize::from(draw.mode == Mode::W);
     let tail = draw.ms(0, 300);
     plan.clients = vec![draw.holder("a"), draw.rival("b")];

@@ -1,4 +1,5 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
+use crate::mode::Mode;
 use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -21,6 +22,10 @@ fn plan(draw: &mut Draw) -> Plan {
         plan.schedule.push(When::InSync(replica).then(cut));
     }
     plan.schedule.push(When::AfterMs(over).then(Fault::None));
+    if draw.mode != Mode::W {
+        // Until its next renewal the holder hears nothing.
+        plan.schedule.push(When::renewed("a").then(Fault::None));
+    }
     plan.schedule.extend(draw.fails_over());
     plan.schedule.extend([When::NOW.then(Fault::start("b")), When::granted("b").then(Fault::None)]);
     plan.tail_ms = 500;

@@ -25,6 +25,8 @@ pub enum When {
     Holds(String),
     /// As soon as this client has been granted the lock since the previous step began.
     Granted(String),
+    /// As soon as this client has seen a renewal of its lock since the previous step began.
+    Renewed(String),
     /// As soon as a write of this client has been accepted since the previous step began.
     Wrote(String),
     /// As soon as this client has been notified of a loss since the previous step began.
@@ -72,6 +74,12 @@ impl When {
         Self::Granted(client.to_owned())
     }
 
+    /// [`Renewed`](Self::Renewed).
+    #[must_use]
+    pub fn renewed(client: &str) -> Self {
+        Self::Renewed(client.to_owned())
+    }
+
     /// [`Wrote`](Self::Wrote).
     #[must_use]
     pub fn wrote(client: &str) -> Self {
@@ -102,6 +110,7 @@ impl When {
         match self {
             Self::Holds(client)
             | Self::Granted(client)
+            | Self::Renewed(client)
             | Self::Wrote(client)
             | Self::Told(client)
             | Self::Refused(client)
