@@ -51,8 +51,9 @@ pub trait Lessor: Send + Sync + 'static {
     /// nodes.
     fn home(&self, name: &Name) -> Option<usize>;
     /// Waits until every node has answered all requests posted on `lane`, at most for the answer
-    /// timeout (for four of them on [`Lane::Watchdog`] of a single node). On [`Lane::Caller`] a
-    /// quorum then brings nodes whose memory is not proven one step on: two more, if nodes hang.
+    /// timeout (for four of them on [`Lane::Watchdog`] of a single node). On [`Lane::Caller`] that
+    /// includes the releases of late grants, and a quorum then brings nodes whose memory is not
+    /// proven one step on: two more, if nodes hang.
     fn drain(&self, lane: Lane) -> BoxFuture<()>;
     /// Admits all nodes as they are now, because the operator vouches that none of them has
     /// forgotten a granted lock. `force`: also nodes that belong to another cluster.

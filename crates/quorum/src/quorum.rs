@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use quorumlock_core::{Entropy, Lessor, answer_deadline};
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
 use quorumlock_protocol::{
@@ -317,17 +318,20 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn drain(&self, lane: Lane) -> BoxFuture<()> {
-        // Requests of a lane are answered in order: an empty renewal is answered last.
-        let gather = Gather::new(self.nodes.len(), |_| false, |_, _: &Vec<Answer<Instant>>| {});
-        for (i, node) in self.nodes.iter().enumerate() {
-            node.renew(&[], lane, gather.reply_to(i));
-        }
-        let within = self.answer_timeout;
+        let (nodes, within) = (self.nodes.clone(), self.answer_timeout);
+        let answered: Vec<_> = nodes.iter().map(|node| answers(node, lane)).collect();
         // The process may end now, and have met a node that is not proven: a fleet of short
         // processes that are granted their locks by the other nodes brings it back, too.
         let admission = self.admission.clone().filter(|_| lane == Lane::Caller);
         Box::pin(async move {
-            let _ = tokio::time::timeout(within, gather.decided()).await;
+            let drained = nodes.iter().zip(answered).map(|(node, answered)| async move {
+                answered.await;
+                if lane == Lane::Caller {
+                    // The release of a late grant is posted when the grant is heard of.
+                    answers(node, lane).await;
+                }
+            });
+            let _ = tokio::time::timeout(within, join_all(drained)).await;
             if let Some(admission) = admission {
                 let _ = tokio::time::timeout(2 * within, admission.pass()).await;
             }
@@ -384,6 +388,14 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
         let nodes: Vec<_> = self.nodes.iter().map(Node::label).collect();
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
     }
+}
+
+/// Waits until the node has answered what has been posted on this lane. Requests of a lane are
+/// answered in order: an empty renewal is answered last.
+fn answers<N: Node>(node: &N, lane: Lane) -> impl Future<Output = ()> + use<N> {
+    let gather = Gather::new(1, |_| false, |_, _: &Vec<Answer<Instant>>| {});
+    node.renew(&[], lane, gather.reply_to(0));
+    async move { gather.decided().await }
 }
 
 /// How a request is sent to all nodes: see [`Quorum::ask_all`].

@@ -1,5 +1,5 @@
-//! A node need not keep a queue of waiters: then the same locker polls, and every waiter gets the
-//! lock. These nodes are in memory and have the verbs of [`Node`] alone.
+//! Nodes in memory, which have the verbs of [`Node`] alone. A node need not keep a queue of waiters:
+//! then the same locker polls, and every waiter gets the lock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,9 +28,27 @@ struct MemoryNode {
     number: u64,
     server: Arc<Mutex<Server>>,
     clock: Clock,
+    /// The requests of callers that a slow node has not carried out yet: it does so before it answers
+    /// a renewal.
+    late: Option<Arc<Mutex<Vec<Request>>>>,
 }
 
+type Request = Box<dyn FnOnce() + Send>;
+
 impl MemoryNode {
+    fn new(number: u64, clock: &Clock) -> Self {
+        Self { number, server: Arc::default(), clock: clock.clone(), late: None }
+    }
+
+    fn carry_out(&self, lane: Lane, request: impl FnOnce() + Send + 'static) {
+        match &self.late {
+            Some(late) if lane == Lane::Caller => {
+                late.lock().expect("no panic").push(Box::new(request))
+            }
+            _ => request(),
+        }
+    }
+
     fn server(&self) -> MutexGuard<'_, Server> {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         server.holder = server.holder.filter(|(_, until)| *until > self.clock.now());
@@ -86,18 +104,21 @@ impl Node for MemoryNode {
         hints: Hints,
         to: Responder<Answer<Vote>>,
     ) {
-        assert_eq!(hints.enqueue(), None, "there is no queue");
-        let until = self.until(lease);
-        let mut server = self.server();
-        let answer = match server.holder {
-            Some((_, until)) => Answer::No(Denial::Busy(Some(until.since(self.clock.now())))),
-            None => {
-                server.holder = Some((lease.nonce, until));
-                Answer::Yes(Vote { until, token: server.accept(token) })
-            }
-        };
-        drop(server);
-        to.send(answer);
+        assert!(hints.enqueue().is_none(), "there is no queue");
+        let (node, lease) = (self.clone(), lease.clone());
+        self.carry_out(Lane::Caller, move || {
+            let until = node.until(&lease);
+            let mut server = node.server();
+            let answer = match server.holder {
+                Some((_, until)) => Answer::No(Denial::Busy(Some(until.since(node.clock.now())))),
+                None => {
+                    server.holder = Some((lease.nonce, until));
+                    Answer::Yes(Vote { until, token: server.accept(token) })
+                }
+            };
+            drop(server);
+            to.send(answer);
+        });
     }
 
     fn raise(
@@ -120,7 +141,11 @@ impl Node for MemoryNode {
         to.send(self.hold(lease));
     }
 
-    fn renew(&self, leases: &[LeaseRequest], _: Lane, to: Responder<Vec<Answer<Instant>>>) {
+    fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {
+        if let Some(late) = self.late.as_ref().filter(|_| lane == Lane::Caller) {
+            let requests = std::mem::take(&mut *late.lock().expect("no panic"));
+            requests.into_iter().for_each(|request| request());
+        }
         to.send(leases.iter().map(|lease| self.hold(lease)).collect());
     }
 
@@ -128,14 +153,15 @@ impl Node for MemoryNode {
         &self,
         lease: &LeaseRequest,
         _: HeldInterval,
-        _: Lane,
+        lane: Lane,
         _: Hints,
         to: Responder<Answer<ReleaseOutcome>>,
     ) {
-        let mut server = self.server();
-        let held = server.holder.take_if(|(nonce, _)| *nonce == lease.nonce).is_some();
-        drop(server);
-        to.send(Answer::Yes(ReleaseOutcome { held, notified: Some(Notified::Nobody) }));
+        let (node, ours) = (self.clone(), lease.nonce);
+        self.carry_out(lane, move || {
+            let held = node.server().holder.take_if(|(nonce, _)| *nonce == ours).is_some();
+            to.send(Answer::Yes(ReleaseOutcome { held, notified: Some(Notified::Nobody) }));
+        });
     }
 
     fn inspect(&self, _: &Name, to: Responder<Answer<Option<Holder>>>) {
@@ -179,13 +205,16 @@ fn locker(nodes: Vec<MemoryNode>, client: u64, clock: &Clock) -> Locker {
     Locker::with_lessor(lessor, settings, world).expect("good settings")
 }
 
-/// How often each client gets the lock in two simulated minutes.
 #[expect(clippy::disallowed_methods, reason = "the paused clock of the test is the lease clock")]
-async fn grants(nodes: u64) -> BTreeMap<u64, u32> {
+fn paused_clock() -> Clock {
     let begun = tokio::time::Instant::now();
-    let clock = Clock::given(move || Duration::from_secs(86_400) + begun.elapsed());
-    let node = |number| MemoryNode { number, server: Arc::default(), clock: clock.clone() };
-    let nodes: Vec<_> = (0..nodes).map(node).collect();
+    Clock::given(move || Duration::from_secs(86_400) + begun.elapsed())
+}
+
+/// How often each client gets the lock in two simulated minutes.
+async fn grants(nodes: u64) -> BTreeMap<u64, u32> {
+    let clock = paused_clock();
+    let nodes: Vec<_> = (0..nodes).map(|number| MemoryNode::new(number, &clock)).collect();
     let grants = Arc::new(Mutex::new(BTreeMap::new()));
     let clients = (0..CLIENTS).map(|client| {
         let (locker, grants) = (locker(nodes.clone(), client, &clock), grants.clone());
@@ -214,5 +243,20 @@ async fn every_waiter_gets_the_lock_by_polling() {
         let (most, least) = (most.copied().unwrap_or(0), least.copied().unwrap_or(0));
         assert_eq!(grants.len() as u64, CLIENTS, "{nodes} nodes: {grants:?}");
         assert!(least > 1_000 && most < 2 * least, "{nodes} nodes: {grants:?}");
+    }
+}
+
+/// A node grants a lock after its guard has been dropped. A locker that is closed has released the
+/// lock there, too: its process may end now.
+#[tokio::test(start_paused = true)]
+async fn close_awaits_the_release_of_a_late_grant() {
+    let clock = paused_clock();
+    let mut nodes: Vec<_> = (0..3).map(|number| MemoryNode::new(number, &clock)).collect();
+    nodes[2].late = Some(Arc::default());
+    let locker = locker(nodes.clone(), 0, &clock);
+    drop(locker.lock("x").await.expect("two nodes grant"));
+    locker.close().await;
+    for node in nodes {
+        assert_eq!(node.server().holder, None, "node {}", node.number);
     }
 }
