@@ -9,7 +9,7 @@ use crate::waiting::Approach;
 /// here, and no argument or method to [`Node`](crate::Node) or to the trait `Lessor`.
 ///
 /// The default: other clients want the name, and the caller does not wait for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Hints {
     home_first: bool,
     enqueue_on_all: bool,

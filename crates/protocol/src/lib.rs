@@ -56,8 +56,8 @@ pub use reply::{OnDropped, ReplyFuture, ReplySink, Responder};
 pub use settings::{ClientCertificate, Settings, check_hold, check_wait};
 pub use unconfirmed::{Greeting, HeldInterval, RunIds, Unconfirmed};
 pub use wait_queue::{
-    EnqueueRequest, HandoffOffer, Notified, QueueAction, RemoteGrant, Subscription, WaitEvent,
-    WaitQueue,
+    EnqueueRequest, HandoffOffer, Notified, QueueAction, QueuedAt, RemoteGrant, Subscription,
+    WaitEvent, WaitQueue,
 };
 pub use window::{Window, expiry, quorum_of};
 pub use wire::Wire;

@@ -256,10 +256,12 @@ impl Round {
         self.count(|vote| matches!(vote, NodeVote::Asked))
     }
 
-    /// The nodes that answered [`Denial::Busy`]: a caller that waits may be queued there.
-    pub fn busy(&self) -> Vec<usize> {
-        let busy = |node: &usize| matches!(self.nodes[*node], NodeVote::Busy(_));
-        (0..self.nodes.len()).filter(busy).collect()
+    /// Whether the request to this node has ended without a grant.
+    pub fn has_failed_at(&self, node: usize) -> bool {
+        !matches!(
+            self.nodes[node],
+            NodeVote::Unasked | NodeVote::Asked | NodeVote::Late | NodeVote::Granted { .. }
+        )
     }
 
     /// The nodes that answered [`Denial::Stale`]: they may be asked again.

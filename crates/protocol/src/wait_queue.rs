@@ -1,7 +1,8 @@
 //! The queues of waiters: advice, never safety. A node may have none.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::{Fence, LeaseRequest, Name, Nonce, ReplySink};
@@ -38,7 +39,7 @@ pub type Subscription = Box<dyn Any + Send + Sync>;
 
 /// A place in a node's queue for a name. A denied waiter takes the place, and a release then
 /// notifies that waiter alone. Advice, never safety.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct EnqueueRequest {
     /// How long the waiter has waited. The queue is first come, first served: a waiter that was
     /// notified in vain keeps its seniority.
@@ -52,6 +53,28 @@ pub struct EnqueueRequest {
     /// The nonce of this waiter's previous attempt, which made the same offer. The node removes
     /// that queue entry.
     pub previous: Option<Nonce>,
+    /// Where the waiter may be queued by now. All its attempts share it.
+    pub queued_at: QueuedAt,
+}
+
+/// The nodes of a lessor at which a waiter may be queued: those that it asked to enqueue it.
+#[derive(Clone, Debug, Default)]
+pub struct QueuedAt(Arc<Mutex<BTreeSet<usize>>>);
+
+impl QueuedAt {
+    /// A node is asked to enqueue the waiter.
+    pub fn add(&self, node: usize) {
+        self.lock().insert(node);
+    }
+
+    /// The nodes, in order.
+    pub fn nodes(&self) -> Vec<usize> {
+        self.lock().iter().copied().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The lease that a waiter accepts by handoff.

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
@@ -42,6 +43,8 @@ struct Shared<N: Node> {
 struct State {
     round: Round,
     phase: Phase,
+    /// The nodes that this round asks to enqueue the caller if they refuse.
+    enqueues: BTreeSet<usize>,
     /// When a token was last proposed.
     proposed: Instant,
     waker: Option<Waker>,
@@ -69,7 +72,8 @@ impl<N: Node> QuorumAcquire<N> {
         lease_table: &LeaseTable,
     ) -> Self {
         let asked = round.asked();
-        let state = State { round, phase: Phase::Open, proposed: clock.early(), waker: None };
+        let (enqueues, proposed) = (BTreeSet::new(), clock.early());
+        let state = State { round, phase: Phase::Open, enqueues, proposed, waker: None };
         let shared = Arc::new_cyclic(|me| Shared {
             nodes: nodes.clone(),
             lease,
@@ -116,10 +120,10 @@ impl<N: Node> QuorumAcquire<N> {
                 let window = state.round.window();
                 self.0.leases.insert(self.0.lease.nonce, window, grant.fence, stragglers);
                 state.phase = Phase::Committed(grant.fence);
-                let (stale, busy) = (state.round.stale(), state.round.busy());
+                let (stale, queued) = (state.round.stale(), state.still_queued(&self.0.hints));
                 drop(state);
                 self.0.top_up(grant.fence, stale);
-                busy.into_iter().for_each(|node| self.0.leave_queue(node));
+                queued.into_iter().for_each(|node| self.0.leave_queue(node));
                 Ok(Acquired::Granted(grant))
             }
             _ => {
@@ -212,13 +216,10 @@ impl<N: Node> Shared<N> {
         }
     }
 
-    /// Leaves the queue of a node that refused although the round is won: the caller does not wait
-    /// any more, and may have ended by the time it is notified.
+    /// Leaves the queue of a node although the round is won: the caller does not wait any more, and
+    /// may have ended by the time it is notified.
     fn leave_queue(&self, node: usize) {
-        let home = self.home.filter(|_| self.state().round.has_home());
-        if hints_for(node, home, &self.hints).enqueue().is_some()
-            && let Some(queue) = self.nodes[node].wait_queue()
-        {
+        if let Some(queue) = self.nodes[node].wait_queue() {
             queue.leave(&self.lease.name, None);
         }
     }
@@ -226,6 +227,10 @@ impl<N: Node> Shared<N> {
     fn ask(self: &Arc<Self>, nodes: Vec<usize>, hints: &Hints, home: Option<usize>) {
         for node in nodes {
             let hints = hints_for(node, home, hints);
+            if let Some(enqueue) = hints.enqueue() {
+                enqueue.queued_at.add(node);
+                self.state().enqueues.insert(node);
+            }
             let (stamp, to) = (self.incarnations[node], Responder::new(self.clone(), node));
             self.nodes[node].acquire(&self.lease, self.token, stamp, hints, to);
         }
@@ -307,14 +312,16 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
                 state.round.on_answer(node, answer, self.clock.early());
             }
             Phase::Committed(fence) => {
+                let queued = state.enqueues.contains(&node);
                 drop(state);
+                if queued && !matches!(answer, Answer::Yes(_)) {
+                    self.leave_queue(node);
+                }
                 let counts = self.leases.record_straggler(self.lease.nonce, node, &answer);
                 if !counts && might_be_granted(&answer) {
                     self.release(node, Hints::default());
                 } else if let Answer::No(Denial::Stale(_)) = answer {
                     self.top_up(fence, vec![node]);
-                } else if let Answer::No(Denial::Busy(_)) = answer {
-                    self.leave_queue(node);
                 }
             }
             Phase::Abandoned => {
@@ -326,6 +333,16 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
                 }
             }
         }
+    }
+}
+
+impl State {
+    /// The nodes at which the caller may still be queued when the round is won, by this attempt or an
+    /// earlier one. A node that was asked to enqueue it and grants removes it from its queue.
+    fn still_queued(&self, hints: &Hints) -> Vec<usize> {
+        let mut queued = hints.enqueue().map_or_else(Vec::new, |enqueue| enqueue.queued_at.nodes());
+        queued.retain(|node| !self.enqueues.contains(node) || self.round.has_failed_at(*node));
+        queued
     }
 }
 

@@ -126,6 +126,57 @@ async fn a_caller_that_wins_without_the_home_node_leaves_its_queue() {
     }
 }
 
+/// The home node answers late, so that the caller is queued at all nodes. It is then granted by the
+/// others, which it did not ask to enqueue it again, and leaves their queues, too.
+#[tokio::test]
+async fn a_caller_that_wins_leaves_the_queues_of_earlier_attempts() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        for node in &plain {
+            held_by_another(node, (wire, NAME)).await;
+        }
+        let home = quorum.home(NAME).await;
+        let others: Vec<_> = (0..3).filter(|node| *node != home).map(|node| &plain[node]).collect();
+        let mut waiting = Box::pin(locker.lock(NAME).into_future());
+        let mut lease_ms = 100_000;
+        let queued_everywhere = eventually("queued at all nodes", async || {
+            // A waiter that sees that the lock changes hands asks the home node first.
+            lease_ms += 10_000;
+            plain[home].ask::<i64>(&["PEXPIRE", NAME, &lease_ms.to_string()]).await;
+            for other in &others {
+                other.ask::<String>(&["CLIENT", "PAUSE", "60000", "WRITE"]).await;
+            }
+            quorum.servers[home].pause().expect("ours");
+            for other in &others {
+                eventually("asked", async || is_asked(other).await.then_some(())).await;
+            }
+            quorum.servers[home].resume().expect("ours");
+            plain[home].ask::<String>(&["PING"]).await;
+            for other in &others {
+                other.ask::<String>(&["CLIENT", "UNPAUSE"]).await;
+            }
+            (queued_at(&plain, NAME).await.len() == plain.len()).then_some(())
+        });
+        tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            () = queued_everywhere => {}
+        }
+        for other in &others {
+            other.ask::<i64>(&["DEL", NAME]).await;
+        }
+        let _guard = within("it polls", waiting).await.expect("two are free");
+        eventually("left", async || queued_at(&plain, NAME).await.is_empty().then_some(())).await;
+    }
+}
+
+/// Whether a request to a node that is paused by `CLIENT PAUSE` waits there.
+async fn is_asked(node: &Plain) -> bool {
+    let clients: String = node.ask(&["CLIENT", "LIST"]).await;
+    clients.lines().any(|client| client.contains(" flags=b "))
+}
+
 /// A waiter that cannot reach the home node queues at other nodes (PROTOCOL.md W9).
 #[tokio::test]
 async fn a_release_looks_for_waiters_at_all_nodes() {

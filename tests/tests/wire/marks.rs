@@ -11,7 +11,7 @@ use quorumlock::{Fence, Locker, Wire};
 use quorumlock_core::{Entropy, Environment, Single};
 use quorumlock_protocol::{
     Acceptance, Answer, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest, Name,
-    Node as _, Nonce, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
+    Node as _, Nonce, QueuedAt, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
@@ -277,6 +277,7 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
             yield_to_notified: true,
             handoff: None,
             previous: None,
+            queued_at: QueuedAt::default(),
         };
         // The node grants until the caller's subscription is active: without it no caller is
         // queued.
@@ -284,7 +285,7 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
             plain.ask::<i64>(&["DEL", "x", name().mark_key()]).await;
             plain.set_mark("x", mark.get()).await;
             let asked = |to| {
-                let hints = Hints::queued(in_line);
+                let hints = Hints::queued(in_line.clone());
                 node.acquire(&lease_request(9), later, Incarnation::NONE, hints, to)
             };
             matches!(ask(asked).await, Answer::No(Denial::Busy(_))).then_some(())

@@ -8,7 +8,7 @@ use crate::Lessor;
 use quorumlock_protocol::waiting::Messages;
 use quorumlock_protocol::{
     EnqueueRequest, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest, Name, Nonce,
-    Subscription,
+    QueuedAt, Subscription,
 };
 
 /// The place of one call in the nodes' queues, or its subscription before it is queued. Dropping
@@ -27,6 +27,7 @@ pub(super) struct QueueTicket {
     /// it.
     attempts: Vec<(Nonce, Instant)>,
     served: bool,
+    queued_at: QueuedAt,
     subscription: Option<Subscription>,
 }
 
@@ -46,6 +47,7 @@ impl QueueTicket {
             offers: Vec::new(),
             attempts: Vec::new(),
             served: false,
+            queued_at: QueuedAt::default(),
         }
     }
 
@@ -71,7 +73,13 @@ impl QueueTicket {
             self.attempts.push((request.nonce, expiry(asked, offer.ttl, max_clock_drift)));
             offer
         });
-        Some(EnqueueRequest { waited, yield_to_notified: yields, handoff: offer, previous })
+        Some(EnqueueRequest {
+            waited,
+            yield_to_notified: yields,
+            handoff: offer,
+            previous,
+            queued_at: self.queued_at.clone(),
+        })
     }
 
     /// Records that the last attempt was carried out: the queue entry of the attempt before it is
