@@ -125,7 +125,7 @@ async fn nothing_is_lost_through_faults(redisson: &str) {
         // A waiter of Redisson that misses a notification asks again only when the lease that it saw
         // has ended, and then competes with callers that take the lock again at once. Its share is
         // Redisson's affair: it must get the lock at all.
-        let counted = contend(&callers, Goal { total: 10_000, each: 1 }).await;
+        let counted = contend(&callers, Goal { total: 2_000, each: 1 }).await;
         done.set(true);
         counted
     };
