@@ -44,8 +44,8 @@ impl Draw {
     }
 
     /// A plan without clients and faults: the servers of the mode, and a drawn lease of 4 to 4.5 s.
-    /// A holder hears of a loss at its next renewal, a third of that later: by then a server and a rival
-    /// start on a busy machine, too.
+    /// A holder hears of a loss at its next renewal, a third of that later. Servers and a rival start
+    /// before that, on a busy machine too.
     pub fn plan(&mut self) -> Plan {
         let lease_ms = self.ms(4_000, 4_500);
         // All replicas: if one is missing, that one might be promoted (L17).
