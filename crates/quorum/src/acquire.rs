@@ -337,8 +337,8 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
 }
 
 impl State {
-    /// The nodes at which the caller may still be queued when the round is won, by this attempt or an
-    /// earlier one. A node that was asked to enqueue it and grants removes it from its queue.
+    /// The nodes at which the caller may still be queued when the round is won, by this attempt or
+    /// an earlier one. A node that was asked to enqueue it and grants removes it from its queue.
     fn still_queued(&self, hints: &Hints) -> Vec<usize> {
         let mut queued = hints.enqueue().map_or_else(Vec::new, |enqueue| enqueue.queued_at.nodes());
         queued.retain(|node| !self.enqueues.contains(node) || self.round.has_failed_at(*node));
