@@ -1,7 +1,7 @@
 .PHONY: help demo test quick api test-redis test-scripts test-interop test-report check fix sim model bench
 
 # Most tests wait for servers and leases: more of them than cores run side by side.
-export RUST_TEST_THREADS ?= 8
+export RUST_TEST_THREADS ?= 12
 
 help:
 	@echo "make demo    both modes on servers of this machine: a table, and a report in target/demo (ARGS=...)"
