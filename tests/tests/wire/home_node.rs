@@ -106,12 +106,8 @@ async fn without_a_gate_waiters_stand_at_the_other_nodes() {
 #[tokio::test]
 async fn a_caller_that_wins_without_the_home_node_leaves_its_queue() {
     for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let Some((quorum, home)) = held_on_all(wire).await else { return };
         let (locker, plain) = quorum.clients();
-        for node in &plain {
-            held_by_another(node, (wire, NAME)).await;
-        }
-        let home = quorum.home(NAME).await;
         let mut waiting = Box::pin(locker.lock(NAME).into_future());
         tokio::select! {
             biased;
@@ -131,12 +127,8 @@ async fn a_caller_that_wins_without_the_home_node_leaves_its_queue() {
 #[tokio::test]
 async fn a_caller_that_wins_leaves_the_queues_of_earlier_attempts() {
     for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let Some((quorum, home)) = held_on_all(wire).await else { return };
         let (locker, plain) = quorum.clients();
-        for node in &plain {
-            held_by_another(node, (wire, NAME)).await;
-        }
-        let home = quorum.home(NAME).await;
         let others: Vec<_> = (0..3).filter(|node| *node != home).map(|node| &plain[node]).collect();
         let mut waiting = Box::pin(locker.lock(NAME).into_future());
         let mut lease_ms = 100_000;
@@ -169,6 +161,16 @@ async fn a_caller_that_wins_leaves_the_queues_of_earlier_attempts() {
         let _guard = within("it polls", waiting).await.expect("two are free");
         eventually("left", async || queued_at(&plain, NAME).await.is_empty().then_some(())).await;
     }
+}
+
+/// A quorum on which another client holds the lock, and its home node.
+async fn held_on_all(wire: Wire) -> Option<(Quorum, usize)> {
+    let quorum = Quorum::start(3, wire).await?;
+    for node in &quorum.clients().1 {
+        held_by_another(node, (wire, NAME)).await;
+    }
+    let home = quorum.home(NAME).await;
+    Some((quorum, home))
 }
 
 /// Whether a request to a node that is paused by `CLIENT PAUSE` waits there.
