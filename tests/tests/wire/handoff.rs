@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorumlock::{Error, Fence, Guard, Holder, Locker, Wire};
 use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
-use crate::{LONG_LEASE, Node, WIRES, last_of};
+use crate::{LONG_LEASE, Node, WIRES, is_asked, last_of};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
 /// Short, so that a name that was handed off in vain is free after two seconds.
@@ -204,11 +204,8 @@ async fn who_finds_no_script_keeps_what_it_was_handed_before() {
         let (first, before) = (queue(plain).await, scripts_called(plain).await);
         plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
         plain.ask::<String>(&["CLIENT", "PAUSE", "60000", "WRITE"]).await;
-        let asks = async || {
-            let clients: String = plain.ask(&["CLIENT", "LIST"]).await;
-            clients.lines().any(|client| client.contains(" flags=b ")).then_some(())
-        };
-        not_yet(&mut pair.waiting, eventually("asks", asks)).await;
+        let asks = eventually("asks", async || is_asked(plain).await.then_some(()));
+        not_yet(&mut pair.waiting, asks).await;
         // From here on the waiter is not polled: it hears of the empty cache after the handoff.
         plain.ask::<String>(&["CLIENT", "UNPAUSE"]).await;
         let answered = async || (scripts_called(plain).await > before).then_some(());

@@ -6,7 +6,7 @@ use std::future::IntoFuture as _;
 use quorumlock::Wire;
 use quorumlock_tests::{Plain, eventually, waiters, within};
 
-use crate::{LONG_LEASE, Quorum, WIRES, plain_quorum, slow_log};
+use crate::{LONG_LEASE, Quorum, WIRES, is_asked, plain_quorum, slow_log};
 
 const NAME: &str = "invoice/7";
 /// A holder as Redisson writes it.
@@ -171,12 +171,6 @@ async fn held_on_all(wire: Wire) -> Option<(Quorum, usize)> {
     }
     let home = quorum.home(NAME).await;
     Some((quorum, home))
-}
-
-/// Whether a request to a node that is paused by `CLIENT PAUSE` waits there.
-async fn is_asked(node: &Plain) -> bool {
-    let clients: String = node.ask(&["CLIENT", "LIST"]).await;
-    clients.lines().any(|client| client.contains(" flags=b "))
 }
 
 /// A waiter that cannot reach the home node queues at other nodes (PROTOCOL.md W9).

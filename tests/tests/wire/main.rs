@@ -146,3 +146,9 @@ fn last_of(first: Fence) -> u64 {
 fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
+
+/// Whether a request to a node that is paused by `CLIENT PAUSE` waits there.
+async fn is_asked(node: &Plain) -> bool {
+    let clients: String = node.ask(&["CLIENT", "LIST"]).await;
+    clients.lines().any(|client| client.contains(" flags=b "))
+}
