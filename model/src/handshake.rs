@@ -15,6 +15,9 @@ pub enum Rule {
     /// As the library: in one step, a server that takes writes revokes the incarnation of another
     /// run and loads the scripts.
     Library,
+    /// As the library where a server refuses the transaction: any server loads the scripts, nothing is
+    /// revoked, and each vote compares the run in the record with its own.
+    RunInVote,
     /// Planted: nothing is revoked.
     Unrevoked,
     /// Planted: the incarnation of another run is revoked in the step before, which reads the
@@ -155,11 +158,12 @@ impl State {
         (&mut self.servers[*server], stage)
     }
 
-    fn vote(&mut self, client: usize) -> Option<()> {
+    fn vote(&mut self, rule: Rule, client: usize) -> Option<()> {
         let (server, stage) = self.connection(client);
         let Stage::Loaded(stamp) = *stage else { return None };
         let loaded = server.scripts & 1 << stamp != 0;
-        if !server.replica && loaded && server.record.1 == stamp {
+        let runs_on = rule != Rule::RunInVote || server.record.0 == server.run;
+        if !server.replica && loaded && server.record.1 == stamp && runs_on {
             let proven = server.proven;
             self.voted = true;
             self.unproven_voted |= !proven;
@@ -230,7 +234,7 @@ impl Model for HandshakeModel {
             }
             Action::Read(client) => self.read(&mut next, client),
             Action::Load(client) => self.load(&mut next, client)?,
-            Action::Vote(client) => next.vote(client)?,
+            Action::Vote(client) => next.vote(self.rule, client)?,
             Action::Promote(_) | Action::Follow(_) => return None,
         }
         next.replicate();

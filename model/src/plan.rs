@@ -416,6 +416,9 @@ fn handshakes() -> Vec<Case> {
         of("M22b", "a server follows its own replica", Expected::Caught, || {
             HandshakeModel::new(Handshake::Library).exchange()
         }),
+        of("M22c", "each vote compares the run", Expected::Holds, || {
+            HandshakeModel::new(Handshake::RunInVote).exchange()
+        }),
     ]
 }
 
