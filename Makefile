@@ -1,4 +1,4 @@
-.PHONY: help demo test quick api test-redis test-scripts test-interop test-report check fix sim model bench
+.PHONY: help demo test quick api tables test-redis test-scripts test-interop test-report check fix sim model bench
 
 # Most tests wait for servers and leases: more of them than cores run side by side.
 export RUST_TEST_THREADS ?= 12
@@ -8,6 +8,7 @@ help:
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
 	@echo "make quick   unit tests, models, 200 fresh seeds, the promises on one server and on a quorum"
 	@echo "make api     write docs/api.txt, the list of the public API, anew"
+	@echo "make tables  write the table of permissions in docs/OPERATIONS.md anew"
 	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make test-scripts the tests on real servers, with locks taken by script alone"
 	@echo "make test-interop locks shared with Java, Go, Node and Python clients, which are fetched if need be"
@@ -44,6 +45,10 @@ quick: .cargo-is-there
 # A test compares: what it prints is what a change does to users.
 api: .cargo-is-there
 	QUORUMLOCK_UPDATE_API=1 cargo test --workspace --all-features --test public_api
+
+# Of the table in quorumlock-redis, which a test checks on real servers.
+tables: .cargo-is-there
+	QUORUMLOCK_UPDATE_TABLES=1 cargo test --workspace --all-features --test permissions -- operations_prints
 
 test-redis: .cargo-is-there
 	server=$$(scripts/get-redis) && \

@@ -94,6 +94,9 @@ pub enum NodeProblem {
     /// Its setup does not allow it to vote.
     #[error("cannot vote as it is set up: its {0}")]
     Unfit(Mismatch),
+    /// It is a member of a Redis Cluster: it serves only the names of its own slots.
+    #[error("is a member of a Redis Cluster, which is not supported")]
+    ClusterMode,
     /// It is a replica.
     #[error("is a replica of {0}")]
     Replica(String),
@@ -279,6 +282,11 @@ impl NodeProblem {
             "NOPERM" => Self::Permission(told()),
             "OOM" => Self::OutOfMemory(told()),
             "NOREPLICAS" => Self::NoReplicas(told()),
+            "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => Self::ClusterMode,
+            "NOINFO" => {
+                let why = cause.split_once(' ').map_or("", |(_, why)| why);
+                Self::Permission(format!("strict admission needs INFO inside scripts: {why}"))
+            }
             "BADMARK" => {
                 let key = cause.split(' ').nth(1).unwrap_or_default().to_owned();
                 Self::BadMark { key }
@@ -288,7 +296,9 @@ impl NodeProblem {
                 let key = cause.split_once(' ').map_or("", |(_, key)| key).to_owned();
                 Self::BadCounter { key }
             }
-            _ if cause.contains("ACL failure") => Self::Permission(told()),
+            _ if cause.contains("ACL failure") || cause.contains(REFUSED_IN_SCRIPT) => {
+                Self::Permission(told())
+            }
             _ if cause.contains("max number of clients") => Self::TooManyClients(told()),
             _ => Self::Refused { code: code.to_owned(), text: told() },
         }
@@ -301,6 +311,7 @@ impl NodeProblem {
             | Self::OtherMembers { .. }
             | Self::OtherDatabase(_)
             | Self::Unfit(_)
+            | Self::ClusterMode
             | Self::WrongType { .. }
             | Self::NotALock { .. }
             | Self::BadMark { .. }
@@ -350,6 +361,7 @@ impl NodeProblem {
                 "locks are taken at masters: give its address, or all addresses to a replicated \
                  locker"
             }
+            Self::ClusterMode => "give a server outside of a cluster",
             Self::NoMaster(_) => "promote one of them",
             Self::NoReplicas(_) => "look at the replicas",
             Self::WrongType { .. } => {
@@ -408,6 +420,9 @@ pub fn write_groups(
     Ok(())
 }
 
+/// How Redis 7 says in a script that the user has no permission.
+const REFUSED_IN_SCRIPT: &str = "The user executing the script can't";
+
 /// The lists of a record: one, or two during a change.
 fn lists(terms: &Terms) -> String {
     match &terms.next {
@@ -432,11 +447,20 @@ mod tests {
     #[test]
     fn replies_of_servers_are_told_apart() {
         type Is = fn(&NodeProblem) -> bool;
-        let cases: [(&str, Is); 8] = [
+        let cases: [(&str, Is); 11] = [
             ("NOAUTH Authentication required.", |p| matches!(p, NodeProblem::Authentication(_))),
             ("WRONGPASS invalid pair", |p| matches!(p, NodeProblem::Authentication(_))),
             ("NOPERM no permissions", |p| matches!(p, NodeProblem::Permission(_))),
             ("ERR ACL failure in script: no", |p| matches!(p, NodeProblem::Permission(_))),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: a",
+                |p| matches!(p, NodeProblem::Permission(_)),
+            ),
+            ("MOVED 15495 127.0.0.1:7002", |p| matches!(p, NodeProblem::ClusterMode)),
+            (
+                "NOINFO NOPERM no",
+                |p| matches!(p, NodeProblem::Permission(text) if text.ends_with("scripts: NOPERM no")),
+            ),
             ("OOM command not allowed", |p| matches!(p, NodeProblem::OutOfMemory(_))),
             ("EXECABORT Transaction discarded because of: OOM command not allowed", |p| {
                 matches!(p, NodeProblem::OutOfMemory(_))

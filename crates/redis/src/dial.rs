@@ -1,6 +1,8 @@
 //! Connects to the server at a URL: dials, and registers the run id of the server.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,11 +12,12 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionI
 use tokio::net::TcpStream;
 
 use super::network::Network;
+use super::permissions;
 use super::scripts::{LastBound, Scripts};
 use super::stream::Stream;
 use super::tls::{Tls, tls_problem};
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{ConfigError, NodeProblem, Wire};
+use quorumlock_protocol::{ConfigError, NodeProblem, Nonce, Wire};
 use quorumlock_watchdog::Clock;
 
 /// The address of a node, with user, password and database.
@@ -49,6 +52,13 @@ pub(super) struct Dialer {
     pub(super) clock: Clock,
     pub(super) unbound: Arc<Scripts>,
     pub(super) last_bound: LastBound,
+    /// Whether this is one address of a master and its replicas.
+    pub(super) replicated: bool,
+    /// The id of the locker, and the number of its probes: part of their keys.
+    pub(super) waiter: Nonce,
+    pub(super) probes: AtomicU64,
+    /// The refused commands of which the log tells already.
+    pub(super) warned: Mutex<BTreeSet<&'static str>>,
     pub(super) network: Network,
 }
 
@@ -157,6 +167,15 @@ impl Dialer {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(e)) => Err(problem_of(&e, NodeProblem::NotConnected)),
             Err(_) => Err(self.timed_out()),
+        }
+    }
+
+    /// Logs that the server refuses a command that locks can do without: once for each command.
+    pub(super) fn warn_of(&self, command: &'static str) {
+        if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(command) {
+            let (node, lost) =
+                (self.target.label(), permissions::lost(command, self.cluster.is_some()));
+            tracing::warn!(%node, command, lost, "the server refuses a command");
         }
     }
 

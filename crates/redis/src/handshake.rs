@@ -1,17 +1,21 @@
-//! The handshake of a new connection: authenticates, identifies the server, loads the scripts.
+//! The handshake of a new connection: authenticates, identifies the server, loads the scripts, and
+//! sees the server renew a lock.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::command::micros;
-use super::dial::{Dialer, Presence, problem_of};
+use super::dial::{Dialer, Presence};
 use super::encode::deletes_if_ours;
 use super::node_info::{field, node_info_command, read_node_info};
-use super::resp::{self, Value};
-use super::scripts::{Bound, Scripts, admission_scripts};
+use super::permissions::is_forbidden;
+use super::resp::Value;
+use super::scripts::{Proof, Scripts};
 use super::server_info::ServerInfo;
 use super::stream::Stream;
+use super::talk::Talk;
 use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
-use quorumlock_protocol::{Denial, Incarnation, NodeProblem, NodeReport, fnv1a};
+use quorumlock_protocol::{Denial, Incarnation, NodeProblem, NodeReport, Wire, fnv1a};
 
 /// The result of a handshake: what the connection may be used for.
 #[derive(Clone, Debug)]
@@ -61,55 +65,172 @@ impl Dialer {
 
     async fn greet(&self, stream: &mut Box<dyn Stream>) -> Result<HandshakeInfo, NodeProblem> {
         let hint = if self.target.wants_tls() { "" } else { MAY_SPEAK_TLS };
-        let mut talk = Handshake { stream, buffer: Vec::new(), hint };
-        let mut greeted = self.identify(&mut talk).await?;
-        talk.load(&greeted.server.scripts).await?;
-        // The probe deletes nothing, since no nonce is empty. ACLs allow this key.
-        let probe =
-            redis::cmd(deletes_if_ours(self.wire)).arg("quorumlock:probe").arg("").to_owned();
-        let [probed, time] = talk.ask([probe, redis::cmd("TIME")]).await?;
-        greeted.server.deletes_if_ours = !matches!(probed, Value::Error(_));
-        greeted.time = micros(&time);
+        let mut talk = Talk::new(stream, hint);
+        let (mut greeted, transacts) = self.identify(&mut talk).await?;
+        self.load(&mut talk, &mut greeted.server, transacts).await?;
+        self.probe(&mut talk, &mut greeted).await?;
         Ok(greeted)
     }
 
-    async fn identify(&self, talk: &mut Handshake<'_>) -> Result<HandshakeInfo, NodeProblem> {
-        let mut hello = self.introduction();
+    /// Introduces this client, and asks who the server is. Also returns whether the server carries
+    /// out transactions, which matters where memories are proven.
+    async fn identify(&self, talk: &mut Talk<'_>) -> Result<(HandshakeInfo, bool), NodeProblem> {
+        let introduction = self.introduction();
+        let mut commands: Vec<_> =
+            introduction.iter().map(|(_, command)| command.clone()).collect();
         match &self.cluster {
-            None => hello.extend(
-                ["server", "replication"]
-                    .map(|part| ("INFO", redis::cmd("INFO").arg(part).to_owned())),
+            None => commands.extend(
+                ["server", "replication"].map(|part| redis::cmd("INFO").arg(part).to_owned()),
             ),
-            Some(cluster) => hello.push(("EVAL", node_info_command(cluster))),
+            Some(cluster) => commands.extend([
+                node_info_command(cluster),
+                redis::cmd("MULTI"),
+                redis::cmd("EXEC"),
+            ]),
         }
-        let mut replies = talk.send(&hello).await?.into_iter().rev();
-        let mut last = || replies.next().unwrap_or(Value::Nil);
-        Ok(match &self.cluster {
-            None => {
-                let claim = self.read_replication_ids(&last().text())?;
-                let server = last();
-                let server = server.text();
-                let run_id = field(&server, "run_id");
-                let (identity, presence) = self.register(run_id)?;
-                let life = run_identity(run_id, &claim.history);
-                let server = ServerInfo { run_identity: life, ..self.unbound(None) };
-                HandshakeInfo {
-                    replication_ids: claim,
-                    ..HandshakeInfo::new(server, identity, presence)
-                }
-            }
-            Some(cluster) => {
-                let wall_micros = self.clock.wall_micros();
-                let info = read_node_info(&last(), self.target.member(), cluster, wall_micros)
-                    .ok_or_else(|| NodeProblem::Malformed("INFO in a script".into()))?;
-                let run_identity_text = &info.memory.run_identity;
-                let run_id = run_identity_text.split('/').next().unwrap_or_default();
-                let (identity, presence) = self.register(run_id)?;
-                let life = run_identity(run_id, run_identity_text);
-                let server = ServerInfo { run_identity: life, ..self.admit(&info, cluster) };
-                HandshakeInfo::new(server, identity, presence)
-            }
+        talk.write(&commands).await?;
+        for (what, _) in introduction {
+            self.accept(what, talk.receive().await?)?;
+        }
+        let Some(cluster) = &self.cluster else {
+            let (server, replication) = (talk.receive().await?, talk.receive().await?);
+            let server = self.accept("info", server)?;
+            return Ok((self.identify_one(server, self.accept("info", replication)?)?, true));
+        };
+        let info = talk.receive().await?;
+        if let Value::Error(text) = &info {
+            return Err(NodeProblem::from_reply(text));
+        }
+        let transacts = [talk.receive().await?, talk.receive().await?];
+        let transacts = transacts.iter().all(|reply| !matches!(reply, Value::Error(_)));
+        Ok((self.identify_member(&info, cluster)?, transacts))
+    }
+
+    /// Identifies a server whose memory nobody has to prove, by two sections of `INFO`.
+    fn identify_one(
+        &self,
+        server: Value,
+        replication: Value,
+    ) -> Result<HandshakeInfo, NodeProblem> {
+        if self.replicated && replication == Value::Nil {
+            let why = "INFO, by which a master is told from its replicas, is refused";
+            return Err(NodeProblem::Permission(why.into()));
+        }
+        let claim = self.read_replication_ids(&replication.text())?;
+        let server = server.text();
+        refuse_cluster_mode(&server)?;
+        let run_id = field(&server, "run_id");
+        let (identity, presence) = self.register(run_id)?;
+        let life = run_identity(run_id, &claim.history);
+        let server = ServerInfo { run_identity: life, ..self.unbound(None) };
+        Ok(HandshakeInfo {
+            replication_ids: claim,
+            ..HandshakeInfo::new(server, identity, presence)
         })
+    }
+
+    /// Identifies a member of a cluster, by its node info.
+    fn identify_member(
+        &self,
+        reply: &Value,
+        cluster: &ClusterConfig,
+    ) -> Result<HandshakeInfo, NodeProblem> {
+        if let Value::Array(parts) = reply
+            && let Some(server) = parts.get(1)
+        {
+            refuse_cluster_mode(&server.text())?;
+        }
+        let wall_micros = self.clock.wall_micros();
+        let info = read_node_info(reply, self.target.member(), cluster, wall_micros)
+            .ok_or_else(|| NodeProblem::Malformed("INFO in a script".into()))?;
+        let run_identity_text = &info.memory.run_identity;
+        let run_id = run_identity_text.split('/').next().unwrap_or_default();
+        let (identity, presence) = self.register(run_id)?;
+        let life = run_identity(run_id, run_identity_text);
+        let server = ServerInfo { run_identity: life, ..self.admit(&info, cluster) };
+        Ok(HandshakeInfo::new(server, identity, presence))
+    }
+
+    /// Loads the scripts, by `EVAL` where the server refuses `SCRIPT LOAD` or the transaction that
+    /// loads voting scripts.
+    async fn load(
+        &self,
+        talk: &mut Talk<'_>,
+        server: &mut ServerInfo,
+        transacts: bool,
+    ) -> Result<(), NodeProblem> {
+        if transacts && talk.load(&server.scripts).await? {
+            return Ok(());
+        }
+        server.loads_by_eval = true;
+        if let (Some(cluster), true) = (&self.cluster, server.scripts.bound.is_some()) {
+            server.scripts = self.bound(cluster, server.incarnation, Proof::Run);
+        }
+        self.warn_of(if transacts { "script|load" } else { "multi" });
+        talk.load_by_eval(&server.scripts).await
+    }
+
+    /// Finds out how the server releases, what its clock shows, and, if it votes, that it can renew.
+    async fn probe(
+        &self,
+        talk: &mut Talk<'_>,
+        greeted: &mut HandshakeInfo,
+    ) -> Result<(), NodeProblem> {
+        // The first probe deletes nothing, since no nonce is empty. ACLs allow these keys.
+        let deletes =
+            redis::cmd(deletes_if_ours(self.wire)).arg("quorumlock:probe").arg("").to_owned();
+        let renewal = match greeted.server.unproven {
+            None => self.renewal_probe(&greeted.server.scripts),
+            Some(_) => Vec::new(),
+        };
+        let commands: Vec<_> = [deletes, redis::cmd("TIME")].into_iter().chain(renewal).collect();
+        talk.write(&commands).await?;
+        greeted.server.deletes_if_ours = !matches!(talk.receive().await?, Value::Error(_));
+        greeted.time = micros(&talk.receive().await?);
+        let mut renewal = Vec::new();
+        for _ in 2..commands.len() {
+            renewal.push(talk.receive().await?);
+        }
+        judge_renewal(&renewal)
+    }
+
+    /// A lock of our own, its renewal, and its end: a server that cannot renew grants nothing. A
+    /// renewal of nothing would need neither `PTTL` nor `PEXPIRE`. The key expires by itself, too.
+    fn renewal_probe(&self, scripts: &Scripts) -> Vec<redis::Cmd> {
+        const LEASE_MS: u64 = 1_000;
+        const RENEWED_MS: u64 = 2_000;
+
+        let number = self.probes.fetch_add(1, Ordering::Relaxed);
+        let key = &format!("quorumlock:probe:{}:{number}", self.waiter);
+        let holder = "probe";
+        let mut commands = match self.wire {
+            Wire::Redlock => {
+                vec![redis::cmd("SET").arg(key).arg(holder).arg("PX").arg(LEASE_MS).to_owned()]
+            }
+            Wire::Redisson => vec![
+                redis::cmd("HSET").arg(key).arg(holder).arg(1).to_owned(),
+                redis::cmd("PEXPIRE").arg(key).arg(LEASE_MS).to_owned(),
+            ],
+        };
+        let mut renew = redis::cmd("EVALSHA");
+        renew.arg(&scripts.renew.digest).arg(1).arg(key).arg(holder).arg(RENEWED_MS).arg(1);
+        commands.extend([renew, redis::cmd("DEL").arg(key).to_owned()]);
+        commands
+    }
+
+    /// The reply to a command of the introduction, or to `INFO`. The lock does without the name of
+    /// its connections and without `INFO`.
+    fn accept(&self, what: &'static str, reply: Value) -> Result<Value, NodeProblem> {
+        match reply {
+            Value::Error(text)
+                if is_forbidden(&text) && ["client|setname", "info"].contains(&what) =>
+            {
+                self.warn_of(what);
+                Ok(Value::Nil)
+            }
+            Value::Error(text) => Err(refused(what, &text)),
+            reply => Ok(reply),
+        }
     }
 
     /// Registers the server, and refuses one that another address of this locker leads to.
@@ -127,13 +248,14 @@ impl Dialer {
             if let Some(user) = redis.username() {
                 auth.arg(user);
             }
-            words.push(("AUTH", auth.arg(password).to_owned()));
+            words.push(("auth", auth.arg(password).to_owned()));
         }
         if redis.db() != 0 {
-            words.push(("SELECT", redis::cmd("SELECT").arg(redis.db()).to_owned()));
+            words.push(("select", redis::cmd("SELECT").arg(redis.db()).to_owned()));
         }
         if let Some(name) = &self.client_name {
-            words.push(("CLIENT", redis::cmd("CLIENT").arg("SETNAME").arg(name).to_owned()));
+            words
+                .push(("client|setname", redis::cmd("CLIENT").arg("SETNAME").arg(name).to_owned()));
         }
         words
     }
@@ -141,8 +263,7 @@ impl Dialer {
     fn admit(&self, info: &NodeInfo, cluster: &ClusterConfig) -> ServerInfo {
         let status = classify(info, cluster);
         if let NodeStatus::Admitted(incarnation) = status {
-            let scripts =
-                self.last_bound.of(incarnation, || Scripts::bound(self.wire, cluster, incarnation));
+            let scripts = self.bound(cluster, incarnation, Proof::Cache);
             return ServerInfo { scripts, incarnation, ..self.unbound(None) };
         }
         // The connection still serves inspection, releases and admission.
@@ -155,9 +276,21 @@ impl Dialer {
         }))
     }
 
+    fn bound(&self, cluster: &ClusterConfig, to: Incarnation, proof: Proof) -> Arc<Scripts> {
+        let bound_to = (to, proof);
+        self.last_bound.of(bound_to, || Scripts::bound(self.wire, cluster, bound_to))
+    }
+
     fn unbound(&self, unproven: Option<Denial>) -> ServerInfo {
         let (scripts, incarnation) = (self.unbound.clone(), Incarnation::NONE);
-        ServerInfo { scripts, incarnation, unproven, run_identity: None, deletes_if_ours: false }
+        ServerInfo {
+            scripts,
+            incarnation,
+            unproven,
+            run_identity: None,
+            deletes_if_ours: false,
+            loads_by_eval: false,
+        }
     }
 
     /// Reads the replication ids, and refuses a replica: it grants nothing, or, if it is writable,
@@ -193,139 +326,37 @@ fn run_identity(run_id: &str, history: &str) -> Option<u64> {
 /// The hint if a server on a plain-text connection sent nothing that we understand.
 const MAY_SPEAK_TLS: &str = "; if it speaks TLS, its URL begins with rediss://";
 
-/// Sends commands and awaits their replies, before other requests use the connection.
-struct Handshake<'a> {
-    stream: &'a mut Box<dyn Stream>,
-    buffer: Vec<u8>,
-    /// The hint added to a failure before the first reply.
-    hint: &'static str,
+/// Refuses a member of a Redis Cluster: it serves only the names of its own slots.
+fn refuse_cluster_mode(server: &str) -> Result<(), NodeProblem> {
+    let modes = [field(server, "redis_mode"), field(server, "server_mode")];
+    if modes.contains(&"cluster") { Err(NodeProblem::ClusterMode) } else { Ok(()) }
 }
 
-impl Handshake<'_> {
-    /// Sends the commands and returns their replies; the first error reply fails the handshake.
-    async fn send(&mut self, words: &[(&str, redis::Cmd)]) -> Result<Vec<Value>, NodeProblem> {
-        let mut out = Vec::new();
-        for (_, cmd) in words {
-            out.extend_from_slice(&cmd.get_packed_command());
-        }
-        self.write(&out).await?;
-        let mut replies = Vec::new();
-        for (what, _) in words {
-            replies.push(self.accepted(what).await?);
-        }
-        Ok(replies)
+/// What the replies to the probe of a renewal say. A server that is full, or that was emptied in
+/// between, may renew later: its next requests show that. The last reply is that to `DEL`, which
+/// releases need.
+fn judge_renewal(replies: &[Value]) -> Result<(), NodeProblem> {
+    let [writes @ .., renewed, deleted] = replies else { return Ok(()) };
+    let first = match renewed {
+        Value::Array(items) => items.first().unwrap_or(renewed),
+        reply => reply,
+    };
+    for reply in writes.iter().chain([first, deleted]) {
+        let Value::Error(text) = reply else { continue };
+        return match NodeProblem::from_reply(text) {
+            problem if is_forbidden(text) || problem == NodeProblem::ClusterMode => Err(problem),
+            problem if text.contains("READONLY") => Err(problem),
+            _ => Ok(()),
+        };
     }
-
-    /// Loads the scripts. A proxy may have put another server behind the connection since it was
-    /// identified: voting scripts that are bound to an incarnation are loaded in one step in which the
-    /// server revokes an incarnation that is not of its run (PROTOCOL.md ADM6).
-    async fn load(&mut self, scripts: &Scripts) -> Result<(), NodeProblem> {
-        let load = |text| vec!["SCRIPT", "LOAD", text];
-        let (voting, others) = (scripts.voting().map(load), scripts.others().map(load));
-        let mut commands = Vec::from(others);
-        match &scripts.bound {
-            None => commands.extend(voting),
-            Some(Bound { record, .. }) => {
-                // A replica, which cannot revoke, refuses the write that changes nothing, and then the
-                // transaction.
-                let write = vec!["HDEL", record, ""];
-                let revoke = vec!["EVAL", admission_scripts::REVOKE, "1", record];
-                commands.extend([vec!["MULTI"], write, revoke]);
-                commands.extend(voting);
-                commands.push(vec!["EXEC"]);
-            }
-        }
-        self.write(&encoded(&commands)).await?;
-        let mut problem = None;
-        for words in commands {
-            let error = error_in(self.receive().await?);
-            problem = problem.or_else(|| error.map(|text| refused(words[0], &text)));
-        }
-        match problem {
-            // A full Redis queues no transaction. Scripts that it has loaded before still vote.
-            None | Some(NodeProblem::OutOfMemory(_)) => Ok(()),
-            Some(problem) => Err(problem),
-        }
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), NodeProblem> {
-        self.stream.write_all(bytes).await.map_err(broken)?;
-        self.stream.flush().await.map_err(broken)
-    }
-
-    /// The next reply, unless it is an error.
-    async fn accepted(&mut self, what: &str) -> Result<Value, NodeProblem> {
-        match self.receive().await? {
-            Value::Error(text) => Err(refused(what, &text)),
-            reply => Ok(reply),
-        }
-    }
-
-    /// Sends the commands and returns their replies, errors included.
-    async fn ask<const N: usize>(
-        &mut self,
-        commands: [redis::Cmd; N],
-    ) -> Result<[Value; N], NodeProblem> {
-        let out: Vec<u8> = commands.iter().flat_map(redis::Cmd::get_packed_command).collect();
-        self.write(&out).await?;
-        let mut replies = [const { Value::Nil }; N];
-        for reply in &mut replies {
-            *reply = self.receive().await?;
-        }
-        Ok(replies)
-    }
-
-    async fn receive(&mut self) -> Result<Value, NodeProblem> {
-        loop {
-            match resp::decode(&self.buffer) {
-                Ok(Some((value, len))) => {
-                    self.buffer.drain(..len);
-                    self.hint = "";
-                    return Ok(value);
-                }
-                Ok(None) => {}
-                Err(malformed) => {
-                    return Err(NodeProblem::Malformed(format!("{}{}", malformed.0, self.hint)));
-                }
-            }
-            let hinted = |what: &str| NodeProblem::Broken(format!("{what}{}", self.hint));
-            match self.stream.read_buf(&mut self.buffer).await {
-                Ok(0) => return Err(hinted("closed by the server at once")),
-                Err(e) => return Err(problem_of(&e, |what| hinted(&what))),
-                Ok(_) => {}
-            }
-        }
-    }
-}
-
-fn encoded(commands: &[Vec<&str>]) -> Vec<u8> {
-    let length = commands.iter().flatten().map(|word| word.len() + 16).sum();
-    let mut out = Vec::with_capacity(length);
-    for words in commands {
-        resp::command(&mut out, words.len());
-        words.iter().for_each(|word| resp::bulk(&mut out, word.as_bytes()));
-    }
-    out
-}
-
-/// The first error of a reply, also of one to a transaction.
-fn error_in(reply: Value) -> Option<String> {
-    match reply {
-        Value::Error(text) => Some(text),
-        Value::Array(replies) => replies.into_iter().find_map(error_in),
-        _ => None,
-    }
-}
-
-fn broken(e: std::io::Error) -> NodeProblem {
-    problem_of(&e, NodeProblem::Broken)
+    if *first == Value::Int(1) { Ok(()) } else { Err(NodeProblem::NotRenewed) }
 }
 
 /// The problem behind an error reply to a command of the handshake.
 fn refused(what: &str, text: &str) -> NodeProblem {
     match (what, NodeProblem::from_reply(text)) {
-        ("AUTH", NodeProblem::Refused { .. }) => NodeProblem::Authentication(text.to_owned()),
-        ("SELECT", NodeProblem::Refused { .. }) => NodeProblem::Database(text.to_owned()),
+        ("auth", NodeProblem::Refused { .. }) => NodeProblem::Authentication(text.to_owned()),
+        ("select", NodeProblem::Refused { .. }) => NodeProblem::Database(text.to_owned()),
         (_, problem) => problem,
     }
 }

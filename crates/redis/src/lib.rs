@@ -21,6 +21,8 @@ mod network;
 mod node;
 mod node_facts;
 mod node_info;
+#[doc(hidden)]
+pub mod permissions;
 mod rdb;
 mod resp;
 mod scripts;
@@ -30,6 +32,7 @@ mod server_info;
 pub mod simulation;
 mod stream;
 mod subscriptions;
+mod talk;
 mod tls;
 mod unconfirmed_releases;
 

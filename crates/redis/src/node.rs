@@ -242,6 +242,10 @@ impl NodeFactory<'_> {
             clock: self.clock.clone(),
             unbound: Scripts::unbound(self.wire, self.tokens()),
             last_bound: LastBound::default(),
+            replicated,
+            waiter: self.waiter,
+            probes: AtomicU64::new(0),
+            warned: Mutex::default(),
             network: self.network.clone(),
         })
     }

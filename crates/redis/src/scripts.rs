@@ -36,6 +36,16 @@ pub(super) struct Bound {
     pub(super) record: String,
     /// Its scripts refuse a longer lease.
     pub(super) longest_ms: u64,
+    pub(super) proof: Proof,
+}
+
+/// What a vote compares besides the incarnation: a restarted server may have it on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// Nothing: the server has the script, and the script cache does not outlive it (SAFETY.md H9, H10).
+    Cache,
+    /// The run identity: the script may have been loaded by any run (PROTOCOL.md ADM6).
+    Run,
 }
 
 #[derive(Debug)]
@@ -89,9 +99,18 @@ impl Scripts {
     }
 
     /// Scripts whose votes only this incarnation of one server gives.
-    pub(super) fn bound(wire: Wire, cluster: &ClusterConfig, incarnation: Incarnation) -> Self {
-        let bound = Bound { record: cluster.record_key(), longest_ms: cluster.longest_ms() };
-        let prologue = include_str!("lua/check_admission.lua")
+    pub(super) fn bound(
+        wire: Wire,
+        cluster: &ClusterConfig,
+        (incarnation, proof): BoundTo,
+    ) -> Self {
+        let bound = Bound { record: cluster.record_key(), longest_ms: cluster.longest_ms(), proof };
+        let [before, after] = match proof {
+            Proof::Cache => ["", ""],
+            Proof::Run => [include_str!("lua/run_identity.lua"), include_str!("lua/check_run.lua")],
+        };
+        let prologue = [before, include_str!("lua/check_admission.lua"), after]
+            .concat()
             .replace("@RECORD@", &bound.record)
             .replace("@STAMP@", &incarnation.to_string())
             .replace("@LONGEST@", &bound.longest_ms.to_string());
@@ -114,9 +133,16 @@ impl Scripts {
                 [include_str!("lua/redlock/layout.lua"), include_str!("lua/redlock/holder.lua")]
             }
         };
-        let (handoff, notify_next) =
-            (include_str!("lua/handoff.lua"), include_str!("lua/notify_next.lua"));
-        let notify = &*[layout, token, handoff, notify_next].concat();
+        let put = match wire {
+            Wire::Redisson => include_str!("lua/redisson/put.lua"),
+            Wire::Redlock => "",
+        };
+        let (told, handoff, notify_next) = (
+            include_str!("lua/told.lua"),
+            include_str!("lua/handoff.lua"),
+            include_str!("lua/notify_next.lua"),
+        );
+        let notify = &*[put, layout, token, told, handoff, notify_next].concat();
         let [acquire, raise, renew, regrant, release] = match wire {
             Wire::Redisson => [
                 include_str!("lua/redisson/acquire.lua"),
@@ -137,11 +163,11 @@ impl Scripts {
         Self {
             bound,
             acquire: Script::new(
-                [prologue, token, grant, holder, enqueue, wait_queue, acquire].concat(),
+                [prologue, token, grant, holder, put, enqueue, wait_queue, acquire].concat(),
             ),
             raise: Script::new([prologue, token, raise].concat()),
             renew: Script::new([prologue, renew].concat()),
-            regrant: Script::new([prologue, token, regrant].concat()),
+            regrant: Script::new([prologue, token, put, regrant].concat()),
             release: Script::new([notify, enqueue, release].concat()),
             inspect: Script::new([holder, include_str!("lua/inspect.lua")].concat()),
             force_release: Script::new(
@@ -152,37 +178,36 @@ impl Scripts {
         }
     }
 
-    /// The texts of the scripts that need a proof of memory, if any does.
-    pub(super) fn voting(&self) -> [&str; 4] {
+    /// The scripts that need a proof of memory, if any does.
+    pub(super) fn voting(&self) -> [&Script; 4] {
         let Self { acquire, raise, renew, regrant, .. } = self;
-        [acquire, raise, renew, regrant].map(|script| &*script.text)
+        [acquire, raise, renew, regrant]
     }
 
-    /// The texts of the others.
-    pub(super) fn others(&self) -> [&str; 5] {
+    /// The others.
+    pub(super) fn others(&self) -> [&Script; 5] {
         let Self { release, inspect, force_release, dequeue, delete_if_ours, .. } = self;
-        [release, inspect, force_release, dequeue, delete_if_ours].map(|script| &*script.text)
+        [release, inspect, force_release, dequeue, delete_if_ours]
     }
 }
 
 /// The bound scripts of the last connection. Most often the next one leads to the same incarnation,
 /// and the nine digests need not be computed again.
 #[derive(Debug, Default)]
-pub(super) struct LastBound(Mutex<Option<(Incarnation, Arc<Scripts>)>>);
+pub(super) struct LastBound(Mutex<Option<(BoundTo, Arc<Scripts>)>>);
+
+/// What scripts are bound to, and what proves it.
+type BoundTo = (Incarnation, Proof);
 
 impl LastBound {
     /// The scripts that are bound to the incarnation: the last ones, or those that `make` makes.
-    pub(super) fn of(
-        &self,
-        incarnation: Incarnation,
-        make: impl FnOnce() -> Scripts,
-    ) -> Arc<Scripts> {
+    pub(super) fn of(&self, bound_to: BoundTo, make: impl FnOnce() -> Scripts) -> Arc<Scripts> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((of, scripts)) if *of == incarnation => scripts.clone(),
+            Some((of, scripts)) if *of == bound_to => scripts.clone(),
             _ => {
                 let scripts = Arc::new(make());
-                *last = Some((incarnation, scripts.clone()));
+                *last = Some((bound_to, scripts.clone()));
                 scripts
             }
         }
@@ -191,8 +216,17 @@ impl LastBound {
 
 impl Script {
     fn new(text: String) -> Self {
+        let text = [include_str!("lua/load.lua"), &text].concat();
         let digest = redis::Script::new(&text).get_hash().to_owned();
         Self { text, digest }
+    }
+
+    /// The command that loads it: `SCRIPT LOAD`, or with `by_eval` an `EVAL` that only loads it.
+    pub(super) fn load(&self, by_eval: bool) -> redis::Cmd {
+        match by_eval {
+            false => redis::cmd("SCRIPT").arg("LOAD").arg(&self.text).to_owned(),
+            true => redis::cmd("EVAL").arg(&self.text).arg(0).arg("load").to_owned(),
+        }
     }
 }
 

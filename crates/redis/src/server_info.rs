@@ -17,4 +17,6 @@ pub(crate) struct ServerInfo {
     /// Whether the server has a command that deletes a lock if it holds a given nonce, and lets us
     /// use it.
     pub(crate) deletes_if_ours: bool,
+    /// Whether the server refuses `SCRIPT LOAD`, and has its scripts by `EVAL`.
+    pub(crate) loads_by_eval: bool,
 }

@@ -88,5 +88,5 @@ pub fn force_release(wire: Wire) -> String {
 #[must_use]
 pub fn texts(wire: Wire) -> Vec<String> {
     let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed);
-    scripts.voting().into_iter().chain(scripts.others()).map(str::to_owned).collect()
+    scripts.voting().into_iter().chain(scripts.others()).map(|script| script.text.clone()).collect()
 }

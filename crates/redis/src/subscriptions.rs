@@ -28,6 +28,7 @@ use super::command::Command;
 use super::connection::Connection;
 use super::master::MasterResolver;
 use super::node_facts::NodeFacts;
+use super::permissions::is_forbidden;
 use quorumlock_protocol::waiting::TUNING;
 use quorumlock_protocol::{Fence, Name, Nonce, RemoteGrant, ReplySink, Subscription, WaitEvent};
 
@@ -284,9 +285,13 @@ async fn serve(shared: &Shared) -> Result<(), String> {
     let redis = dialer.target.redis();
     let pubsub = PubSub::new(redis, stream).await.map_err(|e| e.to_string())?;
     let (mut sink, mut messages) = pubsub.split();
-    sink.subscribe(&[&shared.wake_channel, &shared.handoff_channel])
-        .await
-        .map_err(|e| e.to_string())?;
+    let subscribed = sink.subscribe(&[&shared.wake_channel, &shared.handoff_channel]).await;
+    subscribed.map_err(|e| {
+        if e.code() == Some("NOPERM") || is_forbidden(&e.to_string()) {
+            dialer.warn_of("subscribe");
+        }
+        e.to_string()
+    })?;
     shared.up.store(true, Ordering::SeqCst);
     // A release may have come before the subscription (PROTOCOL.md W1).
     shared.notify_all();

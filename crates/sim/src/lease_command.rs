@@ -101,11 +101,13 @@ impl LeaseCommand {
     fn of_script(script: Option<Arc<Script>>, args: Args<'_>) -> Self {
         let verb = script.as_ref().and_then(|script| Verb::of(script.kind));
         let first = 3 + args.number(2);
-        let places: SmallVec<_> = match verb {
+        let mut places: SmallVec<_> = match verb {
             Some(Verb::Renew) => (first..args.len()).step_by(3).collect(),
             Some(_) => smallvec![first],
             None => SmallVec::new(),
         };
+        // A handshake loads scripts by EVAL, and renews a key of its own.
+        places.retain(|place| nonce(args.get(*place)).is_some());
         let nonces = places.iter().filter_map(|place| nonce(args.get(*place))).collect();
         Self { script, verb, nonces, places }
     }

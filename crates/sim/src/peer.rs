@@ -60,6 +60,9 @@ impl Peer {
         }
         let reply = match args.get(0) {
             b"EXEC" => self.end_transaction(server, now, &mut effects),
+            b"MULTI" if server.forbids_transactions => {
+                Reply::Error("NOPERM this user has no permissions to run 'multi'".to_owned())
+            }
             b"MULTI" => {
                 (self.transaction, self.aborted) = (Some(Vec::new()), false);
                 Reply::OK

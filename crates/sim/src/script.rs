@@ -141,8 +141,8 @@ impl Script {
             (Bug::HandsWhatIsHeld, Release) => vec![
                 ("  if redis.call('exists', KEYS[1]) == 0 then\n", "  if true then\n"),
                 (
-                    "  return redis.pcall('hset', name, field, 1)",
-                    "  redis.call('del', name)\n  return redis.pcall('hset', name, field, 1)",
+                    "  return put(name, field, 1, ttl)",
+                    "  redis.call('del', name)\n  return put(name, field, 1, ttl)",
                 ),
             ],
             (Bug::HandsOldToken, _) if notifies => vec![

@@ -35,6 +35,8 @@ pub struct Server {
     pub channels: Channels,
     /// Whether it has `DELIFEQ`, as Valkey 9 does.
     pub has_delifeq: bool,
+    /// Whether it refuses `MULTI` to the clients' user: they load scripts by `EVAL`.
+    pub forbids_transactions: bool,
     pub bug: Option<Bug>,
 }
 
@@ -88,6 +90,7 @@ impl Server {
             cluster: plan.cluster.clone(),
             channels: Channels::default(),
             has_delifeq: plan.seed % 4 < 2,
+            forbids_transactions: plan.seed % 8 == 5,
             bug,
         }
     }

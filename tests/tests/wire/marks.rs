@@ -53,6 +53,7 @@ async fn a_fresh_name_takes_one_transaction_and_leaves_the_mark_of_its_slot() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
+        within("connected", locker.ping()).await.expect("an answer");
         let names: Vec<_> = (0..5).map(|i| format!("fresh/{i}")).collect();
         for name in &names {
             let (scripts, transactions) = (node.calls("evalsha").await, node.calls("exec").await);
@@ -100,6 +101,7 @@ async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
             let locker = locker.single(node.server[0].url()).expect("a good URL");
             let ahead = time(&node.plain).await + HOUR;
             node.plain.set_mark("x", ahead).await;
+            within("connected", locker.ping()).await.expect("an answer");
             let before = node.calls("evalsha").await;
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             assert_eq!(node.calls("evalsha").await, before + first, "{wire:?}");

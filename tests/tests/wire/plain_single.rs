@@ -27,6 +27,7 @@ impl Node {
 async fn no_script_is_run_and_what_stands_there_is_what_a_script_writes() {
     for wire in WIRES {
         let Some(node) = Node::plain(wire).await else { return };
+        within("connected", node.locker.ping()).await.expect("an answer");
         for _ in 0..2 {
             let (scripts, transactions) = (node.calls("evalsha").await, node.calls("exec").await);
             let guard = within("free", node.locker.lock("x")).await.expect("granted");

@@ -48,6 +48,8 @@ async fn in_redlocks_layout_a_free_lock_is_taken_by_set() {
     let Some(servers) = servers::for_test(1, &ServerOptions::default()) else { return };
     let node = Plain::to(servers[0].url()).await;
     let locker = locker(unfenced(Wire::Redlock), &servers);
+    within("connected", locker.ping()).await.expect("an answer");
+    node.ask::<String>(&["CONFIG", "RESETSTAT"]).await;
     let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
     let stats: String = node.ask(&["INFO", "commandstats"]).await;
     assert!(stats.contains("cmdstat_set:calls=1"), "{stats}");

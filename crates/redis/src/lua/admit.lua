@@ -24,6 +24,8 @@ for i = 2, #KEYS do
     return accepted
   end
 end
+-- A server that refuses the write must not lose its record by it.
+redis.call('hset', KEYS[1], 'stamp', ARGV[6])
 redis.call('del', KEYS[1])
 -- `stamp` comes first: every acquisition reads it, and the server searches the fields in order.
 redis.call('hset', KEYS[1], 'stamp', ARGV[6], 'life', now, 'label', ARGV[3], 'phase', ARGV[7],

@@ -5,8 +5,13 @@
 local function enqueue(waiters, as, waited, keep)
   local time = redis.call('time')
   local since = time[1] * 1e6 + time[2] - waited
-  -- A full server refuses to enqueue the waiter. That must not fail the script.
-  redis.pcall('zadd', waiters, 'nx', string.format('%.0f', since), as)
+  -- A caller that may not leave the queue does not enter it: once it has the lock, a release would
+  -- hand the name off to it in vain. ('-' is no member.)
+  local leaves = redis.pcall('zrem', waiters, '-')
+  if type(leaves) == 'number' then
+    -- A full server refuses to enqueue the waiter. That must not fail the script.
+    redis.pcall('zadd', waiters, 'nx', string.format('%.0f', since), as)
+  end
   -- Also where it changes nothing: on a replica this write fails the script, so that the caller does
   -- not take itself for queued.
   redis.call('pexpire', waiters, math.max(redis.call('pttl', waiters), keep))

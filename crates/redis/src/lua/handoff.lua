@@ -6,7 +6,7 @@
 -- The queue member of such a waiter is 'WAITER NONCE TTL FENCING': the lease in milliseconds, and
 -- whether it gets tokens (1 or 0). The member 'WAITER' is only notified. Returns false if the
 -- script must notify the waiter instead: the waiter then asks, and its answer says why it gets
--- nothing.
+-- nothing. A handoff that nobody has heard is undone.
 local function handoff(name, mark_key, waiter, nonce, ttl, fencing)
   local token = '0'
   if fencing ~= '0' then
@@ -22,8 +22,8 @@ local function handoff(name, mark_key, waiter, nonce, ttl, fencing)
   end
   local accepted = token == '0' and 0 or accept(mark_key, token)
   -- No format with %s: it ends at a NUL byte, and a name may contain one.
-  local told = nonce .. ' ' .. token .. ' ' .. name
-  if accepted == 0 and redis.call('publish', 'quorumlock:handoff:' .. waiter, told) > 0 then
+  local message = nonce .. ' ' .. token .. ' ' .. name
+  if accepted == 0 and told('quorumlock:handoff:' .. waiter, message) > 0 then
     return true
   end
   redis.call('del', name)

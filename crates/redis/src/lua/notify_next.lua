@@ -10,7 +10,7 @@ local function notify_next(name, waiters, channel, mark_key, by)
   -- If a program subscribes there, it hands nothing off, so that programs without a queue do not
   -- starve.
   local strangers_too = STRANGERS and by and string.find(by, '^[08]')
-    and redis.call('publish', channel, '0') > 0
+    and told(channel, '0') > 0
   for _ = 1, 64 do
     local first = redis.pcall('zpopmin', waiters)[1]
     if not first then
@@ -22,16 +22,17 @@ local function notify_next(name, waiters, channel, mark_key, by)
       return 2
     end
     waiter = waiter or first
-    if waiter ~= '' and redis.call('publish', 'quorumlock:wake:' .. waiter, name) > 0 then
+    if waiter ~= '' and told('quorumlock:wake:' .. waiter, name) > 0 then
       -- The member '' records that a waiter was notified, until that waiter comes or the script
       -- serves the next one.
       redis.pcall('zadd', waiters, 0, '')
-      if redis.call('zcard', waiters) == 1 then
-        redis.call('pexpire', waiters, 1000)
+      local members = redis.pcall('zcard', waiters)
+      if members == 1 or type(members) == 'table' then
+        redis.pcall('pexpire', waiters, 1000)
       end
       return 2
     end
   end
-  return STRANGERS and math.min(redis.call('publish', channel, '0'), 1) or 0
+  return STRANGERS and math.min(told(channel, '0'), 1) or 0
 end
 

@@ -10,6 +10,8 @@ local seen = record[1] == now and record[2] or ''
 if seen ~= ARGV[7] then
   return 0
 end
+-- A server that refuses the write must not lose its record by it.
+redis.call('hset', KEYS[1], 'stamp', ARGV[1])
 redis.call('del', KEYS[1])
 -- `stamp` comes first: every acquisition reads it, and the server searches the fields in order.
 redis.call('hset', KEYS[1], 'stamp', ARGV[1], 'life', now, 'label', ARGV[2], 'phase', ARGV[3],

@@ -17,7 +17,7 @@ use quorumlock_protocol::{
 use super::{AckPolicy, ConnectionRules, Disconnect, Posted, Requests, Session, Step};
 use crate::command::{Command, NodeContext};
 use crate::contended_names::ContendedNames;
-use crate::scripts::{Scripts, Tokens};
+use crate::scripts::{Proof, Scripts, Tokens};
 use crate::server_info::ServerInfo;
 use crate::unconfirmed_releases::UnconfirmedReleases;
 
@@ -151,6 +151,7 @@ impl Harness {
             unproven: None,
             run_identity: Some(1),
             deletes_if_ours: true,
+            loads_by_eval: false,
         }
     }
 
@@ -286,7 +287,7 @@ fn incarnation() -> Incarnation {
 static SCRIPTS: LazyLock<[[Arc<Scripts>; 2]; 2]> = LazyLock::new(|| {
     [Wire::Redlock, Wire::Redisson].map(|wire| {
         let unbound = Scripts::unbound(wire, Tokens::Proposed);
-        [unbound, Arc::new(Scripts::bound(wire, &cluster(), incarnation()))]
+        [unbound, Arc::new(Scripts::bound(wire, &cluster(), (incarnation(), Proof::Cache)))]
     })
 });
 

@@ -533,13 +533,10 @@ impl Requests {
     /// Queues commands that load the scripts of a request.
     fn reload_scripts(&self, pending: &InFlight) {
         let mut state = self.state();
-        let Some(scripts) = state.server.as_ref().map(|server| server.scripts.clone()) else {
-            return;
-        };
+        let Some(server) = state.server.as_ref() else { return };
+        let (scripts, by_eval) = (server.scripts.clone(), server.loads_by_eval);
         for script in pending.request.scripts(&scripts) {
-            let mut load = redis::cmd("SCRIPT");
-            load.arg("LOAD").arg(&script.text);
-            state.send_queue.push_fire_and_forget(&load, pending);
+            state.send_queue.push_fire_and_forget(&script.load(by_eval), pending);
         }
     }
 }

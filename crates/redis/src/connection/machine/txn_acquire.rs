@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 
 use crate::command::{Command, NodeContext};
 use crate::encode::millis;
+use crate::permissions::is_forbidden;
 use crate::resp::{Value, bulk, command, number};
-use crate::scripts::{Script, Scripts};
+use crate::scripts::{Proof, Script, Scripts};
 use quorumlock_protocol::{Fence, Incarnation, LeaseRequest, Wire};
 
 /// One acquisition of a transaction. All acquisitions of a transaction go over one connection, so
@@ -50,8 +51,10 @@ impl<'a> TxnAcquire<'a> {
         let bound = scripts.bound.as_ref();
         let plain = hints.may_skip_script()
             && !context.scripts_only.load(Ordering::Relaxed)
-            // The script refuses a lease that is too long.
-            && bound.is_none_or(|bound| millis(lease.ttl) <= bound.longest_ms);
+            // The script refuses a lease that is too long, and compares what the cache does not prove.
+            && bound.is_none_or(|bound| {
+                millis(lease.ttl) <= bound.longest_ms && bound.proof == Proof::Cache
+            });
         let proof = bound.map(|bound| (&*bound.record, &scripts.acquire));
         plain.then_some(Self { proof, lease, token: *token })
     }
@@ -122,7 +125,7 @@ impl TxnReplies {
         let failed = |why| Self { failed: Some(why), replies: Vec::new().into_iter() };
         let mut replies = match reply {
             Value::Array(items) => items.into_iter(),
-            Value::Error(text) if is_permanent(&text) => return failed(TxnVerdict::Forbidden),
+            Value::Error(text) if is_forbidden(&text) => return failed(TxnVerdict::Forbidden),
             _ => return failed(TxnVerdict::Unclear),
         };
         let Some(expected) = expected else {
@@ -165,11 +168,6 @@ impl TxnReplies {
             _ => TxnVerdict::Unclear,
         }
     }
-}
-
-/// Whether the error is permanent: no permission (ACL), or the server does not know the command.
-fn is_permanent(error: &str) -> bool {
-    error.starts_with("NOPERM") || error.starts_with("ERR unknown command")
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ local token = token_of_grant()
 if type(token) == 'table' then
   return token
 end
-redis.call('hset', KEYS[1], ARGV[1], ARGV[3])
-redis.call('pexpire', KEYS[1], ARGV[2])
+local refused = put(KEYS[1], ARGV[1], ARGV[3], ARGV[2])
+if refused then
+  return refused
+end
 leave_queue()
 return token

@@ -5,6 +5,6 @@ local STRANGERS = true
 
 -- Grants a free name to a field for `ttl` ms. Returns whether the field holds the name now.
 local function take(name, field, ttl)
-  return redis.pcall('hset', name, field, 1) == 1 and redis.call('pexpire', name, ttl) == 1
+  return put(name, field, 1, ttl) == nil
 end
 

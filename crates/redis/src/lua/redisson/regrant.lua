@@ -12,9 +12,5 @@ local accepted = ARGV[4] == '0' and 0 or accept(KEYS[2], ARGV[4])
 if type(accepted) == 'table' then
   return accepted
 end
-redis.call('hset', KEYS[1], ARGV[1], ARGV[3])
 local ttl = math.min(tonumber(ARGV[2]), LONGEST or math.huge)
-if redis.call('pttl', KEYS[1]) < ttl then
-  redis.call('pexpire', KEYS[1], ttl)
-end
-return 1
+return put(KEYS[1], ARGV[1], ARGV[3], math.max(redis.call('pttl', KEYS[1]), ttl)) or 1

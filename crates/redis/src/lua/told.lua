@@ -1,0 +1,8 @@
+-- Publishes a message (prepended to the scripts that notify). Returns how many subscribers have it: 0
+-- also if the user may not publish, or not on this channel. A message is advice, so that its failure
+-- fails no script.
+local function told(channel, text)
+  local heard = redis.pcall('publish', channel, text)
+  return type(heard) == 'number' and heard or 0
+end
+

@@ -1,0 +1,120 @@
+//! The commands of a handshake and their replies, before other requests use the connection.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::dial::problem_of;
+use super::permissions::is_forbidden;
+use super::resp::{self, Value};
+use super::scripts::{Bound, Script, Scripts, admission_scripts};
+use super::stream::Stream;
+use quorumlock_protocol::NodeProblem;
+
+/// Sends commands and awaits their replies.
+pub(super) struct Talk<'a> {
+    stream: &'a mut Box<dyn Stream>,
+    buffer: Vec<u8>,
+    /// The hint added to a failure before the first reply.
+    hint: &'static str,
+}
+
+impl<'a> Talk<'a> {
+    pub(super) fn new(stream: &'a mut Box<dyn Stream>, hint: &'static str) -> Self {
+        Self { stream, buffer: Vec::new(), hint }
+    }
+
+    /// Loads the scripts. A proxy may have put another server behind the connection since it was
+    /// identified: voting scripts that are bound to an incarnation are loaded in one step in which the
+    /// server revokes an incarnation that is not of its run (PROTOCOL.md ADM6). Returns false if the
+    /// server refuses a command of that; then it has not loaded the bound scripts.
+    pub(super) async fn load(&mut self, scripts: &Scripts) -> Result<bool, NodeProblem> {
+        let load = |script: &Script| script.load(false);
+        let (voting, others) = (scripts.voting().map(load), scripts.others().map(load));
+        let mut commands = Vec::from(others);
+        match &scripts.bound {
+            None => commands.extend(voting),
+            Some(Bound { record, .. }) => {
+                // A replica, which cannot revoke, refuses the write that changes nothing, and then the
+                // transaction.
+                let write = redis::cmd("HDEL").arg(record).arg("").to_owned();
+                let mut revoke = redis::cmd("EVAL");
+                revoke.arg(admission_scripts::REVOKE).arg(1).arg(record);
+                commands.extend([redis::cmd("MULTI"), write, revoke]);
+                commands.extend(voting);
+                commands.push(redis::cmd("EXEC"));
+            }
+        }
+        match self.first_error(&commands).await? {
+            None => Ok(true),
+            Some(text) if is_forbidden(&text) => Ok(false),
+            Some(text) => match NodeProblem::from_reply(&text) {
+                // A full Redis queues no transaction. Scripts that it has loaded before still vote.
+                NodeProblem::OutOfMemory(_) => Ok(true),
+                problem => Err(problem),
+            },
+        }
+    }
+
+    /// Loads the scripts by `EVAL`.
+    pub(super) async fn load_by_eval(&mut self, scripts: &Scripts) -> Result<(), NodeProblem> {
+        let scripts = scripts.voting().into_iter().chain(scripts.others());
+        let commands: Vec<_> = scripts.map(|script| script.load(true)).collect();
+        let error = self.first_error(&commands).await?;
+        error.map_or(Ok(()), |text| Err(NodeProblem::from_reply(&text)))
+    }
+
+    pub(super) async fn write(&mut self, commands: &[redis::Cmd]) -> Result<(), NodeProblem> {
+        let bytes: Vec<u8> = commands.iter().flat_map(redis::Cmd::get_packed_command).collect();
+        self.stream.write_all(&bytes).await.map_err(broken)?;
+        self.stream.flush().await.map_err(broken)
+    }
+
+    /// The next reply.
+    pub(super) async fn receive(&mut self) -> Result<Value, NodeProblem> {
+        loop {
+            match resp::decode(&self.buffer) {
+                Ok(Some((value, len))) => {
+                    self.buffer.drain(..len);
+                    self.hint = "";
+                    return Ok(value);
+                }
+                Ok(None) => {}
+                Err(malformed) => {
+                    return Err(NodeProblem::Malformed(format!("{}{}", malformed.0, self.hint)));
+                }
+            }
+            let hinted = |what: &str| NodeProblem::Broken(format!("{what}{}", self.hint));
+            match self.stream.read_buf(&mut self.buffer).await {
+                Ok(0) => return Err(hinted("closed by the server at once")),
+                Err(e) => return Err(problem_of(&e, |what| hinted(&what))),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Sends the commands. Returns the first error among their replies.
+    async fn first_error(
+        &mut self,
+        commands: &[redis::Cmd],
+    ) -> Result<Option<String>, NodeProblem> {
+        self.write(commands).await?;
+        let mut first = None;
+        for _ in commands {
+            let error = error_in(self.receive().await?);
+            first = first.or(error);
+        }
+        Ok(first)
+    }
+}
+
+/// The first error of a reply, also of one to a transaction.
+fn error_in(reply: Value) -> Option<String> {
+    match reply {
+        Value::Error(text) => Some(text),
+        Value::Array(replies) => replies.into_iter().find_map(error_in),
+        _ => None,
+    }
+}
+
+fn broken(e: std::io::Error) -> NodeProblem {
+    problem_of(&e, NodeProblem::Broken)
+}
