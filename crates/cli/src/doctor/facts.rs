@@ -27,6 +27,8 @@ pub(super) struct Facts {
     #[serde(rename = "clock_ahead_us")]
     pub(super) clock: Option<i64>,
     pub(super) info: Info,
+    /// The rights that the user lacks, as `ACL SETUSER` would grant them.
+    pub(super) missing_rights: Vec<String>,
 }
 
 /// From `INFO` and `CONFIG GET`. `None`: the node did not tell.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use quorumlock_redis::permissions::{PERMISSIONS, Without};
 use serde::Serialize;
 
 use super::facts::{Answer, Info, NodeFacts};
@@ -61,7 +62,15 @@ impl Topology {
 pub(super) fn judge(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
     let told = |node: &NodeFacts| node.facts().is_some_and(|facts| facts.info.run_id.is_some());
     let all_told = nodes.iter().all(told);
-    let mut findings = Vec::new();
+    let mut findings = permissions(nodes, topology);
+    if findings.is_empty() && all_told {
+        findings.push(Finding::fleet(
+            Severity::Ok,
+            "the user may do all that locks need".into(),
+            None,
+        ));
+    }
+    findings.iter_mut().for_each(|finding| finding.check = "permissions");
     for check in topology.checks() {
         let mut found = (check.look)(nodes);
         if topology == Topology::StrictQuorum && check.name == "persistence" {
@@ -131,6 +140,36 @@ fn info(nodes: &[NodeFacts]) -> Vec<Finding> {
             )
         })
     })
+}
+
+const ALLOW: &str = "allow it: ACL SETUSER <user>, followed by what is lacking";
+
+/// What the user may not do, and what locks lack without it.
+fn permissions(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
+    let quorum = topology != Topology::Replicated && nodes.len() > 1;
+    let mut findings = Vec::<Finding>::new();
+    for node in nodes {
+        for right in node.facts().iter().flat_map(|facts| &facts.missing_rights) {
+            let row = PERMISSIONS.iter().find(|row| right.strip_prefix('+') == Some(row.command));
+            let without = row.map(|row| if quorum { row.quorum } else { row.single });
+            let (severity, lost) = match without {
+                Some(Without::Unused) => continue,
+                // Plain Redlock needs less.
+                Some(Without::Refused) if topology == Topology::Quorum && quorum => {
+                    (Severity::Warn, "under strict admission no lock is granted")
+                }
+                None | Some(Without::Refused) => (Severity::Problem, "no lock is granted"),
+                Some(Without::Fails(_)) => (Severity::Warn, "some calls fail"),
+                Some(Without::Works(lost)) => (Severity::Warn, lost),
+            };
+            let what = format!("the user lacks {right}: {lost}");
+            match findings.iter_mut().find(|finding| finding.what == what) {
+                Some(finding) => finding.nodes.push(node.node.clone()),
+                None => findings.push(Finding::node(node, severity, what, ALLOW)),
+            }
+        }
+    }
+    findings
 }
 
 fn number(nodes: &[NodeFacts]) -> Vec<Finding> {

@@ -3,6 +3,7 @@
 mod admission;
 mod facts;
 mod judge;
+mod permissions;
 mod probe;
 mod report;
 

@@ -8,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates, cmd};
 
 use super::facts::{Answer, Facts, Info, NodeFacts};
+use super::permissions;
 use crate::exit::Failure;
 use crate::nodes::Tls;
 
@@ -59,7 +60,8 @@ impl Probe {
         let mut info = Info::parse(&text.unwrap_or_default());
         info.appendfsync = setting(&mut node, "appendfsync").await?;
         info.save = setting(&mut node, "save").await?;
-        Ok(Facts { round_trip, clock, info })
+        let missing_rights = permissions::missing(&self.client, &mut node).await?;
+        Ok(Facts { round_trip, clock, info, missing_rights })
     }
 }
 

@@ -11,4 +11,5 @@ mod loss;
 mod members;
 mod members_change;
 mod pages;
+mod permissions;
 mod run;

@@ -17,7 +17,8 @@ fn good(name: &str) -> (String, Facts) {
         appendfsync: Some("always".into()),
         save: Some(String::new()),
     };
-    (name.to_owned(), Facts { round_trip: Duration::from_millis(1), clock: Some(0), info })
+    let round_trip = Duration::from_millis(1);
+    (name.to_owned(), Facts { round_trip, clock: Some(0), info, missing_rights: Vec::new() })
 }
 
 /// Three good nodes, of which `spoil` changes the first.
@@ -53,7 +54,7 @@ fn only(
 #[test]
 fn good_nodes_pass_every_check() {
     let findings = judge(&three(|_| ()), Topology::Quorum);
-    assert_eq!(findings.len(), CHECKS.len());
+    assert_eq!(findings.len(), CHECKS.len() + 1, "and one about permissions");
     assert!(findings.iter().all(|finding| finding.severity == Severity::Ok), "{findings:?}");
 }
 
@@ -170,4 +171,26 @@ fn strict_admission_covers_what_a_restart_forgets_and_nothing_else() {
         Topology::StrictQuorum,
     );
     assert!(evicts.iter().any(|finding| finding.severity == Severity::Warn), "{evicts:?}");
+}
+
+#[test]
+fn what_the_user_lacks_is_as_bad_as_what_locks_lack_without_it() {
+    let lacks = |right: &str| three(|facts| facts.missing_rights = vec![right.to_owned()]);
+    let found = |right: &str, topology| {
+        let found = judge(&lacks(right), topology).into_iter();
+        let found = found.filter(|finding| finding.check == "permissions");
+        found.map(|finding| (finding.severity, finding.what)).collect::<Vec<_>>()
+    };
+    let strict = |right: &str| found(right, Topology::StrictQuorum);
+    let lacking = |right: &str, lost: &str| format!("the user lacks {right}: {lost}");
+    for right in ["+time", "+hmget", "~quorumlock:*"] {
+        let expected = (Severity::Problem, lacking(right, "no lock is granted"));
+        assert_eq!(strict(right), [expected]);
+    }
+    assert_eq!(strict("+type"), [(Severity::Warn, lacking("+type", "some calls fail"))]);
+    assert_eq!(strict("+publish"), [(Severity::Warn, lacking("+publish", "waiters poll"))]);
+    let good = || vec![(Severity::Ok, "the user may do all that locks need".to_owned())];
+    assert_eq!(strict("+hexists"), good(), "Redlock's layout does without");
+    assert_eq!(found("+hmget", Topology::Quorum)[0].0, Severity::Warn, "plain Redlock, too");
+    assert_eq!(found("+hmget", Topology::Replicated), good());
 }
