@@ -15,9 +15,11 @@ mod text;
 mod unlock;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
+use quorumlock_protocol::without_password;
 
 use self::args::{Cli, Command};
 use self::exit::Failure;
@@ -31,12 +33,14 @@ async fn main() -> ExitCode {
         Err(error) => {
             // Help and version come this way, too. If printing fails, no output is left to report
             // that on.
-            let _ = error.print();
             if !error.use_stderr() {
+                let _ = error.print();
                 return ExitCode::SUCCESS;
             }
+            let text = without_passwords(&error.render().to_string());
+            let _ = writeln!(std::io::stderr(), "{}", text.trim_end());
             if json {
-                let _ = output::print(true, &Failure::usage(error.render().to_string().trim()));
+                let _ = output::print(true, &Failure::usage(text.trim()));
             }
             return exit::USAGE.into();
         }
@@ -57,6 +61,16 @@ async fn main() -> ExitCode {
             failure.code
         })
         .into()
+}
+
+/// clap shows the word that it does not take, and that may be a URL.
+fn without_passwords(text: &str) -> String {
+    let redacted = |word: &str| match word.contains('@') {
+        true => without_password(word.trim_start_matches('\'')),
+        false => word.to_owned(),
+    };
+    let words: Vec<_> = text.split(' ').map(redacted).collect();
+    words.join(" ")
 }
 
 /// Reads the words themselves, since arguments that clap cannot parse may ask for JSON, too. The

@@ -1,14 +1,14 @@
 //! The options that the subcommands share: which nodes, and how to lock on them.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, fs};
 
 use clap::ValueEnum;
 use clap::builder::BoolishValueParser;
 use quorumlock::{Admission, Builder, Error, Locker, Wire, env};
-use quorumlock_protocol::Settings;
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, note_age};
+use quorumlock_protocol::{Settings, without_password};
 
 use crate::exit::Failure;
 
@@ -26,7 +26,7 @@ pub(crate) struct Nodes {
         value_delimiter = ',',
         required = true
     )]
-    urls: Vec<String>,
+    urls: Vec<NodeUrl>,
 
     /// The nodes are a master and its replicas, not a quorum; locks are taken on the current
     /// master.
@@ -46,6 +46,22 @@ pub(crate) struct Nodes {
     /// The private key (a PEM file, not encrypted) of --tls-cert.
     #[arg(long, value_name = "FILE", env = env::TLS_KEY, requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+}
+
+/// A URL, which may hold a password.
+#[derive(Clone)]
+struct NodeUrl(String);
+
+impl From<String> for NodeUrl {
+    fn from(url: String) -> Self {
+        Self(url)
+    }
+}
+
+impl fmt::Debug for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&without_password(&self.0))
+    }
 }
 
 /// The PEM texts for rediss://.
@@ -133,7 +149,7 @@ impl Nodes {
     /// The URLs, at least one. An empty entry is refused: dropping it could turn a quorum into a
     /// single node.
     pub(crate) fn urls(&self) -> Result<Vec<&str>, Failure> {
-        let urls = self.urls.iter().map(|url| url.trim()).collect::<Vec<_>>();
+        let urls = self.urls.iter().map(|url| url.0.trim()).collect::<Vec<_>>();
         match urls.iter().position(|url| url.is_empty()) {
             None => Ok(urls),
             Some(_) if urls.len() == 1 => {

@@ -12,17 +12,6 @@ pub(crate) fn brief(time: Duration) -> String {
     format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))).to_string()
 }
 
-/// The URL without user and password.
-pub(crate) fn without_password(url: &str) -> String {
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://{rest}")
-        }
-        None => url.to_owned(),
-    }
-}
-
 /// The labels of a list.
 pub(crate) fn labels(list: &MemberList) -> Vec<String> {
     list.labels().iter().map(ToString::to_string).collect()
@@ -38,17 +27,6 @@ mod tests {
             [(0, "0s"), (1, "100ms"), (1_234, "1s 300ms"), (9_999, "10s"), (61_001, "1m 2s")];
         for (ms, text) in cases {
             assert_eq!(brief(Duration::from_millis(ms)), text);
-        }
-    }
-
-    #[test]
-    fn a_url_is_shown_without_its_password() {
-        for (url, shown) in [
-            ("redis://me:p@ss@host:1/2?label=x", "redis://host:1/2?label=x"),
-            ("redis://host", "redis://host"),
-            ("unix:///run/redis.sock", "unix:///run/redis.sock"),
-        ] {
-            assert_eq!(without_password(url), shown);
         }
     }
 }

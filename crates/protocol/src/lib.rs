@@ -25,6 +25,7 @@ mod name;
 mod node;
 mod problem;
 mod proposals;
+mod redact;
 mod reply;
 pub mod round;
 mod settings;
@@ -52,6 +53,7 @@ pub use node::{
 };
 pub use problem::{Mismatch, NodeProblem, NodeReport, TlsProblem, write_groups};
 pub use proposals::Proposals;
+pub use redact::without_password;
 pub use reply::{OnDropped, ReplyFuture, ReplySink, Responder};
 pub use settings::{ClientCertificate, Settings, check_hold, check_wait};
 pub use unconfirmed::{Greeting, HeldInterval, RunIds, Unconfirmed};

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use quorumlock_protocol::without_password;
+
 use crate::ConfigError;
 
 /// The servers' URLs, separated by commas. One is a single server, several are a quorum, or with
@@ -100,7 +102,8 @@ impl Variable {
     }
 
     pub(crate) fn wrong(&self, why: impl Into<String>) -> ConfigError {
-        let (value, why) = (Some(self.value.clone()), why.into());
+        // Whatever the variable is for, its value may be a URL.
+        let (value, why) = (Some(without_password(&self.value)), why.into());
         ConfigError::BadVariable { variable: self.name, value, why }
     }
 }

@@ -17,7 +17,7 @@ use super::scripts::{LastBound, Scripts};
 use super::stream::Stream;
 use super::tls::{Tls, tls_problem};
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{ConfigError, NodeProblem, Nonce, Wire};
+use quorumlock_protocol::{ConfigError, NodeProblem, Nonce, Wire, without_password};
 use quorumlock_watchdog::Clock;
 
 /// The address of a node, with user, password and database.
@@ -65,7 +65,12 @@ pub(super) struct Dialer {
 impl NodeAddr {
     pub(super) fn parse(url: &str) -> Result<Self, ConfigError> {
         let bad = |why: String| ConfigError::BadUrl { url: without_password(url), why };
+        if url.find(['?', '#']).is_some_and(|at| url[at..].contains('@')) {
+            let why = "in a user or password, @ is written as %40, ? as %3F, # as %23, / as %2F";
+            return Err(bad(why.into()));
+        }
         let info: ConnectionInfo = url.into_connection_info().map_err(|e| bad(e.to_string()))?;
+        check_parameters(url, info.addr()).map_err(bad)?;
         let addr = match info.addr() {
             ConnectionAddr::Tcp(host, port) => Addr::Tcp { host: host.clone(), port: *port },
             ConnectionAddr::TcpTls { insecure: true, .. } => {
@@ -73,6 +78,9 @@ impl NodeAddr {
             }
             ConnectionAddr::TcpTls { host, port, .. } => {
                 Addr::Tls { host: host.clone(), port: *port }
+            }
+            ConnectionAddr::Unix(path) if path.to_string_lossy().contains('@') => {
+                return Err(bad("user and password of a socket are ?user=...&pass=...".into()));
             }
             ConnectionAddr::Unix(path) => Addr::Unix(path.clone()),
             other => return Err(bad(format!("{other} cannot be dialled"))),
@@ -112,10 +120,33 @@ impl std::fmt::Display for Addr {
     }
 }
 
+/// Refuses parameters that have no effect. The error shows no value, which may be a secret.
+fn check_parameters(url: &str, addr: &ConnectionAddr) -> Result<(), String> {
+    let known: &[_] = match addr {
+        ConnectionAddr::Unix(_) => &["label", "protocol", "db", "user", "pass"],
+        _ => &["label", "protocol"],
+    };
+    for pair in query(url).split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if !known.contains(&name) {
+            let known = known.join(", ");
+            return Err(format!("the parameter {name:?} is unknown; the known ones are {known}"));
+        }
+        if name == "protocol" && !["2", "resp2"].contains(&value) {
+            return Err("the parameter \"protocol\" can only be resp2".into());
+        }
+    }
+    Ok(())
+}
+
+/// The parameters of a URL, encoded.
+fn query(url: &str) -> &str {
+    let url = url.split_once('#').map_or(url, |(url, _)| url);
+    url.split_once('?').map_or("", |(_, query)| query)
+}
+
 fn member_label(url: &str, addr: &Addr, db: i64) -> Result<Arc<str>, String> {
-    let query = url.split_once('?').map_or("", |(_, query)| query);
-    let query = query.split_once('#').map_or(query, |(query, _)| query);
-    if let Some(label) = query.split('&').find_map(|pair| pair.strip_prefix("label=")) {
+    if let Some(label) = query(url).split('&').find_map(|pair| pair.strip_prefix("label=")) {
         let label = percent_decode_str(label).decode_utf8().map_err(|e| e.to_string())?;
         // Lists in records are separated by spaces.
         return match label.is_empty() || label.contains(|c: char| c == ' ' || c.is_control()) {
@@ -134,15 +165,6 @@ fn member_label(url: &str, addr: &Addr, db: i64) -> Result<Arc<str>, String> {
 /// The host as in a URL: an IPv6 address in brackets, since its colons do not begin the port.
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
-}
-
-fn without_password(url: &str) -> String {
-    match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme < at => {
-            format!("{}://***{}", &url[..scheme], &url[at..])
-        }
-        _ => url.to_owned(),
-    }
 }
 
 impl Dialer {
@@ -291,6 +313,45 @@ mod tests {
                 panic!("{url:?} was taken");
             };
             assert!(!named.contains("secret"), "{named}");
+        }
+    }
+
+    #[test]
+    fn unknown_parameters_are_refused_and_the_known_ones_are_named() {
+        let why = |url: &str| match NodeAddr::parse(url) {
+            Err(ConfigError::BadUrl { url, why }) => format!("{url} {why}"),
+            parsed => panic!("{url} was taken: {parsed:?}"),
+        };
+        for url in ["redis://h?timeout=secret", "rediss://u:secret@h?label=a&timeout=5"] {
+            let why = why(url);
+            assert!(why.contains("\"timeout\"") && why.contains("label, protocol"), "{why}");
+            assert!(!why.contains("secret"), "{why}");
+        }
+        assert!(why("unix:///s?passwd=secret").contains("db, user, pass"));
+        assert!(!why("unix:///s?passwd=secret").contains("secret"));
+        assert!(why("redis://h?protocol=resp3").contains("resp2"));
+        assert!(why("unix://localhost/:secret@/s").contains("?user=...&pass=..."));
+        for url in ["redis://h?", "redis://h?protocol=resp2", "unix:///s?db=1&user=u&pass=p"] {
+            NodeAddr::parse(url).expect(url);
+        }
+    }
+
+    proptest::proptest! {
+        /// Forgotten and doubled characters, and passwords of any characters.
+        #[test]
+        fn no_mangled_url_shows_its_password(
+            scheme in "(redis|rediss|unix|http|valkey|)", colon in "(://|:/|:|//|/|)",
+            user in "[a-z]{0,3}", odd in "[@/?#%:&= ]{0,3}", tail in "(h|h:1|\\[::1\\]:1|h/0|/s|)",
+            query in "(|\\?label=a|\\?timeout=1|#insecure)",
+        ) {
+            let secret = format!("geheim{odd}wort");
+            let url = format!("{scheme}{colon}{user}:{secret}@{tail}{query}");
+            let shown = match NodeAddr::parse(&url) {
+                Ok(addr) => format!("{addr:?} {} {}", addr.label(), addr.member()),
+                Err(error) => format!("{error} {error:?}"),
+            };
+            proptest::prop_assert!(!shown.contains("geheim"), "{} in {}", url, shown);
+            proptest::prop_assert!(!shown.contains("wort"), "{} in {}", url, shown);
         }
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn doctor(args: Args) -> Outcome {
     let tls = args.nodes.tls()?;
+    // The library says what is wrong with a URL.
+    let locker = locker(&args, &tls)?;
     let urls = args.nodes.urls()?;
     let probe = |url: &&str| Probe::new(url, &tls, args.timeout);
     let probes = urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
@@ -54,7 +56,6 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
         false if urls.len() > 1 && args.cluster.strict() => Topology::StrictQuorum,
         false => Topology::Quorum,
     };
-    let locker = locker(&args, &tls)?;
     let clock = Clock::system();
     let start = clock.now();
     let nodes = join_all(probes.iter().map(|probe| probe.examine(&clock, start))).await;

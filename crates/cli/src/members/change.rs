@@ -8,6 +8,7 @@ use quorumlock::admission::{
     NodeStatusReport, Terms,
 };
 use quorumlock::{Builder, Locker};
+use quorumlock_protocol::without_password;
 use serde::Serialize;
 use tokio::time::sleep;
 
@@ -17,7 +18,7 @@ use crate::cluster::{Cluster, Cure};
 use crate::exit::{self, Failure, Outcome};
 use crate::nodes::ClusterArgs;
 use crate::output::{print, say};
-use crate::text::{labels, without_password};
+use crate::text::labels;
 
 /// A change that an operator asks for.
 #[derive(Debug)]

@@ -11,5 +11,6 @@ mod loss;
 mod members;
 mod members_change;
 mod pages;
+mod passwords;
 mod permissions;
 mod run;
