@@ -82,6 +82,7 @@ macro_rules! all_promises {
             runtimes::a_guard_outlives_its_runtime,
             runtimes::a_locker_outlives_its_runtime,
             runtimes::an_unlock_before_the_end_of_the_runtime_reaches_every_node,
+            runtimes::no_call_fails_because_the_runtime_of_another_caller_ends,
         }
     };
     ($topology:ident, $wire:ident, asynchronous: $($room:ident::$promise:ident,)*) => { $(

@@ -47,6 +47,9 @@ pub enum NodeProblem {
     /// The request was not sent: the reason.
     #[error("not asked: {0}")]
     NotAsked(String),
+    /// The async runtime that drove the connection ended before the answer came.
+    #[error("its connection ended with the runtime that drove it")]
+    RuntimeEnded,
     /// It granted the lock, but did not say whether it accepts the fencing token.
     #[error("granted, but did not say whether it accepts the fencing token")]
     Unconfirmed,
@@ -391,6 +394,7 @@ impl NodeProblem {
             | Self::NoAnswer(_)
             | Self::Broken(_)
             | Self::NotAsked(_)
+            | Self::RuntimeEnded
             | Self::Unconfirmed
             | Self::NotRenewed
             | Self::TooLate => false,

@@ -4,7 +4,8 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
 
 use quorumlock_protocol::{BoxFuture, ConfigError};
 use quorumlock_watchdog::runtime;
@@ -41,6 +42,16 @@ impl Network {
         }
     }
 
+    /// The runtime of a thread that is started when it is first needed and never ends: for tasks of
+    /// callers whose own runtime ends. `None` if the operating system gives none, and in a simulation.
+    pub(crate) fn standby(&self) -> Option<&'static Handle> {
+        static STANDBY: OnceLock<Option<Handle>> = OnceLock::new();
+        match self {
+            Self::System => STANDBY.get_or_init(start_standby).as_ref(),
+            Self::Simulated(_) => None,
+        }
+    }
+
     pub(crate) fn spawn(&self, runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) {
         match self {
             Self::System => drop(runtime.spawn(task)),
@@ -56,4 +67,16 @@ impl Network {
             Self::Simulated(network) => network.pause_share(),
         }
     }
+}
+
+fn start_standby() -> Option<Handle> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let (started, handle) = mpsc::channel();
+    let run = move || {
+        // The caller waits for it.
+        drop(started.send(runtime.handle().clone()));
+        runtime.block_on(std::future::pending::<()>());
+    };
+    thread::Builder::new().name("quorumlock-standby".into()).spawn(run).ok()?;
+    handle.recv().ok()
 }

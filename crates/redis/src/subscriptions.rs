@@ -251,13 +251,24 @@ fn is_subscribed(heard: &Channels, name: &Name) -> bool {
     heard.get(&name.channel()).is_some_and(|names| names.contains(name))
 }
 
-/// Dropped with its task, also when the runtime ends. Then the next waiter starts another task.
+/// Dropped with its task, also when the runtime ends. Then the next waiter starts another task. If
+/// waiters are there already, the standby thread takes over.
 struct Driver(Arc<Shared>);
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.0.up.store(false, Ordering::SeqCst);
-        self.0.state().driven = false;
+        let shared = &self.0;
+        shared.up.store(false, Ordering::SeqCst);
+        let (network, mut state) = (shared.addresses.network(), shared.state());
+        let awaited = !state.closed && !state.subscribers.is_empty();
+        // A task that panics would do so again.
+        let standby = awaited.then(|| network.standby()).flatten();
+        state.driven = standby.is_some() && !std::thread::panicking();
+        let driven = state.driven;
+        drop(state);
+        if let (Some(runtime), true) = (standby, driven) {
+            network.spawn(runtime, drive(Self(shared.clone())));
+        }
     }
 }
 

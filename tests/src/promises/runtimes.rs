@@ -45,3 +45,38 @@ pub fn an_unlock_before_the_end_of_the_runtime_reaches_every_node(bed: &Testbed)
         in_a_runtime(bed.awaits_no_key(NAME));
     }
 }
+
+/// Threads share a locker, and each makes one runtime after the other, as `#[tokio::test]` does. The
+/// runtime that drives the connections ends while the others wait for answers.
+pub fn no_call_fails_because_the_runtime_of_another_caller_ends(bed: &Testbed) {
+    const THREADS: usize = 6;
+    const RUNTIMES: usize = 6;
+    const PAIRS: usize = 16;
+
+    let locker = &bed.locker();
+    let work = async move |thread: usize, round: usize| {
+        for pair in 0..PAIRS {
+            let own = format!("{NAME}/{thread}");
+            let name = if pair % 4 == 0 { NAME } else { &own };
+            let what = format!("thread {thread}, runtime {round}, pair {pair}");
+            let guard = match pair % 4 {
+                3 => locker
+                    .try_lock(name)
+                    .lease(LONG_LEASE)
+                    .await
+                    .map(|granted| granted.expect("free")),
+                _ => within(&what, locker.lock(name).lease(LONG_LEASE)).await,
+            };
+            let guard = guard.unwrap_or_else(|error| panic!("{what}: {error}"));
+            let holder =
+                locker.holder(name).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(holder.is_some_and(|holder| holder.has(guard.nonce())), "{what}");
+            guard.unlock().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || (0..RUNTIMES).for_each(|round| in_a_runtime(work(thread, round))));
+        }
+    });
+}

@@ -150,6 +150,13 @@ impl<'a> AcquireLoop<'a> {
     }
 
     fn no_majority(&mut self, error: Error) -> Event {
+        // Nothing is wrong with the nodes: only the task that served their connections ended.
+        if let Error::Unreachable(none) = &error
+            && none.nodes.iter().any(|node| node.problem == NodeProblem::RuntimeEnded)
+        {
+            self.now = self.inner.clock.now();
+            return Event::Retry;
+        }
         let since = self.permit.troubled(&error, self.now);
         let may_heal = self.spec.heals(&error);
         if self.error.is_none() && may_heal && !self.spec.fail_fast {

@@ -27,13 +27,21 @@ pub(super) struct Shared {
     pub(super) wake: AtomicWaker,
 }
 
-/// Dropped with its task, also when the runtime ends. Then another runtime can start the next
-/// driver.
+/// Dropped with its task, also when the runtime ends. Then the next caller starts another driver on
+/// its own runtime. If other callers wait already, the standby thread takes over: their runtimes live.
 pub(super) struct Driver(pub(super) Arc<Shared>);
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.0.requests.abandoned(self.0.clock.now());
+        let Shared { requests, addresses, clock, .. } = &*self.0;
+        if !requests.abandoned(clock.now()) {
+            return;
+        }
+        let network = addresses.network();
+        match network.standby() {
+            Some(runtime) => network.spawn(runtime, Self(self.0.clone()).run()),
+            None => requests.stranded(clock.now()),
+        }
     }
 }
 
@@ -101,12 +109,14 @@ struct Exchange<'a> {
     /// Fires at `deadline`.
     timer: Pin<Box<Sleep>>,
     deadline: Option<Instant>,
+    /// Whether the session ended by itself. Otherwise the runtime of this task ends.
+    finished: bool,
 }
 
 impl<'a> Exchange<'a> {
     fn new(shared: &'a Shared, stream: Box<dyn Stream>, session: Session<'a>, at: usize) -> Self {
         let timer = Box::pin(tokio::time::sleep(std::time::Duration::ZERO));
-        Self { shared, stream, session, at, timer, deadline: None }
+        Self { shared, stream, session, at, timer, deadline: None, finished: false }
     }
 }
 
@@ -132,7 +142,10 @@ impl Future for Exchange<'_> {
                     this.read(cx);
                 }
                 Step::Wait(deadline) => ready!(this.wait(deadline, cx)),
-                Step::End(ended) => return Poll::Ready(ended),
+                Step::End(ended) => {
+                    this.finished = true;
+                    return Poll::Ready(ended);
+                }
             }
         }
     }
@@ -190,7 +203,11 @@ impl Exchange<'_> {
 
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
-        self.session.end(self.shared.clock.now());
+        let now = self.shared.clock.now();
+        match self.finished {
+            true => self.session.end(now),
+            false => self.session.abandon(now),
+        }
     }
 }
 

@@ -170,9 +170,23 @@ impl Requests {
         self.fail(Phase::Down(problem.clone()), problem, now);
     }
 
-    /// The driver is gone: the next request starts another one.
-    pub(crate) fn abandoned(&self, now: Instant) {
-        self.fail(Phase::Idle, &NodeProblem::NotAsked("its runtime ended".into()), now);
+    /// The driver is gone. Returns whether another one must be started at once, because callers wait:
+    /// for the answer to a request, or to a repeated release. Else the next request starts it.
+    pub(crate) fn abandoned(&self, now: Instant) -> bool {
+        let mut state = self.state();
+        let awaited = state.send_queue.len() > 0 || self.context.unconfirmed.any();
+        if awaited && !state.closed {
+            state.phase = Phase::Dialing;
+            return true;
+        }
+        drop(state);
+        self.stranded(now);
+        false
+    }
+
+    /// The driver is gone, and no other one can be started for those who wait.
+    pub(crate) fn stranded(&self, now: Instant) {
+        self.fail(Phase::Idle, &NodeProblem::RuntimeEnded, now);
     }
 
     /// The connection is up: encodes the requests that waited for it, with its scripts.

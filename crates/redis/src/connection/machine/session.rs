@@ -230,9 +230,21 @@ impl<'a> Session<'a> {
     /// The connection has ended. A request that was written, even in part, and not answered may
     /// have been carried out. A request that was not written waits for the next connection.
     pub(crate) fn end(&mut self, now: Instant) {
+        self.end_with(NodeProblem::Broken("before it answered".into()), |_| false, now);
+    }
+
+    /// As [`Self::end`], because the runtime of the driver ends. The server is as well as before: the
+    /// callers may ask again at once, and requests that can be repeated are.
+    pub(crate) fn abandon(&mut self, now: Instant) {
+        // A renewal writes only what is held.
+        let repeats =
+            |request: &Command| matches!(request, Command::Inspect { .. } | Command::Renew { .. });
+        self.end_with(NodeProblem::RuntimeEnded, repeats, now);
+    }
+
+    fn end_with(&mut self, why: NodeProblem, repeats: fn(&Command) -> bool, now: Instant) {
         let context = &self.requests.context;
-        let no_answer =
-            NoAnswer::Unknown(context.report(NodeProblem::Broken("before it answered".into())));
+        let no_answer = NoAnswer::Unknown(context.report(why));
         for pending in self.acks.withheld().chain(self.open_transaction.drain(..)) {
             context.no_answer(pending.request, &no_answer, now);
         }
@@ -250,6 +262,7 @@ impl<'a> Session<'a> {
             }
             match extent {
                 Extent::Nothing => unwritten.push_back(pending),
+                _ if repeats(&pending.request) => unwritten.push_back(pending),
                 Extent::Part | Extent::Whole => context.no_answer(pending.request, &no_answer, now),
             }
         }

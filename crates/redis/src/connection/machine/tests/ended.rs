@@ -246,16 +246,37 @@ fn a_closed_connection_answers_what_was_posted_and_ends() {
 }
 
 #[test]
-fn the_end_of_a_runtime_fails_what_is_queued_and_another_runtime_may_drive() {
+fn the_end_of_a_runtime_leaves_what_is_queued_and_what_may_be_repeated_to_another_driver() {
     let harness = connected(REDLOCK);
     let mut session = harness.begin();
-    let written = harness.inspect();
+    let (taken, looked) = (harness.acquire(), harness.inspect());
     sent(&harness, &mut session, b"");
     let queued = harness.inspect();
-    session.end(harness.now());
-    harness.requests.abandoned(harness.now());
-    assert_eq!(harness.answers.of(written), [Told::Unknown]);
+    session.abandon(harness.now());
+    drop(session);
+    assert!(harness.requests.abandoned(harness.now()), "another driver is needed");
+    assert_eq!(harness.answers.of(taken), [Told::Unknown]);
+    for waits in [looked, queued] {
+        assert_eq!(harness.answers.of(waits), []);
+    }
+    let mut session = harness.begin();
+    assert_eq!(sent(&harness, &mut session, b"").len(), 2);
+    sent(&harness, &mut session, b"$-1\r\n$-1\r\n");
+    for waited in [looked, queued] {
+        assert!(matches!(harness.answers.of(waited)[..], [Told::Yes(_)]));
+    }
+}
+
+#[test]
+fn where_no_other_driver_can_be_started_what_is_queued_fails() {
+    let harness = connected(REDLOCK);
+    let mut session = harness.begin();
+    let queued = harness.inspect();
+    session.abandon(harness.now());
+    assert!(harness.requests.abandoned(harness.now()));
+    harness.requests.stranded(harness.now());
     assert_eq!(harness.answers.of(queued), [Told::NotSent]);
+    assert!(!harness.requests.abandoned(harness.now()), "nobody waits");
     harness.advance(Duration::from_secs(5));
     let posted = harness.requests.post(Command::FireAndForget, harness.now(), || Ok(7));
     assert_eq!(posted, crate::connection::machine::Posted::Start(7));
