@@ -160,7 +160,7 @@ fn greeting(life: Option<u64>) -> Greeting {
 impl State {
     fn begin() -> Self {
         let mut lives = RunIds::default();
-        lives.meet(Some(0), Instant::NEVER);
+        lives.meet(Some(0), true, Instant::NEVER);
         let held =
             HeldInterval { since: at(0), until: expiry(at(0), SECOND * u32::from(TTL), 0.0) };
         Self {
@@ -265,7 +265,7 @@ impl State {
     /// A new connection has completed its handshake.
     fn connect(&mut self) {
         let mut lives = *self.run_ids;
-        lives.meet(Some(self.run.into()), at(self.now));
+        lives.meet(Some(self.run.into()), true, at(self.now));
         (self.run_ids, self.connected, self.asked) =
             (DebugHashed::new(lives), Some(self.run), false);
     }

@@ -56,6 +56,53 @@ async fn without_admission_a_node_that_restarts_empty_gives_the_lock_to_a_second
     drop(other);
 }
 
+/// A lock on three nodes of five, of which one has restarted empty. Two never held it.
+async fn bare_majority_of_which_one_forgot() -> Option<(Servers, Locker, quorumlock::Guard)> {
+    let servers = for_test(5, &ServerOptions::default())?;
+    let holder = builder(Admission::Strict).max_lease(LONG).lease(LONG).quorum(servers.urls());
+    let holder = holder.expect("a good configuration");
+    holder.admit_nodes().await.expect("all nodes answer");
+    for server in servers.iter().skip(3) {
+        Plain::to(server.url())
+            .await
+            .ask::<String>(&["SET", "x", "a stranger", "PX", "60000"])
+            .await;
+    }
+    let guard = holder.lock("x").await.expect("three of five");
+    for server in servers.iter().skip(3) {
+        Plain::to(server.url()).await.ask::<i64>(&["DEL", "x"]).await;
+    }
+    servers[0].restart_empty().expect("ours");
+    Some((servers, holder, guard))
+}
+
+/// Long enough that no renewal comes in a test.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A node that forgot cannot deny that it held the lock (decision 7).
+#[tokio::test]
+async fn an_unlock_believes_no_node_that_forgot() {
+    let Some((_servers, _holder, guard)) = bare_majority_of_which_one_forgot().await else {
+        return;
+    };
+    assert_eq!(guard.check(), Ok(()));
+    guard.unlock().await.expect("nobody else held it");
+}
+
+#[tokio::test]
+async fn an_unlock_tells_of_a_lock_that_was_taken_away_though_a_node_forgot() {
+    let Some((servers, _holder, guard)) = bare_majority_of_which_one_forgot().await else { return };
+    // A barrier gives healthy nodes another incarnation: they have forgotten nothing.
+    for (node, server) in servers.iter().enumerate().skip(1) {
+        let stamp = format!("{node:032}");
+        let barrier = ["HSET", "quorumlock:node", "stamp", &stamp];
+        Plain::to(server.url()).await.ask::<i64>(&barrier).await;
+        Plain::to(server.url()).await.ask::<i64>(&["DEL", "x"]).await;
+    }
+    let told = guard.unlock().await;
+    assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");
+}
+
 #[tokio::test]
 async fn with_admission_nodes_that_restart_empty_count_for_nothing_until_the_longest_lease_has_passed()
  {

@@ -51,11 +51,21 @@ pub fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
 /// Whether no further answer can change the result of a release: a majority held the lock, or no
 /// majority can have held it. A node that was topped up late may hold what the others have lost.
 pub fn is_freed(answers: &[Option<Answer<ReleaseOutcome>>], quorum: usize) -> bool {
-    let said = definite(answers);
-    let held =
-        |answer: &&Answer<ReleaseOutcome>| matches!(answer, Answer::Yes(freed) if freed.held);
-    let held = answers.iter().flatten().filter(held).count();
-    said >= quorum && (held >= quorum || said - held > answers.len() - quorum)
+    let said: Vec<_> = answers
+        .iter()
+        .flatten()
+        .filter_map(|answer| match answer {
+            Answer::Yes(outcome) => Some(*outcome),
+            _ => None,
+        })
+        .collect();
+    let held = said.iter().filter(|outcome| outcome.held).count();
+    said.len() >= quorum && (held >= quorum || denials(&said) > answers.len() - quorum)
+}
+
+/// How many nodes say that the nonce was not held, and would know.
+pub fn denials(said: &[ReleaseOutcome]) -> usize {
+    said.iter().filter(|outcome| !outcome.held && !outcome.forgot).count()
 }
 
 /// Whether no further answer can change the result for this lease of a batch: a majority has
@@ -93,14 +103,16 @@ mod tests {
 
     use super::is_freed;
 
-    /// `h` held, `g` gone, `e` an error, `.` nothing yet.
+    /// `h` held, `g` gone, `f` forgot, `e` an error, `.` nothing yet.
     fn settles(answers: &str) -> bool {
-        let freed = |held| Some(Answer::Yes(ReleaseOutcome { held, notified: None }));
+        let outcome = |held, forgot| ReleaseOutcome { held, forgot, notified: None };
+        let freed = |held, forgot| Some(Answer::Yes(outcome(held, forgot)));
         let answers: Vec<_> = answers
             .chars()
             .map(|said| match said {
-                'h' => freed(true),
-                'g' => freed(false),
+                'h' => freed(true, false),
+                'g' => freed(false, false),
+                'f' => freed(false, true),
                 'e' => Some(Answer::No(Denial::Refused(NodeReport::new(
                     "a",
                     NodeProblem::OutOfMemory("b".to_owned()),
@@ -114,11 +126,14 @@ mod tests {
     #[test]
     fn a_release_is_decided_by_as_many_as_a_grant() {
         for decided in
-            ["h", "g", "hh.", "gg.", "hgh", ".gg", "hhh..", "hghgg", "ehh", "hhh.", "ggg."]
+            ["h", "g", "hh.", "gg.", "hgh", ".gg", "hhh..", "hghgg", "ehh", "hhh.", "ggg.", "fgggh"]
         {
             assert!(settles(decided), "{decided}");
         }
-        for open in [".", "h..", "hg.", "eh.", "hhgg.", "hh..", "gg..", "g..", "hgg.."] {
+        for open in [
+            ".", "h..", "hg.", "eh.", "hhgg.", "hh..", "gg..", "g..", "hgg..", "fgg..", "hhggf",
+            "fff", "f",
+        ] {
             assert!(!settles(open), "{open}");
         }
     }

@@ -107,6 +107,9 @@ pub enum Acceptance {
 pub struct ReleaseOutcome {
     /// Whether the nonce was still held.
     pub held: bool,
+    /// Whether the node has lost its memory since it last held the nonce, as far as the client knows:
+    /// then its "not held" says nothing about the lock (decision 7). Under strict admission only.
+    pub forgot: bool,
     /// Whom the release notified; `None` if unknown. Advice: the releasing process lets that waiter
     /// go first.
     pub notified: Option<Notified>,

@@ -1,11 +1,13 @@
 //! Pure: what "not held" means in reply to a release that is sent again (decision 0016).
 
+use std::time::Duration;
+
 use crate::Instant;
 
 /// The time in which a node surely holds a nonce, as far as the holder knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldInterval {
-    /// When the acquisition was sent.
+    /// When the acquisition was sent, or a later request that the node has confirmed.
     pub since: Instant,
     /// When the window of this node ends.
     pub until: Instant,
@@ -14,6 +16,12 @@ pub struct HeldInterval {
 impl HeldInterval {
     /// Nothing is known: then "not held" in reply to a repeat never counts as released.
     pub const UNKNOWN: Self = Self { since: Instant::NEVER, until: Instant::NEVER };
+
+    /// The interval of a lease of `ttl`, taken at `since`, that the node holds until `until`: it has
+    /// confirmed that at `until - ttl` at the earliest.
+    pub fn confirmed(since: Instant, until: Instant, ttl: Duration) -> Self {
+        Self { since: since.max(until - ttl), until }
+    }
 }
 
 /// The server run that a node has met, by run id and replication id. A run ends with a restart or a
@@ -27,10 +35,10 @@ pub struct RunIds {
 
 impl RunIds {
     /// The handshake of a connection met this run of a server at `now`; `None` if the server does
-    /// not tell its ids.
-    pub fn meet(&mut self, life: Option<u64>, now: Instant) {
+    /// not tell its ids. `proven`: its memory is proven, or need not be.
+    pub fn meet(&mut self, life: Option<u64>, proven: bool, now: Instant) {
         let known = self.last.replace(life);
-        if known.is_some_and(|known| life.is_none() || known != life) {
+        if known.is_some_and(|known| life.is_none() || known != life || !proven) {
             self.changed_at = Some(now);
         }
     }
@@ -66,6 +74,12 @@ impl Unconfirmed {
         (self.written_to, self.broke_at) = (life, now);
     }
 
+    /// Whether the server has lost its memory since it last confirmed the lease: its "not held" is then
+    /// no sign that the lock is lost (decision 7).
+    pub fn forgotten(&self, lives: &RunIds) -> bool {
+        lives.changed_at.is_some_and(|at| at >= self.held.since)
+    }
+
     /// Whether an earlier request released the lock, when a repeat on the connection with this
     /// `greeting` was answered "not held" at `now`.
     ///
@@ -82,8 +96,6 @@ impl Unconfirmed {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at(secs: u64) -> Instant {
@@ -95,7 +107,7 @@ mod tests {
     #[test]
     fn only_what_was_written_to_a_server_that_lived_on_freed_the_lock_in_its_window() {
         let mut lives = RunIds::default();
-        lives.meet(Some(7), at(1));
+        lives.meet(Some(7), true, at(1));
         let mut release = Unconfirmed::new(HELD());
         let greeted = |life| Greeting { run_identity: life, at: at(4) };
         assert!(!release.was_freed(greeted(Some(7)), &lives, at(5)), "not wholly written");
@@ -106,21 +118,41 @@ mod tests {
         assert!(!release.was_freed(greeted(None), &lives, at(5)), "it does not say");
         let old = Greeting { run_identity: Some(7), at: at(2) };
         assert!(!release.was_freed(old, &lives, at(5)), "greeted before the break");
-        lives.meet(Some(7), at(4));
+        lives.meet(Some(7), true, at(4));
         assert!(release.was_freed(greeted(Some(7)), &lives, at(5)), "the same life again");
-        lives.meet(Some(8), at(6));
-        lives.meet(Some(7), at(6));
+        lives.meet(Some(8), true, at(6));
+        lives.meet(Some(7), true, at(6));
         assert!(!release.was_freed(greeted(Some(7)), &lives, at(7)), "changed since the grant");
+    }
+
+    #[test]
+    fn a_server_forgot_if_it_was_met_anew_since_it_last_confirmed_the_lease() {
+        let met = |life, proven, secs| {
+            let mut lives = RunIds::default();
+            lives.meet(Some(7), true, at(1));
+            lives.meet(Some(life), proven, at(secs));
+            lives
+        };
+        let ttl = Duration::from_secs(4);
+        let renewed = Unconfirmed::new(HeldInterval::confirmed(at(2), at(9), ttl));
+        for (secs, forgot) in [(1, false), (4, false), (5, true), (8, true)] {
+            assert_eq!(renewed.forgotten(&met(8, true, secs)), forgot, "{secs}");
+        }
+        let denied = Unconfirmed::new(HeldInterval::confirmed(at(2), Instant::NEVER, ttl));
+        assert!(denied.forgotten(&met(8, true, 3)), "it has confirmed nothing since");
+        assert!(!denied.forgotten(&met(8, true, 1)), "it forgot before the acquisition");
+        assert!(!renewed.forgotten(&met(7, true, 6)), "the same run");
+        assert!(renewed.forgotten(&met(7, false, 6)), "its memory is not proven");
     }
 
     #[test]
     fn a_server_that_does_not_say_who_it_is_may_be_another_each_time() {
         let mut lives = RunIds::default();
-        lives.meet(None, at(1));
+        lives.meet(None, true, at(1));
         let mut release = Unconfirmed::new(HELD());
         release.written(None, at(3));
         assert!(!release.was_freed(Greeting { run_identity: None, at: at(4) }, &lives, at(5)));
-        lives.meet(None, at(4));
+        lives.meet(None, true, at(4));
         release.written(Some(7), at(3));
         assert!(!release.was_freed(Greeting { run_identity: Some(7), at: at(4) }, &lives, at(5)));
     }

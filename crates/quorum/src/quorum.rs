@@ -17,7 +17,9 @@ use crate::gather::Gather;
 use crate::home::{HomeLatency, home_of};
 use crate::lease_table::LeaseTable;
 use crate::top_up::top_up;
-use quorumlock_protocol::answers::{decide, definite, held_by, is_freed, is_settled, majority};
+use quorumlock_protocol::answers::{
+    decide, definite, denials, held_by, is_freed, is_settled, majority,
+};
 use quorumlock_protocol::round::Round;
 use quorumlock_protocol::waiting::TUNING;
 
@@ -264,14 +266,15 @@ impl<N: Node> Lessor for Quorum<N> {
             Order { last: home, for_last, again: true },
             |node, to| {
                 let until = window.as_ref().map_or(Instant::NEVER, |held| held.held_until(node));
-                let held = HeldInterval { until, ..held };
+                let held = HeldInterval::confirmed(held.since, until, lease.ttl);
                 self.nodes[node].release(&lease, held, lane, hints.clone(), to);
             },
             move |answers| is_freed(answers, quorum),
             move |said| {
                 let woke = said.iter().filter_map(|freed| freed.notified).max();
                 ReleaseOutcome {
-                    held: said.iter().filter(|freed| !freed.held).count() <= most_foreign,
+                    held: denials(&said) <= most_foreign,
+                    forgot: false,
                     // A node whose answer is missing may have notified a waiter.
                     notified: woke.filter(|woke| *woke == Notified::Waiter || said.len() == all),
                 }

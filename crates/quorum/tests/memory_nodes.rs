@@ -160,7 +160,8 @@ impl Node for MemoryNode {
         let (node, ours) = (self.clone(), lease.nonce);
         self.carry_out(lane, move || {
             let held = node.server().holder.take_if(|(nonce, _)| *nonce == ours).is_some();
-            to.send(Answer::Yes(ReleaseOutcome { held, notified: Some(Notified::Nobody) }));
+            let notified = Some(Notified::Nobody);
+            to.send(Answer::Yes(ReleaseOutcome { held, forgot: false, notified }));
         });
     }
 

@@ -164,6 +164,8 @@ pub(super) struct NodeContext {
     /// The bound on the node's clock rate against ours.
     pub(super) max_clock_drift: f64,
     pub(super) unconfirmed: UnconfirmedReleases,
+    /// Whether the node must prove its memory.
+    pub(super) bound: bool,
     /// The run identities that both connections have found.
     pub(super) run_identities: Mutex<RunIds>,
     pub(super) contended: ContendedNames,
@@ -244,13 +246,15 @@ impl NodeContext {
                     .map(|lease| self.unexpected_reply(&lease.name, other.clone()))
                     .collect(),
             }),
-            Command::Release { lease, to, .. } => to.send(match reply {
+            Command::Release { lease, unconfirmed, to, .. } => to.send(match reply {
                 Value::Int(n) => {
-                    Answer::Yes(ReleaseOutcome { held: n > 0, notified: Some(notified(n)) })
+                    let forgot = self.bound && unconfirmed.forgotten(&self.run_identities());
+                    let notified = Some(notified(n));
+                    Answer::Yes(ReleaseOutcome { held: n > 0, forgot: n == 0 && forgot, notified })
                 }
                 // This nonce does not hold a key of another type.
                 Value::Error(text) if text.contains(WRONG_TYPE) => {
-                    Answer::Yes(ReleaseOutcome { held: false, notified: None })
+                    Answer::Yes(ReleaseOutcome { held: false, forgot: false, notified: None })
                 }
                 other => self.unexpected_reply(&lease.name, other),
             }),
@@ -286,7 +290,8 @@ impl NodeContext {
             (Command::Release { unconfirmed, to, .. }, Value::Int(0))
                 if unconfirmed.was_freed(greeting, &self.run_identities(), now) =>
             {
-                to.send(Answer::Yes(ReleaseOutcome { held: true, notified: None }));
+                let outcome = ReleaseOutcome { held: true, forgot: false, notified: None };
+                to.send(Answer::Yes(outcome));
             }
             (request, reply) => self.answer(request, now, reply),
         }

@@ -180,6 +180,7 @@ impl NodeFactory<'_> {
             tokens: self.tokens(),
             max_clock_drift: settings.max_clock_drift,
             unconfirmed: UnconfirmedReleases::default(),
+            bound: self.cluster.is_some(),
             run_identities: Mutex::default(),
             contended: ContendedNames::default(),
             scripts_only: AtomicBool::new(settings.scripts_only || settings.redisson_fenced),

@@ -126,7 +126,7 @@ impl State {
                 _ => {}
             }
         }
-        let freed_before = ReleaseOutcome { held: true, notified: None };
+        let freed_before = ReleaseOutcome { held: true, forgot: false, notified: None };
         if let (SimRequest::Release(lease), SimAnswer::Freed(Answer::Yes(freed))) =
             (&posted.request, answer)
             && *freed == freed_before

@@ -38,7 +38,8 @@ impl Drop for Driver {
             return;
         }
         let network = addresses.network();
-        match network.standby() {
+        // A task that panics would do so again.
+        match network.standby().filter(|_| !std::thread::panicking()) {
             Some(runtime) => network.spawn(runtime, Self(self.0.clone()).run()),
             None => requests.stranded(clock.now()),
         }

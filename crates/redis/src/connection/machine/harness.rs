@@ -117,6 +117,7 @@ impl Harness {
             tokens: Tokens::Proposed,
             max_clock_drift: 0.01,
             unconfirmed: UnconfirmedReleases::default(),
+            bound: setup.bound,
             run_identities: Mutex::default(),
             contended: ContendedNames::default(),
             scripts_only: AtomicBool::new(false),

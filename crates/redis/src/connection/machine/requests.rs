@@ -191,7 +191,8 @@ impl Requests {
 
     /// The connection is up: encodes the requests that waited for it, with its scripts.
     pub(super) fn connected(&self, server: ServerInfo, now: Instant) {
-        self.context.run_identities().meet(server.run_identity, now);
+        let proven = server.unproven.is_none();
+        self.context.run_identities().meet(server.run_identity, proven, now);
         let mut state = self.state();
         (state.phase, state.since, state.server) = (Phase::Up, now, Some(server));
         let mut refused = Vec::new();
