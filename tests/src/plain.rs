@@ -71,6 +71,21 @@ impl Plain {
         self.ask::<i64>(&["ZADD", mark_key(name), &mark.to_string(), "m"]).await;
     }
 
+    /// Lets the node log all commands from now on.
+    pub async fn log_all(&self) {
+        self.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    }
+
+    /// The latest commands, each as its words.
+    pub async fn slow_log(&self) -> Vec<Vec<String>> {
+        let log: Vec<redis::Value> = self.ask(&["SLOWLOG", "GET", "-1"]).await;
+        let words = |entry: redis::Value| {
+            let redis::Value::Array(parts) = entry else { return None };
+            redis::from_redis_value(parts.get(3)?.clone()).ok()
+        };
+        log.into_iter().filter_map(words).collect()
+    }
+
     /// Subscribes to a channel, on a connection of its own.
     ///
     /// # Panics

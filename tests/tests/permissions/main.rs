@@ -67,10 +67,10 @@ async fn a_release_that_may_not_publish_leaves_the_name_free() {
 #[tokio::test]
 async fn a_grant_that_fails_halfway_leaves_no_key() {
     let Some(bed) = Bed::start(1, Locker::builder().scripts_only(true)).await else { return };
-    bed.plain[0].ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
+    bed.plain[0].log_all().await;
     let guard = within("free", bed.locker().lock("x").lease(LONG_LEASE)).await.expect("granted");
     let is_acquire = |words: &Vec<String>| words[0] == "EVALSHA" && words[2..4] == ["2", "x"];
-    let mut acquire = bed.slow_log().await.into_iter().find(is_acquire).expect("logged");
+    let mut acquire = bed.plain[0].slow_log().await.into_iter().find(is_acquire).expect("logged");
     guard.unlock().await.expect("released");
     bed.allow(&["&*", "-pexpire"]).await;
     let user = Plain::to(&bed.urls[0]).await;
@@ -220,16 +220,6 @@ impl Bed {
         if self.urls.len() > 2 {
             within("admission", self.locker().admit_nodes()).await.expect("all nodes are up");
         }
-    }
-
-    /// The commands in the slow log, each as its words.
-    async fn slow_log(&self) -> Vec<Vec<String>> {
-        let log: Vec<redis::Value> = self.plain[0].ask(&["SLOWLOG", "GET", "-1"]).await;
-        let words = |entry: redis::Value| {
-            let redis::Value::Array(parts) = entry else { return None };
-            redis::from_redis_value(parts.get(3)?.clone()).ok()
-        };
-        log.into_iter().filter_map(words).collect()
     }
 
     async fn awaits_queue(&self, name: &str) {

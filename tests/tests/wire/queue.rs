@@ -280,3 +280,28 @@ async fn awaits_queued(plain: &Plain, waiting: &mut Waiting, many: usize) {
         () = is_queued(plain, many) => {}
     }
 }
+
+/// Else the client would take a notification for passed on that the replica cannot pass on.
+#[tokio::test]
+async fn a_replica_refuses_a_caller_that_leaves_the_queue() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        plain.log_all().await;
+        // A release that finds the waiter only afterwards notifies it by the same script.
+        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+        let _first = enqueue(&plain, "a", 1).await;
+        guard.unlock().await.expect("held");
+        let dequeue = eventually("the waiter is notified", async || {
+            let leaves = |words: &Vec<String>| {
+                words[0] == "EVALSHA" && words.get(4).is_some_and(|key| key == WAITERS)
+            };
+            plain.slow_log().await.into_iter().find(leaves)
+        })
+        .await;
+        plain.ask::<String>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+        let dequeue: Vec<_> = dequeue.iter().map(String::as_str).collect();
+        let error = plain.send::<i64>(&dequeue).await.expect_err("a replica");
+        assert_eq!(error.code(), Some("READONLY"), "{error}");
+    }
+}
