@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Members(members::Args),
     Completions(pages::CompletionsArgs),
     Man(pages::ManArgs),
+    #[command(hide = true)]
+    Exec(run::exec::Args),
 }
 
 const EXIT_CODES: &str = "\

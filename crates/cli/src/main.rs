@@ -54,6 +54,7 @@ async fn main() -> ExitCode {
         Command::Members(args) => members::members(args).await,
         Command::Completions(args) => pages::completions(&args, Cli::command()),
         Command::Man(args) => pages::man(&args, Cli::command()),
+        Command::Exec(args) => run::exec::exec(&args),
     };
     outcome
         .unwrap_or_else(|failure| {

@@ -2,6 +2,8 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorumlock::Guard;
@@ -12,6 +14,8 @@ use rustix::process::{
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
 
+use super::exec;
+use super::terminal::{self, Terminal};
 use crate::exit;
 use crate::output::say;
 
@@ -20,13 +24,17 @@ use crate::output::say;
 pub(super) struct Job {
     child: Child,
     group: Pid,
+    /// Set if the command stands in the foreground of the terminal.
+    terminal: Option<Terminal>,
+    /// Whether the user has stopped the command in the foreground.
+    stopped: Arc<AtomicBool>,
 }
 
 impl Job {
     pub(super) fn start(command: &[OsString], guard: &Guard) -> io::Result<Self> {
         let changes = unix::signal(SignalKind::child())?;
-        let child = Command::new(&command[0])
-            .args(&command[1..])
+        let terminal = Terminal::ours();
+        let child = first_process(command, terminal.is_some())
             .env("QUORUMLOCK_NAME", guard.name())
             .env("QUORUMLOCK_FENCE", guard.fence().to_string())
             .process_group(0)
@@ -34,8 +42,9 @@ impl Job {
             .spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let group = pid.ok_or_else(|| io::Error::other("the command has no process id"))?;
-        tokio::spawn(report_stops(group, changes));
-        Ok(Self { child, group })
+        let stopped = Arc::<AtomicBool>::default();
+        tokio::spawn(report_stops(group, changes, terminal.is_some().then(|| stopped.clone())));
+        Ok(Self { child, group, terminal, stopped })
     }
 
     /// Waits until the command itself has ended.
@@ -55,7 +64,16 @@ impl Job {
         Ok(())
     }
 
+    /// Passes a signal on. The user stops and resumes a command in the foreground by Ctrl-Z.
     pub(super) fn signal(&self, signal: Signal) {
+        if signal == Signal::TSTP && !self.stopped.load(Ordering::SeqCst) {
+            return say("not stopped: a lock must be renewed. Ctrl-C ends the command");
+        }
+        if let (Some(terminal), true) = (&self.terminal, self.stopped.swap(false, Ordering::SeqCst))
+        {
+            terminal.give(self.group);
+        }
+        let signal = if signal == Signal::TSTP { Signal::CONT } else { signal };
         // A stopped process handles a signal only after SIGCONT.
         for signal in [signal, Signal::CONT] {
             match kill_process_group(self.group, signal) {
@@ -69,16 +87,46 @@ impl Job {
     }
 }
 
-/// Reports a command that was stopped because it reads from the terminal; it would look like one
-/// that works.
-async fn report_stops(command: Pid, mut changes: unix::Signal) {
+/// On Linux the command dies with this process; elsewhere the command is started at once.
+fn first_process(command: &[OsString], foreground: bool) -> Command {
+    if cfg!(target_os = "linux") || foreground {
+        // It leads to this program even if its file has been replaced.
+        let program = if cfg!(target_os = "linux") {
+            "/proc/self/exe".into()
+        } else {
+            std::env::current_exe().unwrap_or_else(|_| "quorumlock".into())
+        };
+        let mut first = Command::new(program);
+        first.arg0("quorumlock").args(exec::Args::of(command, foreground));
+        return first;
+    }
+    let mut direct = Command::new(&command[0]);
+    direct.args(&command[1..]);
+    direct
+}
+
+/// Reports a command that was stopped, by Ctrl-Z or because it reads from the terminal; it would look
+/// like one that works. `foreground`: set for a command in the foreground of the terminal.
+async fn report_stops(
+    command: Pid,
+    mut changes: unix::Signal,
+    foreground: Option<Arc<AtomicBool>>,
+) {
     while changes.recv().await.is_some() {
         match waitid(WaitId::Pid(command), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG) {
             Ok(None) => {}
-            Ok(Some(_)) => say(
-                "the command was stopped and keeps its lock. It cannot read from the terminal: if \
-                 it tried to, end it and give it its input by < or by a pipe",
-            ),
+            Ok(Some(_)) => match &foreground {
+                Some(stopped) => {
+                    stopped.store(true, Ordering::SeqCst);
+                    let _ = terminal::take();
+                    say("the command is stopped and keeps its lock. Ctrl-Z lets it go on, Ctrl-C \
+                         ends it");
+                }
+                None => say(
+                    "the command was stopped and keeps its lock. It cannot read from the terminal: \
+                     if it tried to, end it and give it its input by < or by a pipe",
+                ),
+            },
             Err(_) => return, // it has ended
         }
     }

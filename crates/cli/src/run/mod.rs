@@ -1,8 +1,10 @@
 //! `quorumlock run`: hold a lock while a command runs.
 
+pub(crate) mod exec;
 mod job;
 mod plan;
 mod signals;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io;
@@ -34,14 +36,18 @@ use crate::output::say;
 /// next renewal finds that out, after a third of the lease.
 ///
 /// The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed
-/// on to that group; Ctrl-Z is refused, since a stopped quorumlock could not renew the lock. The
-/// command cannot read from the terminal (it would be stopped): give it its input by < or by a
-/// pipe. Descendants that are still running when the command has ended, or that left the group, run
-/// on without the lock.
+/// on to that group. Descendants that are still running when the command has ended, or that left
+/// the group, run on without the lock.
 ///
-/// If quorumlock itself is killed by SIGKILL or stopped by SIGSTOP, it can neither renew the lock
-/// nor stop the command: the lock ends with its lease while the command goes on. Send the fencing
-/// token with every write of the command.
+/// Where stdin is a terminal and quorumlock is in its foreground, the command is: it reads from the
+/// terminal, and Ctrl-C and Ctrl-Z reach it. After Ctrl-Z it keeps its lock, and Ctrl-Z lets it go
+/// on. Elsewhere the command cannot read from the terminal (it would be stopped), and Ctrl-Z is
+/// refused, since a stopped quorumlock could not renew the lock.
+///
+/// If quorumlock itself is killed by SIGKILL, Linux kills the command as well, but not its
+/// descendants. If quorumlock is stopped by SIGSTOP, it can neither renew the lock nor stop the
+/// command: the lock ends with its lease while the command goes on. Send the fencing token with
+/// every write of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -84,7 +90,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
     let outcome = lock_and_run(&args, plan, &locker, &mut signals).await;
     tokio::select! {
         () = locker.close() => {}
-        _ = signals.next() => {} // enough: what was not released ends with its lease
+        _ = ends(&mut signals) => {} // enough: what was not released ends with its lease
     }
     outcome
 }
@@ -92,18 +98,13 @@ pub(crate) async fn run(args: Args) -> Outcome {
 async fn lock_and_run(args: &Args, plan: Plan, locker: &Locker, signals: &mut Signals) -> Outcome {
     let guard = tokio::select! {
         guard = acquire(args, locker) => guard?,
-        signal = signals.next() => return Ok(job::code_of_signal(signal.as_raw())),
+        signal = ends(signals) => return Ok(job::code_of_signal(signal.as_raw())),
     };
     let mut job = match Job::start(&args.command, &guard) {
         Ok(job) => job,
         Err(error) => {
             release(guard).await?;
-            let code = match error.kind() {
-                io::ErrorKind::NotFound => exit::NOT_FOUND,
-                _ => exit::CANNOT_EXECUTE,
-            };
-            let command = args.command[0].display();
-            return Err(Failure::new(code, format!("cannot execute {command}: {error}")));
+            return Err(exec::cannot_execute(&args.command[0], &error));
         }
     };
     match supervise(&mut job, &guard.watch(), signals, plan).await {
@@ -118,6 +119,16 @@ async fn lock_and_run(args: &Args, plan: Plan, locker: &Locker, signals: &mut Si
         }
         Err(error) => {
             Err(Failure::new(exit::SOFTWARE, format!("cannot wait for the command: {error}")))
+        }
+    }
+}
+
+/// The next signal but Ctrl-Z: nothing runs that it could stop.
+async fn ends(signals: &mut Signals) -> Signal {
+    loop {
+        match signals.next().await {
+            Signal::TSTP => say("not stopped: a lock must be renewed. Ctrl-C gives it up"),
+            signal => return signal,
         }
     }
 }

@@ -4,9 +4,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::output::say;
-
-/// The signals that are passed on to the command.
+/// The signals that are passed on to the command, and Ctrl-Z.
 #[derive(Debug)]
 pub(super) struct Signals {
     received: mpsc::UnboundedReceiver<Signal>,
@@ -30,9 +28,7 @@ impl Signals {
             let sender = sender.clone();
             tokio::spawn(async move {
                 while arrivals.recv().await.is_some() {
-                    if number == Signal::TSTP {
-                        say("not stopped: a lock must be renewed. Ctrl-C ends the command");
-                    } else if sender.send(number).is_err() {
+                    if sender.send(number).is_err() {
                         return;
                     }
                 }

@@ -14,3 +14,4 @@ mod pages;
 mod passwords;
 mod permissions;
 mod run;
+mod terminal;

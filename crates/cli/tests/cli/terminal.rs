@@ -1,0 +1,172 @@
+//! `quorumlock run` in a terminal, and at its own sudden end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::common::{quorumlock, servers};
+
+/// A shell whose controlling terminal is a pseudo-terminal.
+struct Session {
+    shell: Child,
+    keyboard: File,
+    screen: mpsc::Receiver<String>,
+    shown: String,
+}
+
+impl Session {
+    /// `script` finds the command in `$Q`, and nodes in its environment.
+    fn start(urls: &[String], script: &str) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let path = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut shell = Command::new("setsid");
+        shell.args(["--ctty", "sh", "-c", script]);
+        shell.env("QUORUMLOCK_NODES", urls.join(","));
+        shell.env("Q", env!("CARGO_BIN_EXE_quorumlock"));
+        shell.stdin(open()).stdout(open()).stderr(open());
+        let shell = shell.spawn().unwrap();
+        let terminal = File::from(terminal);
+        let mut output = terminal.try_clone().unwrap();
+        let (sender, screen) = mpsc::channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 1_024];
+            // The read fails once no process has the terminal.
+            while let Ok(n @ 1..) = output.read(&mut buffer) {
+                if sender.send(String::from_utf8_lossy(&buffer[..n]).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { shell, keyboard: terminal, screen, shown: String::new() }
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.keyboard.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until this was shown since the last call.
+    #[track_caller]
+    fn awaits(&mut self, text: &str) {
+        while !self.shown.contains(text) {
+            match self.screen.recv_timeout(Duration::from_secs(20)) {
+                Ok(more) => self.shown.push_str(&more),
+                Err(_) => panic!("no {text:?} in {:?}", self.shown),
+            }
+        }
+        let end = self.shown.find(text).unwrap() + text.len();
+        self.shown.drain(..end);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop(self.shell.kill());
+        drop(self.shell.wait());
+    }
+}
+
+const CTRL_C: &str = "\x03";
+const CTRL_Z: &str = "\x1a";
+
+#[test]
+fn a_command_in_the_foreground_reads_from_the_terminal_which_its_caller_has_again_afterwards() {
+    let Some(servers) = servers(1) else { return };
+    let script = "$Q run --name job -- sh -c 'read a; echo got-$a; exit 3'; echo code-$?; read b; echo then-$b";
+    let mut session = Session::start(&servers.urls(), script);
+    session.type_in("one\n");
+    session.awaits("got-one");
+    session.awaits("code-3");
+    session.type_in("two\n");
+    session.awaits("then-two");
+}
+
+#[test]
+fn ctrl_c_reaches_the_command() {
+    let Some(servers) = servers(1) else { return };
+    let script = "trap : INT; $Q run --name job -- sh -c 'trap \"echo int; exit 5\" INT; echo ready; read a'; \
+                  echo code-$?; read b; echo then-$b";
+    let mut session = Session::start(&servers.urls(), script);
+    session.awaits("ready");
+    session.type_in(CTRL_C);
+    session.awaits("int");
+    session.awaits("code-5");
+    session.type_in("two\n");
+    session.awaits("then-two");
+}
+
+#[test]
+fn ctrl_z_stops_the_command_which_keeps_its_lock_until_it_goes_on_or_ends() {
+    let Some(servers) = servers(1) else { return };
+    let script = "trap : INT; $Q run --name job --lease 1s -- sh -c 'echo ready; read a; echo got-$a; read b'; echo code-$?";
+    let mut session = Session::start(&servers.urls(), script);
+    session.awaits("ready");
+    session.type_in(CTRL_Z);
+    session.awaits("Ctrl-Z lets it go on");
+    // Longer than the lease: quorumlock itself runs on.
+    thread::sleep(Duration::from_millis(1_500));
+    let mut status = quorumlock(&servers.urls());
+    assert_eq!(
+        status.args(["status", "job", "--exit-code"]).output().unwrap().status.code(),
+        Some(1)
+    );
+    session.type_in(CTRL_Z);
+    session.type_in("one\n");
+    session.awaits("got-one");
+    session.type_in(CTRL_Z);
+    session.awaits("Ctrl-C ends it");
+    session.type_in(CTRL_C);
+    session.awaits("code-130");
+}
+
+#[test]
+fn a_loss_ends_the_command_in_the_foreground_and_its_descendants() {
+    let Some(servers) = servers(1) else { return };
+    let script = "trap : INT; $Q run --name job --lease 1s -- sh -c 'sleep 1000 & echo pid-$!-; read a'; echo code-$?; \
+                  read b; echo then-$b";
+    let mut session = Session::start(&servers.urls(), script);
+    session.awaits("pid-");
+    session.awaits("-");
+    let mut force = quorumlock(&servers.urls());
+    assert!(force.args(["unlock", "--force", "job"]).output().unwrap().status.success());
+    session.awaits("code-79");
+    session.type_in("two\n");
+    session.awaits("then-two");
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_gives_the_terminal_back() {
+    let Some(servers) = servers(1) else { return };
+    let script = "$Q run --name job -- /no/such/program; echo code-$?; read b; echo then-$b";
+    let mut session = Session::start(&servers.urls(), script);
+    session.awaits("cannot execute /no/such/program");
+    session.awaits("code-127");
+    session.type_in("two\n");
+    session.awaits("then-two");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_command_dies_with_a_quorumlock_that_is_killed() {
+    let Some(servers) = servers(1) else { return };
+    let mut run = quorumlock(&servers.urls());
+    run.args(["run", "--name", "job", "--", "sh", "-c", "echo $$; exec sleep 1000"]);
+    let mut run = run.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(run.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    let command = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+    test_kill_process(command).unwrap();
+    kill_process(Pid::from_child(&run), Signal::KILL).unwrap();
+    run.wait().unwrap();
+    // The pipe ends with the last process that has it.
+    assert_eq!(output.read_line(&mut line).unwrap(), 0);
+}
