@@ -1,6 +1,6 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, Span, Until, When};
 use crate::history::Refusal;
-use crate::record::Expected::Ok;
+use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L46",
@@ -13,6 +13,19 @@ pub(super) const SCENARIO: Scenario = Scenario {
             clients and changes taken together.",
     expects: Expects { qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
     plan,
+};
+
+pub(super) const IN_ONE_STEP: Scenario = Scenario {
+    id: "L46S",
+    title: "A server is exchanged in one step",
+    story: "An operator exchanges a server as L46 does, without a change of the list: programs get \
+            a list that has the new server in place of the old one, while others still have the \
+            old list. A holder has a bare majority of the old list. A client with the new list \
+            reaches a bare majority of it that shares no server with the holder's. In plain \
+            Redlock the lock is granted twice. Under strict admission the servers that stay know \
+            their list and bar the client.",
+    expects: Expects { q: Some(Violation), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
+    plan: in_one_step,
 };
 
 /// The changes wait for a longest lease each.
@@ -68,5 +81,32 @@ fn plan(draw: &mut Draw) -> Plan {
     plan.vacant_at_most_ms = Some(LONGEST_MS);
     plan.failing_total_at_most_ms = Some(LONGEST_MS);
     plan.tokens_in_order = true;
+    plan
+}
+
+/// From the servers `0..n` to `1..=n`.
+fn in_one_step(draw: &mut Draw) -> Plan {
+    let (voters, majority) = (draw.mode.voters(), draw.mode.majority());
+    let mut plan = draw.plan();
+    plan.servers.spares = 1;
+    let mut exchanged = draw.rival("b");
+    exchanged.configured_with = Some((1..=voters).collect());
+    exchanged.reaches = Some((majority..=voters).collect());
+    plan.clients = vec![draw.bare_holder("a"), exchanged];
+    plan.schedule =
+        vec![When::NOW.then(Fault::start("a")), When::holds("a").then(Fault::start("b"))];
+    if draw.mode.strict() {
+        let longer_than_quarantine = plan.locking.max_lease_ms * 3 / 2;
+        plan.schedule.extend([
+            When::refused("b").then(Fault::None),
+            When::AfterMs(longer_than_quarantine).then(Fault::None),
+            When::refused("b").then(Fault::None),
+        ]);
+        plan.refused = vec![("b".to_owned(), Refusal::OtherMembers)];
+        plan.tokens_in_order = true;
+    } else {
+        plan.schedule.push(When::granted("b").then(Fault::None));
+        plan.tail_ms = 300;
+    }
     plan
 }

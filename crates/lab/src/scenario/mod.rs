@@ -167,6 +167,7 @@ pub fn all() -> &'static [Scenario] {
         l44_another_list::SCENARIO,
         l45_another_database::SCENARIO,
         l46_exchange::SCENARIO,
+        l46_exchange::IN_ONE_STEP,
         l47_short_processes::ALL_AT_ONCE,
         l47_short_processes::ONE_BY_ONE,
         l48_boots_ahead::SCENARIO,

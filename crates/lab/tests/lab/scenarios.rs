@@ -55,6 +55,8 @@ scenarios! {
     l45_a_client_has_another_database: "L45" in Q5 QQ;
     // PROTOCOL.md MEM6
     l46_servers_are_exchanged: "L46" in QQ;
+    // A negative control; PROTOCOL.md MEM1, MEM2
+    l46s_a_server_is_exchanged_in_one_step: "L46S" in Q5 QQ;
     // PROTOCOL.md ADM2, MEM3 to MEM5
     l47_the_power_fails_under_short_lived_processes: "L47" in Q5 QQ;
     l47r_servers_restart_under_short_lived_processes: "L47R" in QQ;
