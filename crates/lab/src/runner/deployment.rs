@@ -98,7 +98,7 @@ impl Deployment {
     #[cfg(feature = "containers")]
     async fn start_containers(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
         Containers::available().await.map_err(TrialError::Missing)?;
-        let count = plan.servers.voters;
+        let (count, known) = (plan.servers.count(), plan.servers.voters);
         let containers = Containers::start(count).await.map_err(io::Error::other)?;
         // By the containers' own addresses: a disconnected server then looks partitioned, not
         // crashed.
@@ -108,7 +108,7 @@ impl Deployment {
             servers: Arc::new(blocking(given).await?),
             containers: Some(containers),
             mode,
-            known: count,
+            known,
             ways: BTreeMap::new(),
             aliases: Vec::new(),
             writes: BTreeMap::new(),

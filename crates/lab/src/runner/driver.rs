@@ -60,7 +60,6 @@ fn is_of_the_simulation(fault: &Fault) -> bool {
 fn in_containers(mode: Mode, plan: &Plan) -> Option<String> {
     let servers = &plan.servers;
     if mode.replicas() > 0
-        || servers.spares > 0
         || servers.appendonly
         || servers.clock_gains_ppm.is_some()
         || !servers.args.is_empty()

@@ -64,8 +64,8 @@ pub struct Trial {
 /// A worker starts in a few milliseconds on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
-/// The factor for leases with containers: the engine takes seconds for what a signal does at once,
-/// and a lease must outlast it.
+/// The factor for the times of a plan with containers: the engine takes seconds for what a signal
+/// does at once, and a lease must outlast it.
 const SLOWER: u64 = 6;
 
 impl Trial {
@@ -88,9 +88,7 @@ impl Trial {
         let Self { scenario, mode, seed, repetition, quick, load } = *self;
         let mut plan = scenario.plan_with(load, mode, seed, repetition, quick);
         if driver == Driver::Container {
-            plan.locking.lease_ms *= SLOWER;
-            plan.locking.max_lease_ms *= SLOWER;
-            plan.failing_at_most_ms = plan.failing_at_most_ms.map(|most| most * SLOWER);
+            plan.slow_down(SLOWER);
         }
         plan
     }

@@ -234,6 +234,31 @@ impl ClientPlan {
 }
 
 impl Plan {
+    /// Multiplies the leases, and the times that are parts or multiples of a lease: pauses of the
+    /// schedule, the work of short-lived processes, and bounds.
+    pub(crate) fn slow_down(&mut self, factor: u64) {
+        let slower = |ms: &mut u64| *ms *= factor;
+        slower(&mut self.locking.lease_ms);
+        slower(&mut self.locking.max_lease_ms);
+        slower(&mut self.tail_ms);
+        for client in &mut self.clients {
+            client.max_lease_ms.as_mut().map(slower);
+            if client.work.waiting == Waiting::Once {
+                slower(&mut client.work.hold.low_ms);
+                slower(&mut client.work.hold.high_ms);
+            }
+        }
+        for step in &mut self.schedule {
+            if let When::AfterMs(ms) = &mut step.when {
+                slower(ms);
+            }
+        }
+        let Self { vacant_at_most_ms, failing_at_most_ms, failing_total_at_most_ms, .. } = self;
+        for bound in [vacant_at_most_ms, failing_at_most_ms, failing_total_at_most_ms] {
+            bound.as_mut().map(slower);
+        }
+    }
+
     /// Whether a client's writes go by a way that can be cut.
     #[must_use]
     pub fn delays_writes(&self, of: &str) -> bool {

@@ -53,6 +53,18 @@ async fn a_container_that_restarts_empty_betrays_plain_redlock_only() {
     }
 }
 
+/// L44 has servers that the others do not know. In L47 all servers must be back while a short-lived
+/// process holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_with_spare_servers_or_short_lived_processes_shows_in_containers_what_it_must() {
+    for id in ["L44", "L47"] {
+        let scenario = find(id).expect("it is there");
+        let dir = tempfile::tempdir().unwrap();
+        let Some(run) = carry_out(scenario, Mode::Q3, dir.path()).await else { return };
+        assert!(run.as_expected && run.observed.violations > 0, "{run:#?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_nodes_are_partitioned_is_told_before_another_holds() {
     let dir = tempfile::tempdir().unwrap();
