@@ -1,9 +1,9 @@
 use super::{Expected, Run};
 
 /// Whether the repetitions of one scenario in one mode agree with theory; `None` if every run was
-/// interrupted. Nothing forbidden may occur in any run. For [`Expected::Violation`] and
-/// [`Expected::Fenced`] one run that is as expected suffices; otherwise every finished run must be
-/// as expected.
+/// interrupted. Nothing forbidden may occur in any run. For [`Expected::Violation`],
+/// [`Expected::Fenced`] and [`Expected::Disordered`] one run that is as expected suffices; otherwise
+/// every finished run must be as expected.
 #[must_use]
 pub fn agrees(runs: &[&Run]) -> Option<bool> {
     let finished = || runs.iter().filter(|run| !run.interrupted);
@@ -19,7 +19,7 @@ pub fn agrees(runs: &[&Run]) -> Option<bool> {
         return Some(false);
     }
     let good = match expected {
-        Expected::Fenced => finished().any(|run| run.as_expected),
+        Expected::Fenced | Expected::Disordered => finished().any(|run| run.as_expected),
         _ => finished().all(|run| run.as_expected),
     };
     finished().next().map(|_| good)
@@ -29,7 +29,7 @@ pub fn agrees(runs: &[&Run]) -> Option<bool> {
 fn breaks_a_promise(run: &Run) -> bool {
     let seen = &run.observed;
     match run.expected {
-        Expected::Ok => seen.violations > 0 || seen.stale_effects > 0,
+        Expected::Ok | Expected::Disordered => seen.violations > 0 || seen.stale_effects > 0,
         Expected::Fenced => seen.stale_effects > 0,
         _ => false,
     }
@@ -59,6 +59,15 @@ mod tests {
         let mut runs = [seen(Expected::Fenced, 3, true), seen(Expected::Fenced, 0, false)];
         assert_eq!(agree(&runs), Some(true));
         runs[1].observed.stale_effects = 1;
+        assert_eq!(agree(&runs), Some(false));
+    }
+
+    #[test]
+    fn tokens_must_fall_once_and_nothing_else_may() {
+        let mut runs = [seen(Expected::Disordered, 0, true), seen(Expected::Disordered, 0, false)];
+        assert_eq!(agree(&runs), Some(true));
+        assert_eq!(agree(&runs[1..]), Some(false));
+        runs[1].observed.violations = 1;
         assert_eq!(agree(&runs), Some(false));
     }
 

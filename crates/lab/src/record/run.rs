@@ -60,6 +60,9 @@ pub enum Expected {
     Violation,
     /// No stale effect, because the resource refuses stale tokens. A refusal must be observed.
     Fenced,
+    /// No violation and no stale effect, and a token that is not larger than that of every hold
+    /// before. It must be observed.
+    Disordered,
     /// The library refuses, with a clear error.
     Refused,
     /// Theory predicts nothing.
@@ -72,6 +75,7 @@ impl fmt::Display for Expected {
             Self::Ok => "ok",
             Self::Violation => "violation",
             Self::Fenced => "fenced",
+            Self::Disordered => "disordered",
             Self::Refused => "refused",
             Self::Any => "any",
         })

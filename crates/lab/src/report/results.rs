@@ -153,6 +153,10 @@ impl ModeResult<'_> {
             "stale writes"
         } else if any(|run| run.observed.refused_effects) {
             "stale writes refused"
+        } else if self.expected == Expected::Disordered
+            && any(|run| run.observed.tokens_out_of_order)
+        {
+            "tokens fall"
         } else if self.expected == Expected::Refused && self.each().all(|run| run.as_expected) {
             "refused"
         } else if self.sum(|run| run.observed.grants) == 0 {
@@ -170,6 +174,7 @@ pub(super) fn expectation(expected: Expected) -> &'static str {
         Expected::Ok => "no violation",
         Expected::Violation => "violation",
         Expected::Fenced => "stale writes refused",
+        Expected::Disordered => "tokens fall",
         Expected::Refused => "refused",
         Expected::Any => "either",
     }

@@ -44,14 +44,14 @@ impl Verdict {
                 None => verdict.unfinished += 1,
             }
             let fell = match result.expected {
-                Expected::Ok | Expected::Refused => &mut verdict.must,
+                Expected::Ok | Expected::Disordered | Expected::Refused => &mut verdict.must,
                 Expected::Violation | Expected::Fenced | Expected::Any => &mut verdict.may,
             };
             fell.violations += result.sum(|run| run.observed.violations);
             fell.holds += result.sum(|run| run.observed.grants);
             fell.violated_runs += result.violated_runs();
             fell.runs += result.runs.len() as u64;
-            if matches!(result.expected, Expected::Ok | Expected::Fenced) {
+            if matches!(result.expected, Expected::Ok | Expected::Fenced | Expected::Disordered) {
                 verdict.stale += result.sum(|run| run.observed.stale_effects);
             }
         }

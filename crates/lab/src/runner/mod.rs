@@ -43,6 +43,7 @@ use crate::runner::simulation::SimRun;
 use crate::scenario::{Locking, Plan, Scenario, Waiting};
 use crate::timestamp;
 use crate::worker::Config;
+use quorumlock_testbed::servers::Shift;
 
 /// One scenario in one mode, once.
 #[derive(Debug, Clone, Copy)]
@@ -296,12 +297,16 @@ impl RunnerSetup {
                 first_attempt: 0,
                 resource: deployment.access(client, plan, resource.address()),
             };
+            let program = match client.clock_by_ms {
+                0 => program.clone(),
+                by_ms => program.with_clock(Shift::ByMs(by_ms))?,
+            };
             let sender = sender.clone();
             match client.work.waiting {
                 Waiting::Once => {
-                    fleets.push(Fleet::new(program, config, sender, live.clone()).await);
+                    fleets.push(Fleet::new(&program, config, sender, live.clone()).await);
                 }
-                _ => workers.push(Worker::start(program, &config, sender).await?),
+                _ => workers.push(Worker::start(&program, &config, sender).await?),
             }
         }
         let setup = Self { workers, fleets, deployment, live, _resource: resource };

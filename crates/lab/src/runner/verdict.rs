@@ -82,6 +82,9 @@ pub(super) fn disagrees(
         Expected::Fenced => nothing.or_else(|| {
             why(observed.refused_effects == 0, "no stale effect was refused".to_owned())
         }),
+        Expected::Disordered => nothing.or_else(|| {
+            why(observed.tokens_out_of_order == 0, "the tokens are in order".to_owned())
+        }),
         Expected::Refused => why(
             observed.grants > 0 || observed.attempts_failed == 0,
             format!("the library granted {} locks", observed.grants),
@@ -89,8 +92,10 @@ pub(super) fn disagrees(
         Expected::Any => None,
     };
     let forbidden = match expected {
-        Expected::Ok if v > 0 => why(true, format!("{v} violations")),
-        Expected::Ok | Expected::Fenced => why(e > 0, format!("{e} stale effects were accepted")),
+        Expected::Ok | Expected::Disordered if v > 0 => why(true, format!("{v} violations")),
+        Expected::Ok | Expected::Fenced | Expected::Disordered => {
+            why(e > 0, format!("{e} stale effects were accepted"))
+        }
         _ => None,
     };
     forbidden.or_else(|| missing.filter(|_| !interrupted))
@@ -259,5 +264,10 @@ mod tests {
         assert!(!agrees(Expected::Fenced, of(1, 0, 0, 9), false));
         assert!(!agrees(Expected::Fenced, of(1, 1, 2, 9), false));
         assert!(!agrees(Expected::Refused, of(0, 0, 0, 1), false));
+        let fell = |v, e| Observed { tokens_out_of_order: 1, ..of(v, e, 0, 9) };
+        assert!(agrees(Expected::Disordered, fell(0, 0), false));
+        assert!(!agrees(Expected::Disordered, of(0, 0, 0, 9), false), "in order");
+        assert!(!agrees(Expected::Disordered, fell(1, 0), false));
+        assert!(!agrees(Expected::Disordered, fell(0, 1), true));
     }
 }

@@ -1,5 +1,6 @@
 //! The locker processes of a run.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -13,6 +14,7 @@ use tokio::task::JoinHandle;
 use super::recorder::{ClientStates, HistorySender};
 use crate::history::{Event, Op, Phase};
 use crate::worker::{Config, Order};
+use quorumlock_testbed::servers::{Faketime, NoFaketime, Shift};
 
 /// The command that starts a worker: a program that calls [`worker::main`](crate::worker::main).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,19 @@ pub struct Program {
     pub path: PathBuf,
     /// The arguments that make the program a worker.
     pub arguments: Vec<String>,
+}
+
+impl Program {
+    /// The same program, with another wall clock. Its other clocks are right.
+    pub(super) fn with_clock(&self, shift: Shift) -> Result<Self, NoFaketime> {
+        let setting = Faketime::discover(0)?.settings(shift);
+        let text = |text: &OsStr| text.to_string_lossy().into_owned();
+        let mut arguments = setting.iter().map(|setting| text(setting)).collect::<Vec<_>>();
+        arguments.push(text(self.path.as_os_str()));
+        arguments.extend_from_slice(&self.arguments);
+        // `env` keeps the process id.
+        Ok(Self { path: "env".into(), arguments })
+    }
 }
 
 /// A release takes less time, unless no node answers.

@@ -55,6 +55,7 @@ mod l45_another_database;
 mod l46_exchange;
 mod l47_short_processes;
 mod l48_boots_ahead;
+mod l49_tokens_fall;
 mod plan;
 mod step;
 
@@ -171,6 +172,7 @@ pub fn all() -> &'static [Scenario] {
         l47_short_processes::ALL_AT_ONCE,
         l47_short_processes::ONE_BY_ONE,
         l48_boots_ahead::SCENARIO,
+        l49_tokens_fall::SCENARIO,
     ]
 }
 

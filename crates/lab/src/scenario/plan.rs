@@ -79,6 +79,8 @@ pub struct ClientPlan {
     /// The nodes that it is configured with; `None`: all. A repeated node is the same server at
     /// another address.
     pub configured_with: Option<Vec<usize>>,
+    /// By how much its wall clock is ahead, in milliseconds. Its lease clock is right.
+    pub clock_by_ms: i64,
     /// The database number in its URLs.
     pub database: u64,
     /// The longest lease that it is configured with, in milliseconds, if it differs from the other
@@ -226,6 +228,7 @@ impl ClientPlan {
             ways: false,
             reaches: None,
             configured_with: None,
+            clock_by_ms: 0,
             database: 0,
             max_lease_ms: None,
             work,

@@ -63,6 +63,8 @@ scenarios! {
     // PROTOCOL.md MEM3
     l48_a_node_boots_an_hour_behind: "L48" in Q5 QQ;
     l48_a_node_boots_an_hour_ahead: "L48" with seed 2 in Q5 QQ;
+    // SAFETY.md G3, A7; PROTOCOL.md MARK1, MEM5
+    l49_a_majority_loses_its_marks: "L49" in S Q5 QQ;
 }
 
 /// A run takes seconds.

@@ -78,17 +78,26 @@ impl Faketime {
 
     /// The arguments of `env` before the server's command line. `env` keeps the process id.
     pub(super) fn prefix(&self, dir: &Path) -> Vec<OsString> {
-        let setting = |name: &str, value: &OsStr| {
-            let mut setting = OsString::from(format!("{name}="));
-            setting.push(value);
-            setting
-        };
+        let mut settings = self.preloaded();
+        settings.push(setting("FAKETIME_TIMESTAMP_FILE", dir.join(FILE).as_os_str()));
+        settings
+    }
+
+    /// The arguments of `env` before another program's command line: its wall clock shows this from
+    /// its start on.
+    #[must_use]
+    pub fn settings(&self, shift: Shift) -> Vec<OsString> {
+        let mut settings = self.preloaded();
+        settings.push(setting("FAKETIME", written(shift).as_ref()));
+        settings
+    }
+
+    fn preloaded(&self) -> Vec<OsString> {
         vec![
             setting("LD_PRELOAD", self.library.as_os_str()),
-            setting("FAKETIME_TIMESTAMP_FILE", dir.join(FILE).as_os_str()),
             "FAKETIME_NO_CACHE=1".into(),
             "FAKETIME_FMT=%s".into(),
-            // The server's timers stay real: keys expire by the wall clock.
+            // Timers stay real: keys expire by the wall clock.
             "FAKETIME_DONT_FAKE_MONOTONIC=1".into(),
             "DONT_FAKE_MONOTONIC=1".into(),
         ]
@@ -103,6 +112,12 @@ impl Faketime {
         let text = if self.gains_ppm == 0 { "+0".to_owned() } else { format!("+0 x{rate}") };
         fs::write(dir.join(FILE), text)
     }
+}
+
+fn setting(name: &str, value: &OsStr) -> OsString {
+    let mut setting = OsString::from(format!("{name}="));
+    setting.push(value);
+    setting
 }
 
 /// Sets the clock. The server sees the new time at its next clock reading.

@@ -41,6 +41,9 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     {
         return Some("the simulation tells all lockers the same".to_owned());
     }
+    if plan.clients.iter().any(|client| client.clock_by_ms != 0) {
+        return Some("the lab sets no client's wall clock in the simulation".to_owned());
+    }
     if plan.clients.iter().any(|client| client.work.waiting == Waiting::Once) {
         return Some("the lab starts no short-lived processes in the simulation".to_owned());
     }
