@@ -79,7 +79,7 @@ pub const PERMISSIONS: &[Permission] = {
         row("pexpire", Refused, Refused, &[K, "1000"]),
         row("publish", POLLS, POLLS, &["quorumlock:wake:doctor", ""]),
         row("subscribe", POLLS, POLLS, &[]),
-        row("unsubscribe", Works("channels of names stay subscribed"), Unused, &[]),
+        row("unsubscribe", Works("the connection for messages is often opened anew"), Unused, &[]),
         row("restore", BY_SCRIPT, Unused, &[K, "1000", ""]),
         row("exists", Fails(&[Call::Wait]), POLLS, &[K]),
         row("get", Unused, Refused, &[K]),
