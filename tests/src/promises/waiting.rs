@@ -154,19 +154,25 @@ pub async fn nothing_is_granted_once_a_locker_is_closed(bed: &Testbed) {
     }
 }
 
-/// Several callers try at once: one of them gets the lock, and the others get a truthful answer.
+/// Several callers try at once: one of them gets the lock, and the others get an answer. Where votes
+/// are split too often all are told that it is busy (`TUNING.max_try_splits`): that is rare.
 pub async fn a_free_lock_that_many_try_is_given_to_one(bed: &Testbed) {
+    const ROUNDS: usize = 15;
+
     let lockers: Vec<_> = (0..4).map(|_| bed.locker()).collect();
-    for round in 0..15 {
+    let mut won = 0;
+    for round in 0..ROUNDS {
         let name = format!("{NAME}/{round}");
         let tries =
             lockers.iter().map(|locker| locker.try_lock(&name).lease(LONG_LEASE).into_future());
         let tries = within("answers", futures::future::join_all(tries)).await;
         let taken: Vec<_> =
             tries.into_iter().filter_map(|taken| taken.expect("an answer")).collect();
-        assert_eq!(taken.len(), 1, "round {round}");
+        assert!(taken.len() <= 1, "round {round}");
+        won += taken.len();
         for guard in taken {
             guard.unlock().await.expect("held");
         }
     }
+    assert!(won >= ROUNDS * 4 / 5, "{won} of {ROUNDS}");
 }
