@@ -43,11 +43,14 @@ impl Draw {
         self.dice.next_u64()
     }
 
-    /// A plan without clients and faults: the servers of the mode, and a drawn lease of 4 to 4.5 s.
-    /// A holder hears of a loss at its next renewal, a third of that later. Servers and a rival start
-    /// before that, on a busy machine too.
+    /// A plan without clients and faults: the servers of the mode, and a drawn lease of 8 to 9 s. A
+    /// holder hears of a loss at its next renewal, a third of that later. Servers and a rival start
+    /// before that, on a busy machine too. Where memories must be proven, the rival waits for a
+    /// quarantine, and leases are half as long.
     pub fn plan(&mut self) -> Plan {
-        let lease_ms = self.ms(4_000, 4_500);
+        let drawn_ms = self.ms(4_000, 4_500);
+        let (lease_ms, max_lease_ms) =
+            if self.mode.strict() { (drawn_ms, 5_000) } else { (2 * drawn_ms, 10_000) };
         // All replicas: if one is missing, that one might be promoted (L17).
         let acks = if self.mode == Mode::W { self.mode.replicas() } else { 0 };
         Plan {
@@ -56,7 +59,7 @@ impl Draw {
                 replicas: self.mode.replicas(),
                 ..ServerPlan::default()
             },
-            locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms: 5_000, acks },
+            locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms, acks },
             clients: Vec::new(),
             schedule: Vec::new(),
             least_ms: 0,

@@ -67,12 +67,11 @@ fn one_by_one(draw: &mut Draw) -> Plan {
 /// be over before its first renewal, after a third of the lease.
 fn two_fleets(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
-    plan.locking.lease_ms = draw.ms(2_700, 2_900);
     for id in ["a", "b"] {
         let mut fleet = draw.client(id);
         fleet.work.waiting = Waiting::Once;
         fleet.work.think = Span { low_ms: 10, high_ms: 40 };
-        fleet.work.hold = Span { low_ms: 1_400, high_ms: 1_800 };
+        fleet.work.hold = Span { low_ms: 2_300, high_ms: 2_600 };
         plan.clients.push(fleet);
     }
     plan.clients[1].work.hold = Span { low_ms: 20, high_ms: 60 };
