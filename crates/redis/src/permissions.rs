@@ -57,7 +57,6 @@ pub const PERMISSIONS: &[Permission] = {
     use Without::{Fails, Refused, Unused, Works};
     const READS: Without = Fails(&[Call::Wait, Call::Holder, Call::ForceUnlock]);
     const FORCES: Without = Fails(&[Call::ForceUnlock]);
-    const LOOKS: Without = Fails(&[Call::Holder, Call::ForceUnlock]);
     const NAMELESS: Without = Works("`CLIENT LIST` shows no name of the connections");
     &[
         row("set", Unused, Refused, &[K, "", "PX", "1000"]),
@@ -91,7 +90,7 @@ pub const PERMISSIONS: &[Permission] = {
         row("hlen", READS, Unused, &[K]),
         row("hmget", Unused, Refused, &[K, ""]),
         row("hset", Refused, Fails(&[Call::Admit]), &[K, "", ""]),
-        row("type", LOOKS, LOOKS, &[K]),
+        row("type", FORCES, FORCES, &[K]),
         row("zadd", Refused, Refused, &[K, "NX", "0", ""]),
         row("zcard", Works("a queue may expire early"), Works("a queue may expire early"), &[K]),
         row("zpopmin", POLLS, POLLS, &[K]),

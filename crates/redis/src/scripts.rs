@@ -123,58 +123,41 @@ impl Scripts {
             Tokens::Proposed => include_str!("lua/propose.lua"),
             Tokens::Counted => include_str!("lua/redisson/count.lua"),
         };
+        let layout = match wire {
+            Wire::Redisson => include_str!("lua/redisson/layout.lua"),
+            Wire::Redlock => include_str!("lua/redlock/layout.lua"),
+        };
         let (enqueue, wait_queue) =
             (include_str!("lua/enqueue.lua"), include_str!("lua/wait_queue.lua"));
-        let [layout, holder] = match wire {
-            Wire::Redisson => {
-                [include_str!("lua/redisson/layout.lua"), include_str!("lua/redisson/holder.lua")]
-            }
-            Wire::Redlock => {
-                [include_str!("lua/redlock/layout.lua"), include_str!("lua/redlock/holder.lua")]
-            }
-        };
-        let put = match wire {
-            Wire::Redisson => include_str!("lua/redisson/put.lua"),
-            Wire::Redlock => "",
-        };
-        let (told, handoff, notify_next) = (
+        let notify = [
+            layout,
+            token,
             include_str!("lua/told.lua"),
             include_str!("lua/handoff.lua"),
             include_str!("lua/notify_next.lua"),
-        );
-        let notify = &*[put, layout, token, told, handoff, notify_next].concat();
-        let [acquire, raise, renew, regrant, release] = match wire {
-            Wire::Redisson => [
-                include_str!("lua/redisson/acquire.lua"),
-                include_str!("lua/redisson/raise.lua"),
-                include_str!("lua/redisson/renew.lua"),
-                include_str!("lua/redisson/regrant.lua"),
-                include_str!("lua/redisson/release.lua"),
-            ],
-            Wire::Redlock => [
-                include_str!("lua/redlock/acquire.lua"),
-                include_str!("lua/redlock/raise.lua"),
-                include_str!("lua/redlock/renew.lua"),
-                include_str!("lua/redlock/regrant.lua"),
-                include_str!("lua/redlock/release.lua"),
-            ],
-        };
+        ]
+        .concat();
+        let script = |parts: &[&str]| Script::new(parts.concat());
         // Releases, inspection and leaving a queue need no proof of memory.
         Self {
             bound,
-            acquire: Script::new(
-                [prologue, token, grant, holder, put, enqueue, wait_queue, acquire].concat(),
-            ),
-            raise: Script::new([prologue, token, raise].concat()),
-            renew: Script::new([prologue, renew].concat()),
-            regrant: Script::new([prologue, token, put, regrant].concat()),
-            release: Script::new([notify, enqueue, release].concat()),
-            inspect: Script::new([holder, include_str!("lua/inspect.lua")].concat()),
-            force_release: Script::new(
-                [notify, holder, include_str!("lua/force_release.lua")].concat(),
-            ),
-            dequeue: Script::new([notify, include_str!("lua/dequeue.lua")].concat()),
-            delete_if_ours: Script::new(include_str!("lua/delete_if_ours.lua").to_owned()),
+            acquire: script(&[
+                prologue,
+                layout,
+                token,
+                grant,
+                enqueue,
+                wait_queue,
+                include_str!("lua/acquire.lua"),
+            ]),
+            raise: script(&[prologue, layout, token, include_str!("lua/raise.lua")]),
+            renew: script(&[prologue, layout, include_str!("lua/renew.lua")]),
+            regrant: script(&[prologue, layout, token, include_str!("lua/regrant.lua")]),
+            release: script(&[&notify, enqueue, include_str!("lua/release.lua")]),
+            inspect: script(&[layout, include_str!("lua/inspect.lua")]),
+            force_release: script(&[&notify, include_str!("lua/force_release.lua")]),
+            dequeue: script(&[&notify, include_str!("lua/dequeue.lua")]),
+            delete_if_ours: script(&[include_str!("lua/delete_if_ours.lua")]),
         }
     }
 
@@ -262,16 +245,11 @@ pub(super) fn kind_of(text: &str) -> Option<ScriptKind> {
         OtherDatabases, Provision, Raise, Regrant, Release, Renew, Revoke, WriteTerms,
     };
     let kinds = [
-        (Acquire, include_str!("lua/redlock/acquire.lua")),
-        (Acquire, include_str!("lua/redisson/acquire.lua")),
-        (Raise, include_str!("lua/redlock/raise.lua")),
-        (Raise, include_str!("lua/redisson/raise.lua")),
-        (Renew, include_str!("lua/redlock/renew.lua")),
-        (Renew, include_str!("lua/redisson/renew.lua")),
-        (Regrant, include_str!("lua/redlock/regrant.lua")),
-        (Regrant, include_str!("lua/redisson/regrant.lua")),
-        (Release, include_str!("lua/redlock/release.lua")),
-        (Release, include_str!("lua/redisson/release.lua")),
+        (Acquire, include_str!("lua/acquire.lua")),
+        (Raise, include_str!("lua/raise.lua")),
+        (Renew, include_str!("lua/renew.lua")),
+        (Regrant, include_str!("lua/regrant.lua")),
+        (Release, include_str!("lua/release.lua")),
         (Inspect, include_str!("lua/inspect.lua")),
         (ForceRelease, include_str!("lua/force_release.lua")),
         (Dequeue, include_str!("lua/dequeue.lua")),

@@ -114,7 +114,7 @@ impl Bug {
             Self::RenewalRecreates => 5,
             Self::StartAfterReply => 94,
             Self::NoDriftAllowance => 20,
-            Self::ReleasesOnlyGranted => 4,
+            Self::ReleasesOnlyGranted => 33,
             Self::NoLookAfterSubscribe => 1,
             Self::SilenceIsGrant => 1,
             Self::QuorumOfReachable => 1,

@@ -100,50 +100,40 @@ impl Script {
 
     fn lock_patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
         use ScriptKind::{DeleteIfOurs, ForceRelease, Release, Renew};
-        let redlock = !self.text.contains("HSET") && !self.text.contains("'hset'");
+        let redlock = self.text.contains("-- Redlock's layout");
         let notifies = matches!(self.kind, Release | ForceRelease | ScriptKind::Dequeue);
         match (bug, self.kind) {
-            (Bug::ReleasesAnybodys, Release) if redlock => {
-                vec![("if held ~= ARGV[1] then", "if not held then")]
-            }
+            (Bug::ReleasesAnybodys, Release) if redlock => vec![(
+                "  if who == nonce then\n    redis.call('del'",
+                "  if who then\n    redis.call('del'",
+            )],
             (Bug::ReleasesAnybodys, Release) => vec![(
-                "redis.call('hexists', KEYS[1], ARGV[1]) == 0",
-                "redis.call('exists', KEYS[1]) == 0",
+                "  if held(name, nonce) then\n    redis.call('del'",
+                "  if redis.call('exists', name) == 1 then\n    redis.call('del'",
             )],
             (Bug::ReleasesAnybodys, DeleteIfOurs) => {
                 vec![("redis.call('get', KEYS[1]) == ARGV[1] and ", "")]
             }
             (Bug::RenewsAnybodys, Renew) if redlock => {
-                vec![("elseif nonce ~= ARGV[at] then", "elseif not nonce then")]
+                vec![("  elseif who ~= nonce then", "  elseif not who then")]
             }
             (Bug::RenewsAnybodys, Renew) => vec![(
-                "redis.pcall('hget', key, ARGV[at])",
-                "redis.pcall('hget', key, redis.call('hkeys', key)[1] or '')",
-            )],
-            (Bug::RenewalRecreates, Renew) if redlock => vec![(
-                "    out[i] = 0\n",
-                "    out[i] = redis.call('set', key, ARGV[at], 'nx', 'px', ARGV[at + 1]) and 1 or 0\n",
+                "redis.pcall('hget', name, nonce)",
+                "redis.pcall('hget', name, redis.call('hkeys', name)[1] or '')",
             )],
             (Bug::RenewalRecreates, Renew) => vec![(
-                "    out[i] = 0\n",
-                "    if redis.call('exists', key) == 0 then\n\
-                 redis.call('hset', key, ARGV[at], ARGV[at + 2])\n\
-                 redis.call('pexpire', key, ARGV[at + 1])\n\
-                 out[i] = 1\n\
-                 else\n\
-                 out[i] = 0\n\
+                "  out[i] = extend(name, ARGV[at], ttl, ARGV[at + 2])\n",
+                "  out[i] = extend(name, ARGV[at], ttl, ARGV[at + 2])\n\
+                 if out[i] == 0 and redis.call('exists', name) == 0 then\n\
+                 out[i] = put(name, ARGV[at], ttl, ARGV[at + 2]) or 1\n\
                  end\n",
             )],
-            (Bug::HandsWhatIsHeld, Release) if redlock => vec![
-                ("  if not held then\n", "  if true then\n"),
-                ("'set', name, nonce, 'nx', 'px', ttl", "'set', name, nonce, 'px', ttl"),
-            ],
             (Bug::HandsWhatIsHeld, Release) => vec![
-                ("  if redis.call('exists', KEYS[1]) == 0 then\n", "  if true then\n"),
                 (
-                    "  return put(name, field, 1, ttl)",
-                    "  redis.call('del', name)\n  return put(name, field, 1, ttl)",
+                    "= free and notify_next(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1]) or 0",
+                    "= notify_next(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])",
                 ),
+                ("  if put(name, nonce", "  redis.call('del', name)\n  if put(name, nonce"),
             ],
             (Bug::HandsOldToken, _) if notifies => vec![
                 (

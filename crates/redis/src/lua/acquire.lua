@@ -1,31 +1,29 @@
--- Takes a free name for one acquisition (the canonical Redlock layout: a string, the nonce).
--- KEYS: 1 name, 2 mark; 3: see wait_queue.lua
--- ARGV: 1 nonce, 2 ttl_ms, 3 unused; 4: see propose.lua; 5 to 8: see wait_queue.lua
+-- Takes a free name for one acquisition.
+-- KEYS: 1 name, 2 mark; 3: see wait_queue.lua; the last one: see count.lua
+-- ARGV: 1 nonce, 2 ttl_ms, 3 hold count; 4: see propose.lua; 5 to 8: see wait_queue.lua
 -- Replies: the reply of token_of_grant (granted), {pttl} (refused: another holds the name, or the
---   caller yields), error TOOLONG, BADMARK
--- Rules: idempotent per nonce (SAFETY.md H18); a refused caller moves no mark.
-if LONGEST and tonumber(ARGV[2]) > LONGEST then
+--   caller yields), error TOOLONG, NOTALOCK, BADMARK, BADCOUNTER
+-- Rules: idempotent per nonce; the hold count is absolute, so a repeated request cannot inflate it
+-- (SAFETY.md H18); a refused caller moves no mark.
+local ttl = tonumber(ARGV[2])
+if LONGEST and ttl > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
 end
-if must_yield() then
-  return refuse_and_enqueue()
+local other = conflict(KEYS[1], ARGV[1])
+if other and other.err then
+  -- The caller gets an error and does not wait if the key is not a lock.
+  return other
+elseif other or must_yield() then
+  return refuse_and_enqueue(other)
 end
-local set = redis.pcall('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])
-if not set or set.err then
-  local held = redis.call('get', KEYS[1])
-  if not held then
-    return set
-  elseif held ~= ARGV[1] then
-    -- A full server fails SET with an error. The name is held by another all the same.
-    return refuse_and_enqueue()
-  end
-  redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
-end
+-- The token comes first: if it fails, the caller holds nothing.
 local token = token_of_grant()
 if type(token) == 'table' then
-  -- Without a token the caller holds nothing.
-  redis.call('del', KEYS[1])
   return token
+end
+local refused = put(KEYS[1], ARGV[1], ttl, ARGV[3])
+if refused then
+  return refused
 end
 leave_queue()
 return token

@@ -5,11 +5,11 @@
 -- Rules: deletes only a lock of this layout; a string counts as one only if it has an expiry.
 -- Raises the mark, so that a resource that saw the next token refuses the old holder's
 -- (SAFETY.md H23).
-local holder = holder_of(KEYS[1])
-if not holder then
+local who = holder(KEYS[1])
+if not who then
   return 0
-elseif type(holder) == 'table' then
-  return holder
+elseif type(who) == 'table' then
+  return who
 elseif redis.call('type', KEYS[1]).ok == 'string' and redis.call('pttl', KEYS[1]) < 0 then
   return redis.error_reply('NOTALOCK a string without an expiry')
 end

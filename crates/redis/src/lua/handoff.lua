@@ -17,7 +17,7 @@ local function handoff(name, mark_key, waiter, nonce, ttl, fencing)
     end
     token = next_token(mark)
   end
-  if not take(name, nonce, ttl) then
+  if put(name, nonce, tonumber(ttl), 1) then
     return false
   end
   local accepted = token == '0' and 0 or accept(mark_key, token)

@@ -4,7 +4,4 @@
 -- Replies: 0 (accepted), the mark (the token is not above it), nil (this nonce does not hold the
 --   name), error BADMARK
 -- Rules: only while this nonce holds the name (PROTOCOL.md T2); only a token above the mark (T5).
-if redis.call('get', KEYS[1]) ~= ARGV[1] then
-  return false
-end
-return accept(KEYS[2], ARGV[2])
+return held(KEYS[1], ARGV[1]) and accept(KEYS[2], ARGV[2])

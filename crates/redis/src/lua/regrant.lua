@@ -1,20 +1,17 @@
 -- Grants a name to an acquisition whose window is open, on a node that may lack it: the node was
 -- down, lost its memory, or its answer never arrived.
 -- KEYS: 1 name, 2 mark
--- ARGV: 1 nonce, 2 ttl_ms, 3 unused, 4 token
--- Replies: 1 (held now), {pttl} (held by another), error BADMARK
+-- ARGV: 1 nonce, 2 ttl_ms, 3 hold count, 4 token
+-- Replies: 1 (held now), {pttl} (held by another), error NOTALOCK, BADMARK
 -- Rules: a fresh grant, only on a node whose memory is proven; confirms no token; never shortens a
 -- lease.
-local held = redis.call('get', KEYS[1])
-if held and held ~= ARGV[1] then
-  return {redis.call('pttl', KEYS[1])}
+local other = conflict(KEYS[1], ARGV[1])
+if other then
+  return other
 end
 local accepted = ARGV[4] == '0' and 0 or accept(KEYS[2], ARGV[4])
 if type(accepted) == 'table' then
   return accepted
 end
 local ttl = math.min(tonumber(ARGV[2]), LONGEST or math.huge)
-if redis.call('pttl', KEYS[1]) < ttl then
-  redis.call('set', KEYS[1], ARGV[1], 'px', ttl)
-end
-return 1
+return put(KEYS[1], ARGV[1], ttl, ARGV[3]) or 1

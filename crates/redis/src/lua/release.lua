@@ -11,19 +11,13 @@ if ARGV[2] and not ARGV[3] then
     return refused
   end
 end
-local held = redis.call('get', KEYS[1])
-if held ~= ARGV[1] then
-  -- The caller won without this node, or an earlier request freed the name and was cut off before
-  -- it notified a waiter. A waiter that is queued only here must still be notified
-  -- (PROTOCOL.md W4, REL2, decision 0016).
-  if not held then
-    notify_next(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])
-  end
-  return 0
-end
-redis.call('del', KEYS[1])
-if ARGV[3] then
+local dropped, free = drop(KEYS[1], ARGV[1])
+if dropped == 1 and ARGV[3] then
   enqueue(KEYS[3], ARGV[2], ARGV[3], 1000)
   return 1
 end
-return 1 + notify_next(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1])
+-- Also a name that this nonce did not hold: the caller won without this node, or an earlier request
+-- freed the name and was cut off before it notified a waiter. A waiter that is queued only here must
+-- still be notified (PROTOCOL.md W4, REL2, decision 0016).
+local notified = free and notify_next(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1]) or 0
+return dropped == 1 and 1 + notified or 0

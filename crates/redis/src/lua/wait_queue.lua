@@ -6,8 +6,9 @@
 -- Replies: see acquire.lua
 -- Rule: advice, never safety: nothing here may fail, but on a replica (PROTOCOL.md, Waiting).
 
--- The reply to a refused caller. A caller that will wait is in the queue from now on.
-local function refuse_and_enqueue()
+-- The reply to a refused caller: `other`, or {-2} if it yields a free name. A caller that will wait is
+-- in the queue from now on.
+local function refuse_and_enqueue(other)
   if ARGV[5] then
     if ARGV[8] then
       redis.pcall('zrem', KEYS[3], ARGV[8])
@@ -15,7 +16,7 @@ local function refuse_and_enqueue()
     -- A full server enqueues nobody (enqueue.lua). The caller gets the remaining lease all the same.
     enqueue(KEYS[3], ARGV[5], ARGV[6], math.max(tonumber(ARGV[2]), 1000))
   end
-  return {redis.call('pttl', KEYS[1])}
+  return other or {-2}
 end
 
 -- Whether the caller yields a free name: another waiter is at the head of the queue, or was

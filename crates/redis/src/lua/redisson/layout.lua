@@ -1,10 +1,92 @@
--- Redisson's layout (prepended to handoff.lua and notify_next.lua).
---
+-- Redisson's layout: a hash, field -> hold count (prepended to the scripts of locks). `nonce` is the
+-- field.
+
 -- Programs without our queue (Redisson) subscribe to the name's channel.
 local STRANGERS = true
 
--- Grants a free name to a field for `ttl` ms. Returns whether the field holds the name now.
-local function take(name, field, ttl)
-  return put(name, field, 1, ttl) == nil
+-- Returns the holder of a name as `UUID:ID`, and its hold count (false: the name is free), or an error
+-- if the key is not such a lock. Redisson's read-write locks have one more field, `mode`, which is
+-- `read` or `write`.
+local function holder(name)
+  local fields = redis.pcall('hlen', name)
+  if fields == 0 then
+    return false
+  elseif type(fields) == 'table' then
+    return fields
+  elseif fields == 1 then
+    local field = redis.call('hkeys', name)[1]
+    if #field > 32 and string.find(field, '^[%x%-]+:%-?%d+$') then
+      return field, redis.call('hget', name, field)
+    end
+  else
+    local mode = redis.call('hget', name, 'mode')
+    if mode == 'read' then
+      local readers = fields == 2 and '1 reader' or (fields - 1) .. ' readers'
+      return redis.error_reply("NOTALOCK Redisson's read-write lock, " .. readers)
+    elseif mode then
+      return redis.error_reply("NOTALOCK Redisson's read-write lock, 1 writer")
+    end
+  end
+  return redis.error_reply('NOTALOCK a hash whose fields are no holders')
+end
+
+-- Whether this nonce holds the name.
+local function held(name, nonce)
+  return redis.call('hexists', name, nonce) == 1
+end
+
+-- Returns nil if no other nonce holds the name, {pttl} if one does, or an error if the key is no lock.
+local function conflict(name, nonce)
+  if redis.call('exists', name) == 0 or held(name, nonce) then
+    return nil
+  end
+  local who = holder(name)
+  return type(who) == 'table' and who or {redis.call('pttl', name)}
+end
+
+-- Takes the name, or takes it again, for `ttl` ms at least. No other nonce holds it. Returns nil, or the
+-- error of a server that refuses a write, and then leaves no key without an expiry: the commands of a
+-- script that has failed are not undone.
+local function put(name, nonce, ttl, holds)
+  local added = redis.pcall('hset', name, nonce, holds)
+  if type(added) == 'table' then
+    return added
+  end
+  local longest = added == 1 and ttl or math.max(redis.call('pttl', name), ttl)
+  local expires = redis.pcall('pexpire', name, longest)
+  if type(expires) == 'table' then
+    if added == 1 then
+      redis.call('del', name)
+    end
+    return expires
+  end
+end
+
+-- Extends a lease to `ttl` ms at least, if this nonce holds the name, and sets the hold count. Returns 1
+-- (extended), 0 (not held), or the server's error.
+local function extend(name, nonce, ttl, holds)
+  local count = redis.pcall('hget', name, nonce)
+  if type(count) == 'table' and not string.find(count.err, 'WRONGTYPE') then
+    return count
+  elseif type(count) ~= 'string' then
+    return 0
+  end
+  -- A full server refuses the write of a count, and extends the lease all the same (SAFETY.md H15).
+  if count ~= holds then
+    redis.pcall('hset', name, nonce, holds)
+  end
+  if redis.call('pttl', name) < ttl then
+    redis.call('pexpire', name, ttl)
+  end
+  return 1
+end
+
+-- Ends the hold of this nonce. Returns 1 (was held) or 0, and whether the name is free now.
+local function drop(name, nonce)
+  if held(name, nonce) then
+    redis.call('del', name)
+    return 1, true
+  end
+  return 0, redis.call('exists', name) == 0
 end
 
