@@ -40,6 +40,7 @@ const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 
 /// One server with a locker and a plain client.
 struct Node {
+    wire: Wire,
     server: Servers,
     locker: Locker,
     plain: Plain,
@@ -51,7 +52,7 @@ impl Node {
         let server = servers::for_test(1, &ServerOptions::default())?;
         let locker = builder().wire(wire).single(server[0].url()).expect("a good URL");
         let plain = Plain::to(server[0].url()).await;
-        Some(Self { server, locker, plain })
+        Some(Self { wire, server, locker, plain })
     }
 
     fn clients(&self) -> (Locker, Plain) {

@@ -17,10 +17,7 @@ const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
 
 #[tokio::test]
 async fn a_release_wakes_the_first_in_the_queue_alone() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    on_each_wire(async |Held { locker, plain, guard, .. }| {
         let (mut first, mut second) =
             (enqueue(&plain, "a", 1).await, enqueue(&plain, "b", 2).await);
         guard.unlock().await.expect("held");
@@ -30,60 +27,52 @@ async fn a_release_wakes_the_first_in_the_queue_alone() {
         let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("nobody came");
         guard.unlock().await.expect("held");
         assert_eq!(second.next().await, NAME);
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_forced_release_wakes_too() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let _guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    on_each_wire(async |Held { locker, plain, guard: _guard, .. }| {
         let mut first = enqueue(&plain, "a", 1).await;
         assert!(locker.force_unlock(NAME).await.expect("an answer"));
         assert_eq!(first.next().await, NAME);
-    }
+    })
+    .await;
 }
 
 /// On a quorum the lock may be won without this node, and waiters may be queued on this node only.
 #[tokio::test]
 async fn a_release_wakes_where_the_name_is_free_although_it_was_not_held() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    on_each_wire(async |Held { plain, guard, .. }| {
         let mut first = enqueue(&plain, "a", 1).await;
         plain.ask::<i64>(&["DEL", NAME]).await;
         let answer = guard.unlock().await;
         assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
         assert_eq!(first.next().await, NAME);
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_dead_waiter_is_skipped() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    on_each_wire(async |Held { plain, guard, .. }| {
         for (id, since) in [("dead", "1"), ("dead too", "2")] {
             plain.ask::<i64>(&["ZADD", WAITERS, since, id]).await;
         }
         let mut alive = enqueue(&plain, "alive", 3).await;
         guard.unlock().await.expect("held");
         assert_eq!(alive.next().await, NAME);
-    }
+    })
+    .await;
 }
 
 /// A waiter that is notified and then cancelled passes the notification on. Otherwise the other
 /// waiters would sleep on.
 #[tokio::test]
 async fn a_turn_that_is_not_taken_is_passed_on() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let other = node.another(wire);
-        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    on_each_wire(async |Held { node, plain, guard, .. }| {
+        let other = node.another();
         let mut waiting = Box::pin(other.lock(NAME).lease(LONG_LEASE).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;
         let mut next = enqueue(&plain, "next", i64::MAX).await;
@@ -93,17 +82,15 @@ async fn a_turn_that_is_not_taken_is_passed_on() {
         eventually("woken", async || (queue(&plain).await == ["", "next"]).then_some(())).await;
         drop(waiting);
         assert_eq!(next.next().await, NAME);
-    }
+    })
+    .await;
 }
 
 /// The network can repeat the registration of a waiter that has been served long ago.
 #[tokio::test]
 async fn a_turn_of_a_process_where_nobody_waits_is_passed_on() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let other = node.another(wire);
-        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    on_each_wire(async |Held { node, plain, guard, .. }| {
+        let other = node.another();
         let mut waiting = Box::pin(other.lock(NAME).lease(LONG_LEASE).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;
         let theirs = queue(&plain).await.remove(0);
@@ -114,19 +101,16 @@ async fn a_turn_of_a_process_where_nobody_waits_is_passed_on() {
         let mut next = enqueue(&plain, "next", 2).await;
         guard.unlock().await.expect("held");
         assert_eq!(next.next().await, NAME);
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn sixteen_processes_are_served_in_the_order_in_which_they_came() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let mut guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    on_each_wire(async |Held { node, plain, mut guard, .. }| {
         let (mut waiting, mut order) = (Vec::new(), Vec::new());
         for waiters in 1..=16 {
-            let mut waiter =
-                Box::pin(node.another(wire).lock(NAME).lease(LONG_LEASE).into_future());
+            let mut waiter = Box::pin(node.another().lock(NAME).lease(LONG_LEASE).into_future());
             awaits_queued(&plain, &mut waiter, waiters).await;
             // The waiter is not polled until it is at the head of the queue, so it cannot ask by
             // itself before.
@@ -142,17 +126,15 @@ async fn sixteen_processes_are_served_in_the_order_in_which_they_came() {
         }
         guard.unlock().await.expect("held");
         assert!(!plain.exists(WAITERS).await);
-    }
+    })
+    .await;
 }
 
 /// A waiter that was notified and then refused has waited the longest.
 #[tokio::test]
 async fn a_waiter_that_was_woken_in_vain_keeps_its_place() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
-        let mut waiting = Box::pin(node.another(wire).lock(NAME).lease(LONG_LEASE).into_future());
+    on_each_wire(async |Held { node, plain, guard, .. }| {
+        let mut waiting = Box::pin(node.another().lock(NAME).lease(LONG_LEASE).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;
         let ours = queue(&plain).await;
         let now = plain.ask::<(String, String)>(&["TIME"]).await;
@@ -161,14 +143,15 @@ async fn a_waiter_that_was_woken_in_vain_keeps_its_place() {
         there_is_no_mark(&plain).await;
         guard.unlock().await.expect("held");
         eventually("woken", async || (queue(&plain).await == ["", "late"]).then_some(())).await;
-        let first = node.another(wire);
+        let first = node.another();
         let _guard = first.lock(NAME).lease(LONG_LEASE).await.expect("it was quicker");
         awaits_queued(&plain, &mut waiting, 3).await;
         let queue = queue(&plain).await;
         // The waiter asks with another nonce.
         let same = |a: &str, b: &str| a.split(' ').next() == b.split(' ').next();
         assert!(same(&queue[1], &ours[0]) && queue[2] == "late", "{queue:?}");
-    }
+    })
+    .await;
 }
 
 /// A process that releases the lock and asks again is queued behind the waiters.
@@ -218,13 +201,10 @@ async fn a_subscriber_of_the_names_channel_does_not_starve_beside_a_queue() {
 
 #[tokio::test]
 async fn a_waiter_that_gives_up_leaves_nothing_behind_and_the_queue_expires() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
-        let _guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+    on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
         let wait = Duration::from_millis(300);
         let mut waiting =
-            Box::pin(node.another(wire).lock(NAME).lease(LONG_LEASE).wait(wait).into_future());
+            Box::pin(node.another().lock(NAME).lease(LONG_LEASE).wait(wait).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;
         let left = plain.pttl(WAITERS).await;
         assert!((30_000..=60_000).contains(&left), "as long as the lease: {left}");
@@ -233,9 +213,10 @@ async fn a_waiter_that_gives_up_leaves_nothing_behind_and_the_queue_expires() {
         eventually("left", async || (!plain.exists(WAITERS).await).then_some(())).await;
 
         // `try_lock` does not enqueue.
-        assert!(node.another(wire).try_lock(NAME).await.expect("an answer").is_none());
+        assert!(node.another().try_lock(NAME).await.expect("an answer").is_none());
         assert!(!plain.exists(WAITERS).await);
-    }
+    })
+    .await;
 }
 
 /// Deletes the mark. A release then makes no handoff: it notifies the waiter, which proposes a
@@ -246,10 +227,27 @@ async fn there_is_no_mark(plain: &Plain) {
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
+/// A server with a name that is held, and the locker that holds it.
+struct Held {
+    node: Node,
+    locker: Locker,
+    plain: Plain,
+    guard: Guard,
+}
+
+async fn on_each_wire(test: impl AsyncFn(Held)) {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
+        test(Held { node, locker, plain, guard }).await;
+    }
+}
+
 impl Node {
     /// A locker as of another process.
-    fn another(&self, wire: Wire) -> Locker {
-        builder().wire(wire).single(self.server[0].url()).expect("a good URL")
+    fn another(&self) -> Locker {
+        builder().wire(self.wire).single(self.server[0].url()).expect("a good URL")
     }
 }
 
@@ -284,12 +282,9 @@ async fn awaits_queued(plain: &Plain, waiting: &mut Waiting, many: usize) {
 /// Else the client would take a notification for passed on that the replica cannot pass on.
 #[tokio::test]
 async fn a_replica_refuses_a_caller_that_leaves_the_queue() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.clients();
+    on_each_wire(async |Held { plain, guard, .. }| {
         plain.log_all().await;
         // A release that finds the waiter only afterwards notifies it by the same script.
-        let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
         let _first = enqueue(&plain, "a", 1).await;
         guard.unlock().await.expect("held");
         let dequeue = eventually("the waiter is notified", async || {
@@ -303,5 +298,6 @@ async fn a_replica_refuses_a_caller_that_leaves_the_queue() {
         let dequeue: Vec<_> = dequeue.iter().map(String::as_str).collect();
         let error = plain.send::<i64>(&dequeue).await.expect_err("a replica");
         assert_eq!(error.code(), Some("READONLY"), "{error}");
-    }
+    })
+    .await;
 }
