@@ -1,6 +1,7 @@
 use clap::{Parser, Subcommand};
+use quorumlock_command::{CompletionsArgs, ManArgs};
 
-use crate::{doctor, init, members, pages, run, status, unlock};
+use crate::{doctor, init, members, run, status, unlock};
 
 /// Distributed locks on Redis or Valkey, on one node or on a quorum of independent nodes.
 #[derive(Debug, Parser)]
@@ -18,8 +19,8 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     Init(init::Args),
     Members(members::Args),
-    Completions(pages::CompletionsArgs),
-    Man(pages::ManArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
     #[command(hide = true)]
     Exec(run::exec::Args),
 }

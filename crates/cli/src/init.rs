@@ -3,11 +3,10 @@
 use std::fmt;
 
 use quorumlock::admission::MemberList;
+use quorumlock_command::{Outcome, print};
 use serde::Serialize;
 
-use crate::exit::Outcome;
 use crate::nodes::{ClusterArgs, Nodes, millis};
-use crate::output::print;
 
 /// Admit all nodes of a quorum at once; you vouch that no node has forgotten a lock.
 ///

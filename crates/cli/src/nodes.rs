@@ -7,10 +7,9 @@ use std::{fmt, fs};
 use clap::ValueEnum;
 use clap::builder::BoolishValueParser;
 use quorumlock::{Admission, Builder, Error, Locker, Wire, env};
+use quorumlock_command::Failure;
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, note_age};
 use quorumlock_protocol::{Settings, without_password};
-
-use crate::exit::Failure;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Nodes {

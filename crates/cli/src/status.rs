@@ -4,11 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use quorumlock::Holder;
+use quorumlock_command::{Outcome, print};
 use serde::Serialize;
 
-use crate::exit::Outcome;
 use crate::nodes::{LockNodes, millis};
-use crate::output::print;
 
 /// Say whether a lock is held, by whom and for how long.
 #[derive(Debug, clap::Args)]

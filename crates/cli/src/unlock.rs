@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+use quorumlock_command::{Failure, Outcome, print};
 use serde::Serialize;
 
-use crate::exit::{Failure, Outcome};
 use crate::nodes::LockNodes;
-use crate::output::print;
 
 /// Take a lock away from its holder.
 #[derive(Debug, clap::Args)]

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock::{ConfigError, Error, Locker};
+use quorumlock_command::{Failure, Outcome, print};
 use quorumlock_watchdog::Clock;
 
 use self::judge::Topology;
 use self::probe::Probe;
 use self::report::Report;
-use crate::exit::{Failure, Outcome};
 use crate::nodes::{ClusterArgs, Nodes, Tls};
-use crate::output::print;
 
 /// Examine the nodes: what would make locks fail or forget.
 ///

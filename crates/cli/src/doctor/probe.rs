@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quorumlock_command::Failure;
 use quorumlock_protocol::Instant;
 use quorumlock_watchdog::Clock;
 use redis::aio::MultiplexedConnection;
@@ -9,7 +10,6 @@ use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertifica
 
 use super::facts::{Answer, Facts, Info, NodeFacts};
 use super::permissions;
-use crate::exit::Failure;
 use crate::nodes::Tls;
 
 #[derive(Debug)]

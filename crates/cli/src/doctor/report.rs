@@ -1,11 +1,11 @@
 use std::fmt;
 
 use comfy_table::{Table, presets};
+use quorumlock_command::exit;
 use serde::Serialize;
 
 use super::facts::{Answer, Info, NodeFacts};
 use super::judge::{Finding, Severity, Topology, judge};
-use crate::exit;
 
 /// What `quorumlock doctor` prints.
 #[derive(Debug, Serialize)]

@@ -8,6 +8,7 @@ use quorumlock::admission::{
     NodeStatusReport, Terms,
 };
 use quorumlock::{Builder, Locker};
+use quorumlock_command::{Failure, Outcome, exit, print, say};
 use quorumlock_protocol::without_password;
 use serde::Serialize;
 use tokio::time::sleep;
@@ -15,9 +16,7 @@ use tokio::time::sleep;
 use super::plan::{Intent, Plan, plan};
 use super::progress::state;
 use crate::cluster::{Cluster, Cure};
-use crate::exit::{self, Failure, Outcome};
 use crate::nodes::ClusterArgs;
-use crate::output::{print, say};
 use crate::text::labels;
 
 /// A change that an operator asks for.

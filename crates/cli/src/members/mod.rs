@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use quorumlock::Builder;
 use quorumlock::admission::Until;
+use quorumlock_command::{Failure, Outcome, print};
 
 use self::change::Change;
 use self::plan::Intent;
 use self::report::Report;
 use crate::cluster::Cluster;
-use crate::exit::{Failure, Outcome};
 use crate::nodes::{ClusterArgs, Nodes};
-use crate::output::print;
 
 /// Show which nodes of a quorum vote, and change the list of nodes.
 ///

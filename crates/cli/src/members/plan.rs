@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use quorumlock::admission::{MemberList, Terms, Until};
-
-use crate::exit::{self, Failure};
+use quorumlock_command::{Failure, exit};
 
 /// What the operator asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

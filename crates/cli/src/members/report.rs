@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use quorumlock::admission::{NodeStatus, NodeStatusReport, NoteStep, Terms};
+use quorumlock_command::exit;
 use serde::Serialize;
 
 use crate::cluster::{Cluster, Cure, Remark};
-use crate::exit;
 use crate::nodes::millis;
 use crate::text::{brief, labels};
 

@@ -6,7 +6,8 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use crate::exit::{self, Failure, Outcome};
+use quorumlock_command::{Failure, Outcome, exit};
+
 use crate::run::terminal;
 
 /// Becomes the command of `quorumlock run`.

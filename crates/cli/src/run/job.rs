@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorumlock::Guard;
+use quorumlock_command::{exit, say};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
@@ -16,8 +17,6 @@ use tokio::signal::unix::{self, SignalKind};
 
 use super::exec;
 use super::terminal::{self, Terminal};
-use crate::exit;
-use crate::output::say;
 
 /// The command under the lock, and its descendants: one process group.
 #[derive(Debug)]

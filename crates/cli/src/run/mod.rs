@@ -13,15 +13,14 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use quorumlock::{Error, Guard, Locker, Lost, Watch};
+use quorumlock_command::{Failure, Outcome, exit, say};
 use rustix::process::Signal;
 use tokio::time::sleep;
 
 use self::job::Job;
 use self::plan::Plan;
 use self::signals::Signals;
-use crate::exit::{self, Failure, Outcome};
 use crate::nodes::LockNodes;
-use crate::output::say;
 
 /// Hold a lock while a command runs.
 ///

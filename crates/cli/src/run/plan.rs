@@ -2,8 +2,7 @@ use std::time::Duration;
 
 use humantime::format_duration;
 use quorumlock::LossReason;
-
-use crate::exit::Failure;
+use quorumlock_command::Failure;
 
 /// When a command whose lock cannot be kept gets SIGTERM, and when SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use quorumlock_command::{Failure, Outcome, exit, print};
 use quorumlock_lab::report::{self, ReportError};
 use serde::Serialize;
-
-use crate::exit::{self, Failure, Outcome};
-use crate::output::print;
 
 /// Write a report from directories of the lab: a page, figures, tables.
 ///

@@ -7,14 +7,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use quorumlock_command::{Failure, Outcome, exit, print, say};
 use quorumlock_lab::compare::{MEASURED, Plan, Report, measure};
 use quorumlock_lab::record;
 use quorumlock_lab::runner::Driver;
 use serde::Serialize;
 
-use crate::exit::{self, Failure, Outcome};
 use crate::lab::{Cell, Interrupt, cannot_write, carry_out, cells};
-use crate::output::{print, say};
 use crate::report::beside;
 
 /// Compare a single node with a quorum, on servers that this command starts.

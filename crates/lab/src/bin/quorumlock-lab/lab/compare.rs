@@ -1,13 +1,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use quorumlock_command::{Failure, Outcome, print};
 use quorumlock_lab::record::{Lab, Run, SCHEMA};
 use quorumlock_lab::report::results_page;
 use serde::Serialize;
 
 use super::table::{self, Cell, cells};
-use crate::exit::{Failure, Outcome};
-use crate::output::print;
 
 /// Show the results of several invocations: expected and observed, per scenario and mode.
 ///

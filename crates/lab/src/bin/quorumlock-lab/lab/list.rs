@@ -1,15 +1,13 @@
 use std::fmt;
 
 use comfy_table::{Table, presets};
+use quorumlock_command::{Outcome, print};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::Expected;
 use quorumlock_lab::report::scenarios_page;
 use quorumlock_lab::runner::Driver;
 use quorumlock_lab::scenario::{Scenario, all};
 use serde::Serialize;
-
-use crate::exit::Outcome;
-use crate::output::print;
 
 /// List the scenarios and what theory predicts for each in each mode.
 #[derive(Debug, clap::Args)]

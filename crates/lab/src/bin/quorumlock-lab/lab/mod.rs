@@ -9,11 +9,11 @@ mod run;
 mod table;
 
 use clap::Subcommand;
+use quorumlock_command::Outcome;
 
 pub(crate) use self::interrupt::Interrupt;
 pub(crate) use self::run::{cannot_write, carry_out};
 pub(crate) use self::table::{Cell, cells};
-use crate::exit::Outcome;
 
 /// Inject faults into servers and lockers, and judge how each mode copes.
 ///

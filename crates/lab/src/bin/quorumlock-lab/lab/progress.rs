@@ -1,8 +1,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::output::say;
+use quorumlock_command::say;
 
 /// A progress bar on stderr; draws nothing if stderr is not a terminal. Removed when dropped.
 #[derive(Debug)]

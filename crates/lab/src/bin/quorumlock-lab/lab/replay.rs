@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use quorumlock_command::{Failure, Outcome, print, say};
 use quorumlock_lab::record::Run;
 use quorumlock_lab::runner::{Driver, Trial};
 use quorumlock_lab::scenario::find;
@@ -7,8 +8,6 @@ use quorumlock_lab::scenario::find;
 use super::compare::read;
 use super::interrupt::Interrupt;
 use super::run::{Shown, carry_out, default_dir};
-use crate::exit::{Failure, Outcome};
-use crate::output::{print, say};
 use crate::report::beside;
 
 /// Repeat the runs of an earlier invocation: the same scenarios, modes and seeds.

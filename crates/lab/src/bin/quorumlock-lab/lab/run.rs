@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 
 use futures::{StreamExt as _, stream};
+use quorumlock_command::{Failure, Outcome, exit, print, say};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::{self, Expected, Lab, Observed, Run};
 use quorumlock_lab::runner::{Driver, Program, Trial, TrialError, environment};
@@ -14,8 +15,6 @@ use serde::Serialize;
 use super::interrupt::Interrupt;
 use super::progress::Bar;
 use super::table::{self, cells};
-use crate::exit::{self, Failure, Outcome};
-use crate::output::{print, say};
 use crate::report::beside;
 
 /// Carry out scenarios and judge them.
@@ -174,7 +173,7 @@ async fn carry_out_trial(
             bar.skipped(&left_out);
             Ok(Err(left_out))
         }
-        carried => Ok(Ok(carried?)),
+        carried => carried.map(Ok).map_err(failure_of),
     }
 }
 
@@ -201,17 +200,15 @@ pub(super) fn default_dir(seed: u64) -> PathBuf {
     PathBuf::from(format!("quorumlock-lab-{now}-{seed}"))
 }
 
-impl From<TrialError> for Failure {
-    fn from(error: TrialError) -> Self {
-        let code = match error {
-            TrialError::Start(StartError::TooFewUrls { .. }) => exit::USAGE,
-            TrialError::NoServer(_) | TrialError::Start(_) => exit::UNREACHABLE,
-            TrialError::Lock(error) => return error.into(),
-            TrialError::Plan(_) => exit::USAGE,
-            _ => exit::SOFTWARE,
-        };
-        Self::new(code, error.to_string())
-    }
+fn failure_of(error: TrialError) -> Failure {
+    let code = match error {
+        TrialError::Start(StartError::TooFewUrls { .. }) => exit::USAGE,
+        TrialError::NoServer(_) | TrialError::Start(_) => exit::UNREACHABLE,
+        TrialError::Lock(error) => return error.into(),
+        TrialError::Plan(_) => exit::USAGE,
+        _ => exit::SOFTWARE,
+    };
+    Failure::new(code, error.to_string())
 }
 
 pub(super) struct Shown<'a> {

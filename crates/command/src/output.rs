@@ -2,13 +2,24 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
 use crate::exit::{self, Failure};
 
+/// The name of the command, for messages.
+static NAME: OnceLock<String> = OnceLock::new();
+
+pub(crate) fn set_name(name: &str) {
+    let _ = NAME.set(name.to_owned());
+}
+
 /// Prints a result, as text for people or as one JSON document.
-pub(crate) fn print(json: bool, result: &(impl Display + Serialize)) -> Result<(), Failure> {
+///
+/// # Errors
+/// [`OUTPUT`](exit::OUTPUT) if stdout takes no bytes. A reader that has closed the pipe is no error.
+pub fn print(json: bool, result: &(impl Display + Serialize)) -> Result<(), Failure> {
     let written = if json {
         serde_json::to_string_pretty(result).map_err(io::Error::from).and_then(write_line)
     } else {
@@ -18,25 +29,19 @@ pub(crate) fn print(json: bool, result: &(impl Display + Serialize)) -> Result<(
 }
 
 /// Prints a result made elsewhere, byte by byte.
-pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+///
+/// # Errors
+/// [`OUTPUT`](exit::OUTPUT) if stdout takes no bytes. A reader that has closed the pipe is no error.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     checked(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// Reports a failure: to people on stderr, and with `--json` to programs as one JSON object on
-/// stdout.
-pub(crate) fn fail(json: bool, failure: &Failure) {
-    say(&failure.message);
-    if json {
-        // If this fails, too, no output is left to report it on.
-        let _ = print(true, failure);
-    }
-}
-
 /// Writes a message for people to stderr. Not `eprintln!`, which panics when stderr is closed: a
 /// command under a lock must not end because of that.
-pub(crate) fn say(message: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "quorumlock: {message}");
+pub fn say(message: impl Display) {
+    let name = NAME.get().map_or("quorumlock", String::as_str);
+    let _ = writeln!(io::stderr().lock(), "{name}: {message}");
 }
 
 fn checked(written: io::Result<()>) -> Result<(), Failure> {

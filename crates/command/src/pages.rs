@@ -1,4 +1,4 @@
-//! `quorumlock-lab completions` and `quorumlock-lab man`: made from the options themselves.
+//! The subcommands `completions` and `man`: made from the options themselves.
 
 use std::path::PathBuf;
 
@@ -11,33 +11,42 @@ use crate::output::print_bytes;
 
 /// Print a completion script for a shell.
 ///
-/// For bash: quorumlock-lab completions bash > ~/.local/share/bash-completion/completions/quorumlock-lab
+/// For bash: COMMAND completions bash > ~/.local/share/bash-completion/completions/COMMAND
 #[derive(Debug, clap::Args)]
-pub(crate) struct CompletionsArgs {
+pub struct CompletionsArgs {
     /// The shell.
     shell: Shell,
 }
 
 /// Print the manual page, or write the pages of all subcommands.
 ///
-/// To read it: quorumlock-lab man | man -l -
+/// To read it: COMMAND man | man -l -
 #[derive(Debug, clap::Args)]
-pub(crate) struct ManArgs {
-    /// Write a page for quorumlock-lab and one for each subcommand into this directory.
+pub struct ManArgs {
+    /// Write a page for the command and one for each subcommand into this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Outcome {
+/// Prints the completion script of a command.
+///
+/// # Errors
+/// As [`print_bytes`].
+pub fn completions(args: &CompletionsArgs, mut command: Command) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "quorumlock-lab", &mut script);
+    let name = command.get_name().to_owned();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
     print_bytes(&script)?;
     Ok(0)
 }
 
-pub(crate) fn man(args: &ManArgs, command: Command) -> Outcome {
+/// Prints the manual page of a command, or writes the pages of all its subcommands.
+///
+/// # Errors
+/// [`OUTPUT`](exit::OUTPUT) if a page cannot be written.
+pub fn man(args: &ManArgs, command: Command) -> Outcome {
     let cannot_write = |error| Failure::new(exit::OUTPUT, format!("cannot write it: {error}"));
-    // The pages say what `quorumlock-lab help SUBCOMMAND` would.
+    // The pages say what `help SUBCOMMAND` would.
     let command = command.disable_help_subcommand(true);
     let Some(dir) = &args.out else {
         let mut page = Vec::new();

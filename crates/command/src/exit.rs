@@ -7,54 +7,57 @@ use serde::{Serialize, Serializer};
 
 /// Bad usage: the caller must change the command line. This code and the following are those of
 /// sysexits.h.
-pub(crate) const USAGE: u8 = 64;
+pub const USAGE: u8 = 64;
 /// No majority of the nodes answers.
-pub(crate) const UNREACHABLE: u8 = 69;
+pub const UNREACHABLE: u8 = 69;
 /// An internal failure: neither the caller's nor the nodes'.
-pub(crate) const SOFTWARE: u8 = 70;
+pub const SOFTWARE: u8 = 70;
 /// A result could not be written.
-pub(crate) const OUTPUT: u8 = 74;
+pub const OUTPUT: u8 = 74;
 /// Another client holds the lock.
-pub(crate) const BUSY: u8 = 75;
+pub const BUSY: u8 = 75;
 /// The TLS handshake with a node failed.
-pub(crate) const TLS: u8 = 76;
+pub const TLS: u8 = 76;
 /// A node did not accept user or password, or does not permit the commands of a lock.
-pub(crate) const PERMISSION: u8 = 77;
+pub const PERMISSION: u8 = 77;
 /// The configuration of a node does not fit, the node is not admitted, or it refuses for another
 /// reason.
-pub(crate) const CONFIG: u8 = 78;
+pub const CONFIG: u8 = 78;
 /// The lock was lost while the command ran. The first number after those of sysexits.h.
-pub(crate) const LOST: u8 = 79;
+pub const LOST: u8 = 79;
 /// The command was found and could not be executed. This code and the following are those of
 /// shells.
-pub(crate) const CANNOT_EXECUTE: u8 = 126;
+pub const CANNOT_EXECUTE: u8 = 126;
 /// The command was not found.
-pub(crate) const NOT_FOUND: u8 = 127;
+pub const NOT_FOUND: u8 = 127;
 /// Ended by a signal: this plus its number.
-pub(crate) const SIGNAL: u8 = 128;
+pub const SIGNAL: u8 = 128;
 
 /// Ended by Ctrl-C.
-pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
-/// Ended by SIGTERM.
-const TERMINATED: u8 = SIGNAL + 15;
+pub const INTERRUPTED: u8 = SIGNAL + 2;
 
 /// The result of a subcommand: an exit code, or a failure with its exit code.
-pub(crate) type Outcome = Result<u8, Failure>;
+pub type Outcome = Result<u8, Failure>;
 
+/// Why a subcommand did not do what it was asked for.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) code: u8,
-    pub(crate) message: String,
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// For people.
+    pub message: String,
     /// The library's error, if the message comes from one.
     error: Option<Error>,
 }
 
 impl Failure {
-    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+    /// A failure with a message.
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), error: None }
     }
 
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    /// The caller must change the command line.
+    pub fn usage(message: impl Into<String>) -> Self {
         Self::new(USAGE, message)
     }
 }
@@ -129,7 +132,7 @@ fn code_of(none: &NoMajority) -> u8 {
 }
 
 /// The exit code if this problem of one node ends the command.
-pub(crate) fn code_of_problem(problem: &NodeProblem) -> u8 {
+pub fn code_of_problem(problem: &NodeProblem) -> u8 {
     match problem {
         NodeProblem::Authentication(_) | NodeProblem::Permission(_) => PERMISSION,
         NodeProblem::Tls(_) => TLS,
@@ -147,7 +150,7 @@ fn kind_of(code: u8) -> &'static str {
         BUSY => "busy",
         TLS | PERMISSION | CONFIG => "refused",
         LOST => "lost",
-        INTERRUPTED | TERMINATED => "interrupted",
+        code if code > SIGNAL => "interrupted",
         _ => "internal",
     }
 }
