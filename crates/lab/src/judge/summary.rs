@@ -156,8 +156,21 @@ pub(super) mod tests {
         }
     }
 
-    fn until(ns: u64, event: Event) -> Event {
-        Event { valid_until_ns: Some(ns), ..event }
+    /// A line for each event: nanoseconds, client, what it does and how that goes, the hold, and until
+    /// when the lock is valid.
+    fn history(lines: &str) -> Vec<Event> {
+        let of = |line: &str| {
+            let words = line.split_whitespace().collect::<Vec<_>>();
+            let [at, client, op, phase, hold, until @ ..] = &words[..] else { panic!("{line}") };
+            let (op, phase) =
+                (serde_json::from_value((*op).into()), serde_json::from_value((*phase).into()));
+            let hold = hold.parse().unwrap();
+            Event {
+                valid_until_ns: until.first().map(|until| until.parse().unwrap()),
+                ..event(client, at.parse().unwrap(), op.unwrap(), phase.unwrap(), hold)
+            }
+        };
+        lines.trim().lines().map(of).collect()
     }
 
     fn summarize(events: &[Event]) -> HistorySummary {
@@ -168,18 +181,19 @@ pub(super) mod tests {
 
     #[test]
     fn belief_ends_with_the_unlock_the_loss_or_the_last_window() {
-        let found = summarize(&[
-            event("a", 10, Op::Lock, Phase::Invoke, 0),
-            until(100, event("a", 20, Op::Lock, Phase::Ok, 0)),
-            until(150, event("a", 60, Op::Hold, Phase::Info, 0)),
-            event("b", 70, Op::Lock, Phase::Invoke, 0),
-            until(151, event("a", 120, Op::Unlock, Phase::Invoke, 0)),
-            until(200, event("b", 130, Op::Lock, Phase::Ok, 0)),
-            event("b", 140, Op::Lost, Phase::Info, 0),
-            event("c", 150, Op::Lock, Phase::Invoke, 0),
-            until(160, event("c", 155, Op::Lock, Phase::Ok, 0)),
-            event("c", 999, Op::Note, Phase::Info, 0),
-        ]);
+        let found = summarize(&history(
+            "
+            10 a lock invoke 0
+            20 a lock ok 0 100
+            60 a hold info 0 150
+            70 b lock invoke 0
+            120 a unlock invoke 0 151
+            130 b lock ok 0 200
+            140 b lost info 0
+            150 c lock invoke 0
+            155 c lock ok 0 160
+            999 c note info 0",
+        ));
         let ends = found.holds.iter().map(|hold| hold.believed_until()).collect::<Vec<_>>();
         assert_eq!(ends, [instant(120), instant(140), instant(160)]);
         assert_eq!(found.losses, [(instant(130), instant(140))]);
@@ -188,14 +202,15 @@ pub(super) mod tests {
 
     #[test]
     fn who_is_not_granted_waits_until_that_is_known_or_the_end() {
-        let found = summarize(&[
-            event("a", 10, Op::Lock, Phase::Invoke, 0),
-            event("a", 30, Op::Lock, Phase::Fail, 0),
-            event("a", 31, Op::Lock, Phase::Invoke, 1),
-            event("b", 40, Op::Lock, Phase::Invoke, 0),
-            event("b", 50, Op::Lock, Phase::Unknown, 0),
-            event("nemesis", 60, Op::Fault, Phase::Info, 0),
-        ]);
+        let found = summarize(&history(
+            "
+            10 a lock invoke 0
+            30 a lock fail 0
+            31 a lock invoke 1
+            40 b lock invoke 0
+            50 b lock unknown 0
+            60 nemesis fault info 0",
+        ));
         let waits = found.waits.iter().map(|wait| (wait.asked, wait.ended)).collect::<Vec<_>>();
         let pair = |asked, ended| (instant(asked), instant(ended));
         assert_eq!(waits, [pair(10, 30), pair(40, 50), pair(31, 60)]);
@@ -204,20 +219,21 @@ pub(super) mod tests {
 
     #[test]
     fn a_series_of_failures_ends_with_a_grant_or_when_the_lock_is_found_held() {
-        let found = summarize(&[
-            event("a", 10, Op::Lock, Phase::Invoke, 0),
-            event("a", 20, Op::Lock, Phase::Fail, 0),
-            event("b", 20, Op::Lock, Phase::Invoke, 0),
-            event("a", 25, Op::Lock, Phase::Invoke, 1),
-            event("a", 30, Op::Lock, Phase::Fail, 1),
-            event("b", 35, Op::Lock, Phase::Fail, 0),
-            event("a", 40, Op::Lock, Phase::Invoke, 2),
-            event("a", 50, Op::Lock, Phase::Ok, 2),
-            event("b", 55, Op::Lock, Phase::Invoke, 1),
-            event("b", 60, Op::Lock, Phase::Info, 1),
-            event("c", 70, Op::Lock, Phase::Invoke, 0),
-            event("c", 80, Op::Lock, Phase::Fail, 0),
-        ]);
+        let found = summarize(&history(
+            "
+            10 a lock invoke 0
+            20 a lock fail 0
+            20 b lock invoke 0
+            25 a lock invoke 1
+            30 a lock fail 1
+            35 b lock fail 0
+            40 a lock invoke 2
+            50 a lock ok 2
+            55 b lock invoke 1
+            60 b lock info 1
+            70 c lock invoke 0
+            80 c lock fail 0",
+        ));
         let ns = found.failing.iter().map(Duration::as_nanos).collect::<Vec<_>>();
         assert_eq!(ns, [40, 40], "c is not granted any more");
     }

@@ -22,6 +22,16 @@ impl Expects {
     /// Applies to no mode: the base for struct updates.
     pub const NONE: Self = Self { s: None, r: None, w: None, q: None, qq: None, qf: None };
 
+    /// A node forgets: two hold on one node and in plain Redlock, and not where memories must be
+    /// proven. No replica takes part.
+    pub const MEMORY_NEEDED: Self = Self {
+        s: Some(Expected::Violation),
+        q: Some(Expected::Violation),
+        qq: Some(Expected::Ok),
+        qf: Some(Expected::Ok),
+        ..Self::NONE
+    };
+
     /// No violation in any mode.
     pub const ALL_OK: Self = Self::in_all_modes(Expected::Ok);
 

@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, When};
-use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L10",
@@ -8,13 +7,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             and starts again with no data. In plain Redlock it grants the lock a second time, and \
             two clients hold it. A node whose memory is not proven has no vote, so the holder is \
             told first.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan,
 };
 

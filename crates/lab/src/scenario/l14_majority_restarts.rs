@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, When};
-use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L14",
@@ -7,13 +6,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A majority of the nodes is killed and starts again with no data while the lock is \
             held. In plain Redlock they grant it again at once. Where memories must be proven, \
             nobody gets anything for the longest lease. By then the holder knows that it has lost.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan,
 };
 

@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, When};
-use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L15",
@@ -8,13 +7,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             quickly, or one longest lease apart. In plain Redlock two clients hold in the end. \
             Where memories must be proven, the quick restart stops everything for the longest \
             lease, and the slow one has no effect.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan,
 };
 

@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, When};
-use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L21",
@@ -7,13 +6,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "One node of the holder's bare majority is flushed (FLUSHALL), or its database is \
             exchanged for an empty one (SWAPDB). The process and the connections stay. A check at \
             connect sees nothing. Only a check together with each vote does.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan,
 };
 

@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, When};
-use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L26",
@@ -9,13 +8,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             data and is an hour behind: once the clock is right, the node seems to have been up \
             for long. In plain Redlock it grants again, and two clients hold. A node whose memory \
             is not proven has no vote, and uptime is no proof.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan,
 };
 

@@ -1,7 +1,6 @@
 use super::l44_another_list::beside;
 use super::{Draw, Expects, Plan, Scenario};
 use crate::history::Refusal;
-use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L45",
@@ -11,13 +10,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             two clients hold. Under strict admission nobody founds a second cluster: the client is \
             refused for longer than new servers are in quarantine, and an operator who vouches for \
             its nodes is told that another database has the cluster.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan,
 };
 

@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, Span, Waiting, When};
-use crate::record::Expected::{Ok, Violation};
 
 pub(super) const ALL_AT_ONCE: Scenario = Scenario {
     id: "L47",
@@ -10,13 +9,7 @@ pub(super) const ALL_AT_ONCE: Scenario = Scenario {
             once, and two hold. Where memories must be proven, the processes write notes on the \
             nodes and judge them: nothing is granted for the quarantine (the longest lease and \
             twice the clock bound), and then the cluster grants again by itself.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan: all_at_once,
 };
 
@@ -26,13 +19,7 @@ pub(super) const ONE_BY_ONE: Scenario = Scenario {
     story: "As L47, and the servers restart empty one by one: quickly in plain Redlock, where two \
             processes hold in the end; each when the one before it votes again where memories must \
             be proven. There the processes bring every server back, and go on locking meanwhile.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan: one_by_one,
 };
 

@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
-use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L48",
@@ -10,13 +9,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             In plain Redlock the node grants at once, and two clients hold. Where memories must be \
             proven, no client writes a note by a wrong clock: the node counts for nothing until a \
             true longest lease has passed.",
-    expects: Expects {
-        s: Some(Violation),
-        q: Some(Violation),
-        qq: Some(Ok),
-        qf: Some(Ok),
-        ..Expects::NONE
-    },
+    expects: Expects::MEMORY_NEEDED,
     plan,
 };
 
