@@ -1,6 +1,7 @@
 //! Requests about admission that several parts make: with a time limit, with a fresh id, and the
 //! marks of several nodes as one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -48,28 +49,33 @@ impl AdmissionCalls<'_> {
             .map_err(|e| NodeReport::new("this process", NodeProblem::NotAsked(e.to_string())))
     }
 
-    /// Slot by slot the largest mark of the helpers, for `node` (MARK1). Fails if fewer than
-    /// `needed` of them answer.
-    pub(crate) async fn marks<N: AdmissionRpc>(
+    /// The marks of each of these nodes that answers. Ends every round in progress there (MARK1).
+    pub(crate) async fn barriers<N: AdmissionRpc>(
         &self,
         nodes: &[&N],
-        (helpers, needed): (&[usize], usize),
-        node: usize,
-    ) -> Result<Marks, NodeReport> {
-        let (mut marks, mut heard) = (Marks::new(), 0);
-        for helper in helpers {
-            let shown = self.in_time(nodes[*helper].barrier(&self.fresh()?)).await;
-            let Ok(shown) = shown else { continue };
-            heard += 1;
-            for (slot, mark) in shown {
-                let largest = marks.entry(slot).or_default();
-                *largest = mark.max(*largest);
-            }
-        }
-        if heard < needed {
-            let what = NodeProblem::NotAsked("too few helpers to copy marks from".into());
-            return Err(NodeReport::new(nodes[node].label(), what));
-        }
-        Ok(marks)
+        helpers: &BTreeSet<usize>,
+    ) -> BTreeMap<usize, Marks> {
+        let barrier = async |helper: &usize| {
+            let marks = self.in_time(nodes[*helper].barrier(&self.fresh()?)).await?;
+            Ok::<_, NodeReport>((*helper, marks))
+        };
+        join_all(helpers.iter().map(barrier)).await.into_iter().flatten().collect()
     }
+}
+
+/// Slot by slot the largest mark of the helpers (MARK1); `None` if fewer than `needed` are there.
+pub(crate) fn largest_marks(
+    shown: &BTreeMap<usize, Marks>,
+    helpers: &[usize],
+    needed: usize,
+) -> Option<Marks> {
+    let (mut largest, mut heard) = (Marks::new(), 0);
+    for marks in helpers.iter().filter_map(|helper| shown.get(helper)) {
+        heard += 1;
+        for (slot, mark) in marks {
+            let known = largest.entry(*slot).or_default();
+            *known = (*mark).max(*known);
+        }
+    }
+    (heard >= needed).then_some(largest)
 }

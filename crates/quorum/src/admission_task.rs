@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use quorumlock_core::Entropy;
 use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{
@@ -90,12 +91,12 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
         let records = infos.iter().flatten().filter_map(|info| info.memory.record.as_ref());
         let phase = records.map(|record| record.terms.phase).max().unwrap_or(0) + 1;
         let terms = Terms { phase, list: self.cluster.members.clone(), next: None };
-        let mut failed = Vec::new();
-        for (node, info) in self.nodes.iter().zip(infos.iter().flatten()) {
-            if let Err(report) = self.provision(node, info, &terms).await {
-                failed.push(NodeReport::new(node.label(), report.problem));
-            }
-        }
+        let provisioned =
+            self.nodes.iter().zip(infos.iter().flatten()).map(async |(node, info)| {
+                let provisioned = self.provision(node, info, &terms).await;
+                provisioned.err().map(|report| NodeReport::new(node.label(), report.problem))
+            });
+        let failed: Vec<_> = join_all(provisioned).await.into_iter().flatten().collect();
         if !failed.is_empty() {
             return Err(self.no_majority(failed));
         }
@@ -123,18 +124,19 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
                 _ => false,
             })
             .collect();
-        for (node, info) in self.nodes.iter().zip(infos) {
+        let other_cluster = async |(node, info): (&N, &Option<NodeInfo>)| {
             let new = info.as_ref().is_some_and(|info| info.memory.record.is_none());
             if force || !new {
-                continue;
+                return None;
             }
-            match self.calls().in_time(node.other_databases()).await {
-                Ok(others) => objections.extend(others.first().map(|database| {
-                    NodeReport::new(node.label(), NodeProblem::OtherDatabase(*database))
-                })),
-                Err(report) => objections.push(NodeReport::new(node.label(), report.problem)),
-            }
-        }
+            let problem = match self.calls().in_time(node.other_databases()).await {
+                Ok(others) => NodeProblem::OtherDatabase(*others.first()?),
+                Err(report) => report.problem,
+            };
+            Some(NodeReport::new(node.label(), problem))
+        };
+        let others = join_all(self.nodes.iter().zip(infos).map(other_cluster)).await;
+        objections.extend(others.into_iter().flatten());
         objections
     }
 

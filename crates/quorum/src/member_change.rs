@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use quorumlock_core::Environment;
 use quorumlock_protocol::admission::members::{
     ChangeRefused, ChangeStep, MemberList, Terms, Until, change_step, may_follow,
@@ -124,17 +125,18 @@ impl<N: AdmissionRpc> MemberChange<N> {
 
     async fn write(&self, infos: &BTreeMap<Arc<str>, NodeInfo>, terms: &Terms) {
         let calls = self.calls();
-        for node in &self.nodes {
-            let Some(info) = infos.get(node.member()) else { continue };
+        join_all(self.nodes.iter().map(async |node| {
+            let Some(info) = infos.get(node.member()) else { return };
             let follows = terms_of(info).is_some_and(|found| may_follow(found, terms));
             let (true, Some(incarnation), Ok(fresh)) = (follows, info.incarnation, calls.fresh())
             else {
-                continue;
+                return;
             };
             if let Err(report) = calls.in_time(node.write_terms(incarnation, terms, &fresh)).await {
                 tracing::debug!(node = node.label(), %report, "members: not written");
             }
-        }
+        }))
+        .await;
     }
 
     /// Admits the nodes of the target that are not admitted: the server that is added, and one that

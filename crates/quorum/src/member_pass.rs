@@ -1,15 +1,17 @@
 //! One look at the nodes of a cluster, by any process: no process has to live for the longest lease
 //! (docs/PROTOCOL.md MEM3 to MEM5).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::future::join_all;
 use quorumlock_protocol::admission::members::{MemberAction, Terms};
 use quorumlock_protocol::admission::{
-    AdmissionRpc, AdmitRequest, ClusterConfig, NodeInfo, NoteRequest, next_actions,
+    AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest, next_actions,
 };
 use quorumlock_protocol::{NodeProblem, NodeReport};
 
-use crate::admission_calls::AdmissionCalls;
+use crate::admission_calls::{AdmissionCalls, largest_marks};
 
 /// Examines all nodes of a list, and does what the rules say.
 pub(crate) struct MemberPass<'a, N> {
@@ -35,33 +37,39 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
             tracing::warn!(%report, "the cluster is not founded");
             return;
         }
-        for action in actions {
-            match self.act(&action, &infos).await {
-                Ok(true) => tracing::info!(?action, "admission: done"),
-                Ok(false) => tracing::debug!(?action, "admission: another client came first"),
-                Err(report) => tracing::debug!(?action, %report, "admission: not done"),
-            }
-        }
+        // All nodes that are repaired now had lost their memory before this read, so one barrier of
+        // each helper serves them all.
+        let helpers = actions.iter().flat_map(|action| match action {
+            MemberAction::Admit { helpers, .. } => &helpers[..],
+            _ => &[],
+        });
+        let marks = self.calls.barriers(self.nodes, &helpers.copied().collect()).await;
+        join_all(actions.iter().map(async |action| match self.act(action, &infos, &marks).await {
+            Ok(true) => tracing::info!(?action, "admission: done"),
+            Ok(false) => tracing::debug!(?action, "admission: another client came first"),
+            Err(report) => tracing::debug!(?action, %report, "admission: not done"),
+        }))
+        .await;
     }
 
     /// Fails if another database of a node has a cluster: a wrong number in a URL would make a second
     /// set of locks (PROTOCOL.md MEM5).
     async fn no_other_database(&self) -> Result<(), NodeReport> {
-        for node in self.nodes {
-            if let Some(database) =
-                self.calls.in_time(node.other_databases()).await?.first().copied()
-            {
-                let problem = NodeProblem::OtherDatabase(database);
-                return Err(NodeReport::new(node.label(), problem));
+        let checked = async |node: &&N| match self.calls.in_time(node.other_databases()).await?[..]
+        {
+            [] => Ok(()),
+            [database, ..] => {
+                Err(NodeReport::new(node.label(), NodeProblem::OtherDatabase(database)))
             }
-        }
-        Ok(())
+        };
+        join_all(self.nodes.iter().map(checked)).await.into_iter().collect()
     }
 
     async fn act(
         &self,
         action: &MemberAction,
         infos: &[Option<NodeInfo>],
+        marks: &BTreeMap<usize, Marks>,
     ) -> Result<bool, NodeReport> {
         let (calls, list) = (self.calls, &self.cluster.members);
         let info = |node: usize| infos[node].as_ref();
@@ -82,11 +90,15 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
                 calls.in_time(self.nodes[*node].write_terms(found, &terms, &calls.fresh()?)).await
             }
             MemberAction::Admit { node, terms, helpers, needed, .. } => {
+                let Some(marks) = largest_marks(marks, helpers, *needed) else {
+                    let what = NodeProblem::NotAsked("too few helpers to copy marks from".into());
+                    return Err(NodeReport::new(self.nodes[*node].label(), what));
+                };
                 let request = AdmitRequest {
                     note: note_id(*node).unwrap_or_default(),
                     age: self.age,
                     terms: terms.clone(),
-                    marks: calls.marks(self.nodes, (helpers, *needed), *node).await?,
+                    marks,
                     incarnation: calls.fresh()?,
                 };
                 calls.in_time(self.nodes[*node].admit(request)).await

@@ -85,7 +85,8 @@ impl State {
             self.see(Sometimes::UnprovenScript);
         }
         if kind == ScriptKind::Admit && *reply == Reply::Int(1) {
-            let mut helpers = std::mem::take(&mut self.processes[id.client].helpers);
+            // One read of the helpers serves all nodes of a pass.
+            let mut helpers = self.processes[id.client].helpers.clone();
             helpers.remove(&id.node);
             if helpers.len() >= quorum_of(self.plan.nodes) {
                 self.see(Sometimes::Repaired);

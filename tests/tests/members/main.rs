@@ -106,6 +106,22 @@ async fn short_processes_alone_found_a_cluster_and_heal_it() {
     .await;
 }
 
+/// PROTOCOL.md MARK1: not once for each node that is admitted.
+#[tokio::test]
+async fn the_marks_of_a_node_are_read_once_when_a_cluster_is_founded() {
+    let Some(servers) = for_test(5, &ServerOptions::default()) else { return };
+    // No call is late, so that one pass founds the cluster.
+    let locker = builder().answer_timeout(Duration::from_secs(20)).quorum(servers.urls());
+    let locker = locker.expect("good URLs");
+    let _guard = eventually("founded", async || locker.try_lock("x").await.ok().flatten()).await;
+    for server in servers.iter() {
+        let stats: String = Plain::to(server.url()).await.ask(&["INFO", "commandstats"]).await;
+        let calls =
+            stats.split("cmdstat_zscore:calls=").nth(1).and_then(|rest| rest.split(',').next());
+        assert_eq!(calls, Some("16384"), "one script reads all marks");
+    }
+}
+
 /// SAFETY.md A4, H19.
 #[tokio::test]
 async fn a_client_with_another_list_is_barred_and_admits_nothing() {

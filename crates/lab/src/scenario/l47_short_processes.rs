@@ -24,8 +24,8 @@ pub(super) const ONE_BY_ONE: Scenario = Scenario {
 };
 
 /// For the start of servers and processes on a loaded machine, and for the copies of marks. To found
-/// a cluster of five, a process reads the 16,384 marks of a node 20 times, one after the other: a
-/// second on an idle machine, and several where servers and processes share two busy processors.
+/// a cluster of five, a process reads the 16,384 marks of five nodes at the same time, and writes
+/// those of five.
 const START_MS: u64 = 15_000;
 
 fn all_at_once(draw: &mut Draw) -> Plan {
