@@ -123,7 +123,7 @@ mod tests {
     fn a_grace_time_that_does_not_fit_is_refused_by_name() {
         let refused = |hold, grace| Plan::new(ms(30_000), hold, Some(grace)).unwrap_err();
         let failure = refused(None, ms(30_000));
-        assert_eq!(failure.code, crate::exit::USAGE);
+        assert_eq!(failure.code, quorumlock_command::exit::USAGE);
         assert!(failure.message.contains("--lease 30s"), "{}", failure.message);
         let failure = refused(Some(ms(10_000)), ms(6_000));
         assert!(failure.message.contains("--hold-at-most 10s"), "{}", failure.message);

@@ -2,7 +2,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::exit;
+use quorumlock_command::exit;
 
 /// Remembers SIGINT and SIGTERM, so that a signal between two runs is not lost.
 #[derive(Debug)]
