@@ -63,7 +63,8 @@ impl<'a> Talk<'a> {
     }
 
     pub(super) async fn write(&mut self, commands: &[redis::Cmd]) -> Result<(), NodeProblem> {
-        let bytes: Vec<u8> = commands.iter().flat_map(redis::Cmd::get_packed_command).collect();
+        let mut bytes = Vec::new();
+        commands.iter().for_each(|command| command.write_packed_command(&mut bytes));
         self.stream.write_all(&bytes).await.map_err(broken)?;
         self.stream.flush().await.map_err(broken)
     }
