@@ -33,7 +33,28 @@ test: .cargo-is-there
 	-scripts/get-faketime
 	-scripts/get-browser
 	scripts/build-test-image
-	cargo test --workspace --all-features
+	cargo test --workspace --all-features --no-run
+	@echo "make test: three groups of tests run side by side; each prints its output when it ends"
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target --keep-going \
+		.test-compute .test-lab .test-rest
+
+# What computes, beside what mostly waits. A test of the house checks that each program of tests is in
+# one of the groups.
+COMPUTE = sim commands quick house public_api
+LAB = lab clean cli containers servers
+REST = admission config fencing flood interop memory_nodes members permissions ping promises reach \
+	replicated scenarios watchdog wire
+
+.PHONY: .test-compute .test-lab .test-rest
+.test-compute:
+	cargo test --workspace --all-features $(COMPUTE:%=--test %)
+
+.test-lab:
+	cargo test --workspace --all-features $(LAB:%=--test %)
+
+.test-rest:
+	cargo test --workspace --all-features --lib --bins $(REST:%=--test %)
+	cargo test --workspace --all-features --doc
 
 # What a change to the library breaks first. The same features as all tests.
 quick: .cargo-is-there

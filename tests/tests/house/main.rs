@@ -1,6 +1,7 @@
 //! The house rules, which no compiler checks.
 
 mod citations;
+mod groups;
 mod imports;
 mod map;
 

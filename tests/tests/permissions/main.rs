@@ -250,8 +250,13 @@ impl Bed {
             };
             within("an answer", guard.renew()).await.expect("what is granted is renewed");
             check(Call::Holder, within("an answer", holder.holder("x")).await.map(|_| ()));
-            let brief = waiter.lock("x").wait(Duration::from_millis(30));
-            let busy = within("an answer", brief).await.map(|_| panic!("{rights:?}: it is held"));
+            // A call that the server refuses ends by that, however long the answer takes.
+            let wait = match fails.contains(&Call::Wait) {
+                true => LONG_LEASE,
+                false => Duration::from_millis(30),
+            };
+            let waits = waiter.lock("x").wait(wait);
+            let busy = within("an answer", waits).await.map(|_| panic!("{rights:?}: it is held"));
             check(Call::Wait, busy.or_else(|e| if e.is_busy() { Ok(()) } else { Err(e) }));
             if fails.contains(&Call::Wait) {
                 within("an answer", guard.unlock()).await.expect("released");
