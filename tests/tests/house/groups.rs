@@ -10,7 +10,7 @@ use super::{assert_none, root};
 fn make_runs_every_program_of_tests() {
     let makefile = fs::read_to_string(root().join("Makefile")).expect("a Makefile");
     let makefile = makefile.replace("\\\n", " ");
-    let groups = ["COMPUTE = ", "LAB = ", "REST = "];
+    let groups = ["COMPUTE = ", "WAIT = "];
     let named =
         groups.iter().filter_map(|group| makefile.lines().find_map(|l| l.strip_prefix(group)));
     let named: Vec<_> = named.flat_map(str::split_whitespace).map(str::to_owned).collect();
