@@ -51,10 +51,11 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 /// another one.
 const VICTIM: usize = 2;
 
-/// Five admitted nodes; `None` without a container engine.
+/// Five admitted nodes; `None` without a container engine. Containers of other tests start meanwhile,
+/// so that a node may answer late.
 async fn nodes() -> Option<Containers> {
     let nodes = containers::for_test(5).await?;
-    locker(&nodes).admit_nodes().await.expect("all nodes answer");
+    eventually("admitted", async || locker(&nodes).admit_nodes().await.ok()).await;
     Some(nodes)
 }
 
