@@ -35,7 +35,10 @@ test: .cargo-is-there
 	scripts/build-test-image
 	cargo test --workspace --all-features --no-run
 	@echo "make test: what computes runs beside what waits; each group prints its output when it ends"
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going .test-compute .test-wait
+	@$(MAKE) --no-print-directory --jobs=$(TEST_GROUPS) --output-sync=target --keep-going .test-compute .test-wait
+
+# How many groups run side by side: 1 leaves the processors to one group at a time.
+TEST_GROUPS ?= 2
 
 # A test of the house checks that each program of tests is in one of the groups.
 COMPUTE = sim commands quick house public_api

@@ -113,7 +113,9 @@ pub async fn a_lease_of_another_length_is_not_taken_over(bed: &Testbed) {
     assert_ne!(id(&locker).await, before);
     for node in bed.live().await {
         let longest = i64::try_from((LONG_LEASE / 2).as_millis()).expect("fits");
-        assert!(node.pttl(NAME).await <= longest);
+        // A node beyond the majority may carry out the release after the next grant.
+        eventually("its own lease", async || (node.pttl(NAME).await <= longest).then_some(()))
+            .await;
     }
 }
 
