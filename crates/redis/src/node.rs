@@ -101,22 +101,18 @@ pub fn redis_master(
         1 => MAX_REPLICAS,
         n => n - 1,
     })?;
-    let roster = RunIdRegistry::default();
-    let (client_id, waiter) = (next_id(), Nonce::fresh()?);
-    let strangers = wire == Wire::Redisson;
-    // A handoff cannot wait until replicas acknowledge it, and a server that counts tokens counts
-    // one only for a client that asks.
-    let hands_over = settings.replicas == 0 && !settings.redisson_fenced;
     NodeFactory {
         wire,
         cluster: None,
         settings,
         clock,
-        run_ids: roster,
-        client_id,
-        waiter,
-        name_channels: strangers,
-        supports_handoff: hands_over,
+        run_ids: RunIdRegistry::default(),
+        client_id: next_id(),
+        waiter: Nonce::fresh()?,
+        name_channels: wire == Wire::Redisson,
+        // A handoff cannot wait until replicas acknowledge it, and a server that counts tokens
+        // counts one only for a client that asks.
+        supports_handoff: settings.replicas == 0 && !settings.redisson_fenced,
         network: Network::System,
     }
     .node(targets)
@@ -196,31 +192,29 @@ impl NodeFactory<'_> {
             bound: self.cluster.is_some(),
             several: replicated,
         };
-        let line = || {
+        let connection = || {
             let (clock, facts) = (self.clock.clone(), facts.clone());
             Connection::new(addresses.clone(), context.clone(), rules, facts, clock)
         };
-        let (work, keep) = (Arc::new(line()), line());
-        let passes_on = Arc::downgrade(&work);
-        let ears = Subscriptions::new(
+        let (callers, watchdog) = (Arc::new(connection()), connection());
+        let subscriptions = Subscriptions::new(
             addresses.clone(),
             facts.clone(),
             self.waiter,
-            passes_on,
+            Arc::downgrade(&callers),
             self.name_channels,
         );
-        let (cluster, hands_over) = (self.cluster.clone(), self.supports_handoff);
         Ok(RedisNode {
             context,
             member,
             database,
             clock: self.clock.clone(),
-            cluster,
-            callers: work,
-            watchdog: keep,
+            cluster: self.cluster.clone(),
+            callers,
+            watchdog,
             facts,
-            subscriptions: ears,
-            supports_handoff: hands_over,
+            subscriptions,
+            supports_handoff: self.supports_handoff,
         })
     }
 

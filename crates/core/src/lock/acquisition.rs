@@ -80,7 +80,8 @@ impl Acquisition {
             Some(permit) => Ok(LocalHandoff::Permit(permit)),
             None if self.spec.once => Err(self.spec.busy(None)),
             None => {
-                let waiter = queues.wait(&self.spec.name, self.spec.wanted_lease());
+                let LockSpec { name, hold_at_most, .. } = &self.spec;
+                let waiter = queues.wait(name, self.spec.ttl(), *hold_at_most);
                 let place = LocalPlace { inner: &self.inner, waiter };
                 Box::pin(self.in_time(place.handoff())).await
             }

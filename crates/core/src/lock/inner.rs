@@ -90,7 +90,7 @@ impl Inner {
             return false;
         }
         let Some((permit, next)) = lease.next_waiter(timing.lease) else { return false };
-        let hold_at_most = next.hold_at_most();
+        let hold_at_most = next.hold_at_most;
         let hold_until = hold_at_most.map(|limit| now + limit);
         let successor = |until| {
             let timing = LeaseTiming { until, hold_until, ..timing };

@@ -8,7 +8,7 @@ use quorumlock_protocol::{
 use quorumlock_watchdog::{Clock, LeaseState, WatchedLease};
 
 use super::local_handoff::HandoffChain;
-use super::local_queue::{LocalPermit, NextWaiter};
+use super::local_queue::{LocalPermit, Waiter};
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -90,10 +90,7 @@ impl Lease {
 
     /// The next local waiter, if it can take over a lease of `ttl`, and the permit that passes to
     /// it.
-    pub(super) fn next_waiter(
-        &self,
-        ttl: Duration,
-    ) -> Option<(LocalPermit<Self>, NextWaiter<Self>)> {
+    pub(super) fn next_waiter(&self, ttl: Duration) -> Option<(LocalPermit<Self>, Waiter<Self>)> {
         let mut permit = self.permit();
         let next = permit.as_ref()?.next_waiter(ttl)?;
         permit.take().map(|permit| (permit, next))

@@ -34,19 +34,15 @@ struct Queues<L> {
     troubled: HashMap<Name, (Instant, Error)>,
 }
 
+/// A local waiter. Once it has left the queue, it must be given the permit or a lease.
 #[derive(Debug)]
-struct Waiter<L> {
+pub(super) struct Waiter<L> {
     ticket: u64,
-    wanted: WantedLease,
-    next: oneshot::Sender<LocalHandoff<L>>,
-}
-
-/// The lease that a waiter would take over from a holder in this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WantedLease {
-    /// How long the nodes keep the lease without a renewal.
-    pub(super) ttl: Duration,
+    /// The lease that it would take over from a holder in this process: how long the nodes keep it
+    /// without a renewal.
+    ttl: Duration,
     pub(super) hold_at_most: Option<Duration>,
+    next: oneshot::Sender<LocalHandoff<L>>,
 }
 
 /// What a local waiter receives.
@@ -87,7 +83,12 @@ impl<L> LocalQueues<L> {
     }
 
     /// Joins the queue for the permit.
-    pub(super) fn wait(&self, name: &Name, wanted: WantedLease) -> LocalWaiter<L> {
+    pub(super) fn wait(
+        &self,
+        name: &Name,
+        ttl: Duration,
+        hold_at_most: Option<Duration>,
+    ) -> LocalWaiter<L> {
         let (tell, next) = oneshot::channel();
         let mut queues = self.lock();
         queues.tickets += 1;
@@ -95,7 +96,8 @@ impl<L> LocalQueues<L> {
         let waiting = LocalWaiter { queues: self.clone(), name: name.clone(), ticket, next };
         match queues.waiting.get_mut(name) {
             Some(queue) => {
-                queue.get_or_insert_default().push_back(Waiter { ticket, wanted, next: tell });
+                let waiter = Waiter { ticket, ttl, hold_at_most, next: tell };
+                queue.get_or_insert_default().push_back(waiter);
             }
             None => {
                 // The permit was returned meanwhile: this waiter receives it.
@@ -221,26 +223,18 @@ impl<L> LocalPermit<L> {
     }
 
     /// Removes the first local waiter from the queue, if it can take over a lease of `ttl`.
-    pub(super) fn next_waiter(&self, ttl: Duration) -> Option<NextWaiter<L>> {
+    pub(super) fn next_waiter(&self, ttl: Duration) -> Option<Waiter<L>> {
         let mut queues = self.queues.lock();
         let queue = queues.queue(&self.name)?;
-        queue.front().filter(|waiter| waiter.wanted.ttl == ttl)?;
-        queue.pop_front().map(NextWaiter)
+        queue.front().filter(|waiter| waiter.ttl == ttl)?;
+        queue.pop_front()
     }
 }
 
-/// A waiter that has left the queue and must be given the permit or a lease.
-#[derive(Debug)]
-pub(super) struct NextWaiter<L>(Waiter<L>);
-
-impl<L> NextWaiter<L> {
-    pub(super) fn hold_at_most(&self) -> Option<Duration> {
-        self.0.wanted.hold_at_most
-    }
-
+impl<L> Waiter<L> {
     /// Returns `next` if the waiter gave up meanwhile.
     pub(super) fn give(self, next: LocalHandoff<L>) -> Option<LocalHandoff<L>> {
-        self.0.next.send(next).err()
+        self.next.send(next).err()
     }
 }
 
@@ -263,7 +257,7 @@ impl<L> Drop for LocalPermit<L> {
         if let Some(waiter) = next {
             let permit = Self { queues: self.queues.clone(), name: self.name.clone() };
             // If the waiter gave up meanwhile, this drop passes the permit to the following one.
-            drop(NextWaiter(waiter).give(LocalHandoff::Permit(permit)));
+            drop(waiter.give(LocalHandoff::Permit(permit)));
         }
     }
 }
@@ -310,7 +304,7 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
-    const WANTED: WantedLease = WantedLease { ttl: Duration::from_secs(30), hold_at_most: None };
+    const TTL: Duration = Duration::from_secs(30);
 
     /// Stands for a lease.
     type Queues = LocalQueues<&'static str>;
@@ -328,8 +322,8 @@ mod tests {
         let name = Name::new("x").unwrap();
         let first = queues.take(&name).expect("free");
         assert!(queues.take(&name).is_none());
-        let mut second = queues.wait(&name, WANTED);
-        let mut third = queues.wait(&name, WANTED);
+        let mut second = queues.wait(&name, TTL, None);
+        let mut third = queues.wait(&name, TTL, None);
         assert_eq!(first.waiting(), 2);
         assert!((&mut second).now_or_never().is_none());
         drop(first);
@@ -365,7 +359,8 @@ mod tests {
         let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let first = queues.take(&name).expect("free");
-        let (mut second, mut third) = (queues.wait(&name, WANTED), queues.wait(&name, WANTED));
+        let (mut second, mut third) =
+            (queues.wait(&name, TTL, None), queues.wait(&name, TTL, None));
         assert_eq!(third.leave(), None);
         assert_eq!(first.waiting(), 1);
         // The second waiter was given the permit, but was never polled.
@@ -379,13 +374,13 @@ mod tests {
         let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let permit = queues.take(&name).expect("free");
-        let mut before = queues.wait(&name, WANTED);
-        let next = permit.next_waiter(WANTED.ttl).expect("it waits");
+        let mut before = queues.wait(&name, TTL, None);
+        let next = permit.next_waiter(TTL).expect("it waits");
         assert!(next.give(LocalHandoff::Lease(Arc::new("given"))).is_none());
         assert_eq!(before.leave().as_deref(), Some(&"given"), "given before the waiter left");
         assert_eq!(before.leave(), None, "once");
-        let mut after = queues.wait(&name, WANTED);
-        let next = permit.next_waiter(WANTED.ttl).expect("it waits");
+        let mut after = queues.wait(&name, TTL, None);
+        let next = permit.next_waiter(TTL).expect("it waits");
         assert_eq!(after.leave(), None);
         let back = next.give(LocalHandoff::Lease(Arc::new("refused")));
         assert!(matches!(back, Some(LocalHandoff::Lease(_))), "given after it left");
@@ -396,10 +391,10 @@ mod tests {
         let queues = Queues::default();
         let name = Name::new("x").unwrap();
         let permit = queues.take(&name).expect("free");
-        let _waiting = queues.wait(&name, WANTED);
+        let _waiting = queues.wait(&name, TTL, None);
         assert!(permit.next_waiter(Duration::from_secs(1)).is_none());
         assert_eq!(permit.waiting(), 1, "it keeps its place");
-        assert!(permit.next_waiter(WANTED.ttl).is_some());
+        assert!(permit.next_waiter(TTL).is_some());
         assert_eq!(permit.waiting(), 0);
     }
 }

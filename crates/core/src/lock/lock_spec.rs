@@ -3,7 +3,6 @@ use std::time::Duration;
 use quorumlock_protocol::{Busy, ConfigError, Error, Instant, Name, NodeProblem};
 
 use super::lease::Lease;
-use super::local_queue::WantedLease;
 
 /// What one call asks for: which lock, with which lease, and for how long it waits.
 pub(super) struct LockSpec {
@@ -23,11 +22,6 @@ impl LockSpec {
     /// The lease to ask the nodes for.
     pub(super) fn ttl(&self) -> Duration {
         self.hold_at_most.map_or(self.lease, |limit| limit.min(self.lease))
-    }
-
-    /// The lease that the call takes over from a holder in this process.
-    pub(super) fn wanted_lease(&self) -> WantedLease {
-        WantedLease { ttl: self.ttl(), hold_at_most: self.hold_at_most }
     }
 
     /// Whether the caller may re-enter `outer`: the options that it set must equal those of

@@ -33,9 +33,7 @@ use quorumlock_protocol::{check_hold, check_wait};
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until this is awaited"]
 pub struct LockRequest {
-    order: LockOptions,
-    wait: Option<Duration>,
-    fail_fast: bool,
+    options: LockOptions,
 }
 
 /// A request for a lock that does not wait for its holder. Set options, then await it, or
@@ -50,7 +48,7 @@ pub struct LockRequest {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until this is awaited"]
 pub struct TryLockRequest {
-    order: LockOptions,
+    options: LockOptions,
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +59,10 @@ struct LockOptions {
     lease: Option<Duration>,
     hold_at_most: Option<Duration>,
     owner: Option<Owner>,
+    wait: Option<Duration>,
+    /// Whether the call does not wait for a holder.
+    once: bool,
+    fail_fast: bool,
 }
 
 macro_rules! options {
@@ -70,7 +72,7 @@ macro_rules! options {
             /// after this time. Default: the locker's setting (30 s). At least 10 ms, at most
             /// `max_lease`.
             pub fn lease(mut self, lease: Duration) -> Self {
-                self.order.lease = Some(lease);
+                self.options.lease = Some(lease);
                 self
             }
 
@@ -82,7 +84,7 @@ macro_rules! options {
             /// `mem::forget(guard)`, or in a cycle of `Arc`s, the watchdog renews the lease while
             /// the process lives, even if every locker is dropped.
             pub fn hold_at_most(mut self, limit: Duration) -> Self {
-                self.order.hold_at_most = Some(limit);
+                self.options.hold_at_most = Some(limit);
                 self
             }
 
@@ -91,7 +93,7 @@ macro_rules! options {
             /// [`ConfigError::ReEntryDiffers`](quorumlock_protocol::ConfigError::ReEntryDiffers).
             /// Default: no owner, so that any two requests exclude each other.
             pub fn owner(mut self, owner: &Owner) -> Self {
-                self.order.owner = Some(owner.clone());
+                self.options.owner = Some(owner.clone());
                 self
             }
         }
@@ -103,21 +105,20 @@ options!(TryLockRequest);
 
 impl LockRequest {
     pub(super) fn new(inner: &Arc<Inner>, name: &str) -> Self {
-        let order = LockOptions::new(inner.clone(), Name::new(name));
-        Self { order, wait: None, fail_fast: false }
+        Self { options: LockOptions::new(inner.clone(), Name::new(name)) }
     }
 
     /// The longest wait: for the lock, and for nodes that do not answer. After that the call fails
     /// with [`Error::Busy`] if another client held the lock at the last attempt, else with the
     /// error of the nodes. Default: no limit for the lock, and 30 s for nodes that do not answer.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+        self.options.wait = Some(wait);
         self
     }
 
     /// Fails at the first attempt that too few nodes answer, instead of waiting for the nodes.
     pub fn fail_fast(mut self) -> Self {
-        self.fail_fast = true;
+        self.options.fail_fast = true;
         self
     }
 
@@ -146,7 +147,8 @@ impl LockRequest {
 
 impl TryLockRequest {
     pub(super) fn new(inner: &Arc<Inner>, name: &str) -> Self {
-        Self { order: LockOptions::new(inner.clone(), Name::new(name)) }
+        let options = LockOptions::new(inner.clone(), Name::new(name));
+        Self { options: LockOptions { once: true, fail_fast: true, ..options } }
     }
 
     /// As [`LockRequest::run`], if the lock is free; `None`, and no work, if another client holds
@@ -188,8 +190,7 @@ impl IntoFuture for LockRequest {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let patience = WaitLimit { wait: self.wait, once: false, fail_fast: self.fail_fast };
-        Box::pin(self.order.acquire(patience))
+        Box::pin(self.options.acquire())
     }
 }
 
@@ -200,8 +201,7 @@ impl IntoFuture for TryLockRequest {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let patience = WaitLimit { wait: None, once: true, fail_fast: true };
-            match self.order.acquire(patience).await {
+            match self.options.acquire().await {
                 Ok(guard) => Ok(Some(guard)),
                 Err(Error::Busy(_)) => Ok(None),
                 Err(error) => Err(error),
@@ -212,13 +212,22 @@ impl IntoFuture for TryLockRequest {
 
 impl LockOptions {
     fn new(inner: Arc<Inner>, name: Result<Name, ConfigError>) -> Self {
-        Self { inner, name, lease: None, hold_at_most: None, owner: None }
+        Self {
+            inner,
+            name,
+            lease: None,
+            hold_at_most: None,
+            owner: None,
+            wait: None,
+            once: false,
+            fail_fast: false,
+        }
     }
 
-    async fn acquire(self, patience: WaitLimit) -> Result<Guard, Error> {
+    async fn acquire(self) -> Result<Guard, Error> {
         let calls = self.inner.calls.subscribe();
         until_closed(calls, async {
-            match self.into_acquisition(patience)? {
+            match self.into_acquisition()? {
                 (call, None) => call.run().await,
                 // Boxed, because few calls have an owner and the future should be small.
                 (call, Some(place)) => Box::pin(call.acquire_for_owner(place)).await,
@@ -227,33 +236,21 @@ impl LockOptions {
         .await
     }
 
-    fn into_acquisition(
-        self,
-        patience: WaitLimit,
-    ) -> Result<(Acquisition, Option<OwnerSlot>), Error> {
-        let WaitLimit { wait, once, fail_fast } = patience;
+    fn into_acquisition(self) -> Result<(Acquisition, Option<OwnerSlot>), Error> {
+        let Self { inner, name, lease: explicit_lease, hold_at_most, owner, wait, once, fail_fast } =
+            self;
         wait.map_or(Ok(()), check_wait)?;
-        let inner = self.inner;
         inner.ensure_open()?;
-        let name = self.name?;
-        let lease = self.lease.unwrap_or(inner.settings.lease);
+        let name = name?;
+        let lease = explicit_lease.unwrap_or(inner.settings.lease);
         inner.settings.check_lease(lease)?;
-        self.hold_at_most.map_or(Ok(()), check_hold)?;
+        hold_at_most.map_or(Ok(()), check_hold)?;
         let deadline = wait.map(|wait| inner.clock.now() + wait);
-        let Self { lease: explicit_lease, hold_at_most, .. } = self;
-        let place = self.owner.map(|owner| inner.owners.slot(&owner, &name));
+        let place = owner.map(|owner| inner.owners.slot(&owner, &name));
         let spec =
             LockSpec { name, lease, explicit_lease, hold_at_most, deadline, once, fail_fast };
         Ok((Acquisition { inner, spec }, place))
     }
-}
-
-/// For how long a call waits, and for what.
-#[derive(Clone, Copy, Debug)]
-struct WaitLimit {
-    wait: Option<Duration>,
-    once: bool,
-    fail_fast: bool,
 }
 
 /// Returns the result of `call`, or [`Error::Closed`] if the locker is closed first. An unfinished
