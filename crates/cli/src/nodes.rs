@@ -10,22 +10,23 @@ use quorumlock::{Admission, Builder, Error, Locker, Wire, env};
 use quorumlock_command::Failure;
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, note_age};
 use quorumlock_protocol::{Settings, without_password};
+use quorumlock_redis::is_sentinel_url;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Nodes {
     /// A node: redis://, rediss:// or unix://. One is a single node, several are a quorum.
     ///
-    /// Repeat the option, or separate URLs by commas. Put a password into the environment: every
-    /// user of the machine can see command lines.
+    /// Repeat the option, or separate URLs by commas. Or one URL of sentinels:
+    /// redis-sentinel://HOST:26379,HOST:26379/NAME finds the master NAME and follows its failovers. Put
+    /// a password into the environment: every user of the machine can see command lines.
     #[arg(
         long = "node",
         value_name = "URL",
         env = env::NODES,
         hide_env_values = true,
-        value_delimiter = ',',
         required = true
     )]
-    urls: Vec<NodeUrl>,
+    urls: Vec<NodeUrls>,
 
     /// The nodes are a master and its replicas, not a quorum; locks are taken on the current
     /// master.
@@ -47,19 +48,22 @@ pub(crate) struct Nodes {
     tls_key: Option<PathBuf>,
 }
 
-/// A URL, which may hold a password.
+/// URLs separated by commas, or one of sentinels. They may hold passwords.
 #[derive(Clone)]
-struct NodeUrl(String);
+struct NodeUrls(Vec<String>);
 
-impl From<String> for NodeUrl {
-    fn from(url: String) -> Self {
-        Self(url)
+impl From<String> for NodeUrls {
+    fn from(text: String) -> Self {
+        Self(match is_sentinel_url(text.trim()) {
+            true => vec![text.trim().to_owned()],
+            false => text.split(',').map(|url| url.trim().to_owned()).collect(),
+        })
     }
 }
 
-impl fmt::Debug for NodeUrl {
+impl fmt::Debug for NodeUrls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&without_password(&self.0))
+        f.debug_list().entries(self.0.iter().map(|url| without_password(url))).finish()
     }
 }
 
@@ -148,7 +152,8 @@ impl Nodes {
     /// The URLs, at least one. An empty entry is refused: dropping it could turn a quorum into a
     /// single node.
     pub(crate) fn urls(&self) -> Result<Vec<&str>, Failure> {
-        let urls = self.urls.iter().map(|url| url.0.trim()).collect::<Vec<_>>();
+        let urls =
+            self.urls.iter().flat_map(|urls| &urls.0).map(String::as_str).collect::<Vec<_>>();
         match urls.iter().position(|url| url.is_empty()) {
             None => Ok(urls),
             Some(_) if urls.len() == 1 => {

@@ -15,6 +15,14 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
+    /// Not the name of a master that sentinels monitor.
+    #[error("{name:?} is no name of a master that sentinels monitor: {why}")]
+    BadMasterName {
+        /// The text given, without password.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The TLS certificates cannot be used.
     #[error("the TLS certificates cannot be used: {0}")]
     BadCertificate(String),

@@ -30,8 +30,8 @@ impl fmt::Display for NodeReport {
 }
 
 /// What is wrong with a node. The variants down to [`NodeProblem::TooLate`] mean that the node gave
-/// no answer in time. The others mean that it answered, except [`NodeProblem::NoMaster`] if none of
-/// the addresses did.
+/// no answer in time. The others mean that it answered, except [`NodeProblem::NoSentinel`], and
+/// [`NodeProblem::NoMaster`] if none of the addresses did.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeProblem {
@@ -106,6 +106,22 @@ pub enum NodeProblem {
     /// None of the given addresses is a master: what each of them said.
     #[error("none of its addresses is a master ({})", list(.0))]
     NoMaster(Vec<NodeReport>),
+    /// None of the sentinels answered: why each of them did not.
+    #[error("none of its sentinels answers ({})", list(.0))]
+    NoSentinel(Vec<NodeReport>),
+    /// No sentinel that answered knows a master of this name.
+    #[error("its sentinels know no master {0:?}")]
+    UnknownMaster(String),
+    /// The sentinels name several servers, each of which says that it is the master, and none of
+    /// which continues another.
+    #[error("its sentinels disagree: {0} are masters, and none was promoted over another")]
+    SentinelsDisagree(String),
+    /// It is a sentinel, which holds no locks.
+    #[error("is a sentinel, which holds no locks")]
+    Sentinel,
+    /// It was given as a sentinel, and is none.
+    #[error("is a server and no sentinel")]
+    NotASentinel,
     /// Too few of its replicas have acknowledged the lock, or follow it: its answer, or the result
     /// of `WAIT`.
     #[error("too few replicas: {0}")]
@@ -315,6 +331,9 @@ impl NodeProblem {
             | Self::OtherDatabase(_)
             | Self::Unfit(_)
             | Self::ClusterMode
+            | Self::Sentinel
+            | Self::NotASentinel
+            | Self::UnknownMaster(_)
             | Self::WrongType { .. }
             | Self::NotALock { .. }
             | Self::BadMark { .. }
@@ -366,6 +385,20 @@ impl NodeProblem {
             }
             Self::ClusterMode => "give a server outside of a cluster",
             Self::NoMaster(_) => "promote one of them",
+            Self::NoSentinel(_) => "check that the sentinels run and can be reached from here",
+            Self::UnknownMaster(_) => {
+                "give the name under which they monitor it: SENTINEL MASTERS shows all"
+            }
+            Self::SentinelsDisagree(_) => {
+                "give sentinels of one deployment, or remove the name at those of the other \
+                 (SENTINEL REMOVE)"
+            }
+            Self::Sentinel => {
+                "give it to Locker::sentinel, or in a URL redis-sentinel://host:26379/NAME"
+            }
+            Self::NotASentinel => {
+                "give the port of a sentinel, or the server itself to another mode"
+            }
             Self::NoReplicas(_) => "look at the replicas",
             Self::WrongType { .. } => {
                 "give all programs one wire format, use another name, or delete the key if nothing \
@@ -398,6 +431,7 @@ impl NodeProblem {
             | Self::Unconfirmed
             | Self::NotRenewed
             | Self::TooLate => false,
+            Self::NoSentinel(_) => false,
             Self::NoMaster(addresses) => addresses.iter().any(|each| each.problem.answered()),
             _ => true,
         }

@@ -3,8 +3,16 @@
 /// The text without what may be a password: all before the last `@` but a known scheme, all
 /// parameters that may be secret, and without an `@` all behind a colon that begins no port.
 pub fn without_password(text: &str) -> String {
-    const SCHEMES: [&str; 6] =
-        ["redis://", "rediss://", "valkey://", "valkeys://", "unix://", "redis+unix://"];
+    const SCHEMES: [&str; 8] = [
+        "redis://",
+        "rediss://",
+        "valkey://",
+        "valkeys://",
+        "unix://",
+        "redis+unix://",
+        "redis-sentinel://",
+        "rediss-sentinel://",
+    ];
     let scheme = SCHEMES.into_iter().find(|scheme| text.starts_with(scheme)).unwrap_or_default();
     match text.rfind('@') {
         Some(at) => format!("{scheme}***{}", without_secret_parameters(&text[at..])),
@@ -46,6 +54,10 @@ mod tests {
             ("redis:geheim", "***"),
             ("unix:///run/redis.sock?user=u&pass=geheim&db=2", "unix:///run/redis.sock?db=2"),
             ("redis://h?password=geheim&label=north", "redis://h?label=north"),
+            (
+                "redis-sentinel://me:geheim@a:1,b:2/m/3?sentinel_password=geheim",
+                "redis-sentinel://***@a:1,b:2/m/3",
+            ),
         ] {
             assert_eq!(without_password(text), shown, "{text}");
         }
@@ -60,6 +72,7 @@ mod tests {
             "redis://",
             "redis://host:99999/x",
             "redis://[::1]:7",
+            "redis-sentinel://a:1,b:2/m",
         ] {
             assert_eq!(without_password(text), text);
         }

@@ -7,18 +7,18 @@ use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::CLOCK_BOUND;
 use quorumlock_protocol::{ClientCertificate, Settings};
 use quorumlock_quorum::Quorum;
-use quorumlock_redis::{member_list, redis_master, redis_nodes};
+use quorumlock_redis::{member_list, redis_master, redis_nodes, redis_sentinel};
 
 use crate::admission::{MemberChange, Until};
 use crate::env::{self, Variable};
 use crate::{ConfigError, Error, Locker, Name, Wire};
 
-/// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`] or [`Builder::quorum`]
-/// makes the locker: they check the bounds of all options and do no I/O. An option that does not
-/// apply to the servers or to the other options is an error
+/// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`] or
+/// [`Builder::quorum`] makes the locker: they check the bounds of all options and do no I/O. An option
+/// that does not apply to the servers or to the other options is an error
 /// ([`ConfigError::DoesNotApply`](crate::ConfigError::DoesNotApply)).
 #[derive(Clone, Debug, Default)]
-#[must_use = "end it with `single`, `replicated`, `quorum` or `build`"]
+#[must_use = "end it with `single`, `replicated`, `sentinel`, `quorum` or `build`"]
 pub struct Builder {
     /// From the environment, for [`Builder::build`].
     servers: Servers,
@@ -309,7 +309,8 @@ impl Builder {
     }
 
     /// Locks on the servers that [`Builder::from_env`] has found: on a single server, if there is
-    /// one URL; on the master, if they are replicated; else on a quorum.
+    /// one URL; on the master, if they are replicated, or if the URL is one of sentinels; else on a
+    /// quorum.
     ///
     /// # Errors
     /// [`Error::Config`] if there are none, and as [`Builder::single`], [`Builder::replicated`] or
@@ -333,7 +334,7 @@ impl Builder {
     /// [`Error::Config`] for a bad URL, an option out of bounds, or one that is for a quorum only.
     pub fn single(self, url: impl AsRef<str>) -> Result<Locker, Error> {
         self.only_for_a_quorum("a single server")?;
-        self.of_one_node(&[url])
+        self.of_one_node(&[url], None)
     }
 
     /// Locks on the master among the servers at `urls`: see [`Locker::replicated`].
@@ -347,7 +348,22 @@ impl Builder {
     ) -> Result<Locker, Error> {
         self.only_for_a_quorum("a master and its replicas")?;
         let urls: Vec<U> = urls.into_iter().collect();
-        self.of_one_node(&urls)
+        self.of_one_node(&urls, None)
+    }
+
+    /// Locks on the master that the sentinels at `urls` monitor: see [`Locker::sentinel`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, an empty list, one sentinel listed twice, a bad name, an option
+    /// out of bounds, or one that is for a quorum only.
+    pub fn sentinel<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+        master: impl AsRef<str>,
+    ) -> Result<Locker, Error> {
+        self.only_for_a_quorum("a master and its replicas")?;
+        let urls: Vec<U> = urls.into_iter().collect();
+        self.of_one_node(&urls, Some(master.as_ref()))
     }
 
     /// Locks on a majority of the independent servers at `urls`.
@@ -377,7 +393,7 @@ impl Builder {
         let cluster = self.cluster_of(&urls)?;
         let bound = strict.then_some(&cluster);
         let nodes = redis_nodes(&urls, wire, bound, &self.settings, &environment.clock)?;
-        self.tls_applies(&urls)?;
+        self.tls_applies(urls.iter().map(AsRef::as_ref))?;
         let (clock, timeout) = (environment.clock.clone(), self.settings.answer_timeout);
         let quorum = if strict {
             let entropy = environment.entropy.clone();
@@ -441,8 +457,9 @@ impl Builder {
         })
     }
 
-    /// One vote is the lock: the vote of the single server, or of the master.
-    fn of_one_node(self, urls: &[impl AsRef<str>]) -> Result<Locker, Error> {
+    /// One vote is the lock: the vote of the single server, or of the master. `urls` are its
+    /// addresses, or those of the sentinels that monitor `master`.
+    fn of_one_node(self, urls: &[impl AsRef<str>], master: Option<&str>) -> Result<Locker, Error> {
         let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redisson);
         let prefix = self.checked_prefix()?;
@@ -451,8 +468,11 @@ impl Builder {
             self.settings.replica_timeout.is_some() && self.settings.replicas == 0,
             "a locker without replicas",
         )])?;
-        let node = redis_master(urls, wire, &self.settings, &environment.clock)?;
-        self.tls_applies(urls)?;
+        let node = match master {
+            None => redis_master(urls, wire, &self.settings, &environment.clock)?,
+            Some(master) => redis_sentinel(urls, master, wire, &self.settings, &environment.clock)?,
+        };
+        self.tls_applies(urls.iter().map(AsRef::as_ref).chain(master))?;
         let single = Single::new(node, environment.clock.clone(), self.settings.answer_timeout);
         let locker =
             quorumlock_core::Locker::with_lessor(Arc::new(single), self.settings, environment)?;
@@ -468,9 +488,9 @@ impl Builder {
         ])
     }
 
-    fn tls_applies(&self, urls: &[impl AsRef<str>]) -> Result<(), ConfigError> {
-        let is_tls = |url: &str| url.get(..7).is_some_and(|s| s.eq_ignore_ascii_case("rediss:"));
-        let plain = !urls.iter().any(|url| is_tls(url.as_ref()));
+    fn tls_applies<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
+        let is_tls = |url: &str| url.get(..6).is_some_and(|s| s.eq_ignore_ascii_case("rediss"));
+        let plain = !urls.into_iter().any(is_tls);
         applies([
             ("tls_ca", plain && self.settings.tls_ca.is_some(), "servers without rediss://"),
             (

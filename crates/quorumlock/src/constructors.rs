@@ -5,7 +5,8 @@ use crate::{Builder, Error, Locker};
 
 /// Constructors.
 impl Locker {
-    /// Locks on the single server at `url`, in Redisson's format. Does no I/O.
+    /// Locks on the single server at `url`, in Redisson's format. Does no I/O. A URL of sentinels
+    /// (`redis-sentinel://`) makes a locker as [`Locker::sentinel`] does.
     ///
     /// At most one guard is valid at a time while that server keeps its data and its clock; a
     /// failover to a replica may break that. Use [`Locker::quorum`], or check the fencing token. A
@@ -42,6 +43,40 @@ impl Locker {
     /// [`Error::Config`] for a bad URL, an empty list, or one address listed twice.
     pub fn replicated<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
         Self::builder().replicated(urls)
+    }
+
+    /// Locks on the master that the sentinels at `urls` monitor under the name `master`, in Redisson's
+    /// format. Does no I/O.
+    ///
+    /// The sentinels tell where the master and its replicas are; the locker asks all of them, and then
+    /// does what [`Locker::replicated`] does with these addresses. It believes the role of a server
+    /// from that server alone. When a sentinel tells of a failover (`+switch-master`), the locker looks
+    /// for the new master at once, so that it leaves an old one that it still reaches. The port of a
+    /// sentinel is 26379 unless its URL has another one.
+    ///
+    /// A URL of a sentinel has the sentinel's own user, password and TLS. Those of the servers are in
+    /// `master`, which is the name, or a URL with the name in place of the host:
+    ///
+    /// ```no_run
+    /// # fn doc() -> Result<(), quorumlock::Error> {
+    /// # use quorumlock::Locker;
+    /// let sentinels = ["redis://s1", "redis://s2", "redis://s3"];
+    /// let locker = Locker::sentinel(sentinels, "mymaster")?;
+    /// let locker = Locker::sentinel(sentinels, "rediss://app:secret@mymaster/2")?;
+    /// // The same as one URL, which `from_env` takes, too:
+    /// let locker = Locker::single("redis-sentinel://s1,s2,s3/mymaster")?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// **Best effort**, as [`Locker::replicated`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, an empty list, one sentinel listed twice, or a bad name.
+    pub fn sentinel<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+        master: impl AsRef<str>,
+    ) -> Result<Self, Error> {
+        Self::builder().sentinel(urls, master)
     }
 
     /// Locks on a majority of the independent servers at `urls`, in the Redlock format. Does no

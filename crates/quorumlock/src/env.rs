@@ -10,11 +10,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use quorumlock_protocol::without_password;
+use quorumlock_redis::is_sentinel_url;
 
 use crate::ConfigError;
 
 /// The servers' URLs, separated by commas. One is a single server, several are a quorum, or with
-/// [`REPLICATED`] a master and its replicas.
+/// [`REPLICATED`] a master and its replicas. Or one URL of sentinels:
+/// `redis-sentinel://user:password@host:26379,host:26379/NAME/0`, with the user, password and database
+/// of the servers; `?sentinel_username=...&sentinel_password=...` are those of the sentinels, and
+/// `rediss-sentinel://` is TLS to both.
 pub const NODES: &str = "QUORUMLOCK_NODES";
 /// Yes: several URLs are a master and its replicas.
 pub const REPLICATED: &str = "QUORUMLOCK_REPLICATED";
@@ -89,6 +93,9 @@ impl Variable {
 
     /// The URLs. An empty entry is refused: dropping it could turn a quorum into a single server.
     pub(crate) fn urls(&self) -> Result<Vec<String>, ConfigError> {
+        if is_sentinel_url(self.value.trim()) {
+            return Ok(vec![self.value.trim().to_owned()]);
+        }
         let urls: Vec<_> = self.value.split(',').map(|url| url.trim().to_owned()).collect();
         match urls.iter().position(String::is_empty) {
             None => Ok(urls),

@@ -1,59 +1,49 @@
 //! Connects to the server at a URL: dials, and registers the run id of the server.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use percent_encoding::percent_decode_str;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use tokio::net::TcpStream;
 
 use super::network::Network;
+use super::node_addr::{Addr, NodeAddr};
 use super::permissions;
 use super::scripts::{LastBound, Scripts};
 use super::stream::Stream;
 use super::tls::{Tls, tls_problem};
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{ConfigError, NodeProblem, Nonce, Wire, without_password};
+use quorumlock_protocol::{ClientCertificate, ConfigError, NodeProblem, Nonce, Wire};
 use quorumlock_watchdog::Clock;
 
-/// The address of a node, with user, password and database.
-#[derive(Debug)]
-pub(super) struct NodeAddr {
-    label: String,
-    member: Arc<str>,
-    addr: Addr,
-    redis: RedisConnectionInfo,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Addr {
-    Tcp { host: String, port: u16 },
-    Tls { host: String, port: u16 },
-    Unix(PathBuf),
-}
-
-/// Everything needed to dial one address of a node.
+/// Dials one address of a node.
 #[derive(Debug)]
 pub(super) struct Dialer {
     pub(super) target: NodeAddr,
     pub(super) tls: Option<Tls>,
+    pub(super) options: Arc<DialOptions>,
+}
+
+/// What the addresses of one node have in common.
+#[derive(Debug)]
+pub(super) struct DialOptions {
+    pub(super) tls_ca: Option<Vec<u8>>,
+    pub(super) tls_client: Option<ClientCertificate>,
     pub(super) client_name: Option<String>,
     pub(super) connect_timeout: Duration,
     /// The kernel closes the connection after this long without an acknowledgement.
     pub(super) user_timeout: Duration,
-    pub(super) run_ids: RunIdRegistry,
+    /// `None` for a master and its replicas: two addresses may lead to the same server, which is no
+    /// mistake.
+    pub(super) run_ids: Option<RunIdRegistry>,
     pub(super) wire: Wire,
     /// The cluster config on which the node must agree; `None` without admission.
     pub(super) cluster: Option<Arc<ClusterConfig>>,
     pub(super) clock: Clock,
     pub(super) unbound: Arc<Scripts>,
     pub(super) last_bound: LastBound,
-    /// Whether this is one address of a master and its replicas.
-    pub(super) replicated: bool,
     /// The id of the locker, and the number of its probes: part of their keys.
     pub(super) waiter: Nonce,
     pub(super) probes: AtomicU64,
@@ -62,116 +52,25 @@ pub(super) struct Dialer {
     pub(super) network: Network,
 }
 
-impl NodeAddr {
-    pub(super) fn parse(url: &str) -> Result<Self, ConfigError> {
-        let bad = |why: String| ConfigError::BadUrl { url: without_password(url), why };
-        if url.find(['?', '#']).is_some_and(|at| url[at..].contains('@')) {
-            let why = "in a user or password, @ is written as %40, ? as %3F, # as %23, / as %2F";
-            return Err(bad(why.into()));
-        }
-        let info: ConnectionInfo = url.into_connection_info().map_err(|e| bad(e.to_string()))?;
-        check_parameters(url, info.addr()).map_err(bad)?;
-        let addr = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => Addr::Tcp { host: host.clone(), port: *port },
-            ConnectionAddr::TcpTls { insecure: true, .. } => {
-                return Err(bad("#insecure is not offered: give the CA to tls_ca".into()));
-            }
-            ConnectionAddr::TcpTls { host, port, .. } => {
-                Addr::Tls { host: host.clone(), port: *port }
-            }
-            ConnectionAddr::Unix(path) if path.to_string_lossy().contains('@') => {
-                return Err(bad("user and password of a socket are ?user=...&pass=...".into()));
-            }
-            ConnectionAddr::Unix(path) => Addr::Unix(path.clone()),
-            other => return Err(bad(format!("{other} cannot be dialled"))),
-        };
-        let label = addr.to_string();
-        let member = member_label(url, &addr, info.redis_settings().db()).map_err(bad)?;
-        Ok(Self { label, member, addr, redis: info.redis_settings().clone() })
-    }
-
-    /// The address, without user and password.
-    pub(super) fn label(&self) -> &str {
-        &self.label
-    }
-
-    /// Its name in lists of members: `host:port/db`, or what the URL gives as `label`.
-    pub(super) fn member(&self) -> &Arc<str> {
-        &self.member
-    }
-
-    pub(super) fn wants_tls(&self) -> bool {
-        matches!(self.addr, Addr::Tls { .. })
-    }
-
-    /// User, password and database.
-    pub(super) fn redis(&self) -> &RedisConnectionInfo {
-        &self.redis
-    }
-}
-
-impl std::fmt::Display for Addr {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Tcp { host, port } => write!(f, "redis://{}:{port}", bracketed(host)),
-            Self::Tls { host, port } => write!(f, "rediss://{}:{port}", bracketed(host)),
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
-        }
-    }
-}
-
-/// Refuses parameters that have no effect. The error shows no value, which may be a secret.
-fn check_parameters(url: &str, addr: &ConnectionAddr) -> Result<(), String> {
-    let known: &[_] = match addr {
-        ConnectionAddr::Unix(_) => &["label", "protocol", "db", "user", "pass"],
-        _ => &["label", "protocol"],
-    };
-    for pair in query(url).split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if !known.contains(&name) {
-            let known = known.join(", ");
-            return Err(format!("the parameter {name:?} is unknown; the known ones are {known}"));
-        }
-        if name == "protocol" && !["2", "resp2"].contains(&value) {
-            return Err("the parameter \"protocol\" can only be resp2".into());
-        }
-    }
-    Ok(())
-}
-
-/// The parameters of a URL, encoded.
-fn query(url: &str) -> &str {
-    let url = url.split_once('#').map_or(url, |(url, _)| url);
-    url.split_once('?').map_or("", |(_, query)| query)
-}
-
-fn member_label(url: &str, addr: &Addr, db: i64) -> Result<Arc<str>, String> {
-    if let Some(label) = query(url).split('&').find_map(|pair| pair.strip_prefix("label=")) {
-        let label = percent_decode_str(label).decode_utf8().map_err(|e| e.to_string())?;
-        // Lists in records are separated by spaces.
-        return match label.is_empty() || label.contains(|c: char| c == ' ' || c.is_control()) {
-            true => Err(format!("the label {label:?} is empty, or has a space in it")),
-            false => Ok(label.into()),
-        };
-    }
-    Ok(match addr {
-        Addr::Tcp { host, port } | Addr::Tls { host, port } => {
-            format!("{}:{port}/{db}", bracketed(host)).into()
-        }
-        Addr::Unix(path) => format!("{}/{db}", path.display()).replace(' ', "%20").into(),
-    })
-}
-
-/// The host as in a URL: an IPv6 address in brackets, since its colons do not begin the port.
-fn bracketed(host: &str) -> String {
-    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
-}
-
 impl Dialer {
+    pub(super) fn new(target: NodeAddr, options: Arc<DialOptions>) -> Result<Self, ConfigError> {
+        let tls = match target.wants_tls() {
+            true => Some(Tls::new(options.tls_ca.as_deref(), options.tls_client.as_ref())?),
+            false => None,
+        };
+        Ok(Self { target, tls, options })
+    }
+
+    /// The same server's user, password, database and TLS at another address.
+    pub(super) fn at(&self, host: &str, port: u16) -> Self {
+        let target = self.target.at(host, port);
+        Self { target, tls: self.tls.clone(), options: self.options.clone() }
+    }
+
     /// Opens a byte stream to the server, and sends nothing on it but a TLS handshake.
     pub(super) async fn dial(&self) -> Result<Box<dyn Stream>, NodeProblem> {
         let dialling = async {
-            if let Network::Simulated(network) = &self.network {
+            if let Network::Simulated(network) = &self.options.network {
                 return network.open().await;
             }
             Ok(match &self.target.addr {
@@ -185,7 +84,7 @@ impl Dialer {
                 }
             })
         };
-        match tokio::time::timeout(self.connect_timeout, dialling).await {
+        match tokio::time::timeout(self.options.connect_timeout, dialling).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(e)) => Err(problem_of(&e, NodeProblem::NotConnected)),
             Err(_) => Err(self.timed_out()),
@@ -194,9 +93,9 @@ impl Dialer {
 
     /// Logs that the server refuses a command that locks can do without: once for each command.
     pub(super) fn warn_of(&self, command: &'static str) {
-        if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(command) {
+        if self.options.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(command) {
             let (node, lost) =
-                (self.target.label(), permissions::lost(command, self.cluster.is_some()));
+                (self.target.label(), permissions::lost(command, self.options.cluster.is_some()));
             tracing::warn!(%node, command, lost, "the server refuses a command");
         }
     }
@@ -207,7 +106,7 @@ impl Dialer {
             true => "; if it speaks plain text, its URL begins with redis://",
             false => "",
         };
-        NodeProblem::NotConnected(format!("not within {:?}{hint}", self.connect_timeout))
+        NodeProblem::NotConnected(format!("not within {:?}{hint}", self.options.connect_timeout))
     }
 
     async fn tcp(&self, host: &str, port: u16) -> std::io::Result<TcpStream> {
@@ -216,7 +115,7 @@ impl Dialer {
         let socket = SockRef::from(&stream);
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(Duration::from_secs(10)))?;
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        socket.set_tcp_user_timeout(Some(self.user_timeout))?;
+        socket.set_tcp_user_timeout(Some(self.options.user_timeout))?;
         Ok(stream)
     }
 }
@@ -290,88 +189,6 @@ impl Drop for Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn labels_hide_user_and_password() {
-        let target = NodeAddr::parse("redis://me:secret@10.0.0.1:7000/3").unwrap();
-        assert_eq!(target.label(), "redis://10.0.0.1:7000");
-        assert_eq!(target.redis().db(), 3);
-        for url in ["redis://[::1]:7000", "rediss://[2001:db8::7]:7000", "redis://host:7000"] {
-            assert_eq!(NodeAddr::parse(url).unwrap().label(), url);
-        }
-        assert_eq!(
-            NodeAddr::parse("unix:///run/redis.sock").unwrap().label(),
-            "unix:///run/redis.sock"
-        );
-    }
-
-    #[test]
-    fn bad_urls_are_named_without_their_password() {
-        for url in ["", "http://x", "redis://", "redis://u:secret@h:99999", "rediss://h/#insecure"]
-        {
-            let Err(ConfigError::BadUrl { url: named, .. }) = NodeAddr::parse(url) else {
-                panic!("{url:?} was taken");
-            };
-            assert!(!named.contains("secret"), "{named}");
-        }
-    }
-
-    #[test]
-    fn unknown_parameters_are_refused_and_the_known_ones_are_named() {
-        let why = |url: &str| match NodeAddr::parse(url) {
-            Err(ConfigError::BadUrl { url, why }) => format!("{url} {why}"),
-            parsed => panic!("{url} was taken: {parsed:?}"),
-        };
-        for url in ["redis://h?timeout=secret", "rediss://u:secret@h?label=a&timeout=5"] {
-            let why = why(url);
-            assert!(why.contains("\"timeout\"") && why.contains("label, protocol"), "{why}");
-            assert!(!why.contains("secret"), "{why}");
-        }
-        assert!(why("unix:///s?passwd=secret").contains("db, user, pass"));
-        assert!(!why("unix:///s?passwd=secret").contains("secret"));
-        assert!(why("redis://h?protocol=resp3").contains("resp2"));
-        assert!(why("unix://localhost/:secret@/s").contains("?user=...&pass=..."));
-        for url in ["redis://h?", "redis://h?protocol=resp2", "unix:///s?db=1&user=u&pass=p"] {
-            NodeAddr::parse(url).expect(url);
-        }
-    }
-
-    proptest::proptest! {
-        /// Forgotten and doubled characters, and passwords of any characters.
-        #[test]
-        fn no_mangled_url_shows_its_password(
-            scheme in "(redis|rediss|unix|http|valkey|)", colon in "(://|:/|:|//|/|)",
-            user in "[a-z]{0,3}", odd in "[@/?#%:&= ]{0,3}", tail in "(h|h:1|\\[::1\\]:1|h/0|/s|)",
-            query in "(|\\?label=a|\\?timeout=1|#insecure)",
-        ) {
-            let secret = format!("geheim{odd}wort");
-            let url = format!("{scheme}{colon}{user}:{secret}@{tail}{query}");
-            let shown = match NodeAddr::parse(&url) {
-                Ok(addr) => format!("{addr:?} {} {}", addr.label(), addr.member()),
-                Err(error) => format!("{error} {error:?}"),
-            };
-            proptest::prop_assert!(!shown.contains("geheim"), "{} in {}", url, shown);
-            proptest::prop_assert!(!shown.contains("wort"), "{} in {}", url, shown);
-        }
-    }
-
-    #[test]
-    fn a_label_is_the_address_and_the_database_or_what_the_url_says() {
-        let label = |url: &str| NodeAddr::parse(url).map(|addr| addr.member().to_string());
-        for (url, expected) in [
-            ("redis://me:secret@a:7000/3", "a:7000/3"),
-            ("rediss://a:7000", "a:7000/0"),
-            ("redis://[::1]:7000", "[::1]:7000/0"),
-            ("redis://a:7000?label=north", "north"),
-            ("redis://a:7000?protocol=resp2&label=n%2Forth", "n/orth"),
-            ("unix:///run/redis.sock", "/run/redis.sock/0"),
-        ] {
-            assert_eq!(label(url).as_deref(), Ok(expected), "{url}");
-        }
-        for url in ["redis://a:7000?label=", "redis://a:7000?label=a%20b"] {
-            assert!(matches!(label(url), Err(ConfigError::BadUrl { .. })), "{url}");
-        }
-    }
 
     #[test]
     fn one_run_id_at_two_addresses_gives_one_vote() {

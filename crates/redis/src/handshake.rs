@@ -21,8 +21,6 @@ use quorumlock_protocol::{Denial, Incarnation, NodeProblem, NodeReport, Wire, fn
 #[derive(Clone, Debug)]
 pub(super) struct HandshakeInfo {
     pub(super) server: ServerInfo,
-    /// The index of the node's address.
-    pub(super) at: usize,
     pub(super) replication_ids: ReplicationIds,
     /// A number for the run id of the server (or for its label, if it does not tell a run id).
     pub(super) identity: u64,
@@ -51,7 +49,7 @@ impl Dialer {
                 done => done,
             }
         };
-        match tokio::time::timeout(self.connect_timeout, opening).await {
+        match tokio::time::timeout(self.options.connect_timeout, opening).await {
             Ok(done) => done,
             Err(_) => Err(self.timed_out()),
         }
@@ -78,7 +76,7 @@ impl Dialer {
         let introduction = self.introduction();
         let mut commands: Vec<_> =
             introduction.iter().map(|(_, command)| command.clone()).collect();
-        match &self.cluster {
+        match &self.options.cluster {
             None => commands.extend(
                 ["server", "replication"].map(|part| redis::cmd("INFO").arg(part).to_owned()),
             ),
@@ -92,16 +90,19 @@ impl Dialer {
         for (what, _) in introduction {
             self.accept(what, talk.receive().await?)?;
         }
-        let Some(cluster) = &self.cluster else {
+        let Some(cluster) = &self.options.cluster else {
             let (server, replication) = (talk.receive().await?, talk.receive().await?);
             let server = self.accept("info", server)?;
             return Ok((self.identify_one(server, self.accept("info", replication)?)?, true));
         };
         let info = talk.receive().await?;
+        let transacts = [talk.receive().await?, talk.receive().await?];
         if let Value::Error(text) = &info {
+            // A sentinel knows no scripts.
+            talk.write(&[redis::cmd("INFO").arg("server").to_owned()]).await?;
+            refuse_mode(&talk.receive().await?.text())?;
             return Err(NodeProblem::from_reply(text));
         }
-        let transacts = [talk.receive().await?, talk.receive().await?];
         let transacts = transacts.iter().all(|reply| !matches!(reply, Value::Error(_)));
         Ok((self.identify_member(&info, cluster)?, transacts))
     }
@@ -112,13 +113,13 @@ impl Dialer {
         server: Value,
         replication: Value,
     ) -> Result<HandshakeInfo, NodeProblem> {
-        if self.replicated && replication == Value::Nil {
+        if self.options.run_ids.is_none() && replication == Value::Nil {
             let why = "INFO, by which a master is told from its replicas, is refused";
             return Err(NodeProblem::Permission(why.into()));
         }
         let claim = self.read_replication_ids(&replication.text())?;
         let server = server.text();
-        refuse_cluster_mode(&server)?;
+        refuse_mode(&server)?;
         let run_id = field(&server, "run_id");
         let (identity, presence) = self.register(run_id)?;
         let life = run_identity(run_id, &claim.history);
@@ -138,9 +139,9 @@ impl Dialer {
         if let Value::Array(parts) = reply
             && let Some(server) = parts.get(1)
         {
-            refuse_cluster_mode(&server.text())?;
+            refuse_mode(&server.text())?;
         }
-        let wall_micros = self.clock.wall_micros();
+        let wall_micros = self.options.clock.wall_micros();
         let info = read_node_info(reply, self.target.member(), cluster, wall_micros)
             .ok_or_else(|| NodeProblem::Malformed("INFO in a script".into()))?;
         let run_identity_text = &info.memory.run_identity;
@@ -163,7 +164,7 @@ impl Dialer {
             return Ok(());
         }
         server.loads_by_eval = true;
-        if let (Some(cluster), true) = (&self.cluster, server.scripts.bound.is_some()) {
+        if let (Some(cluster), true) = (&self.options.cluster, server.scripts.bound.is_some()) {
             server.scripts = self.bound(cluster, server.incarnation, Proof::Run);
         }
         self.warn_of(if transacts { "script|load" } else { "multi" });
@@ -177,8 +178,10 @@ impl Dialer {
         greeted: &mut HandshakeInfo,
     ) -> Result<(), NodeProblem> {
         // The first probe deletes nothing, since no nonce is empty. ACLs allow these keys.
-        let deletes =
-            redis::cmd(deletes_if_ours(self.wire)).arg("quorumlock:probe").arg("").to_owned();
+        let deletes = redis::cmd(deletes_if_ours(self.options.wire))
+            .arg("quorumlock:probe")
+            .arg("")
+            .to_owned();
         let renewal = match greeted.server.unproven {
             None => self.renewal_probe(&greeted.server.scripts),
             Some(_) => Vec::new(),
@@ -200,10 +203,10 @@ impl Dialer {
         const LEASE_MS: u64 = 1_000;
         const RENEWED_MS: u64 = 2_000;
 
-        let number = self.probes.fetch_add(1, Ordering::Relaxed);
-        let key = &format!("quorumlock:probe:{}:{number}", self.waiter);
+        let number = self.options.probes.fetch_add(1, Ordering::Relaxed);
+        let key = &format!("quorumlock:probe:{}:{number}", self.options.waiter);
         let holder = "probe";
-        let mut commands = match self.wire {
+        let mut commands = match self.options.wire {
             Wire::Redlock => {
                 vec![redis::cmd("SET").arg(key).arg(holder).arg("PX").arg(LEASE_MS).to_owned()]
             }
@@ -236,28 +239,34 @@ impl Dialer {
     /// Registers the server, and refuses one that another address of this locker leads to.
     fn register(&self, run_id: &str) -> Result<(u64, Option<Presence>), NodeProblem> {
         let label = self.target.label();
-        let presence = self.run_ids.register(label, run_id)?;
+        let presence = match &self.options.run_ids {
+            Some(run_ids) => run_ids.register(label, run_id)?,
+            None => None,
+        };
         Ok((identity(if run_id.is_empty() { label } else { run_id }), presence))
     }
 
     fn introduction(&self) -> Vec<(&'static str, redis::Cmd)> {
         let redis = self.target.redis();
-        let mut words = Vec::new();
-        if let Some(password) = redis.password() {
-            let mut auth = redis::cmd("AUTH");
-            if let Some(user) = redis.username() {
-                auth.arg(user);
-            }
-            words.push(("auth", auth.arg(password).to_owned()));
-        }
+        let mut words: Vec<_> = self.login().map(|login| ("auth", login)).into_iter().collect();
         if redis.db() != 0 {
             words.push(("select", redis::cmd("SELECT").arg(redis.db()).to_owned()));
         }
-        if let Some(name) = &self.client_name {
+        if let Some(name) = &self.options.client_name {
             words
                 .push(("client|setname", redis::cmd("CLIENT").arg("SETNAME").arg(name).to_owned()));
         }
         words
+    }
+
+    /// The command that authenticates this client, if the URL has a password.
+    pub(super) fn login(&self) -> Option<redis::Cmd> {
+        let redis = self.target.redis();
+        let mut auth = redis::cmd("AUTH");
+        if let Some(user) = redis.username() {
+            auth.arg(user);
+        }
+        redis.password().map(|password| auth.arg(password).to_owned())
     }
 
     fn admit(&self, info: &NodeInfo, cluster: &ClusterConfig) -> ServerInfo {
@@ -278,11 +287,13 @@ impl Dialer {
 
     fn bound(&self, cluster: &ClusterConfig, to: Incarnation, proof: Proof) -> Arc<Scripts> {
         let bound_to = (to, proof);
-        self.last_bound.of(bound_to, || Scripts::bound(self.wire, cluster, bound_to))
+        self.options
+            .last_bound
+            .of(bound_to, || Scripts::bound(self.options.wire, cluster, bound_to))
     }
 
     fn unbound(&self, unproven: Option<Denial>) -> ServerInfo {
-        let (scripts, incarnation) = (self.unbound.clone(), Incarnation::NONE);
+        let (scripts, incarnation) = (self.options.unbound.clone(), Incarnation::NONE);
         ServerInfo {
             scripts,
             incarnation,
@@ -308,7 +319,7 @@ impl Dialer {
 impl HandshakeInfo {
     fn new(server: ServerInfo, identity: u64, presence: Option<Presence>) -> Self {
         let replication_ids = ReplicationIds::default();
-        Self { server, at: 0, replication_ids, identity, presence, time: None }
+        Self { server, replication_ids, identity, presence, time: None }
     }
 }
 
@@ -326,10 +337,13 @@ fn run_identity(run_id: &str, history: &str) -> Option<u64> {
 /// The hint if a server on a plain-text connection sent nothing that we understand.
 const MAY_SPEAK_TLS: &str = "; if it speaks TLS, its URL begins with rediss://";
 
-/// Refuses a member of a Redis Cluster: it serves only the names of its own slots.
-fn refuse_cluster_mode(server: &str) -> Result<(), NodeProblem> {
-    let modes = [field(server, "redis_mode"), field(server, "server_mode")];
-    if modes.contains(&"cluster") { Err(NodeProblem::ClusterMode) } else { Ok(()) }
+/// Refuses a member of a Redis Cluster, which serves only the names of its own slots, and a sentinel.
+fn refuse_mode(server: &str) -> Result<(), NodeProblem> {
+    match [field(server, "redis_mode"), field(server, "server_mode")] {
+        modes if modes.contains(&"cluster") => Err(NodeProblem::ClusterMode),
+        modes if modes.contains(&"sentinel") => Err(NodeProblem::Sentinel),
+        _ => Ok(()),
+    }
 }
 
 /// What the replies to the probe of a renewal say. A server that is full, or that was emptied in

@@ -6,10 +6,11 @@
 //! - `encode`: encodes a request as commands, in either layout.
 //! - `connection`: one connection, redialled when it breaks: a machine that does no I/O, and the
 //!   driver that moves its bytes.
-//! - `handshake`, `master`: find out which server answers, and whether it may vote.
+//! - `handshake`, `master`, `sentinels`: find out which server answers, and whether it may vote.
 //! - [`RedisNode`]: two connections for requests and one for subscriptions.
 
 mod admission_rpc;
+mod ask_all;
 mod command;
 mod connection;
 mod contended_names;
@@ -19,6 +20,7 @@ mod handshake;
 mod master;
 mod network;
 mod node;
+mod node_addr;
 mod node_facts;
 mod node_info;
 #[doc(hidden)]
@@ -26,6 +28,8 @@ pub mod permissions;
 mod rdb;
 mod resp;
 mod scripts;
+mod sentinel_url;
+mod sentinels;
 mod server_info;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
@@ -36,7 +40,9 @@ mod talk;
 mod tls;
 mod unconfirmed_releases;
 
-pub use node::{RedisNode, member_list, redis_master, redis_nodes};
+pub use node::{RedisNode, member_list, redis_master, redis_nodes, redis_sentinel};
+#[doc(hidden)]
+pub use node_addr::is_sentinel_url;
 
 /// The body of the fuzz target `replies`.
 #[cfg(fuzzing)]

@@ -3,144 +3,202 @@
 //! Best effort: what the old master had not copied is lost, whichever server the client chooses
 //! (SAFETY.md H11, PROTOCOL.md REP4).
 
-use std::future::pending;
-use std::pin::Pin;
+use std::sync::Arc;
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
-use tokio::time::Sleep;
 
-use super::dial::Dialer;
+use super::ask_all::ask_all;
+use super::dial::{DialOptions, Dialer};
 use super::handshake::{HandshakeInfo, ReplicationIds};
 use super::network::Network;
+use super::sentinels::Sentinels;
 use super::stream::Stream;
 use quorumlock_protocol::{NodeProblem, NodeReport};
 
-/// The addresses of a node: one, or those of a master and its replicas.
+/// Where a node is.
 #[derive(Debug)]
-pub(super) struct MasterResolver {
-    dialers: Vec<Dialer>,
-    /// The index of the address that was last found to be the master.
-    master: watch::Sender<Option<usize>>,
+pub(super) enum Addresses {
+    /// One server, or a master and its replicas. Not empty.
+    Listed(Vec<Arc<Dialer>>),
+    /// A master and its replicas, at the addresses that sentinels tell.
+    Sentinels(Box<Sentinels>),
 }
 
+/// Finds the master of a node.
+#[derive(Debug)]
+pub(super) struct MasterResolver {
+    addresses: Addresses,
+    options: Arc<DialOptions>,
+    /// The address that was last found to be the master.
+    master: watch::Sender<Option<Arc<Dialer>>>,
+}
+
+/// A connection to a server that says that it is the master.
+type Opened = (Arc<Dialer>, Box<dyn Stream>, HandshakeInfo);
+
 impl MasterResolver {
-    /// `dialers` must not be empty.
-    pub(super) fn new(dialers: Vec<Dialer>) -> Self {
-        Self { dialers, master: watch::Sender::new(None) }
+    pub(super) fn new(addresses: Addresses, options: Arc<DialOptions>) -> Self {
+        Self { addresses, options, master: watch::Sender::new(None) }
     }
 
     /// All addresses, for people.
     pub(super) fn label(&self) -> String {
-        let labels: Vec<_> = self.dialers.iter().map(|dialer| dialer.target.label()).collect();
-        labels.join(",")
+        match &self.addresses {
+            Addresses::Listed(dialers) => labels(dialers.iter()),
+            Addresses::Sentinels(sentinels) => sentinels.label().to_owned(),
+        }
     }
 
     /// Where the connections come from.
     pub(super) fn network(&self) -> &Network {
-        &self.dialers[0].network
+        &self.options.network
     }
 
     /// Whether another address may be the master next.
     pub(super) fn several(&self) -> bool {
-        self.dialers.len() > 1
+        match &self.addresses {
+            Addresses::Listed(dialers) => dialers.len() > 1,
+            Addresses::Sentinels(_) => true,
+        }
     }
 
     /// The address last found to be the master, or else the first one.
-    pub(super) fn current(&self) -> (usize, &Dialer) {
-        let at = self.master.borrow().unwrap_or(0);
-        (at, &self.dialers[at])
+    pub(super) async fn current(&self) -> Result<Arc<Dialer>, NodeProblem> {
+        if let Some(master) = &*self.master.borrow() {
+            return Ok(master.clone());
+        }
+        match &self.addresses {
+            Addresses::Listed(dialers) => Ok(dialers[0].clone()),
+            Addresses::Sentinels(sentinels) => Ok(sentinels.servers().await?.dialers[0].clone()),
+        }
     }
 
-    /// Whether the master was last found at an address other than `at`.
-    pub(super) fn moved(&self, at: usize) -> bool {
-        self.several() && self.master.borrow().is_some_and(|master| master != at)
+    /// Whether the master was last found at another address than `at`.
+    pub(super) fn moved(&self, at: &Dialer) -> bool {
+        self.several() && self.master.borrow().as_ref().is_some_and(|master| !same(master, at))
     }
 
-    /// Waits until the master is found at an address other than `at`.
-    pub(super) async fn awaits_move(&self, at: usize) {
-        let gone = |master: &Option<usize>| master.is_some_and(|master| master != at);
+    /// Waits until the master is found at another address than `at`.
+    pub(super) async fn awaits_move(&self, at: &Dialer) {
+        let gone = |master: &Option<Arc<Dialer>>| master.as_ref().is_some_and(|m| !same(m, at));
         // This cannot fail: `self` owns the sender.
         let _ = self.master.subscribe().wait_for(gone).await;
     }
 
     /// Connects to the master and completes the handshake.
-    pub(super) async fn open(&self) -> Result<(Box<dyn Stream>, HandshakeInfo), NodeProblem> {
-        if let [only] = &self.dialers[..] {
-            return only.open().await;
+    pub(super) async fn open(self: &Arc<Self>) -> Result<Opened, NodeProblem> {
+        let (dialers, told_by_sentinels, disputed) = match &self.addresses {
+            Addresses::Listed(dialers) => match &dialers[..] {
+                [only] => {
+                    let (stream, greeted) = only.open().await?;
+                    return Ok((only.clone(), stream, greeted));
+                }
+                _ => (dialers.clone(), false, false),
+            },
+            Addresses::Sentinels(sentinels) => {
+                self.follow(sentinels);
+                let told = sentinels.servers().await?;
+                (told.dialers, true, told.disputed)
+            }
+        };
+        let last = self.master.borrow().clone();
+        let mut found = self.masters(&dialers).await?;
+        let claims: Vec<_> = found
+            .iter()
+            .map(|(dialer, _, greeted)| Claim {
+                at: dialers.iter().position(|each| same(each, dialer)).unwrap_or(usize::MAX),
+                // The sentinels know better than the past which server is the master.
+                was_master: !told_by_sentinels && last.as_deref().is_some_and(|m| same(m, dialer)),
+                ids: &greeted.replication_ids,
+            })
+            .collect();
+        let best = choose(&claims);
+        if disputed && claims.iter().filter(|claim| !superseded(claim, &claims)).count() > 1 {
+            return Err(NodeProblem::SentinelsDisagree(labels(found.iter().map(|(d, ..)| d))));
         }
-        let mut found = self.masters().await?;
-        let claims: Vec<_> =
-            found.iter().map(|(at, _, greeted)| (*at, &greeted.replication_ids)).collect();
-        let last = *self.master.borrow();
-        let best = choose(&claims, last);
         if claims.len() > 1 {
-            let others = claims.iter().map(|(at, _)| self.dialers[*at].target.label());
-            let masters = others.collect::<Vec<_>>().join(", ");
-            let taken = self.dialers[claims[best].0].target.label();
+            let masters = labels(found.iter().map(|(dialer, ..)| dialer));
+            let taken = found[best].0.target.label();
             tracing::warn!(%masters, %taken, "several servers say that they are the master");
         }
-        let (at, stream, greeted) = found.swap_remove(best);
-        if let Some(last) = last.filter(|last| *last != at) {
-            let (from, to) = (self.dialers[last].target.label(), self.dialers[at].target.label());
-            tracing::warn!(%from, %to, "another server is the master now: what was not copied is lost");
-        }
-        self.master.send_if_modified(|master| master.replace(at) != Some(at));
-        Ok((stream, HandshakeInfo { at, ..greeted }))
+        let opened = found.swap_remove(best);
+        self.found(&opened.0, last.as_deref());
+        Ok(opened)
     }
 
-    /// All servers that say that they are the master, at least one. Once one has said so, the
-    /// others have a tenth of the connect timeout to answer.
-    async fn masters(&self) -> Result<Vec<(usize, Box<dyn Stream>, HandshakeInfo)>, NodeProblem> {
-        let mut asked: FuturesUnordered<_> = self
-            .dialers
-            .iter()
-            .enumerate()
-            .map(|(at, dialer)| async move { (at, dialer.open().await) })
-            .collect();
-        let mut found = Vec::new();
-        let mut others = Vec::new();
-        let mut grace: Option<Pin<Box<Sleep>>> = None;
-        loop {
-            let over = async {
-                match &mut grace {
-                    Some(grace) => grace.await,
-                    None => pending().await,
-                }
-            };
-            let answer = tokio::select! {
-                biased;
-                answer = asked.next() => answer,
-                () = over => None,
-            };
-            match answer {
-                Some((at, Ok((stream, greeted)))) => {
-                    found.push((at, stream, greeted));
-                    let patience = self.dialers[at].connect_timeout / 10;
-                    grace.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-                }
-                Some((at, Err(problem))) => {
-                    others.push(NodeReport::new(self.dialers[at].target.label(), problem));
-                }
-                None if found.is_empty() => return Err(NodeProblem::NoMaster(others)),
-                None => return Ok(found),
-            }
+    /// Remembers which address is the master.
+    fn found(&self, master: &Arc<Dialer>, last: Option<&Dialer>) {
+        if let Some(last) = last.filter(|last| !same(last, master)) {
+            let (from, to) = (last.target.label(), master.target.label());
+            tracing::warn!(%from, %to, "another server is the master now: what was not copied is lost");
         }
+        self.master.send_if_modified(|known| {
+            let moved = known.as_ref().is_none_or(|known| !same(known, master));
+            if moved {
+                *known = Some(master.clone());
+            }
+            moved
+        });
     }
+
+    /// Looks for the master as soon as a sentinel tells that it is elsewhere. A hint: the role is
+    /// believed from the server itself.
+    fn follow(self: &Arc<Self>, sentinels: &Sentinels) {
+        let resolver = Arc::downgrade(self);
+        sentinels.follow(move || {
+            let resolver = resolver.upgrade();
+            Box::pin(async move {
+                if let Some(resolver) = resolver
+                    && let Err(problem) = resolver.open().await
+                {
+                    tracing::debug!(node = %resolver.label(), %problem, "no master after a failover");
+                }
+            })
+        });
+    }
+
+    /// All servers that say that they are the master, at least one.
+    async fn masters(&self, dialers: &[Arc<Dialer>]) -> Result<Vec<Opened>, NodeProblem> {
+        let asked = dialers.iter().map(|dialer| async move {
+            match dialer.open().await {
+                Ok((stream, greeted)) => Ok((dialer.clone(), stream, greeted)),
+                Err(problem) => Err(NodeReport::new(dialer.target.label(), problem)),
+            }
+        });
+        let (found, others) = ask_all(asked, self.options.connect_timeout / 10).await;
+        if found.is_empty() { Err(NodeProblem::NoMaster(others)) } else { Ok(found) }
+    }
+}
+
+/// A server that says that it is the master.
+struct Claim<'a> {
+    /// Its place in the order of the addresses.
+    at: usize,
+    /// Whether it was the master before, as far as this locker knows.
+    was_master: bool,
+    ids: &'a ReplicationIds,
 }
 
 /// Chooses among the servers that say that they are the master. It avoids one that another was
 /// promoted over; of the rest it takes the one used last, else the first in the order of the
 /// addresses. Returns an index into `claims`.
-fn choose(claims: &[(usize, &ReplicationIds)], last: Option<usize>) -> usize {
-    let superseded = |claim: &ReplicationIds| {
-        claims
-            .iter()
-            .any(|(_, other)| !claim.history.is_empty() && other.continues == claim.history)
-    };
-    let rank = |(at, claim): &(usize, &ReplicationIds)| (superseded(claim), Some(*at) != last, *at);
+fn choose(claims: &[Claim<'_>]) -> usize {
+    let rank = |claim: &Claim<'_>| (superseded(claim, claims), !claim.was_master, claim.at);
     (0..claims.len()).min_by_key(|i| rank(&claims[*i])).unwrap_or(0)
+}
+
+/// Whether another server was promoted over this one.
+fn superseded(claim: &Claim<'_>, claims: &[Claim<'_>]) -> bool {
+    let history = &claim.ids.history;
+    !history.is_empty() && claims.iter().any(|other| other.ids.continues == *history)
+}
+
+fn same(one: &Dialer, other: &Dialer) -> bool {
+    one.target.label() == other.target.label()
+}
+
+fn labels<'a>(dialers: impl Iterator<Item = &'a Arc<Dialer>>) -> String {
+    dialers.map(|dialer| dialer.target.label()).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -151,22 +209,28 @@ mod tests {
         ReplicationIds { history: history.into(), continues: continues.into() }
     }
 
+    /// Chooses among claims of (place, ids), where the master was at the place `last`.
+    fn chosen(claims: &[(usize, &ReplicationIds)], last: Option<usize>) -> usize {
+        let claim = |&(at, ids)| Claim { at, was_master: last == Some(at), ids };
+        choose(&claims.iter().map(claim).collect::<Vec<_>>())
+    }
+
     #[test]
     fn a_promoted_server_goes_before_the_one_it_was_promoted_over() {
         let (old, new) = (ids("a", "0"), ids("b", "a"));
         for last in [None, Some(0), Some(1)] {
-            assert_eq!(choose(&[(0, &old), (1, &new)], last), 1, "{last:?}");
-            assert_eq!(choose(&[(1, &new), (0, &old)], last), 0, "{last:?}: whoever answers first");
+            assert_eq!(chosen(&[(0, &old), (1, &new)], last), 1, "{last:?}");
+            assert_eq!(chosen(&[(1, &new), (0, &old)], last), 0, "{last:?}: whoever answers first");
         }
     }
 
     #[test]
     fn strangers_keep_us_where_we_were_or_else_the_first_address_is_taken() {
         let (one, other) = (ids("a", "0"), ids("b", "0"));
-        assert_eq!(choose(&[(2, &one), (1, &other)], Some(2)), 0);
-        assert_eq!(choose(&[(2, &one), (1, &other)], Some(0)), 1);
-        assert_eq!(choose(&[(2, &one), (1, &other)], None), 1);
+        assert_eq!(chosen(&[(2, &one), (1, &other)], Some(2)), 0);
+        assert_eq!(chosen(&[(2, &one), (1, &other)], Some(0)), 1);
+        assert_eq!(chosen(&[(2, &one), (1, &other)], None), 1);
         let silent = ReplicationIds::default();
-        assert_eq!(choose(&[(1, &silent), (0, &silent)], None), 1, "no history is no promotion");
+        assert_eq!(chosen(&[(1, &silent), (0, &silent)], None), 1, "no history is no promotion");
     }
 }

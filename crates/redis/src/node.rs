@@ -8,14 +8,16 @@ use quorumlock_watchdog::Clock;
 use crate::command::{Command, NodeContext};
 use crate::connection::{AckPolicy, Connection, ConnectionRules};
 use crate::contended_names::ContendedNames;
-use crate::dial::{Dialer, NodeAddr, RunIdRegistry};
+use crate::dial::{DialOptions, Dialer, RunIdRegistry};
 use crate::handshake::identity;
-use crate::master::MasterResolver;
+use crate::master::{Addresses, MasterResolver};
 use crate::network::Network;
+use crate::node_addr::NodeAddr;
 use crate::node_facts::NodeFacts;
 use crate::scripts::{LastBound, Scripts, Tokens};
+use crate::sentinel_url::{SentinelUrl, master_addr, sentinel_addr};
+use crate::sentinels::Sentinels;
 use crate::subscriptions::Subscriptions;
-use crate::tls::Tls;
 use crate::unconfirmed_releases::UnconfirmedReleases;
 use quorumlock_protocol::ClockMonitor;
 use quorumlock_protocol::admission::ClusterConfig;
@@ -71,7 +73,7 @@ pub fn redis_nodes(
         supports_handoff: false,
         network: Network::System,
     };
-    parse(urls)?.into_iter().map(|target| maker.node(vec![target])).collect()
+    parse(urls)?.into_iter().map(|target| maker.node(Targets::Listed(vec![target]))).collect()
 }
 
 /// The labels of the nodes at `urls`: `host:port/db`, or what a URL gives as `label`. Does no I/O.
@@ -82,25 +84,60 @@ pub fn member_list(urls: &[impl AsRef<str>]) -> Result<MemberList, ConfigError> 
     Ok(MemberList::new(parse(urls)?.iter().map(|target| target.member().clone())))
 }
 
-/// The one node at `urls`: the only server, or the master among several servers. Does no I/O.
+/// The one node at `urls`: the only server, or the master among several servers, or the master that one
+/// URL `redis-sentinel://...` names. Does no I/O.
 ///
 /// # Errors
-/// As [`redis_nodes`].
+/// As [`redis_nodes`], and as [`redis_sentinel`].
 pub fn redis_master(
     urls: &[impl AsRef<str>],
     wire: Wire,
     settings: &Settings,
     clock: &Clock,
 ) -> Result<RedisNode, ConfigError> {
-    settings.check()?;
+    if let [url] = urls
+        && let Some(parsed) = SentinelUrl::parse(url.as_ref())
+    {
+        let SentinelUrl { sentinels, master } = parsed?;
+        return redis_sentinel(&sentinels, &master, wire, settings, clock);
+    }
     let targets = parse(urls)?;
-    let replicated = (targets.len() > 1).then_some("a master and its replicas");
-    settings.check_redisson_fenced(wire, replicated)?;
-    settings.check_replicas(match targets.len() {
+    let max_replicas = match targets.len() {
         // One address may stand for a master with any number of replicas.
         1 => MAX_REPLICAS,
         n => n - 1,
-    })?;
+    };
+    one_node(Targets::Listed(targets), max_replicas, wire, settings, clock)
+}
+
+/// The master that the sentinels at `urls` monitor. `master` is its name, or a URL with the name in
+/// place of the host, which has the user, password, database and TLS of the servers. Does no I/O.
+///
+/// # Errors
+/// As [`redis_nodes`], and [`ConfigError::BadMasterName`].
+pub fn redis_sentinel(
+    urls: &[impl AsRef<str>],
+    master: &str,
+    wire: Wire,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<RedisNode, ConfigError> {
+    let sentinels = urls.iter().map(|url| sentinel_addr(url.as_ref())).collect::<Result<_, _>>()?;
+    let targets = Targets::Sentinels(distinct(sentinels)?, master_addr(master)?);
+    one_node(targets, MAX_REPLICAS, wire, settings, clock)
+}
+
+fn one_node(
+    targets: Targets,
+    max_replicas: usize,
+    wire: Wire,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<RedisNode, ConfigError> {
+    settings.check()?;
+    let replicated = targets.replicated().then_some("a master and its replicas");
+    settings.check_redisson_fenced(wire, replicated)?;
+    settings.check_replicas(max_replicas)?;
     NodeFactory {
         wire,
         cluster: None,
@@ -118,12 +155,41 @@ pub fn redis_master(
     .node(targets)
 }
 
+/// Where a node is, as it was given.
+enum Targets {
+    /// One server, or a master and its replicas.
+    Listed(Vec<NodeAddr>),
+    /// Sentinels, and the name of the master that they monitor with the user, password, database and
+    /// TLS of its servers.
+    Sentinels(Vec<NodeAddr>, (String, NodeAddr)),
+}
+
+impl Targets {
+    fn replicated(&self) -> bool {
+        match self {
+            Self::Listed(targets) => targets.len() > 1,
+            Self::Sentinels(..) => true,
+        }
+    }
+
+    /// A server.
+    fn first(&self) -> &NodeAddr {
+        match self {
+            Self::Listed(targets) => &targets[0],
+            Self::Sentinels(_, (_, server)) => server,
+        }
+    }
+}
+
 /// No real master has more replicas, and a larger number may be meant as milliseconds.
 const MAX_REPLICAS: usize = 32;
 
 fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
-    let targets =
-        urls.iter().map(|url| NodeAddr::parse(url.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    distinct(urls.iter().map(|url| NodeAddr::parse(url.as_ref())).collect::<Result<_, _>>()?)
+}
+
+/// Refuses an empty list, and two equal addresses.
+fn distinct(targets: Vec<NodeAddr>) -> Result<Vec<NodeAddr>, ConfigError> {
     if targets.is_empty() {
         return Err(ConfigError::NoNodes);
     }
@@ -159,15 +225,14 @@ impl NodeFactory<'_> {
     /// The node at one URL.
     #[cfg(feature = "simulation")]
     pub(crate) fn node_at(&self, url: &str) -> Result<RedisNode, ConfigError> {
-        self.node(parse(&[url])?)
+        self.node(Targets::Listed(parse(&[url])?))
     }
 
-    fn node(&self, targets: Vec<NodeAddr>) -> Result<RedisNode, ConfigError> {
+    fn node(&self, targets: Targets) -> Result<RedisNode, ConfigError> {
         let Self { wire, settings, .. } = *self;
-        let replicated = targets.len() > 1;
-        let (member, database) = (targets[0].member().clone(), targets[0].redis().db());
-        let dialers = targets.into_iter().map(|target| self.dialer(target, replicated));
-        let addresses = Arc::new(MasterResolver::new(dialers.collect::<Result<_, _>>()?));
+        let replicated = targets.replicated();
+        let (member, database) = (targets.first().member().clone(), targets.first().redis().db());
+        let addresses = Arc::new(self.resolver(targets, replicated)?);
         let label = addresses.label();
         let facts = Arc::new(NodeFacts::new(identity(&label)));
         let context = Arc::new(NodeContext {
@@ -218,31 +283,44 @@ impl NodeFactory<'_> {
         })
     }
 
-    fn dialer(&self, target: NodeAddr, replicated: bool) -> Result<Dialer, ConfigError> {
-        let settings = self.settings;
-        let tls = match target.wants_tls() {
-            true => Some(Tls::new(settings.tls_ca.as_deref(), settings.tls_client.as_ref())?),
-            false => None,
+    fn resolver(&self, targets: Targets, replicated: bool) -> Result<MasterResolver, ConfigError> {
+        let options = Arc::new(self.dial_options(replicated));
+        let dialer = |target| Dialer::new(target, options.clone());
+        let dialers = |targets: Vec<NodeAddr>| {
+            targets
+                .into_iter()
+                .map(|target| dialer(target).map(Arc::new))
+                .collect::<Result<Vec<_>, _>>()
         };
-        Ok(Dialer {
-            target,
-            tls,
+        let addresses = match targets {
+            Targets::Listed(targets) => Addresses::Listed(dialers(targets)?),
+            Targets::Sentinels(sentinels, (name, server)) => {
+                let sentinels = Sentinels::new(dialers(sentinels)?, &name, dialer(server)?);
+                Addresses::Sentinels(Box::new(sentinels))
+            }
+        };
+        Ok(MasterResolver::new(addresses, options))
+    }
+
+    fn dial_options(&self, replicated: bool) -> DialOptions {
+        let settings = self.settings;
+        DialOptions {
+            tls_ca: settings.tls_ca.clone(),
+            tls_client: settings.tls_client.clone(),
             client_name: settings.client_name.clone(),
             connect_timeout: settings.connect_timeout,
             user_timeout: settings.answer_timeout * 2,
-            // Two addresses of one master may reach the same server, which is no mistake.
-            run_ids: if replicated { RunIdRegistry::default() } else { self.run_ids.clone() },
+            run_ids: (!replicated).then(|| self.run_ids.clone()),
             wire: self.wire,
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
             unbound: Scripts::unbound(self.wire, self.tokens()),
             last_bound: LastBound::default(),
-            replicated,
             waiter: self.waiter,
             probes: AtomicU64::new(0),
             warned: Mutex::default(),
             network: self.network.clone(),
-        })
+        }
     }
 
     fn tokens(&self) -> Tokens {

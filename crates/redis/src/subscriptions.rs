@@ -291,7 +291,7 @@ async fn drive(driver: Driver) {
 
 /// Serves the subscriptions on one connection until it breaks (error) or the node is dropped.
 async fn serve(shared: &Shared) -> Result<(), String> {
-    let (at, dialer) = shared.addresses.current();
+    let dialer = shared.addresses.current().await.map_err(|problem| problem.to_string())?;
     let stream = dialer.dial().await.map_err(|trouble| trouble.to_string())?;
     let redis = dialer.target.redis();
     let pubsub = PubSub::new(redis, stream).await.map_err(|e| e.to_string())?;
@@ -337,7 +337,7 @@ async fn serve(shared: &Shared) -> Result<(), String> {
             () = shared.changed.notified() => {}
             // The home nodes may change, and waiters may be queued at another node (PROTOCOL.md W7).
             () = shared.facts.identified() => shared.notify_all(),
-            () = shared.addresses.awaits_move(at) => return Err("the master is elsewhere".into()),
+            () = shared.addresses.awaits_move(&dialer) => return Err("the master is elsewhere".into()),
             () = strangers.delay() => strangers.subscribe(shared, &mut sink).await?,
         }
     }

@@ -13,6 +13,7 @@ use tokio::io::ReadBuf;
 use tokio::time::Sleep;
 
 use super::machine::{Disconnect, Pause, Redial, Requests, Session, Step};
+use crate::dial::Dialer;
 use crate::master::MasterResolver;
 use crate::node_facts::NodeFacts;
 use crate::stream::Stream;
@@ -53,7 +54,7 @@ impl Driver {
         let mut redial = Redial::new();
         loop {
             let pause = match shared.addresses.open().await {
-                Ok((stream, mut greeted)) => {
+                Ok((dialer, stream, mut greeted)) => {
                     let presence = greeted.presence.take();
                     shared.facts.identify(greeted.identity);
                     if let Some(shown) = greeted.time {
@@ -61,7 +62,7 @@ impl Driver {
                     }
                     let session =
                         Session::begin(&shared.requests, greeted.server, shared.clock.now());
-                    let ended = Exchange::new(shared, stream, session, greeted.at).await;
+                    let ended = Exchange::new(shared, stream, session, dialer).await;
                     drop(presence);
                     let (node, Disconnect { why, how }) = (shared.addresses.label(), ended);
                     tracing::debug!(%node, %why, ?how, "connection ended");
@@ -105,8 +106,8 @@ struct Exchange<'a> {
     shared: &'a Shared,
     stream: Box<dyn Stream>,
     session: Session<'a>,
-    /// The index of the node's address that this connection leads to.
-    at: usize,
+    /// Where this connection leads to.
+    at: Arc<Dialer>,
     /// Fires at `deadline`.
     timer: Pin<Box<Sleep>>,
     deadline: Option<Instant>,
@@ -115,7 +116,12 @@ struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    fn new(shared: &'a Shared, stream: Box<dyn Stream>, session: Session<'a>, at: usize) -> Self {
+    fn new(
+        shared: &'a Shared,
+        stream: Box<dyn Stream>,
+        session: Session<'a>,
+        at: Arc<Dialer>,
+    ) -> Self {
         let timer = Box::pin(tokio::time::sleep(std::time::Duration::ZERO));
         Self { shared, stream, session, at, timer, deadline: None, finished: false }
     }
@@ -127,7 +133,7 @@ impl Future for Exchange<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Disconnect> {
         let this = &mut *self;
         this.shared.wake.register(cx.waker());
-        if this.shared.addresses.moved(this.at) {
+        if this.shared.addresses.moved(&this.at) {
             this.session.moved();
         }
         this.session.woken();

@@ -19,6 +19,8 @@ pub struct ServerOptions {
     pub tls: Option<TlsFiles>,
     /// Keep data on disk, so that [`restart`](super::Server::restart) finds it again.
     pub appendonly: bool,
+    /// Run as a sentinel, which monitors nothing yet.
+    pub sentinel: bool,
     /// Whether and how the wall clock can be set: [`set_clock`](super::Server::set_clock).
     pub faketime: Option<Faketime>,
 }
@@ -45,6 +47,9 @@ impl ServerOptions {
         tls_port: Option<u16>,
     ) -> Vec<OsString> {
         let mut line = Vec::<OsString>::new();
+        if self.sentinel {
+            line.extend([sentinel_file_in(dir).into(), "--sentinel".into()]);
+        }
         let mut set = |name: &str, value: &dyn AsRef<std::ffi::OsStr>| {
             line.push(format!("--{name}").into());
             line.push(value.as_ref().into());
@@ -77,6 +82,11 @@ impl ServerOptions {
         line.extend(self.args.iter().map(OsString::from));
         line
     }
+}
+
+/// A sentinel keeps what it monitors in this file.
+pub(super) fn sentinel_file_in(dir: &Path) -> PathBuf {
+    dir.join("sentinel.conf")
 }
 
 pub(super) fn socket_in(dir: &Path) -> PathBuf {

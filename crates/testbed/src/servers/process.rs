@@ -12,7 +12,7 @@ use super::faketime::{self, Shift};
 use super::parent_death::ParentDeathGuard;
 use super::resp::Target;
 use super::version::field;
-use super::{ServerOptions, StartError, Version};
+use super::{ServerOptions, StartError, Version, options};
 use crate::port;
 
 /// An idle machine needs 20 ms; a loaded one with a large append-only file needs seconds.
@@ -116,6 +116,11 @@ impl Process {
     }
 
     fn start_guarded(&self, mut line: Vec<OsString>) -> io::Result<ParentDeathGuard> {
+        if self.options.sentinel {
+            // It must exist, and a restarted sentinel goes on with what it says.
+            let file = options::sentinel_file_in(self.dir());
+            fs::OpenOptions::new().append(true).create(true).open(file)?;
+        }
         let Some(clock) = &self.options.faketime else {
             return ParentDeathGuard::start(self.dir(), &self.binary, &line);
         };
