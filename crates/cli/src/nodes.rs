@@ -1,6 +1,8 @@
 //! The options that the subcommands share: which nodes, and how to lock on them.
 
+use std::num::ParseIntError;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 use std::{fmt, fs};
 
@@ -105,9 +107,13 @@ pub(crate) struct LockNodes {
     #[arg(long, env = env::REDISSON_FENCED, value_parser = BoolishValueParser::new())]
     redisson_fenced: bool,
 
-    /// How many replicas of a single master must confirm a lock before it counts (WAIT).
-    #[arg(long, value_name = "N", env = env::REPLICAS, default_value_t = 0)]
-    replicas: usize,
+    /// How many replicas of a single master must confirm a lock before it counts (WAIT); or "all".
+    #[arg(long, value_name = "N", env = env::REPLICAS, default_value = "0")]
+    replicas: ReplicasArg,
+
+    /// A lock counts only once it is on the disk of a single master (WAITAOF).
+    #[arg(long, env = env::DURABLE, value_parser = BoolishValueParser::new())]
+    durable: bool,
 
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -138,6 +144,20 @@ enum AdmissionArg {
     Strict,
     /// All nodes that answer: plain Redlock.
     Redlock,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ReplicasArg {
+    Exactly(usize),
+    All,
+}
+
+impl FromStr for ReplicasArg {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        if text == "all" { Ok(Self::All) } else { text.parse().map(Self::Exactly) }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -243,7 +263,11 @@ impl ClusterArgs {
 impl LockNodes {
     /// Makes the locker; it does not connect yet.
     pub(crate) fn locker(&self) -> Result<Locker, Failure> {
-        let mut builder = self.cluster.builder().replicas(self.replicas);
+        let mut builder = self.cluster.builder().durable(self.durable);
+        builder = match self.replicas {
+            ReplicasArg::Exactly(replicas) => builder.replicas(replicas),
+            ReplicasArg::All => builder.all_replicas(),
+        };
         if let Some(wire) = self.wire {
             builder = builder.wire(match wire {
                 WireArg::Redisson => Wire::Redisson,

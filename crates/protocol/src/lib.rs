@@ -14,6 +14,7 @@ pub mod admission;
 pub mod answers;
 mod clock_monitor;
 mod config_error;
+mod credentials;
 mod error;
 mod grant;
 mod hints;
@@ -39,6 +40,7 @@ mod wire;
 
 pub use clock_monitor::{ClockAnomaly, ClockMonitor};
 pub use config_error::ConfigError;
+pub use credentials::{Credentials, CredentialsProvider};
 pub use error::{Busy, Error, Lost, NoMajority};
 pub use grant::{Acquired, Grant, LeaseRequest};
 pub use hints::Hints;

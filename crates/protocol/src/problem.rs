@@ -126,6 +126,9 @@ pub enum NodeProblem {
     /// of `WAIT`.
     #[error("too few replicas: {0}")]
     NoReplicas(String),
+    /// Its disk did not have the lock in time, or it cannot tell: its answer, or the result of `WAITAOF`.
+    #[error("not durable: {0}")]
+    NotDurable(String),
     /// A key that the lock needs is of another type: the other wire format or something that is no
     /// lock uses it.
     #[error("the key {key:?} is of another type, used by the other wire format or by no lock")]
@@ -301,6 +304,7 @@ impl NodeProblem {
             "NOPERM" => Self::Permission(told()),
             "OOM" => Self::OutOfMemory(told()),
             "NOREPLICAS" => Self::NoReplicas(told()),
+            "NOTDURABLE" => Self::NotDurable(told()),
             "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => Self::ClusterMode,
             "NOINFO" => {
                 let why = cause.split_once(' ').map_or("", |(_, why)| why);
@@ -352,6 +356,7 @@ impl NodeProblem {
     }
 
     /// Who must do what about the problem.
+    #[expect(clippy::too_many_lines, reason = "an arm for each problem")]
     fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::NotConnected(_) | Self::NoAnswer(_) | Self::Broken(_) | Self::NotRenewed => {
@@ -400,6 +405,10 @@ impl NodeProblem {
                 "give the port of a sentinel, or the server itself to another mode"
             }
             Self::NoReplicas(_) => "look at the replicas",
+            Self::NotDurable(_) => {
+                "use a server that has WAITAOF (Redis 7.2, Valkey) with appendonly yes; with appendfsync \
+                 everysec the answer timeout must be longer than a second"
+            }
             Self::WrongType { .. } => {
                 "give all programs one wire format, use another name, or delete the key if nothing \
                  needs it"

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::{ConfigError, Wire};
+use crate::{ConfigError, CredentialsProvider, Wire};
 
 /// The settings of a locker, for all its locks. [`Settings::default`] is what most users want.
 #[derive(Clone, Debug)]
@@ -23,8 +23,13 @@ pub struct Settings {
     /// How many replicas of a single master must have a grant or a renewal before it counts.
     /// Default 0: no replica is asked. Does not apply to the nodes of a quorum.
     pub replicas: usize,
-    /// How long the replicas may take, at most the answer timeout. Default: a quarter of the answer
-    /// timeout.
+    /// Whether, in place of [`replicas`](Self::replicas), all replicas that the master has when a
+    /// connection to it begins must have a grant or a renewal. Default false.
+    pub all_replicas: bool,
+    /// Whether a grant or a renewal of a single master counts only once it is on disk. Default false.
+    pub durable: bool,
+    /// How long replicas and disks may take, at most the answer timeout. Default: a quarter of the
+    /// answer timeout, and all of it for disks.
     pub replica_timeout: Option<Duration>,
     /// How long connecting to a node and its handshake may take together. Default 1 s. It is not
     /// charged to the answer timeout.
@@ -41,6 +46,8 @@ pub struct Settings {
     pub scripts_only: bool,
     /// The `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
+    /// Gives the user and the password at each dial, in place of those in URLs. Default none.
+    pub credentials: Option<CredentialsProvider>,
     /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
     pub tls_ca: Option<Vec<u8>>,
     /// The certificate for `rediss://` servers that require a client certificate. Default none.
@@ -71,12 +78,15 @@ impl Default for Settings {
             max_clock_drift: 0.01,
             answer_timeout: Duration::from_millis(500),
             replicas: 0,
+            all_replicas: false,
+            durable: false,
             replica_timeout: None,
             connect_timeout: Duration::from_secs(1),
             fencing: true,
             redisson_fenced: false,
             scripts_only: false,
             client_name: Some("quorumlock".into()),
+            credentials: None,
             tls_ca: None,
             tls_client: None,
         }
@@ -127,6 +137,11 @@ impl Settings {
         }
     }
 
+    /// Whether a grant or a renewal counts only once replicas or disks have it.
+    pub fn awaits_copies(&self) -> bool {
+        self.replicas > 0 || self.all_replicas || self.durable
+    }
+
     /// Checks that there are enough replicas: the required number is at most `max`.
     ///
     /// # Errors
@@ -138,10 +153,14 @@ impl Settings {
         }
     }
 
-    /// How long the replicas may take: a quarter of the answer timeout unless set, at least 1 ms. A
-    /// batch that also waits for the batch before it is then answered in time.
+    /// How long replicas and disks may take, unless set: a quarter of the answer timeout, at least
+    /// 1 ms, so that a batch that also waits for the batch before it is answered in time; all of it for
+    /// disks, which may take a second.
     pub fn replica_timeout(&self) -> Duration {
-        self.replica_timeout.unwrap_or_else(|| (self.answer_timeout / 4).max(MS))
+        self.replica_timeout.unwrap_or_else(|| match self.durable {
+            true => self.answer_timeout,
+            false => (self.answer_timeout / 4).max(MS),
+        })
     }
 
     /// Checks a lease against the shortest and the longest lease.

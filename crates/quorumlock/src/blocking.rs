@@ -47,6 +47,17 @@ impl Locker {
         Self::new(crate::Locker::replicated(urls)?)
     }
 
+    /// As [`crate::Locker::sentinel`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad list or name, or when no thread can be started.
+    pub fn sentinel<U: AsRef<str>>(
+        urls: impl IntoIterator<Item = U>,
+        master: impl AsRef<str>,
+    ) -> Result<Self, Error> {
+        Self::new(crate::Locker::sentinel(urls, master)?)
+    }
+
     /// As [`crate::Locker::quorum`].
     ///
     /// # Errors

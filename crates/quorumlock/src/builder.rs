@@ -5,13 +5,13 @@ use std::time::Duration;
 use quorumlock_core::{Environment, Single};
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::CLOCK_BOUND;
-use quorumlock_protocol::{ClientCertificate, Settings};
+use quorumlock_protocol::{ClientCertificate, CredentialsProvider, Settings};
 use quorumlock_quorum::Quorum;
 use quorumlock_redis::{member_list, redis_master, redis_nodes, redis_sentinel};
 
 use crate::admission::{MemberChange, Until};
 use crate::env::{self, Variable};
-use crate::{ConfigError, Error, Locker, Name, Wire};
+use crate::{ConfigError, Credentials, Error, Locker, Name, Wire};
 
 /// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`] or
 /// [`Builder::quorum`] makes the locker: they check the bounds of all options and do no I/O. An option
@@ -90,7 +90,13 @@ impl Builder {
             builder.servers.replicated = replicated.flag()?;
         }
         if let Some(replicas) = read(env::REPLICAS)? {
-            builder = builder.replicas(replicas.number()?);
+            builder = match replicas.is("all") {
+                true => builder.all_replicas(),
+                false => builder.replicas(replicas.number()?),
+            };
+        }
+        if let Some(durable) = read(env::DURABLE)? {
+            builder = builder.durable(durable.flag()?);
         }
         if let Some(fenced) = read(env::REDISSON_FENCED)? {
             builder = builder.redisson_fenced(fenced.flag()?);
@@ -226,9 +232,31 @@ impl Builder {
         self
     }
 
-    /// How long replicas may take to acknowledge: 1 ms to the answer timeout. Default: a quarter of
-    /// the answer timeout, since a request may also have to wait for the batch before it. Not for a
-    /// quorum, as [`Builder::replicas`].
+    /// As [`Builder::replicas`] with the number of replicas that the master has when a connection to it
+    /// begins. Default false. A replica that is down then is not waited for, and one that comes later
+    /// is waited for from the next connection on, which the locker makes when too few acknowledge.
+    pub fn all_replicas(mut self) -> Self {
+        self.settings.all_replicas = true;
+        self
+    }
+
+    /// Lets a grant or a renewal of a single master count only once it is on the master's disk
+    /// (`WAITAOF`), and on those of [`Builder::replicas`]. Default false. A server that loses its power
+    /// then has all locks when it is back (docs/SAFETY.md, H10). Not for a quorum, whose nodes prove
+    /// their memory.
+    ///
+    /// The server needs `appendonly yes`, and Redis 7.2 or later, or Valkey; the Redis user needs
+    /// `+waitaof`. With `appendfsync always` it costs a round trip. With `everysec` a grant takes up to
+    /// a second: set [`Builder::answer_timeout`] above that. Otherwise calls fail with
+    /// [`NodeProblem::NotDurable`](crate::NodeProblem::NotDurable), and what was granted is released.
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.settings.durable = durable;
+        self
+    }
+
+    /// How long replicas and disks may take to acknowledge: 1 ms to the answer timeout.
+    /// Default: a quarter of the answer timeout, since a request may also have to wait for the batch
+    /// before it; with [`Builder::durable`] all of it. Not for a quorum, as [`Builder::replicas`].
     pub fn replica_timeout(mut self, timeout: Duration) -> Self {
         self.settings.replica_timeout = Some(timeout);
         self
@@ -291,6 +319,38 @@ impl Builder {
     /// `quorumlock`.
     pub fn client_name(mut self, name: &str) -> Self {
         self.settings.client_name = Some(name.to_owned());
+        self
+    }
+
+    /// Asks the program for the user and the password at each dial, in place of those in URLs: for
+    /// passwords that are rotated, and for tokens that end (IAM of AWS, Entra ID). `provider` is given
+    /// the URL of a server; it must answer within the connect timeout. Default: none.
+    ///
+    /// If credentials end ([`Credentials::valid_for`]), the locker replaces each connection that they
+    /// opened before that, between two requests, and loses no lock. Sentinels are no servers: their
+    /// credentials are in their URLs.
+    ///
+    /// ```no_run
+    /// # async fn token() -> std::io::Result<String> { Ok(String::new()) }
+    /// # use quorumlock::{Credentials, Locker};
+    /// # use std::time::Duration;
+    /// let builder = Locker::builder().credentials(|_server| async {
+    ///     let half_a_day = Duration::from_secs(12 * 3_600);
+    ///     token().await.map(|token| Credentials::new("app", token).valid_for(half_a_day))
+    /// });
+    /// ```
+    ///
+    /// A dial fails with [`NodeProblem::Authentication`](crate::NodeProblem::Authentication) if the
+    /// provider fails. [`Error::Config`] if a URL has a password, too.
+    pub fn credentials<F, E>(mut self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        self.settings.credentials = Some(CredentialsProvider::new(move |server| {
+            let asked = provider(server);
+            Box::pin(async { asked.await.map_err(|error| error.to_string()) })
+        }));
         self
     }
 
@@ -380,16 +440,18 @@ impl Builder {
                 "a quorum with Admission::Redlock",
             ),
             ("replica_timeout", self.settings.replica_timeout.is_some(), "a quorum"),
+            ("durable", self.settings.durable, "a quorum"),
+            ("all_replicas", self.settings.all_replicas, "a quorum"),
             (
                 "tolerate_lost_marks",
                 self.lost_marks.is_some() && !self.settings.fencing,
                 "a locker without fencing",
             ),
         ])?;
-        let prefix = self.checked_prefix()?;
-        let urls: Vec<U> = urls.into_iter().collect();
+        let (prefix, urls) = (self.checked_prefix()?, urls.into_iter().collect::<Vec<U>>());
         let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
+        self.credentials_apply(urls.iter().map(AsRef::as_ref))?;
         let cluster = self.cluster_of(&urls)?;
         let bound = strict.then_some(&cluster);
         let nodes = redis_nodes(&urls, wire, bound, &self.settings, &environment.clock)?;
@@ -463,11 +525,14 @@ impl Builder {
         let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redisson);
         let prefix = self.checked_prefix()?;
-        applies([(
-            "replica_timeout",
-            self.settings.replica_timeout.is_some() && self.settings.replicas == 0,
-            "a locker without replicas",
-        )])?;
+        let Settings { replicas, all_replicas, replica_timeout, .. } = self.settings;
+        let no_copies = replica_timeout.is_some() && !self.settings.awaits_copies();
+        applies([
+            ("replicas", replicas > 0 && all_replicas, "a locker with all_replicas"),
+            ("replica_timeout", no_copies, "a locker without replicas"),
+        ])?;
+        let servers = urls.iter().map(AsRef::as_ref).filter(|_| master.is_none()).chain(master);
+        self.credentials_apply(servers)?;
         let node = match master {
             None => redis_master(urls, wire, &self.settings, &environment.clock)?,
             Some(master) => redis_sentinel(urls, master, wire, &self.settings, &environment.clock)?,
@@ -486,6 +551,15 @@ impl Builder {
             ("clock_bound", self.clock_bound.is_some(), servers),
             ("tolerate_lost_marks", self.lost_marks.is_some(), servers),
         ])
+    }
+
+    fn credentials_apply<'a>(
+        &self,
+        mut servers: impl Iterator<Item = &'a str>,
+    ) -> Result<(), ConfigError> {
+        let given = self.settings.credentials.is_some();
+        let has_password = |url: &str| url.contains('@') || url.contains("pass=");
+        applies([("credentials", given && servers.any(has_password), "URLs with a password")])
     }
 
     fn tls_applies<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {

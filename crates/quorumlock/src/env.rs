@@ -22,8 +22,11 @@ use crate::ConfigError;
 pub const NODES: &str = "QUORUMLOCK_NODES";
 /// Yes: several URLs are a master and its replicas.
 pub const REPLICATED: &str = "QUORUMLOCK_REPLICATED";
-/// [`Builder::replicas`](crate::Builder::replicas).
+/// [`Builder::replicas`](crate::Builder::replicas), or `all` for
+/// [`Builder::all_replicas`](crate::Builder::all_replicas).
 pub const REPLICAS: &str = "QUORUMLOCK_REPLICAS";
+/// [`Builder::durable`](crate::Builder::durable): yes or no.
+pub const DURABLE: &str = "QUORUMLOCK_DURABLE";
 /// [`Builder::admission`](crate::Builder::admission): `strict` or `redlock`.
 pub const ADMISSION: &str = "QUORUMLOCK_ADMISSION";
 /// [`Builder::max_lease`](crate::Builder::max_lease).
@@ -62,6 +65,10 @@ impl Variable {
         self.value
             .parse()
             .map_err(|error: T::Err| self.wrong(format!("no number: {}", error.to_string())))
+    }
+
+    pub(crate) fn is(&self, word: &str) -> bool {
+        self.value == word
     }
 
     pub(crate) fn duration(&self) -> Result<Duration, ConfigError> {

@@ -44,8 +44,8 @@ pub use locker::Locker;
 pub use mutex::Mutex;
 pub use quorumlock_core::{Guard, LockRequest, TryLockRequest, Watch};
 pub use quorumlock_protocol::{
-    Busy, ConfigError, Error, Fence, Holder, Incarnation, LossReason, Lost, Mismatch, Name,
-    NoMajority, NodeProblem, NodeReport, Nonce, Owner, TlsProblem, Wire,
+    Busy, ConfigError, Credentials, Error, Fence, Holder, Incarnation, LossReason, Lost, Mismatch,
+    Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, TlsProblem, Wire,
 };
 
 /// The examples of these pages compile.

@@ -53,6 +53,11 @@ impl Connection {
         }
     }
 
+    /// Where the server is.
+    pub(super) fn addresses(&self) -> &MasterResolver {
+        &self.0.addresses
+    }
+
     /// Since when posted requests can be sent; `None` while the driver dials.
     pub(super) fn connected_since(&self) -> Option<Instant> {
         self.0.requests.connected_since()

@@ -15,7 +15,9 @@ use super::scripts::{LastBound, Scripts};
 use super::stream::Stream;
 use super::tls::{Tls, tls_problem};
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{ClientCertificate, ConfigError, NodeProblem, Nonce, Wire};
+use quorumlock_protocol::{
+    ClientCertificate, ConfigError, Credentials, CredentialsProvider, NodeProblem, Nonce, Wire,
+};
 use quorumlock_watchdog::Clock;
 
 /// Dials one address of a node.
@@ -29,6 +31,7 @@ pub(super) struct Dialer {
 /// What the addresses of one node have in common.
 #[derive(Debug)]
 pub(super) struct DialOptions {
+    pub(super) credentials: Option<CredentialsProvider>,
     pub(super) tls_ca: Option<Vec<u8>>,
     pub(super) tls_client: Option<ClientCertificate>,
     pub(super) client_name: Option<String>,
@@ -38,6 +41,8 @@ pub(super) struct DialOptions {
     /// `None` for a master and its replicas: two addresses may lead to the same server, which is no
     /// mistake.
     pub(super) run_ids: Option<RunIdRegistry>,
+    /// Whether the number of the server's replicas must be known.
+    pub(super) all_replicas: bool,
     pub(super) wire: Wire,
     /// The cluster config on which the node must agree; `None` without admission.
     pub(super) cluster: Option<Arc<ClusterConfig>>,
@@ -65,6 +70,21 @@ impl Dialer {
     pub(super) fn at(&self, host: &str, port: u16) -> Self {
         let target = self.target.at(host, port);
         Self { target, tls: self.tls.clone(), options: self.options.clone() }
+    }
+
+    /// The present user and password: those of the provider, or else those of the URL, if it has any.
+    pub(super) async fn credentials(&self) -> Result<Option<Credentials>, NodeProblem> {
+        let Some(provider) = &self.options.credentials else {
+            return Ok(self.target.credentials());
+        };
+        let none =
+            |why| NodeProblem::Authentication(format!("the program gave no credentials: {why}"));
+        let asked = provider.provide(self.target.label());
+        let given = match tokio::time::timeout(self.options.connect_timeout, asked).await {
+            Ok(given) => given.map_err(none)?,
+            Err(_) => return Err(none(format!("not within {:?}", self.options.connect_timeout))),
+        };
+        given.fault().map_or(Ok(Some(given)), |fault| Err(none(fault)))
     }
 
     /// Opens a byte stream to the server, and sends nothing on it but a TLS handshake.

@@ -15,7 +15,7 @@ use super::server_info::ServerInfo;
 use super::stream::Stream;
 use super::talk::Talk;
 use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
-use quorumlock_protocol::{Denial, Incarnation, NodeProblem, NodeReport, Wire, fnv1a};
+use quorumlock_protocol::{Credentials, Denial, Incarnation, NodeProblem, NodeReport, Wire, fnv1a};
 
 /// The result of a handshake: what the connection may be used for.
 #[derive(Clone, Debug)]
@@ -46,6 +46,10 @@ impl Dialer {
             match self.attempt().await {
                 // A healthy server may close a connection that it just accepted (`CLIENT KILL`).
                 Err(NodeProblem::Broken(_)) => self.attempt().await,
+                // The password may have been changed since the program gave it.
+                Err(NodeProblem::Authentication(_)) if self.options.credentials.is_some() => {
+                    self.attempt().await
+                }
                 done => done,
             }
         };
@@ -56,15 +60,23 @@ impl Dialer {
     }
 
     async fn attempt(&self) -> Result<(Box<dyn Stream>, HandshakeInfo), NodeProblem> {
+        let asked = self.options.clock.now();
+        let credentials = self.credentials().await?;
         let mut stream = self.dial().await?;
-        let greeted = self.greet(&mut stream).await?;
+        let mut greeted = self.greet(&mut stream, credentials.as_ref()).await?;
+        let replace_after = credentials.and_then(|credentials| credentials.replace_after());
+        greeted.server.replace_at = replace_after.map(|time| asked + time);
         Ok((stream, greeted))
     }
 
-    async fn greet(&self, stream: &mut Box<dyn Stream>) -> Result<HandshakeInfo, NodeProblem> {
+    async fn greet(
+        &self,
+        stream: &mut Box<dyn Stream>,
+        credentials: Option<&Credentials>,
+    ) -> Result<HandshakeInfo, NodeProblem> {
         let hint = if self.target.wants_tls() { "" } else { MAY_SPEAK_TLS };
         let mut talk = Talk::new(stream, hint);
-        let (mut greeted, transacts) = self.identify(&mut talk).await?;
+        let (mut greeted, transacts) = self.identify(&mut talk, credentials).await?;
         self.load(&mut talk, &mut greeted.server, transacts).await?;
         self.probe(&mut talk, &mut greeted).await?;
         Ok(greeted)
@@ -72,8 +84,12 @@ impl Dialer {
 
     /// Introduces this client, and asks who the server is. Also returns whether the server carries
     /// out transactions, which matters where memories are proven.
-    async fn identify(&self, talk: &mut Talk<'_>) -> Result<(HandshakeInfo, bool), NodeProblem> {
-        let introduction = self.introduction();
+    async fn identify(
+        &self,
+        talk: &mut Talk<'_>,
+        credentials: Option<&Credentials>,
+    ) -> Result<(HandshakeInfo, bool), NodeProblem> {
+        let introduction = self.introduction(credentials);
         let mut commands: Vec<_> =
             introduction.iter().map(|(_, command)| command.clone()).collect();
         match &self.options.cluster {
@@ -113,17 +129,20 @@ impl Dialer {
         server: Value,
         replication: Value,
     ) -> Result<HandshakeInfo, NodeProblem> {
-        if self.options.run_ids.is_none() && replication == Value::Nil {
-            let why = "INFO, by which a master is told from its replicas, is refused";
+        let needed = self.options.run_ids.is_none() || self.options.all_replicas;
+        if needed && replication == Value::Nil {
+            let why = "INFO, by which a master and its replicas are known, is refused";
             return Err(NodeProblem::Permission(why.into()));
         }
-        let claim = self.read_replication_ids(&replication.text())?;
+        let replication = replication.text();
+        let claim = self.read_replication_ids(&replication)?;
         let server = server.text();
         refuse_mode(&server)?;
         let run_id = field(&server, "run_id");
         let (identity, presence) = self.register(run_id)?;
         let life = run_identity(run_id, &claim.history);
-        let server = ServerInfo { run_identity: life, ..self.unbound(None) };
+        let replicas = field(&replication, "connected_slaves").parse().unwrap_or(0);
+        let server = ServerInfo { run_identity: life, replicas, ..self.unbound(None) };
         Ok(HandshakeInfo {
             replication_ids: claim,
             ..HandshakeInfo::new(server, identity, presence)
@@ -246,9 +265,10 @@ impl Dialer {
         Ok((identity(if run_id.is_empty() { label } else { run_id }), presence))
     }
 
-    fn introduction(&self) -> Vec<(&'static str, redis::Cmd)> {
+    fn introduction(&self, credentials: Option<&Credentials>) -> Vec<(&'static str, redis::Cmd)> {
         let redis = self.target.redis();
-        let mut words: Vec<_> = self.login().map(|login| ("auth", login)).into_iter().collect();
+        let mut words: Vec<_> =
+            credentials.map(|credentials| ("auth", login(credentials))).into_iter().collect();
         if redis.db() != 0 {
             words.push(("select", redis::cmd("SELECT").arg(redis.db()).to_owned()));
         }
@@ -257,16 +277,6 @@ impl Dialer {
                 .push(("client|setname", redis::cmd("CLIENT").arg("SETNAME").arg(name).to_owned()));
         }
         words
-    }
-
-    /// The command that authenticates this client, if the URL has a password.
-    pub(super) fn login(&self) -> Option<redis::Cmd> {
-        let redis = self.target.redis();
-        let mut auth = redis::cmd("AUTH");
-        if let Some(user) = redis.username() {
-            auth.arg(user);
-        }
-        redis.password().map(|password| auth.arg(password).to_owned())
     }
 
     fn admit(&self, info: &NodeInfo, cluster: &ClusterConfig) -> ServerInfo {
@@ -301,6 +311,8 @@ impl Dialer {
             run_identity: None,
             deletes_if_ours: false,
             loads_by_eval: false,
+            replicas: 0,
+            replace_at: None,
         }
     }
 
@@ -321,6 +333,16 @@ impl HandshakeInfo {
         let replication_ids = ReplicationIds::default();
         Self { server, replication_ids, identity, presence, time: None }
     }
+}
+
+/// The command that authenticates a client.
+pub(super) fn login(credentials: &Credentials) -> redis::Cmd {
+    let (user, password) = credentials.parts();
+    let mut auth = redis::cmd("AUTH");
+    if let Some(user) = user {
+        auth.arg(user);
+    }
+    auth.arg(password).to_owned()
 }
 
 /// The number that stands for a run id or a label.

@@ -49,6 +49,14 @@ impl MasterResolver {
         }
     }
 
+    /// The URLs of all servers that sentinels tell, with users and passwords; `None` if the addresses
+    /// were given.
+    pub(super) async fn told_urls(&self) -> Result<Option<Vec<String>>, NodeProblem> {
+        let Addresses::Sentinels(sentinels) = &self.addresses else { return Ok(None) };
+        let told = sentinels.servers().await?;
+        Ok(Some(told.dialers.iter().map(|dialer| dialer.target.url()).collect()))
+    }
+
     /// Where the connections come from.
     pub(super) fn network(&self) -> &Network {
         &self.options.network

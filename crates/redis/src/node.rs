@@ -25,8 +25,8 @@ use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::next_id;
 use quorumlock_protocol::{
     Acceptance, Answer, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder, Incarnation,
-    Lane, LeaseRequest, Name, Node, Nonce, QueueAction, ReleaseOutcome, ReplySink, Responder,
-    Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
+    Lane, LeaseRequest, Name, Node, NodeProblem, Nonce, QueueAction, ReleaseOutcome, ReplySink,
+    Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
 };
 
 /// One Redis (or Valkey) server. It has two connections for requests and one for subscriptions.
@@ -147,9 +147,9 @@ fn one_node(
         client_id: next_id(),
         waiter: Nonce::fresh()?,
         name_channels: wire == Wire::Redisson,
-        // A handoff cannot wait until replicas acknowledge it, and a server that counts tokens
+        // A handoff cannot wait until replicas or disks have it, and a server that counts tokens
         // counts one only for a client that asks.
-        supports_handoff: settings.replicas == 0 && !settings.redisson_fenced,
+        supports_handoff: !settings.awaits_copies() && !settings.redisson_fenced,
         network: Network::System,
     }
     .node(targets)
@@ -253,7 +253,7 @@ impl NodeFactory<'_> {
         let rules = ConnectionRules {
             // Twice the time for which a caller waits for an answer.
             stall: settings.answer_timeout * 2,
-            acks: AckPolicy::new(settings.replicas, settings.replica_timeout()),
+            acks: AckPolicy::new(settings),
             bound: self.cluster.is_some(),
             several: replicated,
         };
@@ -305,12 +305,14 @@ impl NodeFactory<'_> {
     fn dial_options(&self, replicated: bool) -> DialOptions {
         let settings = self.settings;
         DialOptions {
+            credentials: settings.credentials.clone(),
             tls_ca: settings.tls_ca.clone(),
             tls_client: settings.tls_client.clone(),
             client_name: settings.client_name.clone(),
             connect_timeout: settings.connect_timeout,
             user_timeout: settings.answer_timeout * 2,
             run_ids: (!replicated).then(|| self.run_ids.clone()),
+            all_replicas: settings.all_replicas,
             wire: self.wire,
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
@@ -329,6 +331,16 @@ impl NodeFactory<'_> {
 }
 
 impl RedisNode {
+    /// Asks sentinels for all servers of the node: their URLs, with users and passwords. `None` if no
+    /// sentinel tells where they are.
+    ///
+    /// # Errors
+    /// Why no sentinel tells any.
+    #[doc(hidden)]
+    pub async fn told_urls(&self) -> Result<Option<Vec<String>>, NodeProblem> {
+        self.callers.addresses().told_urls().await
+    }
+
     fn connection(&self, lane: Lane) -> &Connection {
         match lane {
             Lane::Caller => &self.callers,

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
-use quorumlock_protocol::{ConfigError, without_password};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use quorumlock_protocol::{ConfigError, Credentials, without_password};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 /// The address of a node, with user, password and database.
@@ -68,6 +68,17 @@ impl NodeAddr {
         &self.label
     }
 
+    /// The URL, with user and password.
+    pub(super) fn url(&self) -> String {
+        let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+        let login = self.redis.password().map(|password| {
+            let user = self.redis.username().unwrap_or_default();
+            format!("{}:{}@", encoded(user), encoded(password))
+        });
+        let (scheme, host) = self.label.split_once("://").unwrap_or_default();
+        format!("{scheme}://{}{host}/{}", login.unwrap_or_default(), self.redis.db())
+    }
+
     /// Its name in lists of members: `host:port/db`, or what the URL gives as `label`.
     pub(super) fn member(&self) -> &Arc<str> {
         &self.member
@@ -83,6 +94,15 @@ impl NodeAddr {
 
     pub(super) fn wants_tls(&self) -> bool {
         matches!(self.addr, Addr::Tls { .. })
+    }
+
+    /// The user and the password of the URL, if it has a password.
+    pub(super) fn credentials(&self) -> Option<Credentials> {
+        let password = self.redis.password()?;
+        Some(match self.redis.username() {
+            Some(user) => Credentials::new(user, password),
+            None => Credentials::password(password),
+        })
     }
 
     /// User, password and database.
@@ -170,6 +190,14 @@ mod tests {
             NodeAddr::parse("unix:///run/redis.sock").unwrap().label(),
             "unix:///run/redis.sock"
         );
+    }
+
+    #[test]
+    fn the_url_of_another_address_has_the_same_login_and_database() {
+        let at = |url: &str| NodeAddr::parse(url).unwrap().at("::1", 7).url();
+        assert_eq!(at("redis://me:p%40%2F@h:1/3"), "redis://me:p%40%2F@[::1]:7/3");
+        assert_eq!(at("rediss://:x@h"), "rediss://:x@[::1]:7/0");
+        assert_eq!(at("redis://h"), "redis://[::1]:7/0");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::ask_all::ask_all;
 use super::dial::Dialer;
+use super::handshake::login;
 use super::resp::Value;
 use super::talk::Talk;
 
@@ -124,7 +125,7 @@ impl Sentinels {
             let mut talk = Talk::new(&mut stream, "");
             let name = &*self.master_name;
             let ask = |what: &str| redis::cmd("SENTINEL").arg(what).arg(name).to_owned();
-            let login = sentinel.login();
+            let login = sentinel.target.credentials().map(|credentials| login(&credentials));
             let questions = [ask("GET-MASTER-ADDR-BY-NAME"), ask("REPLICAS")];
             let commands: Vec<_> = login.iter().cloned().chain(questions).collect();
             talk.write(&commands).await?;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use quorumlock_protocol::{Denial, Incarnation};
+use quorumlock_protocol::{Denial, Incarnation, Instant};
 
 use super::scripts::Scripts;
 
@@ -19,4 +19,8 @@ pub(crate) struct ServerInfo {
     pub(crate) deletes_if_ours: bool,
     /// Whether the server refuses `SCRIPT LOAD`, and has its scripts by `EVAL`.
     pub(crate) loads_by_eval: bool,
+    /// How many replicas it has.
+    pub(crate) replicas: usize,
+    /// When the connection is to be replaced, because its credentials end soon.
+    pub(crate) replace_at: Option<Instant>,
 }

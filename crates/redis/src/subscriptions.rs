@@ -13,12 +13,13 @@
 //! whose nonce it names, and to no other.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
+use redis::RedisConnectionInfo;
 use redis::aio::{PubSub, PubSubSink};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -30,7 +31,9 @@ use super::master::MasterResolver;
 use super::node_facts::NodeFacts;
 use super::permissions::is_forbidden;
 use quorumlock_protocol::waiting::TUNING;
-use quorumlock_protocol::{Fence, Name, Nonce, RemoteGrant, ReplySink, Subscription, WaitEvent};
+use quorumlock_protocol::{
+    Credentials, Fence, Name, Nonce, RemoteGrant, ReplySink, Subscription, WaitEvent,
+};
 
 /// The subscriptions of one node.
 #[derive(Debug)]
@@ -292,9 +295,21 @@ async fn drive(driver: Driver) {
 /// Serves the subscriptions on one connection until it breaks (error) or the node is dropped.
 async fn serve(shared: &Shared) -> Result<(), String> {
     let dialer = shared.addresses.current().await.map_err(|problem| problem.to_string())?;
-    let stream = dialer.dial().await.map_err(|trouble| trouble.to_string())?;
-    let redis = dialer.target.redis();
-    let pubsub = PubSub::new(redis, stream).await.map_err(|e| e.to_string())?;
+    let credentials = dialer.credentials().await.map_err(|problem| problem.to_string())?;
+    let stream = dialer.dial().await.map_err(|problem| problem.to_string())?;
+    let mut redis = dialer.target.redis().clone();
+    if let Some((user, password)) = credentials.as_ref().map(Credentials::parts) {
+        redis = redis.set_password(password);
+        redis = user.into_iter().fold(redis, RedisConnectionInfo::set_username);
+    }
+    let pubsub = PubSub::new(&redis, stream).await.map_err(|e| e.to_string())?;
+    let replace_after = credentials.and_then(|credentials| credentials.replace_after());
+    let mut replace = pin!(async {
+        match replace_after {
+            Some(time) => sleep(time).await,
+            None => std::future::pending().await,
+        }
+    });
     let (mut sink, mut messages) = pubsub.split();
     let subscribed = sink.subscribe(&[&shared.wake_channel, &shared.handoff_channel]).await;
     subscribed.map_err(|e| {
@@ -337,6 +352,7 @@ async fn serve(shared: &Shared) -> Result<(), String> {
             () = shared.changed.notified() => {}
             // The home nodes may change, and waiters may be queued at another node (PROTOCOL.md W7).
             () = shared.facts.identified() => shared.notify_all(),
+            () = &mut replace => return Err("its credentials end soon".into()),
             () = shared.addresses.awaits_move(&dialer) => return Err("the master is elsewhere".into()),
             () = strangers.delay() => strangers.subscribe(shared, &mut sink).await?,
         }

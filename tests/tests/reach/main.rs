@@ -1,5 +1,7 @@
 //! How lockers reach nodes, and what they report when they cannot.
 
+mod credentials;
+
 use std::collections::HashMap;
 use std::net::TcpListener;
 use std::path::Path;
@@ -259,6 +261,37 @@ async fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
     let nonsense = builder().tls_client("no certificate", key).single(servers[0].url());
     let Err(Error::Config(error)) = nonsense else { panic!("{nonsense:?}") };
     assert!(error.to_string().contains("client"), "{error}");
+}
+
+/// The server announces its TLS port to the sentinel, which dials it there.
+#[tokio::test]
+async fn sentinels_and_the_servers_that_they_tell_speak_tls() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(tls) = certificates(dir.path()) else { return };
+    let Some(_) = servers::for_test(0, &ServerOptions::default()) else { return };
+    let ca = std::fs::read(&tls.ca).expect("read");
+    let tls = Some(TlsFiles { wants_clients: false, ..tls });
+    let options = ServerOptions { tls: tls.clone(), ..Default::default() };
+    let args = vec!["--tls-replication".to_owned(), "yes".to_owned()];
+    let Some(servers) = with_tls(&options) else { return };
+    let Some(sentinels) = with_tls(&ServerOptions { sentinel: true, tls, args, ..options }) else {
+        return;
+    };
+    let host = |url: &str| url.strip_prefix("rediss://").expect("TLS").to_owned();
+    let (server, sentinel) = (host(servers[0].url()), host(sentinels[0].url()));
+    let port = server.rsplit_once(':').expect("a port").1;
+    let plain = Plain::to(&format!("redis://{}", sentinels[0].addr().expect("ours"))).await;
+    plain.ask::<String>(&["SENTINEL", "MONITOR", "m", "127.0.0.1", port, "1"]).await;
+    let builder = || Locker::builder().tls_ca(&ca);
+    let url = format!("rediss-sentinel://{sentinel}/m");
+    works(&builder().single(&url).expect("a good URL")).await;
+    // Each side has a scheme of its own.
+    let mixed = builder().sentinel([format!("rediss://{sentinel}")], "m").expect("good URLs");
+    let error = within("an answer", mixed.try_lock("x")).await.expect_err("the wrong port");
+    assert!(error.to_string().contains("its URL begins with rediss://"), "{error}");
+    let distrustful = Locker::single(&url).expect("a good URL");
+    let error = within("an answer", distrustful.try_lock("x")).await.expect_err("not verified");
+    assert!(error.to_string().contains("authority"), "{error}");
 }
 
 /// The URL has the wrong scheme: the error names the right one.

@@ -55,6 +55,32 @@ async fn a_grant_that_no_replica_has_is_given_back_and_told() {
     }
 }
 
+/// The number is that of the replicas that the master has.
+#[tokio::test]
+async fn all_replicas_must_have_a_grant_however_many_there_are() {
+    let Some(fleet) = Fleet::start(2, &[]).await else { return };
+    let locker = long_timeouts().all_replicas().replica_timeout(Duration::from_millis(50));
+    let locker = locker.replicated(fleet.urls()).expect("good URLs");
+    let guard = granted(&locker, NAME).await;
+    for copy in &fleet.plain[1..] {
+        assert!(copy.exists(NAME).await, "what is granted is copied");
+    }
+    guard.unlock().await.expect("held");
+    fleet.servers[2].pause().expect("ours");
+    let said = refusal(&locker).await;
+    assert!(matches!(said, NodeProblem::NoReplicas(_)), "{said}");
+    fleet.servers[2].resume().expect("ours");
+    granted(&locker, NAME).await.unlock().await.expect("held");
+    // A master that has one replica less when a connection begins waits for the other one.
+    fleet.servers[2].kill().expect("ours");
+    eventually("the master notices", async || {
+        let info: String = fleet.plain[0].ask(&["INFO", "replication"]).await;
+        info.contains("connected_slaves:1").then_some(())
+    })
+    .await;
+    granted(&locker, NAME).await.unlock().await.expect("held");
+}
+
 /// Many acquisitions at once share a `WAIT`, and each gets the result for its own lock.
 #[tokio::test]
 async fn a_batch_is_judged_as_one() {

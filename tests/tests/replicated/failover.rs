@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock_tests::{Stopwatch, eventually, within};
+use quorumlock_tests::{Proxy, Stopwatch, eventually, within};
 
 use crate::{Fleet, LONG_LEASE, NAME, granted, long_timeouts};
 
@@ -62,4 +62,29 @@ async fn waiters_hear_of_releases_at_the_promoted_server() {
     eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
     guard.unlock().await.expect("held");
     drop(within("woken", waiter).await.expect("no panic").expect("free"));
+}
+
+/// One name leads to the old master, which becomes a replica, and later to the promoted server: a
+/// waiting caller sees no error.
+#[tokio::test]
+async fn a_name_that_leads_to_the_promoted_server_is_followed() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let [old, promoted] = [0, 1].map(|at| fleet.servers[at].addr().expect("ours"));
+    let name = Proxy::to(old);
+    let locker = || long_timeouts().single(name.url()).expect("a good URL");
+    let (holder, other) = (locker(), locker());
+    let guard = within("a free lock", holder.lock(NAME).lease(LONG_LEASE)).await.expect("free");
+    fleet.copied(NAME, 1).await;
+    let waiter = tokio::spawn(other.lock(NAME).lease(LONG_LEASE).into_future());
+    fleet.promote(1).await;
+    fleet.plain[0].ask::<String>(&["REPLICAOF", "127.0.0.1", &promoted.port().to_string()]).await;
+    eventually("refused there", async || holder.try_lock("another").await.err()).await;
+    assert!(!waiter.is_finished(), "a replica is waited for");
+    name.lead_to(promoted);
+    eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
+    assert_eq!(guard.check(), Ok(()));
+    guard.unlock().await.expect("held");
+    let guard = within("woken", waiter).await.expect("no panic").expect("no error");
+    assert!(fleet.plain[1].exists(NAME).await);
+    drop(guard);
 }

@@ -3,6 +3,7 @@
 //! ...) for these scenarios.
 
 mod acks;
+mod durable;
 mod failover;
 mod l16_promotion;
 mod l17_another_promoted;

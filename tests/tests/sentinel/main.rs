@@ -1,10 +1,12 @@
 //! A master with replicas behind real sentinels: which addresses the locker takes, and what it does
-//! when they fail over (`docs/PROTOCOL.md`, Replicated master).
+//! when they fail over (`docs/PROTOCOL.md`, REP5).
 
+mod containers;
 mod failover;
 mod logins;
 mod refusals;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use quorumlock::{Builder, Error, Guard, Locker};
@@ -69,27 +71,12 @@ impl Fleet {
         let mut sentinel_plain = Vec::new();
         for url in sentinels.urls() {
             let sentinel = Plain::to(&url).await;
-            monitor(&sentinel, MASTER, &port, &options).await;
+            monitor(&sentinel, MASTER, ("127.0.0.1", &port), &options).await;
             sentinel_plain.push(sentinel);
         }
         let fleet = Self { servers, plain, sentinels, sentinel_plain };
-        for sentinel in &fleet.sentinel_plain {
-            fleet.knows_all(sentinel, replicas).await;
-        }
+        knows_all(&fleet.sentinel_plain, replicas).await;
         Some(fleet)
-    }
-
-    /// Waits until a sentinel knows the replicas and the other sentinels.
-    async fn knows_all(&self, sentinel: &Plain, replicas: usize) {
-        let others = (SENTINELS - 1).to_string();
-        eventually("the sentinels know each other", async || {
-            let known: std::collections::HashMap<String, String> =
-                sentinel.ask(&["SENTINEL", "MASTER", MASTER]).await;
-            let good = known["num-slaves"] == replicas.to_string()
-                && known["num-other-sentinels"] == others;
-            good.then_some(())
-        })
-        .await;
     }
 
     fn builder(&self) -> Builder {
@@ -127,9 +114,29 @@ impl Fleet {
     }
 }
 
+/// Waits until each sentinel knows the replicas and the other sentinels.
+async fn knows_all(sentinels: &[Plain], replicas: usize) {
+    let others = (sentinels.len() - 1).to_string();
+    for sentinel in sentinels {
+        eventually("the sentinels know each other", async || {
+            let known: HashMap<String, String> =
+                sentinel.ask(&["SENTINEL", "MASTER", MASTER]).await;
+            let good = known["num-slaves"] == replicas.to_string()
+                && known["num-other-sentinels"] == others;
+            good.then_some(())
+        })
+        .await;
+    }
+}
+
 /// Lets a sentinel monitor a master.
-async fn monitor(sentinel: &Plain, name: &str, port: &str, options: &ServerOptions) {
-    sentinel.ask::<String>(&["SENTINEL", "MONITOR", name, "127.0.0.1", port, "2"]).await;
+async fn monitor(
+    sentinel: &Plain,
+    name: &str,
+    (host, port): (&str, &str),
+    options: &ServerOptions,
+) {
+    sentinel.ask::<String>(&["SENTINEL", "MONITOR", name, host, port, "2"]).await;
     let mut set = vec!["SENTINEL", "SET", name, "down-after-milliseconds", DOWN_AFTER];
     set.extend(["failover-timeout", "10000"]);
     if let Some(password) = &options.password {

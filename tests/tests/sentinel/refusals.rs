@@ -81,7 +81,8 @@ async fn one_sentinel_that_knows_the_name_is_enough() {
     }
     drop(within("a free lock", fleet.locker().lock(NAME)).await.expect("free"));
     let port = fleet.servers[0].addr().expect("ours").port().to_string();
-    monitor(&fleet.sentinel_plain[1], "other", &port, &ServerOptions::default()).await;
+    monitor(&fleet.sentinel_plain[1], "other", ("127.0.0.1", &port), &ServerOptions::default())
+        .await;
 }
 
 #[test]
@@ -119,7 +120,7 @@ async fn a_replica_that_sentinels_take_for_the_master_is_refused() {
     fleet.sentinels[2].kill().expect("ours");
     let liar = Plain::to(fleet.sentinels[0].url()).await;
     liar.ask::<String>(&["SENTINEL", "REMOVE", MASTER]).await;
-    monitor(&liar, MASTER, &copy, &ServerOptions::default()).await;
+    monitor(&liar, MASTER, ("127.0.0.1", &copy), &ServerOptions::default()).await;
     let locker = fleet.locker();
     let error = within("an answer", locker.try_lock(NAME)).await.expect_err("a replica");
     let Error::Refused(none) = &error else { panic!("{error:?}") };

@@ -10,8 +10,10 @@ mod report;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock::{ConfigError, Error, Locker};
+use quorumlock::{ConfigError, Error, Locker, NoMajority, NodeReport, Wire};
 use quorumlock_command::{Failure, Outcome, print};
+use quorumlock_protocol::{ClientCertificate, Node as _, Settings};
+use quorumlock_redis::{is_sentinel_url, redis_master};
 use quorumlock_watchdog::Clock;
 
 use self::judge::Topology;
@@ -47,10 +49,13 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     let tls = args.nodes.tls()?;
     // The library says what is wrong with a URL.
     let locker = locker(&args, &tls)?;
-    let urls = args.nodes.urls()?;
-    let probe = |url: &&str| Probe::new(url, &tls, args.timeout);
+    let given = args.nodes.urls()?;
+    let told = told_by_sentinels(&args, &tls).await?;
+    let replicated = args.nodes.replicated || told.is_some();
+    let urls = told.unwrap_or_else(|| given.iter().map(|&url| url.to_owned()).collect());
+    let probe = |url: &String| Probe::new(url, &tls, args.timeout);
     let probes = urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
-    let topology = match args.nodes.replicated {
+    let topology = match replicated {
         true => Topology::Replicated,
         false if urls.len() > 1 && args.cluster.strict() => Topology::StrictQuorum,
         false => Topology::Quorum,
@@ -65,6 +70,25 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     let report = Report::new(nodes, topology, admission);
     print(args.json, &report)?;
     Ok(report.exit_code())
+}
+
+/// The URLs of the servers, if sentinels tell where they are.
+async fn told_by_sentinels(args: &Args, tls: &Tls) -> Result<Option<Vec<String>>, Failure> {
+    let urls = args.nodes.urls()?;
+    let [url] = urls[..] else { return Ok(None) };
+    if !is_sentinel_url(url) {
+        return Ok(None);
+    }
+    let mut settings = Settings::default();
+    settings.connect_timeout = args.timeout;
+    settings.tls_ca.clone_from(&tls.ca);
+    settings.tls_client = tls.client.clone().map(|(cert, key)| ClientCertificate { cert, key });
+    let node = redis_master(&[url], Wire::Redisson, &settings, &Clock::system());
+    let node = node.map_err(Error::from)?;
+    node.told_urls().await.map_err(|problem| {
+        let report = NodeReport::new(node.label(), problem);
+        Error::from(NoMajority::new(None, (1, 1), 0, vec![report])).into()
+    })
 }
 
 /// A locker on these nodes; `None` if two addresses are one server, which the checks report.

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use quorumlock::{Builder, Error, Locker};
 
-use crate::common::{blank_servers, finish, quorumlock};
+use crate::common::{blank_servers, finish, quorumlock, run};
 
 /// No server listens here.
 const NOWHERE: &str = "redis://127.0.0.1:1";
@@ -140,4 +140,45 @@ fn doctor_heeds_that_the_nodes_are_replicated() {
     let mut doctor = quorumlock(&master.urls());
     doctor.args(["doctor", "--replicated", "--admission", "strict"]);
     finish(doctor).expect(64).says(&["admission", "a master"]);
+}
+
+/// One URL with commas in it, from the environment as from the command line.
+#[test]
+fn one_url_of_sentinels_is_taken_by_every_command() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpStream;
+
+    use quorumlock_testbed::servers::{ServerOptions, for_test};
+    let Some(master) = blank_servers(1) else { return };
+    let options = ServerOptions { sentinel: true, ..Default::default() };
+    let Some(sentinels) = for_test(1, &options) else { return };
+    let sentinel = sentinels[0].addr().unwrap();
+    let mut stream = TcpStream::connect(sentinel).unwrap();
+    let port = master[0].addr().unwrap().port();
+    write!(stream, "SENTINEL MONITOR m 127.0.0.1 {port} 1\r\n").unwrap();
+    let mut reply = String::new();
+    BufReader::new(stream).read_line(&mut reply).unwrap();
+    assert_eq!(reply, "+OK\r\n");
+
+    let dead = "127.0.0.1:1";
+    let url = format!("redis-sentinel://{sentinel},{dead}/m");
+    finish(run(std::slice::from_ref(&url), &["--name", "x"], "true")).expect(0);
+    let mut status = quorumlock(&[]);
+    status.env_remove("QUORUMLOCK_NODES").args(["status", "x", "--json", "--node", &url]);
+    assert_eq!(finish(status).expect(0).json()["held"], false);
+    let doctor = |url: &str| {
+        let mut doctor = quorumlock(&[url.to_owned()]);
+        doctor.args(["doctor", "--json"]);
+        finish(doctor)
+    };
+    let report = doctor(&url).expect(0).json();
+    let nodes = report["nodes"].to_string();
+    assert!(nodes.contains(&port.to_string()) && !nodes.contains(dead), "{report}");
+
+    doctor(&format!("redis-sentinel://{sentinel}/other")).expect(78).says(&["no master", "other"]);
+    doctor(&format!("redis-sentinel://{dead}/m")).expect(69).says(&["none of its sentinels"]);
+    doctor(&format!("redis-sentinel://{sentinel}")).expect(64).says(&["name of the master"]);
+    let mut init = quorumlock(&[url]);
+    init.arg("init");
+    finish(init).expect(64);
 }

@@ -11,18 +11,21 @@
 mod error;
 mod network;
 mod node;
+mod role;
 
 pub use self::error::ContainerError;
 use self::error::because;
 use std::error::Error;
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::slice;
 
 use futures::future::join_all;
+use testcontainers::bollard::Docker;
 use testcontainers::core::client::docker_client_instance;
 
 use self::network::Network;
 pub use self::node::Container;
+use self::role::Role;
 use crate::skip;
 
 const DEFAULT_IMAGE: &str = "local/quorumlock-redis:test";
@@ -32,6 +35,7 @@ const DEFAULT_IMAGE: &str = "local/quorumlock-redis:test";
 pub struct Containers {
     /// Before `network`, which cannot be removed while containers are attached.
     nodes: Vec<Container>,
+    sentinels: Vec<Container>,
     network: Network,
 }
 
@@ -59,12 +63,28 @@ impl Containers {
     pub async fn start(count: usize) -> Result<Self, ContainerError> {
         let docker = docker_client_instance().await.map_err(because("no container engine"))?;
         let network = Network::create(&docker).await?;
-        let start = |index| Container::start(&docker, &network, index);
-        // All are awaited even if one fails, so that every created container is known and can be
-        // removed.
-        let nodes = join_all((0..count).map(start)).await;
-        let nodes = nodes.into_iter().collect::<Result<_, _>>()?;
-        Ok(Self { nodes, network })
+        let nodes = start_all(&docker, &network, 0..count, Role::Server).await?;
+        Ok(Self { nodes, sentinels: Vec::new(), network })
+    }
+
+    /// Starts `count` sentinels, which monitor nothing yet, and waits until all answer.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    pub async fn start_sentinels(&mut self, count: usize) -> Result<(), ContainerError> {
+        let docker = docker_client_instance().await.map_err(because("no container engine"))?;
+        let indices = self.nodes.len()..self.nodes.len() + count;
+        self.sentinels = start_all(&docker, &self.network, indices, Role::Sentinel).await?;
+        Ok(())
+    }
+
+    /// The sentinels, in order.
+    #[must_use]
+    pub fn sentinels(&self) -> &[Container] {
+        &self.sentinels
     }
 
     /// The name of the servers' network.
@@ -135,6 +155,19 @@ pub async fn for_test(count: usize) -> Option<Containers> {
         Ok(containers) => Some(containers),
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Starts containers at these addresses of the network.
+async fn start_all(
+    docker: &Docker,
+    network: &Network,
+    indices: Range<usize>,
+    role: Role,
+) -> Result<Vec<Container>, ContainerError> {
+    let start = |index| Container::start(docker, network, index, role);
+    // All are awaited even if one fails, so that every created container is known and can be removed.
+    let started = join_all(indices.map(start)).await;
+    started.into_iter().collect()
 }
 
 fn image() -> String {

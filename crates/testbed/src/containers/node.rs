@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::error::{ContainerError, because};
 use super::image;
 use super::network::{self, Network};
+use super::role::Role;
 use crate::port;
 use crate::servers::is_up;
 
@@ -39,9 +40,10 @@ impl Container {
         docker: &Docker,
         network: &Network,
         index: usize,
+        role: Role,
     ) -> Result<Self, ContainerError> {
         let index = u32::try_from(index).map_err(because("too many nodes"))?;
-        let (container, port) = create(&network.name).await?;
+        let (container, port) = create(&network.name, role).await?;
         let node = Self {
             docker: docker.clone(),
             container,
@@ -160,17 +162,33 @@ impl Container {
 }
 
 /// Creates a running container, and the port of this machine that leads to it.
-async fn create(network: &str) -> Result<(ContainerAsync<GenericImage>, u16), ContainerError> {
+async fn create(
+    network: &str,
+    role: Role,
+) -> Result<(ContainerAsync<GenericImage>, u16), ContainerError> {
+    // A sentinel writes what it monitors into its file, which must exist.
+    const FILE: &str = "/data/sentinel.conf";
+    const SENTINEL: [&str; 8] =
+        [FILE, "--sentinel", "--bind", "0.0.0.0", "--protected-mode", "no", "--port", "6379"];
+
     let mut attempt = 1;
     loop {
         let port = port::free().map_err(because("no free port"))?;
         let image = image();
         let (name, tag) = image.rsplit_once(':').unwrap_or((&image, "latest"));
+        let ready = match role {
+            Role::Server => "Ready to accept connections",
+            Role::Sentinel => "Sentinel ID is",
+        };
         let request = GenericImage::new(name, tag)
             .with_exposed_port(REDIS_PORT.tcp())
-            .with_wait_for(WaitFor::message_on_stdout("Ready to accept connections"))
+            .with_wait_for(WaitFor::message_on_stdout(ready))
             .with_network(network)
             .with_host_config_modifier(move |config| publish(config, port));
+        let request = match role {
+            Role::Server => request,
+            Role::Sentinel => request.with_cmd(SENTINEL).with_copy_to(FILE, b"# Empty.\n".to_vec()),
+        };
         match request.start().await {
             Ok(container) => return Ok((container, port)),
             Err(error) if attempt < PORT_ATTEMPTS && error.to_string().contains("already") => {

@@ -83,6 +83,9 @@ fn setup_of(byte: u8) -> Setup {
         bound: byte & 2 != 0,
         several: byte & 4 != 0,
         replicas: usize::from(byte & 8 != 0),
+        durable: byte & 16 != 0,
+        all: byte & 32 != 0,
+        connected: usize::from(byte & 64 != 0),
     }
 }
 

@@ -11,7 +11,8 @@ use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::{
     Answer, ClockMonitor, Denial, EnqueueRequest, Fence, HeldInterval, Hints, Incarnation, Instant,
-    LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, ReplySink, Responder, Wire,
+    LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, ReplySink, Responder, Settings,
+    Wire,
 };
 
 use super::{AckPolicy, ConnectionRules, Disconnect, Posted, Requests, Session, Step};
@@ -34,6 +35,10 @@ pub(super) struct Setup {
     pub(super) bound: bool,
     pub(super) several: bool,
     pub(super) replicas: usize,
+    pub(super) durable: bool,
+    /// Whether all replicas must acknowledge, and how many the server has.
+    pub(super) all: bool,
+    pub(super) connected: usize,
 }
 
 pub(super) struct Harness {
@@ -126,9 +131,14 @@ impl Harness {
             client_id: 7,
             waiter: Nonce::from_u128(9),
         });
+        let mut settings = Settings::default();
+        settings.replicas = setup.replicas;
+        settings.all_replicas = setup.all;
+        settings.durable = setup.durable;
+        settings.replica_timeout = Some(Duration::from_millis(100));
         let rules = ConnectionRules {
             stall: STALL,
-            acks: AckPolicy::new(setup.replicas, Duration::from_millis(100)),
+            acks: AckPolicy::new(&settings),
             bound: setup.bound,
             several: setup.several,
         };
@@ -153,6 +163,8 @@ impl Harness {
             run_identity: Some(1),
             deletes_if_ours: true,
             loads_by_eval: false,
+            replace_at: None,
+            replicas: self.setup.connected,
         }
     }
 

@@ -1,4 +1,5 @@
-//! A grant or a renewal counts once enough replicas have it: one `WAIT` behind each batch.
+//! A grant or a renewal counts once enough replicas have it: one `WAIT` behind each batch. Or once the
+//! disks of the master and of so many replicas have it: `WAITAOF`.
 //!
 //! `WAIT` counts the writes of its own connection, and blocks that connection until the replicas
 //! have them or the time is over. So it goes behind the scripts on the same connection, and the
@@ -9,6 +10,8 @@
 
 use std::time::Duration;
 
+use quorumlock_protocol::Settings;
+
 use super::in_flight::InFlight;
 use crate::command::Command;
 use crate::resp::{Value, bulk, command, number};
@@ -17,6 +20,10 @@ use crate::resp::{Value, bulk, command, number};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckPolicy {
     replicas: usize,
+    /// Whether all replicas must that the master has when a connection begins.
+    all: bool,
+    /// Whether the disks must have it, the master's and the replicas'.
+    durable: bool,
     timeout: Duration,
 }
 
@@ -36,15 +43,27 @@ pub(super) struct AckResult {
 }
 
 impl AckPolicy {
-    /// `None` if no replica must acknowledge.
-    pub(crate) fn new(replicas: usize, timeout: Duration) -> Option<Self> {
-        (replicas > 0).then_some(Self { replicas, timeout })
+    /// `None` if nothing must be acknowledged.
+    pub(crate) fn new(settings: &Settings) -> Option<Self> {
+        let (replicas, all, durable) = (settings.replicas, settings.all_replicas, settings.durable);
+        let policy = Self { replicas, all, durable, timeout: settings.replica_timeout() };
+        settings.awaits_copies().then_some(policy)
+    }
+
+    /// The policy on a connection to a master that has so many replicas.
+    fn of(self, connected: usize) -> Self {
+        Self { replicas: if self.all { connected } else { self.replicas }, ..self }
     }
 }
 
 impl ReplicaAcks {
-    pub(super) fn new(policy: Option<AckPolicy>) -> Self {
-        Self { policy, waiting: false, withheld: Vec::new() }
+    /// `connected`: how many replicas the master has.
+    pub(super) fn new(policy: Option<AckPolicy>, connected: usize) -> Self {
+        Self {
+            policy: policy.map(|policy| policy.of(connected)),
+            waiting: false,
+            withheld: Vec::new(),
+        }
     }
 
     /// Whether a `WAIT` is unanswered: the driver must write nothing else until then.
@@ -60,8 +79,14 @@ impl ReplicaAcks {
     ) {
         let Some(policy) = self.policy else { return };
         if batch.any(|pending| must_reach_replicas(&pending.request)) {
-            command(out, 3);
-            bulk(out, b"WAIT");
+            if policy.durable {
+                command(out, 4);
+                bulk(out, b"WAITAOF");
+                number(out, 1);
+            } else {
+                command(out, 3);
+                bulk(out, b"WAIT");
+            }
             number(out, policy.replicas as u64);
             number(out, policy.timeout.as_micros().div_ceil(1_000) as u64);
             self.waiting = true;
@@ -105,8 +130,23 @@ impl ReplicaAcks {
 
 impl AckPolicy {
     fn failure(self, reply: &Value) -> Option<String> {
-        let Self { replicas, timeout } = self;
+        let Self { replicas, durable, timeout, .. } = self;
         match reply {
+            Value::Array(disks) if durable => match disks[..] {
+                [Value::Int(0), _] => {
+                    Some(format!("NOTDURABLE its disk did not have it within {timeout:?}"))
+                }
+                [Value::Int(_), Value::Int(n)] => {
+                    Self { durable: false, ..self }.failure(&Value::Int(n))
+                }
+                _ => Some(format!("NOTDURABLE unexpected reply to WAITAOF: {disks:?}")),
+            },
+            Value::Error(text) if durable => {
+                Some(format!("NOTDURABLE WAITAOF was refused: {text}"))
+            }
+            Value::Int(_) if durable => {
+                Some(format!("NOTDURABLE unexpected reply to WAITAOF: {reply:?}"))
+            }
             Value::Int(n) if usize::try_from(*n).is_ok_and(|n| n >= replicas) => None,
             Value::Int(n) => Some(format!(
                 "NOREPLICAS {n} of {replicas} replicas acknowledged it within {timeout:?}: look at \

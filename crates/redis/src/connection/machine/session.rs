@@ -64,6 +64,8 @@ pub(crate) struct Session<'a> {
     stall_at: Instant,
     /// Set while the node's memory is not proven: when to verify the node again.
     recheck_at: Option<Instant>,
+    /// When to replace this connection, because its credentials end soon.
+    replace_at: Option<Instant>,
     /// A deadline that ends this connection has passed.
     expired: Option<Expired>,
     /// The server may not be the verified one, or not the master: end this connection once idle.
@@ -110,7 +112,8 @@ enum Expired {
 impl<'a> Session<'a> {
     /// The handshake of a new connection has ended.
     pub(crate) fn begin(requests: &'a Requests, server: ServerInfo, now: Instant) -> Self {
-        let unproven = server.unproven.is_some();
+        let (unproven, replace_at) = (server.unproven.is_some(), server.replace_at);
+        let acks = ReplicaAcks::new(requests.rules.acks, server.replicas);
         requests.connected(server, now);
         Self {
             requests,
@@ -124,11 +127,12 @@ impl<'a> Session<'a> {
             read_buffer: ReadBuffer::default(),
             stall_at: now + requests.rules.stall,
             recheck_at: unproven.then_some(now + RECHECK),
+            replace_at,
             expired: None,
             reverify: false,
             more: false,
             greeting: requests.greeting(),
-            acks: ReplicaAcks::new(requests.rules.acks),
+            acks,
             answered: 0,
             yielded: false,
             burst: false,
@@ -195,6 +199,7 @@ impl<'a> Session<'a> {
         if self.driver != DriverState::Fresh {
             self.driver = DriverState::Exchanged { progress: true };
         }
+        self.look_at_credentials(now);
         if let Err(why) = self.handle_replies(now) {
             self.broke(why);
         }
@@ -207,6 +212,7 @@ impl<'a> Session<'a> {
 
     /// The deadline of [`Step::Wait`] may have passed.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
+        self.look_at_credentials(now);
         match (self.idle(), self.recheck_at) {
             (true, Some(recheck_at)) if recheck_at <= now => {
                 self.expired = Some(Expired::Recheck);
@@ -220,6 +226,11 @@ impl<'a> Session<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Ends this connection once idle, if its credentials end soon.
+    fn look_at_credentials(&mut self, now: Instant) {
+        self.reverify |= self.replace_at.is_some_and(|at| at <= now);
     }
 
     /// The node's wall clock, in microseconds, if a reply showed it since the last call.
@@ -336,7 +347,8 @@ impl<'a> Session<'a> {
         if self.burst && idle {
             self.shrink_buffers();
         }
-        Step::Wait(if idle { self.recheck_at } else { Some(self.stall_at) })
+        let look_again = [self.recheck_at, self.replace_at].into_iter().flatten().min();
+        Step::Wait(if idle { look_again } else { Some(self.stall_at) })
     }
 
     fn disconnect(&mut self) -> Step {

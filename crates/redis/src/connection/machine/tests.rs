@@ -14,11 +14,20 @@ use super::harness::{Harness, Pipe, Setup};
 use super::session::{Disconnect, Session};
 use crate::resp::{self, Value};
 
-const REDLOCK: Setup = Setup { wire: Wire::Redlock, bound: false, several: false, replicas: 0 };
+const REDLOCK: Setup = Setup {
+    wire: Wire::Redlock,
+    bound: false,
+    several: false,
+    replicas: 0,
+    durable: false,
+    all: false,
+    connected: 0,
+};
 const REDISSON: Setup = Setup { wire: Wire::Redisson, ..REDLOCK };
 const BOUND: Setup = Setup { bound: true, ..REDLOCK };
 const SEVERAL: Setup = Setup { several: true, ..REDLOCK };
 const REPLICATED: Setup = Setup { several: true, replicas: 1, ..REDLOCK };
+const DURABLE: Setup = Setup { durable: true, ..REDLOCK };
 
 const SECOND: Duration = Duration::from_secs(1);
 

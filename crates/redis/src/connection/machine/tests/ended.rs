@@ -70,6 +70,35 @@ fn begins_of(posts: &[fn(&Harness) -> usize]) -> Vec<usize> {
     (0..posts.len()).map(size).collect()
 }
 
+/// What was sent is answered first.
+#[test]
+fn a_connection_is_replaced_before_its_credentials_end() {
+    for busy in [false, true] {
+        let harness = connected(REDLOCK);
+        let replace_at = harness.now() + SECOND;
+        let server = ServerInfo { replace_at: Some(replace_at), ..harness.server() };
+        let mut session = Session::begin(&harness.requests, server, harness.now());
+        let ended = if busy {
+            let sent_before = harness.inspect();
+            sent(&harness, &mut session, b"");
+            harness.advance(SECOND);
+            let sent_then = harness.inspect();
+            run(&harness, &mut session, b"$-1\r\n").1.expect("one is unanswered");
+            let ended = run(&harness, &mut session, b"$-1\r\n").1;
+            for request in [sent_before, sent_then] {
+                assert!(matches!(harness.answers.of(request)[..], [Told::Yes(_)]));
+            }
+            ended
+        } else {
+            assert_eq!(run(&harness, &mut session, b"").1, Ok(Some(replace_at)));
+            harness.advance(SECOND);
+            session.on_deadline(harness.now());
+            run(&harness, &mut session, b"").1
+        };
+        assert_eq!(ended.expect_err("it ends").how, How::Useful);
+    }
+}
+
 #[test]
 fn how_a_connection_ended_tells_whether_it_was_of_use() {
     let broken = |posts: usize, replies: &[u8]| {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use quorumlock_protocol::{Incarnation, NodeProblem};
 
-use super::{BOUND, REDLOCK, REPLICATED, SECOND, SEVERAL, connected, run, sent, verbs};
+use super::{BOUND, DURABLE, REDLOCK, REPLICATED, SECOND, SEVERAL, connected, run, sent, verbs};
 use crate::command::Command;
 use crate::connection::machine::harness::{LEASE, STALL, Setup, Told, lease};
 use crate::connection::machine::session::{How, Session};
@@ -227,6 +227,48 @@ fn a_vote_counts_once_the_replicas_have_it() {
         assert_eq!(written.len(), usize::from(expected));
         session.end(harness.now());
         assert_eq!(harness.answers.of(later).len(), usize::from(expected));
+    }
+}
+
+#[test]
+fn a_vote_counts_once_the_disks_have_it() {
+    type Is = fn(&NodeProblem) -> bool;
+    let durable: Is = |problem| matches!(problem, NodeProblem::NotDurable(_));
+    let replicas: Is = |problem| matches!(problem, NodeProblem::NoReplicas(_));
+    for (needed, reply, refused) in [
+        (0, &b"*2\r\n:1\r\n:0\r\n"[..], None),
+        (0, b"*2\r\n:0\r\n:0\r\n", Some(durable)),
+        (1, b"*2\r\n:1\r\n:1\r\n", None),
+        (1, b"*2\r\n:1\r\n:0\r\n", Some(replicas)),
+        (1, b"*2\r\n:0\r\n:1\r\n", Some(durable)),
+        (0, b":1\r\n", Some(durable)),
+        (0, b"-ERR unknown command\r\n", Some(durable)),
+    ] {
+        let harness = connected(Setup { replicas: needed, ..DURABLE });
+        let mut session = harness.begin();
+        let vote = harness.regrant();
+        let written = sent(&harness, &mut session, b"");
+        assert_eq!(written[1], ["WAITAOF", "1", &needed.to_string(), "100"]);
+        sent(&harness, &mut session, b":1\r\n");
+        assert_eq!(harness.answers.of(vote), []);
+        sent(&harness, &mut session, reply);
+        match (&harness.answers.of(vote)[..], refused) {
+            ([Told::Yes(_)], None) => {}
+            ([Told::Refused(problem)], Some(refused)) => assert!(refused(problem), "{problem}"),
+            (told, _) => panic!("{told:?} after {reply:?}"),
+        }
+    }
+}
+
+#[test]
+fn all_replicas_are_those_that_the_master_has() {
+    for connected_replicas in [0, 2] {
+        let setup = Setup { all: true, connected: connected_replicas, ..REPLICATED };
+        let harness = connected(setup);
+        let mut session = harness.begin();
+        harness.regrant();
+        let written = sent(&harness, &mut session, b"");
+        assert_eq!(written[1], ["WAIT", &connected_replicas.to_string(), "100"]);
     }
 }
 

@@ -1,0 +1,6 @@
+/// What runs in a container.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Role {
+    Server,
+    Sentinel,
+}
