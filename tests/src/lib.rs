@@ -11,6 +11,7 @@
 
 mod builder;
 mod dead_node;
+mod granted;
 mod patience;
 mod plain;
 mod polls;
@@ -21,6 +22,7 @@ pub mod worker;
 
 pub use self::builder::{builder, scripts_only};
 pub use self::dead_node::DeadNode;
+pub use self::granted::granted;
 pub use self::patience::{MAX_WAIT, Stopwatch, eventually, missed, within};
 pub use self::plain::{Channel, Plain, mark_key};
 pub use self::polls::{CountPolls, Drops};

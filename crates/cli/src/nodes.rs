@@ -12,7 +12,7 @@ use quorumlock::{Admission, Builder, Error, Locker, Wire, env};
 use quorumlock_command::Failure;
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, note_age};
 use quorumlock_protocol::{Settings, without_password};
-use quorumlock_redis::is_sentinel_url;
+use quorumlock_redis::split_urls;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Nodes {
@@ -56,10 +56,7 @@ struct NodeUrls(Vec<String>);
 
 impl From<String> for NodeUrls {
     fn from(text: String) -> Self {
-        Self(match is_sentinel_url(text.trim()) {
-            true => vec![text.trim().to_owned()],
-            false => text.split(',').map(|url| url.trim().to_owned()).collect(),
-        })
+        Self(split_urls(&text))
     }
 }
 

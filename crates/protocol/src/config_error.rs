@@ -15,8 +15,8 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
-    /// Not the name of a master that sentinels monitor.
-    #[error("{name:?} is no name of a master that sentinels monitor: {why}")]
+    /// A master name that no sentinel takes.
+    #[error("the master name {name:?} is not valid: {why}")]
     BadMasterName {
         /// The text given, without password.
         name: String,

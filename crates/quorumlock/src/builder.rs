@@ -246,8 +246,8 @@ impl Builder {
     /// their memory.
     ///
     /// The server needs `appendonly yes`, and Redis 7.2 or later, or Valkey; the Redis user needs
-    /// `+waitaof`. With `appendfsync always` it costs a round trip. With `everysec` a grant takes up to
-    /// a second: set [`Builder::answer_timeout`] above that. Otherwise calls fail with
+    /// `+waitaof`. With `appendfsync always` the disk has a grant when the server answers. With
+    /// `everysec` a grant takes up to a second: set [`Builder::answer_timeout`] above that. Otherwise calls fail with
     /// [`NodeProblem::NotDurable`](crate::NodeProblem::NotDurable), and what was granted is released.
     pub fn durable(mut self, durable: bool) -> Self {
         self.settings.durable = durable;
@@ -451,7 +451,6 @@ impl Builder {
         let (prefix, urls) = (self.checked_prefix()?, urls.into_iter().collect::<Vec<U>>());
         let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
-        self.credentials_apply(urls.iter().map(AsRef::as_ref))?;
         let cluster = self.cluster_of(&urls)?;
         let bound = strict.then_some(&cluster);
         let nodes = redis_nodes(&urls, wire, bound, &self.settings, &environment.clock)?;
@@ -531,8 +530,6 @@ impl Builder {
             ("replicas", replicas > 0 && all_replicas, "a locker with all_replicas"),
             ("replica_timeout", no_copies, "a locker without replicas"),
         ])?;
-        let servers = urls.iter().map(AsRef::as_ref).filter(|_| master.is_none()).chain(master);
-        self.credentials_apply(servers)?;
         let node = match master {
             None => redis_master(urls, wire, &self.settings, &environment.clock)?,
             Some(master) => redis_sentinel(urls, master, wire, &self.settings, &environment.clock)?,
@@ -551,15 +548,6 @@ impl Builder {
             ("clock_bound", self.clock_bound.is_some(), servers),
             ("tolerate_lost_marks", self.lost_marks.is_some(), servers),
         ])
-    }
-
-    fn credentials_apply<'a>(
-        &self,
-        mut servers: impl Iterator<Item = &'a str>,
-    ) -> Result<(), ConfigError> {
-        let given = self.settings.credentials.is_some();
-        let has_password = |url: &str| url.contains('@') || url.contains("pass=");
-        applies([("credentials", given && servers.any(has_password), "URLs with a password")])
     }
 
     fn tls_applies<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {

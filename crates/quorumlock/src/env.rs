@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use quorumlock_protocol::without_password;
-use quorumlock_redis::is_sentinel_url;
+use quorumlock_redis::split_urls;
 
 use crate::ConfigError;
 
@@ -100,10 +100,7 @@ impl Variable {
 
     /// The URLs. An empty entry is refused: dropping it could turn a quorum into a single server.
     pub(crate) fn urls(&self) -> Result<Vec<String>, ConfigError> {
-        if is_sentinel_url(self.value.trim()) {
-            return Ok(vec![self.value.trim().to_owned()]);
-        }
-        let urls: Vec<_> = self.value.split(',').map(|url| url.trim().to_owned()).collect();
+        let urls = split_urls(&self.value);
         match urls.iter().position(String::is_empty) {
             None => Ok(urls),
             Some(_) if urls.len() == 1 => Err(self.wrong("it is empty")),

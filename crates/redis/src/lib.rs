@@ -42,7 +42,7 @@ mod unconfirmed_releases;
 
 pub use node::{RedisNode, member_list, redis_master, redis_nodes, redis_sentinel};
 #[doc(hidden)]
-pub use node_addr::is_sentinel_url;
+pub use node_addr::split_urls;
 
 /// The body of the fuzz target `replies`.
 #[cfg(fuzzing)]

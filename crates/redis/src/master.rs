@@ -20,7 +20,7 @@ use quorumlock_protocol::{NodeProblem, NodeReport};
 pub(super) enum Addresses {
     /// One server, or a master and its replicas. Not empty.
     Listed(Vec<Arc<Dialer>>),
-    /// A master and its replicas, at the addresses that sentinels tell.
+    /// A master and its replicas, at the addresses that sentinels name.
     Sentinels(Box<Sentinels>),
 }
 
@@ -49,12 +49,12 @@ impl MasterResolver {
         }
     }
 
-    /// The URLs of all servers that sentinels tell, with users and passwords; `None` if the addresses
+    /// The URLs of all servers that sentinels name, with users and passwords; `None` if the addresses
     /// were given.
-    pub(super) async fn told_urls(&self) -> Result<Option<Vec<String>>, NodeProblem> {
+    pub(super) async fn discovered_urls(&self) -> Result<Option<Vec<String>>, NodeProblem> {
         let Addresses::Sentinels(sentinels) = &self.addresses else { return Ok(None) };
-        let told = sentinels.servers().await?;
-        Ok(Some(told.dialers.iter().map(|dialer| dialer.target.url()).collect()))
+        let discovered = sentinels.discover().await?;
+        Ok(Some(discovered.dialers.iter().map(|dialer| dialer.target.url()).collect()))
     }
 
     /// Where the connections come from.
@@ -77,7 +77,7 @@ impl MasterResolver {
         }
         match &self.addresses {
             Addresses::Listed(dialers) => Ok(dialers[0].clone()),
-            Addresses::Sentinels(sentinels) => Ok(sentinels.servers().await?.dialers[0].clone()),
+            Addresses::Sentinels(sentinels) => Ok(sentinels.discover().await?.dialers[0].clone()),
         }
     }
 
@@ -95,7 +95,7 @@ impl MasterResolver {
 
     /// Connects to the master and completes the handshake.
     pub(super) async fn open(self: &Arc<Self>) -> Result<Opened, NodeProblem> {
-        let (dialers, told_by_sentinels, disputed) = match &self.addresses {
+        let (dialers, by_sentinels, disputed) = match &self.addresses {
             Addresses::Listed(dialers) => match &dialers[..] {
                 [only] => {
                     let (stream, greeted) = only.open().await?;
@@ -104,9 +104,9 @@ impl MasterResolver {
                 _ => (dialers.clone(), false, false),
             },
             Addresses::Sentinels(sentinels) => {
-                self.follow(sentinels);
-                let told = sentinels.servers().await?;
-                (told.dialers, true, told.disputed)
+                self.listen(sentinels);
+                let discovered = sentinels.discover().await?;
+                (discovered.dialers, true, discovered.disputed)
             }
         };
         let last = self.master.borrow().clone();
@@ -116,7 +116,7 @@ impl MasterResolver {
             .map(|(dialer, _, greeted)| Claim {
                 at: dialers.iter().position(|each| same(each, dialer)).unwrap_or(usize::MAX),
                 // The sentinels know better than the past which server is the master.
-                was_master: !told_by_sentinels && last.as_deref().is_some_and(|m| same(m, dialer)),
+                was_master: !by_sentinels && last.as_deref().is_some_and(|m| same(m, dialer)),
                 ids: &greeted.replication_ids,
             })
             .collect();
@@ -151,9 +151,9 @@ impl MasterResolver {
 
     /// Looks for the master as soon as a sentinel tells that it is elsewhere. A hint: the role is
     /// believed from the server itself.
-    fn follow(self: &Arc<Self>, sentinels: &Sentinels) {
+    fn listen(self: &Arc<Self>, sentinels: &Sentinels) {
         let resolver = Arc::downgrade(self);
-        sentinels.follow(move || {
+        sentinels.listen(move || {
             let resolver = resolver.upgrade();
             Box::pin(async move {
                 if let Some(resolver) = resolver

@@ -172,11 +172,11 @@ impl Targets {
         }
     }
 
-    /// A server.
-    fn first(&self) -> &NodeAddr {
+    /// The addresses of servers, at least one.
+    fn servers(&self) -> impl Iterator<Item = &NodeAddr> {
         match self {
-            Self::Listed(targets) => &targets[0],
-            Self::Sentinels(_, (_, server)) => server,
+            Self::Listed(targets) => targets.iter(),
+            Self::Sentinels(_, (_, server)) => std::slice::from_ref(server).iter(),
         }
     }
 }
@@ -230,8 +230,13 @@ impl NodeFactory<'_> {
 
     fn node(&self, targets: Targets) -> Result<RedisNode, ConfigError> {
         let Self { wire, settings, .. } = *self;
+        if settings.credentials.is_some() && targets.servers().any(NodeAddr::has_password) {
+            let (option, servers) = ("credentials", "URLs with a password");
+            return Err(ConfigError::DoesNotApply { option, servers });
+        }
         let replicated = targets.replicated();
-        let (member, database) = (targets.first().member().clone(), targets.first().redis().db());
+        let Some(first) = targets.servers().next() else { return Err(ConfigError::NoNodes) };
+        let (member, database) = (first.member().clone(), first.redis().db());
         let addresses = Arc::new(self.resolver(targets, replicated)?);
         let label = addresses.label();
         let facts = Arc::new(NodeFacts::new(identity(&label)));
@@ -331,14 +336,14 @@ impl NodeFactory<'_> {
 }
 
 impl RedisNode {
-    /// Asks sentinels for all servers of the node: their URLs, with users and passwords. `None` if no
-    /// sentinel tells where they are.
+    /// Asks sentinels for all servers of the node: their URLs, with users and passwords. `None` if the
+    /// addresses were given.
     ///
     /// # Errors
-    /// Why no sentinel tells any.
+    /// Why no sentinel names any.
     #[doc(hidden)]
-    pub async fn told_urls(&self) -> Result<Option<Vec<String>>, NodeProblem> {
-        self.callers.addresses().told_urls().await
+    pub async fn discovered_urls(&self) -> Result<Option<Vec<String>>, NodeProblem> {
+        self.callers.addresses().discovered_urls().await
     }
 
     fn connection(&self, lane: Lane) -> &Connection {

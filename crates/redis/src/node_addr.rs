@@ -25,7 +25,7 @@ impl NodeAddr {
     pub(super) fn parse(url: &str) -> Result<Self, ConfigError> {
         let bad = |why: String| ConfigError::BadUrl { url: without_password(url), why };
         if is_sentinel_url(url) {
-            return Err(bad("sentinels name one master, which is no node of a list".into()));
+            return Err(bad("a URL of sentinels names one master and stands alone".into()));
         }
         if url.find(['?', '#']).is_some_and(|at| url[at..].contains('@')) {
             let why = "in a user or password, @ is written as %40, ? as %3F, # as %23, / as %2F";
@@ -96,6 +96,10 @@ impl NodeAddr {
         matches!(self.addr, Addr::Tls { .. })
     }
 
+    pub(super) fn has_password(&self) -> bool {
+        self.redis.password().is_some()
+    }
+
     /// The user and the password of the URL, if it has a password.
     pub(super) fn credentials(&self) -> Option<Credentials> {
         let password = self.redis.password()?;
@@ -111,9 +115,18 @@ impl NodeAddr {
     }
 }
 
-/// Whether the text is a URL of a master behind sentinels, which has commas in it:
+/// The URLs of a text in which commas separate them. A URL of sentinels has commas of its own, and
+/// stands alone.
+pub fn split_urls(text: &str) -> Vec<String> {
+    match is_sentinel_url(text.trim()) {
+        true => vec![text.trim().to_owned()],
+        false => text.split(',').map(|url| url.trim().to_owned()).collect(),
+    }
+}
+
+/// Whether the text is a URL of a master behind sentinels:
 /// `redis-sentinel://host:26379,host:26379/NAME`, or `rediss-sentinel://` for TLS.
-pub fn is_sentinel_url(url: &str) -> bool {
+pub(super) fn is_sentinel_url(url: &str) -> bool {
     url.starts_with("redis-sentinel://") || url.starts_with("rediss-sentinel://")
 }
 

@@ -1,4 +1,4 @@
-//! Asks sentinels where a master and its replicas are, and hears of its failovers.
+//! Asks sentinels where a master and its replicas are, and listens for its failovers.
 //!
 //! A sentinel tells addresses, and nothing else is believed of it: the role of a server is what the
 //! server itself says (PROTOCOL.md REP5).
@@ -26,16 +26,16 @@ pub(super) struct Sentinels {
     master_name: Arc<str>,
     /// The user, password, database and TLS of the servers.
     server: Dialer,
-    /// What the sentinels told last.
-    told: Mutex<Vec<Address>>,
-    /// Whether tasks follow the failovers.
-    follows: AtomicBool,
+    /// The servers that the sentinels named last.
+    last: Mutex<Vec<Address>>,
+    /// Whether tasks listen for failovers.
+    listens: AtomicBool,
     /// Ends those tasks when it is dropped.
     dropped: watch::Sender<()>,
 }
 
-/// The servers that the sentinels tell.
-pub(super) struct Told {
+/// The servers that the sentinels name.
+pub(super) struct Discovered {
     /// The master that most sentinels name comes first. Not empty.
     pub(super) dialers: Vec<Arc<Dialer>>,
     /// Whether the sentinels name more than one master.
@@ -53,7 +53,7 @@ struct View {
 }
 
 /// Looks for the master.
-type Look = Arc<dyn Fn() -> BoxFuture<()> + Send + Sync>;
+type OnSwitch = Arc<dyn Fn() -> BoxFuture<()> + Send + Sync>;
 
 impl Sentinels {
     /// `server` has the user, password, database and TLS of the servers, and any address.
@@ -67,8 +67,8 @@ impl Sentinels {
             sentinels,
             master_name: master_name.into(),
             server,
-            told: Mutex::default(),
-            follows: AtomicBool::new(false),
+            last: Mutex::default(),
+            listens: AtomicBool::new(false),
             dropped: watch::Sender::new(()),
         }
     }
@@ -78,40 +78,40 @@ impl Sentinels {
         &self.label
     }
 
-    /// Asks all sentinels at once for the servers. If none tells any, what was told last counts.
-    pub(super) async fn servers(&self) -> Result<Told, NodeProblem> {
+    /// Asks all sentinels at once for the servers. If none names any, those that they named last count.
+    pub(super) async fn discover(&self) -> Result<Discovered, NodeProblem> {
         let asked = self.sentinels.iter().map(|sentinel| async move {
             let report = |problem| NodeReport::new(sentinel.target.label(), problem);
             self.ask(sentinel).await.map_err(report)
         });
         let grace = self.server.options.connect_timeout / 10;
         let (views, problems) = ask_all(asked, grace).await;
-        let mut told = self.told();
+        let mut last = self.last();
         if !views.is_empty() {
-            *told = in_order(&views);
+            *last = in_order(&views);
         }
-        if told.is_empty() {
+        if last.is_empty() {
             return Err(no_view(problems));
         }
-        let dialers = told.iter().map(|(host, port)| Arc::new(self.server.at(host, *port)));
+        let dialers = last.iter().map(|(host, port)| Arc::new(self.server.at(host, *port)));
         let disputed = views.iter().any(|view| view.master != views[0].master);
-        Ok(Told { dialers: dialers.collect(), disputed })
+        Ok(Discovered { dialers: dialers.collect(), disputed })
     }
 
-    /// Calls `look` whenever a sentinel tells of a failover. Hears until this is dropped, on the
+    /// Calls `on_switch` whenever a sentinel tells of a failover. Listens until this is dropped, on the
     /// standby thread: the callers' runtimes may end earlier.
-    pub(super) fn follow(&self, look: impl Fn() -> BoxFuture<()> + Send + Sync + 'static) {
+    pub(super) fn listen(&self, on_switch: impl Fn() -> BoxFuture<()> + Send + Sync + 'static) {
         let Some(runtime) = self.server.options.network.standby() else { return };
-        if self.follows.swap(true, Ordering::Relaxed) {
+        if self.listens.swap(true, Ordering::Relaxed) {
             return;
         }
-        let look: Look = Arc::new(look);
+        let on_switch: OnSwitch = Arc::new(on_switch);
         for sentinel in &self.sentinels {
             let mut dropped = self.dropped.subscribe();
-            let following = follow(sentinel.clone(), self.master_name.clone(), look.clone());
+            let listening = listen(sentinel.clone(), self.master_name.clone(), on_switch.clone());
             runtime.spawn(async move {
                 tokio::select! {
-                    () = following => {}
+                    () = listening => {}
                     _ = dropped.changed() => {}
                 }
             });
@@ -157,8 +157,8 @@ impl Sentinels {
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Vec<Address>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last(&self) -> MutexGuard<'_, Vec<Address>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -168,20 +168,24 @@ impl fmt::Debug for Sentinels {
     }
 }
 
-/// Hears one sentinel, and dials it again when the connection breaks.
-async fn follow(sentinel: Arc<Dialer>, master_name: Arc<str>, look: Look) {
+/// Listens to one sentinel, and dials it again when the connection breaks.
+async fn listen(sentinel: Arc<Dialer>, master_name: Arc<str>, on_switch: OnSwitch) {
     /// What a sentinel tells meanwhile, the others tell, too.
     const PAUSE: Duration = Duration::from_secs(1);
 
     loop {
-        if let Err(why) = hear(&sentinel, &master_name, &look).await {
-            tracing::debug!(sentinel = sentinel.target.label(), %why, "not heard");
+        if let Err(why) = subscribe(&sentinel, &master_name, &on_switch).await {
+            tracing::debug!(sentinel = sentinel.target.label(), %why, "subscription ended");
         }
         tokio::time::sleep(PAUSE.mul_f64(sentinel.options.network.pause_share())).await;
     }
 }
 
-async fn hear(sentinel: &Dialer, master_name: &str, look: &Look) -> Result<(), String> {
+async fn subscribe(
+    sentinel: &Dialer,
+    master_name: &str,
+    on_switch: &OnSwitch,
+) -> Result<(), String> {
     let stream = sentinel.dial().await.map_err(|problem| problem.to_string())?;
     let pubsub = PubSub::new(sentinel.target.redis(), stream).await.map_err(|e| e.to_string())?;
     let (mut sink, mut messages) = pubsub.split();
@@ -190,7 +194,7 @@ async fn hear(sentinel: &Dialer, master_name: &str, look: &Look) -> Result<(), S
         // The name, the old address and the new one.
         let text = message.get_payload::<String>().unwrap_or_default();
         if text.split(' ').next() == Some(master_name) {
-            look().await;
+            on_switch().await;
         }
     }
     Err("the connection broke".into())
@@ -225,7 +229,7 @@ fn followers(replicas: &Value) -> Vec<Address> {
     replicas.iter().filter_map(address).collect()
 }
 
-/// Why no sentinel tells a server: what one of them answers, or else that none does.
+/// Why no sentinel names a server: what one of them answers, or else that none does.
 fn no_view(problems: Vec<NodeReport>) -> NodeProblem {
     let answered = problems.iter().find(|report| report.problem.answered());
     match answered.map(|report| report.problem.clone()) {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use quorumlock::{Guard, NodeProblem, Wire};
-use quorumlock_tests::{Plain, Stopwatch, eventually, within};
+use quorumlock_tests::{Plain, Stopwatch, eventually, granted, within};
 
-use crate::{Fleet, NAME, follow, granted, long_timeouts, refusal};
+use crate::{Fleet, NAME, follow, long_timeouts, refusal};
 
 #[tokio::test]
 async fn a_grant_comes_when_the_replica_has_it() {

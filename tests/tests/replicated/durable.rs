@@ -2,9 +2,9 @@
 
 use quorumlock::{ConfigError, Error, NodeProblem};
 use quorumlock_testbed::servers::{ServerOptions, for_test};
-use quorumlock_tests::{Plain, builder, eventually, within};
+use quorumlock_tests::{Plain, builder, eventually, granted, within};
 
-use crate::{NAME, granted, long_timeouts, refusal};
+use crate::{NAME, long_timeouts, refusal};
 
 /// Whether the server has `WAITAOF`: Redis 7.2, Valkey.
 async fn has_waitaof(server: &Plain) -> bool {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use quorumlock_tests::{Proxy, Stopwatch, eventually, within};
+use quorumlock_tests::{Proxy, Stopwatch, eventually, granted, within};
 
-use crate::{Fleet, LONG_LEASE, NAME, granted, long_timeouts};
+use crate::{Fleet, LONG_LEASE, NAME, long_timeouts};
 
 #[tokio::test]
 async fn the_locker_goes_on_at_the_promoted_server() {

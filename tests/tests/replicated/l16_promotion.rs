@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use quorumlock::{Locker, NodeProblem};
-use quorumlock_tests::{eventually, mark_key};
+use quorumlock_tests::{eventually, granted, mark_key};
 
-use crate::{Fleet, NAME, assert_both_hold, granted, long_timeouts, refusal};
+use crate::{Fleet, NAME, assert_both_hold, long_timeouts, refusal};
 
 #[tokio::test]
 async fn without_wait_both_hold_and_only_clocks_order_their_tokens() {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use quorumlock::NodeProblem;
 
-use crate::{Fleet, NAME, assert_both_hold, granted, long_timeouts, refusal};
+use quorumlock_tests::granted;
+
+use crate::{Fleet, NAME, assert_both_hold, long_timeouts, refusal};
 
 #[tokio::test]
 async fn one_acknowledgement_of_two_lets_both_hold() {

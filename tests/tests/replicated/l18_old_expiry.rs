@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use quorumlock_tests::{Stopwatch, eventually, within};
+use quorumlock_tests::{Stopwatch, eventually, granted, within};
 
-use crate::{Fleet, NAME, assert_both_hold, granted, long_timeouts};
+use crate::{Fleet, NAME, assert_both_hold, long_timeouts};
 
 const LEASE: Duration = Duration::from_secs(3);
 

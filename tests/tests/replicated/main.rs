@@ -100,16 +100,6 @@ async fn follow(copy: &Plain, port: u16) {
     .await;
 }
 
-/// Tries until the lock is granted: the connections have to notice the failover first.
-async fn granted(locker: &Locker, name: &str) -> Guard {
-    eventually("granted", async || match locker.try_lock(name).await {
-        Ok(guard) => guard,
-        Err(Error::Refused(_) | Error::Unreachable(_)) => None,
-        Err(error) => panic!("{error}"),
-    })
-    .await
-}
-
 /// The problem that the locker reports for its one node.
 async fn refusal(locker: &Locker) -> NodeProblem {
     let error = within("an answer", locker.try_lock(NAME)).await.expect_err("refused");

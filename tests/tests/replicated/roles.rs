@@ -1,9 +1,9 @@
 //! Which server a locker uses.
 
 use quorumlock::{Locker, NodeProblem};
-use quorumlock_tests::{Plain, eventually, within};
+use quorumlock_tests::{Plain, eventually, granted, within};
 
-use crate::{Fleet, NAME, assert_both_hold, follow, granted, long_timeouts, refusal};
+use crate::{Fleet, NAME, assert_both_hold, follow, long_timeouts, refusal};
 
 #[tokio::test]
 async fn the_master_is_found_whatever_the_order() {

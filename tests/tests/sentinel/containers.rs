@@ -5,9 +5,9 @@ use std::time::Duration;
 use quorumlock::Locker;
 use quorumlock_testbed::containers;
 use quorumlock_testbed::servers::ServerOptions;
-use quorumlock_tests::{Plain, builder, eventually, within};
+use quorumlock_tests::{Plain, builder, eventually, granted, within};
 
-use crate::{MASTER, NAME, SENTINELS, granted, knows_all, monitor};
+use crate::{MASTER, NAME, SENTINELS, knows_all, monitor};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_go_on_when_the_master_is_partitioned_and_when_it_is_back() {

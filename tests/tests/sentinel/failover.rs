@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use quorumlock_tests::{Stopwatch, eventually, within};
+use quorumlock_tests::{Stopwatch, eventually, granted, within};
 
-use crate::{Fleet, MASTER, NAME, granted};
+use crate::{Fleet, MASTER, NAME};
 
 /// How soon after a promotion a lock can be had again.
 const AGAIN_WITHIN: Duration = Duration::from_secs(2);
@@ -76,7 +76,7 @@ async fn a_holder_leaves_an_old_master_that_it_still_reaches() {
     fleet.promoted(0).await;
     let since = Stopwatch::start();
     let rival = granted(&rival, NAME).await;
-    // No sentinel has demoted the old master yet: whoever asks it is told that the lock is held.
+    // No sentinel has demoted the old master yet: that server would extend the lock.
     fleet.servers[0].resume().expect("ours");
     eventually("the holder is told", async || guard.check().err()).await;
     let told = since.elapsed();

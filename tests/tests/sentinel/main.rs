@@ -9,7 +9,7 @@ mod refusals;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use quorumlock::{Builder, Error, Guard, Locker};
+use quorumlock::{Builder, Locker};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, builder, eventually};
 
@@ -143,14 +143,4 @@ async fn monitor(
         set.extend(["auth-pass", password]);
     }
     sentinel.ask::<String>(&set).await;
-}
-
-/// Tries until the lock is granted: the connections have to notice the failover first.
-async fn granted(locker: &Locker, name: &str) -> Guard {
-    eventually("granted", async || match locker.try_lock(name).await {
-        Ok(guard) => guard,
-        Err(Error::Refused(_) | Error::Unreachable(_)) => None,
-        Err(error) => panic!("{error}"),
-    })
-    .await
 }

@@ -13,7 +13,7 @@ use futures::future::join_all;
 use quorumlock::{ConfigError, Error, Locker, NoMajority, NodeReport, Wire};
 use quorumlock_command::{Failure, Outcome, print};
 use quorumlock_protocol::{ClientCertificate, Node as _, Settings};
-use quorumlock_redis::{is_sentinel_url, redis_master};
+use quorumlock_redis::redis_master;
 use quorumlock_watchdog::Clock;
 
 use self::judge::Topology;
@@ -50,9 +50,9 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     // The library says what is wrong with a URL.
     let locker = locker(&args, &tls)?;
     let given = args.nodes.urls()?;
-    let told = told_by_sentinels(&args, &tls).await?;
-    let replicated = args.nodes.replicated || told.is_some();
-    let urls = told.unwrap_or_else(|| given.iter().map(|&url| url.to_owned()).collect());
+    let discovered = discovered(&args, &tls).await?;
+    let replicated = args.nodes.replicated || discovered.is_some();
+    let urls = discovered.unwrap_or_else(|| given.iter().map(|&url| url.to_owned()).collect());
     let probe = |url: &String| Probe::new(url, &tls, args.timeout);
     let probes = urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
     let topology = match replicated {
@@ -72,20 +72,17 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     Ok(report.exit_code())
 }
 
-/// The URLs of the servers, if sentinels tell where they are.
-async fn told_by_sentinels(args: &Args, tls: &Tls) -> Result<Option<Vec<String>>, Failure> {
+/// The URLs of the servers, if the one URL given is that of sentinels.
+async fn discovered(args: &Args, tls: &Tls) -> Result<Option<Vec<String>>, Failure> {
     let urls = args.nodes.urls()?;
     let [url] = urls[..] else { return Ok(None) };
-    if !is_sentinel_url(url) {
-        return Ok(None);
-    }
     let mut settings = Settings::default();
-    settings.connect_timeout = args.timeout;
+    settings.connect_timeout = timeout(args);
     settings.tls_ca.clone_from(&tls.ca);
     settings.tls_client = tls.client.clone().map(|(cert, key)| ClientCertificate { cert, key });
     let node = redis_master(&[url], Wire::Redisson, &settings, &Clock::system());
     let node = node.map_err(Error::from)?;
-    node.told_urls().await.map_err(|problem| {
+    node.discovered_urls().await.map_err(|problem| {
         let report = NodeReport::new(node.label(), problem);
         Error::from(NoMajority::new(None, (1, 1), 0, vec![report])).into()
     })
@@ -93,12 +90,14 @@ async fn told_by_sentinels(args: &Args, tls: &Tls) -> Result<Option<Vec<String>>
 
 /// A locker on these nodes; `None` if two addresses are one server, which the checks report.
 fn locker(args: &Args, tls: &Tls) -> Result<Option<Locker>, Failure> {
-    const BOUNDS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(60)];
-
-    let timeout = args.timeout.clamp(BOUNDS[0], BOUNDS[1]);
-    let builder = tls.give_to(args.cluster.builder().answer_timeout(timeout));
+    let builder = tls.give_to(args.cluster.builder().answer_timeout(timeout(args)));
     match args.nodes.locker(builder)? {
         Err(Error::Config(ConfigError::SameServer { .. })) => Ok(None),
         built => Ok(Some(built?)),
     }
+}
+
+/// The timeout, within the bounds of the library.
+fn timeout(args: &Args) -> Duration {
+    args.timeout.clamp(Duration::from_millis(1), Duration::from_secs(60))
 }
