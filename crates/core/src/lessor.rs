@@ -50,6 +50,12 @@ pub trait Lessor: Send + Sync + 'static {
     /// The home node of `name`. Waiters ask it first, so that only one of them goes on to the other
     /// nodes.
     fn home(&self, name: &Name) -> Option<usize>;
+    /// A number for the servers that serve the name. The leases of one call of [`Lessor::renew`] have the
+    /// same one, so that servers that hang delay no renewal at others.
+    fn shard(&self, name: &Name) -> u64 {
+        let _ = name;
+        0
+    }
     /// Waits until every node has answered all requests posted on `lane`, at most for the answer
     /// timeout (for four of them on [`Lane::Watchdog`] of a single node). On [`Lane::Caller`] that
     /// includes the releases of late grants, and a quorum then brings nodes whose memory is not

@@ -156,6 +156,10 @@ impl<N: Node> Lessor for Single<N> {
         Some(0)
     }
 
+    fn shard(&self, name: &Name) -> u64 {
+        self.node.shard(name)
+    }
+
     fn drain(&self, lane: Lane) -> BoxFuture<()> {
         // Requests of a lane are answered in order: an empty renewal is answered last.
         let renewed = self.renew(Vec::new(), lane);

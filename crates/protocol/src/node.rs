@@ -188,6 +188,12 @@ pub trait Node: Send + Sync + 'static {
         let _ = lane;
         Some(Instant::NEVER)
     }
+    /// A number for the server that serves the name: renewals at one server do not wait for another that
+    /// hangs. A node that is one server serves all names.
+    fn shard(&self, name: &Name) -> u64 {
+        let _ = name;
+        0
+    }
     /// How many microseconds the node's wall clock differs from ours; `None` if the node has not
     /// told its time.
     fn wall_offset(&self) -> Option<i64> {

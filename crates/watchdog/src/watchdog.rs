@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -33,6 +34,13 @@ pub trait Renewer: Send + Sync + 'static {
         &self,
         batch: Vec<(Arc<Self::Lease>, Duration)>,
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>>;
+
+    /// A number for the servers that hold the lease: leases with different numbers are renewed by
+    /// separate calls, so that servers that hang delay no renewal at others. The same for all by default.
+    fn shard(&self, lease: &Self::Lease) -> u64 {
+        let _ = lease;
+        0
+    }
 
     /// Waits, within a bound, until every node has answered its requests: a release is done when
     /// most nodes have confirmed it, and requests to the others may still be queued. Does nothing
@@ -282,14 +290,19 @@ impl<R: Renewer> Shared<R> {
     }
 
     fn act(self: &Arc<Self>, acts: Vec<TimerAction>) {
-        let mut batch = Vec::new();
+        let mut batches = BTreeMap::<u64, Vec<_>>::new();
         {
             let now = self.clock.now();
             let mut state = self.state();
             for act in acts {
                 match act {
                     TimerAction::Renew(id, ttl) => {
-                        batch.extend(state.schedule.get(id).map(|lease| (lease.clone(), ttl)));
+                        if let Some(lease) = state.schedule.get(id).cloned() {
+                            batches
+                                .entry(self.renewer.shard(&lease))
+                                .or_default()
+                                .push((lease, ttl));
+                        }
                     }
                     TimerAction::End(id, loss) => {
                         // The holder is told now; the nodes are released later all the same.
@@ -299,7 +312,7 @@ impl<R: Renewer> Shared<R> {
                 }
             }
         }
-        if !batch.is_empty() {
+        for batch in batches.into_values() {
             tokio::spawn(self.clone().renew(batch));
         }
     }

@@ -83,6 +83,10 @@ impl Renewer for ScriptedRenewer {
         })
     }
 
+    fn shard(&self, lease: &Lease) -> u64 {
+        lease.id / 100
+    }
+
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let events = self.events.clone();
         Box::pin(async move {
@@ -119,6 +123,34 @@ fn leases_are_renewed_together_and_stand_longer_than_one_lease() {
     }
     assert_eq!((a.state.check(), b.state.check()), (Ok(()), Ok(())));
     assert_eq!(watchdog.len(), 2);
+}
+
+/// A server that hangs delays no renewal at others.
+#[tokio::test]
+async fn leases_of_different_shards_are_renewed_by_separate_calls() {
+    let (events, seen) = channel();
+    let renewer = ScriptedRenewer { answer: Arc::new(Mutex::new(Answer::Renewed)), events };
+    let (watchdog, work) = Watchdog::new(Clock::system(), renewer);
+    let asked = Clock::system().now();
+    for id in [101, 1, 102, 2] {
+        watchdog.watch(&Lease::new(id, MAX_WAIT), asked - MAX_WAIT);
+    }
+    // All are due by now.
+    let work = tokio::spawn(work);
+    let mut renewed = Vec::new();
+    while renewed.len() < 2 {
+        match seen.try_recv() {
+            Ok(Event::Renewed(mut ids)) => {
+                ids.sort_unstable();
+                renewed.push(ids);
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+    assert_eq!(renewed, [[1, 2], [101, 102]]);
+    drop(watchdog);
+    work.await.unwrap();
 }
 
 /// SAFETY.md H26.

@@ -27,6 +27,10 @@ impl Renewer for LeaseRenewer {
         self.lessor.renew(requests, Lane::Watchdog)
     }
 
+    fn shard(&self, lease: &Lease) -> u64 {
+        self.lessor.shard(&lease.name)
+    }
+
     fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.lessor.drain(Lane::Watchdog)
     }
