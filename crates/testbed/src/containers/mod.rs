@@ -61,9 +61,13 @@ impl Containers {
     /// # Cancel safety
     /// Not cancel-safe: containers that are being created stay behind.
     pub async fn start(count: usize) -> Result<Self, ContainerError> {
+        Self::start_as(count, Role::Server).await
+    }
+
+    async fn start_as(count: usize, role: Role) -> Result<Self, ContainerError> {
         let docker = docker_client_instance().await.map_err(because("no container engine"))?;
         let network = Network::create(&docker).await?;
-        let nodes = start_all(&docker, &network, 0..count, Role::Server).await?;
+        let nodes = start_all(&docker, &network, 0..count, role).await?;
         Ok(Self { nodes, sentinels: Vec::new(), network })
     }
 
@@ -147,11 +151,24 @@ impl<'a> IntoIterator for &'a Containers {
 /// If something is missing and `QUORUMLOCK_REQUIRE_CONTAINERS=1`, as in CI where an engine answers;
 /// or if a container does not start.
 pub async fn for_test(count: usize) -> Option<Containers> {
+    start_for_test(count, Role::Server).await
+}
+
+/// As [`for_test`]: members of a Redis Cluster, which know each other not yet and serve no slot. They
+/// take a member that is silent for two seconds for failed.
+///
+/// # Panics
+/// As [`for_test`].
+pub async fn members_for_test(count: usize) -> Option<Containers> {
+    start_for_test(count, Role::Member).await
+}
+
+async fn start_for_test(count: usize, role: Role) -> Option<Containers> {
     if let Err(why) = Containers::available().await {
         skip("QUORUMLOCK_REQUIRE_CONTAINERS", &why);
         return None;
     }
-    match Containers::start(count).await {
+    match Containers::start_as(count, role).await {
         Ok(containers) => Some(containers),
         Err(error) => panic!("{error}"),
     }

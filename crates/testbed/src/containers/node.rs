@@ -171,13 +171,23 @@ async fn create(
     const SENTINEL: [&str; 8] =
         [FILE, "--sentinel", "--bind", "0.0.0.0", "--protected-mode", "no", "--port", "6379"];
 
+    const MEMBER: [[&str; 2]; 6] = [
+        ["--bind", "0.0.0.0"],
+        ["--protected-mode", "no"],
+        ["--save", ""],
+        ["--cluster-enabled", "yes"],
+        ["--cluster-node-timeout", "2000"],
+        // A replica that was synchronised late may be promoted all the same.
+        ["--cluster-replica-validity-factor", "0"],
+    ];
+
     let mut attempt = 1;
     loop {
         let port = port::free().map_err(because("no free port"))?;
         let image = image();
         let (name, tag) = image.rsplit_once(':').unwrap_or((&image, "latest"));
         let ready = match role {
-            Role::Server => "Ready to accept connections",
+            Role::Server | Role::Member => "Ready to accept connections",
             Role::Sentinel => "Sentinel ID is",
         };
         let request = GenericImage::new(name, tag)
@@ -187,6 +197,7 @@ async fn create(
             .with_host_config_modifier(move |config| publish(config, port));
         let request = match role {
             Role::Server => request,
+            Role::Member => request.with_cmd(MEMBER.as_flattened().iter().copied()),
             Role::Sentinel => request.with_cmd(SENTINEL).with_copy_to(FILE, b"# Empty.\n".to_vec()),
         };
         match request.start().await {

@@ -3,4 +3,6 @@
 pub(super) enum Role {
     Server,
     Sentinel,
+    /// A member of a Redis Cluster.
+    Member,
 }

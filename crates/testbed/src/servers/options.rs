@@ -21,6 +21,8 @@ pub struct ServerOptions {
     pub appendonly: bool,
     /// Run as a sentinel, which monitors nothing yet.
     pub sentinel: bool,
+    /// Run as a member of a Redis Cluster, which knows no other member yet and serves no slot.
+    pub cluster: bool,
     /// Whether and how the wall clock can be set: [`set_clock`](super::Server::set_clock).
     pub faketime: Option<Faketime>,
 }
@@ -44,7 +46,7 @@ impl ServerOptions {
         &self,
         dir: &Path,
         port: u16,
-        tls_port: Option<u16>,
+        (tls_port, bus_port): (Option<u16>, Option<u16>),
     ) -> Vec<OsString> {
         let mut line = Vec::<OsString>::new();
         if self.sentinel {
@@ -68,6 +70,10 @@ impl ServerOptions {
         }
         if let Some(password) = &self.password {
             set("requirepass", password);
+        }
+        if let Some(bus_port) = bus_port {
+            set("cluster-enabled", &"yes");
+            set("cluster-port", &bus_port.to_string());
         }
         if self.unix_socket {
             set("unixsocket", &socket_in(dir));

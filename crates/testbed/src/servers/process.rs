@@ -30,6 +30,8 @@ pub(super) struct Process {
     options: ServerOptions,
     pub(super) port: u16,
     pub(super) tls_port: Option<u16>,
+    /// Where a member of a Redis Cluster listens to the others.
+    pub(super) bus_port: Option<u16>,
     /// `None` while the server is dead. Before `dir`, so that the server ends before its directory.
     guard: Mutex<Option<ParentDeathGuard>>,
     dir: TempDir,
@@ -47,6 +49,7 @@ impl Process {
             options,
             port: 0,
             tls_port: None,
+            bus_port: None,
             guard: Mutex::new(None),
             dir,
         };
@@ -55,6 +58,9 @@ impl Process {
             process.port = port::free().map_err(io_error)?;
             if process.options.tls.is_some() {
                 process.tls_port = Some(port::free().map_err(io_error)?);
+            }
+            if process.options.cluster {
+                process.bus_port = Some(port::free().map_err(io_error)?);
             }
             match process.launch() {
                 Ok(version) => return Ok((process, version)),
@@ -106,7 +112,7 @@ impl Process {
 
     /// Starts the server on its ports, and waits until it answers.
     pub(super) fn launch(&self) -> Result<Version, StartError> {
-        let line = self.options.command_line(self.dir(), self.port, self.tls_port);
+        let line = self.options.command_line(self.dir(), self.port, (self.tls_port, self.bus_port));
         let leash = self
             .start_guarded(line)
             .map_err(|source| StartError::Io { binary: self.binary.clone(), source })?;

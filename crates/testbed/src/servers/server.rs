@@ -77,6 +77,12 @@ impl Server {
         u32::try_from(self.process.as_ref()?.pid()?.as_raw_nonzero().get()).ok()
     }
 
+    /// Where a member of a Redis Cluster listens to the others; `None` for any other server.
+    #[must_use]
+    pub fn bus_port(&self) -> Option<u16> {
+        self.process.as_ref()?.bus_port
+    }
+
     /// The version that the server reports. `None` if it was given by URL and did not answer.
     #[must_use]
     pub fn version(&self) -> Option<&Version> {
