@@ -37,6 +37,12 @@ pub(crate) struct Nodes {
     #[arg(long, env = env::REPLICATED, value_parser = BoolishValueParser::new())]
     pub(crate) replicated: bool,
 
+    /// The nodes are members of one Redis Cluster; a lock is taken on the master of its slot.
+    ///
+    /// Best effort: after a failover two clients may hold one lock.
+    #[arg(long, env = env::CLUSTER, value_parser = BoolishValueParser::new())]
+    pub(crate) cluster: bool,
+
     /// Trust this certificate authority (a PEM file) for rediss://.
     #[arg(long, value_name = "FILE", env = env::TLS_CA)]
     tls_ca: Option<PathBuf>,
@@ -188,8 +194,14 @@ impl Nodes {
     /// A locker on these nodes; it does not connect yet.
     pub(crate) fn locker(&self, builder: Builder) -> Result<Result<Locker, Error>, Failure> {
         let urls = self.urls()?;
+        if self.replicated && self.cluster {
+            return Err(Failure::usage(
+                "--replicated and --cluster exclude each other (QUORUMLOCK_REPLICATED, QUORUMLOCK_CLUSTER)",
+            ));
+        }
         Ok(match urls[..] {
             _ if self.replicated => builder.replicated(urls),
+            _ if self.cluster => builder.cluster(urls),
             [url] => builder.single(url),
             _ => builder.quorum(urls),
         })
@@ -201,9 +213,10 @@ impl Nodes {
         cluster: &ClusterArgs,
     ) -> Result<(Vec<&str>, Builder), Failure> {
         let urls = self.urls()?;
-        if urls.len() < 2 || self.replicated {
+        if urls.len() < 2 || self.replicated || self.cluster {
             return Err(Failure::usage(
-                "admission is for quorums: give all nodes, each with --node, without --replicated",
+                "admission is for quorums: give all nodes, each with --node, without --replicated or \
+                 --cluster",
             ));
         }
         if !cluster.strict() {

@@ -59,6 +59,15 @@ pub enum ConfigError {
         /// The reserved prefix that it begins with.
         prefix: &'static str,
     },
+    /// A name whose keys a Redis Cluster keeps in different slots.
+    #[error(
+        "a Redis Cluster keeps the keys of {name:?} in different slots: in a lock's name, give each brace \
+         its partner with a text between them, as {{user}}:x, or leave the braces out"
+    )]
+    NameInCluster {
+        /// The name given.
+        name: String,
+    },
     /// A prefix that no name of a lock can have.
     #[error("{prefix:?} cannot be the prefix of a lock's name: {why}")]
     BadPrefix {

@@ -49,8 +49,15 @@ impl Name {
 
     /// The name's hash slot, as a Redis Cluster computes it. Many names share one slot.
     pub fn slot(&self) -> usize {
-        let hashed = hash_tag(self.as_str());
-        usize::from(SLOT.checksum(hashed.as_bytes())) % Self::SLOTS
+        slot_of(self.as_str())
+    }
+
+    /// Whether all keys of the lock have the name's slot, as a Redis Cluster requires. They have, unless
+    /// the name contains a brace and no hash tag: `a{`, `a}`, `a{}`.
+    pub fn has_one_slot(&self) -> bool {
+        let here = |key: [&str; 3]| slot_of(&key.concat()) == self.slot();
+        !self.as_str().contains(['{', '}'])
+            || here(self.channel_parts()) && here(self.waiters_key_parts())
     }
 
     /// The key of the mark of the name's slot: the largest token of a name in that slot that a node
@@ -67,6 +74,16 @@ impl Name {
     pub fn mark_key_of(slot: usize) -> &'static str {
         let MarkKeys { text, begins } = &*MARK_KEYS;
         &text[begins[slot]..begins[slot + 1]]
+    }
+
+    /// The hash tag, in braces, that puts a key into a slot.
+    ///
+    /// # Panics
+    /// As [`Name::mark_key_of`].
+    #[doc(hidden)]
+    pub fn tag_of(slot: usize) -> &'static str {
+        let key = Self::mark_key_of(slot);
+        key.find('{').map_or("", |begin| &key[begin..])
     }
 
     /// The channel on which a release of the name is published: `redisson_lock__channel:{name}`, as
@@ -112,6 +129,10 @@ impl Name {
         let name = self.as_str();
         if name.contains('{') { [bare, name, ""] } else { [open, name, "}"] }
     }
+}
+
+fn slot_of(key: &str) -> usize {
+    usize::from(SLOT.checksum(hash_tag(key).as_bytes())) % Name::SLOTS
 }
 
 /// What a Redis Cluster hashes of a key: the text between the first `{` and the next `}`, if there
@@ -215,10 +236,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_without_a_hash_tag_keeps_its_keys_in_one_slot_unless_it_has_a_brace() {
+        let one = |name: &str| Name::new(name).unwrap().has_one_slot();
+        for name in ["x", "{x}", "a{x}b", "{x}{y}", "{user1000}.following"] {
+            assert!(one(name), "{name}");
+        }
+        for name in ["a{", "a}", "a{}b", "}a{", "{}"] {
+            assert!(!one(name), "{name}");
+        }
+    }
+
+    #[test]
     fn each_mark_lies_in_its_own_slot() {
         for slot in 0..Name::SLOTS {
             let key = Name::mark_key_of(slot);
-            assert_eq!(usize::from(SLOT.checksum(hash_tag(key).as_bytes())) % Name::SLOTS, slot);
+            assert_eq!(slot_of(key), slot);
         }
     }
 

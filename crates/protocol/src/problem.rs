@@ -31,7 +31,7 @@ impl fmt::Display for NodeReport {
 
 /// What is wrong with a node. The variants down to [`NodeProblem::TooLate`] mean that the node gave
 /// no answer in time. The others mean that it answered, except [`NodeProblem::NoSentinel`], and
-/// [`NodeProblem::NoMaster`] if none of the addresses did.
+/// [`NodeProblem::NoMaster`] and [`NodeProblem::NoClusterMember`] if none of the addresses did.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeProblem {
@@ -98,8 +98,17 @@ pub enum NodeProblem {
     #[error("cannot vote as it is set up: its {0}")]
     Unfit(Mismatch),
     /// It is a member of a Redis Cluster: it serves only the names of its own slots.
-    #[error("is a member of a Redis Cluster, which is not supported")]
+    #[error("is a member of a Redis Cluster, which serves only the names of its own slots")]
     ClusterMode,
+    /// It was given as a member of a Redis Cluster, and is none.
+    #[error("is a server without a Redis Cluster")]
+    NotACluster,
+    /// None of the given members of a Redis Cluster answered as one: what each of them said.
+    #[error("none of the given members of the Redis Cluster can be used ({})", list(.0))]
+    NoClusterMember(Vec<NodeReport>),
+    /// No member of the Redis Cluster serves the slot of the name now: the answer of one of them.
+    #[error("the Redis Cluster does not serve the slot of the name now: {0}")]
+    SlotNotServed(String),
     /// It is a replica.
     #[error("is a replica of {0}")]
     Replica(String),
@@ -335,6 +344,7 @@ impl NodeProblem {
             | Self::OtherDatabase(_)
             | Self::Unfit(_)
             | Self::ClusterMode
+            | Self::NotACluster
             | Self::Sentinel
             | Self::NotASentinel
             | Self::UnknownMaster(_)
@@ -351,6 +361,7 @@ impl NodeProblem {
                 ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "READONLY", "MISCONF"]
                     .contains(&code.as_str())
             }
+            Self::NoClusterMember(members) => members.iter().any(|each| each.problem.may_pass()),
             _ => true,
         }
     }
@@ -388,7 +399,18 @@ impl NodeProblem {
                 "locks are taken at masters: give its address, or all addresses to a replicated \
                  locker"
             }
-            Self::ClusterMode => "give a server outside of a cluster",
+            Self::ClusterMode => {
+                "give it to Locker::cluster (--cluster, QUORUMLOCK_CLUSTER), or give a server outside of a \
+                 cluster"
+            }
+            Self::NotACluster => "give members of a cluster, or the server itself to another mode",
+            Self::NoClusterMember(_) => {
+                "check that the cluster runs and can be reached from here, and that these are its members"
+            }
+            Self::SlotNotServed(_) => {
+                "look at the cluster (redis-cli --cluster check): a master without a successor, or slots \
+                 without a member (CLUSTER ADDSLOTS)"
+            }
             Self::NoMaster(_) => "promote one of them",
             Self::NoSentinel(_) => "check that the sentinels run and can be reached from here",
             Self::UnknownMaster(_) => {
@@ -441,7 +463,9 @@ impl NodeProblem {
             | Self::NotRenewed
             | Self::TooLate => false,
             Self::NoSentinel(_) => false,
-            Self::NoMaster(addresses) => addresses.iter().any(|each| each.problem.answered()),
+            Self::NoMaster(addresses) | Self::NoClusterMember(addresses) => {
+                addresses.iter().any(|each| each.problem.answered())
+            }
             _ => true,
         }
     }

@@ -58,6 +58,14 @@ impl Locker {
         Self::new(crate::Locker::sentinel(urls, master)?)
     }
 
+    /// As [`crate::Locker::cluster`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad list, or when no thread can be started.
+    pub fn cluster<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
+        Self::new(crate::Locker::cluster(urls)?)
+    }
+
     /// As [`crate::Locker::quorum`].
     ///
     /// # Errors

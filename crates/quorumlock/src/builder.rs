@@ -5,29 +5,30 @@ use std::time::Duration;
 use quorumlock_core::{Environment, Single};
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::CLOCK_BOUND;
-use quorumlock_protocol::{ClientCertificate, CredentialsProvider, Settings};
+use quorumlock_protocol::{ClientCertificate, CredentialsProvider, Node, Settings};
 use quorumlock_quorum::Quorum;
-use quorumlock_redis::{member_list, redis_master, redis_nodes, redis_sentinel};
+use quorumlock_redis::{member_list, redis_cluster, redis_master, redis_nodes, redis_sentinel};
+use quorumlock_watchdog::Clock;
 
 use crate::admission::{MemberChange, Until};
-use crate::env::{self, Variable};
+use crate::env::Servers;
 use crate::{ConfigError, Credentials, Error, Locker, Name, Wire};
 
-/// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`] or
-/// [`Builder::quorum`] makes the locker: they check the bounds of all options and do no I/O. An option
-/// that does not apply to the servers or to the other options is an error
+/// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`],
+/// [`Builder::cluster`] or [`Builder::quorum`] makes the locker: they check the bounds of all options and
+/// do no I/O. An option that does not apply to the servers or to the other options is an error
 /// ([`ConfigError::DoesNotApply`](crate::ConfigError::DoesNotApply)).
 #[derive(Clone, Debug, Default)]
-#[must_use = "end it with `single`, `replicated`, `sentinel`, `quorum` or `build`"]
+#[must_use = "end it with `single`, `replicated`, `sentinel`, `cluster`, `quorum` or `build`"]
 pub struct Builder {
     /// From the environment, for [`Builder::build`].
-    servers: Servers,
+    pub(crate) servers: Servers,
     prefix: Option<String>,
     wire: Option<Wire>,
     admission: Option<Admission>,
     clock_bound: Option<Duration>,
     lost_marks: Option<usize>,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 /// Which nodes of a quorum may vote.
@@ -48,93 +49,7 @@ pub enum Admission {
     Redlock,
 }
 
-#[derive(Clone, Default)]
-struct Servers {
-    urls: Vec<String>,
-    replicated: bool,
-}
-
-/// Without the URLs, which may hold passwords.
-impl fmt::Debug for Servers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} URLs", self.urls.len())
-    }
-}
-
 impl Builder {
-    /// A builder with the options that the environment sets. The variables are those of the command
-    /// `quorumlock`: see [`env`](crate::env). It reads the PEM files that they name. Options set in
-    /// the program replace those of the environment.
-    ///
-    /// End it with [`Builder::build`], which uses the servers of the environment.
-    ///
-    /// ```no_run
-    /// # fn doc() -> Result<(), quorumlock::Error> {
-    /// use std::time::Duration;
-    /// use quorumlock::{Builder, Locker};
-    ///
-    /// let locker = Locker::from_env()?; // or, with an option of the program's own:
-    /// let locker = Builder::from_env()?.answer_timeout(Duration::from_secs(1)).build()?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`ConfigError::BadVariable`](crate::ConfigError::BadVariable) with the variable, its value
-    /// and what it must be.
-    pub fn from_env() -> Result<Self, Error> {
-        let (mut builder, read) = (Self::default(), Variable::read);
-        if let Some(nodes) = read(env::NODES)? {
-            builder.servers.urls = nodes.urls()?;
-        }
-        if let Some(replicated) = read(env::REPLICATED)? {
-            builder.servers.replicated = replicated.flag()?;
-        }
-        if let Some(replicas) = read(env::REPLICAS)? {
-            builder = match replicas.is("all") {
-                true => builder.all_replicas(),
-                false => builder.replicas(replicas.number()?),
-            };
-        }
-        if let Some(durable) = read(env::DURABLE)? {
-            builder = builder.durable(durable.flag()?);
-        }
-        if let Some(fenced) = read(env::REDISSON_FENCED)? {
-            builder = builder.redisson_fenced(fenced.flag()?);
-        }
-        if let Some(ca) = read(env::TLS_CA)? {
-            builder = builder.tls_ca(ca.file()?);
-        }
-        match (read(env::TLS_CERT)?, read(env::TLS_KEY)?) {
-            (Some(cert), Some(key)) => builder = builder.tls_client(cert.file()?, key.file()?),
-            (Some(alone), None) => {
-                return Err(alone.wrong("it needs QUORUMLOCK_TLS_KEY, too").into());
-            }
-            (None, Some(alone)) => {
-                return Err(alone.wrong("it needs QUORUMLOCK_TLS_CERT, too").into());
-            }
-            (None, None) => {}
-        }
-        builder.quorum_from_env()
-    }
-
-    /// What all programs of one quorum must share.
-    fn quorum_from_env(mut self) -> Result<Self, Error> {
-        let read = Variable::read;
-        if let Some(admission) = read(env::ADMISSION)? {
-            let values = [("strict", Admission::Strict), ("redlock", Admission::Redlock)];
-            self = self.admission(admission.one_of(&values)?);
-        }
-        if let Some(variable) = read(env::MAX_LEASE)? {
-            let (max_lease, lease) = (variable.duration()?, self.settings.lease);
-            self = self.max_lease(max_lease).lease(lease.min(max_lease));
-            self.settings.check().map_err(|error| variable.wrong(error.to_string()))?;
-        }
-        if let Some(bound) = read(env::CLOCK_BOUND)? {
-            self = self.clock_bound(bound.duration()?);
-        }
-        Ok(self)
-    }
-
     /// Begins every name of a lock: with `with_prefix("app:")`, `locker.lock("x")` takes the lock
     /// `app:x`. Default: none.
     ///
@@ -368,33 +283,13 @@ impl Builder {
         self
     }
 
-    /// Locks on the servers that [`Builder::from_env`] has found: on a single server, if there is
-    /// one URL; on the master, if they are replicated, or if the URL is one of sentinels; else on a
-    /// quorum.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if there are none, and as [`Builder::single`], [`Builder::replicated`] or
-    /// [`Builder::quorum`].
-    pub fn build(mut self) -> Result<Locker, Error> {
-        let Servers { urls, replicated } = std::mem::take(&mut self.servers);
-        match &urls[..] {
-            [] => {
-                let why = "it is not set, and `build` uses the servers that it names".into();
-                Err(ConfigError::BadVariable { variable: env::NODES, value: None, why }.into())
-            }
-            _ if replicated => self.replicated(urls),
-            [url] => self.single(url),
-            _ => self.quorum(urls),
-        }
-    }
-
     /// Locks on the single server at `url`.
     ///
     /// # Errors
     /// [`Error::Config`] for a bad URL, an option out of bounds, or one that is for a quorum only.
     pub fn single(self, url: impl AsRef<str>) -> Result<Locker, Error> {
         self.only_for_a_quorum("a single server")?;
-        self.of_one_node(&[url], None)
+        self.of_one_node(&[url], None, redis_master)
     }
 
     /// Locks on the master among the servers at `urls`: see [`Locker::replicated`].
@@ -408,7 +303,7 @@ impl Builder {
     ) -> Result<Locker, Error> {
         self.only_for_a_quorum("a master and its replicas")?;
         let urls: Vec<U> = urls.into_iter().collect();
-        self.of_one_node(&urls, None)
+        self.of_one_node(&urls, None, redis_master)
     }
 
     /// Locks on the master that the sentinels at `urls` monitor: see [`Locker::sentinel`].
@@ -422,8 +317,24 @@ impl Builder {
         master: impl AsRef<str>,
     ) -> Result<Locker, Error> {
         self.only_for_a_quorum("a master and its replicas")?;
+        let (urls, master) = (urls.into_iter().collect::<Vec<U>>(), master.as_ref());
+        self.of_one_node(&urls, Some(master), |urls, wire, settings, clock| {
+            redis_sentinel(urls, master, wire, settings, clock)
+        })
+    }
+
+    /// Locks on the Redis Cluster of which the servers at `urls` are members: see [`Locker::cluster`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, an empty list, one address listed twice, a database number, an
+    /// option out of bounds, or one that is for a quorum only.
+    pub fn cluster<U: AsRef<str>>(
+        self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Locker, Error> {
+        self.only_for_a_quorum("a Redis Cluster")?;
         let urls: Vec<U> = urls.into_iter().collect();
-        self.of_one_node(&urls, Some(master.as_ref()))
+        self.of_one_node(&urls, None, redis_cluster)
     }
 
     /// Locks on a majority of the independent servers at `urls`.
@@ -518,9 +429,14 @@ impl Builder {
         })
     }
 
-    /// One vote is the lock: the vote of the single server, or of the master. `urls` are its
-    /// addresses, or those of the sentinels that monitor `master`.
-    fn of_one_node(self, urls: &[impl AsRef<str>], master: Option<&str>) -> Result<Locker, Error> {
+    /// One vote is the lock: the vote of the node that `node` makes. `urls` are its addresses, or those
+    /// of the sentinels that monitor `master`.
+    fn of_one_node<U: AsRef<str>, N: Node>(
+        self,
+        urls: &[U],
+        master: Option<&str>,
+        node: impl FnOnce(&[U], Wire, &Settings, &Clock) -> Result<N, ConfigError>,
+    ) -> Result<Locker, Error> {
         let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redisson);
         let prefix = self.checked_prefix()?;
@@ -530,10 +446,7 @@ impl Builder {
             ("replicas", replicas > 0 && all_replicas, "a locker with all_replicas"),
             ("replica_timeout", no_copies, "a locker without replicas"),
         ])?;
-        let node = match master {
-            None => redis_master(urls, wire, &self.settings, &environment.clock)?,
-            Some(master) => redis_sentinel(urls, master, wire, &self.settings, &environment.clock)?,
-        };
+        let node = node(urls, wire, &self.settings, &environment.clock)?;
         self.tls_applies(urls.iter().map(AsRef::as_ref).chain(master))?;
         let single = Single::new(node, environment.clock.clone(), self.settings.answer_timeout);
         let locker =

@@ -79,6 +79,31 @@ impl Locker {
         Self::builder().sentinel(urls, master)
     }
 
+    /// Locks on the Redis Cluster of which the servers at `urls` are members, in Redisson's format. Does
+    /// no I/O. One member that answers is enough to begin: the members tell which of them serves which
+    /// names.
+    ///
+    /// The master that serves the slot of a name has the vote on it, as a single server has. The locker
+    /// follows slots that move (`MOVED`, `ASK`) and masters that fail over. While the slot of a free name
+    /// is on its way to another member, the members grant the name to nobody (`TRYAGAIN`), and a caller
+    /// waits; a lock that is held goes on. A name with a brace needs a hash tag, as `{user}:x`
+    /// ([`ConfigError::NameInCluster`](crate::ConfigError::NameInCluster)).
+    ///
+    /// **Best effort**, as [`Locker::replicated`], for each master with its replicas.
+    ///
+    /// ```no_run
+    /// # fn doc() -> Result<(), quorumlock::Error> {
+    /// # use quorumlock::Locker;
+    /// let locker = Locker::cluster(["redis://a:7000", "redis://b:7000"])?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, an empty list, one address listed twice, or a database number.
+    pub fn cluster<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
+        Self::builder().cluster(urls)
+    }
+
     /// Locks on a majority of the independent servers at `urls`, in the Redlock format. Does no
     /// I/O.
     ///

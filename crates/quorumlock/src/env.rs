@@ -5,6 +5,7 @@
 //! or `1m 30s`; yes and no as `true`, `1`, `yes`, `on` and `false`, `0`, `no`, `off`.
 
 use std::env::VarError;
+use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,13 +16,16 @@ use quorumlock_redis::split_urls;
 use crate::ConfigError;
 
 /// The servers' URLs, separated by commas. One is a single server, several are a quorum, or with
-/// [`REPLICATED`] a master and its replicas. Or one URL of sentinels:
+/// [`REPLICATED`] a master and its replicas, with [`CLUSTER`] members of one Redis Cluster. Or one URL of
+/// sentinels:
 /// `redis-sentinel://user:password@host:26379,host:26379/NAME/0`, with the user, password and database
 /// of the servers; `?sentinel_username=...&sentinel_password=...` are those of the sentinels, and
 /// `rediss-sentinel://` is TLS to both.
 pub const NODES: &str = "QUORUMLOCK_NODES";
 /// Yes: several URLs are a master and its replicas.
 pub const REPLICATED: &str = "QUORUMLOCK_REPLICATED";
+/// Yes: the URLs are members of one Redis Cluster.
+pub const CLUSTER: &str = "QUORUMLOCK_CLUSTER";
 /// [`Builder::replicas`](crate::Builder::replicas), or `all` for
 /// [`Builder::all_replicas`](crate::Builder::all_replicas).
 pub const REPLICAS: &str = "QUORUMLOCK_REPLICAS";
@@ -41,6 +45,21 @@ pub const TLS_CA: &str = "QUORUMLOCK_TLS_CA";
 pub const TLS_CERT: &str = "QUORUMLOCK_TLS_CERT";
 /// A PEM file: the key of [`Builder::tls_client`](crate::Builder::tls_client).
 pub const TLS_KEY: &str = "QUORUMLOCK_TLS_KEY";
+
+/// The servers that the environment names.
+#[derive(Clone, Default)]
+pub(crate) struct Servers {
+    pub(crate) urls: Vec<String>,
+    pub(crate) replicated: bool,
+    pub(crate) cluster: bool,
+}
+
+/// Without the URLs, which may hold passwords.
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} URLs", self.urls.len())
+    }
+}
 
 /// The value of a variable, and its name for errors.
 pub(crate) struct Variable {

@@ -30,6 +30,7 @@
 
 mod builder;
 mod constructors;
+mod from_env;
 mod locker;
 mod mutex;
 

@@ -28,7 +28,7 @@ impl RedisNode {
             return Box::pin(std::future::ready(Err(report)));
         };
         let (slot, to) = ReplyFuture::new();
-        self.watchdog.post(Command::Admission { command: command(cluster), to });
+        self.watchdog.post(Command::Verbatim { command: command(cluster), to });
         let label = self.context.label.clone();
         Box::pin(async move {
             match slot.await {

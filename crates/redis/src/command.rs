@@ -61,8 +61,9 @@ pub(super) enum Command {
     /// Removes this locker (`true`) from the queue of a name. If it is not queued, or with `false`,
     /// notifies the next waiter of a free name. Nobody reads the reply.
     Dequeue(Name, bool),
-    /// An admission script, sent as text.
-    Admission {
+    /// A command that is sent as it is: an admission script, or a question about the slots of a Redis
+    /// Cluster.
+    Verbatim {
         command: redis::Cmd,
         to: Responder<Answer<Value>>,
     },
@@ -95,6 +96,24 @@ impl Command {
         Self::Release { lease, queue_action, unconfirmed, repeat: true, to }
     }
 
+    /// The name that the request is about; `None` if it is about none, or about several.
+    pub(super) fn name(&self) -> Option<&Name> {
+        match self {
+            Self::Acquire { lease, .. }
+            | Self::Raise { lease, .. }
+            | Self::Regrant { lease, .. }
+            | Self::Release { lease, .. } => Some(&lease.name),
+            Self::Renew { leases, .. } => match &leases[..] {
+                [lease] => Some(&lease.name),
+                _ => None,
+            },
+            Self::Inspect { name, .. }
+            | Self::ForceRelease { name, .. }
+            | Self::Dequeue(name, _) => Some(name),
+            Self::Verbatim { .. } | Self::FireAndForget => None,
+        }
+    }
+
     /// The token that an acquisition proposes; [`Fence::NONE`] for any other request.
     pub(super) fn token(&self) -> Fence {
         match self {
@@ -124,7 +143,7 @@ impl Command {
             | Self::Inspect { .. }
             | Self::ForceRelease { .. }
             | Self::Dequeue(..)
-            | Self::Admission { .. }
+            | Self::Verbatim { .. }
             | Self::FireAndForget => false,
         }
     }
@@ -150,7 +169,7 @@ impl Command {
             Self::Inspect { .. } => &scripts.inspect,
             Self::ForceRelease { .. } => &scripts.force_release,
             Self::Dequeue(..) => &scripts.dequeue,
-            Self::Admission { .. } | Self::FireAndForget => return None,
+            Self::Verbatim { .. } | Self::FireAndForget => return None,
         })
     }
 }
@@ -179,6 +198,8 @@ pub(super) struct NodeContext {
     /// The id of this locker in the queues of the nodes, and at the end of its private channels.
     /// Unique among all processes.
     pub(super) waiter: Nonce,
+    /// Whether it is a member of a Redis Cluster, which refuses a transaction about several slots.
+    pub(super) redis_cluster: bool,
 }
 
 impl NodeContext {
@@ -267,7 +288,7 @@ impl NodeContext {
                 Value::Int(held) => Answer::Yes(held == 1),
                 other => self.unexpected_reply(&name, other),
             }),
-            Command::Admission { to, .. } => to.send(match reply {
+            Command::Verbatim { to, .. } => to.send(match reply {
                 Value::Error(text) => {
                     Answer::No(Denial::Refused(self.report(NodeProblem::from_reply(&text))))
                 }
@@ -324,7 +345,7 @@ impl NodeContext {
             }
             Command::ForceRelease { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
             Command::Inspect { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
-            Command::Admission { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
+            Command::Verbatim { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
             Command::Dequeue(..) | Command::FireAndForget => {}
         }
     }
@@ -376,7 +397,7 @@ impl NodeContext {
             }
             Command::ForceRelease { to, .. } => to.send(Answer::No(no())),
             Command::Inspect { to, .. } => to.send(Answer::No(no())),
-            Command::Admission { to, .. } => to.send(Answer::No(no())),
+            Command::Verbatim { to, .. } => to.send(Answer::No(no())),
             Command::Dequeue(..) | Command::FireAndForget => {}
         }
     }

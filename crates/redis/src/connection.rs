@@ -14,12 +14,14 @@ use std::sync::Arc;
 use futures::task::AtomicWaker;
 use quorumlock_protocol::{Incarnation, Instant};
 use quorumlock_watchdog::Clock;
+use tokio::runtime::Handle;
 
 use self::driver::{Driver, Shared};
 use self::machine::{Posted, Requests};
 use super::command::{Command, NodeContext};
 use super::master::MasterResolver;
 use super::node_facts::NodeFacts;
+use super::redirect::{Redirected, Routing};
 
 #[cfg(fuzzing)]
 pub(super) use self::machine::exercise::exercise;
@@ -33,11 +35,11 @@ impl Connection {
     pub(super) fn new(
         addresses: Arc<MasterResolver>,
         context: Arc<NodeContext>,
-        rules: ConnectionRules,
+        (rules, routing): (ConnectionRules, Option<Routing>),
         facts: Arc<NodeFacts>,
         clock: Clock,
     ) -> Self {
-        let (requests, wake) = (Requests::new(context, rules), AtomicWaker::new());
+        let (requests, wake) = (Requests::new(context, rules, routing), AtomicWaker::new());
         Self(Arc::new(Shared { requests, addresses, facts, clock, wake }))
     }
 
@@ -46,11 +48,28 @@ impl Connection {
         // A lease counts from before its request enters the queue.
         let asked = self.0.clock.early();
         let network = self.0.addresses.network();
-        match self.0.requests.post(request, asked, || network.runtime()) {
+        self.start(self.0.requests.post(request, asked, || network.runtime()));
+    }
+
+    /// Queues a request that another member of the Redis Cluster did not carry out.
+    pub(super) fn post_redirected(&self, request: Redirected) {
+        let (asked, network) = (self.0.clock.early(), self.0.addresses.network());
+        self.start(self.0.requests.post_redirected(request, asked, || network.runtime()));
+    }
+
+    fn start(&self, posted: Posted<Handle>) {
+        match posted {
             Posted::Done => {}
             Posted::Wake => self.0.wake.wake(),
-            Posted::Start(runtime) => network.spawn(&runtime, Driver(self.0.clone()).run()),
+            Posted::Start(runtime) => {
+                self.0.addresses.network().spawn(&runtime, Driver(self.0.clone()).run());
+            }
         }
+    }
+
+    /// Whether requests can be sent now.
+    pub(super) fn is_up(&self) -> bool {
+        self.0.requests.is_up()
     }
 
     /// Where the server is.

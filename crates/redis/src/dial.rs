@@ -41,6 +41,8 @@ pub(super) struct DialOptions {
     /// `None` for a master and its replicas: two addresses may lead to the same server, which is no
     /// mistake.
     pub(super) run_ids: Option<RunIdRegistry>,
+    /// Whether the servers are members of one Redis Cluster.
+    pub(super) redis_cluster: bool,
     /// Whether the number of the server's replicas must be known.
     pub(super) all_replicas: bool,
     pub(super) wire: Wire,

@@ -142,7 +142,7 @@ impl NodeContext {
                     false => bulk(out, b"-"),
                 }
             }
-            Command::Admission { command, .. } => {
+            Command::Verbatim { command, .. } => {
                 out.extend_from_slice(&command.get_packed_command());
             }
             Command::FireAndForget => {}

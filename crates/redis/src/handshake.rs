@@ -9,13 +9,16 @@ use super::dial::{Dialer, Presence};
 use super::encode::deletes_if_ours;
 use super::node_info::{field, node_info_command, read_node_info};
 use super::permissions::is_forbidden;
+use super::redirect::{Redirect, SlotRange, read_slots};
 use super::resp::Value;
 use super::scripts::{Proof, Scripts};
 use super::server_info::ServerInfo;
 use super::stream::Stream;
 use super::talk::Talk;
 use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
-use quorumlock_protocol::{Credentials, Denial, Incarnation, NodeProblem, NodeReport, Wire, fnv1a};
+use quorumlock_protocol::{
+    Credentials, Denial, Incarnation, Name, NodeProblem, NodeReport, Wire, fnv1a,
+};
 
 /// The result of a handshake: what the connection may be used for.
 #[derive(Clone, Debug)]
@@ -28,6 +31,8 @@ pub(super) struct HandshakeInfo {
     pub(super) presence: Option<Presence>,
     /// The server's wall clock at the handshake, in microseconds.
     pub(super) time: Option<i64>,
+    /// What a member of a Redis Cluster says about slots.
+    pub(super) slots: Option<Vec<SlotRange>>,
 }
 
 /// The replication ids that a master reports.
@@ -93,9 +98,12 @@ impl Dialer {
         let mut commands: Vec<_> =
             introduction.iter().map(|(_, command)| command.clone()).collect();
         match &self.options.cluster {
-            None => commands.extend(
-                ["server", "replication"].map(|part| redis::cmd("INFO").arg(part).to_owned()),
-            ),
+            None => {
+                commands.extend(
+                    ["server", "replication"].map(|part| redis::cmd("INFO").arg(part).to_owned()),
+                );
+                commands.extend(self.options.redis_cluster.then(ask_slots));
+            }
             Some(cluster) => commands.extend([
                 node_info_command(cluster),
                 redis::cmd("MULTI"),
@@ -108,15 +116,20 @@ impl Dialer {
         }
         let Some(cluster) = &self.options.cluster else {
             let (server, replication) = (talk.receive().await?, talk.receive().await?);
+            let slots = match self.options.redis_cluster {
+                true => Some(talk.receive().await?),
+                false => None,
+            };
             let server = self.accept("info", server)?;
-            return Ok((self.identify_one(server, self.accept("info", replication)?)?, true));
+            let replication = self.accept("info", replication)?;
+            return Ok((self.identify_one(server, replication, slots)?, true));
         };
         let info = talk.receive().await?;
         let transacts = [talk.receive().await?, talk.receive().await?];
         if let Value::Error(text) = &info {
             // A sentinel knows no scripts.
             talk.write(&[redis::cmd("INFO").arg("server").to_owned()]).await?;
-            refuse_mode(&talk.receive().await?.text())?;
+            self.refuse_mode(&talk.receive().await?.text())?;
             return Err(NodeProblem::from_reply(text));
         }
         let transacts = transacts.iter().all(|reply| !matches!(reply, Value::Error(_)));
@@ -128,16 +141,19 @@ impl Dialer {
         &self,
         server: Value,
         replication: Value,
+        slots: Option<Value>,
     ) -> Result<HandshakeInfo, NodeProblem> {
-        let needed = self.options.run_ids.is_none() || self.options.all_replicas;
+        let redis_cluster = self.options.redis_cluster;
+        let needed = self.options.run_ids.is_none() && !redis_cluster || self.options.all_replicas;
         if needed && replication == Value::Nil {
             let why = "INFO, by which a master and its replicas are known, is refused";
             return Err(NodeProblem::Permission(why.into()));
         }
         let replication = replication.text();
-        let claim = self.read_replication_ids(&replication)?;
         let server = server.text();
-        refuse_mode(&server)?;
+        self.refuse_mode(&server)?;
+        let slots = slots.map(|slots| accept_slots(&slots)).transpose()?;
+        let claim = self.read_replication_ids(&replication)?;
         let run_id = field(&server, "run_id");
         let (identity, presence) = self.register(run_id)?;
         let life = run_identity(run_id, &claim.history);
@@ -145,6 +161,7 @@ impl Dialer {
         let server = ServerInfo { run_identity: life, replicas, ..self.unbound(None) };
         Ok(HandshakeInfo {
             replication_ids: claim,
+            slots,
             ..HandshakeInfo::new(server, identity, presence)
         })
     }
@@ -158,7 +175,7 @@ impl Dialer {
         if let Value::Array(parts) = reply
             && let Some(server) = parts.get(1)
         {
-            refuse_mode(&server.text())?;
+            self.refuse_mode(&server.text())?;
         }
         let wall_micros = self.options.clock.wall_micros();
         let info = read_node_info(reply, self.target.member(), cluster, wall_micros)
@@ -201,29 +218,47 @@ impl Dialer {
             .arg("quorumlock:probe")
             .arg("")
             .to_owned();
+        let slot = self.own_slot(greeted.slots.as_deref());
         let renewal = match greeted.server.unproven {
-            None => self.renewal_probe(&greeted.server.scripts),
-            Some(_) => Vec::new(),
+            None if slot.is_some() || !self.options.redis_cluster => {
+                self.renewal_probe(&greeted.server.scripts, slot)
+            }
+            _ => Vec::new(),
         };
         let commands: Vec<_> = [deletes, redis::cmd("TIME")].into_iter().chain(renewal).collect();
         talk.write(&commands).await?;
-        greeted.server.deletes_if_ours = !matches!(talk.receive().await?, Value::Error(_));
+        greeted.server.deletes_if_ours = match talk.receive().await? {
+            // It has the command, lets us use it, and serves another slot.
+            Value::Error(text) => Redirect::parse(&text).is_some(),
+            _ => true,
+        };
         greeted.time = micros(&talk.receive().await?);
         let mut renewal = Vec::new();
         for _ in 2..commands.len() {
             renewal.push(talk.receive().await?);
         }
-        judge_renewal(&renewal)
+        let moves = |reply: &Value| match reply {
+            Value::Error(text) => Redirect::parse(text).is_some(),
+            _ => false,
+        };
+        match self.options.redis_cluster && renewal.iter().any(moves) {
+            // The slot of the probe is on its way to another member.
+            true => Ok(()),
+            false => judge_renewal(&renewal),
+        }
     }
 
     /// A lock of our own, its renewal, and its end: a server that cannot renew grants nothing. A
     /// renewal of nothing would need neither `PTTL` nor `PEXPIRE`. The key expires by itself, too.
-    fn renewal_probe(&self, scripts: &Scripts) -> Vec<redis::Cmd> {
+    ///
+    /// `slot`: that of the key, in a Redis Cluster.
+    fn renewal_probe(&self, scripts: &Scripts, slot: Option<usize>) -> Vec<redis::Cmd> {
         const LEASE_MS: u64 = 1_000;
         const RENEWED_MS: u64 = 2_000;
 
         let number = self.options.probes.fetch_add(1, Ordering::Relaxed);
-        let key = &format!("quorumlock:probe:{}:{number}", self.options.waiter);
+        let tag = slot.map(Name::tag_of).unwrap_or_default();
+        let key = &format!("quorumlock:probe:{tag}{}:{number}", self.options.waiter);
         let holder = "probe";
         let mut commands = match self.options.wire {
             Wire::Redlock => {
@@ -240,6 +275,17 @@ impl Dialer {
         commands
     }
 
+    /// A slot that this member of a Redis Cluster serves, if it serves one under the address that was
+    /// dialled.
+    fn own_slot(&self, slots: Option<&[SlotRange]>) -> Option<usize> {
+        let here = self.target.endpoint();
+        let own = |range: &&SlotRange| {
+            range.master.port == here.port
+                && (range.master.host.is_none() || range.master.host == here.host)
+        };
+        slots?.iter().find(own).map(|range| range.first)
+    }
+
     /// The reply to a command of the introduction, or to `INFO`. The lock does without the name of
     /// its connections and without `INFO`.
     fn accept(&self, what: &'static str, reply: Value) -> Result<Value, NodeProblem> {
@@ -252,6 +298,18 @@ impl Dialer {
             }
             Value::Error(text) => Err(refused(what, &text)),
             reply => Ok(reply),
+        }
+    }
+
+    /// Refuses a sentinel and, unless it was given as one, a member of a Redis Cluster, which serves only
+    /// the names of its own slots.
+    fn refuse_mode(&self, server: &str) -> Result<(), NodeProblem> {
+        match [field(server, "redis_mode"), field(server, "server_mode")] {
+            modes if modes.contains(&"sentinel") => Err(NodeProblem::Sentinel),
+            modes if modes.contains(&"cluster") && !self.options.redis_cluster => {
+                Err(NodeProblem::ClusterMode)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -320,7 +378,8 @@ impl Dialer {
     /// its master overwrites its grants (SAFETY.md H11, PROTOCOL.md REP3).
     fn read_replication_ids(&self, replication: &str) -> Result<ReplicationIds, NodeProblem> {
         let value = |name: &str| field(replication, name).to_owned();
-        if value("role") == "slave" {
+        // A replica in a Redis Cluster sends each request on to the master of its slot.
+        if value("role") == "slave" && !self.options.redis_cluster {
             let (host, port) = (value("master_host"), value("master_port"));
             return Err(NodeProblem::Replica(format!("{host}:{port}")));
         }
@@ -331,7 +390,7 @@ impl Dialer {
 impl HandshakeInfo {
     fn new(server: ServerInfo, identity: u64, presence: Option<Presence>) -> Self {
         let replication_ids = ReplicationIds::default();
-        Self { server, replication_ids, identity, presence, time: None }
+        Self { server, replication_ids, identity, presence, time: None, slots: None }
     }
 }
 
@@ -359,12 +418,19 @@ fn run_identity(run_id: &str, history: &str) -> Option<u64> {
 /// The hint if a server on a plain-text connection sent nothing that we understand.
 const MAY_SPEAK_TLS: &str = "; if it speaks TLS, its URL begins with rediss://";
 
-/// Refuses a member of a Redis Cluster, which serves only the names of its own slots, and a sentinel.
-fn refuse_mode(server: &str) -> Result<(), NodeProblem> {
-    match [field(server, "redis_mode"), field(server, "server_mode")] {
-        modes if modes.contains(&"cluster") => Err(NodeProblem::ClusterMode),
-        modes if modes.contains(&"sentinel") => Err(NodeProblem::Sentinel),
-        _ => Ok(()),
+/// The command that asks a member of a Redis Cluster which members serve which slots.
+pub(super) fn ask_slots() -> redis::Cmd {
+    redis::cmd("CLUSTER").arg("SLOTS").to_owned()
+}
+
+/// The reply to [`ask_slots`] in the handshake.
+fn accept_slots(reply: &Value) -> Result<Vec<SlotRange>, NodeProblem> {
+    match reply {
+        Value::Error(text) if text.contains("cluster support disabled") => {
+            Err(NodeProblem::NotACluster)
+        }
+        Value::Error(text) => Err(NodeProblem::from_reply(text)),
+        reply => read_slots(reply).ok_or_else(|| NodeProblem::Malformed("to CLUSTER SLOTS".into())),
     }
 }
 

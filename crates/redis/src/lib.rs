@@ -8,6 +8,7 @@
 //!   driver that moves its bytes.
 //! - `handshake`, `master`, `sentinels`: find out which server answers, and whether it may vote.
 //! - [`RedisNode`]: two connections for requests and one for subscriptions.
+//! - [`RedisCluster`]: a node for each master of a Redis Cluster, and what goes to which.
 
 mod admission_rpc;
 mod ask_all;
@@ -26,6 +27,8 @@ mod node_info;
 #[doc(hidden)]
 pub mod permissions;
 mod rdb;
+mod redirect;
+mod redis_cluster;
 mod resp;
 mod scripts;
 mod sentinel_url;
@@ -43,6 +46,7 @@ mod unconfirmed_releases;
 pub use node::{RedisNode, member_list, redis_master, redis_nodes, redis_sentinel};
 #[doc(hidden)]
 pub use node_addr::split_urls;
+pub use redis_cluster::{RedisCluster, redis_cluster};
 
 /// The body of the fuzz target `replies`.
 #[cfg(fuzzing)]

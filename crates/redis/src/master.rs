@@ -11,6 +11,7 @@ use super::ask_all::ask_all;
 use super::dial::{DialOptions, Dialer};
 use super::handshake::{HandshakeInfo, ReplicationIds};
 use super::network::Network;
+use super::redirect::{Endpoint, SlotRange};
 use super::sentinels::Sentinels;
 use super::stream::Stream;
 use quorumlock_protocol::{NodeProblem, NodeReport};
@@ -22,6 +23,8 @@ pub(super) enum Addresses {
     Listed(Vec<Arc<Dialer>>),
     /// A master and its replicas, at the addresses that sentinels name.
     Sentinels(Box<Sentinels>),
+    /// Members of one Redis Cluster, of which any will do. Not empty.
+    AnyOf(Vec<Arc<Dialer>>),
 }
 
 /// Finds the master of a node.
@@ -41,20 +44,46 @@ impl MasterResolver {
         Self { addresses, options, master: watch::Sender::new(None) }
     }
 
+    /// The first of the addresses that were given.
+    pub(super) fn first(&self) -> Option<&Arc<Dialer>> {
+        match &self.addresses {
+            Addresses::Listed(dialers) | Addresses::AnyOf(dialers) => dialers.first(),
+            Addresses::Sentinels(_) => None,
+        }
+    }
+
     /// All addresses, for people.
     pub(super) fn label(&self) -> String {
         match &self.addresses {
-            Addresses::Listed(dialers) => labels(dialers.iter()),
+            Addresses::Listed(dialers) | Addresses::AnyOf(dialers) => labels(dialers.iter()),
             Addresses::Sentinels(sentinels) => sentinels.label().to_owned(),
         }
     }
 
-    /// The URLs of all servers that sentinels name, with users and passwords; `None` if the addresses
-    /// were given.
+    /// The URLs of all servers that sentinels name, or of all masters that a member of a Redis Cluster
+    /// names, with users and passwords; `None` if the addresses were given, or no other is known.
     pub(super) async fn discovered_urls(&self) -> Result<Option<Vec<String>>, NodeProblem> {
-        let Addresses::Sentinels(sentinels) = &self.addresses else { return Ok(None) };
-        let discovered = sentinels.discover().await?;
-        Ok(Some(discovered.dialers.iter().map(|dialer| dialer.target.url()).collect()))
+        let dialers = match &self.addresses {
+            Addresses::Listed(_) => return Ok(None),
+            Addresses::Sentinels(sentinels) => sentinels.discover().await?.dialers,
+            Addresses::AnyOf(dialers) => {
+                let (found, others) = self.opened(dialers).await;
+                let Some((member, _, greeted)) = found.first() else {
+                    return Err(NodeProblem::NoClusterMember(others));
+                };
+                let master = |range: &SlotRange| {
+                    let SlotRange { master: Endpoint { host, port }, .. } = range;
+                    let host = host.as_deref().or_else(|| member.target.host()).unwrap_or_default();
+                    Arc::new(member.at(host, *port))
+                };
+                greeted.slots.iter().flatten().map(master).collect()
+            }
+        };
+        let mut urls: Vec<_> = dialers.iter().map(|dialer| dialer.target.url()).collect();
+        urls.sort_unstable();
+        urls.dedup();
+        // No member of a new Redis Cluster serves a slot.
+        Ok(Some(urls).filter(|urls| !urls.is_empty()))
     }
 
     /// Where the connections come from.
@@ -67,6 +96,7 @@ impl MasterResolver {
         match &self.addresses {
             Addresses::Listed(dialers) => dialers.len() > 1,
             Addresses::Sentinels(_) => true,
+            Addresses::AnyOf(_) => false,
         }
     }
 
@@ -76,7 +106,7 @@ impl MasterResolver {
             return Ok(master.clone());
         }
         match &self.addresses {
-            Addresses::Listed(dialers) => Ok(dialers[0].clone()),
+            Addresses::Listed(dialers) | Addresses::AnyOf(dialers) => Ok(dialers[0].clone()),
             Addresses::Sentinels(sentinels) => Ok(sentinels.discover().await?.dialers[0].clone()),
         }
     }
@@ -96,13 +126,18 @@ impl MasterResolver {
     /// Connects to the master and completes the handshake.
     pub(super) async fn open(self: &Arc<Self>) -> Result<Opened, NodeProblem> {
         let (dialers, by_sentinels, disputed) = match &self.addresses {
-            Addresses::Listed(dialers) => match &dialers[..] {
-                [only] => {
-                    let (stream, greeted) = only.open().await?;
-                    return Ok((only.clone(), stream, greeted));
-                }
-                _ => (dialers.clone(), false, false),
-            },
+            Addresses::Listed(dialers) | Addresses::AnyOf(dialers) if dialers.len() == 1 => {
+                let (stream, greeted) = dialers[0].open().await?;
+                return Ok((dialers[0].clone(), stream, greeted));
+            }
+            Addresses::Listed(dialers) => (dialers.clone(), false, false),
+            Addresses::AnyOf(dialers) => {
+                let (mut found, others) = self.opened(dialers).await;
+                return match found.is_empty() {
+                    true => Err(NodeProblem::NoClusterMember(others)),
+                    false => Ok(found.swap_remove(0)),
+                };
+            }
             Addresses::Sentinels(sentinels) => {
                 self.listen(sentinels);
                 let discovered = sentinels.discover().await?;
@@ -167,14 +202,19 @@ impl MasterResolver {
 
     /// All servers that say that they are the master, at least one.
     async fn masters(&self, dialers: &[Arc<Dialer>]) -> Result<Vec<Opened>, NodeProblem> {
+        let (found, others) = self.opened(dialers).await;
+        if found.is_empty() { Err(NodeProblem::NoMaster(others)) } else { Ok(found) }
+    }
+
+    /// Connections to the addresses, which are dialled at once, and the reports of those that fail.
+    async fn opened(&self, dialers: &[Arc<Dialer>]) -> (Vec<Opened>, Vec<NodeReport>) {
         let asked = dialers.iter().map(|dialer| async move {
             match dialer.open().await {
                 Ok((stream, greeted)) => Ok((dialer.clone(), stream, greeted)),
                 Err(problem) => Err(NodeReport::new(dialer.target.label(), problem)),
             }
         });
-        let (found, others) = ask_all(asked, self.options.connect_timeout / 10).await;
-        if found.is_empty() { Err(NodeProblem::NoMaster(others)) } else { Ok(found) }
+        ask_all(asked, self.options.connect_timeout / 10).await
     }
 }
 

@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use quorumlock_protocol::Instant;
@@ -14,6 +14,7 @@ use crate::master::{Addresses, MasterResolver};
 use crate::network::Network;
 use crate::node_addr::NodeAddr;
 use crate::node_facts::NodeFacts;
+use crate::redirect::{Endpoint, Router, Routing};
 use crate::scripts::{LastBound, Scripts, Tokens};
 use crate::sentinel_url::{SentinelUrl, master_addr, sentinel_addr};
 use crate::sentinels::Sentinels;
@@ -37,11 +38,13 @@ pub struct RedisNode {
     /// Its label in lists of nodes.
     pub(crate) member: Arc<str>,
     pub(crate) database: i64,
+    /// Its address, or the first of them.
+    pub(crate) endpoint: Endpoint,
     pub(crate) clock: Clock,
     pub(crate) cluster: Option<Arc<ClusterConfig>>,
     pub(crate) callers: Arc<Connection>,
     pub(crate) watchdog: Connection,
-    facts: Arc<NodeFacts>,
+    pub(crate) facts: Arc<NodeFacts>,
     subscriptions: Subscriptions,
     supports_handoff: bool,
 }
@@ -72,6 +75,7 @@ pub fn redis_nodes(
         name_channels: wire == Wire::Redisson && urls.len() == 1,
         supports_handoff: false,
         network: Network::System,
+        router: None,
     };
     parse(urls)?.into_iter().map(|target| maker.node(Targets::Listed(vec![target]))).collect()
 }
@@ -151,14 +155,17 @@ fn one_node(
         // counts one only for a client that asks.
         supports_handoff: !settings.awaits_copies() && !settings.redisson_fenced,
         network: Network::System,
+        router: None,
     }
     .node(targets)
 }
 
 /// Where a node is, as it was given.
-enum Targets {
+pub(crate) enum Targets {
     /// One server, or a master and its replicas.
     Listed(Vec<NodeAddr>),
+    /// Members of one Redis Cluster.
+    AnyOf(Vec<NodeAddr>),
     /// Sentinels, and the name of the master that they monitor with the user, password, database and
     /// TLS of its servers.
     Sentinels(Vec<NodeAddr>, (String, NodeAddr)),
@@ -168,23 +175,23 @@ impl Targets {
     fn replicated(&self) -> bool {
         match self {
             Self::Listed(targets) => targets.len() > 1,
-            Self::Sentinels(..) => true,
+            Self::Sentinels(..) | Self::AnyOf(_) => true,
         }
     }
 
     /// The addresses of servers, at least one.
     fn servers(&self) -> impl Iterator<Item = &NodeAddr> {
         match self {
-            Self::Listed(targets) => targets.iter(),
+            Self::Listed(targets) | Self::AnyOf(targets) => targets.iter(),
             Self::Sentinels(_, (_, server)) => std::slice::from_ref(server).iter(),
         }
     }
 }
 
 /// No real master has more replicas, and a larger number may be meant as milliseconds.
-const MAX_REPLICAS: usize = 32;
+pub(crate) const MAX_REPLICAS: usize = 32;
 
-fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
+pub(crate) fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
     distinct(urls.iter().map(|url| NodeAddr::parse(url.as_ref())).collect::<Result<_, _>>()?)
 }
 
@@ -219,6 +226,8 @@ pub(crate) struct NodeFactory<'a> {
     /// Whether a release may hand the name off to the next waiter.
     pub(crate) supports_handoff: bool,
     pub(crate) network: Network,
+    /// Set for the members of a Redis Cluster.
+    pub(crate) router: Option<Weak<dyn Router>>,
 }
 
 impl NodeFactory<'_> {
@@ -229,16 +238,22 @@ impl NodeFactory<'_> {
     }
 
     fn node(&self, targets: Targets) -> Result<RedisNode, ConfigError> {
-        let Self { wire, settings, .. } = *self;
-        if settings.credentials.is_some() && targets.servers().any(NodeAddr::has_password) {
-            let (option, servers) = ("credentials", "URLs with a password");
-            return Err(ConfigError::DoesNotApply { option, servers });
-        }
         let replicated = targets.replicated();
-        let Some(first) = targets.servers().next() else { return Err(ConfigError::NoNodes) };
-        let (member, database) = (first.member().clone(), first.redis().db());
-        let addresses = Arc::new(self.resolver(targets, replicated)?);
-        let label = addresses.label();
+        let Some(first) = targets.servers().next().cloned() else {
+            return Err(ConfigError::NoNodes);
+        };
+        Ok(self.node_over(self.resolver(targets)?, &first, replicated))
+    }
+
+    /// The node whose addresses are given; `first` is one of them.
+    pub(crate) fn node_over(
+        &self,
+        addresses: MasterResolver,
+        first: &NodeAddr,
+        replicated: bool,
+    ) -> RedisNode {
+        let Self { wire, settings, .. } = *self;
+        let (label, addresses) = (addresses.label(), Arc::new(addresses));
         let facts = Arc::new(NodeFacts::new(identity(&label)));
         let context = Arc::new(NodeContext {
             label,
@@ -254,19 +269,24 @@ impl NodeFactory<'_> {
             clock_advance: AtomicU64::new(0),
             client_id: self.client_id,
             waiter: self.waiter,
+            redis_cluster: self.router.is_some(),
         });
-        let rules = ConnectionRules {
+        let rules = |lane| ConnectionRules {
             // Twice the time for which a caller waits for an answer.
             stall: settings.answer_timeout * 2,
             acks: AckPolicy::new(settings),
             bound: self.cluster.is_some(),
             several: replicated,
+            lane,
         };
-        let connection = || {
+        let connection = |lane| {
             let (clock, facts) = (self.clock.clone(), facts.clone());
+            let routing = self.router.clone();
+            let routing = routing.map(|router| Routing { router, member: first.endpoint() });
+            let rules = (rules(lane), routing);
             Connection::new(addresses.clone(), context.clone(), rules, facts, clock)
         };
-        let (callers, watchdog) = (Arc::new(connection()), connection());
+        let (callers, watchdog) = (Arc::new(connection(Lane::Caller)), connection(Lane::Watchdog));
         let subscriptions = Subscriptions::new(
             addresses.clone(),
             facts.clone(),
@@ -274,10 +294,11 @@ impl NodeFactory<'_> {
             Arc::downgrade(&callers),
             self.name_channels,
         );
-        Ok(RedisNode {
+        RedisNode {
             context,
-            member,
-            database,
+            member: first.member().clone(),
+            database: first.redis().db(),
+            endpoint: first.endpoint(),
             clock: self.clock.clone(),
             cluster: self.cluster.clone(),
             callers,
@@ -285,11 +306,16 @@ impl NodeFactory<'_> {
             facts,
             subscriptions,
             supports_handoff: self.supports_handoff,
-        })
+        }
     }
 
-    fn resolver(&self, targets: Targets, replicated: bool) -> Result<MasterResolver, ConfigError> {
-        let options = Arc::new(self.dial_options(replicated));
+    /// Where the node is.
+    pub(crate) fn resolver(&self, targets: Targets) -> Result<MasterResolver, ConfigError> {
+        if self.settings.credentials.is_some() && targets.servers().any(NodeAddr::has_password) {
+            let (option, servers) = ("credentials", "URLs with a password");
+            return Err(ConfigError::DoesNotApply { option, servers });
+        }
+        let options = Arc::new(self.dial_options(&targets));
         let dialer = |target| Dialer::new(target, options.clone());
         let dialers = |targets: Vec<NodeAddr>| {
             targets
@@ -299,6 +325,7 @@ impl NodeFactory<'_> {
         };
         let addresses = match targets {
             Targets::Listed(targets) => Addresses::Listed(dialers(targets)?),
+            Targets::AnyOf(targets) => Addresses::AnyOf(dialers(targets)?),
             Targets::Sentinels(sentinels, (name, server)) => {
                 let sentinels = Sentinels::new(dialers(sentinels)?, &name, dialer(server)?);
                 Addresses::Sentinels(Box::new(sentinels))
@@ -307,7 +334,7 @@ impl NodeFactory<'_> {
         Ok(MasterResolver::new(addresses, options))
     }
 
-    fn dial_options(&self, replicated: bool) -> DialOptions {
+    fn dial_options(&self, targets: &Targets) -> DialOptions {
         let settings = self.settings;
         DialOptions {
             credentials: settings.credentials.clone(),
@@ -316,7 +343,8 @@ impl NodeFactory<'_> {
             client_name: settings.client_name.clone(),
             connect_timeout: settings.connect_timeout,
             user_timeout: settings.answer_timeout * 2,
-            run_ids: (!replicated).then(|| self.run_ids.clone()),
+            run_ids: (!targets.replicated()).then(|| self.run_ids.clone()),
+            redis_cluster: matches!(targets, Targets::AnyOf(_)),
             all_replicas: settings.all_replicas,
             wire: self.wire,
             cluster: self.cluster.clone(),
@@ -346,7 +374,7 @@ impl RedisNode {
         self.callers.addresses().discovered_urls().await
     }
 
-    fn connection(&self, lane: Lane) -> &Connection {
+    pub(crate) fn connection(&self, lane: Lane) -> &Connection {
         match lane {
             Lane::Caller => &self.callers,
             Lane::Watchdog => &self.watchdog,

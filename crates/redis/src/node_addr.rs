@@ -1,12 +1,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::redirect::Endpoint;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use quorumlock_protocol::{ConfigError, Credentials, without_password};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 /// The address of a node, with user, password and database.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct NodeAddr {
     label: String,
     member: Arc<str>,
@@ -88,6 +89,19 @@ impl NodeAddr {
     pub(super) fn host(&self) -> Option<&str> {
         match &self.addr {
             Addr::Tcp { host, .. } | Addr::Tls { host, .. } => Some(host),
+            Addr::Unix(_) => None,
+        }
+    }
+
+    /// Where it is, as a member of a Redis Cluster.
+    pub(super) fn endpoint(&self) -> Endpoint {
+        Endpoint::new(self.host().unwrap_or_default(), self.port().unwrap_or_default())
+    }
+
+    /// `None` for a Unix socket.
+    fn port(&self) -> Option<u16> {
+        match &self.addr {
+            Addr::Tcp { port, .. } | Addr::Tls { port, .. } => Some(*port),
             Addr::Unix(_) => None,
         }
     }

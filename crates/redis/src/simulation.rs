@@ -65,6 +65,7 @@ impl SimulatedClient<'_> {
                 name_channels,
                 supports_handoff: self.hands_off,
                 network: Network::Simulated(network),
+                router: None,
             }
             .node_at(&url)
         };

@@ -51,6 +51,10 @@ pub(super) struct Info {
     pub(super) appendfsync: Option<String>,
     /// When snapshots are written; empty means never.
     pub(super) save: Option<String>,
+    /// What a member of a Redis Cluster says about it: `ok` or `fail`.
+    pub(super) cluster_state: Option<String>,
+    /// How many slots have a master, as it says.
+    pub(super) slots_assigned: Option<usize>,
 }
 
 impl NodeFacts {
@@ -91,6 +95,8 @@ impl Info {
             aof: flag("aof_enabled"),
             appendfsync: None,
             save: None,
+            cluster_state: field("cluster_state"),
+            slots_assigned: field("cluster_slots_assigned").and_then(|number| number.parse().ok()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use quorumlock::Name;
 use quorumlock_redis::permissions::{PERMISSIONS, Without};
 use serde::Serialize;
 
@@ -38,21 +39,28 @@ pub(super) enum Topology {
     StrictQuorum,
     /// A master and its replicas.
     Replicated,
+    /// The masters of a Redis Cluster.
+    Cluster,
 }
 
 impl Topology {
     /// How many of `nodes` must answer for a lock.
     pub(super) fn needed(self, nodes: usize) -> usize {
-        if self == Self::Replicated { 1 } else { majority(nodes) }
+        match self {
+            Self::Replicated => 1,
+            // Each has the vote on the names of its slots.
+            Self::Cluster => nodes,
+            Self::Quorum | Self::StrictQuorum => majority(nodes),
+        }
     }
 
     fn checks(self) -> Vec<&'static Check> {
         let for_a_quorum = |check: &&Check| ["number", "distinct", "role"].contains(&check.name);
         match self {
             Self::Quorum | Self::StrictQuorum => CHECKS.iter().collect(),
-            Self::Replicated => {
-                let common = CHECKS.iter().filter(|check| !for_a_quorum(check));
-                common.chain([&ONE_MASTER]).collect()
+            Self::Replicated | Self::Cluster => {
+                let role = if self == Self::Cluster { &SLOTS } else { &ONE_MASTER };
+                CHECKS.iter().filter(|check| !for_a_quorum(check)).chain([role]).collect()
             }
         }
     }
@@ -116,6 +124,9 @@ const CHECKS: &[Check] = &[
 /// Of a master and its replicas, instead of the check of the same name.
 const ONE_MASTER: Check = Check { name: "role", passed: "one of them is the master", look: master };
 
+/// Of a Redis Cluster.
+const SLOTS: Check = Check { name: "slots", passed: "every slot has a master", look: slots };
+
 fn reach(nodes: &[NodeFacts]) -> Vec<Finding> {
     let silent = |node: &NodeFacts| match &node.answer {
         Answer::Silent { error } => Some(Finding::node(
@@ -146,7 +157,8 @@ const ALLOW: &str = "allow it: ACL SETUSER <user>, followed by what is lacking";
 
 /// What the user may not do, and what locks lack without it.
 fn permissions(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
-    let quorum = topology != Topology::Replicated && nodes.len() > 1;
+    let several = matches!(topology, Topology::Quorum | Topology::StrictQuorum);
+    let quorum = several && nodes.len() > 1;
     let mut findings = Vec::<Finding>::new();
     for node in nodes {
         for right in node.facts().iter().flat_map(|facts| &facts.missing_rights) {
@@ -209,7 +221,7 @@ fn role(nodes: &[NodeFacts]) -> Vec<Finding> {
         (Some(mode @ ("sentinel" | "cluster")), _, _) => Some((
             Severity::Problem,
             format!("runs as {mode}, and locks need independent servers"),
-            "list standalone masters",
+            "list standalone masters, or give --cluster for a Redis Cluster",
         )),
         (_, Some("slave"), _) => Some((
             Severity::Problem,
@@ -237,6 +249,21 @@ fn master(nodes: &[NodeFacts]) -> Vec<Finding> {
     };
     let finding = Finding::fleet(Severity::Problem, what.into(), Some(remedy));
     vec![Finding { nodes: masters, ..finding }]
+}
+
+fn slots(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each(nodes, |info| match (info.cluster_state.as_deref()?, info.slots_assigned?) {
+        (state, assigned) if state != "ok" || assigned < Name::SLOTS => Some((
+            Severity::Problem,
+            format!(
+                "the cluster's state is {state}, {assigned} of {} slots have a master: names of the others \
+                 have no lock",
+                Name::SLOTS
+            ),
+            "redis-cli --cluster check shows what is missing; --cluster fix assigns slots",
+        )),
+        _ => None,
+    })
 }
 
 fn loading(nodes: &[NodeFacts]) -> Vec<Finding> {

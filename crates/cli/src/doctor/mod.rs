@@ -13,7 +13,7 @@ use futures::future::join_all;
 use quorumlock::{ConfigError, Error, Locker, NoMajority, NodeReport, Wire};
 use quorumlock_command::{Failure, Outcome, print};
 use quorumlock_protocol::{ClientCertificate, Node as _, Settings};
-use quorumlock_redis::redis_master;
+use quorumlock_redis::{redis_cluster, redis_master};
 use quorumlock_watchdog::Clock;
 
 use self::judge::Topology;
@@ -56,6 +56,7 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     let probe = |url: &String| Probe::new(url, &tls, args.timeout);
     let probes = urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
     let topology = match replicated {
+        _ if args.nodes.cluster => Topology::Cluster,
         true => Topology::Replicated,
         false if urls.len() > 1 && args.cluster.strict() => Topology::StrictQuorum,
         false => Topology::Quorum,
@@ -72,18 +73,32 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     Ok(report.exit_code())
 }
 
-/// The URLs of the servers, if the one URL given is that of sentinels.
+/// The URLs of the servers, if the one URL given is that of sentinels, or those given are members of a
+/// Redis Cluster.
 async fn discovered(args: &Args, tls: &Tls) -> Result<Option<Vec<String>>, Failure> {
     let urls = args.nodes.urls()?;
-    let [url] = urls[..] else { return Ok(None) };
+    if urls.len() > 1 && !args.nodes.cluster {
+        return Ok(None);
+    }
     let mut settings = Settings::default();
     settings.connect_timeout = timeout(args);
     settings.tls_ca.clone_from(&tls.ca);
     settings.tls_client = tls.client.clone().map(|(cert, key)| ClientCertificate { cert, key });
-    let node = redis_master(&[url], Wire::Redisson, &settings, &Clock::system());
-    let node = node.map_err(Error::from)?;
-    node.discovered_urls().await.map_err(|problem| {
-        let report = NodeReport::new(node.label(), problem);
+    let clock = Clock::system();
+    let (label, found) = match args.nodes.cluster {
+        true => {
+            let node = redis_cluster(&urls, Wire::Redisson, &settings, &clock);
+            let node = node.map_err(Error::from)?;
+            (node.label().to_owned(), node.discovered_urls().await)
+        }
+        false => {
+            let node = redis_master(&urls, Wire::Redisson, &settings, &clock);
+            let node = node.map_err(Error::from)?;
+            (node.label().to_owned(), node.discovered_urls().await)
+        }
+    };
+    found.map_err(|problem| {
+        let report = NodeReport::new(label, problem);
         Error::from(NoMajority::new(None, (1, 1), 0, vec![report])).into()
     })
 }

@@ -142,6 +142,45 @@ fn doctor_heeds_that_the_nodes_are_replicated() {
     finish(doctor).expect(64).says(&["admission", "a master"]);
 }
 
+/// A cluster of one member, which has all slots.
+#[test]
+fn a_redis_cluster_is_taken_by_every_command() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpStream;
+
+    use quorumlock_testbed::servers::{ServerOptions, for_test};
+    let options = ServerOptions { cluster: true, ..Default::default() };
+    let (Some(member), Some(other)) = (for_test(1, &options), blank_servers(1)) else { return };
+    let command = |args: &[&str]| {
+        let mut command = quorumlock(&member.urls());
+        command.env("QUORUMLOCK_CLUSTER", "true").args(args);
+        finish(command)
+    };
+    let report = command(&["doctor"]).expect(78);
+    assert!(report.stdout.contains("0 of 16384 slots have a master"), "{report:?}");
+    let mut stream = TcpStream::connect(member[0].addr().unwrap()).unwrap();
+    write!(stream, "CLUSTER ADDSLOTSRANGE 0 16383\r\n").unwrap();
+    let mut reply = String::new();
+    BufReader::new(stream).read_line(&mut reply).unwrap();
+    assert_eq!(reply, "+OK\r\n");
+    let patient = ["run", "--name", "x", "--wait", "20s", "--", "true"];
+    command(&patient).expect(0);
+    assert_eq!(command(&["status", "x", "--json"]).expect(0).json()["held"], false);
+    command(&["status", "a{"]).expect(64).says(&["a{", "{user}"]);
+    let report = command(&["doctor", "--json"]).expect(0).json();
+    assert_eq!((&report["needed"], &report["reachable"]), (&1.into(), &1.into()), "{report}");
+    let findings = report["findings"].to_string();
+    assert!(findings.contains("every slot has a master"), "{report}");
+    command(&["doctor", "--replicated"]).expect(64).says(&["exclude each other"]);
+    command(&["init"]).expect(64).says(&["--cluster"]);
+
+    // Without the option, and servers that are no members.
+    finish(run(&member.urls(), &["--name", "x"], "true")).expect(78).says(&["--cluster"]);
+    let mut single = quorumlock(&other.urls());
+    single.args(["status", "x", "--cluster"]);
+    finish(single).expect(78).says(&["without a Redis Cluster"]);
+}
+
 /// One URL with commas in it, from the environment as from the command line.
 #[test]
 fn one_url_of_sentinels_is_taken_by_every_command() {

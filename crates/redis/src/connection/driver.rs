@@ -36,6 +36,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let Shared { requests, addresses, clock, .. } = &*self.0;
         if !requests.abandoned(clock.now()) {
+            requests.hand_over(clock.now());
             return;
         }
         let network = addresses.network();
@@ -55,6 +56,11 @@ impl Driver {
         loop {
             let pause = match shared.addresses.open().await {
                 Ok((dialer, stream, mut greeted)) => {
+                    if let (Some(slots), Some((router, source))) =
+                        (greeted.slots.take(), shared.requests.router())
+                    {
+                        router.learn(&slots, &source);
+                    }
                     let presence = greeted.presence.take();
                     shared.facts.identify(greeted.identity);
                     if let Some(shown) = greeted.time {

@@ -14,6 +14,7 @@ mod harness;
 mod in_flight;
 mod read_buffer;
 mod redial;
+mod redirects;
 mod replica_acks;
 mod requests;
 mod send_queue;

@@ -16,6 +16,8 @@ fn good(name: &str) -> (String, Facts) {
         aof: Some(true),
         appendfsync: Some("always".into()),
         save: Some(String::new()),
+        cluster_state: None,
+        slots_assigned: None,
     };
     let round_trip = Duration::from_millis(1);
     (name.to_owned(), Facts { round_trip, clock: Some(0), info, missing_rights: Vec::new() })
@@ -97,6 +99,22 @@ fn replicas_sentinels_and_cluster_nodes_are_problems() {
     }
     let master = three(|facts| facts.info.replicas = Some(2));
     assert_eq!(wrong(&master), only(Severity::Warn, "role", "a"));
+}
+
+#[test]
+fn slots_without_a_master_are_a_problem() {
+    let told = |state: &'static str, assigned| {
+        let nodes = three(|facts| {
+            facts.info.mode = Some("cluster".into());
+            facts.info.cluster_state = Some(state.into());
+            facts.info.slots_assigned = Some(assigned);
+        });
+        let found = judge(&nodes, Topology::Cluster);
+        found.into_iter().filter(|found| found.check == "slots").collect::<Vec<_>>()
+    };
+    assert_eq!(told("ok", 16_384)[0].severity, Severity::Ok);
+    assert_eq!(told("ok", 16_383)[0].severity, Severity::Problem);
+    assert_eq!(told("fail", 16_384)[0].severity, Severity::Problem);
 }
 
 #[test]

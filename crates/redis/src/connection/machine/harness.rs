@@ -11,8 +11,8 @@ use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::{
     Answer, ClockMonitor, Denial, EnqueueRequest, Fence, HeldInterval, Hints, Incarnation, Instant,
-    LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, ReplySink, Responder, Settings,
-    Wire,
+    Lane, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, ReplySink, Responder,
+    Settings, Wire,
 };
 
 use super::{AckPolicy, ConnectionRules, Disconnect, Posted, Requests, Session, Step};
@@ -130,6 +130,7 @@ impl Harness {
             clock_advance: AtomicU64::new(0),
             client_id: 7,
             waiter: Nonce::from_u128(9),
+            redis_cluster: false,
         });
         let mut settings = Settings::default();
         settings.replicas = setup.replicas;
@@ -141,9 +142,10 @@ impl Harness {
             acks: AckPolicy::new(&settings),
             bound: setup.bound,
             several: setup.several,
+            lane: Lane::Caller,
         };
         Self {
-            requests: Requests::new(context.clone(), rules),
+            requests: Requests::new(context.clone(), rules, None),
             context,
             setup,
             now: Cell::new(Instant::NEVER + Duration::from_secs(86_400)),
@@ -263,7 +265,7 @@ impl Harness {
 
     pub(super) fn admission(&self) -> usize {
         let command = redis::cmd("EVAL").arg("return 1").arg(0).to_owned();
-        self.post(|_, to| Command::Admission { command, to: to.one() })
+        self.post(|_, to| Command::Verbatim { command, to: to.one() })
     }
 }
 

@@ -15,6 +15,10 @@ pub(super) struct InFlight {
     pub(super) resent: bool,
     /// Sent with the text of the script, after two attempts by digest.
     pub(super) as_text: bool,
+    /// How often another member of the Redis Cluster did not carry it out.
+    pub(super) redirects: u32,
+    /// Whether `ASKING` goes before it: its slot is on its way to this member.
+    pub(super) asking: bool,
     /// The position of its bytes in the batch that contains it: begin and end.
     pub(super) span: (usize, usize),
     /// The number of replies that must come besides the next one.
@@ -48,11 +52,19 @@ impl InFlight {
             asked,
             resent: false,
             as_text: false,
+            redirects: 0,
+            asking: false,
             span: (0, 0),
             more: 0,
             so_far: None,
             transaction: Transaction::No,
         }
+    }
+
+    /// A request that another member of the Redis Cluster did not carry out. `ASKING` goes before one
+    /// command only, so such a request goes by script.
+    pub(super) fn redirected(request: Command, redirects: u32, asking: bool, now: Instant) -> Self {
+        Self { redirects, asking, resent: asking, ..Self::new(request, now) }
     }
 
     /// The request for the next attempt.

@@ -3,13 +3,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    ConfigError, Denial, Greeting, Incarnation, Instant, NoAnswer, NodeProblem,
+    ConfigError, Denial, Greeting, Incarnation, Instant, Lane, NoAnswer, NodeProblem,
 };
 
 use super::in_flight::InFlight;
 use super::replica_acks::AckPolicy;
 use super::send_queue::SendQueue;
 use crate::command::{Command, NodeContext};
+use crate::redirect::{Redirected, Router, Routing, Source};
 use crate::server_info::ServerInfo;
 
 /// The requests posted to one connection, and the phase that it is in. A mutex guards them; each
@@ -18,6 +19,8 @@ use crate::server_info::ServerInfo;
 pub(crate) struct Requests {
     pub(super) context: Arc<NodeContext>,
     pub(super) rules: ConnectionRules,
+    /// Set for a member of a Redis Cluster.
+    pub(super) routing: Option<Routing>,
     state: Mutex<State>,
 }
 
@@ -31,6 +34,8 @@ pub(crate) struct ConnectionRules {
     pub(crate) bound: bool,
     /// Whether another address may be the master next.
     pub(crate) several: bool,
+    /// Whose connection it is.
+    pub(crate) lane: Lane,
 }
 
 /// What the caller of [`Requests::post`] has to do.
@@ -69,7 +74,11 @@ enum Phase {
 pub(super) const MAX_QUEUED: usize = 65_536;
 
 impl Requests {
-    pub(crate) fn new(context: Arc<NodeContext>, rules: ConnectionRules) -> Self {
+    pub(crate) fn new(
+        context: Arc<NodeContext>,
+        rules: ConnectionRules,
+        routing: Option<Routing>,
+    ) -> Self {
         let state = State {
             phase: Phase::Idle,
             server: None,
@@ -77,7 +86,7 @@ impl Requests {
             send_queue: SendQueue::default(),
             closed: false,
         };
-        Self { context, rules, state: Mutex::new(state) }
+        Self { context, rules, routing, state: Mutex::new(state) }
     }
 
     /// Queues a request, which is answered exactly once. Never blocks. If there is no driver,
@@ -88,10 +97,30 @@ impl Requests {
         now: Instant,
         driver: impl FnOnce() -> Result<D, ConfigError>,
     ) -> Posted<D> {
+        self.queue(InFlight::new(request, now), now, driver)
+    }
+
+    /// As [`Self::post`], a request that another member of the Redis Cluster did not carry out.
+    pub(crate) fn post_redirected<D>(
+        &self,
+        request: Redirected,
+        now: Instant,
+        driver: impl FnOnce() -> Result<D, ConfigError>,
+    ) -> Posted<D> {
+        let Redirected { request, ask, before, .. } = request;
+        self.queue(InFlight::redirected(request, before + 1, ask.is_some(), now), now, driver)
+    }
+
+    fn queue<D>(
+        &self,
+        pending: InFlight,
+        now: Instant,
+        driver: impl FnOnce() -> Result<D, ConfigError>,
+    ) -> Posted<D> {
         let mut state = self.state();
-        if let (Phase::Up, Some(rejection)) = (&state.phase, state.rejection(&request)) {
+        if let (Phase::Up, Some(rejection)) = (&state.phase, state.rejection(&pending.request)) {
             drop(state);
-            self.context.reject(request, rejection, now);
+            self.context.reject(pending.request, rejection, now);
             return Posted::Done;
         }
         match &state.phase {
@@ -99,7 +128,7 @@ impl Requests {
                 // Only the caller that adds the first bytes wakes the driver, which takes all.
                 let first = !state.send_queue.has_bytes();
                 state.push_unconfirmed(&self.context, now);
-                state.push(&self.context, InFlight::new(request, now));
+                state.push(&self.context, pending);
                 if first {
                     return Posted::Wake;
                 }
@@ -107,22 +136,22 @@ impl Requests {
             Phase::Up | Phase::Dialing => {
                 drop(state);
                 let what = format!("{MAX_QUEUED} requests wait already");
-                self.context.not_sent(request, &NodeProblem::NotAsked(what), now);
+                self.context.not_sent(pending.request, &NodeProblem::NotAsked(what), now);
             }
             Phase::Down(problem) => {
                 let problem = problem.clone();
                 drop(state);
-                self.context.not_sent(request, &problem, now);
+                self.context.not_sent(pending.request, &problem, now);
             }
             Phase::Idle => match driver() {
                 Ok(driver) => {
                     state.phase = Phase::Dialing;
-                    state.push(&self.context, InFlight::new(request, now));
+                    state.push(&self.context, pending);
                     return Posted::Start(driver);
                 }
                 Err(why) => {
                     drop(state);
-                    self.context.misconfigured(request, &why, now);
+                    self.context.misconfigured(pending.request, &why, now);
                 }
             },
         }
@@ -168,6 +197,21 @@ impl Requests {
     /// No connection could be made: requests fail until there is one.
     pub(crate) fn refused(&self, problem: &NodeProblem, now: Instant) {
         self.fail(Phase::Down(problem.clone()), problem, now);
+        if let Some((router, source)) = self.router() {
+            router.look_elsewhere(&source);
+        }
+    }
+
+    /// The router of the Redis Cluster of which the node is a member, if it is one, and the name of this
+    /// connection to it.
+    pub(crate) fn router(&self) -> Option<(Arc<dyn Router>, Source)> {
+        let Routing { router, member } = self.routing.as_ref()?;
+        Some((router.upgrade()?, Source { member: member.clone(), lane: self.rules.lane }))
+    }
+
+    /// Whether a connection is up.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.state().phase, Phase::Up)
     }
 
     /// The driver is gone. Returns whether another one must be started at once, because callers wait:
@@ -182,6 +226,14 @@ impl Requests {
         drop(state);
         self.stranded(now);
         false
+    }
+
+    /// The node is no member of its Redis Cluster any more, if the connection is closed: its releases go
+    /// to other members.
+    pub(crate) fn hand_over(&self, now: Instant) {
+        if let (true, Some((router, source))) = (self.closed(), self.router()) {
+            router.repeat(self.context.unconfirmed.collect(now), source.lane);
+        }
     }
 
     /// The driver is gone, and no other one can be started for those who wait.

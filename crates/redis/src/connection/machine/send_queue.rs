@@ -46,6 +46,9 @@ impl SendQueue {
         if !joins {
             self.end_transaction();
         }
+        if pending.asking {
+            self.push_fire_and_forget(&redis::cmd("ASKING"), &pending);
+        }
         let begins = self.bytes.len();
         let replies = match plain {
             Some(plain) if joins => {
@@ -68,7 +71,8 @@ impl SendQueue {
         pending.span = (begins, self.bytes.len());
         self.queued.push_back(pending);
         self.open_transaction += usize::from(joins);
-        if self.open_transaction == MAX_SHARED {
+        let most = if context.redis_cluster { 1 } else { MAX_SHARED };
+        if self.open_transaction == most {
             self.end_transaction();
         }
     }

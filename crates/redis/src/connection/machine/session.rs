@@ -451,6 +451,7 @@ impl<'a> Session<'a> {
 
     fn settle(&mut self, pending: InFlight, reply: Value, now: Instant) {
         let requests = self.requests;
+        let Some((pending, reply)) = requests.follow_redirect(pending, reply, now) else { return };
         match reply {
             // The server has another run identity or incarnation. The script did nothing, and the
             // node's memory is unknown: verify it on a new connection before any other request.

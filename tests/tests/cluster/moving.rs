@@ -1,0 +1,199 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+use quorumlock::{Fence, Locker};
+use quorumlock_protocol::Name;
+use quorumlock_tests::{Plain, Stopwatch, eventually, within};
+
+use crate::{Fleet, MASTERS, name_in, slots_of};
+
+/// How many slots move.
+const SLOTS: usize = 1_000;
+/// How many tasks lock.
+const TASKS: usize = 64;
+/// So many tasks want one name.
+const TASKS_PER_NAME: usize = 4;
+
+impl Fleet {
+    /// Begins to move a slot from one master to another.
+    async fn begin_move(&self, slot: usize, from: usize, to: usize) {
+        let slot = slot.to_string();
+        let importing = ["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.ids[from]];
+        self.plain[to].ask::<String>(&importing).await;
+        let migrating = ["CLUSTER", "SETSLOT", &slot, "MIGRATING", &self.ids[to]];
+        self.plain[from].ask::<String>(&migrating).await;
+    }
+
+    /// Moves the keys of a slot.
+    async fn move_keys(&self, slot: usize, from: usize, to: usize) {
+        let port = self.servers[to].addr().expect("ours").port().to_string();
+        loop {
+            let get = ["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "100"];
+            let keys: Vec<String> = self.plain[from].ask(&get).await;
+            if keys.is_empty() {
+                return;
+            }
+            let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            migrate.extend(keys.iter().map(String::as_str));
+            // `NOKEY` if they have expired meanwhile.
+            self.plain[from].ask::<String>(&migrate).await;
+        }
+    }
+
+    async fn end_move(&self, slot: usize, from: usize, to: usize) {
+        let end = ["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &self.ids[to]];
+        self.plain[to].ask::<String>(&end).await;
+        self.plain[from].ask::<String>(&end).await;
+    }
+}
+
+/// One name, and what its holders saw (SLOT1).
+struct Job {
+    name: String,
+    held: AtomicBool,
+    last: Mutex<Fence>,
+}
+
+impl Job {
+    /// Takes the lock and releases it: no error, no other holder, no token that falls.
+    async fn run(&self, locker: &Locker) {
+        let guard = within("granted", locker.lock(&self.name)).await.expect("no error");
+        assert!(!self.held.swap(true, Ordering::SeqCst), "{}: two holders", self.name);
+        let before = std::mem::replace(&mut *self.last.lock().expect("no panic"), guard.fence());
+        assert!(guard.fence() > before, "{}: {before} before {}", self.name, guard.fence());
+        tokio::task::yield_now().await;
+        assert_eq!(guard.check(), Ok(()));
+        self.held.store(false, Ordering::SeqCst);
+        guard.unlock().await.expect("no error");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_move_while_tasks_lock() {
+    slots_move(Fleet::start().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_of_the_second_kind_of_server_move_while_tasks_lock() {
+    slots_move(Fleet::start_second().await).await;
+}
+
+async fn slots_move(fleet: Option<Fleet>) {
+    let Some(fleet) = fleet else { return };
+    let patient = || fleet.builder().answer_timeout(Duration::from_secs(2));
+    let lockers = [0, 1].map(|at| patient().cluster([fleet.servers[at].url()]).expect("good"));
+    let job = |i: usize| Job {
+        // Among the slots that move.
+        name: name_in(i * SLOTS / (TASKS / TASKS_PER_NAME)),
+        held: AtomicBool::new(false),
+        last: Mutex::new(Fence::NONE),
+    };
+    let jobs: Vec<_> = (0..TASKS / TASKS_PER_NAME).map(job).collect();
+    let ended = AtomicBool::new(false);
+    let work = async |task: usize| {
+        let (job, locker) = (&jobs[task % jobs.len()], &lockers[task / jobs.len() % 2]);
+        let mut rounds = 0_u32;
+        while !ended.load(Ordering::SeqCst) {
+            job.run(locker).await;
+            rounds += 1;
+        }
+        // Once more, where the slot is now.
+        job.run(locker).await;
+        rounds
+    };
+    let tasks = join_all((0..TASKS).map(work));
+    let moves = async {
+        let held = lockers[0].lock(name_in(SLOTS / 2 + 1)).await.expect("free");
+        for slot in 0..SLOTS {
+            let to = 1 + slot % (MASTERS - 1);
+            fleet.begin_move(slot, 0, to).await;
+            fleet.move_keys(slot, 0, to).await;
+            fleet.end_move(slot, 0, to).await;
+        }
+        ended.store(true, Ordering::SeqCst);
+        held.unlock().await.expect("held");
+    };
+    let (rounds, ()) = join(tasks, moves).await;
+    assert!(rounds.iter().all(|rounds| *rounds > 0), "{rounds:?}");
+    let moved = jobs[0].name.as_str();
+    assert_eq!(fleet.master_of(moved, 0).await, 1);
+}
+
+/// SLOT2: a held lock goes on while its slot is on its way, and a free name is granted to nobody.
+#[tokio::test]
+async fn a_slot_that_stays_on_its_way() {
+    let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
+    let (locker, other) = (fleet.locker(), fleet.locker());
+    let slot = slots_of(0)[0];
+    let (name, free) = (name_in(slot), format!("another{}", &name_in(slot)["job".len()..]));
+    let lease = Duration::from_secs(2);
+    let guard = within("a free lock", locker.lock(&name).lease(lease)).await.expect("free");
+    let released = within("a free lock", locker.lock(&free)).await.expect("free");
+    fleet.begin_move(slot, 0, 1).await;
+    // A release has keys that do not exist, so that it is not carried out before the slot has arrived.
+    assert!(released.unlock().await.is_ok(), "its one key is here still");
+    assert!(other.try_lock(&free).await.expect("no error").is_none());
+    let here = &fleet.plain[0];
+    renewed(here, &name, lease).await;
+    fleet.move_keys(slot, 0, 1).await;
+    // There only requests with `ASKING` are carried out.
+    let since = Stopwatch::start();
+    eventually("the lease is over", async || (since.elapsed() > lease).then_some(())).await;
+    assert_eq!(guard.check(), Ok(()));
+    assert!(other.try_lock(&free).await.expect("no error").is_none());
+    let waiter = tokio::spawn(other.lock(&free).into_future());
+    fleet.end_move(slot, 0, 1).await;
+    drop(within("granted", waiter).await.expect("no panic").expect("free"));
+    assert_eq!(guard.check(), Ok(()));
+    guard.unlock().await.expect("held");
+    assert!(!fleet.plain[1].exists(&name).await);
+}
+
+/// Waits until a renewal has extended the lease.
+async fn renewed(at: &Plain, name: &str, lease: Duration) {
+    let before = at.pttl(name).await;
+    eventually("the lease runs", async || (at.pttl(name).await < before - 100).then_some(())).await;
+    let most = i64::try_from(lease.as_millis()).expect("short");
+    eventually("renewed", async || (at.pttl(name).await > most * 9 / 10).then_some(())).await;
+}
+
+/// SLOT4: a message to a waiter reaches it through another member than the one that counts who has it. It
+/// grants nothing.
+#[tokio::test]
+async fn a_waiter_that_is_queued_where_its_slot_was() {
+    let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
+    let (holder, other) = (fleet.locker(), fleet.locker());
+    let slot = slots_of(0)[0];
+    let name = name_in(slot);
+    let guard = within("a free lock", holder.lock(&name)).await.expect("free");
+    let waiter = tokio::spawn(other.lock(&name).into_future());
+    let queue = Name::new(&name).expect("a good name").waiters_key();
+    eventually("queued", async || fleet.plain[0].exists(&queue).await.then_some(())).await;
+    fleet.begin_move(slot, 0, 1).await;
+    fleet.move_keys(slot, 0, 1).await;
+    fleet.end_move(slot, 0, 1).await;
+    guard.unlock().await.expect("held");
+    let guard = within("granted", waiter).await.expect("no panic").expect("free");
+    assert!(fleet.plain[1].exists(&name).await, "what it holds is at the master of the slot");
+    assert!(holder.try_lock(&name).await.expect("no error").is_none());
+    guard.unlock().await.expect("held");
+}
+
+/// SLOT3: a release that cannot be carried out while the slot is on its way is carried out after that.
+#[tokio::test]
+async fn a_release_follows_its_slot() {
+    let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
+    let locker = fleet.locker();
+    let slot = slots_of(0)[0];
+    let name = name_in(slot);
+    let guard = within("a free lock", locker.lock(&name)).await.expect("free");
+    fleet.begin_move(slot, 0, 1).await;
+    fleet.move_keys(slot, 0, 1).await;
+    // Whether its caller hears of that in time or not.
+    let released = tokio::spawn(async move { guard.unlock().await });
+    drop(within("an answer", released).await.expect("no panic"));
+    fleet.end_move(slot, 0, 1).await;
+    eventually("released", async || (!fleet.plain[1].exists(&name).await).then_some(())).await;
+}
