@@ -24,6 +24,10 @@ impl NodeContext {
         let scripts = &to.scripts;
         let eval =
             |out: &mut _, script: &Script, keys, args| eval(out, (script, as_text), keys, args);
+        let record = scripts.record();
+        let proof = usize::from(record.is_some());
+        let prove =
+            |out: &mut _| record.into_iter().for_each(|record| bulk(out, record.as_bytes()));
         match request {
             Command::Acquire { lease, token, hints, .. } => {
                 let enqueue = hints.enqueue();
@@ -33,7 +37,7 @@ impl NodeContext {
                     Some(_) => (3, 7 + usize::from(before.is_some())),
                 };
                 let counted = self.tokens == Tokens::Counted;
-                eval(out, &scripts.acquire, keys + usize::from(counted), args);
+                eval(out, &scripts.acquire, keys + usize::from(counted) + proof, args);
                 name_and_mark(&lease.name, out);
                 if enqueue.is_some() {
                     bulk_of(out, lease.name.waiters_key_parts());
@@ -41,6 +45,7 @@ impl NodeContext {
                 if counted {
                     bulk_of(out, lease.name.counter_key_parts());
                 }
+                prove(out);
                 self.held_by(lease, out);
                 number(out, token.get());
                 if let Some(enqueue) = enqueue {
@@ -53,22 +58,25 @@ impl NodeContext {
                 }
             }
             Command::Regrant { lease, token, .. } => {
-                eval(out, &scripts.regrant, 2, 4);
+                eval(out, &scripts.regrant, 2 + proof, 4);
                 name_and_mark(&lease.name, out);
+                prove(out);
                 self.held_by(lease, out);
                 number(out, token.get());
             }
             Command::Raise { lease, token, .. } => {
-                eval(out, &scripts.raise, 2, 2);
+                eval(out, &scripts.raise, 2 + proof, 2);
                 name_and_mark(&lease.name, out);
+                prove(out);
                 self.nonce(lease, out);
                 number(out, token.get());
             }
             Command::Renew { leases, .. } => {
-                eval(out, &scripts.renew, leases.len(), 3 * leases.len());
+                eval(out, &scripts.renew, leases.len() + proof, 3 * leases.len());
                 for lease in leases {
                     bulk(out, lease.name.as_str().as_bytes());
                 }
+                prove(out);
                 for lease in leases {
                     self.held_by(lease, out);
                 }

@@ -270,7 +270,8 @@ impl Dialer {
             ],
         };
         let mut renew = redis::cmd("EVALSHA");
-        renew.arg(&scripts.renew.digest).arg(1).arg(key).arg(holder).arg(RENEWED_MS).arg(1);
+        renew.arg(&scripts.renew.digest).arg(1 + usize::from(scripts.record().is_some())).arg(key);
+        renew.arg(scripts.record()).arg(holder).arg(RENEWED_MS).arg(1);
         commands.extend([renew, redis::cmd("DEL").arg(key).to_owned()]);
         commands
     }

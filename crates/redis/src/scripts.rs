@@ -111,7 +111,6 @@ impl Scripts {
         };
         let prologue = [before, include_str!("lua/check_admission.lua"), after]
             .concat()
-            .replace("@RECORD@", &bound.record)
             .replace("@STAMP@", &incarnation.to_string())
             .replace("@LONGEST@", &bound.longest_ms.to_string());
         Self::of(wire, Tokens::Proposed, (&prologue, Some(bound)))
@@ -165,6 +164,11 @@ impl Scripts {
     pub(super) fn voting(&self) -> [&Script; 4] {
         let Self { acquire, raise, renew, regrant, .. } = self;
         [acquire, raise, renew, regrant]
+    }
+
+    /// The key of the admission record: the last key of the voting scripts, if they need a proof of memory.
+    pub(super) fn record(&self) -> Option<&str> {
+        self.bound.as_ref().map(|bound| &*bound.record)
     }
 
     /// The others.

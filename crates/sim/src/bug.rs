@@ -105,7 +105,7 @@ impl Bug {
     /// The first seed that finds the bug (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::AcceptsEqual => 7,
+            Self::AcceptsEqual => 21,
             Self::GrantedIsAccepted => 0,
             Self::CopiesNoMarks => 1_279,
             Self::OwnerNotNonce => 6,
@@ -113,7 +113,7 @@ impl Bug {
             Self::RenewsAnybodys => 4,
             Self::RenewalRecreates => 5,
             Self::StartAfterReply => 94,
-            Self::NoDriftAllowance => 20,
+            Self::NoDriftAllowance => 11,
             Self::ReleasesOnlyGranted => 33,
             Self::NoLookAfterSubscribe => 1,
             Self::SilenceIsGrant => 1,
@@ -125,9 +125,9 @@ impl Bug {
             Self::RecreatesUnproven => 96,
             Self::NoBarrier => 2_666,
             Self::BoundWhenSent => 1_394,
-            Self::RecordAtConnect => 70,
+            Self::RecordAtConnect => 36,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 55,
+            Self::BelievesAnyMemory => 30,
             Self::HandsWhatIsHeld => 26,
             Self::HandsOldToken => 26,
             Self::TrustsAnyLife => 171,

@@ -22,6 +22,8 @@ struct Engine {
     lua: Lua,
     /// The server that executes the current script.
     execution: Rc<RefCell<Execution>>,
+    /// The keys that the current script declares: services refuse a script that uses others.
+    declared: Rc<RefCell<Vec<Box<[u8]>>>>,
     compiled: HashMap<(u64, Option<Bug>), Function>,
 }
 
@@ -58,11 +60,12 @@ pub fn forget_compiled() {
 impl Engine {
     fn new() -> mlua::Result<Self> {
         let (lua, execution) = (Lua::new(), Rc::<RefCell<Execution>>::default());
+        let declared = Rc::<RefCell<Vec<Box<[u8]>>>>::default();
         let redis = lua.create_table()?;
         for (name, raises) in [("call", true), ("pcall", false)] {
-            let execution = execution.clone();
+            let (execution, declared) = (execution.clone(), declared.clone());
             let call = lua.create_function(move |lua, args: MultiValue| {
-                let reply = call(&execution, &args);
+                let reply = call(&execution, &declared.borrow(), &args);
                 match reply {
                     Reply::Error(text) if raises => Err(mlua::Error::runtime(text)),
                     reply => to_lua(lua, &reply),
@@ -79,7 +82,7 @@ impl Engine {
             })?,
         )?;
         lua.globals().set("redis", redis)?;
-        Ok(Self { lua, execution, compiled: HashMap::new() })
+        Ok(Self { lua, execution, declared, compiled: HashMap::new() })
     }
 
     fn run(
@@ -98,6 +101,8 @@ impl Engine {
             }
         };
         let globals = self.lua.globals();
+        let declared = keys.iter().map(|key| Box::from(*key));
+        *self.declared.borrow_mut() = declared.collect();
         let keys = match script.kind {
             ScriptKind::Barrier => self.existing(keys)?,
             _ => self.texts(keys)?,
@@ -134,9 +139,18 @@ impl Engine {
     }
 }
 
-fn call(execution: &RefCell<Execution>, args: &MultiValue) -> Reply {
+fn call(execution: &RefCell<Execution>, declared: &[Box<[u8]>], args: &MultiValue) -> Reply {
+    /// They have no key.
+    const KEYLESS: [&[u8]; 4] = [b"time", b"info", b"publish", b"select"];
+
     let texts: SmallVec<[_; 8]> = args.iter().map(to_text).collect();
     let bytes: SmallVec<[_; 8]> = texts.iter().map(Text::bytes).collect();
+    if let [name, key, ..] = &bytes[..]
+        && !KEYLESS.contains(name)
+    {
+        let text = || [String::from_utf8_lossy(name), String::from_utf8_lossy(key)];
+        assert!(declared.iter().any(|each| **each == **key), "an undeclared key: {:?}", text());
+    }
     execution.borrow_mut().execute(&bytes)
 }
 

@@ -153,11 +153,10 @@ impl Known {
         let kind = kind_of(text).unwrap_or_else(|| panic!("an unknown script: {text}"));
         let text: Arc<str> = text.into();
         let digest = sha1_smol::Sha1::from(text.as_bytes()).digest().to_string();
-        let bound = text.split_once("STAMP, LONGEST = '").and_then(|(_, rest)| {
-            let mut values = rest.split('\'');
-            values.nth(2).map(str::to_owned)
-        });
-        let (id, stamp) = (self.next, bound);
+        let bound = text.split_once("STAMP, LONGEST = KEYS[#KEYS], '");
+        let stamp = bound.and_then(|(_, rest)| Some(rest.split_once('\'')?.0.to_owned()));
+        assert_eq!(stamp.is_some(), text.contains("STAMP"), "what the script is bound to");
+        let id = self.next;
         self.next += 1;
         let script = Arc::new(Script { id, kind, text: text.clone(), digest, stamp });
         self.by_digest.insert(script.digest.clone(), script.clone());

@@ -1,5 +1,5 @@
 -- Takes a free name for one acquisition.
--- KEYS: 1 name, 2 mark; 3: see wait_queue.lua; the last one: see count.lua
+-- KEYS: 1 name, 2 mark; 3: see wait_queue.lua; the last one: see count.lua, check_admission.lua
 -- ARGV: 1 nonce, 2 ttl_ms, 3 hold count; 4: see propose.lua; 5 to 8: see wait_queue.lua
 -- Replies: the reply of token_of_grant (granted), {pttl} (refused: another holds the name, or the
 --   caller yields), error TOOLONG, NOTALOCK, BADMARK, BADCOUNTER

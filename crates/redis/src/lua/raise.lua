@@ -1,5 +1,5 @@
 -- Accepts another token for an acquisition that holds the name.
--- KEYS: 1 name, 2 mark
+-- KEYS: 1 name, 2 mark; the last one: see check_admission.lua
 -- ARGV: 1 nonce, 2 proposed token
 -- Replies: 0 (accepted), the mark (the token is not above it), nil (this nonce does not hold the
 --   name), error BADMARK

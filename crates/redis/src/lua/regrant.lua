@@ -1,6 +1,6 @@
 -- Grants a name to an acquisition whose window is open, on a node that may lack it: the node was
 -- down, lost its memory, or its answer never arrived.
--- KEYS: 1 name, 2 mark
+-- KEYS: 1 name, 2 mark; the last one: see check_admission.lua
 -- ARGV: 1 nonce, 2 ttl_ms, 3 hold count, 4 token
 -- Replies: 1 (held now), {pttl} (held by another), error NOTALOCK, BADMARK
 -- Rules: a fresh grant, only on a node whose memory is proven; confirms no token; never shortens a
