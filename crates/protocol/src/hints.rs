@@ -79,6 +79,15 @@ impl Hints {
         self
     }
 
+    /// For a node whose releases cannot hand a name off to the caller, or can.
+    #[must_use]
+    pub fn if_handed_off(mut self, can_hand_off: bool) -> Self {
+        if let Some(enqueue) = &mut self.enqueue {
+            enqueue.handoff = enqueue.handoff.filter(|_| can_hand_off);
+        }
+        self
+    }
+
     /// The caller's place in the queue if it is refused.
     pub fn enqueue(&self) -> Option<&EnqueueRequest> {
         self.enqueue.as_deref()

@@ -292,7 +292,7 @@ impl NodeFactory<'_> {
             facts.clone(),
             self.waiter,
             Arc::downgrade(&callers),
-            self.name_channels,
+            (self.name_channels, self.supports_handoff),
         );
         RedisNode {
             context,
@@ -407,7 +407,9 @@ impl Node for RedisNode {
             lease: lease.clone(),
             token,
             incarnation: stamp,
-            hints: hints.if_notified(self.subscriptions.is_up()),
+            hints: hints
+                .if_notified(self.subscriptions.is_up())
+                .if_handed_off(self.subscriptions.counts_are_true()),
             to,
         });
     }

@@ -27,12 +27,15 @@ use tokio::time::{Sleep, sleep};
 
 use super::command::Command;
 use super::connection::Connection;
+use super::dial::Dialer;
 use super::master::MasterResolver;
 use super::node_facts::NodeFacts;
 use super::permissions::is_forbidden;
+use super::resp::Value;
 use quorumlock_protocol::waiting::TUNING;
 use quorumlock_protocol::{
-    Credentials, Fence, Name, Nonce, RemoteGrant, ReplySink, Subscription, WaitEvent,
+    Answer, Credentials, Fence, Name, Nonce, RemoteGrant, ReplyFuture, ReplySink, Subscription,
+    WaitEvent,
 };
 
 /// The subscriptions of one node.
@@ -50,6 +53,10 @@ struct Shared {
     callers: Weak<Connection>,
     /// Whether programs without our queue may release the same names.
     name_channels: bool,
+    /// Whether a release may hand a name off, which rests on the server's count of subscribers.
+    relies_on_counts: bool,
+    /// Whether the server counts this locker among the subscribers of its channel, as far as we know.
+    counts_are_true: AtomicBool,
     state: Mutex<State>,
     /// Whether the private channels are subscribed, as far as we know.
     up: AtomicBool,
@@ -80,16 +87,18 @@ impl Subscriptions {
         addresses: Arc<MasterResolver>,
         facts: Arc<NodeFacts>,
         waiter: Nonce,
-        work: Weak<Connection>,
-        strangers: bool,
+        callers: Weak<Connection>,
+        (name_channels, relies_on_counts): (bool, bool),
     ) -> Self {
         Self(Arc::new(Shared {
             addresses,
             facts,
             wake_channel: format!("quorumlock:wake:{waiter}"),
             handoff_channel: format!("quorumlock:handoff:{waiter}"),
-            callers: work,
-            name_channels: strangers,
+            callers,
+            name_channels,
+            relies_on_counts,
+            counts_are_true: AtomicBool::new(true),
             state: Mutex::new(State::default()),
             up: AtomicBool::new(false),
             changed: Notify::new(),
@@ -99,6 +108,12 @@ impl Subscriptions {
     /// Whether the node can notify this locker now.
     pub(super) fn is_up(&self) -> bool {
         self.0.up.load(Ordering::SeqCst)
+    }
+
+    /// Whether the server's count of subscribers can be relied upon: a handoff that nobody has heard is
+    /// undone, so a message that reaches the waiter uncounted would grant what the server does not hold.
+    pub(super) fn counts_are_true(&self) -> bool {
+        self.0.counts_are_true.load(Ordering::SeqCst)
     }
 
     /// Sends `to` the events of a name until the result is dropped.
@@ -206,6 +221,40 @@ impl Shared {
         self.notify(&name, WaitEvent::Granted(RemoteGrant { nonce, fence: Fence::new(token) }));
     }
 
+    /// Subscribes to the private channels.
+    async fn open(&self, sink: &mut PubSubSink, dialer: &Dialer) -> Result<(), String> {
+        let subscribed = sink.subscribe(&[&self.wake_channel, &self.handoff_channel]).await;
+        subscribed.map_err(|e| {
+            if e.code() == Some("NOPERM") || is_forbidden(&e.to_string()) {
+                dialer.warn_of("subscribe");
+            }
+            e.to_string()
+        })?;
+        if self.relies_on_counts { self.try_count().await } else { Ok(()) }
+    }
+
+    /// Publishes an empty message to this locker, which is subscribed. Where messages pass through a proxy
+    /// or between the members of a cluster, the server that runs a script may not count this locker.
+    async fn try_count(&self) -> Result<(), String> {
+        let Some(callers) = self.callers.upgrade() else { return Ok(()) };
+        let (counted, to) = ReplyFuture::new();
+        let command = redis::cmd("PUBLISH").arg(&self.wake_channel).arg("").to_owned();
+        callers.post(Command::Verbatim { command, to });
+        drop(callers);
+        let counts_are_true = match counted.await {
+            Answer::Yes(reply) => reply != Value::Int(0),
+            // A user that may not publish is handed nothing off.
+            Answer::No(_) => true,
+            Answer::NoAnswer(_) => return Err("no request is answered".into()),
+        };
+        let before = self.counts_are_true.swap(counts_are_true, Ordering::SeqCst);
+        if before && !counts_are_true {
+            let node = self.addresses.label();
+            tracing::warn!(%node, "counts no subscriber of a channel: no release hands a lock off there");
+        }
+        Ok(())
+    }
+
     /// Lets all waiters ask again.
     fn notify_all(&self) {
         let names: Vec<_> = self.state().subscribers.keys().cloned().collect();
@@ -311,13 +360,7 @@ async fn serve(shared: &Shared) -> Result<(), String> {
         }
     });
     let (mut sink, mut messages) = pubsub.split();
-    let subscribed = sink.subscribe(&[&shared.wake_channel, &shared.handoff_channel]).await;
-    subscribed.map_err(|e| {
-        if e.code() == Some("NOPERM") || is_forbidden(&e.to_string()) {
-            dialer.warn_of("subscribe");
-        }
-        e.to_string()
-    })?;
+    shared.open(&mut sink, &dialer).await?;
     shared.up.store(true, Ordering::SeqCst);
     // A release may have come before the subscription (PROTOCOL.md W1).
     shared.notify_all();

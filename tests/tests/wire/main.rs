@@ -3,6 +3,7 @@
 
 mod bad_marks;
 mod counted;
+mod counts;
 mod cut;
 mod direct;
 mod force;

@@ -135,6 +135,11 @@ impl Proxy {
         });
     }
 
+    /// Leads new connections to another server. The existing ones stay.
+    pub fn lead_new_to(&self, server: SocketAddr) {
+        self.change(|state| state.server = server);
+    }
+
     /// Switches the server behind the open connections, as a proxy does that speaks the protocol.
     /// Requests already sent are answered by the old server; later requests go to the new one. The
     /// client does not notice.
