@@ -37,6 +37,7 @@ mod server_info;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
+mod slot_router;
 mod stream;
 mod subscriptions;
 mod talk;

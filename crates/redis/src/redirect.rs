@@ -134,13 +134,13 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Command {
     /// How often it is redirected. A release is, until the lease that it ends has ended by itself
-    /// (SAFETY.md G7); any other request for about half a second.
+    /// (SAFETY.md G7); any other request for a quarter of a second.
     pub(super) fn max_redirects(&self) -> u32 {
         match self {
             Self::Release { lease, .. } => {
                 u32::try_from(lease.ttl.as_millis() / LONGEST_PAUSE.as_millis()).unwrap_or(u32::MAX)
             }
-            _ => 8,
+            _ => 6,
         }
     }
 }

@@ -27,7 +27,6 @@ async fn goes_on_after(fleet: Option<Fleet>, fail: impl AsyncFnOnce(&Fleet)) {
     let since = Stopwatch::start();
     drop(granted(&other, &free).await);
     let again = since.elapsed();
-    println!("had again {again:?} after the promotion");
     assert!(again < AGAIN_WITHIN, "had again only {again:?} after the promotion");
     eventually("the lease is over", async || (since.elapsed() > lease).then_some(())).await;
     assert_eq!(guard.check(), Ok(()));

@@ -18,7 +18,7 @@ const TASKS_PER_NAME: usize = 4;
 
 impl Fleet {
     /// Begins to move a slot from one master to another.
-    async fn begin_move(&self, slot: usize, from: usize, to: usize) {
+    pub(crate) async fn begin_move(&self, slot: usize, from: usize, to: usize) {
         let slot = slot.to_string();
         let importing = ["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.ids[from]];
         self.plain[to].ask::<String>(&importing).await;
@@ -27,7 +27,7 @@ impl Fleet {
     }
 
     /// Moves the keys of a slot.
-    async fn move_keys(&self, slot: usize, from: usize, to: usize) {
+    pub(crate) async fn move_keys(&self, slot: usize, from: usize, to: usize) {
         let port = self.servers[to].addr().expect("ours").port().to_string();
         loop {
             let get = ["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "100"];
@@ -42,7 +42,7 @@ impl Fleet {
         }
     }
 
-    async fn end_move(&self, slot: usize, from: usize, to: usize) {
+    pub(crate) async fn end_move(&self, slot: usize, from: usize, to: usize) {
         let end = ["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &self.ids[to]];
         self.plain[to].ask::<String>(&end).await;
         self.plain[from].ask::<String>(&end).await;

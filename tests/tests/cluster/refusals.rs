@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorumlock::{ConfigError, Error, Locker, NodeProblem};
 use quorumlock_testbed::servers::{ServerOptions, for_test};
-use quorumlock_tests::{Plain, builder, within};
+use quorumlock_tests::{Plain, Stopwatch, builder, eventually, granted, within};
 
 use crate::{Fleet, name_in, slots_of};
 
@@ -51,6 +51,41 @@ async fn seeds_that_are_no_members_of_a_cluster() {
     for server in &servers {
         assert_eq!(Plain::to(server.url()).await.ask::<i64>(&["DBSIZE"]).await, 0);
     }
+}
+
+/// The permissions that OPERATIONS tells: those of one server, and two more.
+#[tokio::test]
+async fn a_user_with_few_permissions() {
+    let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
+    let page = include_str!("../../../docs/OPERATIONS.md");
+    let line = page.lines().find(|line| line.starts_with("ACL SETUSER locker")).expect("the line");
+    let mut of_one_server: Vec<_> = line.split(' ').collect();
+    of_one_server.retain(|word| !word.starts_with('>') && *word != "~*");
+    of_one_server.extend([">p", "~*"]);
+    let allow = async |more: &[&str]| {
+        for plain in &fleet.plain {
+            plain.ask::<String>(&[&of_one_server[..], more].concat()).await;
+        }
+    };
+    let url = format!("redis://locker:p@{}", fleet.servers[0].addr().expect("ours"));
+    let locker = fleet.builder().cluster([&url]).expect("a good URL");
+    allow(&[]).await;
+    let (problem, text) = refusal(&locker, "x").await;
+    assert!(matches!(problem, NodeProblem::Permission(_)), "{text}");
+    allow(&["+cluster|slots", "+asking"]).await;
+    let slot = slots_of(1)[0];
+    let (name, lease) = (name_in(slot), Duration::from_secs(2));
+    let guard = granted(&locker, &name).await;
+    guard.unlock().await.expect("held");
+    let guard = within("a free lock", locker.lock(&name).lease(lease)).await.expect("free");
+    // Its key is where only requests with `ASKING` reach it.
+    fleet.begin_move(slot, 1, 2).await;
+    fleet.move_keys(slot, 1, 2).await;
+    let since = Stopwatch::start();
+    eventually("the lease is over", async || (since.elapsed() > lease).then_some(())).await;
+    assert_eq!(guard.check(), Ok(()));
+    fleet.end_move(slot, 1, 2).await;
+    guard.unlock().await.expect("held");
 }
 
 /// One seed that answers is enough, also if it is a replica.

@@ -28,7 +28,6 @@ async fn goes_on_after(fail: impl AsyncFnOnce(&Fleet)) {
     let since = Stopwatch::start();
     drop(granted(&other, "another").await);
     let again = since.elapsed();
-    println!("had again {again:?} after the promotion");
     assert!(again < AGAIN_WITHIN, "had again only {again:?} after the promotion");
     // It is renewed at the promoted server, where nobody else gets it.
     eventually("the lease is over", async || (since.elapsed() > lease).then_some(())).await;

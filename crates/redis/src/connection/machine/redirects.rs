@@ -49,9 +49,11 @@ impl Requests {
                 to.send(Answer::No(Denial::Busy(Some(SLOT_MOVES))));
             }
             (request, redirect, Some((router, from)))
-                if redirect != Redirect::Down && redirects < request.max_redirects() =>
+                if !matches!(request, Command::Acquire { .. } | Command::Raise { .. })
+                    && redirects < request.max_redirects() =>
             {
-                let known = redirect != Redirect::TryAgain;
+                // A member that says that the cluster is down may be cut off from the others.
+                let known = !matches!(redirect, Redirect::TryAgain | Redirect::Down);
                 let ask = if let Redirect::Ask(to) = redirect { Some(to) } else { None };
                 router.send_again(Redirected { request, ask, before: redirects, known }, &from);
             }
