@@ -13,6 +13,8 @@ use crate::{DeadNode, Plain, eventually};
 pub enum Topology {
     /// One node.
     Single,
+    /// A Redis Cluster of one member.
+    Cluster,
     /// Three independent nodes.
     QuorumOf3,
     /// Five independent nodes.
@@ -27,7 +29,7 @@ pub enum Topology {
 impl Topology {
     fn servers(self) -> usize {
         match self {
-            Self::Single => 1,
+            Self::Single | Self::Cluster => 1,
             Self::QuorumOf3 | Self::StrictQuorumOf3 => 3,
             // The dead node has no server.
             Self::QuorumOf5TwoDown => 4,
@@ -59,11 +61,15 @@ impl Testbed {
     /// start.
     #[must_use]
     pub fn start(topology: Topology, wire: Wire, worker: impl Into<PathBuf>) -> Option<Self> {
-        let servers = servers::for_test(topology.servers(), &ServerOptions::default())?;
+        let cluster = topology == Topology::Cluster;
+        let options = ServerOptions { cluster, ..Default::default() };
+        let servers = servers::for_test(topology.servers(), &options)?;
         let dead = (topology == Topology::QuorumOf5TwoDown).then(DeadNode::new);
         let bed = Self { topology, wire, worker: worker.into(), servers, dead };
-        if topology == Topology::StrictQuorumOf3 {
-            bed.admit_nodes();
+        match topology {
+            Topology::StrictQuorumOf3 => bed.admit_nodes(),
+            Topology::Cluster => bed.assign_slots(),
+            _ => {}
         }
         if topology == Topology::QuorumOf5TwoDown {
             bed.servers[HUNG].pause().expect("ours");
@@ -74,9 +80,21 @@ impl Testbed {
     /// Admits the new servers, as an operator does.
     fn admit_nodes(&self) {
         let locker = self.locker();
-        // On a separate thread: the caller's thread may be in a runtime already.
-        let vouching = std::thread::spawn(move || in_a_runtime(locker.admit_nodes()));
-        vouching.join().expect("no panic").expect("all nodes are up");
+        on_a_thread(async move || locker.admit_nodes().await.expect("all nodes are up"));
+    }
+
+    /// Gives all slots to the one member, and waits until it serves them.
+    fn assign_slots(&self) {
+        let url = self.servers[0].url().to_owned();
+        on_a_thread(async move || {
+            let member = Plain::to(&url).await;
+            member.ask::<String>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
+            eventually("the cluster is up", async || {
+                let info: String = member.ask(&["CLUSTER", "INFO"]).await;
+                info.contains("cluster_state:ok").then_some(())
+            })
+            .await;
+        });
     }
 
     /// The builder for lockers of this testbed.
@@ -99,6 +117,7 @@ impl Testbed {
         let urls = self.urls();
         let locker = match self.topology {
             Topology::Single => builder.single(&urls[0]),
+            Topology::Cluster => builder.cluster(&urls),
             Topology::StrictQuorumOf3 => builder.quorum(&urls),
             _ => builder.admission(Admission::Redlock).quorum(&urls),
         };
@@ -194,7 +213,8 @@ impl Testbed {
     #[must_use]
     pub fn target(&self, name: &str, lease: Duration) -> Target {
         let strict = self.topology == Topology::StrictQuorumOf3;
-        Target { wire: self.wire, strict, name: name.to_owned(), lease, urls: self.urls() }
+        let (cluster, name) = (self.topology == Topology::Cluster, name.to_owned());
+        Target { wire: self.wire, strict, cluster, name, lease, urls: self.urls() }
     }
 
     /// The program that other processes run.
@@ -223,6 +243,11 @@ impl Testbed {
 #[must_use]
 pub fn waiters(name: &str) -> String {
     format!("quorumlock:waiters:{{{name}}}")
+}
+
+/// Runs a future to its end on a thread of its own: the caller's may be in a runtime already.
+fn on_a_thread(work: impl AsyncFnOnce() + Send + 'static) {
+    std::thread::spawn(move || in_a_runtime(work())).join().expect("no panic");
 }
 
 /// Runs a future to its end on a thread that is in no runtime.

@@ -117,6 +117,8 @@ macro_rules! beds {
 beds! {
     single_redisson: Single, Redisson;
     single_redlock: Single, Redlock;
+    cluster_redisson: Cluster, Redisson;
+    cluster_redlock: Cluster, Redlock;
     quorum_of_3_redisson: QuorumOf3, Redisson;
     quorum_of_3_redlock: QuorumOf3, Redlock;
     quorum_of_5_redisson: QuorumOf5, Redisson;

@@ -11,6 +11,8 @@ pub struct Target {
     pub wire: Wire,
     /// Whether nodes must prove their memory before they vote.
     pub strict: bool,
+    /// Whether the nodes are members of a Redis Cluster.
+    pub cluster: bool,
     /// The lock's name.
     pub name: String,
     /// Its lease.
@@ -21,22 +23,24 @@ pub struct Target {
 
 impl Target {
     /// The target as command-line arguments.
-    pub(super) fn arguments(&self) -> [String; 5] {
+    pub(super) fn arguments(&self) -> [String; 6] {
         let wire = match self.wire {
             Wire::Redisson => "redisson",
             _ => "redlock",
         };
         let lease = self.lease.as_millis().to_string();
-        [wire.to_owned(), self.strict.to_string(), self.name.clone(), lease, self.urls.join(",")]
+        let [strict, cluster] = [self.strict, self.cluster].map(|flag| flag.to_string());
+        [wire.to_owned(), strict, cluster, self.name.clone(), lease, self.urls.join(",")]
     }
 
     /// Reads the target from command-line arguments. Returns it and the remaining arguments.
     pub(super) fn parse(arguments: &[String]) -> (Self, &[String]) {
-        let ([wire, strict, name, lease, urls], rest) =
-            arguments.split_first_chunk::<5>().expect("all that `arguments` gives");
+        let ([wire, strict, cluster, name, lease, urls], rest) =
+            arguments.split_first_chunk::<6>().expect("all that `arguments` gives");
         let target = Self {
             wire: if wire == "redisson" { Wire::Redisson } else { Wire::Redlock },
             strict: strict == "true",
+            cluster: cluster == "true",
             name: name.clone(),
             lease: Duration::from_millis(lease.parse().expect("milliseconds")),
             urls: urls.split(',').map(str::to_owned).collect(),
@@ -47,6 +51,7 @@ impl Target {
     pub(super) fn locker(&self) -> Locker {
         let builder = patient_builder(self.wire);
         let locker = match self.urls.as_slice() {
+            urls if self.cluster => builder.cluster(urls),
             [url] => builder.single(url),
             urls if self.strict => builder.quorum(urls),
             urls => builder.admission(Admission::Redlock).quorum(urls),
