@@ -8,7 +8,7 @@ help:
 	@echo "make test    the whole test suite, with real servers and, if there is an engine, containers"
 	@echo "make quick   unit tests, models, 200 fresh seeds, the promises on one server and on a quorum"
 	@echo "make api     write docs/api.txt, the list of the public API, anew"
-	@echo "make tables  write the table of permissions in docs/OPERATIONS.md anew"
+	@echo "make tables  write the tables of docs/OPERATIONS.md anew"
 	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
 	@echo "make test-scripts the tests on real servers, with locks taken by script alone"
 	@echo "make test-interop locks shared with Java, Go, Node and Python clients, which are fetched if need be"
@@ -43,7 +43,7 @@ TEST_GROUPS ?= 2
 # A test of the house checks that each program of tests is in one of the groups.
 COMPUTE = sim commands quick house public_api
 WAIT = admission clean cli cluster config containers fencing flood interop lab memory_nodes members permissions \
-	ping promises reach replicated scenarios sentinel servers watchdog wire
+	ping promises reach replicated scenarios sentinel servers services watchdog wire
 
 .PHONY: .test-compute .test-wait
 # With the time that the others leave: they run against timers.
@@ -65,9 +65,9 @@ quick: .cargo-is-there
 api: .cargo-is-there
 	QUORUMLOCK_UPDATE_API=1 cargo test --workspace --all-features --test public_api
 
-# Of the table in quorumlock-redis, which a test checks on real servers.
+# Of what tests see on real servers.
 tables: .cargo-is-there
-	QUORUMLOCK_UPDATE_TABLES=1 cargo test --workspace --all-features --test permissions -- operations_prints
+	QUORUMLOCK_UPDATE_TABLES=1 cargo test --workspace --all-features --test permissions --test services -- operations_prints
 
 test-redis: .cargo-is-there
 	server=$$(scripts/get-redis) && \
