@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use quorumlock::{Admission, Error, Locker, NodeProblem, NodeReport, TlsProblem, Wire};
 use quorumlock_testbed::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
-use quorumlock_tests::{DeadNode, Plain, Stopwatch, eventually, missed, second_server, within};
+use quorumlock_tests::{
+    DeadNode, Plain, Stopwatch, eventually, granted, missed, second_server, within,
+};
 
 const LONG_LEASE: Duration = Duration::from_secs(60);
 
@@ -292,6 +294,23 @@ async fn sentinels_and_the_servers_that_they_tell_speak_tls() {
     let distrustful = Locker::single(&url).expect("a good URL");
     let error = within("an answer", distrustful.try_lock("x")).await.expect_err("not verified");
     assert!(error.to_string().contains("authority"), "{error}");
+}
+
+/// A member tells no host of its own, which no other member has told it, and its TLS port.
+#[tokio::test]
+async fn the_members_of_a_redis_cluster_speak_tls() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(tls) = certificates(dir.path()) else { return };
+    let Some(_) = servers::for_test(0, &ServerOptions::default()) else { return };
+    let ca = std::fs::read(&tls.ca).expect("read");
+    let args = vec!["--tls-cluster".to_owned(), "yes".to_owned()];
+    let options = ServerOptions { tls: Some(tls), cluster: true, args, ..Default::default() };
+    let Some(servers) = with_tls(&options) else { return };
+    let plain = Plain::to(&format!("redis://{}", servers[0].addr().expect("ours"))).await;
+    plain.ask::<String>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
+    let locker = Locker::builder().tls_ca(&ca).cluster([servers[0].url()]).expect("a good URL");
+    drop(granted(&locker, "before").await);
+    works(&locker).await;
 }
 
 /// The URL has the wrong scheme: the error names the right one.
