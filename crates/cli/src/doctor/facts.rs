@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::capabilities::Capabilities;
+
 /// What a node says about itself.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct NodeFacts {
@@ -29,6 +31,7 @@ pub(super) struct Facts {
     pub(super) info: Info,
     /// The rights that the user lacks, as `ACL SETUSER` would grant them.
     pub(super) missing_rights: Vec<String>,
+    pub(super) capabilities: Capabilities,
 }
 
 /// From `INFO` and `CONFIG GET`. `None`: the node did not tell.

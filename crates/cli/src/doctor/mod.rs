@@ -1,6 +1,7 @@
 //! `quorumlock doctor`: checks whether nodes are fit to hold locks.
 
 mod admission;
+mod capabilities;
 mod facts;
 mod judge;
 mod permissions;

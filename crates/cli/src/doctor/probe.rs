@@ -8,6 +8,7 @@ use quorumlock_watchdog::Clock;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates, cmd};
 
+use super::capabilities::Capabilities;
 use super::facts::{Answer, Facts, Info, NodeFacts};
 use super::permissions;
 use crate::nodes::Tls;
@@ -64,7 +65,8 @@ impl Probe {
         info.appendfsync = setting(&mut node, "appendfsync").await?;
         info.save = setting(&mut node, "save").await?;
         let missing_rights = permissions::missing(&self.client, &mut node).await?;
-        Ok(Facts { round_trip, clock, info, missing_rights })
+        let capabilities = Capabilities::of(&mut node, &missing_rights).await?;
+        Ok(Facts { round_trip, clock, info, missing_rights, capabilities })
     }
 }
 

@@ -63,6 +63,7 @@ impl fmt::Display for Report {
             "role",
             "eviction",
             "persistence",
+            "lacks",
         ]);
         for node in &self.nodes {
             table.add_row(row(node));
@@ -98,6 +99,7 @@ fn row(node: &NodeFacts) -> Vec<String> {
         info.role.clone().unwrap_or_else(unknown),
         info.maxmemory_policy.clone().unwrap_or_else(unknown),
         persistence(info),
+        facts.capabilities.lacks(),
     ]
 }
 

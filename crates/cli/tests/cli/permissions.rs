@@ -45,6 +45,22 @@ fn doctor_names_keys_and_channels_that_the_user_may_not_use() {
 }
 
 #[test]
+fn doctor_shows_what_the_server_can_do() {
+    let Some((_servers, url)) = server(&["~*", "&*", "+@all", "-wait", "-multi"]) else { return };
+    let doctor = |more: &[&str]| {
+        let mut doctor = quorumlock(std::slice::from_ref(&url));
+        doctor.arg("doctor").args(more);
+        finish(doctor).expect(0)
+    };
+    let capabilities = &doctor(&["--json"]).json()["nodes"][0]["capabilities"];
+    for (name, has) in [("wait", false), ("transactions", false), ("scripts", true)] {
+        assert_eq!(capabilities[name], json!(has), "{name} in {capabilities}");
+    }
+    let shown = doctor(&[]).stdout;
+    assert!(shown.contains("transactions, wait"), "{shown}");
+}
+
+#[test]
 fn doctor_finds_nothing_missing_where_nothing_is_and_leaves_no_key() {
     let Some((servers, url)) = server(&["~*", "&*", "+@all"]) else { return };
     let mut doctor = quorumlock(&[url]);

@@ -1,3 +1,4 @@
+use super::super::capabilities::Capabilities;
 use super::super::facts::Facts;
 use super::*;
 
@@ -20,7 +21,9 @@ fn good(name: &str) -> (String, Facts) {
         slots_assigned: None,
     };
     let round_trip = Duration::from_millis(1);
-    (name.to_owned(), Facts { round_trip, clock: Some(0), info, missing_rights: Vec::new() })
+    let capabilities = Capabilities::default();
+    let (clock, missing_rights) = (Some(0), Vec::new());
+    (name.to_owned(), Facts { round_trip, clock, info, missing_rights, capabilities })
 }
 
 /// Three good nodes, of which `spoil` changes the first.
