@@ -73,6 +73,11 @@ impl Engine {
             })?;
             redis.set(name, call)?;
         }
+        // No server here has replicas.
+        for (name, flags) in [("REPL_NONE", 0), ("REPL_ALL", 3)] {
+            redis.set(name, flags)?;
+        }
+        redis.set("set_repl", lua.create_function(|_, _flags: i64| Ok(()))?)?;
         redis.set(
             "error_reply",
             lua.create_function(|lua, text: LuaString| {

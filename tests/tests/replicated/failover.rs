@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorumlock_tests::{Proxy, Stopwatch, eventually, granted, within};
 
-use crate::{Fleet, LONG_LEASE, NAME, long_timeouts};
+use crate::{Fleet, LONG_LEASE, NAME, follow, long_timeouts};
 
 #[tokio::test]
 async fn the_locker_goes_on_at_the_promoted_server() {
@@ -62,6 +62,32 @@ async fn waiters_hear_of_releases_at_the_promoted_server() {
     eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
     guard.unlock().await.expect("held");
     drop(within("woken", waiter).await.expect("no panic").expect("free"));
+}
+
+/// A waiter may be subscribed at a demoted master, to which the new one passes its messages on, and which
+/// the new one does not count. A release that is undone for want of a subscriber must not reach it.
+#[tokio::test]
+async fn a_waiter_at_a_demoted_master_is_handed_nothing() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let (holder, other) = (fleet.locker(), fleet.locker());
+    for round in 0..4 {
+        let name = format!("x{round}");
+        let (old, new) = (round % 2, (round + 1) % 2);
+        let guard = within("a free lock", holder.lock(&name)).await.expect("free");
+        let waiter = tokio::spawn(other.lock(&name).into_future());
+        let queue = format!("quorumlock:waiters:{{{name}}}");
+        eventually("queued, and copied", async || {
+            fleet.plain[new].exists(&queue).await.then_some(())
+        })
+        .await;
+        fleet.promote(new).await;
+        let port = fleet.port(new);
+        follow(&fleet.plain[old], port).await;
+        guard.unlock().await.expect("held");
+        let guard = within("granted", waiter).await.expect("no panic").expect("no error");
+        assert!(fleet.plain[new].exists(&name).await, "what it holds is at the master");
+        guard.unlock().await.expect("held");
+    }
 }
 
 /// One name leads to the old master, which becomes a replica, and later to the promoted server: a

@@ -6,8 +6,12 @@
 -- The queue member of such a waiter is 'WAITER NONCE TTL FENCING': the lease in milliseconds, and
 -- whether it gets tokens (1 or 0). The member 'WAITER' is only notified. Returns false if the
 -- script must notify the waiter instead: the waiter then asks, and its answer says why it gets
--- nothing. A handoff that nobody has heard is undone.
+-- nothing. A handoff that nobody has heard is undone: so the replicas of this server, whose subscribers
+-- it does not count, do not get the message.
 local function handoff(name, mark_key, waiter, nonce, ttl, fencing)
+  if not redis.set_repl then
+    return false
+  end
   local token = '0'
   if fencing ~= '0' then
     local mark = mark_of(mark_key)
@@ -23,7 +27,10 @@ local function handoff(name, mark_key, waiter, nonce, ttl, fencing)
   local accepted = token == '0' and 0 or accept(mark_key, token)
   -- No format with %s: it ends at a NUL byte, and a name may contain one.
   local message = nonce .. ' ' .. token .. ' ' .. name
-  if accepted == 0 and told('quorumlock:handoff:' .. waiter, message) > 0 then
+  redis.set_repl(redis.REPL_NONE)
+  local heard = accepted == 0 and told('quorumlock:handoff:' .. waiter, message) or 0
+  redis.set_repl(redis.REPL_ALL)
+  if heard > 0 then
     return true
   end
   redis.call('del', name)
