@@ -198,6 +198,37 @@ async fn a_waiter_that_is_queued_where_its_slot_was() {
     guard.unlock().await.expect("held");
 }
 
+/// SLOT3: it is queued at the new master, under an id that it listens to there.
+#[tokio::test]
+async fn a_waiter_follows_its_slot() {
+    let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
+    let (holder, other) = (fleet.locker(), fleet.locker());
+    let slot = slots_of(0)[0];
+    let name = name_in(slot);
+    let guard = within("a free lock", holder.lock(&name)).await.expect("free");
+    let waiter = tokio::spawn(other.lock(&name).into_future());
+    let queue = Name::new(&name).expect("a good name").waiters_key();
+    eventually("queued", async || fleet.plain[0].exists(&queue).await.then_some(())).await;
+    fleet.begin_move(slot, 0, 1).await;
+    fleet.move_keys(slot, 0, 1).await;
+    fleet.end_move(slot, 0, 1).await;
+    let there = &fleet.plain[1];
+    eventually("queued there", async || {
+        let queued: Vec<String> = there.ask(&["ZRANGE", &queue, "0", "-1"]).await;
+        for id in queued {
+            let channel = format!("quorumlock:wake:{id}");
+            let (_, heard): (String, i64) = there.ask(&["PUBSUB", "NUMSUB", &channel]).await;
+            if heard == 1 {
+                return Some(());
+            }
+        }
+        None
+    })
+    .await;
+    guard.unlock().await.expect("held");
+    drop(within("granted", waiter).await.expect("no panic").expect("free"));
+}
+
 /// SLOT3: a release that cannot be carried out while the slot is on its way is carried out after that.
 #[tokio::test]
 async fn a_release_follows_its_slot() {
