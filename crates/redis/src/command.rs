@@ -61,8 +61,7 @@ pub(super) enum Command {
     /// Removes this locker (`true`) from the queue of a name. If it is not queued, or with `false`,
     /// notifies the next waiter of a free name. Nobody reads the reply.
     Dequeue(Name, bool),
-    /// A command that is sent as it is: an admission script, or a question about the slots of a Redis
-    /// Cluster.
+    /// A command that is sent as it is: an admission script, or a question to the server.
     Verbatim {
         command: redis::Cmd,
         to: Responder<Answer<Value>>,

@@ -44,7 +44,7 @@ pub struct RedisNode {
     pub(crate) cluster: Option<Arc<ClusterConfig>>,
     pub(crate) callers: Arc<Connection>,
     pub(crate) watchdog: Connection,
-    pub(crate) facts: Arc<NodeFacts>,
+    facts: Arc<NodeFacts>,
     subscriptions: Subscriptions,
     supports_handoff: bool,
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use quorumlock::Locker;
 use quorumlock_testbed::containers;
-use quorumlock_tests::{Plain, builder, eventually, granted, within};
+use quorumlock_tests::{Plain, builder, granted, within};
 
-use crate::{MASTERS, Member, form, name_in, slots_of};
+use crate::{MASTERS, Member, copied, form, name_in, slots_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_go_on_when_a_master_is_partitioned_and_when_it_is_back() {
@@ -24,9 +24,7 @@ async fn locks_go_on_when_a_master_is_partitioned_and_when_it_is_back() {
     let (name, free) = (name_in(first), name_in(last));
     let lease = Duration::from_secs(10);
     let guard = within("a free lock", holder.lock(&name).lease(lease)).await.expect("free");
-    let copy = &members[MASTERS].plain;
-    copy.ask::<String>(&["READONLY"]).await;
-    eventually("copied", async || copy.exists(&name).await.then_some(())).await;
+    copied(&members[MASTERS].plain, &name).await;
     nodes[0].disconnect().await.expect("the engine does it");
     drop(granted(&other, &free).await);
     assert_eq!(guard.check(), Ok(()));

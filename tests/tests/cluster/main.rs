@@ -152,6 +152,12 @@ async fn form(members: &[Member]) -> Vec<String> {
     ids
 }
 
+/// Waits until a replica has the key of a name.
+async fn copied(replica: &Plain, name: &str) {
+    replica.ask::<String>(&["READONLY"]).await;
+    eventually("copied", async || replica.exists(name).await.then_some(())).await;
+}
+
 /// Waits until a member says so.
 async fn until(plain: &Plain, command: &[&str], line: &str) {
     eventually(line, async || {
@@ -168,6 +174,5 @@ fn slots_of(master: usize) -> [usize; 2] {
 
 /// A name in the slot.
 fn name_in(slot: usize) -> String {
-    let key = Name::mark_key_of(slot);
-    format!("job{}", &key[key.find('{').expect("a tag")..])
+    format!("job{}", Name::tag_of(slot))
 }

@@ -3,9 +3,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use quorumlock::{Fence, Locker};
+use quorumlock::{Error, Fence, Guard, Locker};
 use quorumlock_protocol::Name;
 use quorumlock_tests::{Plain, Stopwatch, eventually, missed, within};
+use tokio::task::JoinHandle;
 
 use crate::{Fleet, MASTERS, name_in, slots_of};
 
@@ -144,7 +145,7 @@ async fn a_slot_that_stays_on_its_way() {
     let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
     let (locker, other) = (fleet.locker(), fleet.locker());
     let slot = slots_of(0)[0];
-    let (name, free) = (name_in(slot), format!("another{}", &name_in(slot)["job".len()..]));
+    let (name, free) = (name_in(slot), format!("another{}", Name::tag_of(slot)));
     let lease = Duration::from_secs(2);
     let guard = within("a free lock", locker.lock(&name).lease(lease)).await.expect("free");
     let released = within("a free lock", locker.lock(&free)).await.expect("free");
@@ -176,21 +177,33 @@ async fn renewed(at: &Plain, name: &str, lease: Duration) {
     eventually("renewed", async || (at.pttl(name).await > most * 9 / 10).then_some(())).await;
 }
 
+/// Lets another process wait for a lock that `holder` holds, at the first master, and moves its slot to the
+/// second one.
+async fn queued_before_a_move(
+    fleet: &Fleet,
+    holder: &Locker,
+    name: &str,
+) -> (Guard, JoinHandle<Result<Guard, Error>>) {
+    let guard = within("a free lock", holder.lock(name)).await.expect("free");
+    let (other, wanted) = (fleet.locker(), name.to_owned());
+    let waiter = tokio::spawn(async move { other.lock(wanted).await });
+    let name = Name::new(name).expect("a good name");
+    let queue = name.waiters_key();
+    eventually("queued", async || fleet.plain[0].exists(&queue).await.then_some(())).await;
+    fleet.begin_move(name.slot(), 0, 1).await;
+    fleet.move_keys(name.slot(), 0, 1).await;
+    fleet.end_move(name.slot(), 0, 1).await;
+    (guard, waiter)
+}
+
 /// SLOT4: a message to a waiter reaches it through another member than the one that counts who has it. It
 /// grants nothing.
 #[tokio::test]
 async fn a_waiter_that_is_queued_where_its_slot_was() {
     let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
-    let (holder, other) = (fleet.locker(), fleet.locker());
-    let slot = slots_of(0)[0];
-    let name = name_in(slot);
-    let guard = within("a free lock", holder.lock(&name)).await.expect("free");
-    let waiter = tokio::spawn(other.lock(&name).into_future());
-    let queue = Name::new(&name).expect("a good name").waiters_key();
-    eventually("queued", async || fleet.plain[0].exists(&queue).await.then_some(())).await;
-    fleet.begin_move(slot, 0, 1).await;
-    fleet.move_keys(slot, 0, 1).await;
-    fleet.end_move(slot, 0, 1).await;
+    let holder = fleet.locker();
+    let name = name_in(slots_of(0)[0]);
+    let (guard, waiter) = queued_before_a_move(&fleet, &holder, &name).await;
     guard.unlock().await.expect("held");
     let guard = within("granted", waiter).await.expect("no panic").expect("free");
     assert!(fleet.plain[1].exists(&name).await, "what it holds is at the master of the slot");
@@ -202,16 +215,10 @@ async fn a_waiter_that_is_queued_where_its_slot_was() {
 #[tokio::test]
 async fn a_waiter_follows_its_slot() {
     let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
-    let (holder, other) = (fleet.locker(), fleet.locker());
-    let slot = slots_of(0)[0];
-    let name = name_in(slot);
-    let guard = within("a free lock", holder.lock(&name)).await.expect("free");
-    let waiter = tokio::spawn(other.lock(&name).into_future());
+    let holder = fleet.locker();
+    let name = name_in(slots_of(0)[0]);
+    let (guard, waiter) = queued_before_a_move(&fleet, &holder, &name).await;
     let queue = Name::new(&name).expect("a good name").waiters_key();
-    eventually("queued", async || fleet.plain[0].exists(&queue).await.then_some(())).await;
-    fleet.begin_move(slot, 0, 1).await;
-    fleet.move_keys(slot, 0, 1).await;
-    fleet.end_move(slot, 0, 1).await;
     let there = &fleet.plain[1];
     eventually("queued there", async || {
         let queued: Vec<String> = there.ask(&["ZRANGE", &queue, "0", "-1"]).await;

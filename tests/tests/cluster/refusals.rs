@@ -114,9 +114,6 @@ async fn a_cluster_without_full_coverage() {
     assert!(matches!(problem, NodeProblem::SlotNotServed(_)), "{text}");
     assert!(text.contains("CLUSTER ADDSLOTS"), "{text}");
     drop(within("a free lock", locker.lock(name_in(slot + 1))).await.expect("free"));
-    for plain in &fleet.plain {
-        plain.ask::<String>(&["CONFIG", "SET", "cluster-require-full-coverage", "yes"]).await;
-    }
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ impl Probe {
         let mut node = self.client.get_multiplexed_async_connection_with_config(&config).await?;
         let (round_trip, clock) = read_clock(&mut node, clock, start).await?;
         let text = answered(cmd("INFO").query_async::<String>(&mut node).await)?;
-        // A server that is no member of a Redis Cluster refuses to tell.
+        // A server outside a Redis Cluster answers with an error.
         let cluster = cmd("CLUSTER").arg("INFO").query_async::<String>(&mut node).await;
         let cluster = answered(cluster)?.unwrap_or_default();
         let mut info = Info::parse(&format!("{}\n{cluster}", text.unwrap_or_default()));

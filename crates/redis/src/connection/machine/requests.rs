@@ -228,8 +228,8 @@ impl Requests {
         false
     }
 
-    /// The node is no member of its Redis Cluster any more, if the connection is closed: its releases go
-    /// to other members.
+    /// Gives the unconfirmed releases of a closed connection to the router: other members of the Redis
+    /// Cluster serve their names.
     pub(crate) fn hand_over(&self, now: Instant) {
         if let (true, Some((router, source))) = (self.closed(), self.router()) {
             router.repeat(self.context.unconfirmed.collect(now), source.lane);
