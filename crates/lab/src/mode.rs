@@ -14,6 +14,14 @@ pub enum Mode {
     R,
     /// As [`R`](Self::R), with two replicas, and a grant waits for the replicas' acknowledgements.
     W,
+    /// As [`R`](Self::R), behind sentinels, which tell the clients the master.
+    RS,
+    /// As [`W`](Self::W), behind sentinels.
+    WS,
+    /// As [`R`](Self::R), the shard of a Redis Cluster.
+    RC,
+    /// As [`W`](Self::W), the shard of a Redis Cluster.
+    WC,
     /// Plain Redlock on three nodes.
     Q3,
     /// Plain Redlock on five nodes; `Q` for short.
@@ -26,19 +34,42 @@ pub enum Mode {
     QF,
 }
 
+/// How clients find a master with replicas, and who promotes a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// Clients know all addresses, and an operator promotes. Also servers without replicas.
+    Addresses,
+    /// Sentinels tell clients the master, and promote a replica.
+    Sentinel,
+    /// The members of a Redis Cluster tell clients the master, and an operator promotes.
+    Cluster,
+}
+
 impl Mode {
     /// All modes.
-    pub const ALL: [Self; 8] =
-        [Self::S, Self::R, Self::W, Self::Q3, Self::Q5, Self::Q7, Self::QQ, Self::QF];
+    pub const ALL: [Self; 12] = [
+        Self::S,
+        Self::R,
+        Self::W,
+        Self::RS,
+        Self::WS,
+        Self::RC,
+        Self::WC,
+        Self::Q3,
+        Self::Q5,
+        Self::Q7,
+        Self::QQ,
+        Self::QF,
+    ];
 
-    /// The modes that run by default: one of each kind.
+    /// The modes that run by default: one of each kind, with clients that know all addresses.
     pub const KINDS: [Self; 6] = [Self::S, Self::R, Self::W, Self::Q5, Self::QQ, Self::QF];
 
     /// The number of nodes that a locker is configured with.
     #[must_use]
     pub fn voters(self) -> usize {
         match self {
-            Self::S | Self::R | Self::W => 1,
+            Self::S | Self::R | Self::W | Self::RS | Self::WS | Self::RC | Self::WC => 1,
             Self::Q3 => 3,
             Self::Q5 | Self::QQ | Self::QF => 5,
             Self::Q7 => 7,
@@ -55,9 +86,25 @@ impl Mode {
     #[must_use]
     pub fn replicas(self) -> usize {
         match self {
-            Self::R => 1,
-            Self::W => 2,
+            Self::R | Self::RS | Self::RC => 1,
+            Self::W | Self::WS | Self::WC => 2,
             _ => 0,
+        }
+    }
+
+    /// Whether a grant waits for the replicas' acknowledgements.
+    #[must_use]
+    pub fn awaits_replicas(self) -> bool {
+        matches!(self, Self::W | Self::WS | Self::WC)
+    }
+
+    /// How clients find the master.
+    #[must_use]
+    pub fn engine(self) -> Engine {
+        match self {
+            Self::RS | Self::WS => Engine::Sentinel,
+            Self::RC | Self::WC => Engine::Cluster,
+            _ => Engine::Addresses,
         }
     }
 
@@ -82,7 +129,7 @@ impl fmt::Display for Mode {
 
 /// The text is not the name of a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no mode: S, R, W, Q (Q5), Q3, Q5, Q7, QQ, QF")]
+#[error("{0:?} is no mode: S, R, W, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF")]
 pub struct NoMode(String);
 
 impl FromStr for Mode {

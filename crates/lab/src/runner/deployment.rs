@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use quorumlock_watchdog::Clock;
-
+use super::control::{address_of, blocking, send};
+use super::replication::Replication;
 use super::{Driver, TrialError, operator};
-use crate::mode::Mode;
+use crate::mode::{Engine, Mode};
 use crate::record::NodeFacts;
-use crate::scenario::{ClientPlan, Fault, Locking, Plan, Until, WayState};
+use crate::scenario::{ClientPlan, Fault, Locking, Plan, ServerPlan, Until};
 #[cfg(feature = "containers")]
 use quorumlock_testbed::containers::Containers;
-use quorumlock_testbed::proxy::{Proxy, Way};
+use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::{Faketime, Server, ServerOptions, Servers, Source, ask, field};
 
 /// The servers and ways of a run. Dropping it ends all of them.
@@ -25,21 +24,15 @@ pub(super) struct Deployment {
     #[cfg(feature = "containers")]
     containers: Option<Containers>,
     mode: Mode,
-    /// The number of servers that lockers are configured with.
-    known: usize,
+    plan: ServerPlan,
     /// By client, and by node number as the client knows it.
     ways: BTreeMap<(String, usize), Proxy>,
     /// Second addresses of servers.
     aliases: Vec<Proxy>,
     /// The ways to the resource of clients whose writes can be delayed.
     writes: BTreeMap<String, Proxy>,
-    /// The way from each replica to its master.
-    replication: BTreeMap<usize, Proxy>,
+    pub(super) replication: Replication,
 }
-
-/// A small server synchronises within milliseconds.
-const SYNC_WITHIN: Duration = Duration::from_secs(20);
-const POLL_EVERY: Duration = Duration::from_millis(5);
 
 /// In pieces of 100 kB: more than the memory of any server that must evict.
 const MAX_BALLAST: usize = 1_000;
@@ -52,15 +45,13 @@ impl Deployment {
         }
         debug_assert_eq!(driver, Driver::Process, "others are refused, or need no servers");
         let count = plan.servers.count();
-        let known = plan.servers.voters + plan.servers.replicas;
         let mut args = plan.servers.args.clone();
-        if count > plan.servers.voters {
-            // With a disk, synchronisation begins at once rather than at the master's next round.
-            args.extend(["--repl-diskless-sync", "no"].map(str::to_owned));
-        }
+        args.extend(Replication::args(mode.engine(), plan));
+        let cluster = mode.engine() == Engine::Cluster;
         let appendonly = plan.servers.appendonly;
         let faketime = plan.servers.clock_gains_ppm.map(Faketime::discover).transpose()?;
-        let options = ServerOptions { args, appendonly, faketime, ..ServerOptions::default() };
+        let options =
+            ServerOptions { args, appendonly, faketime, cluster, ..ServerOptions::default() };
         let servers = blocking(move || {
             let source = match &options.faketime {
                 Some(_) => Faketime::source()?,
@@ -69,26 +60,19 @@ impl Deployment {
             Servers::start_with(&source, count, &options).map_err(TrialError::from)
         })
         .await?;
-        let mut deployment = Self {
-            servers: Arc::new(servers),
+        let servers = Arc::new(servers);
+        let replication = Replication::start(Arc::clone(&servers), mode.engine(), plan).await?;
+        let deployment = Self {
+            servers,
             #[cfg(feature = "containers")]
             containers: None,
             mode,
-            known,
+            plan: plan.servers.clone(),
             ways: BTreeMap::new(),
             aliases: Vec::new(),
             writes: BTreeMap::new(),
-            replication: BTreeMap::new(),
+            replication,
         };
-        for replica in plan.servers.voters..count {
-            deployment.replication.insert(replica, Proxy::to(deployment.address(0)?));
-            if replica < known {
-                deployment.follow(replica, 0).await?;
-            }
-        }
-        for replica in plan.servers.voters..known {
-            deployment.in_sync(replica).await?;
-        }
         if mode.strict() {
             deployment.admit_nodes(&plan.locking).await?;
         }
@@ -98,21 +82,23 @@ impl Deployment {
     #[cfg(feature = "containers")]
     async fn start_containers(mode: Mode, plan: &Plan) -> Result<Self, TrialError> {
         Containers::available().await.map_err(TrialError::Missing)?;
-        let (count, known) = (plan.servers.count(), plan.servers.voters);
+        let count = plan.servers.count();
         let containers = Containers::start(count).await.map_err(io::Error::other)?;
         // By the containers' own addresses: a disconnected server then looks partitioned, not
         // crashed.
         let source = Source::Urls(containers.ip_urls());
         let given = move || Ok(Servers::start_with(&source, count, &ServerOptions::default())?);
+        let servers = Arc::new(blocking(given).await?);
+        let replication = Replication::start(Arc::clone(&servers), mode.engine(), plan).await?;
         let deployment = Self {
-            servers: Arc::new(blocking(given).await?),
+            servers,
             containers: Some(containers),
             mode,
-            known,
+            plan: plan.servers.clone(),
             ways: BTreeMap::new(),
             aliases: Vec::new(),
             writes: BTreeMap::new(),
-            replication: BTreeMap::new(),
+            replication,
         };
         if mode.strict() {
             deployment.admit_nodes(&plan.locking).await?;
@@ -149,7 +135,7 @@ impl Deployment {
     /// The URLs that a client is configured with.
     pub(super) fn urls(&mut self, client: &ClientPlan) -> Result<Vec<String>, TrialError> {
         let mut urls = Vec::new();
-        let all = (0..self.known).collect::<Vec<_>>();
+        let all = self.plan.known().collect::<Vec<_>>();
         let configured = client.configured_with.as_ref().unwrap_or(&all);
         for (place, &node) in configured.iter().enumerate() {
             if configured[..place].contains(&node) {
@@ -175,7 +161,7 @@ impl Deployment {
 
     /// The direct URL of a server.
     fn url(&self, node: usize, database: u64) -> String {
-        self.named(self.servers[node].url(), node, database)
+        self.named(self.server(node).url(), node, database)
     }
 
     /// Clients reach one server by different addresses, and call it by one label.
@@ -213,35 +199,32 @@ impl Deployment {
         matches!(self.ask(node, &["EXISTS", name]).await.as_deref(), Ok("1"))
     }
 
-    pub(super) fn replication(&self, replica: usize) -> io::Result<&Proxy> {
-        let missing = || io::Error::other(format!("node {replica} is no replica"));
-        self.replication.get(&replica).ok_or_else(missing)
+    pub(super) fn address(&self, node: usize) -> io::Result<SocketAddr> {
+        address_of(self.server(node))
     }
 
-    pub(super) fn address(&self, node: usize) -> io::Result<SocketAddr> {
-        let foreign = || io::Error::other("servers given by URL cannot be struck by faults");
-        let server = &self.servers[node];
-        let given = || server.url().strip_prefix("redis://")?.parse().ok();
-        server.addr().or_else(given).ok_or_else(foreign)
+    /// A server, or a sentinel: those are numbered after the servers.
+    fn server(&self, node: usize) -> &Server {
+        match &self.replication.sentinels {
+            Some(sentinels) if node >= self.servers.len() => &sentinels[node - self.servers.len()],
+            _ => &self.servers[node],
+        }
     }
 
     /// Sends a command to a server.
     pub(super) async fn ask(&self, node: usize, words: &[&str]) -> io::Result<String> {
-        let address = self.address(node)?;
-        let words = words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        tokio::task::spawn_blocking(move || ask(address, &words)).await.map_err(io::Error::other)?
+        send(self.address(node)?, words).await
     }
 
     pub(super) async fn facts(&self) -> Vec<NodeFacts> {
         let mut facts = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
             let info = self.ask(node, &["INFO", "server"]).await.unwrap_or_default();
-            let role = match (self.replication.contains_key(&node), node) {
-                _ if node >= self.known => "spare",
-                (true, _) => "replica",
-                (false, 0) if self.replication.keys().any(|replica| *replica < self.known) => {
-                    "master"
-                }
+            let ServerPlan { voters, replicas, .. } = self.plan;
+            let role = match node {
+                _ if node >= voters + replicas => "spare",
+                _ if node >= voters => "replica",
+                0 if replicas > 0 => "master",
                 _ => "voter",
             };
             facts.push(NodeFacts {
@@ -265,35 +248,6 @@ impl Deployment {
             requests.push(info.ok().and_then(|info| Requests::from_info(&info)));
         }
         requests
-    }
-
-    /// Waits until the replica has the replication offset of its master.
-    pub(super) async fn in_sync(&self, replica: usize) -> Result<(), TrialError> {
-        let clock = Clock::system();
-        let since = clock.now();
-        loop {
-            let of_master = self.ask(0, &["INFO", "replication"]).await?;
-            let of_replica = self.ask(replica, &["INFO", "replication"]).await?;
-            let up = field(&of_replica, "master_link_status") == Some("up");
-            let offset = |info| field(info, "master_repl_offset").map(str::to_owned);
-            if up && offset(&of_master) == offset(&of_replica) {
-                return Ok(());
-            }
-            if clock.now().since(since) > SYNC_WITHIN {
-                let why = format!("node {replica} is not in sync within {SYNC_WITHIN:?}");
-                return Err(io::Error::other(why).into());
-            }
-            tokio::time::sleep(POLL_EVERY).await;
-        }
-    }
-
-    /// Makes a server the replica of another server. If the master is node 0, by the replica's way,
-    /// which can be cut.
-    pub(super) async fn follow(&self, replica: usize, of: usize) -> io::Result<()> {
-        let way = self.replication.get(&replica).filter(|_| of == 0);
-        let master = way.map_or_else(|| self.address(of), |way| Ok(way.addr()))?;
-        self.ask(replica, &["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await?;
-        Ok(())
     }
 
     /// Fills the server with keys without expiry, which `volatile-lru` does not evict, until the
@@ -337,7 +291,7 @@ impl Deployment {
         client: &ClientPlan,
         locking: &Locking,
     ) -> Result<(), quorumlock::Error> {
-        let all = || (0..self.known).collect();
+        let all = || self.plan.known().collect();
         let nodes = client.configured_with.clone().unwrap_or_else(all);
         let urls = nodes.into_iter().map(|node| self.url(node, client.database)).collect();
         operator::admit_nodes(self.mode, urls, locking).await
@@ -368,21 +322,7 @@ impl Deployment {
     }
 
     fn known_urls(&self) -> Vec<String> {
-        (0..self.known).map(|node| self.url(node, 0)).collect()
-    }
-}
-
-/// Sets the state of a way.
-pub(super) async fn set(way: &Proxy, state: WayState) {
-    match state {
-        WayState::Open => way.heal(),
-        WayState::Cut => way.cut(),
-        WayState::HoldRequests => way.hold(Way::Requests),
-        WayState::HoldReplies => way.hold(Way::Replies),
-        WayState::LoseRequests => way.lose(Way::Requests),
-        WayState::LoseReplies => way.lose(Way::Replies),
-        WayState::HoldOld => way.hold_old_connections(),
-        WayState::DeliverOld => way.deliver_late().await,
+        self.plan.known().map(|node| self.url(node, 0)).collect()
     }
 }
 
@@ -424,21 +364,4 @@ impl Requests {
             _ => self.calls,
         }
     }
-}
-
-/// Runs a blocking function on a thread for blocking work.
-pub(super) async fn blocking<T: Send + 'static>(
-    act: impl FnOnce() -> Result<T, TrialError> + Send + 'static,
-) -> Result<T, TrialError> {
-    tokio::task::spawn_blocking(act).await.map_err(io::Error::other)?
-}
-
-/// Runs a blocking function on a server.
-pub(super) async fn with_server(
-    servers: &Arc<Servers>,
-    node: usize,
-    act: impl FnOnce(&Server) -> Result<(), TrialError> + Send + 'static,
-) -> Result<(), TrialError> {
-    let servers = Arc::clone(servers);
-    blocking(move || act(&servers[node])).await
 }

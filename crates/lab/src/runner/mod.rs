@@ -3,6 +3,7 @@
 //!
 //! Servers and workers end with the trial, however it ends.
 
+mod control;
 mod deployment;
 mod driver;
 pub mod environment;
@@ -11,6 +12,7 @@ mod fleet;
 mod nemesis;
 mod operator;
 mod recorder;
+mod replication;
 pub(crate) mod resource;
 mod schedule;
 pub(crate) mod simulation;
@@ -27,7 +29,7 @@ use futures::future::join_all;
 use quorumlock_watchdog::Clock;
 use tokio::sync::watch;
 
-use self::deployment::blocking;
+use self::control::blocking;
 use self::deployment::{Deployment, Requests};
 pub use self::driver::{Driver, NoDriver};
 pub use self::error::TrialError;

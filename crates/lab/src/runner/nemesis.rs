@@ -9,7 +9,8 @@ use quorumlock_protocol::Instant;
 use quorumlock_watchdog::Clock;
 use tokio::sync::watch;
 
-use super::deployment::{Deployment, set, with_server};
+use super::control::{set, with_server};
+use super::deployment::Deployment;
 use super::error::TrialError;
 use super::fleet::Fleet;
 use super::recorder::{ClientStates, Counts, HistorySender};
@@ -50,7 +51,7 @@ impl Target for Nemesis<'_> {
     }
 
     async fn in_sync(&self, replica: usize) -> Result<(), TrialError> {
-        self.deployment.in_sync(replica).await
+        self.deployment.replication.in_sync(replica).await
     }
 
     async fn has(&self, node: usize) -> Result<bool, TrialError> {
@@ -88,8 +89,8 @@ impl Target for Nemesis<'_> {
             Fault::Command { node, words } => self.send_command(*node, words).await?,
             Fault::Clock { node, by_ms } => self.set_clock(*node, Shift::ByMs(*by_ms)).await?,
             Fault::FreezeClock(node) => self.freeze_clock(*node).await?,
-            Fault::Promote(node) => drop(deployment.ask(*node, &["REPLICAOF", "NO", "ONE"]).await?),
-            Fault::ReplicaOf { node, of } => deployment.follow(*node, *of).await?,
+            Fault::Promote(node) => deployment.replication.promote(*node).await?,
+            Fault::ReplicaOf { node, of } => deployment.replication.follow(*node, *of).await?,
             Fault::Evict(node) => deployment.evict(*node, &self.plan.locking.name).await?,
             Fault::Busy { node, ms } => deployment.keep_busy(*node, *ms)?,
             Fault::ForceUnlock => deployment.force_unlock(&self.plan.locking).await?,
@@ -103,7 +104,7 @@ impl Target for Nemesis<'_> {
             Fault::Switch { client, node, to } => self.switch(client, *node, *to)?,
             Fault::Writes { client, state } => set(deployment.writes(client)?, *state).await,
             Fault::Replication { replica, state } => {
-                set(deployment.replication(*replica)?, *state).await;
+                deployment.replication.set_way(*replica, *state).await?;
             }
             Fault::ClientStart(client) => self.order(client, Order::Start).await?,
             // The client may have ended by itself already.

@@ -1,7 +1,10 @@
 use super::{ClientPlan, Fault, Locking, Plan, ServerPlan, Span, Step, Waiting, When};
-use crate::mode::Mode;
+use crate::mode::{Engine, Mode};
 use crate::record::Load;
 use quorumlock_sim::Dice;
+
+/// How many sentinels monitor a master.
+const SENTINELS: usize = 3;
 
 /// The input of a plan: the mode, and random numbers that the seed determines.
 #[derive(Debug)]
@@ -52,11 +55,12 @@ impl Draw {
         let (lease_ms, max_lease_ms) =
             if self.mode.strict() { (drawn_ms, 5_000) } else { (2 * drawn_ms, 10_000) };
         // All replicas: if one is missing, that one might be promoted (L17).
-        let acks = if self.mode == Mode::W { self.mode.replicas() } else { 0 };
+        let acks = if self.mode.awaits_replicas() { self.mode.replicas() } else { 0 };
         Plan {
             servers: ServerPlan {
                 voters: self.mode.voters(),
                 replicas: self.mode.replicas(),
+                sentinels: if self.mode.engine() == Engine::Sentinel { SENTINELS } else { 0 },
                 ..ServerPlan::default()
             },
             locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms, acks },
@@ -115,11 +119,11 @@ impl Draw {
         client
     }
 
-    /// The master dies and its first replica is promoted. In mode `W` the new master gets as many
-    /// replicas as the old one had.
+    /// The master dies and its first replica is promoted. Where grants await replicas, the new
+    /// master gets as many replicas as the old one had.
     pub fn fails_over(&self) -> Vec<Step> {
         let mut steps = vec![Fault::Kill(0), Fault::Promote(1)];
-        if self.mode == Mode::W {
+        if self.mode.awaits_replicas() {
             steps.extend([
                 Fault::ReplicaOf { node: 2, of: 1 },
                 Fault::Restart(0),

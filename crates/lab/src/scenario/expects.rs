@@ -10,6 +10,9 @@ pub struct Expects {
     pub r: Option<Expected>,
     /// One node with replicas whose acknowledgements are awaited.
     pub w: Option<Expected>,
+    /// Whether the predictions for `r` and `w` hold behind sentinels and in a Redis Cluster too, and
+    /// the scenario runs there.
+    pub on_engines: bool,
     /// Plain Redlock, with any number of nodes.
     pub q: Option<Expected>,
     /// A quorum in which only nodes with proven memory vote.
@@ -20,7 +23,8 @@ pub struct Expects {
 
 impl Expects {
     /// Applies to no mode: the base for struct updates.
-    pub const NONE: Self = Self { s: None, r: None, w: None, q: None, qq: None, qf: None };
+    pub const NONE: Self =
+        Self { s: None, r: None, w: None, on_engines: false, q: None, qq: None, qf: None };
 
     /// A node forgets: two hold on one node and in plain Redlock, and not where memories must be
     /// proven. No replica takes part.
@@ -39,7 +43,7 @@ impl Expects {
     #[must_use]
     pub const fn in_all_modes(expected: Expected) -> Self {
         let all = Some(expected);
-        Self { s: all, r: all, w: all, q: all, qq: all, qf: all }
+        Self { s: all, r: all, w: all, on_engines: false, q: all, qq: all, qf: all }
     }
 
     /// The prediction for one mode.
@@ -49,6 +53,8 @@ impl Expects {
             Mode::S => self.s,
             Mode::R => self.r,
             Mode::W => self.w,
+            Mode::RS | Mode::RC => self.r.filter(|_| self.on_engines),
+            Mode::WS | Mode::WC => self.w.filter(|_| self.on_engines),
             Mode::Q3 | Mode::Q5 | Mode::Q7 => self.q,
             Mode::QQ => self.qq,
             Mode::QF => self.qf,

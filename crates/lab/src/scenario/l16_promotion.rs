@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
-use crate::mode::Mode;
 use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -9,7 +8,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             which never heard of the lock, takes its place and grants it again: two clients hold, \
             and the order of their tokens rests on the clocks. Where grants await replicas, the \
             first grant is refused.",
-    expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
+    expects: Expects { r: Some(Violation), w: Some(Ok), on_engines: true, ..Expects::NONE },
     plan,
 };
 
@@ -26,9 +25,10 @@ fn plan(draw: &mut Draw) -> Plan {
         plan.schedule.push(When::InSync(replica).then(cut));
     }
     plan.schedule.push(When::AfterMs(tail).then(Fault::start("a")));
-    plan.schedule.push(match draw.mode {
-        Mode::W => When::refused("a").then(Fault::ClientEnd("a".to_owned())),
-        _ => When::holds("a").then(Fault::None),
+    plan.schedule.push(if draw.mode.awaits_replicas() {
+        When::refused("a").then(Fault::ClientEnd("a".to_owned()))
+    } else {
+        When::holds("a").then(Fault::None)
     });
     plan.schedule.extend(draw.fails_over());
     plan.schedule.extend([When::NOW.then(Fault::start("b")), When::granted("b").then(Fault::None)]);

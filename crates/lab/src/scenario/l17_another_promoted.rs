@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
-use crate::mode::Mode;
 use crate::record::Expected::Violation;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -9,14 +8,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
             the other replica gives it. Then the master dies, the lagging replica is promoted, and \
             it grants the lock again: two clients hold. Waiting for fewer than all replicas is \
             waiting for the wrong one.",
-    expects: Expects { r: Some(Violation), w: Some(Violation), ..Expects::NONE },
+    expects: Expects { r: Some(Violation), w: Some(Violation), on_engines: true, ..Expects::NONE },
     plan,
 };
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     plan.servers.replicas = 2;
-    plan.locking.acks = usize::from(draw.mode == Mode::W);
+    plan.locking.acks = usize::from(draw.mode.awaits_replicas());
     let tail = draw.ms(0, 300);
     plan.clients = vec![draw.holder("a"), draw.rival("b")];
     plan.schedule = vec![

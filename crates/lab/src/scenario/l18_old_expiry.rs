@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
-use crate::mode::Mode;
 use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -8,7 +7,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "The replica has the lock with the expiry of the grant. Then replication stops, and the \
             holder goes on renewing at the master. When the replica is promoted, its copy has \
             expired. Where renewals await replicas too, the holder is told in time.",
-    expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
+    expects: Expects { r: Some(Violation), w: Some(Ok), on_engines: true, ..Expects::NONE },
     plan,
 };
 
@@ -22,7 +21,7 @@ fn plan(draw: &mut Draw) -> Plan {
         plan.schedule.push(When::InSync(replica).then(cut));
     }
     plan.schedule.push(When::AfterMs(over).then(Fault::None));
-    if draw.mode != Mode::W {
+    if !draw.mode.awaits_replicas() {
         // Until its next renewal the holder hears nothing.
         plan.schedule.push(When::renewed("a").then(Fault::None));
     }

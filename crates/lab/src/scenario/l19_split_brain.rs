@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
-use crate::mode::Mode;
 use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -8,23 +7,32 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A network falls apart: the master with one client, the replicas with another. A \
             replica is promoted, and each master grants the lock to its client. Where a grant \
             awaits a replica, the old master has none left and grants nothing.",
-    expects: Expects { r: Some(Violation), w: Some(Ok), ..Expects::NONE },
+    expects: Expects { r: Some(Violation), w: Some(Ok), on_engines: true, ..Expects::NONE },
     plan,
 };
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     let replicas = draw.mode.replicas();
-    let awaits = draw.mode == Mode::W;
+    let awaits = draw.mode.awaits_replicas();
     plan.locking.acks = usize::from(awaits);
     let (mut minority, mut majority) = (draw.holder("a"), draw.rival("b"));
     (minority.ways, majority.ways) = (true, true);
-    minority.reaches = Some(vec![0]);
-    majority.reaches = Some((1..=replicas).collect());
+    if plan.servers.sentinels == 0 {
+        minority.reaches = Some(vec![0]);
+        majority.reaches = Some((1..=replicas).collect());
+    } else {
+        // It finds the master before the network falls apart.
+        minority.work.connected = true;
+    }
     plan.clients = vec![minority, majority];
     for replica in 1..=replicas {
         let cut = Fault::Replication { replica, state: WayState::Cut };
         plan.schedule.push(When::InSync(replica).then(cut));
+    }
+    for node in plan.servers.sentinels() {
+        let cut = Fault::Way { client: "a".to_owned(), node, state: WayState::Cut };
+        plan.schedule.push(When::NOW.then(cut));
     }
     plan.schedule.push(When::NOW.then(Fault::Promote(1)));
     if awaits {

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Fault, Step, When};
@@ -42,6 +44,9 @@ pub struct ServerPlan {
     /// The number of further servers, which lockers are not configured with. A step may make them
     /// replicas.
     pub spares: usize,
+    /// The number of sentinels, which are numbered after the servers. With any, lockers are
+    /// configured with them alone.
+    pub sentinels: usize,
     /// Further arguments for each server's command line.
     pub args: Vec<String>,
     /// Whether the servers keep their data on disk.
@@ -189,10 +194,22 @@ pub enum BrokenLockKind {
 }
 
 impl ServerPlan {
-    /// The number of servers.
+    /// The number of servers, without sentinels.
     #[must_use]
     pub fn count(&self) -> usize {
         self.voters + self.replicas + self.spares
+    }
+
+    /// The numbers of the nodes that lockers are configured with.
+    #[must_use]
+    pub fn known(&self) -> Range<usize> {
+        if self.sentinels > 0 { self.sentinels() } else { 0..self.voters + self.replicas }
+    }
+
+    /// The numbers of the sentinels.
+    #[must_use]
+    pub fn sentinels(&self) -> Range<usize> {
+        self.count()..self.count() + self.sentinels
     }
 }
 
@@ -279,7 +296,7 @@ impl Plan {
     /// The nodes and clients that the plan names but does not have.
     #[must_use]
     pub fn wrong(&self) -> Vec<String> {
-        let nodes = self.servers.count();
+        let nodes = self.servers.sentinels().end;
         let knows = |id: &str| self.clients.iter().any(|client| client.id == id);
         let mut wrong = Vec::new();
         for step in &self.schedule {

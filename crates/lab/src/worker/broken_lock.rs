@@ -10,7 +10,7 @@ use super::broken_guard::Broken;
 use super::config::Config;
 use super::not_granted::NotGranted;
 use crate::history::Phase;
-use crate::mode::Mode;
+use crate::mode::{Engine, Mode};
 use crate::scenario::Locking;
 
 /// A locker of the library, or a broken one.
@@ -25,6 +25,9 @@ pub(crate) enum Held {
     Broken { lock: Broken, value: String, until: Instant },
 }
 
+/// The name that sentinels give the master.
+pub(crate) const MASTER: &str = "lab";
+
 /// All clocks are those of one machine.
 const CLOCK_BOUND: Duration = Duration::from_millis(100);
 
@@ -36,10 +39,12 @@ pub(crate) fn locker(
     client: &str,
 ) -> Result<Locker, Error> {
     let builder = builder(mode, locking, client);
-    match mode {
-        Mode::R | Mode::W => builder.replicated(urls),
-        Mode::S => builder.single(urls.first().map_or("", String::as_str)),
-        _ => builder.quorum(urls),
+    match (mode.engine(), mode) {
+        (Engine::Sentinel, _) => builder.sentinel(urls, MASTER),
+        (Engine::Cluster, _) => builder.cluster(urls),
+        (Engine::Addresses, Mode::S) => builder.single(urls.first().map_or("", String::as_str)),
+        (Engine::Addresses, _) if mode.replicas() > 0 => builder.replicated(urls),
+        (Engine::Addresses, _) => builder.quorum(urls),
     }
 }
 
@@ -51,7 +56,7 @@ pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
         .client_name(&format!("lab-{client}"))
         .replicas(locking.acks);
     match mode {
-        Mode::S | Mode::R | Mode::W => builder,
+        Mode::S | Mode::R | Mode::W | Mode::RS | Mode::WS | Mode::RC | Mode::WC => builder,
         Mode::QQ | Mode::QF => builder.admission(Admission::Strict).clock_bound(CLOCK_BOUND),
         Mode::Q3 | Mode::Q5 | Mode::Q7 => builder.admission(Admission::Redlock),
     }

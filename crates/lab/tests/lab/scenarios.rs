@@ -33,8 +33,10 @@ scenarios! {
     l14_a_majority_restarts_empty: "L14" in Q5 QQ;
     l15_a_rolling_restart: "L15" in Q5 QQ;
     // SAFETY.md H11, H12
-    l16_a_replica_that_lags_is_promoted: "L16" in R W;
-    l18_a_replica_with_the_old_expiry_is_promoted: "L18" in R W;
+    l16_a_replica_that_lags_is_promoted: "L16" in R W RS WS RC WC;
+    l17_another_replica_is_promoted: "L17" in RS WS RC WC;
+    l18_a_replica_with_the_old_expiry_is_promoted: "L18" in R W RS WS RC WC;
+    l19_two_masters: "L19" in R W RS WS RC WC;
     l20_a_replica_takes_a_nodes_address: "L20" in Q5 QQ;
     // SAFETY.md H13
     l21_the_data_of_a_living_node_is_gone: "L21" in Q5 QQ;

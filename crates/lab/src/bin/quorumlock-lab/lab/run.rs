@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "ids")]
     all: bool,
 
-    /// Modes, separated by commas: S, R, W, Q (Q5), Q3, Q5, Q7, QQ, QF [default: S,R,W,Q,QQ,QF].
+    /// Modes, separated by commas: S, R, W, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF [default: S,R,W,Q,QQ,QF].
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     modes: Vec<Mode>,
 
