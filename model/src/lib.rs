@@ -10,6 +10,8 @@
 //!   are right, tokens are in the order of holds.
 //! - [`lease`]: at most one client believes that it holds the lock, with exact clocks and lost
 //!   data.
+//! - [`claim`]: what an acquisition asks for, in both of these: names, slots, shared or not.
+//! - [`rings`]: sets of names that are taken one by one.
 //! - [`release`]: an unlock that repeats its release reports the truth.
 //! - [`admission`]: which answers of a node count after it has lost its data.
 //! - [`handshake`]: the scripts of an incarnation vote on no other memory.
@@ -21,11 +23,13 @@
 //! docs/SAFETY.md carry.
 
 pub mod admission;
+pub mod claim;
 mod debug_hashed;
 pub mod handshake;
 pub mod lease;
 pub mod members;
 pub mod plan;
 pub mod release;
+pub mod rings;
 pub mod search;
 pub mod token;

@@ -1,11 +1,13 @@
 //! All searches, each with its expected result.
 
 use crate::admission::Quarantine;
+use crate::claim::Claim;
 use crate::handshake::{HandshakeModel, Rule as Handshake};
-use crate::lease::LeaseModel;
+use crate::lease::{LeaseModel, Rule as Shares, TTL};
 use crate::members::note::{NoteModel, Rule as Clocks};
 use crate::members::{MembersModel, Rule as Members, Scenario};
 use crate::release::{ReleaseModel, Rule as Repeat};
+use crate::rings::{Order, RingModel};
 use crate::search::{Outcome, Searched, search};
 use crate::token::{Form, Loss, Rule, TokenModel, Windows};
 
@@ -71,8 +73,11 @@ pub fn plan(size: Size) -> Vec<Case> {
         tokens(),
         orders(),
         planted_tokens(),
+        claims(),
         repairs(),
         leases(),
+        shares(),
+        rings(),
         releases(),
         members(),
         planted_members(),
@@ -213,6 +218,41 @@ fn planted_tokens() -> Vec<Case> {
     ]
 }
 
+/// Tokens of claims of several kinds.
+fn claims() -> Vec<Case> {
+    use Claim as C;
+    use Size::{Full, Quick};
+    let two = |what, claims| case("M23", what, Expected::Holds, Quick, pair(Rule::Library, claims));
+    let three = |what, claims| {
+        let model = move || library::<3>(Loss::Never).up_to(3).claiming(claims);
+        case("M23", what, Expected::Holds, Full, model)
+    };
+    let planted =
+        |what, rule, claims| case("M23", what, Expected::Caught, Quick, pair(rule, claims));
+    let unguarded = || library::<2>(Loss::Unguarded).claiming([C::READ; 2]);
+    vec![
+        two("two readers", [C::READ; 2]),
+        two("both names, one of them", [C::ALL, C::ONE]),
+        two("two slots that share a mark", [C::ONE, C::SLOT]),
+        three("a writer, two readers", [C::ONE, C::READ, C::READ]),
+        three("two writers, a reader", [C::ONE, C::ONE, C::READ]),
+        three("both names, each of them", [C::ALL, C::ONE, C::OTHER]),
+        planted("accepted without the hold", Rule::RaiseUnheld, [C::ONE, C::READ]),
+        planted("equal tokens accepted", Rule::EqualAccepted, [C::READ; 2]),
+        case("M23", "1 mark lost, nobody notices", Expected::Caught, Quick, unguarded),
+        planted("accepted by one of two marks", Rule::OneMarkConfirms, [C::ONE, C::ALL]),
+        planted("raised while held in part", Rule::RaisePartlyHeld, [C::ALL, C::ONE]),
+    ]
+}
+
+/// Two acquisitions of these claims. The order of grants at each node is checked.
+fn pair(rule: Rule, claims: [Claim; 2]) -> impl Fn() -> TokenModel<3, 2> {
+    move || {
+        let model = TokenModel::<3, 2>::new(rule, Loss::Never).up_to(3);
+        model.claiming(claims).minding_grants()
+    }
+}
+
 fn repairs() -> Vec<Case> {
     use Expected::{Caught, Holds};
     use Size::{Deep, Full, Quick};
@@ -284,6 +324,45 @@ fn leases() -> Vec<Case> {
         case("M10", "1 crash, 3 clients, 1 renewal", Holds, Full, three),
         case("M10+", "1 crash, 3 clients, 2 renewals", Holds, Deep, deep),
         case("M10b", "2 crashes, 2 renewals", Holds, Full, lease(7, 2, 2, Strict)),
+    ]
+}
+
+/// Leases of claims of several kinds.
+fn shares() -> Vec<Case> {
+    use Expected::{Caught, Holds};
+    use Quarantine::{None, Strict};
+    use Size::{Full, Quick};
+    let of = |claims: [Claim; 3], renewals, crashes, quarantine| {
+        move || LeaseModel::<3>::frugal(6, renewals, crashes, quarantine).claiming(claims)
+    };
+    let readers = [Claim::ONE, Claim::READ, Claim::READ];
+    let set = [Claim::ALL, Claim::ONE, Claim::OTHER];
+    let slots = [Claim::ONE, Claim::ONE, Claim::SLOT];
+    let uneven =
+        move |rule| move || of(readers, 0, 0, None)().with_leases([TTL, TTL, TTL - 1]).by(rule);
+    vec![
+        case("M24", "a writer, two readers", Holds, Quick, of(readers, 0, 0, None)),
+        case("M24", "the same, 1 renewal", Holds, Full, of(readers, 1, 0, None)),
+        case("M24", "the same, 1 crash, nothing counts", Holds, Full, of(readers, 1, 1, Strict)),
+        case("M24", "the same, leases that differ", Holds, Quick, uneven(Shares::Library)),
+        case("M24", "both names, each of them", Holds, Quick, of(set, 0, 0, None)),
+        case("M24", "the same, 1 crash, 1 renewal", Holds, Full, of(set, 1, 1, Strict)),
+        case("M24", "three for two slots", Holds, Quick, of(slots, 0, 0, None)),
+        case("M24", "a key has one end for all", Caught, Quick, uneven(Shares::ExpiryPerKey)),
+        case("M24", "ended by the client's clock", Caught, Quick, uneven(Shares::PurgeByClient)),
+        case("M24", "a node counts for any slot", Caught, Quick, move || {
+            of(slots, 0, 0, None)().by(Shares::AnySlot)
+        }),
+    ]
+}
+
+fn rings() -> Vec<Case> {
+    let of = |what, expected, order| {
+        case("M25", what, expected, Size::Quick, move || RingModel::new(order))
+    };
+    vec![
+        of("sets in a ring, names in one order", Expected::Holds, Order::Sorted),
+        of("names in the order given", Expected::Caught, Order::AsGiven),
     ]
 }
 

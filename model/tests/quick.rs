@@ -3,7 +3,7 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// The number of steps to each planted bug. A different number means another bug, or another model.
-const STEPS: [(&str, usize); 39] = [
+const STEPS: [(&str, usize); 48] = [
     ("M3", 8),
     ("M2", 8),
     ("M15c", 10),
@@ -14,11 +14,20 @@ const STEPS: [(&str, usize); 39] = [
     ("M4", 5),
     ("M17", 4),
     ("M18", 3),
+    ("M23", 8),
+    ("M23", 4),
+    ("M23", 5),
+    ("M23", 4),
+    ("M23", 8),
     ("M8", 8),
     ("M8g", 7),
     ("L", 5),
     ("M9", 11),
     ("M11", 10),
+    ("M24", 5),
+    ("M24", 3),
+    ("M24", 4),
+    ("M25", 6),
     ("M14", 6),
     ("M14", 8),
     ("M14", 8),

@@ -7,7 +7,7 @@ use quorumlock_protocol::{
     Acceptance, Answer, Denial, Fence, Instant, NodeProblem, NodeReport, Vote, Window,
 };
 
-use super::model::{LeaseModel, N, SECOND, TTL, at};
+use super::model::{LeaseModel, N, SECOND, at};
 use super::server::{Reply, Server};
 use crate::debug_hashed::DebugHashed;
 
@@ -32,6 +32,7 @@ pub(super) enum Phase {
 struct Call {
     begun: bool,
     asked: u8,
+    ttl: u8,
     wires: [Wire; N],
 }
 
@@ -47,14 +48,14 @@ pub(super) enum Wire {
 const FENCE: Fence = Fence::new(1);
 
 impl Call {
-    fn begin(now: u8) -> Self {
-        Self { begun: true, asked: now, wires: [Wire::Asked; N] }
+    fn begin(now: u8, ttl: u8) -> Self {
+        Self { begun: true, asked: now, ttl, wires: [Wire::Asked; N] }
     }
 
     /// The instant until which a yes counts, computed by the library's `expiry`. The drift is 0:
     /// clocks are exact here.
     fn until(&self) -> Instant {
-        expiry(at(self.asked), SECOND * u32::from(TTL), 0.0)
+        expiry(at(self.asked), SECOND * u32::from(self.ttl), 0.0)
     }
 }
 
@@ -63,17 +64,17 @@ impl Client {
         Self { phase: Phase::Idle, calls: Default::default() }
     }
 
-    pub(super) fn start(&mut self, now: u8) {
+    pub(super) fn start(&mut self, now: u8, ttl: u8) {
         self.phase = Phase::Asking(DebugHashed::new(Round::new(N, 0, FENCE)));
-        self.calls[0] = Call::begin(now);
+        self.calls[0] = Call::begin(now, ttl);
     }
 
     pub(super) fn renewals_begun(&self) -> usize {
         self.calls[1..].iter().filter(|call| call.begun).count()
     }
 
-    pub(super) fn renew(&mut self, now: u8) {
-        self.calls[self.renewals_begun() + 1] = Call::begin(now);
+    pub(super) fn renew(&mut self, now: u8, ttl: u8) {
+        self.calls[self.renewals_begun() + 1] = Call::begin(now, ttl);
     }
 
     pub(super) fn wires(&self, mut each: impl FnMut(usize, usize, Wire)) {
@@ -94,8 +95,8 @@ impl Client {
         model: &LeaseModel<C>,
     ) {
         let said = match k {
-            0 => node.acquire(me, now, model.quarantine),
-            _ => node.renew(me, now, model.quarantine, model.regrants),
+            0 => node.acquire(model.asks(me), now),
+            _ => node.renew(model.asks(me), now, model.regrants),
         };
         let over = self.phase == Phase::Over;
         self.calls[k].wires[n] = if over { Wire::Nothing } else { Wire::Answered(said) };
@@ -150,7 +151,8 @@ impl Client {
         for call in &mut self.calls {
             let asked =
                 |wire: &Wire| if *wire == Wire::Asked { Wire::Asked } else { Wire::Nothing };
-            *call = Call { asked: 0, begun: false, wires: call.wires.each_ref().map(asked) };
+            *call =
+                Call { asked: 0, ttl: 0, begun: false, wires: call.wires.each_ref().map(asked) };
         }
     }
 

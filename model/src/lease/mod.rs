@@ -6,6 +6,7 @@
 
 mod client;
 mod model;
+mod rule;
 mod server;
 
 use stateright::{Model, Property};
@@ -13,8 +14,9 @@ use stateright::{Model, Property};
 use crate::admission::Quarantine;
 use client::{Client, Phase, Wire};
 use model::at;
-pub use model::{LeaseModel, N, TTL};
-use server::Server;
+pub use model::{CLIENTS, LeaseModel, N, TTL};
+pub use rule::Rule;
+use server::{Asks, Server};
 
 /// The state of all nodes and clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,9 +64,9 @@ impl<const C: usize> Model for LeaseModel<C> {
 
     fn actions(&self, state: &Self::State, actions: &mut Vec<Action>) {
         for (c, client) in state.clients.iter().enumerate() {
-            // Clients are interchangeable, so they start in the order of their numbers.
-            let starts = client.phase == Phase::Idle
-                && (c == 0 || state.clients[c - 1].phase != Phase::Idle);
+            // Clients that ask alike are interchangeable: they start in the order of their numbers.
+            let waits = |d: usize| self.is_alike(c, d) && state.clients[d].phase == Phase::Idle;
+            let starts = client.phase == Phase::Idle && !(0..c).any(waits);
             let renews = client.renewals_begun() < self.renewals && client.holds();
             let serves = |k: usize| (0..N).map(move |n| Action::Serve(c, n, k));
             if self.frugal && starts {
@@ -94,7 +96,7 @@ impl<const C: usize> Model for LeaseModel<C> {
             match client.phase {
                 Phase::Idle => {}
                 Phase::Over => {
-                    let held = (0..N).filter(|n| state.nodes[*n].is_held_by(c));
+                    let held = (0..N).filter(|n| state.nodes[*n].is_held_by(c, self.claims[c]));
                     actions.extend(held.map(|n| Action::Free(c, n)));
                 }
                 _ => actions.push(Action::End(c)),
@@ -114,15 +116,15 @@ impl<const C: usize> Model for LeaseModel<C> {
         let mut next = state.clone();
         let State { now, nodes, clients, crashes } = &mut next;
         match action {
-            Action::Start(c) => clients[c].start(*now),
-            Action::Renew(c) => clients[c].renew(*now),
+            Action::Start(c) => clients[c].start(*now, self.ttls[c]),
+            Action::Renew(c) => clients[c].renew(*now, self.ttls[c]),
             Action::Serve(c, n, k) => {
                 let client = &mut clients[c];
                 if self.frugal && k == 0 && client.phase == Phase::Idle {
-                    client.start(*now);
+                    client.start(*now, self.ttls[c]);
                 }
                 if self.frugal && k > client.renewals_begun() {
-                    client.renew(*now);
+                    client.renew(*now, self.ttls[c]);
                 }
                 client.serve(c, &mut nodes[n], n, k, *now, self);
                 if self.frugal {
@@ -155,8 +157,8 @@ impl<const C: usize> Model for LeaseModel<C> {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::always("at most one client believes", |model: &Self, state: &State<C>| {
-                !model.once.first(0, state.believers() > 1)
+            Property::always("no two that exclude each other believe", |model: &Self, state| {
+                !model.once.first(0, model.overlaps(|c| state.clients[c].believes(state.now)))
             }),
             Property::sometimes("one holder after the other", |model: &Self, state: &State<C>| {
                 let over = state.clients[0].phase == Phase::Over;
@@ -175,8 +177,8 @@ impl<const C: usize> Model for LeaseModel<C> {
         // property that they must be caught by.
         if self.crashes == 0 || self.quarantine == Quarantine::Strict {
             properties.push(Property::always(
-                "a node is believed in by one client",
-                |model: &Self, state: &State<C>| !model.once.first(1, state.has_shared_node()),
+                "a node is believed in by no two of them",
+                |model: &Self, state: &State<C>| !model.once.first(1, model.has_shared_node(state)),
             ));
         }
         properties
@@ -187,21 +189,37 @@ impl<const C: usize> LeaseModel<C> {
     /// Whether the node would say yes now. Where it would not, serving changes nothing.
     fn may_say_yes(&self, state: &State<C>, serve: Action) -> bool {
         let Action::Serve(c, n, k) = serve else { return false };
-        let (held, free) = (state.nodes[n].is_held_by(c), state.nodes[n].is_free());
-        if k == 0 { free } else { held || free && self.regrants }
+        let node = &state.nodes[n];
+        let (held, free) = (node.is_held_by(c, self.claims[c]), node.admits(c, &self.claims));
+        match k {
+            0 => node.may_grant(c, &self.claims, self.rule),
+            _ => held || free && self.regrants,
+        }
+    }
+
+    fn is_alike(&self, c: usize, d: usize) -> bool {
+        (self.claims[c], self.ttls[c]) == (self.claims[d], self.ttls[d])
+    }
+
+    fn asks(&self, client: usize) -> Asks<'_> {
+        let (ttl, quarantine, rule) = (self.ttls[client], self.quarantine, self.rule);
+        Asks { client, claims: &self.claims, ttl, quarantine, rule }
+    }
+
+    /// Whether this is true of two clients that exclude each other.
+    fn overlaps(&self, holds: impl Fn(usize) -> bool) -> bool {
+        let pair = |c: usize, d: usize| holds(c) && holds(d);
+        (0..C).any(|c| (0..c).any(|d| self.claims[c].excludes(self.claims[d]) && pair(c, d)))
+    }
+
+    fn has_shared_node(&self, state: &State<C>) -> bool {
+        let counts = |c: usize, n: usize| state.clients[c].held_until(n) > at(state.now);
+        (0..N).any(|n| self.overlaps(|c| counts(c, n)))
     }
 }
 
 impl<const C: usize> State<C> {
     fn believers(&self) -> usize {
         self.clients.iter().filter(|client| client.believes(self.now)).count()
-    }
-
-    fn has_shared_node(&self) -> bool {
-        let counted = |n: usize| {
-            let believe = |client: &&Client| client.held_until(n) > at(self.now);
-            self.clients.iter().filter(believe).count()
-        };
-        (0..N).any(|n| counted(n) > 1)
     }
 }

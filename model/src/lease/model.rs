@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use quorumlock_protocol::Instant;
 
+use super::rule::Rule;
 use crate::admission::Quarantine;
+use crate::claim::Claim;
 use crate::search::Once;
 
 /// The number of nodes.
@@ -11,9 +13,18 @@ pub const N: usize = 3;
 /// The length of a lease, in ticks; also L, the longest lease.
 pub const TTL: u8 = 3;
 
+/// The largest number of clients.
+pub const CLIENTS: usize = 3;
+
 /// The model that is searched, with `C` clients.
 #[derive(Debug)]
 pub struct LeaseModel<const C: usize> {
+    /// What each client asks for.
+    pub claims: [Claim; C],
+    /// How long the leases of each client are, in ticks; [`TTL`] at most.
+    pub ttls: [u8; C],
+    /// How nodes hold claims.
+    pub rule: Rule,
     /// The last tick.
     pub horizon: u8,
     /// The number of renewals of each client.
@@ -41,8 +52,24 @@ impl<const C: usize> LeaseModel<C> {
     ///   an earlier tick comes earlier.
     /// - A client that has ended leaves no keys and no requests: they could only make nodes say no.
     pub fn frugal(horizon: u8, renewals: usize, crashes: u8, quarantine: Quarantine) -> Self {
-        let (recreates, once) = (true, Once::default());
-        Self { horizon, renewals, crashes, regrants: recreates, quarantine, frugal: true, once }
+        let (claims, ttls, rule) = ([Claim::ONE; C], [TTL; C], Rule::Library);
+        let (regrants, frugal, once) = (true, true, Once::default());
+        Self { claims, ttls, rule, horizon, renewals, crashes, regrants, quarantine, frugal, once }
+    }
+
+    /// Each client asks for one of these.
+    pub fn claiming(self, claims: [Claim; C]) -> Self {
+        Self { claims, ..self }
+    }
+
+    /// With leases of different lengths.
+    pub fn with_leases(self, ttls: [u8; C]) -> Self {
+        Self { ttls, ..self }
+    }
+
+    /// With this rule.
+    pub fn by(self, rule: Rule) -> Self {
+        Self { rule, ..self }
     }
 
     /// The model with all actions.

@@ -19,8 +19,8 @@ pub enum Action {
     Late(usize),
     /// The client stops waiting.
     Close(usize),
-    /// The name becomes free at a node.
-    Expire(usize),
+    /// A node no longer holds this key of its claim for an acquisition: node, key, client.
+    Expire(usize, usize, usize),
     /// A node carries out the client's acquire request a second time, after the name became free
     /// there.
     Again(usize, usize),

@@ -96,8 +96,8 @@ impl<const N: usize> Client<N> {
     ) {
         let said = match what {
             _ if self.is_stale(node, n, model.loss) => Reply::Unproven,
-            What::Name => node.acquire(me, self.first, model.rule),
-            What::Token(token) => node.raise(me, token, model.rule),
+            What::Name => node.acquire(me, self.first, model.rule, &model.claims),
+            What::Token(token) => node.raise(me, token, model.rule, model.claims[me]),
         };
         if model.minds_grants && what == What::Name && matches!(said, Reply::Yes(_)) {
             self.grants.before[n] = node.granted;

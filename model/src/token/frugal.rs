@@ -30,9 +30,10 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
     pub(super) fn few_actions(&self, state: &State<N, K>, actions: &mut Vec<Action>) {
         for (c, client) in state.clients.iter().enumerate() {
             if client.phase == Phase::Idle {
-                self.begins(state, c, actions);
-                // Clients are interchangeable, so they start in the order of their numbers.
-                break;
+                if self.is_next(state, c) {
+                    self.begins(state, c, actions);
+                }
+                continue;
             }
             for (n, what, way) in client.messages() {
                 if matches!(way, Way::Answered(_)) {
@@ -52,7 +53,8 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
 
     fn begins(&self, state: &State<N, K>, c: usize, actions: &mut Vec<Action>) {
         let may = |n: &usize| {
-            let free = state.nodes[*n].holder.is_none() || self.rule == Rule::DenierConfirms;
+            let node = &state.nodes[*n];
+            let free = node.admits(c, &self.claims) || self.rule == Rule::DenierConfirms;
             let first = self.windows != Windows::HomeFirst || *n == 0;
             free && first && !state.nodes[*n].amnesic && self.in_order(state, *n)
         };
@@ -78,9 +80,8 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
             if self.copies == 0 {
                 client.first = 0;
             }
-            let held = |node: &&mut Server| node.holder == Some(c as u8);
             if !self.handoff {
-                nodes.iter_mut().filter(held).for_each(|node| node.holder = None);
+                nodes.iter_mut().for_each(|node| node.free(c));
             }
         }
     }
@@ -92,13 +93,10 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
             return false;
         }
         match what {
-            What::Name => {
-                let free = node.holder.is_none_or(|holder| holder == c as u8);
-                free || self.rule == Rule::DenierConfirms
-            }
+            What::Name => node.admits(c, &self.claims) || self.rule == Rule::DenierConfirms,
             What::Token(_) => {
                 let planted = matches!(self.rule, Rule::RaiseUnheld | Rule::GoneConfirms);
-                planted || node.holder == Some(c as u8)
+                planted || node.is_held_by(c, self.claims[c]) || self.rule == Rule::RaisePartlyHeld
             }
         }
     }

@@ -19,6 +19,8 @@ mod wire;
 
 use stateright::{Model, Property};
 
+use crate::claim::MOST;
+
 pub use action::Action;
 use client::{Client, Phase, World};
 pub use model::TokenModel;
@@ -104,14 +106,14 @@ impl<const N: usize, const K: usize> Model for TokenModel<N, K> {
             Action::Propose(c, token) => clients[c].propose(token, &world),
             Action::Late(c) => clients[c].grow_late(),
             Action::Close(c) => clients[c].close(&world),
-            Action::Expire(n) => nodes[n].holder = None,
+            Action::Expire(n, key, c) => nodes[n].holders[key] &= !(1 << c),
             Action::Again(c, n) => {
                 *copied += 1;
-                let _unheard = nodes[n].acquire(c, clients[c].first, self.rule);
+                let _unheard = nodes[n].acquire(c, clients[c].first, self.rule, &self.claims);
             }
             Action::Nudge(n, mark) => {
                 *nudged += 1;
-                nodes[n].mark = mark;
+                nodes[n].marks[0] = mark;
             }
             Action::HandOff(c, n, token) => {
                 *hands += 1;
@@ -142,9 +144,10 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
     fn many_actions(&self, state: &State<N, K>, actions: &mut Vec<Action>) {
         for (c, client) in state.clients.iter().enumerate() {
             if client.phase == Phase::Idle {
-                actions.extend(self.proposals(0).map(|token| Action::Start(c, token)));
-                // Clients are interchangeable, so they start in the order of their numbers.
-                break;
+                if self.is_next(state, c) {
+                    actions.extend(self.proposals(0).map(|token| Action::Start(c, token)));
+                }
+                continue;
             }
             if matches!(client.phase, Phase::Open | Phase::Decided) {
                 actions.push(Action::Close(c));
@@ -165,22 +168,26 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
     fn other_actions(&self, state: &State<N, K>, actions: &mut Vec<Action>) {
         for (n, node) in state.nodes.iter().enumerate() {
             if state.nudged < self.nudges {
-                actions.extend((node.mark + 1..=self.top).map(|mark| Action::Nudge(n, mark)));
+                actions.extend((node.marks[0] + 1..=self.top).map(|mark| Action::Nudge(n, mark)));
             }
-            let Some(holder) = node.holder else {
+            if !node.is_held() {
                 let again = |(c, client): (usize, &Client<N>)| {
                     (state.copied < self.copies && client.was_served(n))
                         .then_some(Action::Again(c, n))
                 };
                 actions.extend(state.clients.iter().enumerate().filter_map(again));
-                continue;
-            };
-            let holder = &state.clients[usize::from(holder)];
-            if self.may_go(holder, n) {
-                actions.push(Action::Expire(n));
             }
-            if self.handoff && holder.has_ended() && node.mark != 0 {
-                self.handoffs(state, n, actions);
+            for (key, c) in (0..MOST).flat_map(|key| (0..K).map(move |c| (key, c))) {
+                if node.holders[key] & (1 << c) == 0 {
+                    continue;
+                }
+                let holder = &state.clients[c];
+                if self.may_go(holder, n) {
+                    actions.push(Action::Expire(n, key, c));
+                }
+                if self.handoff && holder.has_ended() && node.marks[0] != 0 {
+                    self.handoffs(state, n, actions);
+                }
             }
         }
         let handed = |c: &usize| state.clients[*c].handoff.is_some();
@@ -203,6 +210,23 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
                 actions.push(Action::HandOff(c, n, client.first));
             }
         }
+    }
+
+    /// Whether all clients with smaller numbers and the same claim have started. Those are
+    /// interchangeable, so they start in the order of their numbers.
+    fn is_next(&self, state: &State<N, K>, c: usize) -> bool {
+        let waits = |d: usize| state.clients[d].phase == Phase::Idle;
+        !(0..c).any(|d| self.claims[d] == self.claims[c] && waits(d))
+    }
+
+    /// Whether the tokens of two acquisitions must differ, and be in order.
+    fn share_mark(&self, c: usize, d: usize) -> bool {
+        self.claims[c].shares_mark(self.claims[d])
+    }
+
+    /// Whether no node may hold the name for both acquisitions.
+    fn exclude(&self, c: usize, d: usize) -> bool {
+        self.claims[c].excludes(self.claims[d])
     }
 
     /// Whether the name may become free at a node although its holder has not released it there.

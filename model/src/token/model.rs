@@ -1,4 +1,5 @@
 use super::rule::{Loss, Rule, Windows};
+use crate::claim::Claim;
 use crate::search::Once;
 
 /// The numbers under which [`Once`] records wins.
@@ -10,6 +11,8 @@ pub(super) const ONE_ROUND: u32 = 4;
 pub struct TokenModel<const N: usize, const K: usize> {
     /// The rule that clients and nodes follow.
     pub rule: Rule,
+    /// What each acquisition asks for.
+    pub claims: [Claim; K],
     /// What happens when node 0 loses its data.
     pub loss: Loss,
     /// The number of nodes whose marks may be lost, as clients assume it.
@@ -41,6 +44,7 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
     pub fn new(rule: Rule, loss: Loss) -> Self {
         Self {
             rule,
+            claims: [Claim::ONE; K],
             loss,
             losses: 0,
             windows: Windows::Unknown,
@@ -54,6 +58,11 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
             frugal: true,
             once: Once::default(),
         }
+    }
+
+    /// Each acquisition asks for one of these.
+    pub fn claiming(self, claims: [Claim; K]) -> Self {
+        Self { claims, ..self }
     }
 
     /// With all actions: clients may also look at a decision late, and may be told that no answer

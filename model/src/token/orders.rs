@@ -15,10 +15,10 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
         };
         let mut properties = vec![
             Property::always(unique, |model: &Self, state: &State<N, K>| {
-                !model.once.first(0, state.overlaps(model.block))
+                !model.once.first(0, state.overlaps(model))
             }),
             Property::always(ordered, |model: &Self, state: &State<N, K>| {
-                !model.once.first(1, state.has_regress())
+                !model.once.first(1, state.has_regress(model))
             }),
             Property::sometimes("all acquisitions win", |model: &Self, state: &State<N, K>| {
                 let won = |client: &Client<N>| matches!(client.phase, Phase::Returned(_));
@@ -33,14 +33,16 @@ impl<const N: usize, const K: usize> TokenModel<N, K> {
             properties.push(Property::sometimes(
                 "a repaired node grants",
                 |model: &Self, state: &State<N, K>| {
-                    model.once.first(5, state.repair.is_done() && state.nodes[0].holder.is_some())
+                    model.once.first(5, state.repair.is_done() && state.nodes[0].is_held())
                 },
             ));
         }
         if self.minds_grants {
             properties.push(Property::always(
                 "tokens follow the grants of each node that confirmed them",
-                |model: &Self, state: &State<N, K>| !model.once.first(6, state.crosses_grants()),
+                |model: &Self, state: &State<N, K>| {
+                    !model.once.first(6, state.crosses_grants(model))
+                },
             ));
         }
         if self.handoff {
@@ -64,28 +66,31 @@ impl<const N: usize, const K: usize> State<N, K> {
         })
     }
 
-    /// Whether two tokens are closer than a block.
-    fn overlaps(&self, block: u8) -> bool {
+    /// Whether two tokens of one mark are closer than a block.
+    fn overlaps(&self, model: &TokenModel<N, K>) -> bool {
         let tokens = self.tokens();
         let close = |c: usize, d: usize| {
-            tokens[c].zip(tokens[d]).is_some_and(|(a, b)| a.abs_diff(b) < block)
+            let both = tokens[c].zip(tokens[d]).filter(|_| model.share_mark(c, d));
+            both.is_some_and(|(a, b)| a.abs_diff(b) < model.block)
         };
         (0..K).any(|c| (0..c).any(|d| close(c, d)))
     }
 
     /// Whether some acquisition has a token that is not larger than that of an acquisition which it
-    /// comes after.
-    fn has_regress(&self) -> bool {
+    /// comes after, of one mark.
+    fn has_regress(&self, model: &TokenModel<N, K>) -> bool {
         let tokens = self.tokens();
         (0..K).any(|later| {
-            let mut earlier = (0..K).filter(|c| self.clients[later].after & (1 << c) != 0);
+            let comes_after = |c: &usize| self.clients[later].after & (1 << c) != 0;
+            let mut earlier =
+                (0..K).filter(comes_after).filter(|earlier| model.share_mark(*earlier, later));
             tokens[later].is_some() && earlier.any(|c| tokens[c] >= tokens[later])
         })
     }
 
-    /// Whether a node that counts for two tokens granted the name to the larger one's acquisition
-    /// first.
-    fn crosses_grants(&self) -> bool {
+    /// Whether a node that counts for two tokens of acquisitions that exclude each other granted the
+    /// name to the larger one's acquisition first.
+    fn crosses_grants(&self, model: &TokenModel<N, K>) -> bool {
         let tokens = self.tokens();
         let crossed = |c: usize, d: usize| {
             let (later, earlier) = (&self.clients[c].grants, &self.clients[d].grants);
@@ -93,6 +98,6 @@ impl<const N: usize, const K: usize> State<N, K> {
             (0..N).filter(both).any(|n| later.before[n] & (1 << d) != 0) && tokens[d] >= tokens[c]
         };
         let won: Vec<usize> = (0..K).filter(|c| tokens[*c].is_some()).collect();
-        won.iter().any(|c| won.iter().any(|d| crossed(*c, *d)))
+        won.iter().any(|c| won.iter().any(|d| model.exclude(*c, *d) && crossed(*c, *d)))
     }
 }

@@ -48,11 +48,11 @@ impl<const N: usize> Repair<N> {
     /// step.
     pub(super) fn show(&mut self, helper: usize, loss: Loss, nodes: &mut [Server; N]) {
         nodes[helper].incarnation = u8::from(loss.binds());
-        self.shown[helper] = Some(nodes[helper].mark);
+        self.shown[helper] = Some(nodes[helper].marks[0]);
     }
 
     pub(super) fn admit(&mut self, nodes: &mut [Server; N]) {
-        nodes[0].mark = self.shown.iter().flatten().copied().max().unwrap_or(0);
+        nodes[0].marks[0] = self.shown.iter().flatten().copied().max().unwrap_or(0);
         nodes[0].amnesic = false;
         *self = Self { lost: true, done: true, shown: [None; N] };
     }

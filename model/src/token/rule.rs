@@ -16,6 +16,10 @@ pub enum Rule {
     OlderConfirms,
     /// Planted, M3: nodes accept a raise without checking the holder.
     RaiseUnheld,
+    /// Planted, M23: nodes accept a raise while they hold one of the claim's names, not all.
+    RaisePartlyHeld,
+    /// Planted, M23: a node has accepted a token if one of the claim's marks has.
+    OneMarkConfirms,
     /// Planted, M13: nodes accept a token that equals their mark.
     EqualAccepted,
     /// Planted, M15c: an acceptance counts for longer than its node surely holds the nonce.

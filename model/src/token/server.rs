@@ -1,12 +1,13 @@
 use super::rule::Rule;
+use crate::claim::{Claim, MOST};
 
-/// The state of one node for one slot, and for one name in it.
+/// The state of one node for one slot, and for the names in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Server {
-    /// The largest token that the node has accepted.
-    pub(super) mark: u8,
-    /// The acquisition that holds the name.
-    pub(super) holder: Option<u8>,
+    /// For each name, the largest token that the node has accepted.
+    pub(super) marks: [u8; MOST],
+    /// For each key, the acquisitions that hold it, as bits.
+    pub(super) holders: [u8; MOST],
     /// The node lost its data and has not been admitted again.
     pub(super) amnesic: bool,
     /// The incarnation of the node, to which requests are bound where the model binds them.
@@ -40,55 +41,103 @@ pub(super) enum Reply {
 
 impl Server {
     pub(super) fn new(mark: u8) -> Self {
-        Self { mark, holder: None, amnesic: false, incarnation: 0, granted: 0 }
+        let (marks, holders) = ([mark; MOST], [0; MOST]);
+        Self { marks, holders, amnesic: false, incarnation: 0, granted: 0 }
     }
 
-    /// Grants the name if it is free, and accepts the token in the same step.
-    pub(super) fn acquire(&mut self, client: usize, token: u8, rule: Rule) -> Reply {
-        let me = client as u8;
+    /// Grants all keys of the claim if no other acquisition holds what excludes it, and accepts the
+    /// token in the same step.
+    pub(super) fn acquire(
+        &mut self,
+        client: usize,
+        token: u8,
+        rule: Rule,
+        claims: &[Claim],
+    ) -> Reply {
+        let claim = claims[client];
         if self.amnesic {
             return Reply::Unproven;
         }
-        if self.holder.is_some_and(|holder| holder != me) {
+        if !self.admits(client, claims) {
             return match rule {
-                Rule::DenierConfirms => Reply::Busy(self.accept(token, rule)),
+                Rule::DenierConfirms => Reply::Busy(self.accept(token, rule, claim)),
                 _ => Reply::Busy(Verdict::Behind(0)),
             };
         }
-        self.holder = Some(me);
-        Reply::Yes(self.accept(token, rule))
+        claim.keys().for_each(|key| self.holders[key] |= 1 << client);
+        Reply::Yes(self.accept(token, rule, claim))
     }
 
-    /// Accepts another token of the acquisition that holds the name.
-    pub(super) fn raise(&mut self, client: usize, token: u8, rule: Rule) -> Reply {
+    /// Whether no other acquisition holds what excludes this one.
+    pub(super) fn admits(&self, client: usize, claims: &[Claim]) -> bool {
+        let excluded = |other: usize| {
+            let holds = claims[client].keys().any(|key| self.holders[key] & (1 << other) != 0);
+            other != client && holds && claims[client].excludes(claims[other])
+        };
+        !(0..claims.len()).any(excluded)
+    }
+
+    /// Whether the acquisition holds all keys of its claim.
+    pub(super) fn is_held_by(&self, client: usize, claim: Claim) -> bool {
+        claim.keys().all(|key| self.holders[key] & (1 << client) != 0)
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.holders.iter().any(|holders| *holders != 0)
+    }
+
+    pub(super) fn free(&mut self, client: usize) {
+        self.holders.iter_mut().for_each(|holders| *holders &= !(1 << client));
+    }
+
+    /// Accepts another token of the acquisition that holds the claim.
+    pub(super) fn raise(&mut self, client: usize, token: u8, rule: Rule, claim: Claim) -> Reply {
         if self.amnesic {
             return Reply::Unproven;
         }
-        if self.holder != Some(client as u8) && rule != Rule::RaiseUnheld {
+        let held = match rule {
+            Rule::RaiseUnheld => true,
+            Rule::RaisePartlyHeld => claim.keys().any(|key| self.holders[key] & (1 << client) != 0),
+            _ => self.is_held_by(client, claim),
+        };
+        if !held {
             return Reply::Gone;
         }
-        Reply::Yes(self.accept(token, rule))
+        Reply::Yes(self.accept(token, rule, claim))
     }
 
-    fn accept(&mut self, token: u8, rule: Rule) -> Verdict {
-        if token > self.mark || rule == Rule::EqualAccepted && token == self.mark {
-            self.mark = token;
-            return Verdict::Accepted;
+    /// Each mark of the claim moves to the token if it is below it. The node has accepted the token
+    /// if all have moved.
+    fn accept(&mut self, token: u8, rule: Rule, claim: Claim) -> Verdict {
+        let mut behind = None;
+        let mut moved = false;
+        for mark in claim.marks() {
+            let mark = &mut self.marks[mark];
+            if token > *mark || rule == Rule::EqualAccepted && token == *mark {
+                *mark = token;
+                moved = true;
+            } else {
+                behind = behind.max(Some(*mark));
+            }
         }
-        Verdict::Behind(self.mark)
+        match behind {
+            Some(mark) if !(moved && rule == Rule::OneMarkConfirms) => Verdict::Behind(mark),
+            _ => Verdict::Accepted,
+        }
     }
 
     /// A release hands the name to `client`. Returns the token of the grant; `None` if the node has
     /// no mark, or has lost its data.
     pub(super) fn hand_off(&mut self, client: usize, block: u8, rule: Rule) -> Option<u8> {
-        if self.mark == 0 || self.amnesic {
+        let mark = self.marks[0];
+        if mark == 0 || self.amnesic {
             return None;
         }
-        self.holder = Some(client as u8);
-        self.mark = match rule {
-            Rule::HandsNextNumber => self.mark + 1,
-            _ => self.mark / block * block + 2 * block - 1,
+        self.holders[0] = 1 << client;
+        self.marks[0] = match rule {
+            Rule::HandsNextNumber => mark + 1,
+            _ => mark / block * block + 2 * block - 1,
         };
-        Some(self.mark)
+        Some(self.marks[0])
     }
 }
