@@ -178,6 +178,20 @@ impl Testbed {
         .await;
     }
 
+    /// Waits until so many waiters for this lock are queued on one node.
+    pub async fn awaits_number_of_waiters(&self, name: &str, count: usize) {
+        let (key, nodes) = (waiters(name), self.live().await);
+        eventually(&format!("{count} wait for {name}"), async || {
+            for node in &nodes {
+                if node.ask::<usize>(&["ZCARD", &key]).await >= count {
+                    return Some(());
+                }
+            }
+            None
+        })
+        .await;
+    }
+
     /// Waits until no waiter for this lock is queued on a node that answers.
     pub async fn awaits_no_waiter(&self, name: &str) {
         self.awaits_no_key(&waiters(name)).await;
@@ -240,9 +254,12 @@ impl Testbed {
 }
 
 /// The key of the wait queue of a name.
+///
+/// # Panics
+/// If the name is not good.
 #[must_use]
 pub fn waiters(name: &str) -> String {
-    format!("quorumlock:waiters:{{{name}}}")
+    quorumlock_protocol::Name::new(name).expect("a good name").waiters_key()
 }
 
 /// Runs a future to its end on a thread of its own: the caller's may be in a runtime already.

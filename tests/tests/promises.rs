@@ -61,6 +61,16 @@ macro_rules! all_promises {
             renewing::a_renewal_moves_the_end_of_the_lease,
             renewing::an_unanswered_renewal_is_told_and_loses_nothing,
             renewing::failing_renewals_are_told_before_the_loss,
+            several_names::a_set_dropped_anywhere_leaves_nothing_behind,
+            several_names::a_set_excludes_each_of_its_names,
+            several_names::a_set_has_one_token_above_those_of_its_names,
+            several_names::a_set_is_lost_with_one_of_its_names,
+            several_names::a_set_is_renewed,
+            several_names::a_set_takes_the_options_of_a_lock,
+            several_names::a_set_that_cannot_use_a_free_name_lets_others_have_it,
+            several_names::a_waiter_for_a_set_is_woken_and_holds_nothing,
+            several_names::sets_in_a_ring_all_go_on,
+            several_names::wrong_sets_are_refused_and_nothing_is_taken,
             waiting::a_free_lock_that_many_try_is_given_to_one,
             waiting::a_release_wakes_a_waiter_of_another_process,
             waiting::a_release_wakes_a_waiter_of_the_same_process,
@@ -83,6 +93,7 @@ macro_rules! all_promises {
             runtimes::a_locker_outlives_its_runtime,
             runtimes::an_unlock_before_the_end_of_the_runtime_reaches_every_node,
             runtimes::no_call_fails_because_the_runtime_of_another_caller_ends,
+            several_names::a_blocking_set_excludes_each_of_its_names,
         }
     };
     ($topology:ident, $wire:ident, asynchronous: $($room:ident::$promise:ident,)*) => { $(

@@ -65,7 +65,8 @@ impl<N: Node> Attempt<N> {
         let Shared { node, lease, incarnation, .. } = &*self.0;
         for _ in 0..MAX_RAISES {
             let now = clock.now();
-            let token = proposals.raised(&lease.name, above, clock.wall_micros(), now.since(asked));
+            let token =
+                proposals.raised(&lease.claim, above, clock.wall_micros(), now.since(asked));
             asked = now;
             let (slot, to) = ReplyFuture::new();
             node.raise(lease, token, *incarnation, to);

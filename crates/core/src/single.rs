@@ -62,11 +62,11 @@ impl<N: Node> Lessor for Single<N> {
             (self.node.clone(), self.proposals.clone(), self.clock.now());
         proposals.compare_clocks(node.wall_offset().into_iter());
         let token = if fencing {
-            proposals.first(&lease.name, self.clock.wall_micros())
+            proposals.first(&lease.claim, self.clock.wall_micros())
         } else {
             Fence::NONE
         };
-        let name = lease.name.clone();
+        let name = lease.claim.label();
         let attempt = Attempt::post(node.clone(), lease, token, hints);
         let (clock, within) = (self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
@@ -140,7 +140,12 @@ impl<N: Node> Lessor for Single<N> {
         // Twice the time: if the connection breaks, the release is sent again.
         let (node, within) = (self.node.clone(), self.answer_timeout * 2);
         Box::pin(async move {
-            definite(&*node, lease.name, within, tokio::time::timeout(within, slot).await.ok())
+            definite(
+                &*node,
+                lease.claim.label(),
+                within,
+                tokio::time::timeout(within, slot).await.ok(),
+            )
         })
     }
 

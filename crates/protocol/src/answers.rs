@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::{Answer, Denial, Error, Holder, Instant, Name, NoMajority, NodeReport, ReleaseOutcome};
+use crate::{
+    Answer, Denial, Error, Holder, Instant, Name, NoMajority, NodeReport, OnDropped, ReleaseOutcome,
+};
 
 /// The `Yes` values, if at least `quorum` nodes answered `Yes`; `late` describes a node that has
 /// not answered.
@@ -40,6 +42,35 @@ pub fn decide<T>(
     };
     let silent = answers.into_iter().enumerate().filter_map(silent).collect();
     Err(NoMajority::new(name, (of, quorum), voted, silent).into())
+}
+
+/// What one node's answers about several names mean together: yes, with what `make` makes of all, if
+/// all are; otherwise the first that is not.
+pub fn all_of<T>(answers: Vec<Answer<T>>, make: impl FnOnce(Vec<T>) -> T) -> Answer<T> {
+    let mut all = Vec::with_capacity(answers.len());
+    for answer in answers {
+        match answer {
+            Answer::Yes(value) => all.push(value),
+            other => return other,
+        }
+    }
+    Answer::Yes(make(all))
+}
+
+/// What one node's answers to the renewals of names mean for claims of so many names each, in order. A
+/// claim is held until the first of its names is not (PROTOCOL.md SET3).
+pub fn by_claim(
+    counts: impl IntoIterator<Item = usize>,
+    names: Vec<Answer<Instant>>,
+) -> Vec<Answer<Instant>> {
+    let mut names = names.into_iter();
+    let of_claim = |count| {
+        // A dropped request has no answers at all.
+        let answer = |_| names.next().unwrap_or_else(Answer::missing);
+        let answers = (0..count).map(answer).collect();
+        all_of(answers, |ends: Vec<_>| ends.into_iter().min().unwrap_or(Instant::NEVER))
+    };
+    counts.into_iter().map(of_claim).collect()
 }
 
 /// How many nodes answered [`Answer::Yes`]. In an inspection or a release, "not held" is such an
@@ -99,9 +130,21 @@ pub fn majority<'a>(
 
 #[cfg(test)]
 mod tests {
-    use crate::{Answer, Denial, NodeProblem, NodeReport, ReleaseOutcome};
+    use std::time::Duration;
 
-    use super::is_freed;
+    use crate::{Answer, Denial, Instant, NoAnswer, NodeProblem, NodeReport, ReleaseOutcome};
+
+    use super::{by_claim, is_freed};
+
+    #[test]
+    fn a_claim_ends_with_the_first_of_its_names() {
+        let until = |secs| Answer::Yes(Instant::NEVER + Duration::from_secs(secs));
+        let gone = || Answer::No(Denial::Gone);
+        let answers = vec![until(9), until(5), until(7), until(8), gone(), until(9)];
+        assert_eq!(by_claim([3, 2, 1], answers), [until(5), gone(), until(9)]);
+        let unknown = |answer: &Answer<_>| matches!(answer, Answer::NoAnswer(NoAnswer::Unknown(_)));
+        assert!(by_claim([2, 1], vec![]).iter().all(unknown), "a dropped request");
+    }
 
     /// `h` held, `g` gone, `f` forgot, `e` an error, `.` nothing yet.
     fn settles(answers: &str) -> bool {

@@ -37,6 +37,26 @@ pub enum ConfigError {
         /// The other.
         b: String,
     },
+    /// A lock of several names, without any.
+    #[error("a lock of several names needs at least one name")]
+    NoNames,
+    /// A lock of too many names.
+    #[error("a lock of several names has at most {max} names, this one has {names}")]
+    TooManyNames {
+        /// Names given, each counted once.
+        names: usize,
+        /// Names at most.
+        max: usize,
+    },
+    /// A lock of several names that a Redis Cluster keeps on different masters.
+    #[error(
+        "a Redis Cluster keeps {names} in different slots: give the names of one lock the same hash tag, as \
+         {{user}}:a and {{user}}:b, or take one lock for each"
+    )]
+    NamesInCluster {
+        /// The names given.
+        names: String,
+    },
     /// A lock without a name.
     #[error("a lock's name must not be empty")]
     EmptyName,

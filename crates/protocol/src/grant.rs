@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::{Fence, Instant, Name, Nonce};
+use crate::{Claim, Fence, Instant, Name, Nonce};
 
-/// A request to a node: hold `nonce` at `name` for `ttl`.
+/// A request to a node: hold `nonce` at all names of `claim` for `ttl`.
 #[derive(Clone, Debug)]
 pub struct LeaseRequest {
-    /// The lock.
-    pub name: Name,
+    /// The names.
+    pub claim: Claim,
     /// The acquisition. Nodes match nonces, never owners, so that a late request of an abandoned
     /// attempt releases or extends no other acquisition.
     pub nonce: Nonce,
@@ -17,6 +17,18 @@ pub struct LeaseRequest {
     /// How many guards share the lease: an absolute count, so that a repeated request cannot
     /// inflate it (Redisson #7367).
     pub holds: u32,
+}
+
+impl LeaseRequest {
+    /// The name; of several names, the first one.
+    pub fn name(&self) -> &Name {
+        self.claim.name()
+    }
+
+    /// The same request for each name alone.
+    pub fn of_each_name(&self) -> impl Iterator<Item = Self> {
+        self.claim.names().map(|name| Self { claim: name.clone().into(), ..self.clone() })
+    }
 }
 
 /// What a lessor granted.

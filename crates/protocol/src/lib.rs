@@ -12,6 +12,7 @@
 
 pub mod admission;
 pub mod answers;
+mod claim;
 mod clock_monitor;
 mod config_error;
 mod credentials;
@@ -38,6 +39,7 @@ pub mod waiting;
 mod window;
 mod wire;
 
+pub use claim::Claim;
 pub use clock_monitor::{ClockAnomaly, ClockMonitor};
 pub use config_error::ConfigError;
 pub use credentials::{Credentials, CredentialsProvider};

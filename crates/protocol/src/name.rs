@@ -39,6 +39,11 @@ impl Name {
         Self("quorumlock:probe".into())
     }
 
+    /// A text for messages, which no lock has as its name.
+    pub(crate) fn label(text: &str) -> Self {
+        Self(text.into())
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

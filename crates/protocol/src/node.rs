@@ -115,6 +115,18 @@ pub struct ReleaseOutcome {
     pub notified: Option<Notified>,
 }
 
+impl ReleaseOutcome {
+    /// The outcome for a claim, from the outcomes for its names: it was held if all of them were.
+    pub fn of_all(names: Vec<Self>) -> Self {
+        let all = names.iter().map(|outcome| outcome.notified).collect::<Option<Vec<_>>>();
+        Self {
+            held: names.iter().all(|outcome| outcome.held),
+            forgot: names.iter().any(|outcome| outcome.forgot),
+            notified: all.and_then(|notified| notified.into_iter().max()),
+        }
+    }
+}
+
 /// One voter: a Redis server, or a simulated one.
 ///
 /// Requests are queued and written in order per [`Lane`]; no method waits. Each [`Responder`] is

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::{Fence, Name};
+use crate::{Claim, Fence, Name};
 
 /// Proposes tokens for the acquisitions of one locker.
 #[derive(Debug)]
@@ -34,17 +34,17 @@ impl Proposals {
         Self { seen, correction: AtomicI64::new(0) }
     }
 
-    /// The token that an acquisition of `name` proposes first. `wall_micros` is our wall clock, in
+    /// The token that an acquisition of `claim` proposes first. `wall_micros` is our wall clock, in
     /// microseconds since 1970.
-    pub fn first(&self, name: &Name, wall_micros: u64) -> Fence {
-        self.propose(name, wall_micros, Duration::ZERO)
+    pub fn first(&self, claim: &Claim, wall_micros: u64) -> Fence {
+        self.propose(claim, wall_micros, Duration::ZERO)
     }
 
     /// The token that is proposed next, because a node has the mark `above`. The last trip took
     /// `took`; the next one may take as long, and the clocks of other clients go on meanwhile.
-    pub fn raised(&self, name: &Name, above: Fence, wall_micros: u64, took: Duration) -> Fence {
-        self.seen[name.slot()].fetch_max(above.get(), Ordering::Relaxed);
-        self.propose(name, wall_micros, took * 2)
+    pub fn raised(&self, claim: &Claim, above: Fence, wall_micros: u64, took: Duration) -> Fence {
+        self.saw(claim, above);
+        self.propose(claim, wall_micros, took * 2)
     }
 
     /// Takes the differences between the nodes' wall clocks and ours, in microseconds. Corrects
@@ -68,15 +68,28 @@ impl Proposals {
         }
     }
 
-    /// Each call gets its own block.
-    fn propose(&self, name: &Name, wall_micros: u64, head_start: Duration) -> Fence {
+    /// Each call gets its own block, above what each slot of the claim has seen.
+    fn propose(&self, claim: &Claim, wall_micros: u64, head_start: Duration) -> Fence {
         let correction = self.correction.load(Ordering::Relaxed);
         let now = wall_micros.saturating_add_signed(correction);
         let now = now.saturating_add(u64::try_from(head_start.as_micros()).unwrap_or(u64::MAX));
-        let seen = &self.seen[name.slot()];
         let next = |seen| Some(next_token(now, seen));
-        let before = seen.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        Fence::new(next_token(now, before.unwrap_or_default()))
+        let of_slot = |name: &Name| {
+            let seen = &self.seen[name.slot()];
+            let before = seen.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+            Fence::new(next_token(now, before.unwrap_or_default()))
+        };
+        let token = claim.names().map(of_slot).max().unwrap_or(Fence::NONE);
+        if !claim.is_one() {
+            self.saw(claim, token);
+        }
+        token
+    }
+
+    fn saw(&self, claim: &Claim, token: Fence) {
+        for name in claim.names() {
+            self.seen[name.slot()].fetch_max(token.get(), Ordering::Relaxed);
+        }
     }
 }
 
@@ -95,8 +108,8 @@ mod tests {
 
     const NOW: u64 = 1_790_000_000_000_000;
 
-    fn name() -> Name {
-        Name::new("x").unwrap()
+    fn name() -> Claim {
+        Name::new("x").unwrap().into()
     }
 
     #[test]
@@ -105,8 +118,8 @@ mod tests {
         let first = proposals.first(&name(), NOW);
         let second = proposals.first(&name(), NOW);
         assert!(second.get() >= first.get() + Fence::BLOCK);
-        let other = Name::new("y").unwrap();
-        assert_ne!(other.slot(), name().slot());
+        let other = Claim::from(Name::new("y").unwrap());
+        assert_ne!(other.name().slot(), name().name().slot());
         assert!(proposals.first(&other, NOW) <= second, "each slot has its own");
     }
 

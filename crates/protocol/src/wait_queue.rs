@@ -57,22 +57,39 @@ pub struct EnqueueRequest {
     pub queued_at: QueuedAt,
 }
 
-/// The nodes of a lessor at which a waiter may be queued: those that it asked to enqueue it.
+/// The nodes of a lessor at which a waiter may be queued: those that it asked to enqueue it. Of
+/// several names, also the names in whose queues it is.
 #[derive(Clone, Debug, Default)]
-pub struct QueuedAt(Arc<Mutex<BTreeSet<usize>>>);
+pub struct QueuedAt(Arc<Mutex<Queued>>);
+
+#[derive(Debug, Default)]
+struct Queued {
+    nodes: BTreeSet<usize>,
+    names: BTreeSet<usize>,
+}
 
 impl QueuedAt {
     /// A node is asked to enqueue the waiter.
     pub fn add(&self, node: usize) {
-        self.lock().insert(node);
+        self.lock().nodes.insert(node);
     }
 
     /// The nodes, in order.
     pub fn nodes(&self) -> Vec<usize> {
-        self.lock().iter().copied().collect()
+        self.lock().nodes.iter().copied().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+    /// A node has enqueued the waiter for this one of several names.
+    pub fn add_name(&self, at: usize) {
+        self.lock().names.insert(at);
+    }
+
+    /// The names for which nodes have enqueued the waiter since the last call.
+    pub fn take_names(&self) -> BTreeSet<usize> {
+        std::mem::take(&mut self.lock().names)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queued> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -129,7 +129,7 @@ impl<N: Node> QuorumAcquire<N> {
             _ => {
                 let waited = (!in_time).then_some(within);
                 let label = |node: usize| self.0.nodes[node].label().to_owned();
-                let failure = state.round.failure(Some(&self.0.lease.name), waited, label);
+                let failure = state.round.failure(Some(&self.0.lease.claim.label()), waited, label);
                 if let Ok(Acquired::BusyElsewhere(_) | Acquired::Split(_)) = failure {
                     state.phase = Phase::Lost;
                 }
@@ -220,7 +220,7 @@ impl<N: Node> Shared<N> {
     /// may have ended by the time it is notified.
     fn leave_queue(&self, node: usize) {
         if let Some(queue) = self.nodes[node].wait_queue() {
-            queue.leave(&self.lease.name, None);
+            self.lease.claim.names().for_each(|name| queue.leave(name, None));
         }
     }
 
@@ -269,7 +269,7 @@ impl<N: Node> Shared<N> {
                 let now = self.clock.early();
                 let took = now.since(std::mem::replace(&mut state.proposed, now));
                 let token =
-                    self.proposals.raised(&self.lease.name, mark, self.clock.wall_micros(), took);
+                    self.proposals.raised(&self.lease.claim, mark, self.clock.wall_micros(), took);
                 let step = state.round.propose(token, now);
                 self.act(state, step);
             }

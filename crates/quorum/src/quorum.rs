@@ -169,12 +169,12 @@ impl<N: Node> Lessor for Quorum<N> {
     ) -> BoxFuture<Result<Acquired, Error>> {
         self.proposals.compare_clocks(self.nodes.iter().filter_map(Node::wall_offset));
         let token = if fencing {
-            self.proposals.first(&lease.name, self.clock.wall_micros())
+            self.proposals.first(&lease.claim, self.clock.wall_micros())
         } else {
             Fence::NONE
         };
         let (nodes, losses) = (self.nodes.len(), self.losses);
-        let home = self.home(&lease.name);
+        let home = self.home(lease.name());
         let round = match home {
             Some(home) if hints.asks_home_first() && nodes > 1 => {
                 Round::home_first(nodes, losses, token, home)
@@ -255,14 +255,14 @@ impl<N: Node> Lessor for Quorum<N> {
         lane: Lane,
         hints: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>> {
-        let (home, window) = (self.home(&lease.name), self.leases.remove(lease.nonce, lane));
+        let (home, window) = (self.home(lease.name()), self.leases.remove(lease.nonce, lane));
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         // The waiter that the home node notifies asks all nodes. The release is sent to the home
         // node last, so the others have received it by then.
         let for_last = if hints.is_contended() { TUNING.release_grace } else { Duration::ZERO };
         self.ask_all(
-            lease.name.clone(),
+            lease.claim.label(),
             Order { last: home, for_last, again: true },
             |node, to| {
                 let until = window.as_ref().map_or(Instant::NEVER, |held| held.held_until(node));

@@ -100,6 +100,21 @@ impl Locker {
         TryLockRequest { inner: self.inner.try_lock(name), driver: self.driver.clone() }
     }
 
+    /// Waits for all of these names, and takes them in one step: set options, then call
+    /// [`LockRequest::acquire`]. See [`crate::Locker::lock_all`].
+    pub fn lock_all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
+        LockRequest { inner: self.inner.lock_all(names), driver: self.driver.clone() }
+    }
+
+    /// Takes all of these names in one step if all are free: set options, then call
+    /// [`TryLockRequest::acquire`]. See [`crate::Locker::lock_all`].
+    pub fn try_lock_all<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> TryLockRequest {
+        TryLockRequest { inner: self.inner.try_lock_all(names), driver: self.driver.clone() }
+    }
+
     /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex { inner: self.inner.mutex(name), driver: self.driver.clone() }
@@ -350,6 +365,11 @@ impl Guard {
     /// The lock's name.
     pub fn name(&self) -> &str {
         self.inner.name()
+    }
+
+    /// All names that the lock holds, in order: one, or those of [`Locker::lock_all`].
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.inner.names()
     }
 
     /// The fencing token of this acquisition: send it with every write.

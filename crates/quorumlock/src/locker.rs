@@ -50,6 +50,46 @@ impl Locker {
         self.inner.try_lock(self.full(name.as_ref()))
     }
 
+    /// Waits until all of these names are free, and takes them in one step: all or none.
+    ///
+    /// One guard holds them all, with one token ([`Guard::names`](crate::Guard::names),
+    /// [`Guard::fence`](crate::Guard::fence)). It excludes every lock of one of these names, and every
+    /// set that shares a name. While the call waits it holds none of them, so calls whose sets overlap
+    /// cannot wait for each other in a ring. The lock is lost as soon as one name is. Up to 32 names;
+    /// a name that is given twice counts once. On a Redis Cluster all names need one hash tag.
+    ///
+    /// The options are those of [`Locker::lock`]. An owner enters again by the same names; a lock of one of
+    /// them alone would wait for the owner's own set.
+    ///
+    /// ```no_run
+    /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// let guard = locker.lock_all(["account/7", "account/8"]).await?;
+    /// assert_eq!(guard.names().count(), 2);
+    /// guard.unlock().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety. Without a name
+    /// [`ConfigError::NoNames`](crate::ConfigError::NoNames), with more than 32
+    /// [`ConfigError::TooManyNames`](crate::ConfigError::TooManyNames), on a Redis Cluster
+    /// [`ConfigError::NamesInCluster`](crate::ConfigError::NamesInCluster).
+    pub fn lock_all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
+        self.inner.lock_all(self.all_full(names))
+    }
+
+    /// Takes all of these names in one step if all are free; `None`, and none of them, if another
+    /// client holds one. See [`Locker::lock_all`].
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety; [`Locker::lock_all`] for the names.
+    pub fn try_lock_all<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> TryLockRequest {
+        self.inner.try_lock_all(self.all_full(names))
+    }
+
     /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
     ///
     /// A bad name is an error of the handle's first call.
@@ -225,6 +265,10 @@ impl Locker {
             ("", _) | (_, "") => name.into(),
             (prefix, name) => format!("{prefix}{name}").into(),
         }
+    }
+
+    fn all_full<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Vec<String> {
+        names.into_iter().map(|name| self.full(name.as_ref()).into_owned()).collect()
     }
 }
 

@@ -101,9 +101,9 @@ impl Command {
             Self::Acquire { lease, .. }
             | Self::Raise { lease, .. }
             | Self::Regrant { lease, .. }
-            | Self::Release { lease, .. } => Some(&lease.name),
+            | Self::Release { lease, .. } => Some(lease.name()),
             Self::Renew { leases, .. } => match &leases[..] {
-                [lease] => Some(&lease.name),
+                [lease] => Some(lease.name()),
                 _ => None,
             },
             Self::Inspect { name, .. }
@@ -206,15 +206,21 @@ impl NodeContext {
     #[expect(clippy::too_many_lines, reason = "an arm for each command")]
     pub(super) fn answer(&self, request: Command, asked: Instant, reply: Value) {
         match (&request, &reply) {
-            (Command::Acquire { lease, .. }, Value::Array(_)) => self.contended.seen(&lease.name),
+            (Command::Acquire { lease, hints, .. }, Value::Array(denied)) => {
+                lease.claim.names().for_each(|name| self.contended.seen(name));
+                // Of several names, the one that refused the caller.
+                if let (Some(enqueue), Some(Value::Int(at))) = (hints.enqueue(), denied.get(1)) {
+                    enqueue.queued_at.add_name(usize::try_from(*at - 1).unwrap_or(0));
+                }
+            }
             // Others want the name: let its release notify a waiter of another process in the same
             // step.
             (Command::Acquire { lease, hints, .. }, Value::Int(_)) if hints.is_contended() => {
-                self.contended.seen(&lease.name);
+                lease.claim.names().for_each(|name| self.contended.seen(name));
             }
             (Command::Release { queue_action: Some(QueueAction::KeepPlace(_)), .. }, _) => {}
             (Command::Release { lease, .. }, Value::Int(n)) if *n > 0 => {
-                self.contended.released(&lease.name, notified(*n) == Notified::Waiter);
+                self.contended.released(lease.name(), notified(*n) == Notified::Waiter);
             }
             _ => {}
         }
@@ -236,17 +242,17 @@ impl NodeContext {
                 }
                 Value::Error(text) if text.starts_with("BUSYKEY") => Answer::No(Denial::Busy(None)),
                 Value::Nil => Answer::No(Denial::Busy(None)),
-                other => self.unexpected_reply(&lease.name, other),
+                other => self.unexpected_reply(&lease.claim.label(), other),
             }),
             Command::Raise { lease, to, .. } => to.send(match reply {
                 Value::Int(mark) => Answer::Yes(acceptance(mark)),
                 Value::Nil => Answer::No(Denial::Gone),
-                other => self.unexpected_reply(&lease.name, other),
+                other => self.unexpected_reply(&lease.claim.label(), other),
             }),
             Command::Regrant { lease, to, .. } => to.send(match reply {
                 Value::Int(1) => Answer::Yes(expiry(asked, lease.ttl, self.max_clock_drift)),
                 Value::Array(denied) => Answer::No(Denial::Busy(remaining(denied.first()))),
-                other => self.unexpected_reply(&lease.name, other),
+                other => self.unexpected_reply(&lease.claim.label(), other),
             }),
             Command::Renew { leases, to } => to.send(match reply {
                 // The last one is the node's time.
@@ -258,12 +264,12 @@ impl NodeContext {
                             Answer::Yes(expiry(asked, lease.ttl, self.max_clock_drift))
                         }
                         Value::Int(0) => Answer::No(Denial::Gone),
-                        other => self.unexpected_reply(&lease.name, other),
+                        other => self.unexpected_reply(lease.name(), other),
                     })
                     .collect(),
                 other => leases
                     .iter()
-                    .map(|lease| self.unexpected_reply(&lease.name, other.clone()))
+                    .map(|lease| self.unexpected_reply(lease.name(), other.clone()))
                     .collect(),
             }),
             Command::Release { lease, unconfirmed, to, .. } => to.send(match reply {
@@ -276,7 +282,7 @@ impl NodeContext {
                 Value::Error(text) if text.contains(WRONG_TYPE) => {
                     Answer::Yes(ReleaseOutcome { held: false, forgot: false, notified: None })
                 }
-                other => self.unexpected_reply(&lease.name, other),
+                other => self.unexpected_reply(lease.name(), other),
             }),
             Command::Inspect { name, to } => to.send(match reply {
                 Value::Nil => Answer::Yes(None),

@@ -7,7 +7,7 @@ use super::rdb::hash_of_one;
 use super::resp::{bulk, bulk_of, command, decimal, number};
 use super::scripts::{Script, Tokens};
 use super::server_info::ServerInfo;
-use quorumlock_protocol::{HandoffOffer, LeaseRequest, Name, Nonce, QueueAction, Wire};
+use quorumlock_protocol::{Claim, HandoffOffer, LeaseRequest, Name, Nonce, QueueAction, Wire};
 use uuid::Uuid;
 
 impl NodeContext {
@@ -36,14 +36,15 @@ impl NodeContext {
                     None => (2, 4),
                     Some(_) => (3, 7 + usize::from(before.is_some())),
                 };
+                let keys = keys * lease.claim.count();
                 let counted = self.tokens == Tokens::Counted;
                 eval(out, &scripts.acquire, keys + usize::from(counted) + proof, args);
-                name_and_mark(&lease.name, out);
+                names_and_marks(&lease.claim, out);
                 if enqueue.is_some() {
-                    bulk_of(out, lease.name.waiters_key_parts());
+                    lease.claim.names().for_each(|name| bulk_of(out, name.waiters_key_parts()));
                 }
                 if counted {
-                    bulk_of(out, lease.name.counter_key_parts());
+                    bulk_of(out, lease.name().counter_key_parts());
                 }
                 prove(out);
                 self.held_by(lease, out);
@@ -58,15 +59,15 @@ impl NodeContext {
                 }
             }
             Command::Regrant { lease, token, .. } => {
-                eval(out, &scripts.regrant, 2 + proof, 4);
-                name_and_mark(&lease.name, out);
+                eval(out, &scripts.regrant, 2 * lease.claim.count() + proof, 4);
+                names_and_marks(&lease.claim, out);
                 prove(out);
                 self.held_by(lease, out);
                 number(out, token.get());
             }
             Command::Raise { lease, token, .. } => {
-                eval(out, &scripts.raise, 2 + proof, 2);
-                name_and_mark(&lease.name, out);
+                eval(out, &scripts.raise, 2 * lease.claim.count() + proof, 2);
+                names_and_marks(&lease.claim, out);
                 prove(out);
                 self.nonce(lease, out);
                 number(out, token.get());
@@ -74,7 +75,7 @@ impl NodeContext {
             Command::Renew { leases, .. } => {
                 eval(out, &scripts.renew, leases.len() + proof, 3 * leases.len());
                 for lease in leases {
-                    bulk(out, lease.name.as_str().as_bytes());
+                    bulk(out, lease.name().as_str().as_bytes());
                 }
                 prove(out);
                 for lease in leases {
@@ -91,19 +92,19 @@ impl NodeContext {
                     }
                     false => eval(out, &scripts.delete_if_ours, 1, 1),
                 }
-                bulk(out, lease.name.as_str().as_bytes());
+                bulk(out, lease.name().as_str().as_bytes());
                 self.nonce(lease, out);
                 // In the Redlock layout no client subscribes to a name's channel.
                 let publishes = self.wire == Wire::Redisson;
                 if publishes {
                     command(out, 3);
                     bulk(out, b"PUBLISH");
-                    bulk_of(out, lease.name.channel_parts());
+                    bulk_of(out, lease.name().channel_parts());
                     bulk(out, b"0");
                 }
                 command(out, 2);
                 bulk(out, b"EXISTS");
-                bulk_of(out, lease.name.waiters_key_parts());
+                bulk_of(out, lease.name().waiters_key_parts());
                 return 2 + usize::from(publishes);
             }
             Command::Release { lease, queue_action, .. } => {
@@ -113,10 +114,10 @@ impl NodeContext {
                     Some(QueueAction::KeepPlace(_)) => 3,
                 };
                 eval(out, &scripts.release, 4, args);
-                bulk(out, lease.name.as_str().as_bytes());
-                bulk_of(out, lease.name.channel_parts());
-                bulk_of(out, lease.name.waiters_key_parts());
-                bulk(out, lease.name.mark_key().as_bytes());
+                bulk(out, lease.name().as_str().as_bytes());
+                bulk_of(out, lease.name().channel_parts());
+                bulk_of(out, lease.name().waiters_key_parts());
+                bulk(out, lease.name().mark_key().as_bytes());
                 self.nonce(lease, out);
                 match queue_action {
                     None => {}
@@ -162,13 +163,13 @@ impl NodeContext {
     /// of the server that deletes the lock (or a script that only does so) and one or two further
     /// commands then do the same for half of the server's time.
     fn notifies_nobody(&self, lease: &LeaseRequest, to: &ServerInfo) -> bool {
-        (to.deletes_if_ours || self.wire == Wire::Redlock) && !self.contended.wait_for(&lease.name)
+        (to.deletes_if_ours || self.wire == Wire::Redlock) && !self.contended.wait_for(lease.name())
     }
 
     pub(super) fn set(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
         command(out, 6);
         bulk(out, b"SET");
-        bulk(out, lease.name.as_str().as_bytes());
+        bulk(out, lease.name().as_str().as_bytes());
         self.nonce(lease, out);
         bulk(out, b"NX");
         bulk(out, b"PX");
@@ -178,7 +179,7 @@ impl NodeContext {
     pub(super) fn restore(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
         command(out, 4);
         bulk(out, b"RESTORE");
-        bulk(out, lease.name.as_str().as_bytes());
+        bulk(out, lease.name().as_str().as_bytes());
         number(out, millis(lease.ttl));
         self.with_nonce(lease.nonce, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
     }
@@ -233,6 +234,11 @@ pub(super) fn deletes_if_ours(wire: Wire) -> &'static str {
         // Since Valkey 9.
         Wire::Redlock => "DELIFEQ",
     }
+}
+
+fn names_and_marks(claim: &Claim, out: &mut Vec<u8>) {
+    claim.names().for_each(|name| bulk(out, name.as_str().as_bytes()));
+    claim.names().for_each(|name| bulk(out, name.mark_key().as_bytes()));
 }
 
 fn name_and_mark(name: &Name, out: &mut Vec<u8>) {

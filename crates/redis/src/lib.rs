@@ -17,6 +17,7 @@ mod connection;
 mod contended_names;
 mod dial;
 mod encode;
+mod gather;
 mod handshake;
 mod master;
 mod network;

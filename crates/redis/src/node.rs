@@ -9,6 +9,7 @@ use crate::command::{Command, NodeContext};
 use crate::connection::{AckPolicy, Connection, ConnectionRules};
 use crate::contended_names::ContendedNames;
 use crate::dial::{DialOptions, Dialer, RunIdRegistry};
+use crate::gather::Gather;
 use crate::handshake::identity;
 use crate::master::{Addresses, MasterResolver};
 use crate::network::Network;
@@ -23,6 +24,7 @@ use crate::unconfirmed_releases::UnconfirmedReleases;
 use quorumlock_protocol::ClockMonitor;
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
+use quorumlock_protocol::answers::{all_of, by_claim};
 use quorumlock_protocol::next_id;
 use quorumlock_protocol::{
     Acceptance, Answer, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder, Incarnation,
@@ -435,7 +437,15 @@ impl Node for RedisNode {
     }
 
     fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {
-        self.connection(lane).post(Command::Renew { leases: leases.to_vec(), to });
+        // The names of a set need no common step: it counts until the first of them ends (SET3).
+        if leases.iter().all(|lease| lease.claim.is_one()) {
+            return self.connection(lane).post(Command::Renew { leases: leases.to_vec(), to });
+        }
+        let counts: Vec<_> = leases.iter().map(|lease| lease.claim.count()).collect();
+        let make = move |answers: Vec<Vec<_>>| by_claim(counts, answers.concat());
+        let to = Responder::new(Gather::new(1, make, to), 0);
+        let leases = leases.iter().flat_map(LeaseRequest::of_each_name).collect();
+        self.connection(lane).post(Command::Renew { leases, to });
     }
 
     fn release(
@@ -448,7 +458,21 @@ impl Node for RedisNode {
     ) {
         let hints = hints.if_notified(self.subscriptions.is_up());
         let queue_action = hints.enqueue().map(|place| QueueAction::KeepPlace(place.waited));
-        self.connection(lane).post(Command::release(lease.clone(), held, queue_action, to));
+        let connection = self.connection(lane);
+        if lease.claim.is_one() {
+            return connection.post(Command::release(lease.clone(), held, queue_action, to));
+        }
+        if let Some(place) = hints.enqueue() {
+            place.queued_at.add_name(0);
+        }
+        let make = |answers| all_of(answers, ReleaseOutcome::of_all);
+        let gather = Gather::new(lease.claim.count(), make, to);
+        for (at, lease) in lease.of_each_name().enumerate() {
+            let to = Responder::new(gather.clone(), at);
+            // It keeps one place: that of the first name (PROTOCOL.md SET4).
+            let queue_action = queue_action.filter(|_| at == 0);
+            connection.post(Command::release(lease, held, queue_action, to));
+        }
     }
 
     fn connected_since(&self, lane: Lane) -> Option<Instant> {

@@ -1,12 +1,13 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use quorumlock_protocol::{
-    Acceptance, Answer, ConfigError, Denial, Fence, HandoffOffer, HeldInterval, Hints, Holder,
-    Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, OnDropped, ReleaseOutcome,
-    ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
+    Acceptance, Answer, Claim, ConfigError, Denial, Fence, HandoffOffer, HeldInterval, Hints,
+    Holder, Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, OnDropped,
+    ReleaseOutcome, ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
 };
 use quorumlock_watchdog::Clock;
 
+use crate::gather::Gather;
 use crate::node::{MAX_REPLICAS, RedisNode, parse};
 use crate::slot_router::SlotRouter;
 
@@ -75,8 +76,8 @@ impl Node for RedisCluster {
         hints: Hints,
         to: Responder<Answer<Vote>>,
     ) {
-        match one_slot(&lease.name) {
-            Ok(()) => self.0.master_of(&lease.name).acquire(lease, token, stamp, hints, to),
+        match one_master(&lease.claim) {
+            Ok(()) => self.0.master_of(lease.name()).acquire(lease, token, stamp, hints, to),
             Err(denial) => to.send(Answer::No(denial)),
         }
     }
@@ -88,7 +89,7 @@ impl Node for RedisCluster {
         stamp: Incarnation,
         to: Responder<Answer<Acceptance>>,
     ) {
-        self.0.master_of(&lease.name).raise(lease, token, stamp, to);
+        self.0.master_of(lease.name()).raise(lease, token, stamp, to);
     }
 
     fn regrant(
@@ -98,7 +99,7 @@ impl Node for RedisCluster {
         lane: Lane,
         to: Responder<Answer<Instant>>,
     ) {
-        self.0.master_of(&lease.name).regrant(lease, token, lane, to);
+        self.0.master_of(lease.name()).regrant(lease, token, lane, to);
     }
 
     /// One request for each lease: a script has keys of one slot, and while a slot is on its way only a
@@ -108,16 +109,19 @@ impl Node for RedisCluster {
             // The drain of the lane: the members that have a connection answer it last.
             let used = |member: &Arc<RedisNode>| member.connection(lane).is_up();
             let members: Vec<_> = self.0.everyone().into_iter().filter(used).collect();
-            let gather = Gather::new((members.len(), 0), to);
+            let gather = Gather::new(members.len(), |none: Vec<Vec<_>>| none.concat(), to);
             for (at, member) in members.iter().enumerate() {
                 member.renew(&[], lane, Responder::new(gather.clone(), at));
             }
             return;
         }
-        let gather = Gather::new((leases.len(), 1), to);
+        // No answers at all: the request was dropped.
+        let one = |mut answers: Vec<_>| answers.pop().unwrap_or_else(Answer::missing);
+        let make = move |all: Vec<Vec<_>>| all.into_iter().map(one).collect();
+        let gather = Gather::new(leases.len(), make, to);
         for (at, lease) in leases.iter().enumerate() {
             let to = Responder::new(gather.clone(), at);
-            self.0.master_of(&lease.name).renew(std::slice::from_ref(lease), lane, to);
+            self.0.master_of(lease.name()).renew(std::slice::from_ref(lease), lane, to);
         }
     }
 
@@ -129,7 +133,7 @@ impl Node for RedisCluster {
         hints: Hints,
         to: Responder<Answer<ReleaseOutcome>>,
     ) {
-        self.0.master_of(&lease.name).release(lease, held, lane, hints, to);
+        self.0.master_of(lease.name()).release(lease, held, lane, hints, to);
     }
 
     fn connected_since(&self, lane: Lane) -> Option<Instant> {
@@ -182,50 +186,12 @@ impl WaitQueue for RedisCluster {
     }
 }
 
-/// Puts the answers of several members into one.
-struct Gather {
-    answers: Mutex<Gathered>,
-}
-
-struct Gathered {
-    answers: Vec<Vec<Answer<Instant>>>,
-    /// How many leases each of them is about.
-    leases: usize,
-    missing: usize,
-    to: Option<Responder<Vec<Answer<Instant>>>>,
-}
-
-impl Gather {
-    /// Answers `to` when so many answers have come, which are about so many leases each.
-    fn new((parts, leases): (usize, usize), to: Responder<Vec<Answer<Instant>>>) -> Arc<Self> {
-        let to = match parts {
-            0 => {
-                to.send(Vec::new());
-                None
-            }
-            _ => Some(to),
-        };
-        let answers = vec![Vec::new(); parts];
-        Arc::new(Self { answers: Mutex::new(Gathered { answers, leases, missing: parts, to }) })
-    }
-}
-
-impl ReplySink<Vec<Answer<Instant>>> for Gather {
-    fn collect(&self, from: usize, mut answer: Vec<Answer<Instant>>) {
-        let (to, answers) = {
-            let mut gathered = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            // No answers at all: the request was dropped.
-            answer.resize_with(gathered.leases, Answer::missing);
-            gathered.answers[from] = answer;
-            gathered.missing -= 1;
-            if gathered.missing > 0 {
-                return;
-            }
-            (gathered.to.take(), std::mem::take(&mut gathered.answers))
-        };
-        if let Some(to) = to {
-            to.send(answers.concat());
-        }
+/// Refuses names that a Redis Cluster may keep on different masters.
+fn one_master(claim: &Claim) -> Result<(), Denial> {
+    claim.names().try_for_each(one_slot)?;
+    match claim.names().all(|name| name.slot() == claim.name().slot()) {
+        true => Ok(()),
+        false => Err(Denial::Config(ConfigError::NamesInCluster { names: claim.to_string() })),
     }
 }
 

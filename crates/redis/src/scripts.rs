@@ -117,7 +117,7 @@ impl Scripts {
     }
 
     fn of(wire: Wire, tokens: Tokens, (prologue, bound): (&str, Option<Bound>)) -> Self {
-        let token = include_str!("lua/token.lua");
+        let (token, claim) = (include_str!("lua/token.lua"), include_str!("lua/claim.lua"));
         let grant = match tokens {
             Tokens::Proposed => include_str!("lua/propose.lua"),
             Tokens::Counted => include_str!("lua/redisson/count.lua"),
@@ -144,14 +144,15 @@ impl Scripts {
                 prologue,
                 layout,
                 token,
+                claim,
                 grant,
                 enqueue,
                 wait_queue,
                 include_str!("lua/acquire.lua"),
             ]),
-            raise: script(&[prologue, layout, token, include_str!("lua/raise.lua")]),
+            raise: script(&[prologue, layout, token, claim, include_str!("lua/raise.lua")]),
             renew: script(&[prologue, layout, include_str!("lua/renew.lua")]),
-            regrant: script(&[prologue, layout, token, include_str!("lua/regrant.lua")]),
+            regrant: script(&[prologue, layout, token, claim, include_str!("lua/regrant.lua")]),
             release: script(&[&notify, enqueue, include_str!("lua/release.lua")]),
             inspect: script(&[layout, include_str!("lua/inspect.lua")]),
             force_release: script(&[&notify, include_str!("lua/force_release.lua")]),

@@ -80,7 +80,7 @@ mod tests {
         let clock = Clock::manual();
         let releases = UnconfirmedReleases::default();
         let lease = |secs: u64| LeaseRequest {
-            name: Name::new("x").unwrap(),
+            claim: Name::new("x").unwrap().into(),
             nonce: Nonce::from_u128(secs.into()),
             ttl: Duration::from_secs(secs),
             holds: 1,

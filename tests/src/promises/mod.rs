@@ -18,6 +18,7 @@ pub mod reentry;
 pub mod release;
 pub mod renewing;
 pub mod runtimes;
+pub mod several_names;
 pub mod waiting;
 
 /// Longer than any test, so that the end of the lease explains nothing.

@@ -53,6 +53,28 @@ async fn seeds_that_are_no_members_of_a_cluster() {
     }
 }
 
+/// Several names need one slot; with one hash tag they have it.
+#[tokio::test]
+async fn several_names_of_different_slots() {
+    let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
+    let locker = fleet.locker();
+    let refused = within("an answer", locker.lock_all(["a", "b"])).await.expect_err("refused");
+    let text = refused.to_string();
+    let Error::Config(ConfigError::NamesInCluster { names }) = refused else { panic!("{text}") };
+    assert_eq!(names, "a, b");
+    assert!(text.contains("hash tag"), "{text}");
+    for plain in &fleet.plain {
+        assert_eq!(plain.ask::<i64>(&["DBSIZE"]).await, 0);
+    }
+    for user in 0..16 {
+        let names = [format!("{{user{user}}}:a"), format!("{{user{user}}}:b")];
+        let set = within("free names", locker.lock_all(&names)).await.expect("free");
+        let refused = within("an answer", locker.try_lock(&names[1])).await;
+        assert!(refused.expect("an answer").is_none(), "{names:?}");
+        set.unlock().await.expect("held");
+    }
+}
+
 /// The permissions that OPERATIONS tells: those of one server, and two more.
 #[tokio::test]
 async fn a_user_with_few_permissions() {

@@ -173,8 +173,12 @@ async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
-        let lease =
-            LeaseRequest { name: name(), nonce: Nonce::from_u128(7), ttl: LONG_LEASE, holds: 1 };
+        let lease = LeaseRequest {
+            claim: name().into(),
+            nonce: Nonce::from_u128(7),
+            ttl: LONG_LEASE,
+            holds: 1,
+        };
         let token = |above: u64| Fence::new((1_800_000_000_000_000 + above) | 31);
         let vote =
             ask(|to| node.acquire(&lease, token(0), Incarnation::NONE, Hints::default(), to)).await;

@@ -21,6 +21,7 @@ mod queue;
 mod redisson;
 mod redlock;
 mod release;
+mod several_names;
 mod shared;
 mod spoilt;
 mod unfenced;

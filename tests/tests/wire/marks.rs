@@ -153,7 +153,7 @@ fn name() -> Name {
 }
 
 fn lease_request(nonce: u128) -> LeaseRequest {
-    LeaseRequest { name: name(), nonce: Nonce::from_u128(nonce), ttl: LONG_LEASE, holds: 1 }
+    LeaseRequest { claim: name().into(), nonce: Nonce::from_u128(nonce), ttl: LONG_LEASE, holds: 1 }
 }
 
 fn token(value: u64) -> Fence {

@@ -105,7 +105,8 @@ impl<'a> AcquireLoop<'a> {
         let enqueue = self.ticket.as_mut().and_then(|ticket| {
             ticket.register_attempt((&request, asked), (approach.waited, approach.yields))
         });
-        let uncontended = self.ticket.is_none() && self.permit.waiting() == 0;
+        let alone = self.ticket.is_none() && self.permit.waiting() == 0;
+        let uncontended = alone && spec.claim.is_one();
         let hints = Hints::new(&approach, uncontended, enqueue);
         let nonce = request.nonce;
         let fencing = inner.settings.fencing;
@@ -128,6 +129,7 @@ impl<'a> AcquireLoop<'a> {
             Acquired::Split(remaining) => (remaining, RefusedBy::SplitVotes),
         };
         self.reached();
+        self.ticket.as_mut().map(QueueTicket::refused);
         self.now = inner.clock.now();
         if !spec.once {
             self.permit.contended(self.now);
@@ -139,7 +141,7 @@ impl<'a> AcquireLoop<'a> {
     /// never mix.
     fn lease_request(&self) -> Result<LeaseRequest, Error> {
         let nonce = self.inner.entropy.nonce()?;
-        Ok(LeaseRequest { name: self.spec.name.clone(), nonce, ttl: self.spec.ttl(), holds: 1 })
+        Ok(LeaseRequest { claim: self.spec.claim.clone(), nonce, ttl: self.spec.ttl(), holds: 1 })
     }
 
     /// Records that a majority answered.
@@ -160,7 +162,7 @@ impl<'a> AcquireLoop<'a> {
         let since = self.permit.troubled(&error, self.now);
         let may_heal = self.spec.heals(&error);
         if self.error.is_none() && may_heal && !self.spec.fail_fast {
-            tracing::info!(name = %self.spec.name, %error, "waits for the nodes");
+            tracing::info!(name = %self.spec.claim, %error, "waits for the nodes");
         }
         self.error = Some(error);
         self.now = self.inner.clock.now();
@@ -172,19 +174,24 @@ impl<'a> AcquireLoop<'a> {
     fn no_result(&self) -> Error {
         let nodes = self.inner.lessor.nodes();
         let report = NodeReport::new("its nodes", NodeProblem::Reverified);
-        let name = Some(self.spec.name.clone());
+        let name = Some(self.spec.claim.label());
         NoMajority::new(name, (nodes, quorum_of(nodes)), 0, vec![report]).into()
     }
 
+    /// Whether any name is held.
     async fn inspect(&mut self) -> Event {
         let Self { inner, spec, .. } = *self;
-        match inner.lessor.inspect(spec.name.clone()).await {
-            Ok(holder) => Event::Inspected { held: holder.is_some() },
-            Err(error) => {
-                self.error = Some(error);
-                Event::NoMajority { since: self.now, may_heal: false }
+        for name in spec.claim.names() {
+            match inner.lessor.inspect(name.clone()).await {
+                Ok(None) => {}
+                Ok(Some(_)) => return Event::Inspected { held: true },
+                Err(error) => {
+                    self.error = Some(error);
+                    return Event::NoMajority { since: self.now, may_heal: false };
+                }
             }
         }
+        Event::Inspected { held: false }
     }
 
     async fn sleep(&mut self, time: Duration) -> Event {
@@ -199,7 +206,7 @@ impl<'a> AcquireLoop<'a> {
         self.now = self.inner.clock.now();
         let Ok(messages) = told else { return Event::Timer };
         // It may change once more servers are known by their run ids (PROTOCOL.md W7).
-        let home = self.inner.lessor.home(&self.spec.name);
+        let home = self.inner.lessor.home(self.spec.claim.name());
         Event::Messages(messages, home)
     }
 
@@ -207,7 +214,7 @@ impl<'a> AcquireLoop<'a> {
     fn subscribe(&mut self) -> &QueueTicket {
         let Self { inner, spec, .. } = *self;
         let offer = handoff_offer(inner, spec);
-        self.ticket.get_or_insert_with(|| QueueTicket::join(&inner.lessor, &spec.name, offer))
+        self.ticket.get_or_insert_with(|| QueueTicket::join(&inner.lessor, &spec.claim, offer))
     }
 
     /// The grant of a release that handed the name off to this call meanwhile.
@@ -229,7 +236,7 @@ impl<'a> AcquireLoop<'a> {
         let (chain, fence) = HandoffChain::begin(asked, grant);
         let lease = Arc::new(Lease {
             id: next_id(),
-            name: spec.name.clone(),
+            claim: spec.claim.clone(),
             nonce,
             fence,
             chain,
@@ -247,7 +254,8 @@ impl<'a> AcquireLoop<'a> {
 /// node's clock drift.
 fn handoff_offer(inner: &Inner, spec: &LockSpec) -> Option<(HandoffOffer, f64)> {
     let Settings { fencing, max_clock_drift, .. } = inner.settings;
-    let queue = inner.lessor.wait_queue()?;
+    // A release hands off one name.
+    let queue = inner.lessor.wait_queue().filter(|_| spec.claim.is_one())?;
     let offer = || HandoffOffer { ttl: spec.ttl(), fencing };
     queue.supports_handoff().then(|| (offer(), max_clock_drift))
 }

@@ -76,12 +76,12 @@ impl Acquisition {
     /// Waits for the local permit, or for a holder in this process that hands its lease off.
     async fn local_handoff(&self) -> Result<LocalHandoff<Lease>, Error> {
         let queues = &self.inner.local_queues;
-        match queues.take(&self.spec.name) {
+        match queues.take(&self.spec.claim) {
             Some(permit) => Ok(LocalHandoff::Permit(permit)),
             None if self.spec.once => Err(self.spec.busy(None)),
             None => {
-                let LockSpec { name, hold_at_most, .. } = &self.spec;
-                let waiter = queues.wait(name, self.spec.ttl(), *hold_at_most);
+                let LockSpec { claim, hold_at_most, .. } = &self.spec;
+                let waiter = queues.wait(claim, self.spec.ttl(), *hold_at_most);
                 let place = LocalPlace { inner: &self.inner, waiter };
                 Box::pin(self.in_time(place.handoff())).await
             }
@@ -105,7 +105,7 @@ impl Acquisition {
             Some(left) => tokio::time::timeout(left, waiting).await.map_err(|_| {
                 // The permit holder may be waiting for nodes that do not answer, and not for a
                 // holder.
-                let trouble = self.inner.local_queues.trouble(&self.spec.name);
+                let trouble = self.inner.local_queues.trouble(&self.spec.claim);
                 trouble.unwrap_or_else(|| self.spec.busy(None))
             }),
         }

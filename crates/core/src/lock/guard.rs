@@ -42,9 +42,14 @@ pub struct Watch {
 macro_rules! views {
     ($view:ident) => {
         impl $view {
-            /// The lock's name.
+            /// The lock's name. Of several names, the first one in order.
             pub fn name(&self) -> &str {
-                self.lease.name.as_str()
+                self.lease.claim.name().as_str()
+            }
+
+            /// All names that the lock holds, in order: one, or those of `lock_all`.
+            pub fn names(&self) -> impl Iterator<Item = &str> {
+                self.lease.claim.names().map(|name| name.as_str())
             }
 
             /// The fencing token of this acquisition: send it with every write.
@@ -139,7 +144,7 @@ macro_rules! views {
 
             fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($view))
-                    .field("name", &self.lease.name)
+                    .field("name", &self.lease.claim.label())
                     .field("fence", &self.lease.fence.get())
                     .field("valid_for", &self.valid_for())
                     .finish_non_exhaustive()
@@ -260,7 +265,7 @@ impl Guard {
         }
         let request = self.end()?;
         let clock = &self.inner.clock;
-        let contended = self.inner.local_queues.is_contended(&self.lease.name, clock);
+        let contended = self.inner.local_queues.is_contended(&self.lease.claim, clock);
         let (held, hints) = (self.lease.held_interval(), Hints::contended(contended));
         let released = self.inner.lessor.release(request, held, Lane::Caller, hints);
         let mut permit = self.lease.take_permit();
@@ -272,7 +277,7 @@ impl Guard {
         }
         let freed = released.await;
         if let Ok(freed) = &freed {
-            self.inner.local_queues.released(&self.lease.name, freed.notified, clock);
+            self.inner.local_queues.released(&self.lease.claim, freed.notified, clock);
         }
         drop(permit);
         still?;
@@ -320,7 +325,7 @@ async fn renew(inner: Arc<Inner>, lease: Arc<Lease>) -> Result<(), Error> {
         if now.since(begun) >= inner.settings.answer_timeout {
             let nodes = inner.lessor.nodes();
             let report = NodeReport::new("its nodes", NodeProblem::NotRenewed);
-            let name = Some(lease.name.clone());
+            let name = Some(lease.claim.label());
             return Err(NoMajority::new(name, (nodes, quorum_of(nodes)), 0, vec![report]).into());
         }
         if renew_once(&inner, &lease, now).await?.is_some_and(|until| until >= confirmed) {

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use quorumlock_protocol::{
-    ConfigError, Error, Instant, LeaseTiming, LossReason, Name, Owner, Settings,
+    Claim, ConfigError, Error, Instant, LeaseTiming, LossReason, Owner, Settings,
 };
 use quorumlock_watchdog::{Clock, Watchdog, runtime};
 use tokio::runtime::Handle;
@@ -75,8 +75,8 @@ impl Inner {
     }
 
     /// The lease that `owner` holds.
-    pub(super) fn held_by(&self, owner: &Owner, name: &Name) -> Option<Arc<Lease>> {
-        let place = self.owners.slot(owner, name);
+    pub(super) fn held_by(&self, owner: &Owner, claim: &Claim) -> Option<Arc<Lease>> {
+        let place = self.owners.slot(owner, claim);
         let held = place.lease();
         // While another task of this owner still acquires, the owner holds nothing.
         held.try_lock().ok()?.upgrade()

@@ -3,7 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    Fence, HeldInterval, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, Name, Nonce,
+    Claim, Fence, HeldInterval, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, Nonce,
 };
 use quorumlock_watchdog::{Clock, LeaseState, WatchedLease};
 
@@ -14,7 +14,7 @@ use super::local_queue::{LocalPermit, Waiter};
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) id: u64,
-    pub(super) name: Name,
+    pub(super) claim: Claim,
     pub(super) nonce: Nonce,
     pub(super) fence: Fence,
     pub(super) chain: HandoffChain,
@@ -43,7 +43,7 @@ impl Lease {
     /// The request for a lease of `ttl`, with the current number of holds.
     pub(super) fn request(&self, ttl: Duration) -> LeaseRequest {
         LeaseRequest {
-            name: self.name.clone(),
+            claim: self.claim.clone(),
             nonce: self.nonce,
             ttl,
             holds: self.holds.load(Ordering::SeqCst),
@@ -71,7 +71,7 @@ impl Lease {
     }
 
     pub(super) fn lost(&self, why: LossReason) -> Lost {
-        Lost::new(self.name.clone(), why)
+        Lost::new(self.claim.label(), why)
     }
 
     /// Passes the permit to the next local waiter.
@@ -107,7 +107,7 @@ impl Lease {
         let (chain, fence) = self.chain.next(self.fence);
         Self {
             id: self.id,
-            name: self.name.clone(),
+            claim: self.claim.clone(),
             nonce: self.nonce,
             fence,
             chain,

@@ -28,7 +28,7 @@ impl Renewer for LeaseRenewer {
     }
 
     fn shard(&self, lease: &Lease) -> u64 {
-        self.lessor.shard(&lease.name)
+        self.lessor.shard(lease.claim.name())
     }
 
     fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -41,14 +41,14 @@ impl Renewer for LeaseRenewer {
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (queues, clock) = (self.local_queues.clone(), self.clock.clone());
-        let hints = Hints::contended(queues.is_contended(&lease.name, &clock));
+        let hints = Hints::contended(queues.is_contended(&lease.claim, &clock));
         let request = lease.request(lease.state.timing().lease);
         let released = self.lessor.release(request, lease.held_interval(), Lane::Watchdog, hints);
         Box::pin(async move {
             match released.await {
-                Ok(freed) => queues.released(&lease.name, freed.notified, &clock),
+                Ok(freed) => queues.released(&lease.claim, freed.notified, &clock),
                 Err(error) => {
-                    tracing::debug!(name = %lease.name, %error, "not released: its lease will end");
+                    tracing::debug!(name = %lease.claim, %error, "not released: its lease will end");
                 }
             }
             lease.release_permit();

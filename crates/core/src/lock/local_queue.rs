@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use quorumlock_protocol::waiting::TUNING;
-use quorumlock_protocol::{Error, Instant, Name, Notified};
+use quorumlock_protocol::{Claim, Error, Instant, Notified};
 use quorumlock_watchdog::Clock;
 use tokio::sync::oneshot;
 
-/// One FIFO queue per name: at most one call of this process contends for a name on the nodes.
+/// One FIFO queue per claim: at most one call of this process contends for it on the nodes.
 ///
 /// The permit belongs to the lease from the first request until its release is queued or confirmed,
 /// so that waiters of one process never contend with each other on the nodes. `L` is the type of
@@ -21,17 +21,17 @@ pub(super) struct LocalQueues<L>(Arc<Mutex<Queues<L>>>);
 
 #[derive(Debug)]
 struct Queues<L> {
-    /// An entry for every name whose permit is taken. `None` if nobody has waited for it, which is
+    /// An entry for every claim whose permit is taken. `None` if nobody has waited for it, which is
     /// the usual case.
     #[expect(clippy::box_collection, reason = "a table has many places, most of them for nobody")]
-    waiting: HashMap<Name, Option<Box<VecDeque<Waiter<L>>>>>,
+    waiting: HashMap<Claim, Option<Box<VecDeque<Waiter<L>>>>>,
     tickets: u64,
     /// Whom the last release of a name by this process notified, and when.
-    notified: HashMap<Name, (Notified, Instant)>,
+    notified: HashMap<Claim, (Notified, Instant)>,
     /// When another process was last seen to contend for a name.
-    contended: HashMap<Name, Instant>,
+    contended: HashMap<Claim, Instant>,
     /// Names whose permit holder gets no majority's answer: since when, and the last error.
-    troubled: HashMap<Name, (Instant, Error)>,
+    troubled: HashMap<Claim, (Instant, Error)>,
 }
 
 /// A local waiter. Once it has left the queue, it must be given the permit or a lease.
@@ -59,7 +59,7 @@ pub(super) enum LocalHandoff<L> {
 #[derive(Debug)]
 pub(super) struct LocalPermit<L> {
     queues: LocalQueues<L>,
-    name: Name,
+    claim: Claim,
 }
 
 /// A place in the local queue, as a future of what the waiter receives. Before it is dropped,
@@ -67,25 +67,25 @@ pub(super) struct LocalPermit<L> {
 #[derive(Debug)]
 pub(super) struct LocalWaiter<L> {
     queues: LocalQueues<L>,
-    name: Name,
+    claim: Claim,
     ticket: u64,
     next: oneshot::Receiver<LocalHandoff<L>>,
 }
 
 impl<L> LocalQueues<L> {
     /// The permit, if no call of this process has it.
-    pub(super) fn take(&self, name: &Name) -> Option<LocalPermit<L>> {
-        match self.lock().waiting.entry(name.clone()) {
+    pub(super) fn take(&self, claim: &Claim) -> Option<LocalPermit<L>> {
+        match self.lock().waiting.entry(claim.clone()) {
             Entry::Occupied(_) => return None,
             Entry::Vacant(free) => free.insert(None),
         };
-        Some(LocalPermit { queues: self.clone(), name: name.clone() })
+        Some(LocalPermit { queues: self.clone(), claim: claim.clone() })
     }
 
     /// Joins the queue for the permit.
     pub(super) fn wait(
         &self,
-        name: &Name,
+        claim: &Claim,
         ttl: Duration,
         hold_at_most: Option<Duration>,
     ) -> LocalWaiter<L> {
@@ -93,25 +93,25 @@ impl<L> LocalQueues<L> {
         let mut queues = self.lock();
         queues.tickets += 1;
         let ticket = queues.tickets;
-        let waiting = LocalWaiter { queues: self.clone(), name: name.clone(), ticket, next };
-        match queues.waiting.get_mut(name) {
+        let waiting = LocalWaiter { queues: self.clone(), claim: claim.clone(), ticket, next };
+        match queues.waiting.get_mut(claim) {
             Some(queue) => {
                 let waiter = Waiter { ticket, ttl, hold_at_most, next: tell };
                 queue.get_or_insert_default().push_back(waiter);
             }
             None => {
                 // The permit was returned meanwhile: this waiter receives it.
-                queues.waiting.insert(name.clone(), None);
+                queues.waiting.insert(claim.clone(), None);
                 drop(queues);
-                let permit = LocalPermit { queues: self.clone(), name: name.clone() };
+                let permit = LocalPermit { queues: self.clone(), claim: claim.clone() };
                 drop(tell.send(LocalHandoff::Permit(permit)));
             }
         }
         waiting
     }
 
-    /// Records whom this process's release of `name` notified, if that is known.
-    pub(super) fn released(&self, name: &Name, woke: Option<Notified>, clock: &Clock) {
+    /// Records whom this process's release of `claim` notified, if that is known.
+    pub(super) fn released(&self, claim: &Claim, woke: Option<Notified>, clock: &Clock) {
         if woke == Some(Notified::Nobody) {
             return;
         }
@@ -120,26 +120,26 @@ impl<L> LocalQueues<L> {
             Some(woke) => woke,
             // Other processes contended just now, so the release most likely notified a waiter. A
             // wrong guess costs one round trip.
-            None if queues.is_contended(name, || now) => Notified::Waiter,
+            None if queues.is_contended(claim, || now) => Notified::Waiter,
             None => return,
         };
         if queues.notified.len() >= TUNING.max_remembered {
             queues.notified.retain(|_, (_, at)| now.since(*at) < TUNING.courtesy);
         }
-        queues.notified.insert(name.clone(), (woke, now));
+        queues.notified.insert(claim.clone(), (woke, now));
         if woke == Notified::Waiter {
-            queues.contended(name, now);
+            queues.contended(claim, now);
         }
     }
 
-    /// Whether another process contended for `name` within [`Tuning::contended_for`](quorumlock_protocol::waiting::Tuning).
-    pub(super) fn is_contended(&self, name: &Name, clock: &Clock) -> bool {
-        self.lock().is_contended(name, || clock.now())
+    /// Whether another process contended for `claim` within [`Tuning::contended_for`](quorumlock_protocol::waiting::Tuning).
+    pub(super) fn is_contended(&self, claim: &Claim, clock: &Clock) -> bool {
+        self.lock().is_contended(claim, || clock.now())
     }
 
-    /// Why the permit holder of `name` gets no majority's answer, if that is so.
-    pub(super) fn trouble(&self, name: &Name) -> Option<Error> {
-        self.lock().troubled.get(name).map(|(_, why)| why.clone())
+    /// Why the permit holder of `claim` gets no majority's answer, if that is so.
+    pub(super) fn trouble(&self, claim: &Claim) -> Option<Error> {
+        self.lock().troubled.get(claim).map(|(_, why)| why.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Queues<L>> {
@@ -167,27 +167,27 @@ impl<L> Clone for LocalQueues<L> {
 
 impl<L> Queues<L> {
     /// The waiters for a name; `None` if nobody has waited since the permit was first taken.
-    fn queue(&mut self, name: &Name) -> Option<&mut VecDeque<Waiter<L>>> {
-        self.waiting.get_mut(name)?.as_deref_mut()
+    fn queue(&mut self, claim: &Claim) -> Option<&mut VecDeque<Waiter<L>>> {
+        self.waiting.get_mut(claim)?.as_deref_mut()
     }
 
-    fn contended(&mut self, name: &Name, now: Instant) {
+    fn contended(&mut self, claim: &Claim, now: Instant) {
         if self.contended.len() >= TUNING.max_remembered {
             self.contended.retain(|_, at| now.since(*at) < TUNING.contended_for);
         }
-        self.contended.insert(name.clone(), now);
+        self.contended.insert(claim.clone(), now);
     }
 
     /// Reads the clock only if the name has an entry.
-    fn is_contended(&self, name: &Name, now: impl FnOnce() -> Instant) -> bool {
-        self.contended.get(name).is_some_and(|at| now().since(*at) < TUNING.contended_for)
+    fn is_contended(&self, claim: &Claim, now: impl FnOnce() -> Instant) -> bool {
+        self.contended.get(claim).is_some_and(|at| now().since(*at) < TUNING.contended_for)
     }
 }
 
 impl<L> LocalPermit<L> {
     /// Records that another process contends for the name.
     pub(super) fn contended(&self, now: Instant) {
-        self.queues.lock().contended(&self.name, now);
+        self.queues.lock().contended(&self.claim, now);
     }
 
     /// Records that no majority answered the attempt of `asked`. Returns since when that is so,
@@ -195,14 +195,14 @@ impl<L> LocalPermit<L> {
     pub(super) fn troubled(&self, why: &Error, asked: Instant) -> Instant {
         let mut queues = self.queues.lock();
         let (since, last) =
-            queues.troubled.entry(self.name.clone()).or_insert_with(|| (asked, why.clone()));
+            queues.troubled.entry(self.claim.clone()).or_insert_with(|| (asked, why.clone()));
         *last = why.clone();
         *since
     }
 
     /// Records that a majority answered.
     pub(super) fn reached(&self) {
-        self.queues.lock().troubled.remove(&self.name);
+        self.queues.lock().troubled.remove(&self.claim);
     }
 
     /// Whom this process's release of the name notified just before `now`: those waiters go first.
@@ -211,7 +211,7 @@ impl<L> LocalPermit<L> {
         let mut queues = self.queues.lock();
         // Most often empty: then the name is not looked up.
         let woken =
-            (!queues.notified.is_empty()).then(|| queues.notified.remove(&self.name)).flatten();
+            (!queues.notified.is_empty()).then(|| queues.notified.remove(&self.claim)).flatten();
         woken
             .filter(|(_, at)| now.since(*at) < TUNING.courtesy)
             .map_or(Notified::Nobody, |(woke, _)| woke)
@@ -219,13 +219,13 @@ impl<L> LocalPermit<L> {
 
     /// How many local calls wait for the permit.
     pub(super) fn waiting(&self) -> usize {
-        self.queues.lock().queue(&self.name).map_or(0, |queue| queue.len())
+        self.queues.lock().queue(&self.claim).map_or(0, |queue| queue.len())
     }
 
     /// Removes the first local waiter from the queue, if it can take over a lease of `ttl`.
     pub(super) fn next_waiter(&self, ttl: Duration) -> Option<Waiter<L>> {
         let mut queues = self.queues.lock();
-        let queue = queues.queue(&self.name)?;
+        let queue = queues.queue(&self.claim)?;
         queue.front().filter(|waiter| waiter.ttl == ttl)?;
         queue.pop_front()
     }
@@ -242,20 +242,20 @@ impl<L> Drop for LocalPermit<L> {
     fn drop(&mut self) {
         let next = {
             let mut queues = self.queues.lock();
-            let Entry::Occupied(mut queue) = queues.waiting.entry(self.name.clone()) else {
+            let Entry::Occupied(mut queue) = queues.waiting.entry(self.claim.clone()) else {
                 return;
             };
             let next = queue.get_mut().as_deref_mut().and_then(VecDeque::pop_front);
             if next.is_none() {
                 queue.remove();
                 if !queues.troubled.is_empty() {
-                    queues.troubled.remove(&self.name);
+                    queues.troubled.remove(&self.claim);
                 }
             }
             next
         };
         if let Some(waiter) = next {
-            let permit = Self { queues: self.queues.clone(), name: self.name.clone() };
+            let permit = Self { queues: self.queues.clone(), claim: self.claim.clone() };
             // If the waiter gave up meanwhile, this drop passes the permit to the following one.
             drop(waiter.give(LocalHandoff::Permit(permit)));
         }
@@ -272,7 +272,7 @@ impl<L> LocalWaiter<L> {
         }
         {
             let mut queues = self.queues.lock();
-            if let Some(queue) = queues.queue(&self.name)
+            if let Some(queue) = queues.queue(&self.claim)
                 && let Ok(at) = queue.binary_search_by_key(&self.ticket, |waiter| waiter.ticket)
             {
                 queue.remove(at);
@@ -301,6 +301,8 @@ impl<L> Future for LocalWaiter<L> {
 
 #[cfg(test)]
 mod tests {
+    use quorumlock_protocol::Name;
+
     use super::*;
     use futures::FutureExt;
 
@@ -319,7 +321,7 @@ mod tests {
     #[tokio::test]
     async fn first_come_first_served_and_nothing_is_left_behind() {
         let queues = Queues::default();
-        let name = Name::new("x").unwrap();
+        let name = Claim::from(Name::new("x").unwrap());
         let first = queues.take(&name).expect("free");
         assert!(queues.take(&name).is_none());
         let mut second = queues.wait(&name, TTL, None);
@@ -336,7 +338,7 @@ mod tests {
     #[test]
     fn after_a_release_that_woke_others_they_go_first_once() {
         let (queues, clock) = (Queues::default(), Clock::manual());
-        let name = Name::new("x").unwrap();
+        let name = Claim::from(Name::new("x").unwrap());
         let permit = queues.take(&name).expect("free");
         queues.released(&name, None, &clock);
         queues.released(&name, Some(Notified::Nobody), &clock);
@@ -357,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn a_waiter_that_gives_up_leaves_nothing_behind() {
         let queues = Queues::default();
-        let name = Name::new("x").unwrap();
+        let name = Claim::from(Name::new("x").unwrap());
         let first = queues.take(&name).expect("free");
         let (mut second, mut third) =
             (queues.wait(&name, TTL, None), queues.wait(&name, TTL, None));
@@ -372,7 +374,7 @@ mod tests {
     #[test]
     fn a_lease_that_a_waiter_does_not_receive_comes_back() {
         let queues = Queues::default();
-        let name = Name::new("x").unwrap();
+        let name = Claim::from(Name::new("x").unwrap());
         let permit = queues.take(&name).expect("free");
         let mut before = queues.wait(&name, TTL, None);
         let next = permit.next_waiter(TTL).expect("it waits");
@@ -389,7 +391,7 @@ mod tests {
     #[test]
     fn only_a_waiter_with_the_same_lease_can_take_it_over() {
         let queues = Queues::default();
-        let name = Name::new("x").unwrap();
+        let name = Claim::from(Name::new("x").unwrap());
         let permit = queues.take(&name).expect("free");
         let _waiting = queues.wait(&name, TTL, None);
         assert!(permit.next_waiter(Duration::from_secs(1)).is_none());

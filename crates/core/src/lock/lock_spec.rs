@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use quorumlock_protocol::{Busy, ConfigError, Error, Instant, Name, NodeProblem};
+use quorumlock_protocol::{Busy, Claim, ConfigError, Error, Instant, NodeProblem};
 
 use super::lease::Lease;
 
 /// What one call asks for: which lock, with which lease, and for how long it waits.
 pub(super) struct LockSpec {
-    pub(super) name: Name,
+    pub(super) claim: Claim,
     pub(super) lease: Duration,
     /// The lease that the caller set; `None` if `lease` is the locker's default.
     pub(super) explicit_lease: Option<Duration>,
@@ -37,7 +37,7 @@ impl LockSpec {
             }
             _ => return Ok(()),
         };
-        Err(ConfigError::ReEntryDiffers { name: self.name.to_string(), what, asked, held })
+        Err(ConfigError::ReEntryDiffers { name: self.claim.to_string(), what, asked, held })
     }
 
     /// Whether asking again can help after `error`. New nodes are admitted after the longest lease:
@@ -54,6 +54,6 @@ impl LockSpec {
     }
 
     pub(super) fn busy(&self, remaining: Option<Duration>) -> Error {
-        Busy::new(self.name.clone(), remaining).into()
+        Busy::new(self.claim.label(), remaining).into()
     }
 }

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    ConfigError, Error, Holder, Lane, Name, NoMajority, NodeReport, Owner, Settings, quorum_of,
+    Claim, ConfigError, Error, Holder, Lane, Name, NoMajority, NodeReport, Owner, Settings,
+    quorum_of,
 };
 use quorumlock_watchdog::runtime;
 
@@ -42,7 +43,7 @@ impl Locker {
     /// # Errors
     /// See [`LockRequest`], also for cancel safety.
     pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
-        LockRequest::new(&self.inner, name.as_ref())
+        LockRequest::new(&self.inner, one(name.as_ref()))
     }
 
     /// Takes the lock `name` if it is free; `None` if another client holds it.
@@ -50,7 +51,26 @@ impl Locker {
     /// # Errors
     /// See [`TryLockRequest`], also for cancel safety.
     pub fn try_lock(&self, name: impl AsRef<str>) -> TryLockRequest {
-        TryLockRequest::new(&self.inner, name.as_ref())
+        TryLockRequest::new(&self.inner, one(name.as_ref()))
+    }
+
+    /// Waits for all of these names, and takes them in one step: all or none.
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety.
+    pub fn lock_all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
+        LockRequest::new(&self.inner, all(names))
+    }
+
+    /// Takes all of these names in one step if all are free; `None` if another client holds one.
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety.
+    pub fn try_lock_all<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> TryLockRequest {
+        TryLockRequest::new(&self.inner, all(names))
     }
 
     /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
@@ -77,7 +97,7 @@ impl Locker {
     pub async fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
         self.inner.ensure_open()?;
         let name = Name::new(name.as_ref())?;
-        let Some(lease) = self.inner.held_by(owner, &name) else { return Ok(false) };
+        let Some(lease) = self.inner.held_by(owner, &name.clone().into()) else { return Ok(false) };
         if lease.check().is_err() {
             return Ok(false);
         }
@@ -146,6 +166,15 @@ impl Locker {
             inner.lessor.drain(Lane::Caller).await;
         }
     }
+}
+
+fn one(name: &str) -> Result<Claim, ConfigError> {
+    Name::new(name).map(Claim::from)
+}
+
+fn all<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Claim, ConfigError> {
+    let names: Result<_, _> = names.into_iter().map(|name| Name::new(name.as_ref())).collect();
+    Claim::all(names?)
 }
 
 /// Fails unless a majority of the nodes may vote.

@@ -2,17 +2,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::lease::Lease;
-use quorumlock_protocol::{Name, Owner};
+use quorumlock_protocol::{Claim, Owner};
 
 /// Which owner holds which lease: a second request of the same owner finds the lease to share here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnerTable(Arc<Mutex<HashMap<Key, SharedLease>>>);
 
-type Key = (u64, Name);
+type Key = (u64, Claim);
 /// Locked while one task of the owner acquires, so that its other tasks share the lease.
 type SharedLease = Arc<tokio::sync::Mutex<Weak<Lease>>>;
 
-/// An owner's entry for one name. The entry is removed when its last slot is dropped.
+/// An owner's entry for one claim. The entry is removed when its last slot is dropped.
 #[derive(Debug)]
 pub(super) struct OwnerSlot {
     table: OwnerTable,
@@ -21,8 +21,8 @@ pub(super) struct OwnerSlot {
 }
 
 impl OwnerTable {
-    pub(super) fn slot(&self, owner: &Owner, name: &Name) -> OwnerSlot {
-        let key = (owner.id(), name.clone());
+    pub(super) fn slot(&self, owner: &Owner, claim: &Claim) -> OwnerSlot {
+        let key = (owner.id(), claim.clone());
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let held = places.entry(key.clone()).or_default().clone();
         OwnerSlot { table: self.clone(), key, lease: Some(held) }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::inbox::Inbox;
 use crate::Lessor;
 use quorumlock_protocol::waiting::Messages;
 use quorumlock_protocol::{
-    EnqueueRequest, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest, Name, Nonce,
+    Claim, EnqueueRequest, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest, Nonce,
     QueuedAt, Subscription,
 };
 
@@ -17,7 +18,7 @@ use quorumlock_protocol::{
 pub(super) struct QueueTicket {
     inbox: Arc<Inbox>,
     lessor: Arc<dyn Lessor>,
-    name: Name,
+    claim: Claim,
     /// The lease that this call accepts by handoff, and the bound on the node's clock drift.
     handoff: Option<(HandoffOffer, f64)>,
     /// The requests that may be queued, oldest first: the last one, and until it is answered the
@@ -28,26 +29,33 @@ pub(super) struct QueueTicket {
     attempts: Vec<(Nonce, Instant)>,
     served: bool,
     queued_at: QueuedAt,
-    subscription: Option<Subscription>,
+    /// Of several names, the numbers of those in whose queues the call may be.
+    queued_for: BTreeSet<usize>,
+    /// One for each name. Empty where no node keeps a queue.
+    subscriptions: Vec<Subscription>,
 }
 
 impl QueueTicket {
     pub(super) fn join(
         lessor: &Arc<dyn Lessor>,
-        name: &Name,
+        claim: &Claim,
         offer: Option<(HandoffOffer, f64)>,
     ) -> Self {
         let inbox = Arc::new(Inbox::default());
         Self {
-            subscription: lessor.wait_queue().map(|queue| queue.subscribe(name, inbox.clone(), 0)),
+            subscriptions: lessor.wait_queue().map_or_else(Vec::new, |queue| {
+                let subscribe = |name| queue.subscribe(name, inbox.clone(), 0);
+                claim.names().map(subscribe).collect()
+            }),
             inbox,
             lessor: lessor.clone(),
-            name: name.clone(),
+            claim: claim.clone(),
             handoff: offer,
             offers: Vec::new(),
             attempts: Vec::new(),
             served: false,
             queued_at: QueuedAt::default(),
+            queued_for: BTreeSet::new(),
         }
     }
 
@@ -63,7 +71,9 @@ impl QueueTicket {
         (request, asked): (&LeaseRequest, Instant),
         (waited, yields): (Duration, bool),
     ) -> Option<EnqueueRequest> {
-        self.subscription.as_ref()?;
+        if self.subscriptions.is_empty() {
+            return None;
+        }
         self.inbox.reset();
         self.offers.truncate(1);
         let previous = self.offers.first().map(|(request, _)| request.nonce);
@@ -86,6 +96,21 @@ impl QueueTicket {
     /// gone.
     pub(super) fn answered(&mut self) {
         self.offers.drain(..self.offers.len().saturating_sub(1));
+    }
+
+    /// Records that the last attempt was refused. Of several names, the call waits in the queues of
+    /// those that refused it, and in no other (PROTOCOL.md SET4).
+    pub(super) fn refused(&mut self) {
+        if self.claim.is_one() {
+            return;
+        }
+        let Some(queue) = self.lessor.wait_queue() else { return };
+        let now = self.queued_at.take_names();
+        let left = std::mem::replace(&mut self.queued_for, now);
+        let names: Vec<_> = self.claim.names().collect();
+        for at in left.difference(&self.queued_for) {
+            queue.leave(names[*at], None);
+        }
     }
 
     pub(super) fn served(&mut self) {
@@ -133,8 +158,11 @@ impl Drop for QueueTicket {
     /// to the next waiter (PROTOCOL.md W3, W5).
     fn drop(&mut self) {
         let Some(queue) = self.lessor.wait_queue().filter(|_| !self.served) else { return };
-        let Some((last, _)) = self.offers.last() else { return queue.leave(&self.name, None) };
-        self.offers.iter().rev().for_each(|offer| queue.leave(&self.name, Some(offer)));
+        let Some((last, _)) = self.offers.last() else {
+            return self.claim.names().for_each(|name| queue.leave(name, None));
+        };
+        let name = self.claim.name();
+        self.offers.iter().rev().for_each(|offer| queue.leave(name, Some(offer)));
         for handed in self.inbox.take_handoffs() {
             self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() });
         }

@@ -10,7 +10,7 @@ use super::guard::{Guard, Watch};
 use super::inner::Inner;
 use super::lock_spec::LockSpec;
 use super::owner_table::OwnerSlot;
-use quorumlock_protocol::{ConfigError, Error, Name, Owner};
+use quorumlock_protocol::{Claim, ConfigError, Error, Owner};
 use quorumlock_protocol::{check_hold, check_wait};
 
 /// A request for a lock that waits while another client holds it. Set options, then await it, or
@@ -54,7 +54,7 @@ pub struct TryLockRequest {
 #[derive(Clone, Debug)]
 struct LockOptions {
     inner: Arc<Inner>,
-    name: Result<Name, ConfigError>,
+    claim: Result<Claim, ConfigError>,
     /// `None`: the locker's default.
     lease: Option<Duration>,
     hold_at_most: Option<Duration>,
@@ -104,8 +104,8 @@ options!(LockRequest);
 options!(TryLockRequest);
 
 impl LockRequest {
-    pub(super) fn new(inner: &Arc<Inner>, name: &str) -> Self {
-        Self { options: LockOptions::new(inner.clone(), Name::new(name)) }
+    pub(super) fn new(inner: &Arc<Inner>, claim: Result<Claim, ConfigError>) -> Self {
+        Self { options: LockOptions::new(inner.clone(), claim) }
     }
 
     /// The longest wait: for the lock, and for nodes that do not answer. After that the call fails
@@ -146,8 +146,8 @@ impl LockRequest {
 }
 
 impl TryLockRequest {
-    pub(super) fn new(inner: &Arc<Inner>, name: &str) -> Self {
-        let options = LockOptions::new(inner.clone(), Name::new(name));
+    pub(super) fn new(inner: &Arc<Inner>, claim: Result<Claim, ConfigError>) -> Self {
+        let options = LockOptions::new(inner.clone(), claim);
         Self { options: LockOptions { once: true, fail_fast: true, ..options } }
     }
 
@@ -211,10 +211,10 @@ impl IntoFuture for TryLockRequest {
 }
 
 impl LockOptions {
-    fn new(inner: Arc<Inner>, name: Result<Name, ConfigError>) -> Self {
+    fn new(inner: Arc<Inner>, claim: Result<Claim, ConfigError>) -> Self {
         Self {
             inner,
-            name,
+            claim,
             lease: None,
             hold_at_most: None,
             owner: None,
@@ -237,18 +237,30 @@ impl LockOptions {
     }
 
     fn into_acquisition(self) -> Result<(Acquisition, Option<OwnerSlot>), Error> {
-        let Self { inner, name, lease: explicit_lease, hold_at_most, owner, wait, once, fail_fast } =
-            self;
+        let Self {
+            inner,
+            claim,
+            lease: explicit_lease,
+            hold_at_most,
+            owner,
+            wait,
+            once,
+            fail_fast,
+        } = self;
         wait.map_or(Ok(()), check_wait)?;
         inner.ensure_open()?;
-        let name = name?;
+        let claim = claim?;
+        if inner.settings.redisson_fenced && !claim.is_one() {
+            let (option, servers) = ("redisson_fenced", "a lock of several names");
+            return Err(ConfigError::DoesNotApply { option, servers }.into());
+        }
         let lease = explicit_lease.unwrap_or(inner.settings.lease);
         inner.settings.check_lease(lease)?;
         hold_at_most.map_or(Ok(()), check_hold)?;
         let deadline = wait.map(|wait| inner.clock.now() + wait);
-        let place = owner.map(|owner| inner.owners.slot(&owner, &name));
+        let place = owner.map(|owner| inner.owners.slot(&owner, &claim));
         let spec =
-            LockSpec { name, lease, explicit_lease, hold_at_most, deadline, once, fail_fast };
+            LockSpec { claim, lease, explicit_lease, hold_at_most, deadline, once, fail_fast };
         Ok((Acquisition { inner, spec }, place))
     }
 }

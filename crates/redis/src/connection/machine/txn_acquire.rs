@@ -96,7 +96,7 @@ impl<'a> TxnAcquire<'a> {
         }
         command(out, 6);
         bulk(out, b"ZADD");
-        bulk(out, self.lease.name.mark_key().as_bytes());
+        bulk(out, self.lease.name().mark_key().as_bytes());
         bulk(out, b"GT");
         bulk(out, b"CH");
         number(out, self.token.get());

@@ -1,0 +1,249 @@
+//! One lock of several names: all or none (docs/PROTOCOL.md, Several names).
+//!
+//! The names share a hash tag, as a Redis Cluster requires.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use quorumlock::{ConfigError, Error, Locker, LossReason, Owner};
+
+use super::{LONG_LEASE, SHORT_LEASE};
+use crate::{CountPolls, Drops, MAX_WAIT, Stopwatch, Testbed, within};
+
+const A: &str = "{acct}/1";
+const B: &str = "{acct}/2";
+const C: &str = "{acct}/3";
+
+/// A set excludes a lock of each of its names and every set that shares a name, in both directions,
+/// in this process and in another one. What is refused takes nothing (SET1).
+pub async fn a_set_excludes_each_of_its_names(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let set = within("free names", ours.lock_all([B, A]).lease(LONG_LEASE)).await.expect("free");
+    assert_eq!(set.names().collect::<Vec<_>>(), [A, B], "in order");
+    for locker in [&ours, &other] {
+        for name in [A, B] {
+            assert!(locker.try_lock(name).await.expect("an answer").is_none(), "{name} twice");
+        }
+        assert!(locker.try_lock_all([C, B]).await.expect("an answer").is_none(), "{B} twice");
+    }
+    bed.awaits_no_key(C).await;
+    set.unlock().await.expect("unlocked");
+    let one = within("a free name", other.lock(B).lease(LONG_LEASE)).await.expect("free");
+    for locker in [&ours, &other] {
+        assert!(locker.try_lock_all([A, B, C]).await.expect("an answer").is_none(), "{B} twice");
+    }
+    for name in [A, C] {
+        bed.awaits_no_key(name).await;
+    }
+    one.unlock().await.expect("unlocked");
+    drop(within("free names", ours.lock_all([A, B, C])).await.expect("free"));
+    for name in [A, B, C] {
+        bed.awaits_no_key(name).await;
+    }
+}
+
+/// The set has one token (SET2). It is above the earlier tokens of each of its names, and below the later
+/// ones.
+pub async fn a_set_has_one_token_above_those_of_its_names(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let mut last = 0;
+    for round in 0..8 {
+        let name = [A, B, C][round % 3];
+        let one = within("a free name", other.lock(name)).await.expect("free");
+        assert!(one.fence().get() > last, "{name}: {} is not above {last}", one.fence());
+        last = one.fence().get();
+        one.unlock().await.expect("unlocked");
+        let set = within("free names", ours.lock_all([A, B, C])).await.expect("free");
+        assert!(set.fence().get() > last, "{} is not above {last}", set.fence());
+        last = set.fence().get();
+        set.unlock().await.expect("unlocked");
+    }
+}
+
+/// The watchdog renews all names.
+pub async fn a_set_is_renewed(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let set = within("free names", ours.lock_all([A, B]).lease(SHORT_LEASE)).await.expect("free");
+    tokio::time::sleep(SHORT_LEASE * 3).await;
+    set.check().expect("still held");
+    for name in [A, B] {
+        assert!(other.try_lock(name).await.expect("an answer").is_none(), "{name} twice");
+    }
+    set.renew().await.expect("renewed");
+    set.unlock().await.expect("unlocked");
+}
+
+/// A set is lost as soon as one of its names is (SET3), and its other names become free.
+pub async fn a_set_is_lost_with_one_of_its_names(bed: &Testbed) {
+    let ours = bed.locker();
+    let set = within("free names", ours.lock_all([A, B]).lease(LONG_LEASE)).await.expect("free");
+    assert!(bed.locker().force_unlock(B).await.expect("an answer"));
+    let _ = set.renew().await;
+    let lost = within("the bad news", set.lost()).await;
+    assert_eq!(lost.why, LossReason::Gone);
+    assert!(set.unlock().await.is_err(), "it was lost");
+    for name in [A, B] {
+        bed.awaits_no_key(name).await;
+    }
+}
+
+/// A release of the name that was busy wakes the waiter, whichever of the names it is. Meanwhile the
+/// waiter holds none of the others (SET4).
+pub async fn a_waiter_for_a_set_is_woken_and_holds_nothing(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    for busy in [A, B, C] {
+        let one = within("a free name", other.lock(busy).lease(LONG_LEASE)).await.expect("free");
+        let waiting = tokio::spawn({
+            let ours = ours.clone();
+            async move { ours.lock_all([A, B, C]).lease(LONG_LEASE).await }
+        });
+        bed.awaits_waiters(busy).await;
+        for free in [A, B, C].into_iter().filter(|name| *name != busy) {
+            let taken = within("a free name", other.lock(free)).await.expect("free");
+            taken.unlock().await.expect("unlocked");
+        }
+        let watch = Stopwatch::start();
+        one.unlock().await.expect("unlocked");
+        let set = within("the set", waiting).await.expect("no panic").expect("granted");
+        assert!(watch.elapsed() < MAX_WAIT, "woken, not timed out");
+        set.unlock().await.expect("unlocked");
+    }
+    for name in [A, B, C] {
+        bed.awaits_no_waiter(name).await;
+    }
+}
+
+/// A waiter for a set is notified of one name while another one is busy. It passes that on: whoever waits
+/// for the free name alone gets it (SET4).
+pub async fn a_set_that_cannot_use_a_free_name_lets_others_have_it(bed: &Testbed) {
+    let (holder, sets, other) = (bed.locker(), bed.locker(), bed.locker());
+    let first = within("a free name", holder.lock(A).lease(LONG_LEASE)).await.expect("free");
+    let second = within("a free name", holder.lock(B).lease(LONG_LEASE)).await.expect("free");
+    let set = tokio::spawn(async move { sets.lock_all([A, B]).lease(LONG_LEASE).await });
+    bed.awaits_waiters(A).await;
+    let single = tokio::spawn(async move { other.lock(A).lease(LONG_LEASE).await });
+    bed.awaits_number_of_waiters(A, 2).await;
+    first.unlock().await.expect("unlocked");
+    let single = within("the free name", single).await.expect("no panic").expect("granted");
+    second.unlock().await.expect("unlocked");
+    single.unlock().await.expect("unlocked");
+    let set = within("the set", set).await.expect("no panic").expect("granted");
+    set.unlock().await.expect("unlocked");
+}
+
+/// Sets in a ring, and locks of single names beside them: all go on, and none is in at the same time as
+/// another that shares a name.
+pub async fn sets_in_a_ring_all_go_on(bed: &Testbed) {
+    const ROUNDS: usize = 6;
+    let inside: Arc<[AtomicUsize; 3]> = Arc::default();
+    let wanted: [&[usize]; 6] = [&[0, 1], &[1, 2], &[2, 0], &[0], &[1], &[2]];
+    let names = [A, B, C];
+    let work = wanted.into_iter().map(|wanted| {
+        let (locker, inside) = (bed.locker(), inside.clone());
+        tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let set = locker.lock_all(wanted.iter().map(|at| names[*at])).await.expect("had");
+                for at in wanted {
+                    assert_eq!(inside[*at].fetch_add(1, Ordering::SeqCst), 0, "two in {at}");
+                }
+                tokio::task::yield_now().await;
+                for at in wanted {
+                    inside[*at].fetch_sub(1, Ordering::SeqCst);
+                }
+                set.unlock().await.expect("still held");
+            }
+        })
+    });
+    let work: Vec<_> = work.collect();
+    for task in work {
+        within("all rounds", task).await.expect("no panic");
+    }
+}
+
+/// A name that is given twice counts once; no name, 33 names or a bad one is a typed error, and
+/// nothing is taken.
+pub async fn wrong_sets_are_refused_and_nothing_is_taken(bed: &Testbed) {
+    let locker = bed.locker();
+    let twice = within("free names", locker.lock_all([A, A])).await.expect("free");
+    assert_eq!(twice.names().collect::<Vec<_>>(), [A]);
+    twice.unlock().await.expect("unlocked");
+    let config = |error: Error| match error {
+        Error::Config(error) => error,
+        other => panic!("{other:?}"),
+    };
+    let none = locker.lock_all(Vec::<&str>::new()).await.expect_err("refused");
+    assert_eq!(config(none), ConfigError::NoNames);
+    let many: Vec<_> = (0..33).map(|number| format!("{{acct}}/{number}")).collect();
+    let refused = locker.try_lock_all(&many).await.expect_err("refused");
+    assert_eq!(config(refused), ConfigError::TooManyNames { names: 33, max: 32 });
+    assert_eq!(
+        config(locker.lock_all([A, ""]).await.expect_err("refused")),
+        ConfigError::EmptyName
+    );
+    bed.awaits_no_key(A).await;
+    let most = within("free names", locker.lock_all(&many[..32])).await.expect("free");
+    assert_eq!(most.names().count(), 32);
+    most.unlock().await.expect("unlocked");
+}
+
+/// An owner enters its set again; a wait ends at its bound.
+pub async fn a_set_takes_the_options_of_a_lock(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let owner = Owner::new();
+    let outer = within("free names", ours.lock_all([A, B]).owner(&owner)).await.expect("free");
+    let inner = within("its set", ours.lock_all([B, A]).owner(&owner)).await.expect("its own");
+    assert_eq!(outer.fence(), inner.fence());
+    inner.unlock().await.expect("unlocked");
+    let busy = other.lock_all([A, B]).wait(SHORT_LEASE / 4).await.expect_err("held");
+    assert!(busy.to_string().contains(&format!("{A}, {B}")), "{busy}");
+    outer.unlock().await.expect("unlocked");
+    let limited = ours.lock_all([A, B]).hold_at_most(SHORT_LEASE);
+    let limited = within("free names", limited).await.expect("free");
+    assert_eq!(within("its end", limited.lost()).await.why, LossReason::HoldLimit);
+    let watched = ours.lock_all([A, B]).run(async |watch| watch.names().count());
+    assert_eq!(within("the work", watched).await.expect("worked"), 2);
+}
+
+/// `lock_all()` may be dropped at any await, also while it waits.
+pub async fn a_set_dropped_anywhere_leaves_nothing_behind(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    for held in [None, Some(B)] {
+        for polls in 0..8 {
+            let one = match held {
+                Some(name) => Some(within("a free name", other.lock(name)).await.expect("free")),
+                None => None,
+            };
+            let lock =
+                CountPolls::new(ours.lock_all([A, B]).lease(LONG_LEASE), polls, Drops::OnWake);
+            let waited = tokio::time::timeout(SHORT_LEASE / 4, lock).await;
+            drop(waited);
+            if let Some(one) = one {
+                one.unlock().await.expect("unlocked");
+            }
+            for name in [A, B] {
+                bed.awaits_no_key(name).await;
+            }
+        }
+    }
+    for name in [A, B] {
+        bed.awaits_no_waiter(name).await;
+    }
+    take_and_give_back(&other).await;
+}
+
+async fn take_and_give_back(locker: &Locker) {
+    let set = within("free names", locker.lock_all([A, B])).await.expect("free");
+    set.unlock().await.expect("unlocked");
+}
+
+/// The blocking API has it too.
+pub fn a_blocking_set_excludes_each_of_its_names(bed: &Testbed) {
+    let (ours, other) = (bed.blocking(), bed.blocking());
+    let set = ours.lock_all([A, B]).lease(LONG_LEASE).acquire().expect("free");
+    assert_eq!(set.names().count(), 2);
+    assert!(other.try_lock(B).acquire().expect("an answer").is_none());
+    assert!(other.try_lock_all([B, C]).acquire().expect("an answer").is_none());
+    set.unlock().expect("unlocked");
+    let set = other.lock_all([B, C]).wait(MAX_WAIT).acquire().expect("free");
+    set.unlock().expect("unlocked");
+}
