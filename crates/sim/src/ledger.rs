@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::HashMap;
 use quorumlock_core::Watch;
-use quorumlock_protocol::{Answer, Denial, Instant, LeaseRequest, Name, Nonce, quorum_of};
+use quorumlock_protocol::{Answer, Claim, Denial, Instant, LeaseRequest, Name, Nonce, quorum_of};
 
 use super::invariants::Tokens;
 use super::request::{SimAnswer, SimRequest};
@@ -21,9 +21,9 @@ pub struct Ledger {
     /// For each node and name: the attempts that have believed that the node holds their nonce.
     pub believers: BTreeMap<(usize, Name), Vec<usize>>,
     /// For each name: the last attempt that held a minority when it failed (client, end).
-    split: BTreeMap<Name, (usize, Micros)>,
+    split: BTreeMap<Claim, (usize, Micros)>,
     /// The clients whose last attempt at a name became stale.
-    stale: BTreeSet<(usize, Name)>,
+    stale: BTreeSet<(usize, Claim)>,
     pub holders: Vec<Holding>,
     pub tokens: BTreeMap<Name, Tokens>,
     pub seen: Seen,
@@ -33,12 +33,12 @@ pub struct Ledger {
 #[derive(Debug)]
 pub struct Attempt {
     pub client: usize,
-    pub name: Name,
+    pub claim: Claim,
     pub nonce: Nonce,
     began: Micros,
     /// The node to which its first request went.
     first: usize,
-    /// The largest token that any holder had received before it began.
+    /// The largest token that any holder of one of its names had received before it began.
     pub after: u64,
     pub nodes: Vec<View>,
     /// The window end at a node that hands the name off to it.
@@ -154,7 +154,8 @@ impl Ledger {
                     self.give_up(number, now);
                     let view = &mut self.attempts[number].nodes[node];
                     view.until = Instant::NEVER;
-                    view.releases += 1;
+                    // One command for each name.
+                    view.releases += lease.claim.count() as u32;
                 }
             }
             _ => {}
@@ -205,7 +206,7 @@ impl Ledger {
             | SimAnswer::Raised(Answer::No(Denial::Stale(_))) => {
                 self.each(request, |ledger, number, _| {
                     let attempt = &ledger.attempts[number];
-                    ledger.stale.insert((attempt.client, attempt.name.clone()));
+                    ledger.stale.insert((attempt.client, attempt.claim.clone()));
                 })
             }
             SimAnswer::Raised(Answer::No(Denial::Gone)) => {
@@ -254,17 +255,18 @@ impl Ledger {
 
     fn begin(&mut self, client: usize, lease: &LeaseRequest, size: usize, now: Micros) {
         let number = self.attempts.len();
-        if self.stale.remove(&(client, lease.name.clone())) {
+        if self.stale.remove(&(client, lease.claim.clone())) {
             self.seen.see(Sometimes::Retried);
         }
         self.numbers.insert(lease.nonce, number);
+        let largest = |name| self.tokens.get(name).map(Tokens::largest);
         self.attempts.push(Attempt {
             client,
-            name: lease.name.clone(),
+            claim: lease.claim.clone(),
             nonce: lease.nonce,
             began: now,
             first: 0,
-            after: self.tokens.get(&lease.name).map_or(0, Tokens::largest),
+            after: lease.claim.names().filter_map(largest).max().unwrap_or(0),
             nodes: vec![View::NEW; size],
             offered: Instant::NEVER,
             granted: false,
@@ -290,7 +292,7 @@ impl Ledger {
         let votes = attempt.nodes.iter().filter(|view| view.granted).count();
         if !attempt.granted && votes > 0 && votes < quorum_of(attempt.nodes.len()) {
             let (client, began) = (attempt.client, attempt.began);
-            let last = self.split.insert(attempt.name.clone(), (client, now));
+            let last = self.split.insert(attempt.claim.clone(), (client, now));
             if last.is_some_and(|(other, ended)| other != client && ended >= began) {
                 self.seen.see(Sometimes::SplitVote);
             }
@@ -309,9 +311,11 @@ impl Ledger {
         if attempt.until() > before {
             attempt.grown_at = now;
         }
-        let believers = self.believers.entry((node, attempt.name.clone())).or_default();
-        if !believers.contains(&number) {
-            believers.push(number);
+        for name in attempt.claim.names() {
+            let believers = self.believers.entry((node, name.clone())).or_default();
+            if !believers.contains(&number) {
+                believers.push(number);
+            }
         }
     }
 

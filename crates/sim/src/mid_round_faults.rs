@@ -28,7 +28,7 @@ impl State {
         if !self.plan.mid_round_faults || self.healed || self.processes[client].stopped {
             return;
         }
-        let fresh = !self.ledger.tokens.contains_key(&lease.name);
+        let fresh = !lease.claim.names().any(|name| self.ledger.tokens.contains_key(name));
         if self.withheld_votes.is_none_or(|last| last.over < self.now) && node == 0 && fresh {
             let whole = self.servers.iter().all(Server::admitted);
             if up && whole && self.dice.chance(0.5) {

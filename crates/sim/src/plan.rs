@@ -20,6 +20,8 @@ pub struct Plan {
     /// The number of tasks in each client that take locks.
     pub tasks: usize,
     pub names: usize,
+    /// Whether tasks sometimes take all names in one step.
+    pub sets: bool,
     pub wire: Wire,
     pub lease: Micros,
     /// The longest lease; `None`: twice `lease`.
@@ -100,6 +102,7 @@ impl Plan {
             clients,
             tasks: dice.within(1, if clients > 4 { 1 } else { 2 }) as usize,
             names: dice.within(1, 2) as usize,
+            sets: false,
             wire: *dice.pick(&[Wire::Redlock, Wire::Redisson]),
             lease,
             longest: None,
@@ -130,6 +133,8 @@ impl Plan {
             instant: false,
             scripted: false,
         };
+        // Numbers of its own: the other plans stay what they are.
+        plan.sets = plan.names > 1 && Dice::new(seed, 5_000_000).chance(0.25);
         if strict {
             if dice.chance(0.12) {
                 plan.add_mid_round_faults(dice);

@@ -53,11 +53,12 @@ pub enum Sometimes {
     ScriptMissing,
     ReadOnly,
     TxnAborted,
+    SetGranted,
 }
 
 impl Sometimes {
     /// All events.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 49] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -106,6 +107,7 @@ impl Sometimes {
         Self::ScriptMissing,
         Self::ReadOnly,
         Self::TxnAborted,
+        Self::SetGranted,
     ];
 
     /// The event in words.
@@ -159,6 +161,7 @@ impl Sometimes {
             Self::ScriptMissing => "a server had lost the script that a client called",
             Self::ReadOnly => "a replica refused to write",
             Self::TxnAborted => "a replica refused a command of a transaction",
+            Self::SetGranted => "several names were granted in one step",
         }
     }
 }

@@ -124,8 +124,9 @@ impl State {
             .filter(|lease_command| lease_command.verb == Some(Verb::Raise));
         let nonces = raises.flat_map(|lease_command| &lease_command.nonces);
         let numbers = nonces.filter_map(|nonce| self.ledger.number(*nonce));
-        let names: Vec<_> =
-            numbers.map(|number| self.ledger.attempts[number].name.clone()).collect();
+        let names: Vec<_> = numbers
+            .flat_map(|number| self.ledger.attempts[number].claim.names().cloned())
+            .collect();
         if names.is_empty() || self.healed || !self.dice.chance(self.plan.odds.evict) {
             return 0;
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use quorumlock_core::{Guard, Locker};
-use quorumlock_protocol::{Error, Instant, LossReason, Lost, Name, Owner};
+use quorumlock_protocol::{Claim, Error, Instant, LossReason, Lost, Name, Owner};
 
 use super::invariants::{check_exclusion, check_re_entry, check_reason, check_told, liveness};
 use super::ledger::Holding;
@@ -26,6 +26,8 @@ pub struct WorkTask {
     pub lease: Micros,
     pub think: Micros,
     names: usize,
+    /// Draws sets of names. Numbers of its own: other plans stay what they are.
+    sets: Option<Dice>,
 }
 
 pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) {
@@ -33,7 +35,9 @@ pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) 
     let dice = Dice::new(plan.seed, 1_000_000 + (client * 16 + task) as u64);
     let (lease, think, names) = (plan.lease, plan.think, plan.names);
     let owner = Owner::new();
-    let mut work = WorkTask { world, client, task, locker, owner, dice, lease, think, names };
+    let of_task = 6_000_000 + (client * 16 + task) as u64;
+    let sets = plan.sets.then(|| Dice::new(plan.seed, of_task));
+    let mut work = WorkTask { world, client, task, locker, owner, dice, lease, think, names, sets };
     if let Some(work_time) = plan.short_work {
         return work.live_shortly(work_time, plan.recovered()).await;
     }
@@ -49,16 +53,16 @@ pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) 
 
 impl WorkTask {
     async fn acquire_once(&mut self) {
-        let name = self.name();
+        let names = self.names();
         let lease = duration(self.dice.within(self.lease / 2, self.lease * 2));
         let limit = duration(self.dice.within(self.lease / 3, self.lease * 5 / 2));
         let wait = duration(self.dice.spread(MS, self.lease * 3));
         let kind = self.dice.within(0, 9);
         if kind == 9 {
-            return self.enter_twice(&name, lease).await;
+            return self.enter_twice(&names, lease).await;
         }
-        let mut lock = self.locker.lock(&name).lease(lease);
-        let mut attempt = self.locker.try_lock(&name).lease(lease);
+        let mut lock = self.locker.lock_all(&names).lease(lease);
+        let mut attempt = self.locker.try_lock_all(&names).lease(lease);
         let who = Who::client(self.client);
         self.world.with(|state| state.note("wants a lease of", who, micros(lease)));
         if self.dice.chance(0.25) {
@@ -89,10 +93,10 @@ impl WorkTask {
     async fn hold_and_return(&mut self, guard: Guard, lease: Duration) {
         let (mut guard, mut attempt) = self.hold(guard).await;
         while self.dice.chance(0.2) {
-            let name = guard.name().to_owned();
+            let names: Vec<_> = guard.names().map(str::to_owned).collect();
             self.release(guard, attempt).await;
             let wait = duration(self.dice.spread(MS, self.lease * 3));
-            let lock = self.locker.lock(&name).lease(lease);
+            let lock = self.locker.lock_all(&names).lease(lease);
             let got = match self.dice.chance(0.5) {
                 true => lock.wait(wait).await,
                 false => match tokio::time::timeout(wait, lock).await {
@@ -108,8 +112,8 @@ impl WorkTask {
         self.release(guard, attempt).await;
     }
 
-    async fn enter_twice(&mut self, name: &str, lease: Duration) {
-        let lock = || self.locker.lock(name).lease(lease).owner(&self.owner);
+    async fn enter_twice(&mut self, names: &[String], lease: Duration) {
+        let lock = || self.locker.lock_all(names).lease(lease).owner(&self.owner);
         let outer = match lock().wait(duration(self.lease * 3)).await {
             Ok(guard) => guard,
             Err(error) => return self.failed(&error),
@@ -131,8 +135,8 @@ impl WorkTask {
     /// Holds the lock in one of the ways in which users do, and writes from time to time.
     pub async fn hold(&mut self, guard: Guard) -> (Guard, usize) {
         let attempt = self.granted(&guard);
-        let (token, name) = (guard.fence().get(), Name::new(guard.name()));
-        let Ok(name) = name else { return (guard, attempt) };
+        let token = guard.fence().get();
+        let names = names_of(&guard);
         let long = if self.dice.chance(0.3) { self.lease * 2 } else { self.lease / 4 };
         let hold = self.dice.within(0, long);
         // In the calm phase no holder makes the others wait for long.
@@ -144,7 +148,8 @@ impl WorkTask {
         // Claims the resource before it reads, and writes even if the lock is lost.
         let work = async {
             for _ in 0..steps {
-                let read = world.with(|state| state.workload.register(&name).claim(token));
+                let claim = |name| world.with(|state| state.workload.register(name).claim(token));
+                let reads: Vec<_> = names.iter().map(claim).collect();
                 tokio::time::sleep(pause).await;
                 if style != 1 && guard.check().is_ok() {
                     world.with(|state| {
@@ -152,9 +157,11 @@ impl WorkTask {
                         state.read_window(attempt);
                     });
                 }
-                match read {
-                    Some(read) => world.with(|state| state.write(&name, token, read)),
-                    None => world.with(|state| state.see(Sometimes::StaleWriteRefused)),
+                for (name, read) in names.iter().zip(reads) {
+                    match read {
+                        Some(read) => world.with(|state| state.write(name, token, read)),
+                        None => world.with(|state| state.see(Sometimes::StaleWriteRefused)),
+                    }
                 }
             }
         };
@@ -178,7 +185,7 @@ impl WorkTask {
     }
 
     pub fn granted(&self, guard: &Guard) -> usize {
-        let Ok(name) = Name::new(guard.name()) else { return 0 };
+        let names = names_of(guard);
         let client = self.client;
         self.world.with(|state| {
             let Some(attempt) = state.ledger.number(guard.nonce()) else { return 0 };
@@ -193,9 +200,15 @@ impl WorkTask {
             state.ledger.holders.push(Holding { client, attempt, watch, promised_until });
             state.read_window(attempt);
             check_exclusion(state, attempt);
-            let tokens = state.ledger.tokens.entry(name.clone()).or_default();
-            if let Some(violation) = tokens.check((attempt, guard.check().is_ok()), token, after) {
-                state.violate(violation);
+            if names.len() > 1 {
+                state.see(Sometimes::SetGranted);
+            }
+            for name in names {
+                let tokens = state.ledger.tokens.entry(name).or_default();
+                let held = (attempt, guard.check().is_ok());
+                if let Some(violation) = tokens.check(held, token, after) {
+                    state.violate(violation);
+                }
             }
             attempt
         })
@@ -206,8 +219,9 @@ impl WorkTask {
         let client = self.client;
         let gone = self.world.with(|state| {
             state.note("gives back", Who::client(client).on(Some(attempt)), 0);
-            if let Some(name) = state.ledger.attempts.get(attempt).map(|a| a.name.clone()) {
-                state.workload.free_from(&name, state.now);
+            let claim = state.ledger.attempts.get(attempt).map(|attempt| attempt.claim.clone());
+            for name in claim.iter().flat_map(Claim::names) {
+                state.workload.free_from(name, state.now);
             }
             let holders = &mut state.ledger.holders;
             let place = holders.iter().position(|held| held.attempt == attempt);
@@ -254,13 +268,30 @@ impl WorkTask {
         }
     }
 
+    /// One name; in a plan with sets, sometimes all names.
+    fn names(&mut self) -> Vec<String> {
+        match self.sets.as_mut().is_some_and(|dice| dice.chance(0.4)) {
+            true => (0..self.names).map(|number| self.name_of(number)).collect(),
+            false => vec![self.name()],
+        }
+    }
+
     pub fn name(&mut self) -> String {
         let number = self.dice.index(self.names);
+        self.name_of(number)
+    }
+
+    fn name_of(&self, number: usize) -> String {
         match self.world.with(|state| state.now.checked_div(state.plan.renames)) {
             Some(period) => format!("job/{number}/{period}"),
             None => format!("job/{number}"),
         }
     }
+}
+
+/// The names that a guard holds.
+fn names_of(guard: &Guard) -> Vec<Name> {
+    guard.names().filter_map(|name| Name::new(name).ok()).collect()
 }
 
 impl State {

@@ -1,4 +1,5 @@
-//! Exclusion of validity (G1, G2): at no instant are two guards of one name valid at once.
+//! Exclusion of validity (G1, G2): at no instant are two guards of one name valid at once,
+//! whatever other names they have.
 //!
 //! A guard's validity is one interval that begins with its grant, because a lost lease never
 //! becomes valid again. Two intervals therefore overlap only if one guard is valid when the other's
@@ -10,7 +11,9 @@ use crate::world::State;
 /// Checks `attempt`, which was just granted.
 pub fn check(state: &mut State, attempt: usize) {
     let attempts = &state.ledger.attempts;
-    let name = &attempts[attempt].name;
+    let claim = &attempts[attempt].claim;
+    let overlaps =
+        |other: usize| attempts[other].claim.names().any(|name| claim.names().any(|n| n == name));
     let valid = |number: usize| {
         let mut holders = state.ledger.holders.iter();
         let holder = holders.find(|holder| holder.attempt == number)?;
@@ -19,7 +22,7 @@ pub fn check(state: &mut State, attempt: usize) {
     };
     let rivals = state.ledger.holders.iter().map(|holder| holder.attempt);
     let rival = rivals
-        .filter(|number| *number != attempt && attempts[*number].name == *name)
+        .filter(|number| *number != attempt && overlaps(*number))
         .find(|number| valid(*number).is_some());
     if let Some(rival) = rival
         && valid(attempt).is_some()

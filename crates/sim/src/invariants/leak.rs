@@ -18,13 +18,17 @@ pub fn check(state: &mut State, node: usize, number: usize) {
     }
     let server = &state.servers[node];
     let time = server.clock.micros(state.now);
-    let held = server.store.held(&attempt.name, time);
-    if held.is_none_or(|held| held.nonce != attempt.nonce) {
+    let holds = |name| {
+        let held = server.store.held(name, time);
+        held.is_some_and(|held| held.nonce == attempt.nonce)
+    };
+    if !attempt.claim.names().any(holds) {
         return;
     }
     let owed = view.owed_until > state.now;
     let why = match view.last {
-        "release" => "it executed the release",
+        // Each of several names has a release of its own, and is repeated by itself.
+        "release" if attempt.claim.is_one() => "it executed the release",
         _ if !view.tainted && !owed => "nobody releases it",
         _ => return,
     };

@@ -7,19 +7,20 @@
 use crate::violation::Violation;
 use crate::world::State;
 
-/// Checks that the node has granted the name to one attempt at a time.
+/// Checks that the node has granted each name to one attempt at a time.
 pub fn check(state: &mut State, node: usize, attempt: usize) {
     let Some(this) = state.ledger.attempts.get(attempt) else { return };
-    let key = (node, this.name.clone());
-    let State { ledger, processes, .. } = state;
-    let Some(believers) = ledger.believers.get_mut(&key) else { return };
-    let attempts = &ledger.attempts;
-    believers.retain(|number| {
-        let other = &attempts[*number];
-        let process = processes.get(other.client);
-        process.is_some_and(|p| !p.dead && other.nodes[node].until > p.now())
-    });
-    if let [a, b, ..] = believers[..] {
-        state.violate(Violation::TwoBelieve { node, attempts: [a, b] });
+    for name in this.claim.clone().names() {
+        let State { ledger, processes, .. } = &mut *state;
+        let Some(believers) = ledger.believers.get_mut(&(node, name.clone())) else { continue };
+        let attempts = &ledger.attempts;
+        believers.retain(|number| {
+            let other = &attempts[*number];
+            let process = processes.get(other.client);
+            process.is_some_and(|p| !p.dead && other.nodes[node].until > p.now())
+        });
+        if let [a, b, ..] = believers[..] {
+            state.violate(Violation::TwoBelieve { node, attempts: [a, b] });
+        }
     }
 }
