@@ -34,7 +34,7 @@ impl Job {
         let changes = unix::signal(SignalKind::child())?;
         let terminal = Terminal::ours();
         let child = first_process(command, terminal.is_some())
-            .env("QUORUMLOCK_NAME", guard.name())
+            .env("QUORUMLOCK_NAME", guard.names().collect::<Vec<_>>().join("\n"))
             .env("QUORUMLOCK_FENCE", guard.fence().to_string())
             .process_group(0)
             .kill_on_drop(true)

@@ -24,8 +24,8 @@ use crate::nodes::LockNodes;
 
 /// Hold a lock while a command runs.
 ///
-/// The command finds the lock's name in QUORUMLOCK_NAME and its fencing token, a number that grows
-/// with every grant, in QUORUMLOCK_FENCE. The exit code is the command's own, or 128 plus the
+/// The command finds the lock's name in QUORUMLOCK_NAME (several names one in each line) and its fencing
+/// token, a number that grows with every grant, in QUORUMLOCK_FENCE. The exit code is the command's own, or 128 plus the
 /// number of the signal that ended it.
 ///
 /// The lock is renewed until the command ends. If renewals fail, SIGTERM goes to the command and
@@ -52,9 +52,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     nodes: LockNodes,
 
-    /// The lock's name.
-    #[arg(long)]
-    name: String,
+    /// The lock's name. With several names the command runs while all of them are held: they are
+    /// taken in one step, all or none.
+    #[arg(long = "name", value_name = "NAME", required = true)]
+    names: Vec<String>,
 
     /// Give up after this time if another client holds the lock [default: wait without limit].
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -136,7 +137,7 @@ async fn acquire(args: &Args, locker: &Locker) -> Result<Guard, Error> {
     /// A shorter wait is not reported.
     const SILENT_FOR: Duration = Duration::from_secs(1);
 
-    let mut lock = locker.lock(&args.name).lease(args.lease);
+    let mut lock = locker.lock_all(&args.names).lease(args.lease);
     if let Some(wait) = args.wait {
         lock = lock.wait(wait);
     }
@@ -146,7 +147,7 @@ async fn acquire(args: &Args, locker: &Locker) -> Result<Guard, Error> {
     let mut granted = pin!(lock.into_future());
     tokio::select! {
         guard = &mut granted => return guard,
-        () = sleep(SILENT_FOR) => say(format_args!("waiting for the lock {}", args.name)),
+        () = sleep(SILENT_FOR) => say(format_args!("waiting for the lock {}", args.names.join(", "))),
     }
     granted.await
 }
@@ -197,7 +198,7 @@ async fn supervise(
         Err(lost) => format!("the lock was lost: {}", lost.why),
         Ok(()) => plan.reason(watch.loss_ahead()),
     };
-    let why = format!("{}: {why}", watch.name());
+    let why = format!("{}: {why}", watch.names().collect::<Vec<_>>().join(", "));
     say(format_args!("{why}: stopping the command"));
     job.signal(Signal::TERM);
     let mut grace = pin!(sleep(plan.grace));

@@ -67,6 +67,27 @@ fn a_waiter_gets_the_lock_when_it_is_released() {
 }
 
 #[test]
+fn several_names_are_held_together() {
+    for count in [1, 3] {
+        let Some(servers) = servers(count) else { return };
+        let urls = servers.urls();
+        let both = ["--name", "b", "--name", "a"];
+        let script = r#"echo ready; cat; echo "$QUORUMLOCK_NAME""#;
+        let mut holder = start(run(&urls, &both, script));
+        for name in ["a", "b"] {
+            let busy = finish(run(&urls, &["--name", name, "--wait", "0s"], "echo never"));
+            assert_eq!(busy.expect(75).says(&[name]).stdout, "");
+        }
+        let overlapping = ["--name", "c", "--name", "b", "--wait", "0s"];
+        finish(run(&urls, &overlapping, "echo never")).expect(75).says(&["b, c"]);
+        finish(run(&urls, &["--name", "c", "--wait", "0s"], "exit 0")).expect(0);
+        holder.close_stdin();
+        assert_eq!(holder.finish().expect(0).stdout, "a\nb\n");
+        finish(run(&urls, &both, "exit 0")).expect(0);
+    }
+}
+
+#[test]
 fn without_a_majority_nothing_runs() {
     for (count, dead) in [(1, 1), (3, 2), (5, 3)] {
         let Some(servers) = servers(count) else { return };
