@@ -22,7 +22,7 @@ async function run(who, command, name, ...args) {
     case 'try': {
       const l = command === 'lock' ? patient : ms < 200 ? once : locker(Math.floor(ms / 200));
       try {
-        held.set(key, await l.acquire([name], duration));
+        held.set(key, await l.acquire(name.split('+'), duration));
       } catch (e) {
         return `no ${e.message}`;
       }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use quorumlock::{Admission, Wire};
+use quorumlock_tests::{builder, within};
+
 use crate::client::Client;
 use crate::contention::{Goal, contend};
 use crate::testbed::{LONG_LEASE, Testbed, comes_after};
@@ -29,6 +32,34 @@ beside!(redsync, REDSYNC: each_refuses_what_the_other_holds, each_comes_after_th
 beside!(node_redlock, NODE_REDLOCK: each_refuses_what_the_other_holds, each_comes_after_the_others_release, one_server_may_be_down);
 beside!(pottery, POTTERY: each_refuses_what_the_other_holds, each_comes_after_the_others_release, one_server_may_be_down);
 beside!(redis_py, REDIS_PY: each_refuses_what_the_other_holds, each_comes_after_the_others_release);
+
+/// node-redlock's lock of several resources, and our lock of several names: each excludes the other on any
+/// name that both have, and single locks of it. What is refused takes nothing.
+#[tokio::test]
+async fn several_names_beside_several_resources() {
+    let Some(bed) = start(NODE_REDLOCK).await else { return };
+    let locker = builder().wire(Wire::Redlock).admission(Admission::Redlock);
+    let ours = locker.quorum(bed.servers.urls()).expect("good URLs");
+    let client = bed.theirs().await;
+    let (both, other) = (client.caller("a", "x+y"), client.caller("b", "y+z"));
+
+    both.lock().await.granted();
+    for name in ["x", "y"] {
+        assert!(ours.try_lock(name).await.expect("an answer").is_none(), "{name} twice");
+    }
+    assert!(ours.try_lock_all(["y", "z"]).await.expect("an answer").is_none(), "y twice");
+    both.extend().await.granted();
+    both.unlock().await.granted();
+
+    let set = within("free names", ours.lock_all(["y", "x"])).await.expect("free");
+    other.try_lock(NOW).await.refused();
+    client.caller("c", "x").try_lock(NOW).await.refused();
+    let free = within("a free name", ours.lock("z")).await.expect("nothing of theirs is left");
+    free.unlock().await.expect("held");
+    set.unlock().await.expect("held");
+    other.lock().await.granted();
+    other.unlock().await.granted();
+}
 
 async fn start(Other(program, _, servers): Other) -> Option<Testbed> {
     Testbed::start(program, "redlock", servers, LONG_LEASE).await
