@@ -52,8 +52,12 @@ impl Draw {
     /// quarantine, and leases are half as long.
     pub fn plan(&mut self) -> Plan {
         let drawn_ms = self.ms(4_000, 4_500);
-        let (lease_ms, max_lease_ms) =
-            if self.mode.strict() { (drawn_ms, 5_000) } else { (2 * drawn_ms, 10_000) };
+        let (lease_ms, max_lease_ms) = match self.mode.engine() {
+            // Sentinels take seconds for a failover: they ask each replica once a second.
+            Engine::Sentinel => (6 * drawn_ms, 30_000),
+            _ if self.mode.strict() => (drawn_ms, 5_000),
+            _ => (2 * drawn_ms, 10_000),
+        };
         // All replicas: if one is missing, that one might be promoted (L17).
         let acks = if self.mode.awaits_replicas() { self.mode.replicas() } else { 0 };
         Plan {
