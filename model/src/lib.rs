@@ -10,7 +10,7 @@
 //!   are right, tokens are in the order of holds.
 //! - [`lease`]: at most one client believes that it holds the lock, with exact clocks and lost
 //!   data.
-//! - [`claim`]: what an acquisition asks for, in both of these: names, slots, shared or not.
+//! - [`claim`]: what an acquisition asks for in [`token`] and [`lease`]: names, slots, shared or not.
 //! - [`rings`]: sets of names that are taken one by one.
 //! - [`release`]: an unlock that repeats its release reports the truth.
 //! - [`admission`]: which answers of a node count after it has lost its data.

@@ -58,8 +58,8 @@ impl Locker {
     /// cannot wait for each other in a ring. The lock is lost as soon as one name is. Up to 32 names;
     /// a name that is given twice counts once. On a Redis Cluster all names need one hash tag.
     ///
-    /// The options are those of [`Locker::lock`]. An owner enters again by the same names; a lock of one of
-    /// them alone would wait for the owner's own set.
+    /// The options are those of [`Locker::lock`]. An owner enters again by the same names alone: a lock of
+    /// one of them waits for the owner's own set, and [`Locker::is_held_by`] says no.
     ///
     /// ```no_run
     /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use quorumlock::{ConfigError, Error, Locker, LossReason, Owner};
 
 use super::{LONG_LEASE, SHORT_LEASE};
-use crate::{CountPolls, Drops, MAX_WAIT, Stopwatch, Testbed, within};
+use crate::{CountPolls, Drops, MAX_WAIT, Testbed, within};
 
 const A: &str = "{acct}/1";
 const B: &str = "{acct}/2";
@@ -102,10 +102,9 @@ pub async fn a_waiter_for_a_set_is_woken_and_holds_nothing(bed: &Testbed) {
             let taken = within("a free name", other.lock(free)).await.expect("free");
             taken.unlock().await.expect("unlocked");
         }
-        let watch = Stopwatch::start();
+        // The lease is longer than the test waits.
         one.unlock().await.expect("unlocked");
         let set = within("the set", waiting).await.expect("no panic").expect("granted");
-        assert!(watch.elapsed() < MAX_WAIT, "woken, not timed out");
         set.unlock().await.expect("unlocked");
     }
     for name in [A, B, C] {
@@ -113,8 +112,8 @@ pub async fn a_waiter_for_a_set_is_woken_and_holds_nothing(bed: &Testbed) {
     }
 }
 
-/// A waiter for a set is notified of one name while another one is busy. It passes that on: whoever waits
-/// for the free name alone gets it (SET4).
+/// A waiter for a set is notified of a free name while another of its names is busy. The waiter behind it
+/// gets the free name (SET4).
 pub async fn a_set_that_cannot_use_a_free_name_lets_others_have_it(bed: &Testbed) {
     let (holder, sets, other) = (bed.locker(), bed.locker(), bed.locker());
     let first = within("a free name", holder.lock(A).lease(LONG_LEASE)).await.expect("free");

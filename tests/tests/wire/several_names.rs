@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{Fence, Wire};
+use quorumlock::{ConfigError, Error, Fence, NodeProblem, Wire};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Incarnation, Instant,
     Lane, LeaseRequest, Name, Node as _, Nonce, QueuedAt, ReplyFuture, ReplySink, Vote, WaitEvent,
@@ -247,6 +247,38 @@ struct Nothing;
 
 impl ReplySink<WaitEvent> for Nothing {
     fn collect(&self, _from: usize, _event: WaitEvent) {}
+}
+
+/// A key that is no lock refuses the set, and the other names stay free.
+#[tokio::test]
+async fn a_key_of_another_type_refuses_all_names() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (locker, plain) = server.clients();
+        plain.ask::<i64>(&["LPUSH", "b", "theirs"]).await;
+        let refused = within("an answer", locker.lock_all(["a", "b", "c"])).await;
+        let refused = refused.expect_err("refused");
+        let Error::Refused(none) = &refused else { panic!("{refused:?}") };
+        let wrong = NodeProblem::WrongType { key: "a, b, c".to_owned() };
+        assert_eq!(none.nodes[0].problem, wrong, "{wire:?}");
+        free(&plain, &["a", "c"]).await;
+        assert_eq!(plain.ask::<i64>(&["LLEN", "b"]).await, 1, "{wire:?}: not deleted");
+    }
+}
+
+/// A server that counts tokens itself counts them for one name.
+#[tokio::test]
+async fn redissons_counter_has_one_name() {
+    let Some(server) = Node::start(Wire::Redisson).await else { return };
+    let locker =
+        builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
+    let refused = within("an answer", locker.try_lock_all(["a", "b"])).await.expect_err("refused");
+    let Error::Config(ConfigError::DoesNotApply { option, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(option, "redisson_fenced");
+    free(&server.plain, &["a", "b"]).await;
+    drop(within("free", locker.lock_all(["a"])).await.expect("one name"));
 }
 
 /// Ten names take one request.

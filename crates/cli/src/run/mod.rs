@@ -24,9 +24,9 @@ use crate::nodes::LockNodes;
 
 /// Hold a lock while a command runs.
 ///
-/// The command finds the lock's name in QUORUMLOCK_NAME (several names one in each line) and its fencing
-/// token, a number that grows with every grant, in QUORUMLOCK_FENCE. The exit code is the command's own, or 128 plus the
-/// number of the signal that ended it.
+/// The command finds the lock's name in QUORUMLOCK_NAME (of several names, one in each line) and its
+/// fencing token, a number that grows with every grant, in QUORUMLOCK_FENCE. The exit code is the
+/// command's own, or 128 plus the number of the signal that ended it.
 ///
 /// The lock is renewed until the command ends. If renewals fail, SIGTERM goes to the command and
 /// all its descendants early enough to leave them the grace time, and SIGKILL follows before

@@ -49,7 +49,7 @@ impl Draw {
     /// A plan without clients and faults: the servers of the mode, and a drawn lease of 8 to 9 s. A
     /// holder hears of a loss at its next renewal, a third of that later. Servers and a rival start
     /// before that, on a busy machine too. Where memories must be proven, the rival waits for a
-    /// quarantine, and leases are half as long.
+    /// quarantine, and leases are half as long; behind sentinels they are three times as long.
     pub fn plan(&mut self) -> Plan {
         let drawn_ms = self.ms(4_000, 4_500);
         let (lease_ms, max_lease_ms) = match self.mode.engine() {
