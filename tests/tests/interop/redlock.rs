@@ -131,6 +131,6 @@ async fn all_of_them_share_a_name() {
         one.caller("ours-1", name),
         two.caller("ours-2", name),
     ];
-    let (shares, errors) = contend(&callers, Goal { total: 300, each: 1 }).await;
+    let (shares, errors) = contend(&callers, Goal { total: 300, each: 1, one_of: None }).await;
     eprintln!("{shares:?}, {errors} errors");
 }
