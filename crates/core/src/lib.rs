@@ -16,5 +16,6 @@ mod single;
 pub use deadline::answer_deadline;
 pub use entropy::Entropy;
 pub use lessor::Lessor;
+pub use lock::kind;
 pub use lock::{Environment, Guard, LockRequest, Locker, TryLockRequest, Watch};
 pub use single::Single;

@@ -3,17 +3,32 @@ use std::sync::Arc;
 
 use crate::{ConfigError, Name};
 
-/// What one acquisition asks each node to hold under its nonce: one name, or all of several.
+/// What one acquisition asks each node to hold under its nonce: one name, all of several, or one slot
+/// of permits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Claim {
     first: Name,
-    /// The names after the first one, in order. `None` for one name, the usual case.
-    rest: Option<Arc<[Name]>>,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Kind {
+    /// The usual case.
+    One,
+    /// The names after the first one, in order.
+    All(Arc<[Name]>),
+    /// Any of so many slots of permits. The call chooses one for each attempt.
+    AnySlot(Name, u16),
+    /// One of so many slots of permits.
+    Slot(Name, u16, u16),
 }
 
 impl Claim {
     /// The most names of one claim.
     pub const MAX_NAMES: usize = 32;
+
+    /// The most permits of one name.
+    pub const MAX_PERMITS: u16 = 256;
 
     /// All of these names: sorted, each once.
     ///
@@ -28,49 +43,133 @@ impl Claim {
         }
         let mut names = names.into_iter();
         let first = names.next().ok_or(ConfigError::NoNames)?;
-        let rest = (count > 1).then(|| names.collect());
-        Ok(Self { first, rest })
+        let kind = if count > 1 { Kind::All(names.collect()) } else { Kind::One };
+        Ok(Self { first, kind })
     }
 
-    /// The name; of several names, the first one in order. Its home node is the home node of the claim.
+    /// Any of the slots 0 to `slots` - 1 of the permits `of`.
+    ///
+    /// # Errors
+    /// [`ConfigError::BadPermits`] unless `slots` is 1 to 256.
+    pub fn any_slot(of: Name, slots: u32) -> Result<Self, ConfigError> {
+        let max = Self::MAX_PERMITS;
+        match u16::try_from(slots) {
+            Ok(slots) if (1..=max).contains(&slots) => {
+                Ok(Self { first: Name::permits(&of), kind: Kind::AnySlot(of, slots) })
+            }
+            _ => Err(ConfigError::BadPermits { permits: slots, max }),
+        }
+    }
+
+    /// The slot with this number (PROTOCOL.md PER1), if it is a claim of permits.
+    #[must_use]
+    pub fn with_slot(&self, slot: u16) -> Self {
+        match &self.kind {
+            Kind::AnySlot(of, slots) | Kind::Slot(of, slots, _) => Self {
+                first: Name::slot_of_permits(&self.first.queue(), slot),
+                kind: Kind::Slot(of.clone(), *slots, slot),
+            },
+            Kind::One | Kind::All(_) => self.clone(),
+        }
+    }
+
+    /// Any slot, if it is a claim of permits; else the claim itself. The calls of one process that want
+    /// the same wait in one queue.
+    #[must_use]
+    pub fn any_of_slots(&self) -> Self {
+        match &self.kind {
+            Kind::Slot(of, slots, _) => {
+                Self { first: self.queue(), kind: Kind::AnySlot(of.clone(), *slots) }
+            }
+            Kind::One | Kind::All(_) | Kind::AnySlot(..) => self.clone(),
+        }
+    }
+
+    /// How many slots there are, if it is a claim of permits.
+    pub fn slots(&self) -> Option<u16> {
+        match self.kind {
+            Kind::AnySlot(_, slots) | Kind::Slot(_, slots, _) => Some(slots),
+            Kind::One | Kind::All(_) => None,
+        }
+    }
+
+    /// The number of the slot, if it is a claim of one slot of permits.
+    pub fn slot(&self) -> Option<u16> {
+        match self.kind {
+            Kind::Slot(_, _, slot) => Some(slot),
+            Kind::One | Kind::All(_) | Kind::AnySlot(..) => None,
+        }
+    }
+
+    /// The name that the nodes hold; of several names, the first one in order.
     pub fn name(&self) -> &Name {
         &self.first
     }
 
-    /// All names, in order.
+    /// All names that the nodes hold, in order.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
-        std::iter::once(&self.first).chain(self.rest.iter().flat_map(|rest| rest.iter()))
+        let rest: &[Name] = if let Kind::All(rest) = &self.kind { rest } else { &[] };
+        std::iter::once(&self.first).chain(rest)
+    }
+
+    /// All names as the caller gave them, in order.
+    pub fn given_names(&self) -> impl Iterator<Item = &Name> {
+        let of = match &self.kind {
+            Kind::AnySlot(of, _) | Kind::Slot(of, ..) => Some(of),
+            Kind::One | Kind::All(_) => None,
+        };
+        of.into_iter().chain(self.names().filter(move |_| of.is_none()))
     }
 
     /// The number of names.
     pub fn count(&self) -> usize {
-        1 + self.rest.as_ref().map_or(0, |rest| rest.len())
+        match &self.kind {
+            Kind::All(rest) => 1 + rest.len(),
+            Kind::One | Kind::AnySlot(..) | Kind::Slot(..) => 1,
+        }
     }
 
-    /// All names as one text, for messages.
+    /// The name under which its waiters wait, and whose home node is the claim's: that of the first
+    /// name. All slots of permits have one.
+    pub fn queue(&self) -> Name {
+        self.first.queue()
+    }
+
+    /// The claim as one text, for messages.
     pub fn label(&self) -> Name {
-        match self.is_one() {
-            true => self.first.clone(),
-            false => Name::label(&self.to_string()),
+        match self.kind {
+            Kind::One => self.first.clone(),
+            _ => Name::label(&self.to_string()),
         }
+    }
+
+    /// Whether a release can hand it off: a release hands off one name, and no call waits for one slot.
+    pub fn accepts_handoff(&self) -> bool {
+        matches!(self.kind, Kind::One)
     }
 
     /// Whether it has one name.
     pub fn is_one(&self) -> bool {
-        self.rest.is_none()
+        self.count() == 1
     }
 }
 
 impl From<Name> for Claim {
     fn from(first: Name) -> Self {
-        Self { first, rest: None }
+        Self { first, kind: Kind::One }
     }
 }
 
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.first.fmt(f)?;
-        self.names().skip(1).try_for_each(|name| write!(f, ", {name}"))
+        match &self.kind {
+            Kind::AnySlot(of, slots) => write!(f, "{of} ({slots} permits)"),
+            Kind::Slot(of, slots, slot) => write!(f, "{of} (slot {slot} of {slots})"),
+            Kind::One | Kind::All(_) => {
+                self.first.fmt(f)?;
+                self.names().skip(1).try_for_each(|name| write!(f, ", {name}"))
+            }
+        }
     }
 }
 
@@ -95,5 +194,26 @@ mod tests {
         let many = |count: usize| (0..count).map(|n| Name::new(&n.to_string()).unwrap()).collect();
         assert_eq!(Claim::all(many(32)).unwrap().count(), 32);
         assert_eq!(Claim::all(many(33)), Err(ConfigError::TooManyNames { names: 33, max: 32 }));
+    }
+
+    #[test]
+    fn permits_claim_one_slot_at_a_time() {
+        let db = || Name::new("db").unwrap();
+        let any = Claim::any_slot(db(), 5).unwrap();
+        assert_eq!(
+            (any.slots(), any.slot(), any.to_string().as_str()),
+            (Some(5), None, "db (5 permits)")
+        );
+        let third = any.with_slot(3);
+        assert_eq!((third.slots(), third.slot(), third.is_one()), (Some(5), Some(3), true));
+        assert_eq!(third.name().as_str(), "quorumlock:permit:{db}:3");
+        assert_eq!(third.given_names().collect::<Vec<_>>(), [&db()]);
+        assert_eq!(third.any_of_slots(), any);
+        assert_eq!((third.queue(), third.with_slot(4)), (any.queue(), any.with_slot(4)));
+        for permits in [0, 257, u32::MAX] {
+            let refused = Claim::any_slot(db(), permits);
+            assert_eq!(refused, Err(ConfigError::BadPermits { permits, max: 256 }));
+        }
+        assert!(Claim::any_slot(db(), 256).is_ok());
     }
 }

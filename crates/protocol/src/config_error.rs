@@ -57,6 +57,14 @@ pub enum ConfigError {
         /// The names given.
         names: String,
     },
+    /// A number of permits that is out of bounds.
+    #[error("permits of {permits} is out of bounds: 1 to {max}")]
+    BadPermits {
+        /// The number given.
+        permits: u32,
+        /// The most.
+        max: u16,
+    },
     /// A lock without a name.
     #[error("a lock's name must not be empty")]
     EmptyName,

@@ -1,7 +1,7 @@
 //! How one attempt asks the nodes, as one value.
 
-use crate::EnqueueRequest;
 use crate::waiting::Approach;
+use crate::{EnqueueRequest, FreeSlots};
 
 /// How one attempt asks the nodes, or gives up what it got: advice, never safety.
 ///
@@ -15,6 +15,8 @@ pub struct Hints {
     enqueue_on_all: bool,
     uncontended: bool,
     by_script: bool,
+    /// Of permits: where the nodes that refuse tell which slots are free.
+    free_slots: Option<FreeSlots>,
     /// Boxed, because requests are moved often and few of them enqueue.
     enqueue: Option<Box<EnqueueRequest>>,
 }
@@ -25,7 +27,7 @@ impl Hints {
     pub fn new(approach: &Approach, uncontended: bool, enqueue: Option<EnqueueRequest>) -> Self {
         let Approach { home_first, enqueue_on_all, by_script, .. } = *approach;
         let enqueue = enqueue.map(Box::new);
-        Self { home_first, enqueue_on_all, uncontended, by_script, enqueue }
+        Self { home_first, enqueue_on_all, uncontended, by_script, free_slots: None, enqueue }
     }
 
     /// The caller does not wait for the name. `contended`: other clients want it.
@@ -36,6 +38,17 @@ impl Hints {
     /// The caller waits for the name: this is its place in the queue if it is refused.
     pub fn queued(enqueue: EnqueueRequest) -> Self {
         Self { enqueue: Some(Box::new(enqueue)), ..Self::default() }
+    }
+
+    /// Of permits: the nodes that refuse tell which slots are free.
+    #[must_use]
+    pub fn with_free_slots(self, free_slots: FreeSlots) -> Self {
+        Self { free_slots: Some(free_slots), ..self }
+    }
+
+    /// Where a node that refuses tells which slots of the permits are free.
+    pub fn free_slots(&self) -> Option<&FreeSlots> {
+        self.free_slots.as_ref()
     }
 
     /// Whether only the name's home node is asked first, and the others once it has granted. This

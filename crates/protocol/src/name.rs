@@ -39,6 +39,55 @@ impl Name {
         Self("quorumlock:probe".into())
     }
 
+    /// What begins the names of all slots (PROTOCOL.md PER1, PER3) of the permits `of`: `quorumlock:permit:{of}:`, or
+    /// `quorumlock:permit:raw:of:` for a name that contains a `}`. No key has this name.
+    pub(crate) fn permits(of: &Self) -> Self {
+        let name = of.as_str();
+        Self(match name.contains('}') {
+            true => format!("{PERMIT}raw:{name}:").into(),
+            false => format!("{PERMIT}{{{name}}}:").into(),
+        })
+    }
+
+    /// The name of a slot: `permits` is what begins it.
+    pub(crate) fn slot_of_permits(permits: &Self, slot: u16) -> Self {
+        Self(format!("{permits}{slot}").into())
+    }
+
+    /// The name under which waiters for this name wait: the slots of permits have one queue.
+    #[doc(hidden)]
+    pub fn queue(&self) -> Self {
+        match self.permit_slot() {
+            Some((permits, _)) => Self(permits.into()),
+            None => self.clone(),
+        }
+    }
+
+    /// A name as a message of a server tells it: of a lock, or of a slot of permits, with its number.
+    ///
+    /// # Errors
+    /// As [`Name::new`].
+    #[doc(hidden)]
+    pub fn of_message(text: &str) -> Result<(Self, Option<u16>), ConfigError> {
+        let key = Self(text.into());
+        match key.permit_slot() {
+            Some((_, slot)) if !slot.is_empty() => {
+                let slot = slot.parse().ok();
+                Ok((key, slot))
+            }
+            _ => Self::new(text).map(|name| (name, None)),
+        }
+    }
+
+    /// What begins the names of all slots, and the number of this one; `None` for the name of a lock.
+    fn permit_slot(&self) -> Option<(&str, &str)> {
+        if !self.0.starts_with(PERMIT) {
+            return None;
+        }
+        let permits = self.0.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        Some((permits, &self.0[permits.len()..]))
+    }
+
     /// A text for messages, which no lock has as its name.
     pub(crate) fn label(text: &str) -> Self {
         Self(text.into())
@@ -100,7 +149,7 @@ impl Name {
     /// The key of the queue of the name's waiters: `quorumlock:waiters:{name}`, or
     /// `quorumlock:waiters:raw:name` for a name that contains a `}`. No two names share it. It has
     /// the name's hash slot, unless the name contains a `}` and no hash tag: such a name cannot be
-    /// the hash tag of another key.
+    /// the hash tag of another key. The slots of permits have one queue.
     pub fn waiters_key(&self) -> String {
         self.waiters_key_parts().concat()
     }
@@ -121,7 +170,7 @@ impl Name {
     /// [`Name::waiters_key`] in parts.
     #[doc(hidden)]
     pub fn waiters_key_parts(&self) -> [&str; 3] {
-        let name = self.as_str();
+        let name = self.permit_slot().map_or(self.as_str(), |(permits, _)| permits);
         match name.contains('}') {
             true => ["quorumlock:waiters:raw:", name, ""],
             false => ["quorumlock:waiters:{", name, "}"],
@@ -135,6 +184,9 @@ impl Name {
         if name.contains('{') { [bare, name, ""] } else { [open, name, "}"] }
     }
 }
+
+/// Begins the names of the slots of permits. No lock's name does ([`Name::RESERVED`]).
+const PERMIT: &str = "quorumlock:permit:";
 
 fn slot_of(key: &str) -> usize {
     usize::from(SLOT.checksum(hash_tag(key).as_bytes())) % Name::SLOTS
@@ -211,6 +263,32 @@ mod tests {
         assert_eq!(inner.channel(), "redisson_lock__channel:a{b}c");
         assert_eq!(inner.waiters_key(), "quorumlock:waiters:raw:a{b}c");
         assert_eq!(inner.counter_key_parts().concat(), "redisson_lock_token:a{b}c");
+    }
+
+    #[test]
+    fn slots_of_permits_have_one_queue_and_the_hash_slot_of_their_name() {
+        for (text, permits) in [
+            ("db", "quorumlock:permit:{db}:"),
+            ("a{b", "quorumlock:permit:{a{b}:"),
+            ("a{b}c:3", "quorumlock:permit:raw:a{b}c:3:"),
+            ("a}:3", "quorumlock:permit:raw:a}:3:"),
+        ] {
+            let name = Name::new(text).unwrap();
+            let of = Name::permits(&name);
+            assert_eq!(of.as_str(), permits);
+            let slot = Name::slot_of_permits(&of, 17);
+            assert_eq!(slot.as_str(), format!("{permits}17"));
+            assert_eq!((slot.queue(), of.queue()), (of.clone(), of.clone()));
+            assert_eq!(slot.waiters_key(), format!("quorumlock:waiters:raw:{permits}"));
+            assert_eq!(Name::of_message(slot.as_str()), Ok((slot.clone(), Some(17))));
+            assert!(Name::of_message(permits).is_err() && Name::new(slot.as_str()).is_err());
+            if name.has_one_slot() {
+                assert_eq!(slot.slot(), name.slot());
+                assert!(slot.has_one_slot());
+            }
+        }
+        let lock = Name::new("db").unwrap();
+        assert_eq!((lock.queue(), Name::of_message("db")), (lock.clone(), Ok((lock, None))));
     }
 
     #[test]

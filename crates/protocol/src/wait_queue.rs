@@ -114,8 +114,9 @@ pub enum WaitEvent {
     /// The name was released, and the head of the queue is unknown: ask, and yield to the waiters
     /// before this one.
     Released,
-    /// The name is free, and this waiter is at the head of the node's queue.
-    Head,
+    /// The name is free, and this waiter is at the head of the node's queue. Of permits, the slot that
+    /// is free.
+    Head(Option<u16>),
     /// A release handed the name off to this waiter.
     Granted(RemoteGrant),
 }

@@ -174,7 +174,7 @@ impl<N: Node> Lessor for Quorum<N> {
             Fence::NONE
         };
         let (nodes, losses) = (self.nodes.len(), self.losses);
-        let home = self.home(lease.name());
+        let home = self.home(&lease.claim.queue());
         let round = match home {
             Some(home) if hints.asks_home_first() && nodes > 1 => {
                 Round::home_first(nodes, losses, token, home)
@@ -255,7 +255,8 @@ impl<N: Node> Lessor for Quorum<N> {
         lane: Lane,
         hints: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>> {
-        let (home, window) = (self.home(lease.name()), self.leases.remove(lease.nonce, lane));
+        let (home, window) =
+            (self.home(&lease.claim.queue()), self.leases.remove(lease.nonce, lane));
         let quorum = self.quorum();
         let (all, most_foreign) = (self.nodes.len(), self.nodes.len() - quorum);
         // The waiter that the home node notifies asks all nodes. The release is sent to the home

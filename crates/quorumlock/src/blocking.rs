@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::kind::{self, Kind};
 use crate::{ConfigError, Error, Fence, Holder, LossReason, Lost, Nonce, Owner, Watch};
 
 /// As [`crate::Locker`], without async.
@@ -115,6 +116,23 @@ impl Locker {
         TryLockRequest { inner: self.inner.try_lock_all(names), driver: self.driver.clone() }
     }
 
+    /// Waits for one of `permits` permits of `name`: set options, then call [`LockRequest::acquire`].
+    /// See [`crate::Locker::permit`].
+    pub fn permit(&self, name: impl AsRef<str>, permits: u32) -> LockRequest<kind::Permit> {
+        LockRequest { inner: self.inner.permit(name, permits), driver: self.driver.clone() }
+    }
+
+    /// Takes one of `permits` permits of `name` if one is free: set options, then call
+    /// [`TryLockRequest::acquire`]. See [`crate::Locker::try_permit`].
+    pub fn try_permit(&self, name: impl AsRef<str>, permits: u32) -> TryLockRequest<kind::Permit> {
+        TryLockRequest { inner: self.inner.try_permit(name, permits), driver: self.driver.clone() }
+    }
+
+    /// A handle of the permits of `name`, to keep and to pass around. Does no I/O.
+    pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
+        Semaphore { inner: self.inner.semaphore(name, permits), driver: self.driver.clone() }
+    }
+
     /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex { inner: self.inner.mutex(name), driver: self.driver.clone() }
@@ -139,6 +157,20 @@ impl Locker {
     pub fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
         let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
         self.driver.wait(async move { inner.holder(name).await })?
+    }
+
+    /// The current holder of each slot of the permits of `name`: see
+    /// [`crate::Locker::permit_holders`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn permit_holders(
+        &self,
+        name: impl AsRef<str>,
+        permits: u32,
+    ) -> Result<Vec<Option<Holder>>, Error> {
+        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
+        self.driver.wait(async move { inner.permit_holders(name, permits).await })?
     }
 
     /// Whether any client holds `name`.
@@ -166,6 +198,15 @@ impl Locker {
     pub fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
         let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
         self.driver.wait(async move { inner.force_unlock(name).await })?
+    }
+
+    /// Frees one slot of the permits of `name`: see [`crate::Locker::force_release_permit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn force_release_permit(&self, name: impl AsRef<str>, slot: u16) -> Result<bool, Error> {
+        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
+        self.driver.wait(async move { inner.force_release_permit(name, slot).await })?
     }
 
     /// As [`crate::Locker::ping`].
@@ -245,25 +286,60 @@ impl Mutex {
     }
 }
 
+/// As [`crate::Semaphore`], without async.
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    inner: crate::Semaphore,
+    driver: Arc<Driver>,
+}
+
+impl Semaphore {
+    /// The name of the permits, with the locker's prefix.
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// How many permits there are.
+    pub fn permits(&self) -> u32 {
+        self.inner.permits()
+    }
+
+    /// Waits for a permit: set options, then call [`LockRequest::acquire`].
+    pub fn acquire(&self) -> LockRequest<kind::Permit> {
+        LockRequest { inner: self.inner.acquire(), driver: self.driver.clone() }
+    }
+
+    /// Waits for a permit, at most for `timeout`, then fails with [`Error::Busy`]: call
+    /// [`LockRequest::acquire`].
+    pub fn acquire_timeout(&self, timeout: Duration) -> LockRequest<kind::Permit> {
+        self.acquire().wait(timeout)
+    }
+
+    /// Takes a permit if one is free: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_acquire(&self) -> TryLockRequest<kind::Permit> {
+        TryLockRequest { inner: self.inner.try_acquire(), driver: self.driver.clone() }
+    }
+}
+
 /// As [`crate::LockRequest`], without async.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `acquire` is called"]
-pub struct LockRequest {
-    inner: crate::LockRequest,
+pub struct LockRequest<K: Kind = kind::Lock> {
+    inner: crate::LockRequest<K>,
     driver: Arc<Driver>,
 }
 
 /// As [`crate::TryLockRequest`], without async.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `acquire` is called"]
-pub struct TryLockRequest {
-    inner: crate::TryLockRequest,
+pub struct TryLockRequest<K: Kind = kind::Lock> {
+    inner: crate::TryLockRequest<K>,
     driver: Arc<Driver>,
 }
 
 macro_rules! options {
     ($request:ident) => {
-        impl $request {
+        impl<K: Kind> $request<K> {
             /// As [`crate::LockRequest::lease`].
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.inner = self.inner.lease(lease);
@@ -275,7 +351,9 @@ macro_rules! options {
                 self.inner = self.inner.hold_at_most(limit);
                 self
             }
+        }
 
+        impl $request {
             /// As [`crate::LockRequest::owner`]. One owner per thread gives the re-entry of Java's
             /// locks.
             pub fn owner(mut self, owner: &Owner) -> Self {
@@ -289,7 +367,7 @@ macro_rules! options {
 options!(LockRequest);
 options!(TryLockRequest);
 
-impl LockRequest {
+impl<K: Kind> LockRequest<K> {
     /// As [`crate::LockRequest::wait`].
     pub fn wait(mut self, wait: Duration) -> Self {
         self.inner = self.inner.wait(wait);
@@ -306,7 +384,7 @@ impl LockRequest {
     ///
     /// # Errors
     /// As [`crate::LockRequest`].
-    pub fn acquire(self) -> Result<Guard, Error> {
+    pub fn acquire(self) -> Result<Guard<K>, Error> {
         let Self { inner, driver } = self;
         let inner = driver.wait(inner.into_future())??;
         Ok(Guard { inner, driver })
@@ -324,12 +402,12 @@ impl LockRequest {
     }
 }
 
-impl TryLockRequest {
+impl<K: Kind> TryLockRequest<K> {
     /// Takes the lock if it is free; `None` if another client holds it.
     ///
     /// # Errors
     /// As [`LockRequest::acquire`].
-    pub fn acquire(self) -> Result<Option<Guard>, Error> {
+    pub fn acquire(self) -> Result<Option<Guard<K>>, Error> {
         let Self { inner, driver } = self;
         let taken = driver.wait(inner.into_future())??;
         Ok(taken.map(|inner| Guard { inner, driver }))
@@ -345,7 +423,7 @@ impl TryLockRequest {
     }
 }
 
-fn run<T>(guard: Guard, work: impl FnOnce(&Watch) -> T) -> Result<T, Error> {
+fn run<T, K: Kind>(guard: Guard<K>, work: impl FnOnce(&Watch) -> T) -> Result<T, Error> {
     let out = work(&guard.watch());
     match guard.unlock() {
         Ok(()) | Err(Error::Unreachable(_)) => Ok(out),
@@ -356,12 +434,19 @@ fn run<T>(guard: Guard, work: impl FnOnce(&Watch) -> T) -> Result<T, Error> {
 /// As [`crate::Guard`], without async.
 #[derive(Debug)]
 #[must_use = "the lock is released when the guard is dropped"]
-pub struct Guard {
-    inner: crate::Guard,
+pub struct Guard<K: Kind = kind::Lock> {
+    inner: crate::Guard<K>,
     driver: Arc<Driver>,
 }
 
-impl Guard {
+impl Guard<kind::Permit> {
+    /// The number of the slot that this permit holds: see [`crate::Guard::slot`].
+    pub fn slot(&self) -> u16 {
+        self.inner.slot()
+    }
+}
+
+impl<K: Kind> Guard<K> {
     /// The lock's name.
     pub fn name(&self) -> &str {
         self.inner.name()
@@ -452,6 +537,9 @@ impl Guard {
         driver.wait(inner.unlock())?
     }
 }
+
+/// As [`crate::Permit`], without async.
+pub type Permit = Guard<kind::Permit>;
 
 /// A runtime of one thread that drives the connections.
 struct Driver {

@@ -33,6 +33,7 @@ mod constructors;
 mod from_env;
 mod locker;
 mod mutex;
+mod semaphore;
 
 pub mod admission;
 #[cfg(feature = "blocking")]
@@ -43,11 +44,17 @@ pub mod fencing;
 pub use builder::{Admission, Builder};
 pub use locker::Locker;
 pub use mutex::Mutex;
+pub use quorumlock_core::kind;
 pub use quorumlock_core::{Guard, LockRequest, TryLockRequest, Watch};
 pub use quorumlock_protocol::{
     Busy, ConfigError, Credentials, Error, Fence, Holder, Incarnation, LossReason, Lost, Mismatch,
     Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, TlsProblem, Wire,
 };
+
+pub use semaphore::Semaphore;
+
+/// A held permit, which has a [slot](Guard::slot); see [`Locker::permit`].
+pub type Permit = Guard<kind::Permit>;
 
 /// The examples of these pages compile.
 #[cfg(doctest)]

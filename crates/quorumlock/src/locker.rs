@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::admission::NodeStatusReport;
 use crate::mutex::Mutex;
-use crate::{Error, Holder, LockRequest, Owner, TryLockRequest, Watch};
+use crate::semaphore::Semaphore;
+use crate::{Error, Holder, LockRequest, Owner, TryLockRequest, Watch, kind};
 
 /// Takes locks, on one node or on a quorum: the same API and the same promises.
 ///
@@ -90,6 +91,50 @@ impl Locker {
         self.inner.try_lock_all(self.all_full(names))
     }
 
+    /// Waits for one of `permits` permits of `name`: at most so many are held at a time.
+    ///
+    /// Each permit has a slot, a number from 0 to `permits - 1` that no other valid permit of the name
+    /// has ([`Guard::slot`](crate::Permit::slot)): it can be the number of a worker, a shard or a port.
+    /// A slot is a lock of its own, so a permit is renewed, lost and fenced as a lock is, on a quorum,
+    /// too. A lock and the permits of one name do not exclude each other.
+    ///
+    /// All clients of a name give the same number, 1 to 256. While they differ, the largest one bounds
+    /// how many permits are held. Permits have no owner: two calls of one task take two.
+    ///
+    /// ```no_run
+    /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// let permit = locker.permit("exports", 5).await?;
+    /// println!("worker {} of 5", permit.slot());
+    /// permit.unlock().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety. For another number of permits
+    /// [`ConfigError::BadPermits`](crate::ConfigError::BadPermits).
+    pub fn permit(&self, name: impl AsRef<str>, permits: u32) -> LockRequest<kind::Permit> {
+        self.inner.permit(self.full(name.as_ref()), permits)
+    }
+
+    /// Takes one of `permits` permits of `name` if one is free; `None` if other clients, or other tasks
+    /// of this one, hold them all. See [`Locker::permit`].
+    ///
+    /// `None` is also the answer if several clients take the last permits at once: a call asks for three
+    /// slots at most, those that the nodes said are free.
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety; [`Locker::permit`] for the number.
+    pub fn try_permit(&self, name: impl AsRef<str>, permits: u32) -> TryLockRequest<kind::Permit> {
+        self.inner.try_permit(self.full(name.as_ref()), permits)
+    }
+
+    /// A handle of the permits of `name`, to keep and to pass around. Does no I/O.
+    ///
+    /// A bad name or number is an error of the handle's first call.
+    pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
+        Semaphore::new(self.inner.clone(), &self.full(name.as_ref()), permits)
+    }
+
     /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
     ///
     /// A bad name is an error of the handle's first call.
@@ -138,6 +183,22 @@ impl Locker {
         self.inner.holder(self.full(name.as_ref())).await
     }
 
+    /// The current holder of each slot of the permits of `name`, in order, as the nodes report them.
+    /// `permits` is the number of slots to look at.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`]; [`ConfigError::BadPermits`](crate::ConfigError::BadPermits).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn permit_holders(
+        &self,
+        name: impl AsRef<str>,
+        permits: u32,
+    ) -> Result<Vec<Option<Holder>>, Error> {
+        self.inner.permit_holders(self.full(name.as_ref()), permits).await
+    }
+
     /// Whether any client holds `name`. The answer may be outdated when it returns: never base
     /// safety on it.
     ///
@@ -179,6 +240,22 @@ impl Locker {
     /// Once polled, the request may be carried out even if the future is dropped.
     pub async fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
         self.inner.force_unlock(self.full(name.as_ref())).await
+    }
+
+    /// Frees one slot of the permits of `name`, regardless of its holder, and raises the fencing mark.
+    /// True if the slot was held. See [`Locker::force_unlock`].
+    ///
+    /// # Errors
+    /// As there; [`ConfigError::BadPermits`](crate::ConfigError::BadPermits) for a slot above 255.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn force_release_permit(
+        &self,
+        name: impl AsRef<str>,
+        slot: u16,
+    ) -> Result<bool, Error> {
+        self.inner.force_release_permit(self.full(name.as_ref()), slot).await
     }
 }
 

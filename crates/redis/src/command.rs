@@ -208,9 +208,16 @@ impl NodeContext {
         match (&request, &reply) {
             (Command::Acquire { lease, hints, .. }, Value::Array(denied)) => {
                 lease.claim.names().for_each(|name| self.contended.seen(name));
-                // Of several names, the one that refused the caller.
-                if let (Some(enqueue), Some(Value::Int(at))) = (hints.enqueue(), denied.get(1)) {
-                    enqueue.queued_at.add_name(usize::try_from(*at - 1).unwrap_or(0));
+                let told = denied.iter().skip(1).filter_map(Value::int);
+                if lease.claim.slots().is_some() {
+                    let free = told.filter_map(|slot| u16::try_from(slot).ok());
+                    if let Some(slots) = hints.free_slots() {
+                        slots.report(free);
+                    }
+                } else if let Some(enqueue) = hints.enqueue() {
+                    // Of several names, the one that refused the caller.
+                    let names = told.filter_map(|at| usize::try_from(at - 1).ok());
+                    names.for_each(|at| enqueue.queued_at.add_name(at));
                 }
             }
             // Others want the name: let its release notify a waiter of another process in the same

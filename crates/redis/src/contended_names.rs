@@ -6,7 +6,7 @@ use foldhash::HashSet;
 use quorumlock_protocol::Name;
 use quorumlock_protocol::waiting::TUNING;
 
-/// Names for which other clients were lately seen to wait on one node. Advice, never safety: a
+/// Names, for slots of permits those of their queue, for which other clients were lately seen to wait on one node. Advice, never safety: a
 /// release of such a name notifies the next waiter in the same step.
 #[derive(Debug, Default)]
 pub(super) struct ContendedNames {
@@ -20,7 +20,7 @@ const MAX_NAMES: usize = TUNING.max_remembered;
 
 impl ContendedNames {
     pub(super) fn wait_for(&self, name: &Name) -> bool {
-        self.any.load(Ordering::Acquire) && self.names().contains(name)
+        self.any.load(Ordering::Acquire) && self.names().contains(&name.queue())
     }
 
     /// Records that other clients wait for the name.
@@ -29,7 +29,7 @@ impl ContendedNames {
         if names.len() >= MAX_NAMES {
             names.clear();
         }
-        names.insert(name.clone());
+        names.insert(name.queue());
         self.any.store(true, Ordering::Release);
     }
 
@@ -39,7 +39,7 @@ impl ContendedNames {
             self.seen(name);
         } else if self.any.load(Ordering::Acquire) {
             let mut names = self.names();
-            names.remove(name);
+            names.remove(&name.queue());
             self.any.store(!names.is_empty(), Ordering::Release);
         }
     }

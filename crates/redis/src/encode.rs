@@ -36,12 +36,16 @@ impl NodeContext {
                     None => (2, 4),
                     Some(_) => (3, 7 + usize::from(before.is_some())),
                 };
-                let keys = keys * lease.claim.count();
+                let slots = lease.claim.slots().unwrap_or(0);
+                let keys = keys * lease.claim.count() + usize::from(slots);
                 let counted = self.tokens == Tokens::Counted;
                 eval(out, &scripts.acquire, keys + usize::from(counted) + proof, args);
                 names_and_marks(&lease.claim, out);
                 if enqueue.is_some() {
                     lease.claim.names().for_each(|name| bulk_of(out, name.waiters_key_parts()));
+                }
+                for slot in 0..slots {
+                    bulk(out, lease.claim.with_slot(slot).name().as_str().as_bytes());
                 }
                 if counted {
                     bulk_of(out, lease.name().counter_key_parts());

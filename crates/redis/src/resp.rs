@@ -27,6 +27,14 @@ impl Value {
             _ => Cow::Borrowed(""),
         }
     }
+
+    /// The number, if it is one.
+    pub(super) fn int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
 }
 
 /// The stream is not RESP2: nothing that follows can be trusted.

@@ -198,8 +198,8 @@ impl Shared {
 
     /// The node notified this locker, the head of the queue of a name.
     fn on_head(&self, name: &str) {
-        let Ok(name) = Name::new(name) else { return };
-        if !self.notify(&name, WaitEvent::Head)
+        let Ok((name, slot)) = Name::of_message(name) else { return };
+        if !self.notify(&name.queue(), WaitEvent::Head(slot))
             && let Some(work) = self.callers.upgrade()
         {
             // No task here waits for the name any more: pass the notification on (PROTOCOL.md W3).

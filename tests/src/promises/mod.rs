@@ -14,6 +14,7 @@ pub mod handles;
 pub mod handover;
 pub mod keeping;
 pub mod loss;
+pub mod permits;
 pub mod reentry;
 pub mod release;
 pub mod renewing;

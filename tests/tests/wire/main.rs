@@ -14,6 +14,7 @@ mod home_node;
 mod keys;
 mod marks;
 mod names;
+mod permits;
 mod plain;
 mod plain_single;
 mod polling;

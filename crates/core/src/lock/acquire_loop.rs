@@ -8,7 +8,7 @@ use quorumlock_protocol::waiting::{
     Approach, Event, GiveUp, Granted, RefusedBy, Step, WaitOptions, Waiting,
 };
 use quorumlock_protocol::{
-    Acquired, Error, HandoffOffer, Hints, Instant, LeaseRequest, LeaseTiming, NoMajority,
+    Acquired, Claim, Error, HandoffOffer, Hints, Instant, LeaseRequest, LeaseTiming, NoMajority,
     NodeProblem, NodeReport, Notified, Settings, next_id, quorum_of,
 };
 use quorumlock_watchdog::LeaseState;
@@ -20,6 +20,7 @@ use super::local_handoff::HandoffChain;
 use super::local_queue::LocalPermit;
 use super::lock_spec::LockSpec;
 use super::queue_ticket::QueueTicket;
+use super::slot_choice::SlotChoice;
 
 /// One call, between its local permit and its guard.
 pub(super) struct AcquireLoop<'a> {
@@ -29,6 +30,7 @@ pub(super) struct AcquireLoop<'a> {
     /// asks.
     ticket: Option<QueueTicket>,
     permit: LocalPermit<Lease>,
+    slot: Option<SlotChoice>,
     waiting: Waiting,
     /// When the last event came. A lease that counts from it may end early, never late.
     now: Instant,
@@ -52,7 +54,8 @@ impl<'a> AcquireLoop<'a> {
             nodes: inner.lessor.nodes(),
             queues: inner.lessor.wait_queue().is_some(),
         });
-        Self { inner, spec, ticket: None, permit, waiting, now, error: None }
+        let slot = spec.claim.slots().map(|_| SlotChoice::new(inner, spec, &permit));
+        Self { inner, spec, ticket: None, permit, slot, waiting, now, error: None }
     }
 
     /// Carries out one step after the other, until the lock is granted or the call gives up.
@@ -95,8 +98,28 @@ impl<'a> AcquireLoop<'a> {
         }
     }
 
-    /// Makes one attempt.
+    /// Makes one attempt. Of permits, asks for another slot if the first one is taken.
     async fn ask(&mut self, approach: Approach) -> Result<Event, Error> {
+        let told = self.ticket.as_ref().and_then(QueueTicket::take_free_slot);
+        if let Some(slot) = &mut self.slot {
+            slot.begin(told);
+        }
+        loop {
+            let event = self.ask_once(approach).await?;
+            match (&mut self.slot, &event) {
+                (Some(slot), Event::Refused { remaining, .. })
+                    if remaining.is_some() || !approach.yields =>
+                {
+                    if !slot.try_another() {
+                        return Ok(event);
+                    }
+                }
+                _ => return Ok(event),
+            }
+        }
+    }
+
+    async fn ask_once(&mut self, approach: Approach) -> Result<Event, Error> {
         let (inner, spec, asked) = (self.inner, self.spec, self.now);
         let request = self.lease_request()?;
         if approach.subscribe {
@@ -106,8 +129,12 @@ impl<'a> AcquireLoop<'a> {
             ticket.register_attempt((&request, asked), (approach.waited, approach.yields))
         });
         let alone = self.ticket.is_none() && self.permit.waiting() == 0;
-        let uncontended = alone && spec.claim.is_one();
-        let hints = Hints::new(&approach, uncontended, enqueue);
+        let first = self.slot.as_ref().is_none_or(SlotChoice::is_first);
+        let hints = Hints::new(&approach, alone && first && spec.claim.is_one(), enqueue);
+        let hints = match &mut self.slot {
+            Some(slot) => hints.with_free_slots(slot.reports()),
+            None => hints,
+        };
         let nonce = request.nonce;
         let fencing = inner.settings.fencing;
         let acquired = inner.lessor.acquire(request, fencing, hints).await?;
@@ -141,7 +168,13 @@ impl<'a> AcquireLoop<'a> {
     /// never mix.
     fn lease_request(&self) -> Result<LeaseRequest, Error> {
         let nonce = self.inner.entropy.nonce()?;
-        Ok(LeaseRequest { claim: self.spec.claim.clone(), nonce, ttl: self.spec.ttl(), holds: 1 })
+        Ok(LeaseRequest { claim: self.claim(), nonce, ttl: self.spec.ttl(), holds: 1 })
+    }
+
+    /// What an attempt asks for.
+    fn claim(&self) -> Claim {
+        let claim = &self.spec.claim;
+        self.slot.as_ref().map_or_else(|| claim.clone(), |slot| claim.with_slot(slot.number()))
     }
 
     /// Records that a majority answered.
@@ -180,9 +213,8 @@ impl<'a> AcquireLoop<'a> {
 
     /// Whether any name is held.
     async fn inspect(&mut self) -> Event {
-        let Self { inner, spec, .. } = *self;
-        for name in spec.claim.names() {
-            match inner.lessor.inspect(name.clone()).await {
+        for name in self.claim().names() {
+            match self.inner.lessor.inspect(name.clone()).await {
                 Ok(None) => {}
                 Ok(Some(_)) => return Event::Inspected { held: true },
                 Err(error) => {
@@ -206,7 +238,7 @@ impl<'a> AcquireLoop<'a> {
         self.now = self.inner.clock.now();
         let Ok(messages) = told else { return Event::Timer };
         // It may change once more servers are known by their run ids (PROTOCOL.md W7).
-        let home = self.inner.lessor.home(self.spec.claim.name());
+        let home = self.inner.lessor.home(&self.spec.claim.queue());
         Event::Messages(messages, home)
     }
 
@@ -227,7 +259,14 @@ impl<'a> AcquireLoop<'a> {
     /// Makes the guard of a grant.
     fn guard(self, granted: Granted) -> Guard {
         let Granted { asked, nonce, grant } = granted;
-        let Self { inner, spec, permit, .. } = self;
+        let claim = self.claim();
+        let Self { inner, spec, permit, slot, ticket, .. } = self;
+        drop(ticket);
+        // Whoever holds a slot has the permit for this slot alone: the next call may ask for others.
+        let permit = match slot {
+            Some(slot) => slot.permit(permit),
+            None => Some(permit),
+        };
         let timing = LeaseTiming {
             lease: spec.ttl(),
             until: grant.until,
@@ -236,13 +275,13 @@ impl<'a> AcquireLoop<'a> {
         let (chain, fence) = HandoffChain::begin(asked, grant);
         let lease = Arc::new(Lease {
             id: next_id(),
-            claim: spec.claim.clone(),
+            claim,
             nonce,
             fence,
             chain,
             state: LeaseState::new(inner.clock.clone(), timing),
             holds: AtomicU32::new(1),
-            permit: Mutex::new(Some(permit)),
+            permit: Mutex::new(permit),
             hold_at_most: spec.hold_at_most,
         });
         inner.watchdog.watch(&lease, asked);
@@ -254,8 +293,7 @@ impl<'a> AcquireLoop<'a> {
 /// node's clock drift.
 fn handoff_offer(inner: &Inner, spec: &LockSpec) -> Option<(HandoffOffer, f64)> {
     let Settings { fencing, max_clock_drift, .. } = inner.settings;
-    // A release hands off one name.
-    let queue = inner.lessor.wait_queue().filter(|_| spec.claim.is_one())?;
+    let queue = inner.lessor.wait_queue().filter(|_| spec.claim.accepts_handoff())?;
     let offer = || HandoffOffer { ttl: spec.ttl(), fencing };
     queue.supports_handoff().then(|| (offer(), max_clock_drift))
 }

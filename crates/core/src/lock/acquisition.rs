@@ -52,6 +52,12 @@ impl Acquisition {
     /// Waits for the local permit, then asks the nodes until they grant the lock or the call's
     /// deadline passes. Or receives the lease from a holder in this process.
     pub(super) async fn run(&self) -> Result<Guard, Error> {
+        if self.spec.claim.slots().is_some() {
+            match Box::pin(self.try_slots()).await {
+                Err(error) if self.may_wait(&error) => {}
+                done => return done,
+            }
+        }
         let permit = loop {
             let lease = match self.local_handoff().await? {
                 LocalHandoff::Permit(permit) => break permit,
@@ -71,6 +77,28 @@ impl Acquisition {
         // that counts from an early instant would end earlier by it.
         let now = self.inner.clock.now();
         AcquireLoop::new(&self.inner, &self.spec, permit, now).run().await
+    }
+
+    /// Asks for slots of permits that no other call of this process asks for or holds, and does not
+    /// wait, so that such calls need not wait for each other.
+    async fn try_slots(&self) -> Result<Guard, Error> {
+        let (inner, spec) = (&self.inner, &self.spec);
+        let queues = &inner.local_queues;
+        // A call that waits yields to a waiter of another process that was notified just now.
+        let yields = !spec.once && queues.lets_others_first(&spec.claim, &inner.clock);
+        let place = match yields || queues.has_waiter(&spec.claim) {
+            true => None,
+            false => queues.take_any_slot(&spec.claim, inner.entropy.fraction()),
+        };
+        let place = place.ok_or_else(|| spec.busy(None))?;
+        let once = LockSpec { once: true, ..spec.clone() };
+        AcquireLoop::new(inner, &once, place, inner.clock.now()).run().await
+    }
+
+    /// Whether the call waits after an attempt that ended so.
+    fn may_wait(&self, error: &Error) -> bool {
+        let LockSpec { once, fail_fast, .. } = self.spec;
+        !once && (error.is_busy() || !fail_fast && self.spec.heals(error))
     }
 
     /// Waits for the local permit, or for a holder in this process that hands its lease off.

@@ -1,11 +1,13 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::inner::Inner;
+use super::kind::{self, Kind};
 use super::lease::Lease;
 use super::owner_table::OwnerSlot;
 use quorumlock_protocol::{
@@ -23,14 +25,17 @@ use quorumlock_watchdog::{Renewal, runtime};
 ///
 /// Drop or unlock a lost guard, too. Until then, or until the furthest end that the lease ever had,
 /// nodes that still hold the lease keep the next holder out (SAFETY.md H26).
+///
+/// `K` is what it holds: a lock, or one of several [permits](kind::Permit).
 #[must_use = "the lock is released when the guard is dropped"]
-pub struct Guard {
+pub struct Guard<K: Kind = kind::Lock> {
     inner: Arc<Inner>,
     lease: Arc<Lease>,
     unlocked: bool,
     /// Kept after a loss, so that the owner learns of the loss and does not acquire anew by
     /// mistake.
     owner_slot: Option<Box<OwnerSlot>>,
+    kind: PhantomData<fn() -> K>,
 }
 
 /// A read-only view of a held lock. It can be cloned, and does not keep the lock held.
@@ -40,16 +45,16 @@ pub struct Watch {
 }
 
 macro_rules! views {
-    ($view:ident) => {
-        impl $view {
+    ($view:ty, $name:literal $(, $kind:ident)?) => {
+        impl$(<$kind: Kind>)? $view {
             /// The lock's name. Of several names, the first one in order.
             pub fn name(&self) -> &str {
-                self.lease.claim.name().as_str()
+                self.names().next().unwrap_or_default()
             }
 
             /// All names that the lock holds, in order: one, or those of `lock_all`.
             pub fn names(&self) -> impl Iterator<Item = &str> {
-                self.lease.claim.names().map(|name| name.as_str())
+                self.lease.claim.given_names().map(|name| name.as_str())
             }
 
             /// The fencing token of this acquisition: send it with every write.
@@ -143,7 +148,7 @@ macro_rules! views {
             }
 
             fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($view))
+                f.debug_struct($name)
                     .field("name", &self.lease.claim.label())
                     .field("fence", &self.lease.fence.get())
                     .field("valid_for", &self.valid_for())
@@ -151,7 +156,7 @@ macro_rules! views {
             }
         }
 
-        impl fmt::Debug for $view {
+        impl$(<$kind: Kind>)? fmt::Debug for $view {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.describe(f)
             }
@@ -159,8 +164,8 @@ macro_rules! views {
     };
 }
 
-views!(Guard);
-views!(Watch);
+views!(Guard<K>, "Guard", K);
+views!(Watch, "Watch");
 
 /// Resolves with the loss, as [`Watch::lost`].
 impl IntoFuture for Watch {
@@ -176,9 +181,25 @@ impl IntoFuture for Watch {
 /// (tokio's has a granularity of 1 ms) still fires in time.
 const END_MARGIN: Duration = Duration::from_millis(2);
 
-impl Guard {
+impl Guard<kind::Permit> {
+    /// The number of the slot that this permit holds: 0 to the number of permits, less one. No other
+    /// valid permit of the name has it, so it can be the number of a worker, a shard or a port.
+    pub fn slot(&self) -> u16 {
+        self.lease.claim.slot().unwrap_or_default()
+    }
+}
+
+impl<K: Kind> Guard<K> {
     pub(super) fn new(inner: Arc<Inner>, lease: Arc<Lease>) -> Self {
-        Self { inner, lease, unlocked: false, owner_slot: None }
+        Self { inner, lease, unlocked: false, owner_slot: None, kind: PhantomData }
+    }
+
+    /// The same hold, as what the caller asked for.
+    pub(super) fn into_kind<J: Kind>(mut self) -> Guard<J> {
+        self.unlocked = true;
+        let (inner, lease, owner_slot) =
+            (self.inner.clone(), self.lease.clone(), self.owner_slot.take());
+        Guard { inner, lease, unlocked: false, owner_slot, kind: PhantomData }
     }
 
     /// The guard of an owner, who finds the lease again while this guard lives.
@@ -223,7 +244,7 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Cancel safe: a renewal that was sent may be carried out, and the guard does not count on it.
-    pub fn renew(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+    pub fn renew(&self) -> impl Future<Output = Result<(), Error>> + Send + use<K> {
         // It borrows nothing, so that the blocking API can run it elsewhere.
         renew(self.inner.clone(), self.lease.clone())
     }
@@ -265,7 +286,8 @@ impl Guard {
         }
         let request = self.end()?;
         let clock = &self.inner.clock;
-        let contended = self.inner.local_queues.is_contended(&self.lease.claim, clock);
+        let queue = self.lease.local_queue();
+        let contended = self.inner.local_queues.is_contended(&queue, clock);
         let (held, hints) = (self.lease.held_interval(), Hints::contended(contended));
         let released = self.inner.lessor.release(request, held, Lane::Caller, hints);
         let mut permit = self.lease.take_permit();
@@ -277,7 +299,7 @@ impl Guard {
         }
         let freed = released.await;
         if let Ok(freed) = &freed {
-            self.inner.local_queues.released(&self.lease.claim, freed.notified, clock);
+            self.inner.local_queues.released(&queue, freed.notified, clock);
         }
         drop(permit);
         still?;
@@ -357,7 +379,7 @@ async fn renew_once(
 /// The pause of [`Guard::renew`] before it asks a second time. It doubles each time.
 const MIN_RENEW_PAUSE: Duration = Duration::from_millis(1);
 
-impl Drop for Guard {
+impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if !self.unlocked {
             self.inner.drop_guard(&self.lease);

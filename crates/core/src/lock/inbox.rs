@@ -18,6 +18,8 @@ struct State {
     unread: bool,
     /// Handoffs that the call has not taken yet.
     handoffs: Vec<RemoteGrant>,
+    /// The slot of permits that a node said is free.
+    free_slot: Option<u16>,
 }
 
 impl Inbox {
@@ -50,6 +52,11 @@ impl Inbox {
         std::mem::take(&mut self.state().handoffs)
     }
 
+    /// Takes the slot that was last said to be free.
+    pub(super) fn take_free_slot(&self) -> Option<u16> {
+        self.state().free_slot.take()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,6 +67,9 @@ impl ReplySink<WaitEvent> for Inbox {
         let mut state = self.state();
         if let WaitEvent::Granted(handed) = message {
             state.handoffs.push(handed);
+        }
+        if let WaitEvent::Head(Some(slot)) = message {
+            state.free_slot = Some(slot);
         }
         state.messages.add(from, &message);
         state.unread = true;
@@ -78,9 +88,9 @@ mod tests {
     fn messages_are_reported_once_and_forgotten_at_the_next_attempt() {
         let inbox = Inbox::default();
         assert!(inbox.messages().now_or_never().is_none());
-        inbox.collect(2, WaitEvent::Head);
+        inbox.collect(2, WaitEvent::Head(None));
         let mut expected = Messages::default();
-        expected.add(2, &WaitEvent::Head);
+        expected.add(2, &WaitEvent::Head(None));
         assert_eq!(inbox.messages().now_or_never(), Some(expected));
         assert!(inbox.messages().now_or_never().is_none(), "nothing new");
         inbox.collect(0, WaitEvent::Retry);

@@ -74,6 +74,11 @@ impl Lease {
         Lost::new(self.claim.label(), why)
     }
 
+    /// The claim whose calls of this process wait in one queue with those for this lease.
+    pub(super) fn local_queue(&self) -> Claim {
+        self.claim.any_of_slots()
+    }
+
     /// Passes the permit to the next local waiter.
     pub(super) fn release_permit(&self) {
         drop(self.take_permit());

@@ -41,12 +41,12 @@ impl Renewer for LeaseRenewer {
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (queues, clock) = (self.local_queues.clone(), self.clock.clone());
-        let hints = Hints::contended(queues.is_contended(&lease.claim, &clock));
+        let hints = Hints::contended(queues.is_contended(&lease.local_queue(), &clock));
         let request = lease.request(lease.state.timing().lease);
         let released = self.lessor.release(request, lease.held_interval(), Lane::Watchdog, hints);
         Box::pin(async move {
             match released.await {
-                Ok(freed) => queues.released(&lease.claim, freed.notified, &clock),
+                Ok(freed) => queues.released(&lease.local_queue(), freed.notified, &clock),
                 Err(error) => {
                     tracing::debug!(name = %lease.claim, %error, "not released: its lease will end");
                 }

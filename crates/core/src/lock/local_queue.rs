@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use quorumlock_protocol::waiting::TUNING;
-use quorumlock_protocol::{Claim, Error, Instant, Notified};
+use quorumlock_protocol::{Claim, Error, Instant, Notified, pick};
 use quorumlock_watchdog::Clock;
 use tokio::sync::oneshot;
 
 /// One FIFO queue per claim: at most one call of this process contends for it on the nodes.
+///
+/// Permits have one queue, too: one call waits for them on the nodes. Beside it, one call for each slot
+/// may ask for that slot, or hold it.
 ///
 /// The permit belongs to the lease from the first request until its release is queued or confirmed,
 /// so that waiters of one process never contend with each other on the nodes. `L` is the type of
@@ -25,6 +28,8 @@ struct Queues<L> {
     /// the usual case.
     #[expect(clippy::box_collection, reason = "a table has many places, most of them for nobody")]
     waiting: HashMap<Claim, Option<Box<VecDeque<Waiter<L>>>>>,
+    /// Of permits, the slots for which calls of this process ask, or which they hold.
+    slots: HashMap<Claim, Vec<bool>>,
     tickets: u64,
     /// Whom the last release of a name by this process notified, and when.
     notified: HashMap<Claim, (Notified, Instant)>,
@@ -60,6 +65,8 @@ pub(super) enum LocalHandoff<L> {
 pub(super) struct LocalPermit<L> {
     queues: LocalQueues<L>,
     claim: Claim,
+    /// Set if it is the permit for this slot alone.
+    slot: Option<u16>,
 }
 
 /// A place in the local queue, as a future of what the waiter receives. Before it is dropped,
@@ -79,7 +86,42 @@ impl<L> LocalQueues<L> {
             Entry::Occupied(_) => return None,
             Entry::Vacant(free) => free.insert(None),
         };
-        Some(LocalPermit { queues: self.clone(), claim: claim.clone() })
+        Some(LocalPermit { queues: self.clone(), claim: claim.clone(), slot: None })
+    }
+
+    /// The permit for one of the slots, if calls of this process have not all of them. `share`, from 0
+    /// to 1, draws the slot at which it looks first.
+    pub(super) fn take_any_slot(&self, claim: &Claim, share: f64) -> Option<LocalPermit<L>> {
+        let slots = claim.slots()?;
+        let first = pick(slots.into(), share);
+        let slots = (0..slots).map(|at| (usize::from(at) + first) % usize::from(slots));
+        slots
+            .filter_map(|slot| u16::try_from(slot).ok())
+            .find_map(|slot| self.take_slot(claim, slot))
+    }
+
+    /// The permit for this slot, if no call of this process has it.
+    pub(super) fn take_slot(&self, claim: &Claim, slot: u16) -> Option<LocalPermit<L>> {
+        let mut queues = self.lock();
+        let none_taken = || vec![false; claim.slots().unwrap_or(0).into()];
+        let taken = queues.slots.entry(claim.clone()).or_insert_with(none_taken);
+        let place = taken.get_mut(usize::from(slot))?;
+        let free = !std::mem::replace(place, true);
+        drop(queues);
+        let slot = Some(slot);
+        free.then(|| LocalPermit { queues: self.clone(), claim: claim.clone(), slot })
+    }
+
+    /// Whether a call of this process asks for this slot, or holds it.
+    pub(super) fn has_slot(&self, claim: &Claim, slot: u16) -> bool {
+        let queues = self.lock();
+        let taken = queues.slots.get(claim);
+        taken.and_then(|taken| taken.get(usize::from(slot))).is_some_and(|taken| *taken)
+    }
+
+    /// Whether a call of this process waits for the claim on the nodes, or for its turn to do so.
+    pub(super) fn has_waiter(&self, claim: &Claim) -> bool {
+        self.lock().waiting.contains_key(claim)
     }
 
     /// Joins the queue for the permit.
@@ -103,7 +145,7 @@ impl<L> LocalQueues<L> {
                 // The permit was returned meanwhile: this waiter receives it.
                 queues.waiting.insert(claim.clone(), None);
                 drop(queues);
-                let permit = LocalPermit { queues: self.clone(), claim: claim.clone() };
+                let permit = LocalPermit { queues: self.clone(), claim: claim.clone(), slot: None };
                 drop(tell.send(LocalHandoff::Permit(permit)));
             }
         }
@@ -137,6 +179,13 @@ impl<L> LocalQueues<L> {
         self.lock().is_contended(claim, || clock.now())
     }
 
+    /// Whether a waiter that a release of this process has just notified is to go first.
+    pub(super) fn lets_others_first(&self, claim: &Claim, clock: &Clock) -> bool {
+        let queues = self.lock();
+        let notified = queues.notified.get(claim);
+        notified.is_some_and(|(_, at)| clock.now().since(*at) < TUNING.courtesy)
+    }
+
     /// Why the permit holder of `claim` gets no majority's answer, if that is so.
     pub(super) fn trouble(&self, claim: &Claim) -> Option<Error> {
         self.lock().troubled.get(claim).map(|(_, why)| why.clone())
@@ -151,6 +200,7 @@ impl<L> Default for LocalQueues<L> {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Queues {
             waiting: HashMap::default(),
+            slots: HashMap::default(),
             tickets: 0,
             notified: HashMap::default(),
             contended: HashMap::default(),
@@ -171,6 +221,16 @@ impl<L> Queues<L> {
         self.waiting.get_mut(claim)?.as_deref_mut()
     }
 
+    fn give_slot_back(&mut self, claim: &Claim, slot: u16) {
+        let Some(taken) = self.slots.get_mut(claim) else { return };
+        if let Some(place) = taken.get_mut(usize::from(slot)) {
+            *place = false;
+        }
+        if !taken.contains(&true) {
+            self.slots.remove(claim);
+        }
+    }
+
     fn contended(&mut self, claim: &Claim, now: Instant) {
         if self.contended.len() >= TUNING.max_remembered {
             self.contended.retain(|_, at| now.since(*at) < TUNING.contended_for);
@@ -185,6 +245,11 @@ impl<L> Queues<L> {
 }
 
 impl<L> LocalPermit<L> {
+    /// The slot, if it is the permit for one slot alone.
+    pub(super) fn slot(&self) -> Option<u16> {
+        self.slot
+    }
+
     /// Records that another process contends for the name.
     pub(super) fn contended(&self, now: Instant) {
         self.queues.lock().contended(&self.claim, now);
@@ -242,6 +307,9 @@ impl<L> Drop for LocalPermit<L> {
     fn drop(&mut self) {
         let next = {
             let mut queues = self.queues.lock();
+            if let Some(slot) = self.slot {
+                return queues.give_slot_back(&self.claim, slot);
+            }
             let Entry::Occupied(mut queue) = queues.waiting.entry(self.claim.clone()) else {
                 return;
             };
@@ -255,7 +323,8 @@ impl<L> Drop for LocalPermit<L> {
             next
         };
         if let Some(waiter) = next {
-            let permit = Self { queues: self.queues.clone(), claim: self.claim.clone() };
+            let permit =
+                Self { queues: self.queues.clone(), claim: self.claim.clone(), slot: None };
             // If the waiter gave up meanwhile, this drop passes the permit to the following one.
             drop(waiter.give(LocalHandoff::Permit(permit)));
         }

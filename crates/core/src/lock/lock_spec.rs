@@ -5,6 +5,7 @@ use quorumlock_protocol::{Busy, Claim, ConfigError, Error, Instant, NodeProblem}
 use super::lease::Lease;
 
 /// What one call asks for: which lock, with which lease, and for how long it waits.
+#[derive(Clone)]
 pub(super) struct LockSpec {
     pub(super) claim: Claim,
     pub(super) lease: Duration,

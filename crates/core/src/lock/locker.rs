@@ -10,6 +10,7 @@ use quorumlock_watchdog::runtime;
 
 use super::environment::Environment;
 use super::inner::Inner;
+use super::kind;
 use super::request::{LockRequest, TryLockRequest};
 use crate::Lessor;
 
@@ -71,6 +72,59 @@ impl Locker {
         names: impl IntoIterator<Item = N>,
     ) -> TryLockRequest {
         TryLockRequest::new(&self.inner, all(names))
+    }
+
+    /// Waits for one of `permits` permits of `name`.
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety.
+    pub fn permit(&self, name: impl AsRef<str>, permits: u32) -> LockRequest<kind::Permit> {
+        LockRequest::new(&self.inner, any_slot(name.as_ref(), permits))
+    }
+
+    /// Takes one of `permits` permits of `name` if one is free; `None` if other clients hold them all.
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety.
+    pub fn try_permit(&self, name: impl AsRef<str>, permits: u32) -> TryLockRequest<kind::Permit> {
+        TryLockRequest::new(&self.inner, any_slot(name.as_ref(), permits))
+    }
+
+    /// The current holder of each of the `permits` slots of `name`, as the nodes report it.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    pub async fn permit_holders(
+        &self,
+        name: impl AsRef<str>,
+        permits: u32,
+    ) -> Result<Vec<Option<Holder>>, Error> {
+        self.inner.ensure_open()?;
+        let claim = any_slot(name.as_ref(), permits)?;
+        let slots = (0..claim.slots().unwrap_or(0)).map(|slot| claim.with_slot(slot));
+        let ask = |slot: Claim| self.inner.lessor.inspect(slot.name().clone());
+        // All are asked at once.
+        let asked: Vec<_> = slots.map(ask).collect();
+        let mut holders = Vec::new();
+        for answer in asked {
+            holders.push(answer.await?);
+        }
+        Ok(holders)
+    }
+
+    /// Frees one slot of the permits of `name`, regardless of its holder, and raises the fencing mark.
+    /// True if it was held.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`]; [`ConfigError::BadPermits`] for a slot of 256 or more.
+    pub async fn force_release_permit(
+        &self,
+        name: impl AsRef<str>,
+        slot: u16,
+    ) -> Result<bool, Error> {
+        self.inner.ensure_open()?;
+        let claim = any_slot(name.as_ref(), u32::from(slot) + 1)?.with_slot(slot);
+        self.inner.lessor.force_release(claim.name().clone()).await
     }
 
     /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
@@ -170,6 +224,10 @@ impl Locker {
 
 fn one(name: &str) -> Result<Claim, ConfigError> {
     Name::new(name).map(Claim::from)
+}
+
+fn any_slot(name: &str, permits: u32) -> Result<Claim, ConfigError> {
+    Claim::any_slot(Name::new(name)?, permits)
 }
 
 fn all<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Result<Claim, ConfigError> {

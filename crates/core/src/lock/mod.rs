@@ -6,6 +6,7 @@ mod environment;
 mod guard;
 mod inbox;
 mod inner;
+pub mod kind;
 mod lease;
 mod lease_renewer;
 mod local_handoff;
@@ -15,6 +16,7 @@ mod locker;
 mod owner_table;
 mod queue_ticket;
 mod request;
+mod slot_choice;
 
 pub use environment::Environment;
 pub use guard::{Guard, Watch};

@@ -28,6 +28,8 @@ pub(super) struct QueueTicket {
     /// it.
     attempts: Vec<(Nonce, Instant)>,
     served: bool,
+    /// What the last attempt asked for.
+    asked_for: Claim,
     queued_at: QueuedAt,
     /// Of several names, the numbers of those in whose queues the call may be.
     queued_for: BTreeSet<usize>,
@@ -50,6 +52,7 @@ impl QueueTicket {
             inbox,
             lessor: lessor.clone(),
             claim: claim.clone(),
+            asked_for: claim.clone(),
             handoff: offer,
             offers: Vec::new(),
             attempts: Vec::new(),
@@ -64,6 +67,11 @@ impl QueueTicket {
         self.inbox.messages().await
     }
 
+    /// Takes the slot of permits that a node has said is free.
+    pub(super) fn take_free_slot(&self) -> Option<u16> {
+        self.inbox.take_free_slot()
+    }
+
     /// Registers the attempt of `asked`, and returns the queue entry that it asks for, if there is a
     /// queue. From now on the name may be handed off to this attempt.
     pub(super) fn register_attempt(
@@ -75,6 +83,7 @@ impl QueueTicket {
             return None;
         }
         self.inbox.reset();
+        self.asked_for = request.claim.clone();
         self.offers.truncate(1);
         let previous = self.offers.first().map(|(request, _)| request.nonce);
         let offer = self.handoff.map(|(offer, max_clock_drift)| {
@@ -157,9 +166,15 @@ impl Drop for QueueTicket {
     /// A node may have notified this waiter meanwhile, or handed the name off to it: both pass on
     /// to the next waiter (PROTOCOL.md W3, W5).
     fn drop(&mut self) {
-        let Some(queue) = self.lessor.wait_queue().filter(|_| !self.served) else { return };
+        let Some(queue) = self.lessor.wait_queue() else { return };
+        // A slot that this call was told of, and does not need, is free for the next waiter.
+        let told = self.take_free_slot().map(|slot| self.claim.with_slot(slot));
+        if self.served {
+            return told.iter().for_each(|slot| queue.leave(slot.name(), None));
+        }
         let Some((last, _)) = self.offers.last() else {
-            return self.claim.names().for_each(|name| queue.leave(name, None));
+            let claim = told.as_ref().unwrap_or(&self.asked_for);
+            return claim.names().for_each(|name| queue.leave(name, None));
         };
         let name = self.claim.name();
         self.offers.iter().rev().for_each(|offer| queue.leave(name, Some(offer)));

@@ -1,4 +1,6 @@
+use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,7 @@ use tokio::sync::watch;
 use super::acquisition::Acquisition;
 use super::guard::{Guard, Watch};
 use super::inner::Inner;
+use super::kind::{self, Kind};
 use super::lock_spec::LockSpec;
 use super::owner_table::OwnerSlot;
 use quorumlock_protocol::{Claim, ConfigError, Error, Owner};
@@ -30,10 +33,10 @@ use quorumlock_protocol::{check_hold, check_wait};
 ///
 /// # Cancel safety
 /// Cancel safe: dropping the future leaves the queue and releases what may have been granted.
-#[derive(Clone, Debug)]
 #[must_use = "nothing is locked until this is awaited"]
-pub struct LockRequest {
+pub struct LockRequest<K: Kind = kind::Lock> {
     options: LockOptions,
+    kind: PhantomData<fn() -> K>,
 }
 
 /// A request for a lock that does not wait for its holder. Set options, then await it, or
@@ -45,10 +48,10 @@ pub struct LockRequest {
 ///
 /// # Cancel safety
 /// As [`LockRequest`].
-#[derive(Clone, Debug)]
 #[must_use = "nothing is locked until this is awaited"]
-pub struct TryLockRequest {
+pub struct TryLockRequest<K: Kind = kind::Lock> {
     options: LockOptions,
+    kind: PhantomData<fn() -> K>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +70,7 @@ struct LockOptions {
 
 macro_rules! options {
     ($builder:ident) => {
-        impl $builder {
+        impl<K: Kind> $builder<K> {
             /// How long Redis keeps the lock without a renewal: the lock of a dead holder is free
             /// after this time. Default: the locker's setting (30 s). At least 10 ms, at most
             /// `max_lease`.
@@ -87,7 +90,9 @@ macro_rules! options {
                 self.options.hold_at_most = Some(limit);
                 self
             }
+        }
 
+        impl $builder {
             /// Re-enters if `owner` holds the lock already. The lease and `hold_at_most` of the
             /// outer hold stay; a request that sets other values fails with
             /// [`ConfigError::ReEntryDiffers`](quorumlock_protocol::ConfigError::ReEntryDiffers).
@@ -97,15 +102,27 @@ macro_rules! options {
                 self
             }
         }
+
+        impl<K: Kind> Clone for $builder<K> {
+            fn clone(&self) -> Self {
+                Self { options: self.options.clone(), kind: PhantomData }
+            }
+        }
+
+        impl<K: Kind> fmt::Debug for $builder<K> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($builder)).field("options", &self.options).finish()
+            }
+        }
     };
 }
 
 options!(LockRequest);
 options!(TryLockRequest);
 
-impl LockRequest {
+impl<K: Kind> LockRequest<K> {
     pub(super) fn new(inner: &Arc<Inner>, claim: Result<Claim, ConfigError>) -> Self {
-        Self { options: LockOptions::new(inner.clone(), claim) }
+        Self { options: LockOptions::new(inner.clone(), claim), kind: PhantomData }
     }
 
     /// The longest wait: for the lock, and for nodes that do not answer. After that the call fails
@@ -145,10 +162,10 @@ impl LockRequest {
     }
 }
 
-impl TryLockRequest {
+impl<K: Kind> TryLockRequest<K> {
     pub(super) fn new(inner: &Arc<Inner>, claim: Result<Claim, ConfigError>) -> Self {
         let options = LockOptions::new(inner.clone(), claim);
-        Self { options: LockOptions { once: true, fail_fast: true, ..options } }
+        Self { options: LockOptions { once: true, fail_fast: true, ..options }, kind: PhantomData }
     }
 
     /// As [`LockRequest::run`], if the lock is free; `None`, and no work, if another client holds
@@ -171,8 +188,9 @@ impl TryLockRequest {
     }
 }
 
-async fn run<T, F, Fut>(guard: Guard, work: F) -> Result<T, Error>
+async fn run<T, K, F, Fut>(guard: Guard<K>, work: F) -> Result<T, Error>
 where
+    K: Kind,
     F: FnOnce(Watch) -> Fut,
     Fut: Future<Output = T>,
 {
@@ -185,8 +203,8 @@ where
 }
 
 /// Takes the lock: see [`LockRequest`].
-impl IntoFuture for LockRequest {
-    type Output = Result<Guard, Error>;
+impl<K: Kind> IntoFuture for LockRequest<K> {
+    type Output = Result<Guard<K>, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -195,8 +213,8 @@ impl IntoFuture for LockRequest {
 }
 
 /// Takes the lock if it is free: see [`TryLockRequest`].
-impl IntoFuture for TryLockRequest {
-    type Output = Result<Option<Guard>, Error>;
+impl<K: Kind> IntoFuture for TryLockRequest<K> {
+    type Output = Result<Option<Guard<K>>, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -224,7 +242,7 @@ impl LockOptions {
         }
     }
 
-    async fn acquire(self) -> Result<Guard, Error> {
+    async fn acquire<K: Kind>(self) -> Result<Guard<K>, Error> {
         let calls = self.inner.calls.subscribe();
         until_closed(calls, async {
             match self.into_acquisition()? {
@@ -234,6 +252,7 @@ impl LockOptions {
             }
         })
         .await
+        .map(Guard::into_kind)
     }
 
     fn into_acquisition(self) -> Result<(Acquisition, Option<OwnerSlot>), Error> {
@@ -250,8 +269,8 @@ impl LockOptions {
         wait.map_or(Ok(()), check_wait)?;
         inner.ensure_open()?;
         let claim = claim?;
-        if inner.settings.redisson_fenced && !claim.is_one() {
-            let (option, servers) = ("redisson_fenced", "a lock of several names");
+        if inner.settings.redisson_fenced && !claim.accepts_handoff() {
+            let (option, servers) = ("redisson_fenced", "a lock of several names, or permits");
             return Err(ConfigError::DoesNotApply { option, servers }.into());
         }
         let lease = explicit_lease.unwrap_or(inner.settings.lease);

@@ -327,7 +327,7 @@ impl Crowd {
         this.notified = false;
         let Some((_, next)) = this.queue.pop_first() else { return false };
         this.notified = true;
-        self.later(self.distance[next], next, node, What::Tell(WaitEvent::Head));
+        self.later(self.distance[next], next, node, What::Tell(WaitEvent::Head(None)));
         true
     }
 }

@@ -45,7 +45,7 @@ impl Messages {
                 self.granted = true;
                 return;
             }
-            WaitEvent::Head => self.heads |= bit(node),
+            WaitEvent::Head(_) => self.heads |= bit(node),
             WaitEvent::Retry => self.missed |= bit(node),
             WaitEvent::Released => {}
         }
@@ -91,15 +91,16 @@ mod tests {
     /// PROTOCOL.md W2, W7. The home node is the second of three.
     #[test]
     fn a_message_of_the_home_node_or_of_a_majority_wakes_at_once() {
-        use WaitEvent::{Head, Released, Retry};
+        use WaitEvent::{Released, Retry};
+        const HEAD: WaitEvent = WaitEvent::Head(None);
         for (sent, wanted) in [
             (&[][..], WakeUp::None),
             (&[(2, Retry)], WakeUp::AfterGrace(WakeReason::Others)),
-            (&[(2, Retry), (2, Head)], WakeUp::AfterGrace(WakeReason::Others)),
+            (&[(2, Retry), (2, HEAD)], WakeUp::AfterGrace(WakeReason::Others)),
             (&[(2, Retry), (0, Retry)], WakeUp::Now(WakeReason::Others)),
             (&[(1, Retry)], WakeUp::Now(WakeReason::Home)),
-            (&[(1, Retry), (2, Head)], WakeUp::Now(WakeReason::Home)),
-            (&[(1, Retry), (1, Head)], WakeUp::Now(WakeReason::Head)),
+            (&[(1, Retry), (2, HEAD)], WakeUp::Now(WakeReason::Home)),
+            (&[(1, Retry), (1, HEAD)], WakeUp::Now(WakeReason::Head)),
             (&[(1, Released)], WakeUp::Now(WakeReason::Others)),
         ] {
             assert_eq!(messages(sent).wake_up(Some(1), 3), wanted, "{sent:?}");
@@ -110,7 +111,7 @@ mod tests {
     /// may change later.
     #[test]
     fn the_head_of_the_queue_is_judged_by_the_present_home_node() {
-        let head = messages(&[(2, WaitEvent::Head)]);
+        let head = messages(&[(2, WaitEvent::Head(None))]);
         assert_eq!(head.wake_up(Some(2), 3), WakeUp::Now(WakeReason::Head));
         assert_eq!(head.wake_up(None, 3), WakeUp::AfterGrace(WakeReason::Others));
     }

@@ -51,7 +51,7 @@ fn message(node: usize, message: WaitEvent) -> Event {
 }
 
 fn head() -> Event {
-    message(HOME, WaitEvent::Head)
+    message(HOME, WaitEvent::Head(None))
 }
 
 fn missed() -> Event {
@@ -62,7 +62,7 @@ fn missed() -> Event {
 fn others() -> Event {
     let mut messages = Messages::default();
     for node in (0..NODES).filter(|node| *node != HOME) {
-        messages.add(node, &WaitEvent::Head);
+        messages.add(node, &WaitEvent::Head(None));
     }
     Event::Messages(messages, Some(HOME))
 }
@@ -242,9 +242,9 @@ fn the_head_of_the_queue_asks_all_nodes_at_once() {
 #[test]
 fn one_message_of_another_node_is_enough_after_a_grace() {
     let mut caller = Caller::queued();
-    assert_eq!(caller.listens(message(0, WaitEvent::Head)), TUNING.message_grace);
+    assert_eq!(caller.listens(message(0, WaitEvent::Head(None))), TUNING.message_grace);
     caller.clock.advance(TUNING.message_grace / 2);
-    let rest = caller.listens(message(2, WaitEvent::Head));
+    let rest = caller.listens(message(2, WaitEvent::Head(None)));
     assert_eq!(rest, TUNING.message_grace / 2, "it counts from the first message");
     caller.clock.advance(rest);
     assert!(caller.asks(Event::Timer).yields, "a message, and no poll");

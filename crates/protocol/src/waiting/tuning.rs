@@ -30,6 +30,10 @@ pub struct Tuning {
     /// How often a `try_lock` asks again because votes were split. More: it takes longer to say
     /// busy. Fewer: it says busy though nobody holds the lock.
     pub max_try_splits: u32,
+    /// How often one attempt for permits asks for another slot, because the nodes refused one and told
+    /// which are free. More: more requests while other clients take the free slots first. Fewer: a
+    /// caller waits though a slot is free.
+    pub max_slot_tries: u32,
     /// How long a message of a node other than the home node waits for a second one. About a round
     /// trip within a data centre; longer delays every lock whose home node is down.
     pub message_grace: Duration,
@@ -83,6 +87,7 @@ pub const TUNING: Tuning = Tuning {
     min_split_backoff: Duration::from_millis(4),
     max_split_doublings: 9,
     max_try_splits: 5,
+    max_slot_tries: 2,
     message_grace: Duration::from_millis(1),
     max_retries: 8,
     max_outage: Duration::from_secs(30),

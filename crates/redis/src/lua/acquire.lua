@@ -1,10 +1,10 @@
 -- Takes all names of one acquisition, if all are free.
 -- KEYS: see claim.lua; the last one: see count.lua, check_admission.lua
 -- ARGV: 1 nonce, 2 ttl_ms, 3 hold count; 4: see propose.lua; 5 to 8: see wait_queue.lua
--- Replies: the reply of token_of_grant (granted), {pttl} (refused: another holds the name, or the
---   caller yields; of several names also the number of that name), error TOOLONG, NOTALOCK, BADMARK, BADCOUNTER
--- Rules: all names or none (PROTOCOL.md SET1); idempotent per nonce; the hold count is absolute, so a repeated request cannot inflate it
--- (SAFETY.md H18); a refused caller moves no mark.
+-- Replies: the reply of token_of_grant (granted), {pttl, ...} (refused: another holds the name, or the
+--   caller yields; see wait_queue.lua), error TOOLONG, NOTALOCK, BADMARK, BADCOUNTER
+-- Rules: all names or none (PROTOCOL.md SET1); idempotent per nonce; the hold count is absolute, so a
+-- repeated request cannot inflate it (SAFETY.md H18); a refused caller moves no mark.
 local ttl = tonumber(ARGV[2])
 if LONGEST and ttl > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)

@@ -4,10 +4,11 @@
 --   that it has waited, 7 whether it yields to other waiters (1 or 0), 8 its previous queue member
 --   (absent: none)
 -- Replies: see acquire.lua
--- Rule: advice, never safety: nothing here may fail, but on a replica (PROTOCOL.md, Waiting).
+-- Rule: advice, never safety: nothing here may fail, but on a replica (PROTOCOL.md, Waiting; PER2).
 
--- The reply to a caller that name `i` refuses: `other`, or {-2} if it yields a free name. A caller that
--- will wait is in that name's queue from now on.
+-- The reply to a caller that name `i` refuses: `other`, or {-2} if it yields a free name; of several
+-- names also `i`; of permits also the numbers of the slots that are free. A caller that will wait is in
+-- that name's queue from now on.
 local function refuse_and_enqueue(i, other)
   if ARGV[5] then
     local waiters = KEYS[2 * COUNT + i]
@@ -20,6 +21,13 @@ local function refuse_and_enqueue(i, other)
   local reply = other or {-2}
   if COUNT > 1 then
     reply[2] = i
+  elseif PERMIT then
+    local first = ARGV[5] and 4 or 3
+    for at = first, #KEYS - (LONGEST and 1 or 0) do
+      if redis.call('exists', KEYS[at]) == 0 then
+        reply[#reply + 1] = at - first
+      end
+    end
   end
   return reply
 end

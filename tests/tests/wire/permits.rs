@@ -1,0 +1,233 @@
+//! Permits at one server: slots are locks with derived names (PROTOCOL.md, Permits).
+
+use std::collections::BTreeSet;
+use std::future::IntoFuture as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorumlock::{ConfigError, Error, Fence, Wire};
+use quorumlock_protocol::{
+    Acceptance, Answer, Claim, Denial, EnqueueRequest, FreeSlots, Hints, Incarnation, LeaseRequest,
+    Name, Node as _, Nonce, QueuedAt, ReplySink, Vote, WaitEvent,
+};
+use quorumlock_redis::RedisNode;
+use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
+
+use crate::direct::{ask, one_node};
+use crate::{LONG_LEASE, Node, WIRES};
+
+const WAITERS: &str = "quorumlock:waiters:raw:quorumlock:permit:{db}:";
+
+fn key(slot: u16) -> String {
+    format!("quorumlock:permit:{{db}}:{slot}")
+}
+
+fn request(slot: u16, nonce: u128) -> LeaseRequest {
+    let any = Claim::any_slot(Name::new("db").expect("a good name"), 5).expect("good permits");
+    let nonce = Nonce::from_u128(nonce);
+    LeaseRequest { claim: any.with_slot(slot), nonce, ttl: LONG_LEASE, holds: 1 }
+}
+
+async fn acquire(
+    node: &RedisNode,
+    request: &LeaseRequest,
+    token: Fence,
+    hints: Hints,
+) -> Answer<Vote> {
+    ask(|to| node.acquire(request, token, Incarnation::NONE, hints, to)).await
+}
+
+/// All slots that are reported free.
+fn reported(free: &FreeSlots) -> BTreeSet<u16> {
+    (0..256).filter(|slot| free.best(0.0, |other| other == *slot).is_some()).collect()
+}
+
+/// PER1: a slot is an ordinary lock with a name of its own. PER2: a refusal tells which slots are free.
+#[tokio::test]
+async fn a_refusal_tells_which_slots_are_free() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        for slot in [1, 3] {
+            let granted =
+                acquire(&node, &request(slot, 7), Fence::NONE, Hints::contended(true)).await;
+            assert!(matches!(granted, Answer::Yes(_)), "{wire:?}: {granted:?}");
+            let (type_of, expected) = (
+                plain.ask::<String>(&["TYPE", &key(slot)]).await,
+                match wire {
+                    Wire::Redlock => "string",
+                    Wire::Redisson => "hash",
+                },
+            );
+            assert_eq!(type_of, expected);
+        }
+        let free = FreeSlots::default();
+        let hints = Hints::contended(true).with_free_slots(free.clone());
+        let refused = acquire(&node, &request(3, 8), Fence::NONE, hints).await;
+        assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{wire:?}: {refused:?}");
+        assert_eq!(reported(&free), [0, 2, 4].into(), "{wire:?}");
+        assert!(!plain.exists(WAITERS).await, "it did not ask to be queued");
+        for slot in [0, 2, 4] {
+            let granted =
+                acquire(&node, &request(slot, 9), Fence::NONE, Hints::contended(true)).await;
+            assert!(matches!(granted, Answer::Yes(_)), "{wire:?}: {granted:?}");
+        }
+        let free = FreeSlots::default();
+        let hints = Hints::contended(true).with_free_slots(free.clone());
+        acquire(&node, &request(0, 10), Fence::NONE, hints).await;
+        assert!(!free.is_empty() && reported(&free).is_empty(), "{wire:?}: none is free");
+    }
+}
+
+/// PER2: waiters for all slots have one queue; a waiter that yields leaves a free slot to the queue's head.
+#[tokio::test]
+async fn waiters_for_all_slots_have_one_queue() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        let queue = node.wait_queue().expect("a queue");
+        let inbox = Arc::new(Nothing);
+        let _heard = queue.subscribe(&request(0, 1).claim.queue(), inbox, 0);
+        let granted = acquire(&node, &request(2, 7), Fence::NONE, Hints::contended(true)).await;
+        assert!(matches!(granted, Answer::Yes(_)), "{wire:?}: {granted:?}");
+        let place = |yields| EnqueueRequest {
+            waited: Duration::ZERO,
+            yield_to_notified: yields,
+            handoff: None,
+            previous: None,
+            queued_at: QueuedAt::default(),
+        };
+        eventually("queued", async || {
+            let free = FreeSlots::default();
+            let hints = Hints::queued(place(false)).with_free_slots(free.clone());
+            let refused = acquire(&node, &request(2, 8), Fence::NONE, hints).await;
+            assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{refused:?}");
+            assert_eq!(reported(&free), [0, 1, 3, 4].into(), "{wire:?}");
+            // It is queued only where messages can reach it.
+            plain.exists(WAITERS).await.then_some(())
+        })
+        .await;
+        let late = u64::MAX.to_string();
+        plain.ask::<i64>(&["DEL", WAITERS]).await;
+        plain.ask::<i64>(&["ZADD", WAITERS, "1", "another", &late, "yet another"]).await;
+        let yields = acquire(&node, &request(4, 9), Fence::NONE, Hints::queued(place(true))).await;
+        assert_eq!(yields, Answer::No(Denial::Busy(None)), "{wire:?}: slot 4 is free");
+        assert_eq!(plain.ask::<i64>(&["ZCARD", WAITERS]).await, 3, "{wire:?}");
+    }
+}
+
+/// PER3: the slots of one name share a mark, so that a token is above those of all slots.
+#[tokio::test]
+async fn slots_share_a_mark() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let node = one_node(&server, wire, None);
+        let token = |value: u64| Fence::new(value | (Fence::BLOCK - 1));
+        let first = acquire(&node, &request(0, 7), token(3_200), Hints::contended(true)).await;
+        let second = acquire(&node, &request(1, 8), token(3_200), Hints::contended(true)).await;
+        let said = [first, second].map(|vote| match vote {
+            Answer::Yes(vote) => vote.token,
+            other => panic!("{wire:?}: {other:?}"),
+        });
+        assert_eq!(said, [Acceptance::Accepted, Acceptance::Behind(token(3_200))], "{wire:?}");
+        assert_eq!(server.plain.mark("db").await, Some(token(3_200).get()), "{}", mark_key("db"));
+    }
+}
+
+/// A free slot takes as many commands as a free lock; one of many slots takes three requests at most.
+#[tokio::test]
+async fn a_free_slot_is_found_in_three_requests() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (locker, other) = (server.locker.clone(), builder().wire(wire));
+        let other = other.single(server.server[0].url()).expect("a good URL");
+        within("connected", locker.ping()).await.expect("an answer");
+        let before = within("free", locker.lock("before")).await.expect("granted");
+        before.unlock().await.expect("held");
+        if !scripts_only() {
+            let before = server.calls("evalsha").await;
+            let permit = within("free", locker.permit("db", 100).lease(LONG_LEASE)).await;
+            assert_eq!(server.calls("evalsha").await, before, "{wire:?}: by plain commands");
+            permit.expect("granted").unlock().await.expect("held");
+        }
+        let mut held = Vec::new();
+        for _ in 0..99 {
+            held.push(
+                within("free", other.permit("db", 100).lease(LONG_LEASE)).await.expect("free"),
+            );
+        }
+        for _ in 0..8 {
+            let before = server.calls("evalsha").await;
+            let permit = within("one is free", locker.try_permit("db", 100)).await;
+            let permit = permit.expect("an answer").expect("one is free");
+            let scripts = server.calls("evalsha").await - before;
+            assert!(scripts <= 3, "{wire:?}: {scripts} requests");
+            permit.unlock().await.expect("held");
+        }
+    }
+}
+
+/// A release of any slot is told to the head of the queue, with the slot's name.
+#[tokio::test]
+async fn a_release_tells_the_head_of_the_queue_which_slot_is_free() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (locker, plain) = server.clients();
+        let take = || locker.permit("db", 3).lease(LONG_LEASE);
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(within("free", take()).await.expect("granted"));
+        }
+        let another = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
+        let waiting = tokio::spawn(another.permit("db", 3).into_future());
+        eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
+        let first = "0123456789abcdef0123456789abcdef";
+        let mut told = plain.listen(&format!("quorumlock:wake:{first}")).await;
+        assert_eq!(plain.ask::<i64>(&["ZADD", WAITERS, "1", first]).await, 1);
+        let slot = held[1].slot();
+        held.remove(1).unlock().await.expect("held");
+        assert_eq!(within("the message", told.next()).await, key(slot), "{wire:?}");
+        // The first of the queue never asks. The next release tells the waiter behind it.
+        held.remove(0).unlock().await.expect("held");
+        let permit = within("a slot", waiting).await.expect("no panic").expect("granted");
+        permit.unlock().await.expect("held");
+    }
+}
+
+/// Names of any form have permits, and their slots and queues are their own.
+#[tokio::test]
+async fn names_with_braces_have_permits_of_their_own() {
+    let Some(server) = Node::start(Wire::Redlock).await else { return };
+    let (locker, plain) = server.clients();
+    let mut held = Vec::new();
+    for name in ["db", "{db}", "a}", "a}:0", "x{db}y", "db:0"] {
+        let permit = within("free", locker.permit(name, 1).lease(LONG_LEASE)).await;
+        held.push((name, permit.unwrap_or_else(|error| panic!("{name}: {error}"))));
+        assert!(locker.try_permit(name, 1).await.expect("an answer").is_none(), "{name}");
+    }
+    let keys: Vec<String> = plain.ask(&["KEYS", "quorumlock:permit:*"]).await;
+    assert_eq!(keys.len(), held.len(), "{keys:?}");
+    for (name, permit) in held {
+        assert_eq!(permit.name(), name);
+        permit.unlock().await.expect("held");
+    }
+}
+
+/// A server that counts tokens itself counts none for permits.
+#[tokio::test]
+async fn redissons_counter_has_no_permits() {
+    let Some(server) = Node::start(Wire::Redisson).await else { return };
+    let locker =
+        builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
+    let refused = within("an answer", locker.try_permit("db", 2)).await.expect_err("refused");
+    let Error::Config(ConfigError::DoesNotApply { option, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(option, "redisson_fenced");
+}
+
+struct Nothing;
+
+impl ReplySink<WaitEvent> for Nothing {
+    fn collect(&self, _from: usize, _event: WaitEvent) {}
+}
