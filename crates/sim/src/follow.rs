@@ -225,7 +225,7 @@ fn handoff_of(notification: &Notification) -> Option<RemoteGrant> {
 fn notification_of(channel: &[u8], payload: &[u8]) -> Option<Notification> {
     let text = std::str::from_utf8(payload).ok()?;
     if channel.starts_with(b"quorumlock:wake:") {
-        return Some(Notification::Head(Name::new(text).ok()?));
+        return Some(Notification::Head(Name::of_message(text).ok()?.0));
     }
     if !channel.starts_with(b"quorumlock:handoff:") {
         return Some(Notification::Released);

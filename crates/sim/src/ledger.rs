@@ -259,6 +259,16 @@ impl Ledger {
             self.seen.see(Sometimes::Retried);
         }
         self.numbers.insert(lease.nonce, number);
+        let last = self.attempts.iter().rev().find(|attempt| attempt.client == client);
+        if lease.claim.slots().is_some()
+            && last.is_some_and(|last| {
+                !last.granted
+                    && last.claim != lease.claim
+                    && last.claim.any_of_slots() == lease.claim.any_of_slots()
+            })
+        {
+            self.seen.see(Sometimes::SlotTriedNext);
+        }
         let largest = |name| self.tokens.get(name).map(Tokens::largest);
         self.attempts.push(Attempt {
             client,

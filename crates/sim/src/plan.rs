@@ -20,8 +20,7 @@ pub struct Plan {
     /// The number of tasks in each client that take locks.
     pub tasks: usize,
     pub names: usize,
-    /// Whether tasks sometimes take all names in one step.
-    pub sets: bool,
+    pub kinds: Kinds,
     pub wire: Wire,
     pub lease: Micros,
     /// The longest lease; `None`: twice `lease`.
@@ -84,6 +83,25 @@ pub struct Odds {
     pub evict: f64,
 }
 
+/// Which kinds of locks tasks take beside plain ones.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds {
+    /// Whether tasks sometimes take all names in one step.
+    pub sets: bool,
+    /// Whether tasks sometimes take one of two permits.
+    pub permits: bool,
+}
+
+impl Kinds {
+    /// By numbers of their own: the plans stay what they are.
+    fn of(seed: u64, names: usize) -> Self {
+        Self {
+            sets: names > 1 && Dice::new(seed, 5_000_000).chance(0.25),
+            permits: Dice::new(seed, 7_000_000).chance(0.25),
+        }
+    }
+}
+
 impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice::new(seed, 0);
@@ -102,7 +120,7 @@ impl Plan {
             clients,
             tasks: dice.within(1, if clients > 4 { 1 } else { 2 }) as usize,
             names: dice.within(1, 2) as usize,
-            sets: false,
+            kinds: Kinds::default(),
             wire: *dice.pick(&[Wire::Redlock, Wire::Redisson]),
             lease,
             longest: None,
@@ -133,8 +151,7 @@ impl Plan {
             instant: false,
             scripted: false,
         };
-        // Numbers of its own: the other plans stay what they are.
-        plan.sets = plan.names > 1 && Dice::new(seed, 5_000_000).chance(0.25);
+        plan.kinds = Kinds::of(seed, plan.names);
         if strict {
             if dice.chance(0.12) {
                 plan.add_mid_round_faults(dice);

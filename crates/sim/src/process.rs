@@ -58,8 +58,9 @@ impl Process {
         }
     }
 
+    /// Whether it waits for the name; of permits, for any slot of them.
     pub fn waits_for(&self, node: usize, name: &Name) -> bool {
-        self.waits[node].contains_key(name)
+        self.waits[node].contains_key(&name.queue())
     }
 
     pub fn subscribe(&mut self, node: usize, name: &Name) {

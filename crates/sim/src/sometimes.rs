@@ -54,11 +54,13 @@ pub enum Sometimes {
     ReadOnly,
     TxnAborted,
     SetGranted,
+    PermitGranted,
+    SlotTriedNext,
 }
 
 impl Sometimes {
     /// All events.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 51] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -108,6 +110,8 @@ impl Sometimes {
         Self::ReadOnly,
         Self::TxnAborted,
         Self::SetGranted,
+        Self::PermitGranted,
+        Self::SlotTriedNext,
     ];
 
     /// The event in words.
@@ -162,6 +166,8 @@ impl Sometimes {
             Self::ReadOnly => "a replica refused to write",
             Self::TxnAborted => "a replica refused a command of a transaction",
             Self::SetGranted => "several names were granted in one step",
+            Self::PermitGranted => "a permit was granted",
+            Self::SlotTriedNext => "a client asked for another slot of its permits",
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use quorumlock_core::{Guard, Locker};
+use quorumlock_core::kind::Kind;
+use quorumlock_core::{Guard, LockRequest, Locker, TryLockRequest};
 use quorumlock_protocol::{Claim, Error, Instant, LossReason, Lost, Name, Owner};
 
 use super::invariants::{check_exclusion, check_re_entry, check_reason, check_told, liveness};
@@ -28,7 +29,12 @@ pub struct WorkTask {
     names: usize,
     /// Draws sets of names. Numbers of its own: other plans stay what they are.
     sets: Option<Dice>,
+    /// Draws permits, in the same way.
+    permits: Option<Dice>,
 }
+
+/// How many permits a name has.
+const PERMITS: u32 = 2;
 
 pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) {
     let plan = world.with(|state| state.plan.clone());
@@ -36,8 +42,11 @@ pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) 
     let (lease, think, names) = (plan.lease, plan.think, plan.names);
     let owner = Owner::new();
     let of_task = 6_000_000 + (client * 16 + task) as u64;
-    let sets = plan.sets.then(|| Dice::new(plan.seed, of_task));
-    let mut work = WorkTask { world, client, task, locker, owner, dice, lease, think, names, sets };
+    let sets = plan.kinds.sets.then(|| Dice::new(plan.seed, of_task));
+    let of_task = 8_000_000 + (client * 16 + task) as u64;
+    let permits = plan.kinds.permits.then(|| Dice::new(plan.seed, of_task));
+    let mut work =
+        WorkTask { world, client, task, locker, owner, dice, lease, think, names, sets, permits };
     if let Some(work_time) = plan.short_work {
         return work.live_shortly(work_time, plan.recovered()).await;
     }
@@ -61,8 +70,27 @@ impl WorkTask {
         if kind == 9 {
             return self.enter_twice(&names, lease).await;
         }
-        let mut lock = self.locker.lock_all(&names).lease(lease);
-        let mut attempt = self.locker.try_lock_all(&names).lease(lease);
+        let durations = (lease, limit, wait);
+        if self.permits.as_mut().is_some_and(|dice| dice.chance(0.4)) {
+            let requests = (
+                self.locker.permit(&names[0], PERMITS),
+                self.locker.try_permit(&names[0], PERMITS),
+            );
+            return self.take(requests, kind, durations).await;
+        }
+        let requests = (self.locker.lock_all(&names), self.locker.try_lock_all(&names));
+        self.take(requests, kind, durations).await;
+    }
+
+    /// Takes what one of the requests asks for, in the way that `kind` says.
+    async fn take<K: Kind>(
+        &mut self,
+        (lock, attempt): (LockRequest<K>, TryLockRequest<K>),
+        kind: u64,
+        (lease, limit, wait): (Duration, Duration, Duration),
+    ) {
+        let (mut lock, mut attempt) = (lock.lease(lease), attempt.lease(lease));
+        let again = lock.clone();
         let who = Who::client(self.client);
         self.world.with(|state| state.note("wants a lease of", who, micros(lease)));
         if self.dice.chance(0.25) {
@@ -84,19 +112,18 @@ impl WorkTask {
             },
         };
         match got {
-            Ok(guard) => self.hold_and_return(guard, lease).await,
+            Ok(guard) => self.hold_and_return(guard, &again).await,
             Err(error) => self.failed(&error),
         }
     }
 
     /// Holds the lock. Sometimes releases it and asks for it again at once.
-    async fn hold_and_return(&mut self, guard: Guard, lease: Duration) {
+    async fn hold_and_return<K: Kind>(&mut self, guard: Guard<K>, request: &LockRequest<K>) {
         let (mut guard, mut attempt) = self.hold(guard).await;
         while self.dice.chance(0.2) {
-            let names: Vec<_> = guard.names().map(str::to_owned).collect();
             self.release(guard, attempt).await;
             let wait = duration(self.dice.spread(MS, self.lease * 3));
-            let lock = self.locker.lock_all(&names).lease(lease);
+            let lock = request.clone();
             let got = match self.dice.chance(0.5) {
                 true => lock.wait(wait).await,
                 false => match tokio::time::timeout(wait, lock).await {
@@ -133,10 +160,10 @@ impl WorkTask {
     }
 
     /// Holds the lock in one of the ways in which users do, and writes from time to time.
-    pub async fn hold(&mut self, guard: Guard) -> (Guard, usize) {
+    pub async fn hold<K: Kind>(&mut self, guard: Guard<K>) -> (Guard<K>, usize) {
         let attempt = self.granted(&guard);
         let token = guard.fence().get();
-        let names = names_of(&guard);
+        let names = self.world.with(|state| state.names_of(attempt));
         let long = if self.dice.chance(0.3) { self.lease * 2 } else { self.lease / 4 };
         let hold = self.dice.within(0, long);
         // In the calm phase no holder makes the others wait for long.
@@ -184,8 +211,7 @@ impl WorkTask {
         (guard, attempt)
     }
 
-    pub fn granted(&self, guard: &Guard) -> usize {
-        let names = names_of(guard);
+    pub fn granted<K: Kind>(&self, guard: &Guard<K>) -> usize {
         let client = self.client;
         self.world.with(|state| {
             let Some(attempt) = state.ledger.number(guard.nonce()) else { return 0 };
@@ -200,9 +226,14 @@ impl WorkTask {
             state.ledger.holders.push(Holding { client, attempt, watch, promised_until });
             state.read_window(attempt);
             check_exclusion(state, attempt);
-            if names.len() > 1 {
+            let claim = &state.ledger.attempts[attempt].claim;
+            let (several, permit) = (!claim.is_one(), claim.slots().is_some());
+            if several {
                 state.see(Sometimes::SetGranted);
+            } else if permit {
+                state.see(Sometimes::PermitGranted);
             }
+            let names = state.names_of(attempt);
             for name in names {
                 let tokens = state.ledger.tokens.entry(name).or_default();
                 let held = (attempt, guard.check().is_ok());
@@ -230,7 +261,7 @@ impl WorkTask {
         drop(gone);
     }
 
-    pub async fn release(&mut self, guard: Guard, attempt: usize) {
+    pub async fn release<K: Kind>(&mut self, guard: Guard<K>, attempt: usize) {
         self.end_hold(attempt);
         if self.dice.chance(0.4) {
             drop(guard);
@@ -289,12 +320,13 @@ impl WorkTask {
     }
 }
 
-/// The names that a guard holds.
-fn names_of(guard: &Guard) -> Vec<Name> {
-    guard.names().filter_map(|name| Name::new(name).ok()).collect()
-}
-
 impl State {
+    /// The names that the nodes hold for an attempt: of permits, its slot.
+    fn names_of(&self, attempt: usize) -> Vec<Name> {
+        let attempt = self.ledger.attempts.get(attempt);
+        attempt.into_iter().flat_map(|attempt| attempt.claim.names()).cloned().collect()
+    }
+
     /// The holder of an attempt reads the end of its window.
     fn read_window(&mut self, attempt: usize) {
         let holder = self.ledger.holders.iter_mut().find(|holder| holder.attempt == attempt);
