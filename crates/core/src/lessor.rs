@@ -2,8 +2,8 @@
 
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    Acquired, BoxFuture, ConfigError, Error, HeldInterval, Hints, Holder, Lane, LeaseRequest, Name,
-    ReleaseOutcome, WaitQueue,
+    Acquired, BoxFuture, Claim, ConfigError, Error, HeldInterval, Hints, Holder, Lane,
+    LeaseRequest, Name, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
 
@@ -43,10 +43,10 @@ pub trait Lessor: Send + Sync + 'static {
         lane: Lane,
         hints: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>>;
-    /// The current holder of the name; `None` if nobody holds it.
-    fn inspect(&self, name: Name) -> BoxFuture<Result<Option<Holder>, Error>>;
-    /// Frees the name, regardless of its holder. True if it was held.
-    fn force_release(&self, name: Name) -> BoxFuture<Result<bool, Error>>;
+    /// The current holder of the claim's name; `None` if nobody holds it.
+    fn inspect(&self, claim: Claim) -> BoxFuture<Result<Option<Holder>, Error>>;
+    /// Frees the claim's name, regardless of its holder. True if it was held.
+    fn force_release(&self, claim: Claim) -> BoxFuture<Result<bool, Error>>;
     /// The home node of `name`. Waiters ask it first, so that only one of them goes on to the other
     /// nodes.
     fn home(&self, name: &Name) -> Option<usize>;

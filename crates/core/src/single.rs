@@ -8,8 +8,8 @@ use crate::Lessor;
 use crate::attempt::Attempt;
 use crate::deadline::answer_deadline;
 use quorumlock_protocol::{
-    Acceptance, Acquired, Answer, BoxFuture, Denial, Error, Fence, Grant, HeldInterval, Hints,
-    Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport, Proposals,
+    Acceptance, Acquired, Answer, BoxFuture, Claim, Denial, Error, Fence, Grant, HeldInterval,
+    Hints, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport, Proposals,
     ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
 };
 
@@ -149,12 +149,12 @@ impl<N: Node> Lessor for Single<N> {
         })
     }
 
-    fn inspect(&self, name: Name) -> BoxFuture<Result<Option<Holder>, Error>> {
-        self.ask(name.clone(), |node, to| node.inspect(&name, to))
+    fn inspect(&self, claim: Claim) -> BoxFuture<Result<Option<Holder>, Error>> {
+        self.ask(claim.label(), |node, to| node.inspect(&claim, to))
     }
 
-    fn force_release(&self, name: Name) -> BoxFuture<Result<bool, Error>> {
-        self.ask(name.clone(), |node, to| node.force_release(&name, to))
+    fn force_release(&self, claim: Claim) -> BoxFuture<Result<bool, Error>> {
+        self.ask(claim.label(), |node, to| node.force_release(&claim, to))
     }
 
     fn home(&self, _name: &Name) -> Option<usize> {

@@ -112,6 +112,14 @@ impl Claim {
         std::iter::once(&self.first).chain(rest)
     }
 
+    /// The same claim for each name alone.
+    pub fn of_each_name(&self) -> impl Iterator<Item = Self> {
+        self.names().map(|name| match &self.kind {
+            Kind::All(_) => name.clone().into(),
+            _ => self.clone(),
+        })
+    }
+
     /// All names as the caller gave them, in order.
     pub fn given_names(&self) -> impl Iterator<Item = &Name> {
         let of = match &self.kind {

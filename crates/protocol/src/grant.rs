@@ -27,7 +27,7 @@ impl LeaseRequest {
 
     /// The same request for each name alone.
     pub fn of_each_name(&self) -> impl Iterator<Item = Self> {
-        self.claim.names().map(|name| Self { claim: name.clone().into(), ..self.clone() })
+        self.claim.of_each_name().map(|claim| Self { claim, ..self.clone() })
     }
 }
 

@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::{
-    ConfigError, Fence, HeldInterval, Hints, Holder, Incarnation, Instant, LeaseRequest, Name,
-    NodeProblem, NodeReport, Notified, OnDropped, Responder, WaitQueue,
+    Claim, ConfigError, Fence, HeldInterval, Hints, Holder, Incarnation, Instant, LeaseRequest,
+    Name, NodeProblem, NodeReport, Notified, OnDropped, Responder, WaitQueue,
 };
 
 /// Which connection carries a request.
@@ -216,11 +216,11 @@ pub trait Node: Send + Sync + 'static {
     fn clock_advance(&self) -> Duration {
         Duration::ZERO
     }
-    /// Says who holds the name.
-    fn inspect(&self, name: &Name, to: Responder<Answer<Option<Holder>>>);
-    /// Releases the name, whichever client holds it, and raises its mark, if it has one, above the
-    /// holder's token. True if the name was held.
-    fn force_release(&self, name: &Name, to: Responder<Answer<bool>>);
+    /// Says who holds the claim's name.
+    fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>);
+    /// Releases the claim's name, whichever client holds it, and raises its mark, if it has one, above
+    /// the holder's token. True if the name was held.
+    fn force_release(&self, claim: &Claim, to: Responder<Answer<bool>>);
     /// The node's queues of waiters; `None` if it keeps none: then waiters poll.
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {
         None

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::{Fence, LeaseRequest, Name, Nonce, ReplySink};
+use crate::{Claim, Fence, LeaseRequest, Name, Nonce, ReplySink};
 
 /// The queues of waiters of one node, or of a lessor's nodes: who is told that a name is free.
 ///
@@ -23,10 +23,10 @@ pub trait WaitQueue {
         to: Arc<dyn ReplySink<WaitEvent>>,
         from: usize,
     ) -> Subscription;
-    /// Leaves the queue for a name. If the node has already notified this locker, it notifies the
+    /// Leaves the queues for the names of a claim. If the node has already notified this locker, it notifies the
     /// next waiter. If the node has already handed the name off to this locker, the name is
     /// released: `offered` is the locker's last lease request and its offer.
-    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>);
+    fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>);
     /// Whether a release may hand the name off to a queued waiter ([`EnqueueRequest::handoff`]).
     /// Only where the vote of one node is the lock.
     fn supports_handoff(&self) -> bool {

@@ -220,7 +220,7 @@ impl<N: Node> Shared<N> {
     /// may have ended by the time it is notified.
     fn leave_queue(&self, node: usize) {
         if let Some(queue) = self.nodes[node].wait_queue() {
-            self.lease.claim.names().for_each(|name| queue.leave(name, None));
+            queue.leave(&self.lease.claim, None);
         }
     }
 

@@ -5,9 +5,9 @@ use futures::future::join_all;
 use quorumlock_core::{Entropy, Lessor, answer_deadline};
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
 use quorumlock_protocol::{
-    Acquired, Answer, BoxFuture, ConfigError, Error, Fence, HandoffOffer, HeldInterval, Hints,
-    Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, Notified, Proposals,
-    ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent, WaitQueue, quorum_of,
+    Acquired, Answer, BoxFuture, Claim, ConfigError, Error, Fence, HandoffOffer, HeldInterval,
+    Hints, Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, Notified,
+    Proposals, ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent, WaitQueue, quorum_of,
 };
 use quorumlock_watchdog::{Clock, Renewal};
 
@@ -283,12 +283,12 @@ impl<N: Node> Lessor for Quorum<N> {
         )
     }
 
-    fn inspect(&self, name: Name) -> BoxFuture<Result<Option<Holder>, Error>> {
+    fn inspect(&self, claim: Claim) -> BoxFuture<Result<Option<Holder>, Error>> {
         let (quorum, all) = (self.quorum(), self.nodes.len());
         self.ask_all(
-            name.clone(),
+            claim.label(),
             Order::default(),
-            |node, to| self.nodes[node].inspect(&name, to),
+            |node, to| self.nodes[node].inspect(&claim, to),
             move |answers| {
                 let open = all - answers.iter().flatten().count();
                 let most = majority(answers.iter().flatten().filter_map(held_by), 1);
@@ -306,12 +306,12 @@ impl<N: Node> Lessor for Quorum<N> {
         )
     }
 
-    fn force_release(&self, name: Name) -> BoxFuture<Result<bool, Error>> {
+    fn force_release(&self, claim: Claim) -> BoxFuture<Result<bool, Error>> {
         // Waits for all nodes, up to the answer timeout: the caller wants no node to be left out.
         self.ask_all(
-            name.clone(),
-            Order { last: self.home(&name), ..Order::default() },
-            |node, to| self.nodes[node].force_release(&name, to),
+            claim.label(),
+            Order { last: self.home(&claim.queue()), ..Order::default() },
+            |node, to| self.nodes[node].force_release(&claim, to),
             |_| false,
             |said| said.contains(&true),
         )
@@ -382,8 +382,11 @@ impl<N: Node> WaitQueue for Quorum<N> {
         Box::new(subscribed.collect::<Vec<_>>())
     }
 
-    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
-        self.nodes.iter().filter_map(Node::wait_queue).for_each(|queue| queue.leave(name, offered));
+    fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+        self.nodes
+            .iter()
+            .filter_map(Node::wait_queue)
+            .for_each(|queue| queue.leave(claim, offered));
     }
 }
 

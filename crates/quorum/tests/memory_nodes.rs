@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use quorumlock_core::{Entropy, Environment, Lessor, Locker, Single};
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, Fence, HeldInterval, Hints, Holder, Incarnation, Instant, Lane,
-    LeaseRequest, Name, Node, Nonce, Notified, ReleaseOutcome, Responder, Settings, Vote, expiry,
+    Acceptance, Answer, Claim, Denial, Fence, HeldInterval, Hints, Holder, Incarnation, Instant,
+    Lane, LeaseRequest, Node, Nonce, Notified, ReleaseOutcome, Responder, Settings, Vote, expiry,
 };
 use quorumlock_quorum::Quorum;
 use quorumlock_watchdog::Clock;
@@ -165,7 +165,7 @@ impl Node for MemoryNode {
         });
     }
 
-    fn inspect(&self, _: &Name, to: Responder<Answer<Option<Holder>>>) {
+    fn inspect(&self, _: &Claim, to: Responder<Answer<Option<Holder>>>) {
         let holder = self.server().holder;
         let remaining = |until: Instant| Some(until.since(self.clock.now()));
         to.send(Answer::Yes(
@@ -173,7 +173,7 @@ impl Node for MemoryNode {
         ));
     }
 
-    fn force_release(&self, _: &Name, to: Responder<Answer<bool>>) {
+    fn force_release(&self, _: &Claim, to: Responder<Answer<bool>>) {
         let held = self.server().holder.take().is_some();
         to.send(Answer::Yes(held));
     }

@@ -11,7 +11,7 @@ use super::resp::Value;
 use super::scripts::{Script, Scripts, Tokens};
 use super::unconfirmed_releases::{UnconfirmedRelease, UnconfirmedReleases};
 use quorumlock_protocol::{
-    Acceptance, Answer, ConfigError, Denial, Fence, Greeting, HeldInterval, Hints, Holder,
+    Acceptance, Answer, Claim, ConfigError, Denial, Fence, Greeting, HeldInterval, Hints, Holder,
     Incarnation, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Notified,
     QueueAction, ReleaseOutcome, Responder, RunIds, Unconfirmed, Vote, Wire,
 };
@@ -51,16 +51,16 @@ pub(super) enum Command {
         to: Responder<Answer<ReleaseOutcome>>,
     },
     Inspect {
-        name: Name,
+        claim: Claim,
         to: Responder<Answer<Option<Holder>>>,
     },
     ForceRelease {
-        name: Name,
+        claim: Claim,
         to: Responder<Answer<bool>>,
     },
     /// Removes this locker (`true`) from the queue of a name. If it is not queued, or with `false`,
     /// notifies the next waiter of a free name. Nobody reads the reply.
-    Dequeue(Name, bool),
+    Dequeue(Claim, bool),
     /// A command that is sent as it is: an admission script, or a question to the server.
     Verbatim {
         command: redis::Cmd,
@@ -98,17 +98,22 @@ impl Command {
     /// The name that the request is about; `None` if it is about none, or about several.
     pub(super) fn name(&self) -> Option<&Name> {
         match self {
+            Self::Renew { leases, .. } if leases.len() != 1 => None,
+            _ => self.claim().map(Claim::name),
+        }
+    }
+
+    /// What the request is about, or the first of what it is about; `None` if it is about nothing.
+    pub(super) fn claim(&self) -> Option<&Claim> {
+        match self {
             Self::Acquire { lease, .. }
             | Self::Raise { lease, .. }
             | Self::Regrant { lease, .. }
-            | Self::Release { lease, .. } => Some(lease.name()),
-            Self::Renew { leases, .. } => match &leases[..] {
-                [lease] => Some(lease.name()),
-                _ => None,
-            },
-            Self::Inspect { name, .. }
-            | Self::ForceRelease { name, .. }
-            | Self::Dequeue(name, _) => Some(name),
+            | Self::Release { lease, .. } => Some(&lease.claim),
+            Self::Renew { leases, .. } => leases.first().map(|lease| &lease.claim),
+            Self::Inspect { claim, .. }
+            | Self::ForceRelease { claim, .. }
+            | Self::Dequeue(claim, _) => Some(claim),
             Self::Verbatim { .. } | Self::FireAndForget => None,
         }
     }
@@ -291,14 +296,14 @@ impl NodeContext {
                 }
                 other => self.unexpected_reply(lease.name(), other),
             }),
-            Command::Inspect { name, to } => to.send(match reply {
+            Command::Inspect { claim, to } => to.send(match reply {
                 Value::Nil => Answer::Yes(None),
                 Value::Array(items) => Answer::Yes(holder(&items)),
-                other => self.unexpected_reply(&name, other),
+                other => self.unexpected_reply(claim.name(), other),
             }),
-            Command::ForceRelease { name, to } => to.send(match reply {
+            Command::ForceRelease { claim, to } => to.send(match reply {
                 Value::Int(held) => Answer::Yes(held == 1),
-                other => self.unexpected_reply(&name, other),
+                other => self.unexpected_reply(claim.name(), other),
             }),
             Command::Verbatim { to, .. } => to.send(match reply {
                 Value::Error(text) => {

@@ -134,17 +134,19 @@ impl NodeContext {
                     }
                 }
             }
-            Command::Inspect { name, .. } => {
+            Command::Inspect { claim, .. } => {
                 eval(out, &scripts.inspect, 1, 0);
-                bulk(out, name.as_str().as_bytes());
+                bulk(out, claim.name().as_str().as_bytes());
             }
-            Command::ForceRelease { name, .. } => {
+            Command::ForceRelease { claim, .. } => {
+                let name = claim.name();
                 eval(out, &scripts.force_release, 4, 0);
                 name_and_mark(name, out);
                 bulk_of(out, name.channel_parts());
                 bulk_of(out, name.waiters_key_parts());
             }
-            Command::Dequeue(name, ours) => {
+            Command::Dequeue(claim, ours) => {
+                let name = claim.name();
                 eval(out, &scripts.dequeue, 4, 1);
                 bulk(out, name.as_str().as_bytes());
                 bulk_of(out, name.waiters_key_parts());

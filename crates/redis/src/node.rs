@@ -27,9 +27,9 @@ use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::answers::{all_of, by_claim};
 use quorumlock_protocol::next_id;
 use quorumlock_protocol::{
-    Acceptance, Answer, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder, Incarnation,
-    Lane, LeaseRequest, Name, Node, NodeProblem, Nonce, QueueAction, ReleaseOutcome, ReplySink,
-    Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
+    Acceptance, Answer, Claim, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder,
+    Incarnation, Lane, LeaseRequest, Name, Node, NodeProblem, Nonce, QueueAction, ReleaseOutcome,
+    ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
 };
 
 /// One Redis (or Valkey) server. It has two connections for requests and one for subscriptions.
@@ -487,12 +487,12 @@ impl Node for RedisNode {
         Duration::from_micros(self.context.clock_advance.load(Ordering::Acquire))
     }
 
-    fn inspect(&self, name: &Name, to: Responder<Answer<Option<Holder>>>) {
-        self.callers.post(Command::Inspect { name: name.clone(), to });
+    fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
+        self.callers.post(Command::Inspect { claim: claim.clone(), to });
     }
 
-    fn force_release(&self, name: &Name, to: Responder<Answer<bool>>) {
-        self.callers.post(Command::ForceRelease { name: name.clone(), to });
+    fn force_release(&self, claim: &Claim, to: Responder<Answer<bool>>) {
+        self.callers.post(Command::ForceRelease { claim: claim.clone(), to });
     }
 
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {
@@ -501,7 +501,7 @@ impl Node for RedisNode {
 }
 
 impl WaitQueue for RedisNode {
-    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+    fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>) {
         if let Some((lease, offer)) = offered {
             let (lease, queue_action) = (lease.clone(), Some(QueueAction::Leave(*offer)));
             self.callers.post(Command::release(
@@ -511,7 +511,9 @@ impl WaitQueue for RedisNode {
                 Responder::nobody(),
             ));
         } else if self.subscriptions.is_up() {
-            self.callers.post(Command::Dequeue(name.clone(), true));
+            for claim in claim.of_each_name() {
+                self.callers.post(Command::Dequeue(claim, true));
+            }
         }
     }
 

@@ -152,16 +152,16 @@ impl Node for RedisCluster {
         self.0.everyone().iter().filter_map(|member| member.wall_offset()).max()
     }
 
-    fn inspect(&self, name: &Name, to: Responder<Answer<Option<Holder>>>) {
-        match one_slot(name) {
-            Ok(()) => self.0.master_of(name).inspect(name, to),
+    fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
+        match one_slot(claim.name()) {
+            Ok(()) => self.0.master_of(claim.name()).inspect(claim, to),
             Err(denial) => to.send(Answer::No(denial)),
         }
     }
 
-    fn force_release(&self, name: &Name, to: Responder<Answer<bool>>) {
-        match one_slot(name) {
-            Ok(()) => self.0.master_of(name).force_release(name, to),
+    fn force_release(&self, claim: &Claim, to: Responder<Answer<bool>>) {
+        match one_slot(claim.name()) {
+            Ok(()) => self.0.master_of(claim.name()).force_release(claim, to),
             Err(denial) => to.send(Answer::No(denial)),
         }
     }
@@ -181,8 +181,8 @@ impl WaitQueue for RedisCluster {
         self.0.subscribe(name, to, from)
     }
 
-    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
-        self.0.master_of(name).leave(name, offered);
+    fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+        self.0.master_of(claim.name()).leave(claim, offered);
     }
 }
 

@@ -203,7 +203,7 @@ impl Shared {
             && let Some(work) = self.callers.upgrade()
         {
             // No task here waits for the name any more: pass the notification on (PROTOCOL.md W3).
-            work.post(Command::Dequeue(name, true));
+            work.post(Command::Dequeue(name.into(), true));
         }
     }
 

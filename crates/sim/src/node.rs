@@ -3,9 +3,9 @@ use std::sync::{Arc, Mutex};
 use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{AdmissionRpc, AdmitRequest, Marks, NodeInfo, NoteRequest};
 use quorumlock_protocol::{
-    Acceptance, Answer, BoxFuture, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder,
-    Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeReport, Nonce, ReleaseOutcome,
-    ReplySink, Responder, Subscription, Vote, WaitEvent, WaitQueue, expiry,
+    Acceptance, Answer, BoxFuture, Claim, ConfigError, Fence, HandoffOffer, HeldInterval, Hints,
+    Holder, Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeReport, Nonce,
+    ReleaseOutcome, ReplySink, Responder, Subscription, Vote, WaitEvent, WaitQueue, expiry,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_redis::simulation::{SimulatedClient, Site};
@@ -256,12 +256,12 @@ impl Node for SimNode {
         self.inner.connected_since(lane)
     }
 
-    fn inspect(&self, name: &Name, to: Responder<Answer<Option<Holder>>>) {
-        self.inner.inspect(name, to);
+    fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
+        self.inner.inspect(claim, to);
     }
 
-    fn force_release(&self, name: &Name, to: Responder<Answer<bool>>) {
-        self.inner.force_release(name, to);
+    fn force_release(&self, claim: &Claim, to: Responder<Answer<bool>>) {
+        self.inner.force_release(claim, to);
     }
 
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {
@@ -270,13 +270,13 @@ impl Node for SimNode {
 }
 
 impl WaitQueue for SimNode {
-    fn leave(&self, name: &Name, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+    fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>) {
         if let Some((lease, _)) = offered {
             // The request also releases the name, if it was handed off.
             self.posted(SimRequest::Release(lease.clone()));
             self.world.with(|state| state.unasked(self.node, lease.nonce, lease.ttl));
         }
-        WaitQueue::leave(&*self.inner, name, offered);
+        WaitQueue::leave(&*self.inner, claim, offered);
     }
 
     fn supports_handoff(&self) -> bool {

@@ -213,8 +213,8 @@ impl<'a> AcquireLoop<'a> {
 
     /// Whether any name is held.
     async fn inspect(&mut self) -> Event {
-        for name in self.claim().names() {
-            match self.inner.lessor.inspect(name.clone()).await {
+        for claim in self.claim().of_each_name() {
+            match self.inner.lessor.inspect(claim).await {
                 Ok(None) => {}
                 Ok(Some(_)) => return Event::Inspected { held: true },
                 Err(error) => {

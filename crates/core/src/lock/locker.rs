@@ -102,7 +102,7 @@ impl Locker {
         self.inner.ensure_open()?;
         let claim = any_slot(name.as_ref(), permits)?;
         let slots = (0..claim.slots().unwrap_or(0)).map(|slot| claim.with_slot(slot));
-        let ask = |slot: Claim| self.inner.lessor.inspect(slot.name().clone());
+        let ask = |slot: Claim| self.inner.lessor.inspect(slot);
         // All are asked at once.
         let asked: Vec<_> = slots.map(ask).collect();
         let mut holders = Vec::new();
@@ -124,7 +124,7 @@ impl Locker {
     ) -> Result<bool, Error> {
         self.inner.ensure_open()?;
         let claim = any_slot(name.as_ref(), u32::from(slot) + 1)?.with_slot(slot);
-        self.inner.lessor.force_release(claim.name().clone()).await
+        self.inner.lessor.force_release(claim).await
     }
 
     /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
@@ -133,7 +133,7 @@ impl Locker {
     /// Those of the nodes; [`Error::Config`], [`Error::Closed`].
     pub async fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.inspect(Name::new(name.as_ref())?).await
+        self.inner.lessor.inspect(one(name.as_ref())?).await
     }
 
     /// Whether any client holds `name`.
@@ -150,12 +150,12 @@ impl Locker {
     /// As [`Locker::holder`].
     pub async fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        let name = Name::new(name.as_ref())?;
-        let Some(lease) = self.inner.held_by(owner, &name.clone().into()) else { return Ok(false) };
+        let claim = one(name.as_ref())?;
+        let Some(lease) = self.inner.held_by(owner, &claim) else { return Ok(false) };
         if lease.check().is_err() {
             return Ok(false);
         }
-        let holder = self.inner.lessor.inspect(name).await?;
+        let holder = self.inner.lessor.inspect(claim).await?;
         Ok(holder.is_some_and(|holder| holder.has(lease.nonce)))
     }
 
@@ -166,7 +166,7 @@ impl Locker {
     /// As [`Locker::holder`].
     pub async fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.force_release(Name::new(name.as_ref())?).await
+        self.inner.lessor.force_release(one(name.as_ref())?).await
     }
 
     /// Admits all nodes at once. `force`: also nodes that belong to another cluster.
@@ -193,7 +193,7 @@ impl Locker {
     /// Those of the nodes; [`Error::Closed`].
     pub async fn ping(&self) -> Result<(), Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.inspect(Name::probe()).await.map_err(unnamed)?;
+        self.inner.lessor.inspect(Name::probe().into()).await.map_err(unnamed)?;
         match self.inner.lessor.node_status().await {
             // Every node that answers may vote.
             Err(Error::Config(ConfigError::NoAdmission)) => Ok(()),

@@ -116,9 +116,9 @@ impl QueueTicket {
         let Some(queue) = self.lessor.wait_queue() else { return };
         let now = self.queued_at.take_names();
         let left = std::mem::replace(&mut self.queued_for, now);
-        let names: Vec<_> = self.claim.names().collect();
+        let names: Vec<_> = self.claim.of_each_name().collect();
         for at in left.difference(&self.queued_for) {
-            queue.leave(names[*at], None);
+            queue.leave(&names[*at], None);
         }
     }
 
@@ -170,14 +170,12 @@ impl Drop for QueueTicket {
         // A slot that this call was told of, and does not need, is free for the next waiter.
         let told = self.take_free_slot().map(|slot| self.claim.with_slot(slot));
         if self.served {
-            return told.iter().for_each(|slot| queue.leave(slot.name(), None));
+            return told.iter().for_each(|slot| queue.leave(slot, None));
         }
         let Some((last, _)) = self.offers.last() else {
-            let claim = told.as_ref().unwrap_or(&self.asked_for);
-            return claim.names().for_each(|name| queue.leave(name, None));
+            return queue.leave(told.as_ref().unwrap_or(&self.asked_for), None);
         };
-        let name = self.claim.name();
-        self.offers.iter().rev().for_each(|offer| queue.leave(name, Some(offer)));
+        self.offers.iter().rev().for_each(|offer| queue.leave(&self.claim, Some(offer)));
         for handed in self.inbox.take_handoffs() {
             self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() });
         }

@@ -256,11 +256,11 @@ impl Harness {
     }
 
     pub(super) fn inspect(&self) -> usize {
-        self.post(|_, to| Command::Inspect { name: name(to.number), to: to.one() })
+        self.post(|_, to| Command::Inspect { claim: name(to.number).into(), to: to.one() })
     }
 
     pub(super) fn force_release(&self) -> usize {
-        self.post(|_, to| Command::ForceRelease { name: name(to.number), to: to.one() })
+        self.post(|_, to| Command::ForceRelease { claim: name(to.number).into(), to: to.one() })
     }
 
     pub(super) fn admission(&self) -> usize {

@@ -394,7 +394,7 @@ impl<'a> Session<'a> {
             {
                 // A waiter is queued. Unlike the release script, these commands did not notify it
                 // in the same step (W4).
-                let notify = Command::Dequeue(lease.name().clone(), false);
+                let notify = Command::Dequeue(lease.claim.clone(), false);
                 self.requests.push(InFlight::new(notify, pending.asked));
             }
             match pending.transaction() {
