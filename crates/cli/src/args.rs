@@ -29,7 +29,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   64  bad usage: fix the command line
   69  too few nodes answer: look at the nodes (quorumlock doctor)
-  75  busy: somebody else holds the lock, try again later
+  75  busy: somebody else holds the lock, or all permits: try again later
   76  TLS: a certificate that is not trusted, or a client certificate that is wanted
   77  user or password is wrong, or a permission (ACL) is missing
   78  too few nodes can vote for another reason: not admitted, a replica, a key of another type, ...;

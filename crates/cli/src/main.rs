@@ -6,6 +6,7 @@ mod doctor;
 mod init;
 mod members;
 mod nodes;
+mod permits;
 mod run;
 mod status;
 mod text;

@@ -1,4 +1,4 @@
-//! `quorumlock status`: who holds a lock.
+//! `quorumlock status`: who holds a lock, or the permits of a name.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,14 +8,21 @@ use quorumlock_command::{Outcome, print};
 use serde::Serialize;
 
 use crate::nodes::{LockNodes, millis};
+use crate::permits;
 
 /// Say whether a lock is held, by whom and for how long.
+///
+/// With --permits: say how many permits of the name are held, and who holds each slot.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     nodes: LockNodes,
 
-    /// Exit with 1 if the lock is held (0 if it is free).
+    /// Look at the K permits of the name (1 to 256), not at its lock.
+    #[arg(long, value_name = "K", value_parser = permits::number())]
+    permits: Option<u32>,
+
+    /// Exit with 1 if the lock is held, or with --permits if no slot is free (else 0).
     #[arg(long)]
     exit_code: bool,
 
@@ -28,15 +35,43 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn status(args: Args) -> Outcome {
-    let holder = args.nodes.locker()?.holder(&args.name).await?;
-    let status = Status { name: args.name, held: holder.is_some(), holder: holder.map(Held::from) };
-    print(args.json, &status)?;
-    Ok(u8::from(args.exit_code && status.held))
+    let locker = args.nodes.locker()?;
+    let taken = match args.permits {
+        None => {
+            let holder = locker.holder(&args.name).await?;
+            let status = Status::new(args.name, holder);
+            print(args.json, &status)?;
+            status.held
+        }
+        Some(permits) => {
+            let holders = locker.permit_holders(&args.name, permits).await?;
+            let status = PermitsStatus::new(args.name, holders);
+            print(args.json, &status)?;
+            status.held == status.permits
+        }
+    };
+    Ok(u8::from(args.exit_code && taken))
 }
 
 #[derive(Debug, Serialize)]
 struct Status {
     name: String,
+    held: bool,
+    holder: Option<Held>,
+}
+
+#[derive(Debug, Serialize)]
+struct PermitsStatus {
+    name: String,
+    permits: usize,
+    /// How many of them are held.
+    held: usize,
+    slots: Vec<SlotStatus>,
+}
+
+#[derive(Debug, Serialize)]
+struct SlotStatus {
+    slot: usize,
     held: bool,
     holder: Option<Held>,
 }
@@ -55,12 +90,50 @@ impl From<Holder> for Held {
     }
 }
 
+impl Status {
+    fn new(name: String, holder: Option<Holder>) -> Self {
+        Self { name, held: holder.is_some(), holder: holder.map(Held::from) }
+    }
+}
+
+impl PermitsStatus {
+    fn new(name: String, holders: Vec<Option<Holder>>) -> Self {
+        let slot = |(slot, holder): (_, Option<Holder>)| SlotStatus {
+            slot,
+            held: holder.is_some(),
+            holder: holder.map(Held::from),
+        };
+        let slots = holders.into_iter().enumerate().map(slot).collect::<Vec<_>>();
+        let held = slots.iter().filter(|slot| slot.held).count();
+        Self { name, permits: slots.len(), held, slots }
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Held { id, remaining_ms, holds }) = &self.holder else {
-            return write!(f, "{}: free", self.name);
+        write!(f, "{}: {}", self.name, Told(self.holder.as_ref()))
+    }
+}
+
+impl fmt::Display for PermitsStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, permits, held, slots } = self;
+        write!(f, "{name}: {held} of {permits} permits held")?;
+        slots.iter().try_for_each(|SlotStatus { slot, holder, .. }| {
+            write!(f, "\n  slot {slot}: {}", Told(holder.as_ref()))
+        })
+    }
+}
+
+/// A holder, or none, as people read it.
+struct Told<'a>(Option<&'a Held>);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Held { id, remaining_ms, holds }) = self.0 else {
+            return f.write_str("free");
         };
-        write!(f, "{}: held by {id}", self.name)?;
+        write!(f, "held by {id}")?;
         if *holds > 1 {
             write!(f, " ({holds} holds)")?;
         }
@@ -89,5 +162,17 @@ mod tests {
         assert_eq!(text, "x: held by 7f, for another 1s 500ms unless renewed");
         assert_eq!(held(None, 2).to_string(), "x: held by 7f (2 holds), without an expiry");
         assert_eq!(Status { name: "x".into(), held: false, holder: None }.to_string(), "x: free");
+    }
+
+    #[test]
+    fn people_read_how_many_permits_are_held_and_then_each_slot() {
+        let held = || Some(Held { id: "7f".into(), remaining_ms: Some(2_000), holds: 1 });
+        let slots = [None, held(), None].into_iter().enumerate();
+        let slots = slots.map(|(slot, holder)| SlotStatus { slot, held: holder.is_some(), holder });
+        let status =
+            PermitsStatus { name: "x".into(), permits: 3, held: 1, slots: slots.collect() };
+        let slot = "slot 1: held by 7f, for another 2s unless renewed";
+        let text = format!("x: 1 of 3 permits held\n  slot 0: free\n  {slot}\n  slot 2: free");
+        assert_eq!(status.to_string(), text);
     }
 }

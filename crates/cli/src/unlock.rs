@@ -1,4 +1,4 @@
-//! `quorumlock unlock --force`: takes a lock away from its holder.
+//! `quorumlock unlock --force`: takes a lock, or a permit, away from its holder.
 
 use std::fmt;
 
@@ -6,8 +6,9 @@ use quorumlock_command::{Failure, Outcome, print};
 use serde::Serialize;
 
 use crate::nodes::LockNodes;
+use crate::permits;
 
-/// Take a lock away from its holder.
+/// Take a lock, or a permit, away from its holder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -16,6 +17,10 @@ pub(crate) struct Args {
     /// Confirm: the holder may still be at work.
     #[arg(long)]
     force: bool,
+
+    /// Take away the permit with slot N of the name (0 to 255), not the lock.
+    #[arg(long, value_name = "N", value_parser = permits::slot())]
+    slot: Option<u16>,
 
     /// Print JSON.
     #[arg(long)]
@@ -28,26 +33,35 @@ pub(crate) struct Args {
 pub(crate) async fn unlock(args: Args) -> Outcome {
     if !args.force {
         return Err(Failure::usage(
-            "a lock is released by its holder, and a holder that died loses it when its lease \
-             ends. To take it away from whoever holds it, who may still be at work, add --force",
+            "a lock or a permit is released by its holder, and a holder that died loses it when its \
+             lease ends. To take it away from whoever holds it, who may still be at work, add --force",
         ));
     }
-    let released = args.nodes.locker()?.force_unlock(&args.name).await?;
-    print(args.json, &Unlocked { name: args.name, released })?;
+    let locker = args.nodes.locker()?;
+    let released = match args.slot {
+        None => locker.force_unlock(&args.name).await?,
+        Some(slot) => locker.force_release_permit(&args.name, slot).await?,
+    };
+    print(args.json, &Unlocked { name: args.name, slot: args.slot, released })?;
     Ok(0)
 }
 
 #[derive(Debug, Serialize)]
 struct Unlocked {
     name: String,
-    /// Whether the lock was held.
+    /// Of a permit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<u16>,
+    /// Whether it was held.
     released: bool,
 }
 
 impl fmt::Display for Unlocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, released } = self;
-        let what = if *released { "taken away from its holder" } else { "was free" };
-        write!(f, "{name}: {what}")
+        f.write_str(&self.name)?;
+        if let Some(slot) = self.slot {
+            write!(f, ", slot {slot}")?;
+        }
+        f.write_str(if self.released { ": taken away from its holder" } else { ": was free" })
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorumlock::Guard;
+use quorumlock::kind::Kind;
 use quorumlock_command::{exit, say};
 use rustix::io::Errno;
 use rustix::process::{
@@ -30,15 +31,26 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn start(command: &[OsString], guard: &Guard) -> io::Result<Self> {
+    /// `slot`: the number of the slot, if a permit is held.
+    pub(super) fn start<K: Kind>(
+        command: &[OsString],
+        guard: &Guard<K>,
+        slot: Option<u16>,
+    ) -> io::Result<Self> {
         let changes = unix::signal(SignalKind::child())?;
         let terminal = Terminal::ours();
-        let child = first_process(command, terminal.is_some())
+        let mut first = first_process(command, terminal.is_some());
+        first
             .env("QUORUMLOCK_NAME", guard.names().collect::<Vec<_>>().join("\n"))
             .env("QUORUMLOCK_FENCE", guard.fence().to_string())
             .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
+            .kill_on_drop(true);
+        match slot {
+            Some(slot) => first.env("QUORUMLOCK_SLOT", slot.to_string()),
+            // A `run` around this one may have set it: that slot is not of this name.
+            None => first.env_remove("QUORUMLOCK_SLOT"),
+        };
+        let child = first.spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let group = pid.ok_or_else(|| io::Error::other("the command has no process id"))?;
         let stopped = Arc::<AtomicBool>::default();

@@ -1,6 +1,7 @@
-//! `quorumlock run`: hold a lock while a command runs.
+//! `quorumlock run`: hold a lock or a permit while a command runs.
 
 pub(crate) mod exec;
+mod hold;
 mod job;
 mod plan;
 mod signals;
@@ -12,21 +13,28 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use quorumlock::{Error, Guard, Locker, Lost, Watch};
+use quorumlock::kind::Kind;
+use quorumlock::{Error, Guard, LockRequest, Lost, Watch};
 use quorumlock_command::{Failure, Outcome, exit, say};
 use rustix::process::Signal;
 use tokio::time::sleep;
 
+use self::hold::Hold;
 use self::job::Job;
 use self::plan::Plan;
 use self::signals::Signals;
 use crate::nodes::LockNodes;
+use crate::permits;
 
-/// Hold a lock while a command runs.
+/// Hold a lock, or one of several permits, while a command runs.
 ///
 /// The command finds the lock's name in QUORUMLOCK_NAME (of several names, one in each line) and its
 /// fencing token, a number that grows with every grant, in QUORUMLOCK_FENCE. The exit code is the
 /// command's own, or 128 plus the number of the signal that ended it.
+///
+/// With --permits the command runs under one of so many permits of the name, and finds the number
+/// of its slot in QUORUMLOCK_SLOT: no other command that holds a permit of the name has the same
+/// number. Each slot is a lock of its own, so what follows is true of a permit, too.
 ///
 /// The lock is renewed until the command ends. If renewals fail, SIGTERM goes to the command and
 /// all its descendants early enough to leave them the grace time, and SIGKILL follows before
@@ -57,7 +65,13 @@ pub(crate) struct Args {
     #[arg(long = "name", value_name = "NAME", required = true)]
     names: Vec<String>,
 
-    /// Give up after this time if another client holds the lock [default: wait without limit].
+    /// Hold one of K permits of the name (1 to 256) instead of its lock, so that up to K commands
+    /// run at a time. All programs must give the same K. Takes one --name.
+    #[arg(long, value_name = "K", value_parser = permits::number())]
+    permits: Option<u32>,
+
+    /// Give up after this time if other clients hold the lock, or all permits [default: wait
+    /// without limit].
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 
@@ -81,13 +95,44 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+impl Args {
+    /// The name whose permits are meant, and how many there are; `None` if a lock is meant.
+    fn permits(&self) -> Result<Option<(&str, u32)>, Failure> {
+        match (self.permits, &self.names[..]) {
+            (None, _) => Ok(None),
+            (Some(permits), [name]) => Ok(Some((name, permits))),
+            (Some(_), names) => Err(Failure::usage(format!(
+                "--permits takes one --name, and {} are given: give one, or leave --permits out",
+                names.len(),
+            ))),
+        }
+    }
+
+    fn set_options<K: Kind>(&self, mut request: LockRequest<K>) -> LockRequest<K> {
+        request = request.lease(self.lease);
+        if let Some(wait) = self.wait {
+            request = request.wait(wait);
+        }
+        if let Some(limit) = self.hold_at_most {
+            request = request.hold_at_most(limit);
+        }
+        request
+    }
+}
+
 pub(crate) async fn run(args: Args) -> Outcome {
     let plan = Plan::new(args.lease, args.hold_at_most, args.grace)?;
+    let permits = args.permits()?;
     let locker = args.nodes.locker()?;
     // Before the first request, so that a signal from now on leaves nothing behind on the servers.
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(exit::SOFTWARE, format!("cannot handle signals: {error}")))?;
-    let outcome = lock_and_run(&args, plan, &locker, &mut signals).await;
+    let outcome = match permits {
+        None => hold_and_run(&args, plan, Hold::lock(&locker, &args.names), &mut signals).await,
+        Some((name, permits)) => {
+            hold_and_run(&args, plan, Hold::permit(&locker, name, permits), &mut signals).await
+        }
+    };
     tokio::select! {
         () = locker.close() => {}
         _ = ends(&mut signals) => {} // enough: what was not released ends with its lease
@@ -95,12 +140,18 @@ pub(crate) async fn run(args: Args) -> Outcome {
     outcome
 }
 
-async fn lock_and_run(args: &Args, plan: Plan, locker: &Locker, signals: &mut Signals) -> Outcome {
-    let guard = tokio::select! {
-        guard = acquire(args, locker) => guard?,
+async fn hold_and_run<K: Kind>(
+    args: &Args,
+    plan: Plan,
+    hold: Hold<K>,
+    signals: &mut Signals,
+) -> Outcome {
+    let hold = hold.with(|request| args.set_options(request));
+    let (guard, slot) = tokio::select! {
+        held = hold.acquire() => held?,
         signal = ends(signals) => return Ok(job::code_of_signal(signal.as_raw())),
     };
-    let mut job = match Job::start(&args.command, &guard) {
+    let mut job = match Job::start(&args.command, &guard, slot) {
         Ok(job) => job,
         Err(error) => {
             release(guard).await?;
@@ -133,28 +184,9 @@ async fn ends(signals: &mut Signals) -> Signal {
     }
 }
 
-async fn acquire(args: &Args, locker: &Locker) -> Result<Guard, Error> {
-    /// A shorter wait is not reported.
-    const SILENT_FOR: Duration = Duration::from_secs(1);
-
-    let mut lock = locker.lock_all(&args.names).lease(args.lease);
-    if let Some(wait) = args.wait {
-        lock = lock.wait(wait);
-    }
-    if let Some(limit) = args.hold_at_most {
-        lock = lock.hold_at_most(limit);
-    }
-    let mut granted = pin!(lock.into_future());
-    tokio::select! {
-        guard = &mut granted => return guard,
-        () = sleep(SILENT_FOR) => say(format_args!("waiting for the lock {}", args.names.join(", "))),
-    }
-    granted.await
-}
-
 /// Fails only if the lock was lost before, so that the command's work may have overlapped with that
 /// of another holder.
-async fn release(guard: Guard) -> Result<(), Failure> {
+async fn release<K: Kind>(guard: Guard<K>) -> Result<(), Failure> {
     match guard.unlock().await {
         Ok(()) => Ok(()),
         Err(Error::Lost(Lost { name, why, .. })) => Err(Failure::new(

@@ -63,8 +63,13 @@ fn bad_usage_is_told_as_json_too() {
     for (urls, arguments) in by_us {
         assert_eq!(error(&ask(urls, arguments).expect(64))["kind"], "config", "{arguments:?}");
     }
-    let by_the_parser: [&[&str]; 4] =
-        [&["fly", "--json"], &["status", "--json"], &["--json"], &["doctor", "--json", "--fly"]];
+    let by_the_parser: [&[&str]; 5] = [
+        &["fly", "--json"],
+        &["status", "--json"],
+        &["--json"],
+        &["doctor", "--json", "--fly"],
+        &["unlock", "--force", "x", "--slot", "256", "--json"],
+    ];
     for arguments in by_the_parser {
         assert_eq!(
             error(&ask(&[NOWHERE], arguments).expect(64))["kind"],

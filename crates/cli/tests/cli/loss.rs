@@ -101,12 +101,14 @@ fn a_lock_that_is_taken_away_kills_at_once() {
 #[test]
 fn a_hold_ends_at_its_limit() {
     let Some(servers) = servers(1) else { return };
-    let options = job(&["--lease", "1s", "--hold-at-most", "2s"]);
-    let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
-    let holder = start(run(&servers.urls(), &options, script));
-    let ended = holder.finish().expect(79).says(&["--hold-at-most 2s is over soon"]);
-    assert!(!ended.stderr.contains("renewed"), "{ended:?}");
-    assert_eq!(ended.stdout, "told\n");
+    for kind in [&[][..], &["--permits", "2"]] {
+        let options = [&job(&["--lease", "1s", "--hold-at-most", "2s"]), kind].concat();
+        let script = "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+        let holder = start(run(&servers.urls(), &options, script));
+        let ended = holder.finish().expect(79).says(&["--hold-at-most 2s is over soon"]);
+        assert!(!ended.stderr.contains("renewed"), "{ended:?}");
+        assert_eq!(ended.stdout, "told\n");
+    }
 }
 
 #[test]

@@ -13,5 +13,6 @@ mod members_change;
 mod pages;
 mod passwords;
 mod permissions;
+mod permits;
 mod run;
 mod terminal;

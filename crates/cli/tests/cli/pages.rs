@@ -21,7 +21,7 @@ fn the_version_names_the_command() {
 fn shells_get_their_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = ask(&["completions", shell]).expect(0).stdout;
-        for word in ["doctor", "hold-at-most", "quorumlock"] {
+        for word in ["doctor", "hold-at-most", "permits", "quorumlock"] {
             assert!(script.contains(word), "{shell} knows no {word}");
         }
         assert!(!script.contains("quorumlock-cli"), "{shell}");
@@ -39,7 +39,9 @@ fn the_manual_has_a_page_for_each_subcommand() {
     ask(&["man", "--out", out.to_str().unwrap()]).expect(0);
     assert_eq!(fs::read_to_string(out.join("quorumlock.1")).unwrap(), page);
     let run = fs::read_to_string(out.join("quorumlock-run.1")).unwrap();
-    assert!(run.contains("QUORUMLOCK_FENCE"), "{run}");
+    for variable in ["QUORUMLOCK_FENCE", "QUORUMLOCK_SLOT"] {
+        assert!(run.contains(variable), "{run}");
+    }
     for part in ["status", "unlock", "doctor", "init", "members", "members-add", "members-finish"] {
         assert!(out.join(format!("quorumlock-{part}.1")).exists(), "{part}");
     }

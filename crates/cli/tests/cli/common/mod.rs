@@ -84,13 +84,19 @@ impl Running {
 
     #[track_caller]
     pub(crate) fn await_line(&mut self, line: &str) {
-        let mut found = String::new();
-        self.stdout.read_line(&mut found).unwrap();
-        if found.trim_end() != line {
+        let found = self.next_line();
+        if found != line {
             let mut said = String::new();
             self.stderr.read_to_string(&mut said).unwrap();
             panic!("{found:?} instead of {line:?}; {said}");
         }
+    }
+
+    /// The next line that the process prints; empty at the end.
+    pub(crate) fn next_line(&mut self) -> String {
+        let mut found = String::new();
+        self.stdout.read_line(&mut found).unwrap();
+        found.trim_end().to_owned()
     }
 
     /// Asserts that the next message for people has this part.
