@@ -5,6 +5,9 @@ use super::Refusal;
 /// The version of this format, stored in every line.
 pub const SCHEMA: u32 = 1;
 
+/// Stands between a name and the number of a slot of permits: `x#0`. No name of the lab contains it.
+pub const SLOT: char = '#';
+
 /// One observation of a client, the nemesis, the resource or the lab. Fields that do not apply are
 /// absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,9 +37,12 @@ pub struct Event {
     /// The client's task that made the attempt, from zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<u64>,
-    /// The lock's name.
+    /// The lock's name, or that of the permits. From the grant on, a slot of permits is `NAME#SLOT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// How many permits the name has. Present at the grant of a permit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
     /// The nonce of the hold on the nodes: 32 hexadecimal digits. Present at the grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
@@ -83,6 +89,7 @@ impl Event {
             hold: None,
             task: None,
             name: None,
+            permits: None,
             nonce: None,
             token: None,
             valid_until_ns: None,

@@ -86,6 +86,7 @@ mod tests {
             hold: Some(3),
             task: None,
             name: Some("x".to_owned()),
+            permits: None,
             nonce: None,
             token: Some(9),
             valid_until_ns: Some(2_000),

@@ -21,6 +21,7 @@ pub(crate) fn ms(ms: u64) -> Duration {
 pub(crate) fn held(task: usize, granted: u64, released: u64) -> Hold {
     Hold {
         name: "x".into(),
+        permits: 1,
         who: Who { locker: task / 10, task },
         asked: at(granted),
         granted: at(granted),
@@ -32,6 +33,11 @@ pub(crate) fn held(task: usize, granted: u64, released: u64) -> Hold {
 
 pub(crate) fn waited(asked: u64, ended: u64) -> Wait {
     Wait { name: "x".into(), asked: at(asked), ended: at(ended) }
+}
+
+/// The same hold of a slot of two permits of "x".
+pub(crate) fn of_slot(slot: u16, hold: Hold) -> Hold {
+    Hold { name: format!("x#{slot}").into(), permits: 2, ..hold }
 }
 
 /// The same hold of another lock, "y", which must not affect what is judged of "x".

@@ -3,11 +3,15 @@ use std::sync::Arc;
 
 use quorumlock_protocol::Instant;
 
+use crate::history::SLOT;
+
 /// One hold of a lock, as recorded by its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// The lock's name.
+    /// The lock's name. A slot of permits is `NAME#SLOT`.
     pub name: Arc<str>,
+    /// How many may hold the name at once: 1, or the number of permits.
+    pub permits: u32,
     /// The task that held it.
     pub who: Who,
     /// When the task asked for it.
@@ -44,6 +48,17 @@ pub struct Wait {
 }
 
 impl Hold {
+    /// The name that the holder asked for: without the slot.
+    #[must_use]
+    pub fn asked_name(&self) -> &str {
+        self.name.split_once(SLOT).map_or(&self.name, |(name, _)| name)
+    }
+
+    /// Whether it is a hold of one slot of permits.
+    pub(super) fn has_slot(&self) -> bool {
+        self.name.contains(SLOT)
+    }
+
     /// The end of the time in which the holder believed that it held the lock, and acted on it.
     #[must_use]
     pub fn believed_until(&self) -> Instant {
@@ -51,11 +66,20 @@ impl Hold {
     }
 }
 
-/// The holds of each name, in the order of their grants.
+/// The holds of each name, in the order of their grants. Each slot of permits is a name.
 pub(super) fn by_name(holds: &[Hold]) -> impl Iterator<Item = Vec<&Hold>> {
+    grouped(holds, |hold| &hold.name)
+}
+
+/// As [`by_name`], and all slots of permits are one name.
+pub(super) fn by_asked_name(holds: &[Hold]) -> impl Iterator<Item = Vec<&Hold>> {
+    grouped(holds, Hold::asked_name)
+}
+
+fn grouped(holds: &[Hold], name: fn(&Hold) -> &str) -> impl Iterator<Item = Vec<&Hold>> {
     let mut names = BTreeMap::<&str, Vec<&Hold>>::new();
     for hold in holds {
-        names.entry(&hold.name).or_default().push(hold);
+        names.entry(name(hold)).or_default().push(hold);
     }
     names.into_values().map(|mut holds| {
         holds.sort_by_key(|hold| hold.granted);

@@ -6,17 +6,18 @@ use quorumlock_protocol::Instant;
 use super::{Hold, Wait};
 
 /// The longest vacancy of all names: a time in which a task waited for a lock and no task believed
-/// to hold it. Every lock needs a round trip of this between two holders; a fault makes it longer.
+/// to hold it, or fewer than there are permits. Every lock needs a round trip of this between two
+/// holders; a fault makes it longer.
 #[must_use]
 pub fn longest_vacancy(holds: &[Hold], waits: &[Wait]) -> Duration {
     vacancies(holds, waits).into_iter().max().unwrap_or_default()
 }
 
 /// All vacancies of all names: times in which a task waited for a lock and no task believed to hold
-/// it.
+/// it, or fewer than there are permits.
 #[must_use]
 pub fn vacancies(holds: &[Hold], waits: &[Wait]) -> Vec<Duration> {
-    let mut names = BTreeMap::<&str, Vec<Event>>::new();
+    let (mut names, mut permits) = (BTreeMap::<&str, Vec<Event>>::new(), BTreeMap::new());
     let mut note = |name, from: Instant, until: Instant, change: fn(i64) -> Change| {
         if from < until {
             let events = names.entry(name).or_default();
@@ -24,14 +25,16 @@ pub fn vacancies(holds: &[Hold], waits: &[Wait]) -> Vec<Duration> {
         }
     };
     for hold in holds {
-        note(&*hold.name, hold.asked, hold.granted, |by| Change { waiting: by, holding: 0 });
+        permits.insert(hold.asked_name(), i64::from(hold.permits));
+        note(hold.asked_name(), hold.asked, hold.granted, |by| Change { waiting: by, holding: 0 });
         let until = hold.believed_until();
-        note(&*hold.name, hold.granted, until, |by| Change { waiting: 0, holding: by });
+        note(hold.asked_name(), hold.granted, until, |by| Change { waiting: 0, holding: by });
     }
     for wait in waits {
         note(&*wait.name, wait.asked, wait.ended, |by| Change { waiting: by, holding: 0 });
     }
-    names.into_values().flat_map(of_one_name).collect()
+    let of_name = |(name, events)| of_one_name(events, permits.get(name).copied().unwrap_or(1));
+    names.into_iter().flat_map(of_name).collect()
 }
 
 type Event = (Instant, Change);
@@ -42,7 +45,7 @@ struct Change {
     holding: i64,
 }
 
-fn of_one_name(mut events: Vec<Event>) -> Vec<Duration> {
+fn of_one_name(mut events: Vec<Event>, permits: i64) -> Vec<Duration> {
     events.sort_by_key(|(at, _)| *at);
     let (mut waiting, mut holding) = (0, 0);
     let mut since = None;
@@ -53,7 +56,7 @@ fn of_one_name(mut events: Vec<Event>) -> Vec<Duration> {
             waiting += change.waiting;
             holding += change.holding;
         }
-        if waiting > 0 && holding == 0 {
+        if waiting > 0 && holding < permits {
             since.get_or_insert(at);
         } else if let Some(since) = since.take() {
             found.push(at.since(since));
@@ -64,7 +67,7 @@ fn of_one_name(mut events: Vec<Event>) -> Vec<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{at, held, ms, of_y, waited};
+    use super::super::history::{at, held, ms, of_slot, of_y, waited};
     use super::*;
 
     #[test]
@@ -89,6 +92,12 @@ mod tests {
         assert_eq!(longest_vacancy(&[held(1, 0, 10)], &[waited(5, 30)]), ms(20));
         assert_eq!(longest_vacancy(&[], &[waited(5, 30), waited(20, 40)]), ms(35));
         assert_eq!(longest_vacancy(&[], &[]), ms(0));
+    }
+
+    #[test]
+    fn a_permit_is_vacant_until_all_slots_are_held() {
+        let holds = [of_slot(0, held(1, 0, 50)), of_slot(1, held(2, 10, 40))];
+        assert_eq!(vacancies(&holds, &[waited(5, 45)]), [ms(5), ms(5)]);
     }
 
     #[test]

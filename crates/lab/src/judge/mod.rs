@@ -21,7 +21,7 @@ pub use self::effects::{Effect, Effects};
 pub use self::handover::{Handovers, handovers};
 pub use self::hold::{Hold, Wait, Who};
 pub use self::idle::{longest_vacancy, vacancies};
-pub use self::overlap::{Overlap, overlaps, time_overlapped};
+pub use self::overlap::{Overlap, most_holders, overlaps, time_overlapped};
 pub use self::pairs::Pairs;
 pub use self::quantiles::Quantiles;
 pub use self::replay::{Ended, Entry, HistoryReplay};

@@ -56,6 +56,7 @@ struct Open {
 struct Grant {
     at: Instant,
     task: usize,
+    permits: u32,
     token: u64,
     valid_until: Instant,
 }
@@ -129,9 +130,12 @@ impl HistoryReplay {
         // In histories without tasks, each attempt is of a task of its own.
         let task = event.task.unwrap_or(key.1) as usize;
         let (token, valid_until) = (event.token.unwrap_or_default(), Instant::NEVER);
+        let permits = event.permits.unwrap_or(1);
         // If the history begins in the middle of an attempt, its `invoke` event is missing.
-        let open = self.open.entry(key).or_insert(Open { name, asked: at, granted: None });
-        open.granted = Some(Grant { at, task, token, valid_until });
+        let asked = self.open.get(&key).map_or(at, |open| open.asked);
+        // The grant tells the slot: the name is that of the grant.
+        let granted = Some(Grant { at, task, permits, token, valid_until });
+        self.open.insert(key, Open { name, asked, granted });
         self.move_end(event, key);
     }
 
@@ -146,9 +150,19 @@ impl HistoryReplay {
         let Open { name, asked, granted } = self.open.remove(&key)?;
         Some(match granted {
             None => Ended::Wait(Wait { name, asked, ended: at }),
-            Some(Grant { at: granted, task, token, valid_until }) => {
+            Some(Grant { at: granted, task, permits, token, valid_until }) => {
                 let who = Who { locker: key.0, task };
-                Ended::Hold(Hold { name, who, asked, granted, released: at, valid_until, token })
+                let released = at;
+                Ended::Hold(Hold {
+                    name,
+                    permits,
+                    who,
+                    asked,
+                    granted,
+                    released,
+                    valid_until,
+                    token,
+                })
             }
         })
     }

@@ -146,6 +146,7 @@ pub(super) mod tests {
             hold: Some(hold),
             task: None,
             name: Some("x".to_owned()),
+            permits: None,
             nonce: None,
             token: Some(7),
             valid_until_ns: None,

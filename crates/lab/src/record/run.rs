@@ -94,6 +94,9 @@ pub struct Observed {
     /// How long at least two holders believed at the same time.
     #[serde(rename = "V_total_ms")]
     pub violated_ms: f64,
+    /// The most tasks that believed at the same time to hold one name, or permits of it.
+    #[serde(default)]
+    pub holders: u64,
     /// Stale effects that the resource accepted.
     #[serde(rename = "E")]
     pub stale_effects: u64,

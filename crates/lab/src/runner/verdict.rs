@@ -8,8 +8,8 @@ use quorumlock_protocol::Instant;
 
 use crate::history::{BadHistory, Reader};
 use crate::judge::{
-    HistorySummary, Hold, Overlap, Quantiles, Summarizer, overlaps, time_overlapped, tokens,
-    vacancies,
+    HistorySummary, Hold, Overlap, Quantiles, Summarizer, most_holders, overlaps, time_overlapped,
+    tokens, vacancies,
 };
 use crate::record::{Expected, Observed};
 use crate::scenario::Plan;
@@ -38,6 +38,7 @@ fn observe(summary: &HistorySummary, requests: Option<u64>) -> Observed {
         violations: overlaps.len() as u64,
         stale_holders: stale_holders(&overlaps),
         violated_ms: ms(time_overlapped(&overlaps)),
+        holders: most_holders(&summary.holds) as u64,
         stale_effects: summary.effects.stale,
         refused_effects: summary.effects.refused,
         vacancy_ms: ms(vacancies.iter().copied().max().unwrap_or_default()),
