@@ -67,7 +67,7 @@ impl Draw {
                 sentinels: if self.mode.engine() == Engine::Sentinel { SENTINELS } else { 0 },
                 ..ServerPlan::default()
             },
-            locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms, acks },
+            locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms, acks, permits: None },
             clients: Vec::new(),
             schedule: Vec::new(),
             least_ms: 0,

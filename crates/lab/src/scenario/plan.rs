@@ -68,6 +68,9 @@ pub struct Locking {
     /// How many replicas must acknowledge a grant before it counts.
     #[serde(default)]
     pub acks: usize,
+    /// How many permits the name has; `None`: it is a lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
 }
 
 /// A locker process.
@@ -191,6 +194,12 @@ pub enum BrokenLockKind {
     /// All clients have the same state of their random number generator, as clones have: they draw
     /// the same nonces, and each is told that it holds the other's lock.
     RepeatsNonce,
+    /// Permits that are counted: each node lets in as many as there are, and a client is in when a
+    /// majority of the nodes let it in. It asks the nodes in turn, from `first` on, until enough have.
+    CountsPermits {
+        /// The node that is asked first.
+        first: usize,
+    },
 }
 
 impl ServerPlan {

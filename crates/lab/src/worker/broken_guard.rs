@@ -24,6 +24,8 @@ pub(crate) struct Broken {
     seed: u64,
     attempts: Arc<AtomicU64>,
     lease: Duration,
+    /// How many a node lets in, if it counts.
+    permits: u32,
 }
 
 const RELEASE_MINE: &str =
@@ -41,6 +43,15 @@ const ENTER: &str = "if redis.call('exists', KEYS[1]) == 1 \
 const LEAVE: &str = "if redis.call('hexists', KEYS[1], ARGV[1]) == 1 \
      and redis.call('hincrby', KEYS[1], ARGV[1], -1) <= 0 then redis.call('del', KEYS[1]) end \
      return 'OK'";
+
+/// Lets in fewer than so many. A member's score is the end of its lease.
+const COUNT_IN: &str = "local t = redis.call('time') \
+     local now = t[1] * 1000 + math.floor(t[2] / 1000) \
+     redis.call('zremrangebyscore', KEYS[1], '-inf', now) \
+     if not redis.call('zscore', KEYS[1], ARGV[1]) \
+     and redis.call('zcard', KEYS[1]) >= tonumber(ARGV[3]) then return '' end \
+     redis.call('zadd', KEYS[1], now + ARGV[2], ARGV[1]) \
+     redis.call('pexpire', KEYS[1], ARGV[2]) return 'OK'";
 
 /// The delay of the second release of [`BrokenLockKind::ReleaseByOwner`]: it falls into a later
 /// hold.
@@ -63,6 +74,7 @@ impl Broken {
             seed: config.seed,
             attempts: Arc::default(),
             lease,
+            permits: config.locking.permits.unwrap_or(1),
         })
     }
 
@@ -76,7 +88,7 @@ impl Broken {
             }
             _ => self.owner.clone(),
         };
-        if !self.on_majority(&self.take(&value)).await? {
+        if !self.takes(&value).await? {
             if self.nodes.len() > 1 {
                 self.on_majority(&self.give(&value)).await?;
             }
@@ -112,12 +124,41 @@ impl Broken {
             BrokenLockKind::ReleaseByOwner => words(&["SET", name, value, "PX", lease, "NX"]),
             BrokenLockKind::CountsHolds => words(&["EVAL", ENTER, "1", name, value, lease]),
             BrokenLockKind::RepeatsNonce => words(&["EVAL", TAKE_OR_MINE, "1", name, value, lease]),
+            BrokenLockKind::CountsPermits { .. } => {
+                let permits = self.permits.to_string();
+                words(&["EVAL", COUNT_IN, "1", name, value, lease, &permits])
+            }
         }
     }
 
     fn give(&self, value: &str) -> Vec<String> {
-        let script = if self.kind == BrokenLockKind::CountsHolds { LEAVE } else { RELEASE_MINE };
+        let script = match self.kind {
+            BrokenLockKind::CountsPermits { .. } => return words(&["ZREM", &self.name, value]),
+            BrokenLockKind::CountsHolds => LEAVE,
+            _ => RELEASE_MINE,
+        };
         words(&["EVAL", script, "1", &self.name, value])
+    }
+
+    /// Whether a majority of the nodes has the value now.
+    async fn takes(&self, value: &str) -> Result<bool, String> {
+        let take = self.take(value);
+        let BrokenLockKind::CountsPermits { first } = self.kind else {
+            return self.on_majority(&take).await;
+        };
+        // One node after the other, and no more than are needed, so that clients that begin at
+        // different nodes get in whatever the timing.
+        let (mut granted, needed) = (0, quorum_of(self.nodes.len()));
+        for node in self.nodes.iter().cycle().skip(first).take(self.nodes.len()).copied() {
+            let take = take.clone();
+            let asked = tokio::task::spawn_blocking(move || ask(node, &take)).await;
+            let answer = asked.map_err(|error| error.to_string())?;
+            granted += usize::from(answer.map_err(|error| error.to_string())? == "OK");
+            if granted == needed {
+                break;
+            }
+        }
+        Ok(granted == needed)
     }
 
     /// Sends the command to all nodes. Whether a majority of the nodes accepted it.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Guard, Locker};
+use quorumlock::kind::Kind;
+use quorumlock::{Admission, Builder, Error, Guard, Locker, Permit, Watch};
 use quorumlock_protocol::Instant;
 use quorumlock_watchdog::Clock;
 
@@ -13,15 +14,16 @@ use crate::history::Phase;
 use crate::mode::{Engine, Mode};
 use crate::scenario::Locking;
 
-/// A locker of the library, or a broken one.
+/// A locker of the library with the number of permits of its name, or a broken one.
 pub(super) enum Breached {
-    Ours(Locker),
+    Ours(Locker, Option<u32>),
     Broken(Broken),
 }
 
-/// A hold of the library's lock, or of a broken one.
+/// A hold of the library's lock or permit, or of a broken one.
 pub(crate) enum Held {
     Ours(Guard),
+    Permit(Permit),
     Broken { lock: Broken, value: String, until: Instant },
 }
 
@@ -69,13 +71,13 @@ impl Breached {
             return Ok(Self::Broken(Broken::new(config, kind, lease)?));
         }
         let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
-        Ok(Self::Ours(locker))
+        Ok(Self::Ours(locker, config.locking.permits))
     }
 
     /// Takes another lock three times. The first request makes the connections, and a node that has
     /// just been verified is asked only in the next round.
     pub(super) async fn connect(&self, name: &str) -> Result<(), String> {
-        let Self::Ours(locker) = self else { return Ok(()) };
+        let Self::Ours(locker, _) = self else { return Ok(()) };
         for _ in 0..3 {
             let held = locker.lock(format!("{name}-before")).await;
             held.map_err(|error| error.to_string())?
@@ -89,7 +91,10 @@ impl Breached {
     /// A broken lock knows its name.
     pub(super) async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
         match self {
-            Self::Ours(locker) => Ok(locker.lock(name).fail_fast().await.map(Held::Ours)?),
+            Self::Ours(locker, None) => Ok(Held::Ours(locker.lock(name).fail_fast().await?)),
+            Self::Ours(locker, Some(permits)) => {
+                Ok(Held::Permit(locker.permit(name, *permits).fail_fast().await?))
+            }
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
                     return Ok(Held::Broken { lock: broken.clone(), value, until });
@@ -101,7 +106,10 @@ impl Breached {
 
     pub(super) async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
         match self {
-            Self::Ours(locker) => Ok(locker.try_lock(name).await?.map(Held::Ours)),
+            Self::Ours(locker, None) => Ok(locker.try_lock(name).await?.map(Held::Ours)),
+            Self::Ours(locker, Some(permits)) => {
+                Ok(locker.try_permit(name, *permits).await?.map(Held::Permit))
+            }
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;
                 let held = |(value, until)| Held::Broken { lock: broken.clone(), value, until };
@@ -111,59 +119,73 @@ impl Breached {
     }
 
     pub(super) async fn close(&self) {
-        if let Self::Ours(locker) = self {
+        if let Self::Ours(locker, _) = self {
             locker.close().await;
         }
     }
 }
 
 impl Held {
-    pub(crate) fn token(&self) -> u64 {
+    /// The view of the library's guard. A broken lock has none.
+    fn watch(&self) -> Option<Watch> {
         match self {
-            Self::Ours(guard) => guard.fence().get(),
-            Self::Broken { .. } => 0,
+            Self::Ours(guard) => Some(guard.watch()),
+            Self::Permit(permit) => Some(permit.watch()),
+            Self::Broken { .. } => None,
         }
+    }
+
+    /// The slot that a permit holds.
+    pub(crate) fn slot(&self) -> Option<u16> {
+        match self {
+            Self::Permit(permit) => Some(permit.slot()),
+            Self::Ours(_) | Self::Broken { .. } => None,
+        }
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.watch().map_or(0, |watch| watch.fence().get())
     }
 
     /// The nonce of the hold on the nodes. A broken lock has none.
     pub(crate) fn nonce(&self) -> Option<String> {
-        match self {
-            Self::Ours(guard) => Some(guard.nonce().to_string()),
-            Self::Broken { .. } => None,
-        }
+        Some(self.watch()?.nonce().to_string())
     }
 
     pub(crate) fn valid_for(&self) -> Duration {
         match self {
             Self::Ours(guard) => guard.valid_for(),
+            Self::Permit(permit) => permit.valid_for(),
             Self::Broken { until, .. } => until.since(Clock::system().now()),
         }
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        match self {
-            Self::Ours(guard) => guard.check().is_ok(),
-            Self::Broken { .. } => !self.valid_for().is_zero(),
-        }
+        self.watch().map_or_else(|| !self.valid_for().is_zero(), |watch| watch.is_valid())
     }
 
     /// Waits for the loss of the lock and returns the reason. A broken lock never reports one.
     pub(crate) async fn lost(&self) -> String {
-        match self {
-            Self::Ours(guard) => guard.lost().await.why.to_string(),
-            Self::Broken { .. } => std::future::pending().await,
+        match self.watch() {
+            Some(watch) => watch.lost().await.why.to_string(),
+            None => std::future::pending().await,
         }
     }
 
     pub(crate) async fn unlock(self) -> Result<(), (Phase, String)> {
         match self {
-            Self::Ours(guard) => guard.unlock().await.map_err(|error| {
-                let unknown = matches!(error, Error::Refused(_) | Error::Unreachable(_));
-                (if unknown { Phase::Unknown } else { Phase::Fail }, error.to_string())
-            }),
+            Self::Ours(guard) => unlock(guard).await,
+            Self::Permit(permit) => unlock(permit).await,
             Self::Broken { lock, value, .. } => {
                 lock.release(&value).await.map_err(|error| (Phase::Unknown, error))
             }
         }
     }
+}
+
+async fn unlock<K: Kind>(guard: Guard<K>) -> Result<(), (Phase, String)> {
+    guard.unlock().await.map_err(|error| {
+        let unknown = matches!(error, Error::Refused(_) | Error::Unreachable(_));
+        (if unknown { Phase::Unknown } else { Phase::Fail }, error.to_string())
+    })
 }

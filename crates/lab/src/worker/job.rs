@@ -69,6 +69,10 @@ impl Client for Shared {
         &self.config.locking.name
     }
 
+    fn permits(&self) -> Option<u32> {
+        self.config.locking.permits
+    }
+
     fn first_attempt(&self) -> u64 {
         self.config.first_attempt
     }

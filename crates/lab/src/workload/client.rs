@@ -18,6 +18,9 @@ pub(crate) trait Client: Send + Sync + 'static {
     /// The name of its lock, or what the names of its locks begin with.
     fn name(&self) -> &str;
 
+    /// How many permits the name has; `None`: it is a lock.
+    fn permits(&self) -> Option<u32>;
+
     /// The number of its first attempt.
     fn first_attempt(&self) -> u64 {
         0
@@ -31,7 +34,7 @@ pub(crate) trait Client: Send + Sync + 'static {
     /// A new connection to the resource.
     fn open_resource(&self) -> Self::Access;
 
-    /// Asks for the lock once, and waits for it. The error says why it was not granted.
+    /// Asks for the lock, or a permit, once, and waits for it. The error says why it was not granted.
     fn lock(&self, name: &str) -> impl Future<Output = Result<Held, NotGranted>> + Send;
 
     /// Asks for the lock once, and does not wait for it.

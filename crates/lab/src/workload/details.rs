@@ -8,6 +8,7 @@ pub(crate) struct Details {
     /// The time of the event, if not now.
     pub(crate) mono_ns: Option<u64>,
     pub(crate) name: Option<Arc<str>>,
+    pub(crate) permits: Option<u32>,
     pub(crate) task: Option<u64>,
     pub(crate) hold: Option<u64>,
     pub(crate) nonce: Option<String>,
@@ -29,12 +30,24 @@ impl Details {
 
     /// The event with these fields.
     pub(crate) fn complete(self, event: Event) -> Event {
-        let Self { mono_ns, name, task, hold, nonce, token, valid_until_ns, refusal, what } = self;
+        let Self {
+            mono_ns,
+            name,
+            permits,
+            task,
+            hold,
+            nonce,
+            token,
+            valid_until_ns,
+            refusal,
+            what,
+        } = self;
         Event {
             mono_ns: mono_ns.unwrap_or(event.mono_ns),
             hold,
             task,
             name: name.map(|name| name.to_string()),
+            permits,
             nonce,
             token,
             valid_until_ns,

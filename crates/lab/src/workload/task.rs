@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::{Client, Kind};
 use super::details::Details;
-use crate::history::{Op, Phase};
+use crate::history::{Op, Phase, SLOT};
 use crate::scenario::{FirstAccess, OnLoss, Span, Waiting, Work};
 use crate::worker::broken_lock::Held;
 use crate::worker::not_granted::NotGranted;
@@ -37,7 +37,7 @@ pub(crate) fn tasks<C: Client>(client: &Arc<C>) -> impl Iterator<Item = Task<C>>
 pub(crate) struct Task<C> {
     client: Arc<C>,
     number: u64,
-    /// The name of its lock.
+    /// The name of its lock or of its permits; of the slot, while it holds one.
     name: Arc<str>,
     /// The number of the client's next attempt.
     attempts: Arc<AtomicU64>,
@@ -128,7 +128,22 @@ impl<C: Client> Task<C> {
         }
     }
 
+    /// The name of its events from the grant on: that of the lock, or of a slot of permits.
+    fn held_name(&self, held: &Held) -> Arc<str> {
+        match held.slot() {
+            Some(slot) => format!("{}{SLOT}{slot}", self.name).into(),
+            None => Arc::clone(&self.name),
+        }
+    }
+
     async fn hold(&mut self, attempt: u64, held: Held, access: &mut C::Access) {
+        let held_name = self.held_name(&held);
+        let asked_name = std::mem::replace(&mut self.name, held_name);
+        self.hold_named(attempt, held, access).await;
+        self.name = asked_name;
+    }
+
+    async fn hold_named(&mut self, attempt: u64, held: Held, access: &mut C::Access) {
         let token = held.token();
         let mut until = self.valid_until(&held).unwrap_or_default();
         self.record(
@@ -136,6 +151,7 @@ impl<C: Client> Task<C> {
             Phase::Ok,
             Details {
                 nonce: held.nonce(),
+                permits: self.client.permits(),
                 token: Some(token),
                 valid_until_ns: Some(until),
                 ..Details::of(attempt)

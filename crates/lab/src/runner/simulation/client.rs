@@ -18,6 +18,7 @@ use crate::workload::{Client, Details, Kind, Task};
 pub(super) struct SimClient {
     pub(super) client: ClientPlan,
     pub(super) name: String,
+    pub(super) permits: Option<u32>,
     pub(super) locker: Locker,
     pub(super) history: Arc<SimHistory>,
     pub(super) register: Arc<SimResource>,
@@ -54,6 +55,10 @@ impl Client for SimClient {
         &self.name
     }
 
+    fn permits(&self) -> Option<u32> {
+        self.permits
+    }
+
     fn now_ns(&self) -> u64 {
         self.history.now_ns()
     }
@@ -66,11 +71,17 @@ impl Client for SimClient {
     fn open_resource(&self) {}
 
     async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
-        Ok(self.locker.lock(name).fail_fast().await.map(Held::Ours)?)
+        Ok(match self.permits {
+            None => Held::Ours(self.locker.lock(name).fail_fast().await?),
+            Some(permits) => Held::Permit(self.locker.permit(name, permits).fail_fast().await?),
+        })
     }
 
     async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
-        Ok(self.locker.try_lock(name).await?.map(Held::Ours))
+        Ok(match self.permits {
+            None => self.locker.try_lock(name).await?.map(Held::Ours),
+            Some(permits) => self.locker.try_permit(name, permits).await?.map(Held::Permit),
+        })
     }
 
     /// Plans whose clients read are refused: see [`lacks`](super::lacks).

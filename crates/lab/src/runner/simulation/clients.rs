@@ -53,6 +53,7 @@ impl SimClients {
             let shared = SimClient {
                 client: client.clone(),
                 name: plan.locking.name.clone(),
+                permits: plan.locking.permits,
                 locker: locker(world, place, nodes)?,
                 history: Arc::clone(record),
                 register: Arc::clone(&register),
