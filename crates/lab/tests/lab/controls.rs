@@ -76,6 +76,18 @@ async fn plain_redlock_is_caught_when_a_node_restarts_empty_and_proven_memory_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn counters_let_in_three_holders_of_two_permits_and_slots_two() {
+    for (id, holders) in [("P1C", 3), ("P1", 2)] {
+        let dir = tempfile::tempdir().unwrap();
+        let scenario = find(id).expect("it is there");
+        let Some(run) = carry_out(scenario, Mode::Q3, dir.path()).await else { return };
+        assert_eq!(run.observed.holders, holders, "{run:#?}");
+        assert_eq!(run.observed.violations > 0, holders > 2, "{run:#?}");
+        assert!(run.as_expected, "{run:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_history_is_whole_and_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = find("L02").expect("it is there");

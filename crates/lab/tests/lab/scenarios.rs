@@ -67,6 +67,10 @@ scenarios! {
     l48_a_node_boots_an_hour_ahead: "L48" with seed 2 in Q5 QQ;
     // SAFETY.md G3, A7; PROTOCOL.md MARK1, MEM5
     l49_a_majority_loses_its_marks: "L49" in S Q5 QQ;
+    p1_two_permits: "P1" in S Q5 QQ;
+    // A negative control; one server counts right.
+    p1c_permits_that_each_node_counts: "P1C" in S Q5;
+    p2_a_node_restarts_empty_under_a_slot: "P2" in S Q5 QQ;
 }
 
 /// A run takes seconds.
