@@ -1,6 +1,7 @@
 //! Pure: what the answers of all nodes to one question mean together.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::{
     Answer, Denial, Error, Holder, Instant, Name, NoMajority, NodeReport, OnDropped, ReleaseOutcome,
@@ -73,6 +74,19 @@ pub fn by_claim(
     counts.into_iter().map(of_claim).collect()
 }
 
+/// The answers to requests that went in two parts, in the order of the requests: `second` says of each
+/// whether it went in the second part.
+pub fn of_two_parts<T>(second: &[bool], parts: Vec<Vec<Answer<T>>>) -> Vec<Answer<T>> {
+    let mut parts = parts.into_iter().map(Vec::into_iter);
+    let (mut first, mut last) = (parts.next(), parts.next());
+    let next = |second: &bool| {
+        let part = if *second { &mut last } else { &mut first };
+        // A dropped request has no answers at all.
+        part.as_mut().and_then(Iterator::next).unwrap_or_else(Answer::missing)
+    };
+    second.iter().map(next).collect()
+}
+
 /// How many nodes answered [`Answer::Yes`]. In an inspection or a release, "not held" is such an
 /// answer too.
 pub fn definite<T>(answers: &[Option<Answer<T>>]) -> usize {
@@ -116,25 +130,43 @@ pub fn held_by(answer: &Answer<Option<Holder>>) -> Option<&Holder> {
     }
 }
 
-/// The largest group of holders with the same id, if it has at least `least` members.
+/// The largest group of holders with the same id, if it has at least `least` members. The readers of a
+/// read-write lock are one holder.
 pub fn majority<'a>(
     holders: impl Iterator<Item = &'a Holder>,
     least: usize,
 ) -> Option<Vec<&'a Holder>> {
     let mut by_id: HashMap<&str, Vec<&Holder>> = HashMap::new();
     for holder in holders {
-        by_id.entry(&holder.id).or_default().push(holder);
+        let id = if holder.reads() { Holder::READERS } else { &holder.id };
+        by_id.entry(id).or_default().push(holder);
     }
     by_id.into_values().max_by_key(Vec::len).filter(|same| same.len() >= least)
+}
+
+/// What the nodes of such a group, at least `quorum`, say together. Its lease lasts as long as the q-th
+/// largest, as for any lease; a key without an expiry never ends. Of readers, the largest number.
+pub fn holder_of(mut same: Vec<&Holder>, quorum: usize) -> Holder {
+    same.sort_by_key(|holder| std::cmp::Reverse(holder.remaining.unwrap_or(Duration::MAX)));
+    let mut holder = same[quorum - 1].clone();
+    if same.iter().any(|other| other.id != holder.id) {
+        holder.id = Holder::READERS.to_owned();
+    }
+    if holder.reads() {
+        holder.holds = same.iter().map(|other| other.holds).max().unwrap_or(1);
+    }
+    holder
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use crate::{Answer, Denial, Instant, NoAnswer, NodeProblem, NodeReport, ReleaseOutcome};
+    use crate::{
+        Answer, Denial, Holder, Instant, NoAnswer, NodeProblem, NodeReport, ReleaseOutcome,
+    };
 
-    use super::{by_claim, is_freed};
+    use super::{by_claim, holder_of, is_freed, majority, of_two_parts};
 
     #[test]
     fn a_claim_ends_with_the_first_of_its_names() {
@@ -144,6 +176,30 @@ mod tests {
         assert_eq!(by_claim([3, 2, 1], answers), [until(5), gone(), until(9)]);
         let unknown = |answer: &Answer<_>| matches!(answer, Answer::NoAnswer(NoAnswer::Unknown(_)));
         assert!(by_claim([2, 1], vec![]).iter().all(unknown), "a dropped request");
+    }
+
+    #[test]
+    fn readers_that_nodes_do_not_all_have_are_one_holder() {
+        let holder = |id: &str, secs, holds| {
+            Holder::new(id.to_owned(), Some(Duration::from_secs(secs)), holds)
+        };
+        let said = [holder("a:r", 9, 1), holder("readers", 7, 2), holder("b:r", 8, 1)];
+        let same = majority(said.iter(), 2).expect("readers");
+        assert_eq!(holder_of(same, 2), holder("readers", 8, 2));
+        let said = [holder("a:r", 9, 1), holder("a:r", 7, 1), holder("c:w", 8, 1)];
+        let same = majority(said.iter(), 2).expect("one reader");
+        assert_eq!(holder_of(same, 2), holder("a:r", 7, 1));
+        let said = [holder("a:w", 9, 1), holder("b:w", 7, 1), holder("c:w", 8, 1)];
+        assert!(majority(said.iter(), 2).is_none(), "three writers");
+    }
+
+    #[test]
+    fn answers_of_two_parts_are_in_the_order_of_the_requests() {
+        let until = |secs| Answer::Yes(Instant::NEVER + Duration::from_secs(secs));
+        let parts = vec![vec![until(1), until(3)], vec![until(2)]];
+        let answers = of_two_parts(&[false, true, false, true], parts);
+        assert_eq!(answers[..3], [until(1), until(2), until(3)]);
+        assert!(matches!(answers[3], Answer::NoAnswer(NoAnswer::Unknown(_))), "none came");
     }
 
     /// `h` held, `g` gone, `f` forgot, `e` an error, `.` nothing yet.

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use crate::{ConfigError, Name};
 
-/// What one acquisition asks each node to hold under its nonce: one name, all of several, or one slot
-/// of permits.
+/// What one acquisition asks each node to hold under its nonce: one name, all of several, one slot of
+/// permits, or one name of a read-write lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Claim {
     first: Name,
@@ -21,6 +21,10 @@ enum Kind {
     AnySlot(Name, u16),
     /// One of so many slots of permits.
     Slot(Name, u16, u16),
+    /// One name of a read-write lock, for reading.
+    Read,
+    /// And for writing.
+    Write,
 }
 
 impl Claim {
@@ -61,6 +65,38 @@ impl Claim {
         }
     }
 
+    /// The name of a read-write lock, for reading: readers do not exclude each other, and each
+    /// hold ends by itself (PROTOCOL.md RW1, RW2).
+    pub fn read(name: Name) -> Self {
+        Self { first: name, kind: Kind::Read }
+    }
+
+    /// The name of a read-write lock, for writing.
+    pub fn write(name: Name) -> Self {
+        Self { first: name, kind: Kind::Write }
+    }
+
+    /// Whether others may hold the same at a time: of permits, or of a read-write lock for reading.
+    pub fn is_shared(&self) -> bool {
+        self.reads() || self.slots().is_some()
+    }
+
+    /// Whether it is for reading.
+    pub fn reads(&self) -> bool {
+        matches!(self.kind, Kind::Read)
+    }
+
+    /// Whether it is for writing or for reading a read-write lock, which has a layout of its own.
+    pub fn is_read_write(&self) -> bool {
+        matches!(self.kind, Kind::Read | Kind::Write)
+    }
+
+    /// Whether this claim and `other` exclude each other.
+    pub fn excludes(&self, other: &Self) -> bool {
+        !(self.reads() && other.reads())
+            && self.names().any(|name| other.names().any(|n| n == name))
+    }
+
     /// The slot with this number (PROTOCOL.md PER1), if it is a claim of permits.
     #[must_use]
     pub fn with_slot(&self, slot: u16) -> Self {
@@ -69,7 +105,7 @@ impl Claim {
                 first: Name::slot_of_permits(&self.first.queue(), slot),
                 kind: Kind::Slot(of.clone(), *slots, slot),
             },
-            Kind::One | Kind::All(_) => self.clone(),
+            _ => self.clone(),
         }
     }
 
@@ -81,7 +117,24 @@ impl Claim {
             Kind::Slot(of, slots, _) => {
                 Self { first: self.queue(), kind: Kind::AnySlot(of.clone(), *slots) }
             }
-            Kind::One | Kind::All(_) | Kind::AnySlot(..) => self.clone(),
+            _ => self.clone(),
+        }
+    }
+
+    /// What a message of a server is about, and of permits the slot: which layout the name has.
+    ///
+    /// # Errors
+    /// As [`Name::new`].
+    #[doc(hidden)]
+    pub fn of_message(text: &str) -> Result<(Self, Option<u16>), ConfigError> {
+        if let Some(name) = text.strip_prefix("quorumlock:read:") {
+            Ok((Self::read(Name::new(name)?), None))
+        } else if let Some(name) = text.strip_prefix("quorumlock:write:") {
+            Ok((Self::write(Name::new(name)?), None))
+        } else if let Some((name, slot)) = Name::of_slot(text) {
+            Ok((name.into(), Some(slot)))
+        } else {
+            Ok((Name::new(text)?.into(), None))
         }
     }
 
@@ -89,7 +142,7 @@ impl Claim {
     pub fn slots(&self) -> Option<u16> {
         match self.kind {
             Kind::AnySlot(_, slots) | Kind::Slot(_, slots, _) => Some(slots),
-            Kind::One | Kind::All(_) => None,
+            _ => None,
         }
     }
 
@@ -97,7 +150,7 @@ impl Claim {
     pub fn slot(&self) -> Option<u16> {
         match self.kind {
             Kind::Slot(_, _, slot) => Some(slot),
-            Kind::One | Kind::All(_) | Kind::AnySlot(..) => None,
+            _ => None,
         }
     }
 
@@ -124,7 +177,7 @@ impl Claim {
     pub fn given_names(&self) -> impl Iterator<Item = &Name> {
         let of = match &self.kind {
             Kind::AnySlot(of, _) | Kind::Slot(of, ..) => Some(of),
-            Kind::One | Kind::All(_) => None,
+            _ => None,
         };
         of.into_iter().chain(self.names().filter(move |_| of.is_none()))
     }
@@ -133,7 +186,7 @@ impl Claim {
     pub fn count(&self) -> usize {
         match &self.kind {
             Kind::All(rest) => 1 + rest.len(),
-            Kind::One | Kind::AnySlot(..) | Kind::Slot(..) => 1,
+            _ => 1,
         }
     }
 
@@ -143,17 +196,34 @@ impl Claim {
         self.first.queue()
     }
 
+    /// The names for which its waiters subscribe, in order. Readers and writers of one process subscribe
+    /// for different ones.
+    pub fn subscribed_names(&self) -> impl Iterator<Item = Name> {
+        let one = match self.kind {
+            Kind::Read => Some(Name::for_readers(&self.first)),
+            Kind::AnySlot(..) | Kind::Slot(..) => Some(self.queue()),
+            Kind::One | Kind::All(_) | Kind::Write => None,
+        };
+        let all = one.is_none();
+        one.into_iter().chain(self.names().filter(move |_| all).cloned())
+    }
+
     /// The claim as one text, for messages.
     pub fn label(&self) -> Name {
         match self.kind {
-            Kind::One => self.first.clone(),
+            Kind::One | Kind::Read | Kind::Write => self.first.clone(),
             _ => Name::label(&self.to_string()),
         }
     }
 
+    /// Whether it is a lock of one name.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.kind, Kind::One)
+    }
+
     /// Whether a release can hand it off: a release hands off one name, and no call waits for one slot.
     pub fn accepts_handoff(&self) -> bool {
-        matches!(self.kind, Kind::One)
+        matches!(self.kind, Kind::One | Kind::Read | Kind::Write)
     }
 
     /// Whether it has one name.
@@ -171,9 +241,10 @@ impl From<Name> for Claim {
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
+            Kind::AnySlot(of, 1) => write!(f, "{of} (1 permit)"),
             Kind::AnySlot(of, slots) => write!(f, "{of} ({slots} permits)"),
             Kind::Slot(of, slots, slot) => write!(f, "{of} (slot {slot} of {slots})"),
-            Kind::One | Kind::All(_) => {
+            Kind::One | Kind::All(_) | Kind::Read | Kind::Write => {
                 self.first.fmt(f)?;
                 self.names().skip(1).try_for_each(|name| write!(f, ", {name}"))
             }

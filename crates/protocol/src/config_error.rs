@@ -65,6 +65,35 @@ pub enum ConfigError {
         /// The most.
         max: u16,
     },
+    /// The number of a slot that no permit has.
+    #[error("slot {slot} is out of bounds: 0 to {max}")]
+    BadSlot {
+        /// The number given.
+        slot: u16,
+        /// The most.
+        max: u16,
+    },
+    /// An owner that holds a read-write lock for reading asks for it for writing. Two such owners would
+    /// wait for each other.
+    #[error("{name:?} is held for reading by this owner: release it before you ask to write")]
+    Upgrade {
+        /// Which lock.
+        name: String,
+    },
+    /// An owner that holds a read-write lock for writing asks for it for reading.
+    #[error("{name:?} is held for writing by this owner: downgrade that hold instead")]
+    ReadWhileWriting {
+        /// Which lock.
+        name: String,
+    },
+    /// A downgrade while other guards of the owner share the hold.
+    #[error("{name:?} has {holds} holds: release the others before the downgrade")]
+    DowngradeShared {
+        /// Which lock.
+        name: String,
+        /// How many guards share the hold.
+        holds: u32,
+    },
     /// A lock without a name.
     #[error("a lock's name must not be empty")]
     EmptyName,

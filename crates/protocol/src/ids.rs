@@ -179,6 +179,14 @@ impl Holder {
         Self { id, remaining, holds }
     }
 
+    /// The id of several readers of a read-write lock.
+    pub const READERS: &'static str = "readers";
+
+    /// Whether it reads a read-write lock: one reader, or several.
+    pub fn reads(&self) -> bool {
+        self.id == Self::READERS || self.id.ends_with(":r")
+    }
+
     /// Whether this is the hold with that nonce (`Guard::nonce`), in the form of either wire
     /// format: Redisson's has hyphens, and is followed by the id of its locker.
     pub fn has(&self, nonce: Nonce) -> bool {

@@ -49,6 +49,15 @@ impl Name {
         })
     }
 
+    /// The name for which readers of `of` subscribe. It has the hash slot of `of`.
+    pub(crate) fn for_readers(of: &Self) -> Self {
+        let name = of.as_str();
+        Self(match name.contains('}') {
+            true => format!("quorumlock:read:{name}").into(),
+            false => format!("quorumlock:read:{{{name}}}").into(),
+        })
+    }
+
     /// The name of a slot: `permits` is what begins it.
     pub(crate) fn slot_of_permits(permits: &Self, slot: u16) -> Self {
         Self(format!("{permits}{slot}").into())
@@ -63,20 +72,11 @@ impl Name {
         }
     }
 
-    /// A name as a message of a server tells it: of a lock, or of a slot of permits, with its number.
-    ///
-    /// # Errors
-    /// As [`Name::new`].
-    #[doc(hidden)]
-    pub fn of_message(text: &str) -> Result<(Self, Option<u16>), ConfigError> {
+    /// The name of a slot of permits as a message of a server tells it, and its number.
+    pub(crate) fn of_slot(text: &str) -> Option<(Self, u16)> {
         let key = Self(text.into());
-        match key.permit_slot() {
-            Some((_, slot)) if !slot.is_empty() => {
-                let slot = slot.parse().ok();
-                Ok((key, slot))
-            }
-            _ => Self::new(text).map(|name| (name, None)),
-        }
+        let slot = key.permit_slot()?.1.parse().ok()?;
+        Some((key, slot))
     }
 
     /// What begins the names of all slots, and the number of this one; `None` for the name of a lock.
@@ -280,15 +280,15 @@ mod tests {
             assert_eq!(slot.as_str(), format!("{permits}17"));
             assert_eq!((slot.queue(), of.queue()), (of.clone(), of.clone()));
             assert_eq!(slot.waiters_key(), format!("quorumlock:waiters:raw:{permits}"));
-            assert_eq!(Name::of_message(slot.as_str()), Ok((slot.clone(), Some(17))));
-            assert!(Name::of_message(permits).is_err() && Name::new(slot.as_str()).is_err());
+            assert_eq!(Name::of_slot(slot.as_str()), Some((slot.clone(), 17)));
+            assert!(Name::of_slot(permits).is_none() && Name::new(slot.as_str()).is_err());
             if name.has_one_slot() {
                 assert_eq!(slot.slot(), name.slot());
                 assert!(slot.has_one_slot());
             }
         }
         let lock = Name::new("db").unwrap();
-        assert_eq!((lock.queue(), Name::of_message("db")), (lock.clone(), Ok((lock, None))));
+        assert_eq!((lock.queue(), Name::of_slot("db")), (lock, None));
     }
 
     #[test]

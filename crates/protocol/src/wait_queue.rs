@@ -47,6 +47,8 @@ pub struct EnqueueRequest {
     /// Whether a free name goes to other waiters first: those that are before this one in the
     /// queue, or were notified and have not asked yet.
     pub yield_to_notified: bool,
+    /// Whether the waiter asks because it was notified: no waiting writer keeps it out.
+    pub was_notified: bool,
     /// The lease that this waiter accepts by handoff from another client's release, where
     /// [`WaitQueue::supports_handoff`].
     pub handoff: Option<HandoffOffer>,

@@ -30,6 +30,8 @@ pub struct Waiting {
     home_first: bool,
     yields: bool,
     enqueue_on_all: bool,
+    /// Whether the call asks because it was notified as the first of its queue.
+    notified: bool,
     /// Whether its attempts enqueue. The first one does not: nothing is subscribed yet.
     enqueues: bool,
     /// Attempts in a row whose votes were split, of those that enqueued.
@@ -176,6 +178,8 @@ pub struct Approach {
     pub home_first: bool,
     /// Leave a free lock to waiters that come first.
     pub yields: bool,
+    /// The call was notified as the first of its queue: no waiting writer keeps it out.
+    pub notified: bool,
     /// Subscribe before asking, so that the refusal enqueues.
     pub subscribe: bool,
     /// Enqueue at all nodes: not every holder has the home node (PROTOCOL.md W9).
@@ -204,6 +208,7 @@ impl Waiting {
             home_first: false,
             yields: false,
             enqueue_on_all: false,
+            notified: false,
             enqueues: false,
             split_votes: 0,
             retries: 0,
@@ -298,6 +303,7 @@ impl Waiting {
             waited: now.since(self.begun),
             home_first: self.home_first,
             yields: self.yields,
+            notified: self.notified,
             subscribe: self.enqueues,
             enqueue_on_all: self.enqueue_on_all,
             by_script: self.retries > 0,
@@ -389,6 +395,7 @@ impl Waiting {
             None => self.holder_changed,
         };
         self.yields = others_first && self.split_votes == 0;
+        self.notified = reason == Some(WakeReason::Head);
         self.ask(now)
     }
 

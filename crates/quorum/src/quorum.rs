@@ -18,7 +18,7 @@ use crate::home::{HomeLatency, home_of};
 use crate::lease_table::LeaseTable;
 use crate::top_up::top_up;
 use quorumlock_protocol::answers::{
-    decide, definite, denials, held_by, is_freed, is_settled, majority,
+    decide, definite, denials, held_by, holder_of, is_freed, is_settled, majority,
 };
 use quorumlock_protocol::round::Round;
 use quorumlock_protocol::waiting::TUNING;
@@ -295,14 +295,7 @@ impl<N: Node> Lessor for Quorum<N> {
                 let most = most.map_or(0, |holders| holders.len());
                 definite(answers) >= quorum && (most >= quorum || most + open < quorum)
             },
-            move |said| {
-                majority(said.iter().flatten(), quorum).map(|mut same| {
-                    // The remaining time is the q-th largest, as for any lease. A key without
-                    // expiry never ends.
-                    same.sort_by_key(|h| std::cmp::Reverse(h.remaining.unwrap_or(Duration::MAX)));
-                    same[quorum - 1].clone()
-                })
-            },
+            move |said| majority(said.iter().flatten(), quorum).map(|same| holder_of(same, quorum)),
         )
     }
 

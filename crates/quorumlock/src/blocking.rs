@@ -21,7 +21,11 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::kind::{self, Kind};
+mod handles;
+
+pub use handles::{Mutex, RwLock, Semaphore};
+
+use crate::kind::{self, Kind, Owned};
 use crate::{ConfigError, Error, Fence, Holder, LossReason, Lost, Nonce, Owner, Watch};
 
 /// As [`crate::Locker`], without async.
@@ -128,14 +132,39 @@ impl Locker {
         TryLockRequest { inner: self.inner.try_permit(name, permits), driver: self.driver.clone() }
     }
 
+    /// Waits to read: set options, then call [`LockRequest::acquire`]. See [`crate::Locker::read`].
+    pub fn read(&self, name: impl AsRef<str>) -> LockRequest<kind::Read> {
+        LockRequest { inner: self.inner.read(name), driver: self.driver.clone() }
+    }
+
+    /// Reads if no writer is there: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_read(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Read> {
+        TryLockRequest { inner: self.inner.try_read(name), driver: self.driver.clone() }
+    }
+
+    /// Waits to write: set options, then call [`LockRequest::acquire`]. See [`crate::Locker::write`].
+    pub fn write(&self, name: impl AsRef<str>) -> LockRequest<kind::Write> {
+        LockRequest { inner: self.inner.write(name), driver: self.driver.clone() }
+    }
+
+    /// Writes if nobody is there: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_write(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Write> {
+        TryLockRequest { inner: self.inner.try_write(name), driver: self.driver.clone() }
+    }
+
+    /// A handle of the read-write lock `name`, to keep and to pass around. Does no I/O.
+    pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.inner.rw_lock(name), &self.driver)
+    }
+
     /// A handle of the permits of `name`, to keep and to pass around. Does no I/O.
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
-        Semaphore { inner: self.inner.semaphore(name, permits), driver: self.driver.clone() }
+        Semaphore::new(self.inner.semaphore(name, permits), &self.driver)
     }
 
     /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex { inner: self.inner.mutex(name), driver: self.driver.clone() }
+        Mutex::new(self.inner.mutex(name), &self.driver)
     }
 
     /// Waits for the lock, runs `work`, releases the lock: `lock(name).run(work)`.
@@ -200,6 +229,24 @@ impl Locker {
         self.driver.wait(async move { inner.force_unlock(name).await })?
     }
 
+    /// Who holds the read-write lock `name`: see [`crate::Locker::read_write_holder`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read_write_holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
+        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
+        self.driver.wait(async move { inner.read_write_holder(name).await })?
+    }
+
+    /// Frees the read-write lock `name`: see [`crate::Locker::force_unlock_read_write`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn force_unlock_read_write(&self, name: impl AsRef<str>) -> Result<bool, Error> {
+        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
+        self.driver.wait(async move { inner.force_unlock_read_write(name).await })?
+    }
+
     /// Frees one slot of the permits of `name`: see [`crate::Locker::force_release_permit`].
     ///
     /// # Errors
@@ -256,71 +303,6 @@ impl Locker {
     }
 }
 
-/// As [`crate::Mutex`], without async.
-#[derive(Clone, Debug)]
-pub struct Mutex {
-    inner: crate::Mutex,
-    driver: Arc<Driver>,
-}
-
-impl Mutex {
-    /// The lock's name, with the locker's prefix.
-    pub fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    /// Waits for the lock: set options, then call [`LockRequest::acquire`].
-    pub fn lock(&self) -> LockRequest {
-        LockRequest { inner: self.inner.lock(), driver: self.driver.clone() }
-    }
-
-    /// Waits for the lock, at most for `timeout`, then fails with [`Error::Busy`]: call
-    /// [`LockRequest::acquire`].
-    pub fn lock_timeout(&self, timeout: Duration) -> LockRequest {
-        self.lock().wait(timeout)
-    }
-
-    /// Takes the lock if it is free: set options, then call [`TryLockRequest::acquire`].
-    pub fn try_lock(&self) -> TryLockRequest {
-        TryLockRequest { inner: self.inner.try_lock(), driver: self.driver.clone() }
-    }
-}
-
-/// As [`crate::Semaphore`], without async.
-#[derive(Clone, Debug)]
-pub struct Semaphore {
-    inner: crate::Semaphore,
-    driver: Arc<Driver>,
-}
-
-impl Semaphore {
-    /// The name of the permits, with the locker's prefix.
-    pub fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    /// How many permits there are.
-    pub fn permits(&self) -> u32 {
-        self.inner.permits()
-    }
-
-    /// Waits for a permit: set options, then call [`LockRequest::acquire`].
-    pub fn acquire(&self) -> LockRequest<kind::Permit> {
-        LockRequest { inner: self.inner.acquire(), driver: self.driver.clone() }
-    }
-
-    /// Waits for a permit, at most for `timeout`, then fails with [`Error::Busy`]: call
-    /// [`LockRequest::acquire`].
-    pub fn acquire_timeout(&self, timeout: Duration) -> LockRequest<kind::Permit> {
-        self.acquire().wait(timeout)
-    }
-
-    /// Takes a permit if one is free: set options, then call [`TryLockRequest::acquire`].
-    pub fn try_acquire(&self) -> TryLockRequest<kind::Permit> {
-        TryLockRequest { inner: self.inner.try_acquire(), driver: self.driver.clone() }
-    }
-}
-
 /// As [`crate::LockRequest`], without async.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `acquire` is called"]
@@ -353,7 +335,7 @@ macro_rules! options {
             }
         }
 
-        impl $request {
+        impl<K: Owned> $request<K> {
             /// As [`crate::LockRequest::owner`]. One owner per thread gives the re-entry of Java's
             /// locks.
             pub fn owner(mut self, owner: &Owner) -> Self {
@@ -443,6 +425,18 @@ impl Guard<kind::Permit> {
     /// The number of the slot that this permit holds: see [`crate::Guard::slot`].
     pub fn slot(&self) -> u16 {
         self.inner.slot()
+    }
+}
+
+impl Guard<kind::Write> {
+    /// Goes on as a reader, without a gap: see [`crate::WriteGuard::downgrade`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn downgrade(self) -> Result<Guard<kind::Read>, Error> {
+        let Self { inner, driver } = self;
+        let inner = driver.wait(inner.downgrade())??;
+        Ok(Guard { inner, driver })
     }
 }
 
@@ -540,6 +534,12 @@ impl<K: Kind> Guard<K> {
 
 /// As [`crate::Permit`], without async.
 pub type Permit = Guard<kind::Permit>;
+
+/// As [`crate::ReadGuard`], without async.
+pub type ReadGuard = Guard<kind::Read>;
+
+/// As [`crate::WriteGuard`], without async.
+pub type WriteGuard = Guard<kind::Write>;
 
 /// A runtime of one thread that drives the connections.
 struct Driver {

@@ -33,6 +33,7 @@ mod constructors;
 mod from_env;
 mod locker;
 mod mutex;
+mod rw_lock;
 mod semaphore;
 
 pub mod admission;
@@ -51,10 +52,17 @@ pub use quorumlock_protocol::{
     Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, TlsProblem, Wire,
 };
 
+pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 
 /// A held permit, which has a [slot](Guard::slot); see [`Locker::permit`].
 pub type Permit = Guard<kind::Permit>;
+
+/// A read-write lock that is held for reading; see [`Locker::read`].
+pub type ReadGuard = Guard<kind::Read>;
+
+/// A read-write lock that is held for writing; see [`Locker::write`].
+pub type WriteGuard = Guard<kind::Write>;
 
 /// The examples of these pages compile.
 #[cfg(doctest)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::admission::NodeStatusReport;
 use crate::mutex::Mutex;
+use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
 use crate::{Error, Holder, LockRequest, Owner, TryLockRequest, Watch, kind};
 
@@ -128,6 +129,70 @@ impl Locker {
         self.inner.try_permit(self.full(name.as_ref()), permits)
     }
 
+    /// Waits until no writer holds the read-write lock `name`, and takes it for reading. Readers do not
+    /// exclude each other. A writer that waits keeps new readers out.
+    ///
+    /// A reader is renewed, can be lost and has a token, as every holder. A resource that checks tokens
+    /// refuses a reader whose token is below that of the last write (docs/FENCING.md).
+    ///
+    /// A name is a lock or a read-write lock, never both: while it is held as one, a request for the other
+    /// fails with [`Error::Refused`]. A Redisson read-write lock is another thing.
+    ///
+    /// An [owner](LockRequest::owner) enters again in the same mode. In the other one it would wait for
+    /// itself, which is an error: [`ConfigError::Upgrade`](crate::ConfigError::Upgrade),
+    /// [`ConfigError::ReadWhileWriting`](crate::ConfigError::ReadWhileWriting). A writer becomes a reader
+    /// by [`Guard::downgrade`](crate::WriteGuard::downgrade).
+    ///
+    /// ```no_run
+    /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// let reader = locker.read("catalog").await?;
+    /// reader.unlock().await?;
+    /// let writer = locker.write("catalog").await?;
+    /// let reader = writer.downgrade().await?; // no writer comes in between
+    /// reader.unlock().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety.
+    pub fn read(&self, name: impl AsRef<str>) -> LockRequest<kind::Read> {
+        self.inner.read(self.full(name.as_ref()))
+    }
+
+    /// Takes the read-write lock `name` for reading; `None` if a writer holds it, or waits for it. See
+    /// [`Locker::read`].
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety.
+    pub fn try_read(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Read> {
+        self.inner.try_read(self.full(name.as_ref()))
+    }
+
+    /// Waits until nobody holds the read-write lock `name`, and takes it for writing. See
+    /// [`Locker::read`].
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety.
+    pub fn write(&self, name: impl AsRef<str>) -> LockRequest<kind::Write> {
+        self.inner.write(self.full(name.as_ref()))
+    }
+
+    /// Takes the read-write lock `name` for writing if nobody holds it; else `None`. See
+    /// [`Locker::read`].
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety.
+    pub fn try_write(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Write> {
+        self.inner.try_write(self.full(name.as_ref()))
+    }
+
+    /// A handle of the read-write lock `name`, to keep and to pass around. Does no I/O.
+    ///
+    /// A bad name is an error of the handle's first call.
+    pub fn rw_lock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.inner.clone(), &self.full(name.as_ref()))
+    }
+
     /// A handle of the permits of `name`, to keep and to pass around. Does no I/O.
     ///
     /// A bad name or number is an error of the handle's first call.
@@ -199,6 +264,18 @@ impl Locker {
         self.inner.permit_holders(self.full(name.as_ref()), permits).await
     }
 
+    /// Who holds the read-write lock `name`, as the nodes report it; `None` if nobody does. Several readers
+    /// are one holder, `readers`, and [`Holder::holds`](crate::Holder) is their number.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn read_write_holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
+        self.inner.read_write_holder(self.full(name.as_ref())).await
+    }
+
     /// Whether any client holds `name`. The answer may be outdated when it returns: never base
     /// safety on it.
     ///
@@ -242,11 +319,23 @@ impl Locker {
         self.inner.force_unlock(self.full(name.as_ref())).await
     }
 
+    /// Frees the read-write lock `name`, regardless of its holders, and raises the fencing mark. True if it
+    /// was held. See [`Locker::force_unlock`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn force_unlock_read_write(&self, name: impl AsRef<str>) -> Result<bool, Error> {
+        self.inner.force_unlock_read_write(self.full(name.as_ref())).await
+    }
+
     /// Frees one slot of the permits of `name`, regardless of its holder, and raises the fencing mark.
     /// True if the slot was held. See [`Locker::force_unlock`].
     ///
     /// # Errors
-    /// As there; [`ConfigError::BadPermits`](crate::ConfigError::BadPermits) for a slot above 255.
+    /// As there; [`ConfigError::BadSlot`](crate::ConfigError::BadSlot) for a slot above 255.
     ///
     /// # Cancel safety
     /// As there.

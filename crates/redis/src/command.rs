@@ -132,6 +132,7 @@ impl Command {
 
     /// The scripts that may have to be loaded for this request.
     pub(super) fn scripts<'a>(&self, scripts: &'a Scripts) -> impl Iterator<Item = &'a Script> {
+        let scripts = scripts.of_claim(self.claim());
         let lean = self.is_release().then_some(&scripts.delete_if_ours);
         self.script(scripts).into_iter().chain(lean)
     }

@@ -7,7 +7,7 @@ use super::rdb::hash_of_one;
 use super::resp::{bulk, bulk_of, command, decimal, number};
 use super::scripts::{Script, Tokens};
 use super::server_info::ServerInfo;
-use quorumlock_protocol::{Claim, HandoffOffer, LeaseRequest, Name, Nonce, QueueAction, Wire};
+use quorumlock_protocol::{Claim, HandoffOffer, LeaseRequest, Name, QueueAction, Wire};
 use uuid::Uuid;
 
 impl NodeContext {
@@ -21,7 +21,7 @@ impl NodeContext {
         to: &ServerInfo,
         out: &mut Vec<u8>,
     ) -> usize {
-        let scripts = &to.scripts;
+        let scripts = to.scripts.of_claim(request.claim());
         let eval =
             |out: &mut _, script: &Script, keys, args| eval(out, (script, as_text), keys, args);
         let record = scripts.record();
@@ -54,11 +54,18 @@ impl NodeContext {
                 self.held_by(lease, out);
                 number(out, token.get());
                 if let Some(enqueue) = enqueue {
-                    self.queue_member(lease.nonce, enqueue.handoff, out);
+                    self.queue_member(lease, enqueue.handoff, out);
                     number(out, micros(enqueue.waited));
-                    number(out, enqueue.yield_to_notified.into());
+                    number(
+                        out,
+                        match (enqueue.was_notified, enqueue.yield_to_notified) {
+                            (true, _) => 2,
+                            (false, yields) => yields.into(),
+                        },
+                    );
                     if let Some(before) = before {
-                        self.queue_member(before, enqueue.handoff, out);
+                        let before = LeaseRequest { nonce: before, ..lease.clone() };
+                        self.queue_member(&before, enqueue.handoff, out);
                     }
                 }
             }
@@ -125,11 +132,9 @@ impl NodeContext {
                 self.nonce(lease, out);
                 match queue_action {
                     None => {}
-                    Some(QueueAction::Leave(offer)) => {
-                        self.queue_member(lease.nonce, Some(*offer), out)
-                    }
+                    Some(QueueAction::Leave(offer)) => self.queue_member(lease, Some(*offer), out),
                     Some(QueueAction::KeepPlace(waited)) => {
-                        self.queue_member(lease.nonce, None, out);
+                        self.queue_member(lease, None, out);
                         number(out, micros(*waited));
                     }
                 }
@@ -153,7 +158,7 @@ impl NodeContext {
                 bulk_of(out, name.channel_parts());
                 bulk(out, name.mark_key().as_bytes());
                 match ours {
-                    true => bulk(out, self.waiter.to_string().as_bytes()),
+                    true => bulk(out, self.queued_as(claim).as_bytes()),
                     false => bulk(out, b"-"),
                 }
             }
@@ -169,7 +174,9 @@ impl NodeContext {
     /// of the server that deletes the lock (or a script that only does so) and one or two further
     /// commands then do the same for half of the server's time.
     fn notifies_nobody(&self, lease: &LeaseRequest, to: &ServerInfo) -> bool {
-        (to.deletes_if_ours || self.wire == Wire::Redlock) && !self.contended.wait_for(lease.name())
+        (to.deletes_if_ours || self.wire == Wire::Redlock)
+            && !lease.claim.is_read_write()
+            && !self.contended.wait_for(lease.name())
     }
 
     pub(super) fn set(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
@@ -187,20 +194,26 @@ impl NodeContext {
         bulk(out, b"RESTORE");
         bulk(out, lease.name().as_str().as_bytes());
         number(out, millis(lease.ttl));
-        self.with_nonce(lease.nonce, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
+        self.with_nonce(lease, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
     }
 
     /// Appends the queue member: `WAITER`, or with an offer `WAITER NONCE TTL_MS FENCING`, with the
     /// nonce of the queued attempt (handoff.lua).
-    fn queue_member(&self, nonce: Nonce, offer: Option<HandoffOffer>, out: &mut Vec<u8>) {
+    fn queue_member(&self, lease: &LeaseRequest, offer: Option<HandoffOffer>, out: &mut Vec<u8>) {
         match offer {
-            None => bulk(out, self.waiter.to_string().as_bytes()),
-            Some(HandoffOffer { ttl, fencing }) => self.with_nonce(nonce, |nonce| {
+            None => bulk(out, self.queued_as(&lease.claim).as_bytes()),
+            Some(HandoffOffer { ttl, fencing }) => self.with_nonce(lease, |nonce| {
                 let (nonce, fencing) = (String::from_utf8_lossy(nonce), u8::from(fencing));
                 let member = format!("{} {nonce} {} {fencing}", self.waiter, millis(ttl));
                 bulk(out, member.as_bytes());
             }),
         }
+    }
+
+    /// The queue member of a waiter without an offer: of a reader, `WAITER r`.
+    fn queued_as(&self, claim: &Claim) -> String {
+        let mode = if claim.reads() { " r" } else { "" };
+        format!("{}{mode}", self.waiter)
     }
 
     fn held_by(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
@@ -210,14 +223,21 @@ impl NodeContext {
     }
 
     fn nonce(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
-        self.with_nonce(lease.nonce, |nonce| bulk(out, nonce));
+        self.with_nonce(lease, |nonce| bulk(out, nonce));
     }
 
-    fn with_nonce(&self, nonce: Nonce, then: impl FnOnce(&[u8])) {
-        let nonce = Uuid::from_u128(nonce.as_u128());
+    /// The nonce in the form of the claim's layout.
+    fn with_nonce(&self, lease: &LeaseRequest, then: impl FnOnce(&[u8])) {
+        let nonce = Uuid::from_u128(lease.nonce.as_u128());
         // Enough for 36 + 1 + 20 bytes.
         let mut text = [0; 64];
         let written = match self.wire {
+            _ if lease.claim.is_read_write() => {
+                let length = nonce.simple().encode_lower(&mut text).len();
+                let mode = if lease.claim.reads() { b":r" } else { b":w" };
+                text[length..length + 2].copy_from_slice(mode);
+                length + 2
+            }
             Wire::Redlock => nonce.simple().encode_lower(&mut text).len(),
             Wire::Redisson => {
                 let mut digits = [0; 20];

@@ -24,7 +24,7 @@ use crate::unconfirmed_releases::UnconfirmedReleases;
 use quorumlock_protocol::ClockMonitor;
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
-use quorumlock_protocol::answers::{all_of, by_claim};
+use quorumlock_protocol::answers::{all_of, by_claim, of_two_parts};
 use quorumlock_protocol::next_id;
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder,
@@ -376,6 +376,24 @@ impl RedisNode {
         self.callers.addresses().discovered_urls().await
     }
 
+    /// Renews leases of one layout.
+    fn renew_in_one_layout(
+        &self,
+        leases: &[LeaseRequest],
+        lane: Lane,
+        to: Responder<Vec<Answer<Instant>>>,
+    ) {
+        // The names of a set need no common step: it counts until the first of them ends (SET3).
+        if leases.iter().all(|lease| lease.claim.is_one()) {
+            return self.connection(lane).post(Command::Renew { leases: leases.to_vec(), to });
+        }
+        let counts: Vec<_> = leases.iter().map(|lease| lease.claim.count()).collect();
+        let make = move |answers: Vec<Vec<_>>| by_claim(counts, answers.concat());
+        let to = Responder::new(Gather::new(1, make, to), 0);
+        let leases = leases.iter().flat_map(LeaseRequest::of_each_name).collect();
+        self.connection(lane).post(Command::Renew { leases, to });
+    }
+
     pub(crate) fn connection(&self, lane: Lane) -> &Connection {
         match lane {
             Lane::Caller => &self.callers,
@@ -437,15 +455,16 @@ impl Node for RedisNode {
     }
 
     fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {
-        // The names of a set need no common step: it counts until the first of them ends (SET3).
-        if leases.iter().all(|lease| lease.claim.is_one()) {
-            return self.connection(lane).post(Command::Renew { leases: leases.to_vec(), to });
+        let second: Vec<_> = leases.iter().map(|lease| lease.claim.is_read_write()).collect();
+        if second.iter().all(|is_second| *is_second == second[0]) {
+            return self.renew_in_one_layout(leases, lane, to);
         }
-        let counts: Vec<_> = leases.iter().map(|lease| lease.claim.count()).collect();
-        let make = move |answers: Vec<Vec<_>>| by_claim(counts, answers.concat());
-        let to = Responder::new(Gather::new(1, make, to), 0);
-        let leases = leases.iter().flat_map(LeaseRequest::of_each_name).collect();
-        self.connection(lane).post(Command::Renew { leases, to });
+        // A script has one layout.
+        let (last, first): (Vec<_>, Vec<_>) =
+            leases.iter().cloned().partition(|lease| lease.claim.is_read_write());
+        let gather = Gather::new(2, move |parts| of_two_parts(&second, parts), to);
+        self.renew_in_one_layout(&first, lane, Responder::new(gather.clone(), 0));
+        self.renew_in_one_layout(&last, lane, Responder::new(gather, 1));
     }
 
     fn release(

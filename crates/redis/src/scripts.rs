@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{Incarnation, Wire};
+use quorumlock_protocol::{Claim, Incarnation, Wire};
 
 /// The Lua scripts of one wire format, with their digests.
 #[derive(Debug)]
@@ -18,6 +18,16 @@ pub(super) struct Scripts {
     pub(super) dequeue: Script,
     /// Redlock's layout only: for servers without `DELIFEQ`.
     pub(super) delete_if_ours: Script,
+    /// Those for read-write locks, which have a layout of their own. `None` for servers that count
+    /// tokens.
+    read_write: Option<Box<Self>>,
+}
+
+/// How the nodes keep a lock.
+#[derive(Clone, Copy)]
+enum Layout {
+    Of(Wire),
+    ReadWrite,
 }
 
 /// Where the fencing tokens of grants come from.
@@ -30,7 +40,7 @@ pub(super) enum Tokens {
 }
 
 /// How a server proves, in each vote, that it is the verified one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Bound {
     /// The key of its admission record.
     pub(super) record: String,
@@ -95,7 +105,7 @@ impl Scripts {
             (Wire::Redisson, Tokens::Counted) => &MADE[3],
         };
         let prologue = include_str!("lua/no_admission.lua");
-        made.get_or_init(|| Arc::new(Self::of(wire, tokens, (prologue, None)))).clone()
+        made.get_or_init(|| Arc::new(Self::of_wire(wire, tokens, (prologue, None)))).clone()
     }
 
     /// Scripts whose votes only this incarnation of one server gives.
@@ -113,18 +123,25 @@ impl Scripts {
             .concat()
             .replace("@STAMP@", &incarnation.to_string())
             .replace("@LONGEST@", &bound.longest_ms.to_string());
-        Self::of(wire, Tokens::Proposed, (&prologue, Some(bound)))
+        Self::of_wire(wire, Tokens::Proposed, (&prologue, Some(bound)))
     }
 
-    fn of(wire: Wire, tokens: Tokens, (prologue, bound): (&str, Option<Bound>)) -> Self {
+    fn of_wire(wire: Wire, tokens: Tokens, (prologue, bound): (&str, Option<Bound>)) -> Self {
+        let read_write = (tokens == Tokens::Proposed)
+            .then(|| Box::new(Self::of(Layout::ReadWrite, tokens, (prologue, bound.clone()))));
+        Self { read_write, ..Self::of(Layout::Of(wire), tokens, (prologue, bound)) }
+    }
+
+    fn of(layout: Layout, tokens: Tokens, (prologue, bound): (&str, Option<Bound>)) -> Self {
         let (token, claim) = (include_str!("lua/token.lua"), include_str!("lua/claim.lua"));
         let grant = match tokens {
             Tokens::Proposed => include_str!("lua/propose.lua"),
             Tokens::Counted => include_str!("lua/redisson/count.lua"),
         };
-        let layout = match wire {
-            Wire::Redisson => include_str!("lua/redisson/layout.lua"),
-            Wire::Redlock => include_str!("lua/redlock/layout.lua"),
+        let layout = match layout {
+            Layout::Of(Wire::Redisson) => include_str!("lua/redisson/layout.lua"),
+            Layout::Of(Wire::Redlock) => include_str!("lua/redlock/layout.lua"),
+            Layout::ReadWrite => include_str!("lua/shared/layout.lua"),
         };
         let (enqueue, wait_queue) =
             (include_str!("lua/enqueue.lua"), include_str!("lua/wait_queue.lua"));
@@ -158,13 +175,21 @@ impl Scripts {
             force_release: script(&[&notify, include_str!("lua/force_release.lua")]),
             dequeue: script(&[&notify, include_str!("lua/dequeue.lua")]),
             delete_if_ours: script(&[include_str!("lua/delete_if_ours.lua")]),
+            read_write: None,
         }
     }
 
+    /// The scripts of the claim's layout.
+    pub(super) fn of_claim(&self, claim: Option<&Claim>) -> &Self {
+        let read_write = claim.is_some_and(Claim::is_read_write);
+        self.read_write.as_deref().filter(|_| read_write).unwrap_or(self)
+    }
+
     /// The scripts that need a proof of memory, if any does.
-    pub(super) fn voting(&self) -> [&Script; 4] {
-        let Self { acquire, raise, renew, regrant, .. } = self;
-        [acquire, raise, renew, regrant]
+    pub(super) fn voting(&self) -> Vec<&Script> {
+        let Self { acquire, raise, renew, regrant, read_write, .. } = self;
+        let more = read_write.iter().flat_map(|scripts| scripts.voting());
+        [acquire, raise, renew, regrant].into_iter().chain(more).collect()
     }
 
     /// The key of the admission record: the last key of the voting scripts, if they need a proof of memory.
@@ -173,9 +198,11 @@ impl Scripts {
     }
 
     /// The others.
-    pub(super) fn others(&self) -> [&Script; 5] {
-        let Self { release, inspect, force_release, dequeue, delete_if_ours, .. } = self;
-        [release, inspect, force_release, dequeue, delete_if_ours]
+    pub(super) fn others(&self) -> Vec<&Script> {
+        let Self { release, inspect, force_release, dequeue, delete_if_ours, read_write, .. } =
+            self;
+        let more = read_write.iter().flat_map(|scripts| scripts.others());
+        [release, inspect, force_release, dequeue, delete_if_ours].into_iter().chain(more).collect()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{ConfigError, Nonce, Settings, Wire};
+use quorumlock_protocol::{Claim, ConfigError, Nonce, Settings, Wire};
 use quorumlock_watchdog::Clock;
 
 use crate::dial::RunIdRegistry;
@@ -79,10 +79,11 @@ pub fn kind_of(text: &str) -> Option<ScriptKind> {
     scripts::kind_of(text)
 }
 
-/// The text of the script that frees a name.
+/// The text of the script that frees what is claimed.
 #[must_use]
-pub fn force_release(wire: Wire) -> String {
-    scripts::Scripts::unbound(wire, scripts::Tokens::Proposed).force_release.text.clone()
+pub fn force_release(wire: Wire, claim: &Claim) -> String {
+    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed);
+    scripts.of_claim(Some(claim)).force_release.text.clone()
 }
 
 /// The texts of the scripts that need no admission.

@@ -34,8 +34,8 @@ use super::permissions::is_forbidden;
 use super::resp::Value;
 use quorumlock_protocol::waiting::TUNING;
 use quorumlock_protocol::{
-    Answer, Credentials, Fence, Name, Nonce, RemoteGrant, ReplyFuture, ReplySink, Subscription,
-    WaitEvent,
+    Answer, Claim, Credentials, Fence, HeldInterval, LeaseRequest, Name, Nonce, RemoteGrant,
+    ReplyFuture, ReplySink, Responder, Subscription, WaitEvent,
 };
 
 /// The subscriptions of one node.
@@ -81,6 +81,9 @@ struct Subscriber {
 
 /// How long a waiter relies on the private channel alone. Most waiters are notified before that.
 const CHANNEL_DELAY: Duration = TUNING.name_channel_delay;
+
+/// For how long the release of a handoff that nobody takes is sent again after a broken connection.
+const HANDED_OFF_FOR: Duration = Duration::from_secs(30);
 
 impl Subscriptions {
     pub(super) fn new(
@@ -198,27 +201,36 @@ impl Shared {
 
     /// The node notified this locker, the head of the queue of a name.
     fn on_head(&self, name: &str) {
-        let Ok((name, slot)) = Name::of_message(name) else { return };
-        if !self.notify(&name.queue(), WaitEvent::Head(slot))
+        let Ok((claim, slot)) = Claim::of_message(name) else { return };
+        let heard = |name: Name| self.notify(&name, WaitEvent::Head(slot));
+        if !claim.subscribed_names().any(heard)
             && let Some(work) = self.callers.upgrade()
         {
             // No task here waits for the name any more: pass the notification on (PROTOCOL.md W3).
-            work.post(Command::Dequeue(name.into(), true));
+            work.post(Command::Dequeue(claim, true));
         }
     }
 
     /// A name was handed off to this locker. `told` is the message of handoff.lua.
     fn on_handoff(&self, message: &str) {
         let mut parts = message.splitn(3, ' ');
-        let (Some(nonce), Some(token), Some(name)) = (
+        let (Some(nonce), Some(token), Some((claim, _))) = (
             parts.next().and_then(Nonce::parse),
             parts.next().and_then(|token| token.parse().ok()),
-            parts.next().and_then(|name| Name::new(name).ok()),
+            parts.next().and_then(|name| Claim::of_message(name).ok()),
         ) else {
             return;
         };
-        // A waiter that gave up has released this nonce, and so gives the name back.
-        self.notify(&name, WaitEvent::Granted(RemoteGrant { nonce, fence: Fence::new(token) }));
+        let grant = RemoteGrant { nonce, fence: Fence::new(token) };
+        let heard = |name: Name| self.notify(&name, WaitEvent::Granted(grant));
+        if !claim.subscribed_names().any(heard)
+            && let Some(callers) = self.callers.upgrade()
+        {
+            // The waiter has given up, or was granted another attempt beside this one, as a reader may be.
+            let lease = LeaseRequest { claim, nonce, ttl: HANDED_OFF_FOR, holds: 1 };
+            let held = HeldInterval::UNKNOWN;
+            callers.post(Command::release(lease, held, None, Responder::nobody()));
+        }
     }
 
     /// Subscribes to the private channels.

@@ -28,8 +28,8 @@ impl<'a> Talk<'a> {
     /// server refuses a command of that; then it has not loaded the bound scripts.
     pub(super) async fn load(&mut self, scripts: &Scripts) -> Result<bool, NodeProblem> {
         let load = |script: &Script| script.load(false);
-        let (voting, others) = (scripts.voting().map(load), scripts.others().map(load));
-        let mut commands = Vec::from(others);
+        let voting = scripts.voting().into_iter().map(load);
+        let mut commands: Vec<_> = scripts.others().into_iter().map(load).collect();
         match &scripts.bound {
             None => commands.extend(voting),
             Some(Bound { record, .. }) => {

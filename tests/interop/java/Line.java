@@ -10,15 +10,19 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
 import org.redisson.Redisson;
+import org.redisson.RedissonMultiLock;
 import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /** Redisson driven by lines (../README.md): {@code java Line HOST:PORT[,HOST:PORT...] WATCHDOG_MS}. WHO is a thread. */
 public class Line {
     static List<RedissonClient> clients = new ArrayList<>();
+    static long lease;
 
     static RLock lock(String kind, String name) {
         RedissonClient one = clients.get(0);
@@ -37,7 +41,7 @@ public class Line {
     static String run(Map<String, RLock> made, String command, String[] a) throws Exception {
         switch (command) {
             case "pairs":
-                return pairs(a[0], Integer.parseInt(a[1]), Integer.parseInt(a[2]));
+                return pairs(pair(a[0], a.length > 3 ? a[3] : "lock"), a[0], Integer.parseInt(a[1]), Integer.parseInt(a[2]));
             case "contend":
                 return contend(a[0], Integer.parseInt(a[1]), Double.parseDouble(a[2]));
         }
@@ -65,16 +69,35 @@ public class Line {
         }
     }
 
-    static String pairs(String prefix, int count, int callers) throws Exception {
+    /** Takes and gives back a lock, names:COUNT, or permit:OF:HELD of PREFIX; nobody gives the held ones back. */
+    static Named pair(String prefix, String what) throws Exception {
+        RedissonClient one = clients.get(0);
+        int[] n = Arrays.stream(what.split(":")).skip(1).mapToInt(Integer::parseInt).toArray();
+        if (n.length == 2) {
+            RPermitExpirableSemaphore permits = one.getPermitExpirableSemaphore(prefix);
+            if (permits.trySetPermits(n[0])) for (int i = 0; i < n[1]; i++) permits.acquire();
+            return name -> permits.release(permits.acquire(lease, TimeUnit.MILLISECONDS));
+        }
+        return name -> {
+            RLock l = n.length == 0 ? lock("", name) : new RedissonMultiLock(
+                IntStream.range(0, n[0]).mapToObj(i -> one.getLock(name + "/" + i)).toArray(RLock[]::new));
+            l.lock();
+            l.unlock();
+        };
+    }
+
+    interface Named {
+        void run(String name) throws Exception;
+    }
+
+    static String pairs(Named pair, String prefix, int count, int callers) throws Exception {
         AtomicInteger next = new AtomicInteger();
         long[] took = new long[count];
         long begin = System.nanoTime();
         inThreads(callers, caller -> {
             for (int n; (n = next.getAndIncrement()) < count; ) {
                 long asked = System.nanoTime();
-                RLock l = lock("", prefix + ":" + caller + ":" + n);
-                l.lock();
-                l.unlock();
+                pair.run(prefix + ":" + caller + ":" + n);
                 took[n] = System.nanoTime() - asked;
             }
         });
@@ -152,10 +175,11 @@ public class Line {
     }
 
     public static void main(String[] a) throws Exception {
+        lease = Long.parseLong(a[1]);
         for (String node : a[0].split(",")) {
             Config c = new Config();
             c.useSingleServer().setAddress("redis://" + node);
-            c.setLockWatchdogTimeout(Long.parseLong(a[1]));
+            c.setLockWatchdogTimeout(lease);
             clients.add(Redisson.create(c));
         }
         Map<String, RLock> made = new ConcurrentHashMap<>();

@@ -37,7 +37,7 @@ async function run(who, command, name, ...args) {
     case 'held':
       return held.get(key)?.expiration > Date.now() ? 'ok' : 'no';
     case 'pairs':
-      return pairs(name, ...args.map(Number));
+      return pairs(name, ms, Number(args[1]), args[2]);
     case 'contend':
       return contend(name, ...args.map(Number));
     default:
@@ -49,7 +49,9 @@ const together = (callers, work) => Promise.all(Array.from({ length: callers }, 
 const middle = (times) => times.sort((a, b) => a - b)[Math.floor(times.length / 2)];
 const now = () => performance.now();
 
-async function pairs(prefix, count, callers) {
+async function pairs(prefix, count, callers, what = 'lock') {
+  const [kind, several] = what.split(':');
+  if (!['lock', 'names'].includes(kind)) return 'error no such kind';
   const took = [];
   let next = 0;
   const begin = now();
@@ -57,7 +59,8 @@ async function pairs(prefix, count, callers) {
     while (next < count) {
       const name = `${prefix}:${caller}:${next++}`;
       const asked = now();
-      const lock = await patient.acquire([name], duration);
+      const names = several ? Array.from({ length: several }, (_, n) => `${name}/${n}`) : [name];
+      const lock = await patient.acquire(names, duration);
       await lock.release();
       took.push(now() - asked);
     }

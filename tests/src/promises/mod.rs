@@ -15,6 +15,7 @@ pub mod handover;
 pub mod keeping;
 pub mod loss;
 pub mod permits;
+pub mod read_write;
 pub mod reentry;
 pub mod release;
 pub mod renewing;

@@ -204,7 +204,7 @@ pub async fn wrong_permits_are_refused_and_nothing_is_taken(bed: &Testbed) {
         assert!(matches!(asked, Err(Error::Config(ConfigError::BadPermits { .. }))));
     }
     let freed = locker.force_release_permit(NAME, 256).await;
-    assert!(matches!(freed, Err(Error::Config(ConfigError::BadPermits { permits: 257, .. }))));
+    assert!(matches!(freed, Err(Error::Config(ConfigError::BadSlot { slot: 256, max: 255 }))));
     let unnamed = locker.permit("", 2).await;
     assert!(matches!(unnamed, Err(Error::Config(ConfigError::EmptyName))));
     let holders = locker.permit_holders(NAME, 256).await.expect("an answer");
@@ -222,7 +222,7 @@ pub async fn a_permit_takes_the_options_of_a_lock(bed: &Testbed) {
     assert!(exports.try_acquire().await.expect("an answer").is_none());
     for locker in [&ours, &other] {
         let busy = locker.permit(NAME, 1).wait(SHORT_LEASE / 4).await.expect_err("held");
-        assert!(busy.is_busy() && busy.to_string().contains("exports (1 permits)"), "{busy}");
+        assert!(busy.is_busy() && busy.to_string().contains("exports (1 permit)"), "{busy}");
     }
     held.unlock().await.expect("unlocked");
     let limited = exports.acquire_timeout(MAX_WAIT).hold_at_most(SHORT_LEASE);

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 const PAGES: [&str; 2] = ["docs/SAFETY.md", "docs/PROTOCOL.md"];
 
 /// Each is numbered from 1 without gaps.
-const FAMILIES: [&str; 14] =
-    ["A", "G", "H", "WIN", "T", "MARK", "ADM", "MEM", "REP", "SLOT", "REL", "SET", "PER", "W"];
+const FAMILIES: [&str; 15] = [
+    "A", "G", "H", "WIN", "T", "MARK", "ADM", "MEM", "REP", "SLOT", "REL", "SET", "PER", "RW", "W",
+];
 
 /// The family of model checks, which have gaps and suffixes (`M8e`). A citation must lead somewhere.
 const CHECKS: &str = "M";

@@ -19,6 +19,7 @@ mod plain;
 mod plain_single;
 mod polling;
 mod queue;
+mod read_write;
 mod redisson;
 mod redlock;
 mod release;

@@ -277,6 +277,7 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
         let in_line = EnqueueRequest {
             waited: Duration::ZERO,
             yield_to_notified: true,
+            was_notified: false,
             handoff: None,
             previous: None,
             queued_at: QueuedAt::default(),

@@ -93,6 +93,7 @@ async fn waiters_for_all_slots_have_one_queue() {
         let place = |yields| EnqueueRequest {
             waited: Duration::ZERO,
             yield_to_notified: yields,
+            was_notified: false,
             handoff: None,
             previous: None,
             queued_at: QueuedAt::default(),

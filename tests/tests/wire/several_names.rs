@@ -199,6 +199,7 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
             let hints = Hints::queued(EnqueueRequest {
                 waited: Duration::ZERO,
                 yield_to_notified: false,
+                was_notified: false,
                 handoff: None,
                 previous: None,
                 queued_at: queued_at.clone(),

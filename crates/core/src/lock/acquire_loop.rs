@@ -125,11 +125,15 @@ impl<'a> AcquireLoop<'a> {
         if approach.subscribe {
             self.subscribe();
         }
-        let enqueue = self.ticket.as_mut().and_then(|ticket| {
-            ticket.register_attempt((&request, asked), (approach.waited, approach.yields))
-        });
+        let enqueue = self
+            .ticket
+            .as_mut()
+            .and_then(|ticket| ticket.register_attempt((&request, asked), &approach));
         let alone = self.ticket.is_none() && self.permit.waiting() == 0;
-        let first = self.slot.as_ref().is_none_or(SlotChoice::is_first);
+        // A script tells which slots are free, which is worth it once one was refused.
+        let first = self.slot.as_ref().is_none_or(|slot| {
+            slot.is_first() && !inner.local_queues.is_contended(&spec.claim, &inner.clock)
+        });
         let hints = Hints::new(&approach, alone && first && spec.claim.is_one(), enqueue);
         let hints = match &mut self.slot {
             Some(slot) => hints.with_free_slots(slot.reports()),
@@ -262,10 +266,11 @@ impl<'a> AcquireLoop<'a> {
         let claim = self.claim();
         let Self { inner, spec, permit, slot, ticket, .. } = self;
         drop(ticket);
-        // Whoever holds a slot has the permit for this slot alone: the next call may ask for others.
+        // Whoever holds a slot has the permit for this slot alone, and a reader has none: the next call
+        // may ask for what they leave.
         let permit = match slot {
             Some(slot) => slot.permit(permit),
-            None => Some(permit),
+            None => (!claim.is_shared()).then_some(permit),
         };
         let timing = LeaseTiming {
             lease: spec.ttl(),

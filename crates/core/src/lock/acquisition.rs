@@ -52,8 +52,8 @@ impl Acquisition {
     /// Waits for the local permit, then asks the nodes until they grant the lock or the call's
     /// deadline passes. Or receives the lease from a holder in this process.
     pub(super) async fn run(&self) -> Result<Guard, Error> {
-        if self.spec.claim.slots().is_some() {
-            match Box::pin(self.try_slots()).await {
+        if self.spec.claim.is_shared() {
+            match Box::pin(self.try_beside_others()).await {
                 Err(error) if self.may_wait(&error) => {}
                 done => return done,
             }
@@ -79,16 +79,16 @@ impl Acquisition {
         AcquireLoop::new(&self.inner, &self.spec, permit, now).run().await
     }
 
-    /// Asks for slots of permits that no other call of this process asks for or holds, and does not
-    /// wait, so that such calls need not wait for each other.
-    async fn try_slots(&self) -> Result<Guard, Error> {
+    /// Asks for what several calls of this process may hold at a time, and does not wait, so that such
+    /// calls need not wait for each other. Of permits, for slots that no other call asks for or holds.
+    async fn try_beside_others(&self) -> Result<Guard, Error> {
         let (inner, spec) = (&self.inner, &self.spec);
         let queues = &inner.local_queues;
         // A call that waits yields to a waiter of another process that was notified just now.
         let yields = !spec.once && queues.lets_others_first(&spec.claim, &inner.clock);
         let place = match yields || queues.has_waiter(&spec.claim) {
             true => None,
-            false => queues.take_any_slot(&spec.claim, inner.entropy.fraction()),
+            false => queues.take_beside_others(&spec.claim, inner.entropy.fraction()),
         };
         let place = place.ok_or_else(|| spec.busy(None))?;
         let once = LockSpec { once: true, ..spec.clone() };

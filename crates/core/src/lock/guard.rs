@@ -11,8 +11,8 @@ use super::kind::{self, Kind};
 use super::lease::Lease;
 use super::owner_table::OwnerSlot;
 use quorumlock_protocol::{
-    Error, Fence, Hints, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority, NodeProblem,
-    NodeReport, Nonce, expiry, quorum_of,
+    ConfigError, Error, Fence, Hints, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority,
+    NodeProblem, NodeReport, Nonce, expiry, quorum_of,
 };
 use quorumlock_watchdog::{Renewal, runtime};
 
@@ -186,6 +186,41 @@ impl Guard<kind::Permit> {
     /// valid permit of the name has it, so it can be the number of a worker, a shard or a port.
     pub fn slot(&self) -> u16 {
         self.lease.claim.slot().unwrap_or_default()
+    }
+}
+
+impl Guard<kind::Write> {
+    /// Goes on as a reader, without a gap: no writer gets the lock in between, and other readers may
+    /// join. The token stays. Readers that wait notice it at their next poll, within a quarter of a second
+    /// most often.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the lock was lost. [`ConfigError::DowngradeShared`] if other guards of the owner
+    /// share the hold; [`Error::Config`] outside a runtime. The guard is then released as by a drop.
+    ///
+    /// # Cancel safety
+    /// Once polled, the hold is a reader's; dropping the future releases it.
+    pub async fn downgrade(mut self) -> Result<Guard<kind::Read>, Error> {
+        runtime::timed()?;
+        let (inner, lease) = (self.inner.clone(), self.lease.clone());
+        lease.check()?;
+        let holds = self.hold_count();
+        if holds > 1 {
+            let name = lease.claim.to_string();
+            return Err(ConfigError::DowngradeShared { name, holds }.into());
+        }
+        let now = inner.clock.now();
+        let reader =
+            inner.watchdog.hand_off(&lease, now, |until| lease.reader(until, &inner.clock));
+        let Some(reader) = reader else {
+            lease.check()?;
+            return Err(lease.lost(LossReason::Gone).into());
+        };
+        self.unlocked = true;
+        lease.release_permit();
+        let guard = Guard::new(inner.clone(), reader.clone());
+        renew_once(&inner, &reader, now).await?;
+        Ok(guard)
     }
 }
 

@@ -82,6 +82,26 @@ impl Inner {
         held.try_lock().ok()?.upgrade()
     }
 
+    /// Fails if `owner` asks to write while it reads, or to read while it writes: it would wait for
+    /// itself (PROTOCOL.md RW4).
+    pub(super) fn refuse_other_mode(
+        &self,
+        owner: &Owner,
+        claim: &Claim,
+    ) -> Result<(), ConfigError> {
+        if !claim.is_read_write() {
+            return Ok(());
+        }
+        let name = claim.name().clone();
+        let other = if claim.reads() { Claim::write(name) } else { Claim::read(name) };
+        let (held, name) = (self.held_by(owner, &other).is_some(), claim.to_string());
+        match (held, claim.reads()) {
+            (false, _) => Ok(()),
+            (true, true) => Err(ConfigError::ReadWhileWriting { name }),
+            (true, false) => Err(ConfigError::Upgrade { name }),
+        }
+    }
+
     /// Hands a lease that no guard holds any more off to the next waiter of this process. False if
     /// the caller must release the lease on the nodes.
     pub(super) fn hand_off(&self, lease: &Lease, now: Instant) -> bool {

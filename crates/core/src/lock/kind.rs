@@ -11,12 +11,31 @@ pub enum Lock {}
 #[derive(Clone, Copy, Debug)]
 pub enum Permit {}
 
+/// A read-write lock, for reading: other readers may hold it, and no writer does.
+#[derive(Clone, Copy, Debug)]
+pub enum Read {}
+
+/// A read-write lock, for writing: nobody else holds it.
+#[derive(Clone, Copy, Debug)]
+pub enum Write {}
+
 impl Kind for Lock {}
 impl Kind for Permit {}
+impl Kind for Read {}
+impl Kind for Write {}
+
+/// A kind whose holder may be an [`Owner`](quorumlock_protocol::Owner), which enters again.
+pub trait Owned: Kind {}
+
+impl Owned for Lock {}
+impl Owned for Read {}
+impl Owned for Write {}
 
 mod sealed {
     #[expect(unnameable_types, reason = "the kinds are those of this module")]
     pub trait Sealed {}
     impl Sealed for super::Lock {}
     impl Sealed for super::Permit {}
+    impl Sealed for super::Read {}
+    impl Sealed for super::Write {}
 }

@@ -1,5 +1,5 @@
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorumlock_protocol::{
@@ -121,6 +121,22 @@ impl Lease {
             holds: AtomicU32::new(1),
             permit: Mutex::new(None),
         }
+    }
+
+    /// The same hold of a read-write lock, for reading. It excludes less, and keeps its token.
+    pub(super) fn reader(&self, until: Instant, clock: &Clock) -> Arc<Self> {
+        let timing = LeaseTiming { until, ..self.state.timing() };
+        Arc::new(Self {
+            id: self.id,
+            claim: Claim::read(self.claim.name().clone()),
+            nonce: self.nonce,
+            fence: self.fence,
+            chain: self.chain,
+            state: LeaseState::new(clock.clone(), timing),
+            hold_at_most: self.hold_at_most,
+            holds: AtomicU32::new(1),
+            permit: Mutex::new(None),
+        })
     }
 
     pub(super) fn permit(&self) -> MutexGuard<'_, Option<LocalPermit<Self>>> {

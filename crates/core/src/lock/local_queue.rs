@@ -65,7 +65,7 @@ pub(super) enum LocalHandoff<L> {
 pub(super) struct LocalPermit<L> {
     queues: LocalQueues<L>,
     claim: Claim,
-    /// Set if it is the permit for this slot alone.
+    /// Set if other calls may ask beside it: it is the permit for this slot alone, or a reader's.
     slot: Option<u16>,
 }
 
@@ -87,6 +87,16 @@ impl<L> LocalQueues<L> {
             Entry::Vacant(free) => free.insert(None),
         };
         Some(LocalPermit { queues: self.clone(), claim: claim.clone(), slot: None })
+    }
+
+    /// The permit for a reader, which excludes no other one; or for one of the slots, as
+    /// [`take_any_slot`](Self::take_any_slot).
+    pub(super) fn take_beside_others(&self, claim: &Claim, share: f64) -> Option<LocalPermit<L>> {
+        match claim.slots() {
+            Some(_) => self.take_any_slot(claim, share),
+            // No slot: its drop gives nothing back.
+            None => Some(LocalPermit { queues: self.clone(), claim: claim.clone(), slot: Some(0) }),
+        }
     }
 
     /// The permit for one of the slots, if calls of this process have not all of them. `share`, from 0

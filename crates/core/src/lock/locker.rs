@@ -74,6 +74,58 @@ impl Locker {
         TryLockRequest::new(&self.inner, all(names))
     }
 
+    /// Waits until no writer holds the read-write lock `name`, for reading.
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety.
+    pub fn read(&self, name: impl AsRef<str>) -> LockRequest<kind::Read> {
+        LockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::read))
+    }
+
+    /// Takes the read-write lock `name` for reading; `None` if a writer holds it, or waits for it.
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety.
+    pub fn try_read(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Read> {
+        TryLockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::read))
+    }
+
+    /// Waits until nobody holds the read-write lock `name`, for writing.
+    ///
+    /// # Errors
+    /// See [`LockRequest`], also for cancel safety.
+    pub fn write(&self, name: impl AsRef<str>) -> LockRequest<kind::Write> {
+        LockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::write))
+    }
+
+    /// Takes the read-write lock `name` for writing; `None` if anybody holds it.
+    ///
+    /// # Errors
+    /// See [`TryLockRequest`], also for cancel safety.
+    pub fn try_write(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Write> {
+        TryLockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::write))
+    }
+
+    /// Who holds the read-write lock `name`, as the nodes report it. Several readers are one holder
+    /// `readers`, whose `holds` is their number.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    pub async fn read_write_holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
+        self.inner.ensure_open()?;
+        self.inner.lessor.inspect(Claim::write(Name::new(name.as_ref())?)).await
+    }
+
+    /// Frees the read-write lock `name`, regardless of its holders, and raises its fencing mark. True if
+    /// it was held.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    pub async fn force_unlock_read_write(&self, name: impl AsRef<str>) -> Result<bool, Error> {
+        self.inner.ensure_open()?;
+        self.inner.lessor.force_release(Claim::write(Name::new(name.as_ref())?)).await
+    }
+
     /// Waits for one of `permits` permits of `name`.
     ///
     /// # Errors
@@ -116,14 +168,18 @@ impl Locker {
     /// True if it was held.
     ///
     /// # Errors
-    /// As [`Locker::holder`]; [`ConfigError::BadPermits`] for a slot of 256 or more.
+    /// As [`Locker::holder`]; [`ConfigError::BadSlot`] for a slot of 256 or more.
     pub async fn force_release_permit(
         &self,
         name: impl AsRef<str>,
         slot: u16,
     ) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        let claim = any_slot(name.as_ref(), u32::from(slot) + 1)?.with_slot(slot);
+        let max = Claim::MAX_PERMITS - 1;
+        if slot > max {
+            return Err(ConfigError::BadSlot { slot, max }.into());
+        }
+        let claim = any_slot(name.as_ref(), Claim::MAX_PERMITS.into())?.with_slot(slot);
         self.inner.lessor.force_release(claim).await
     }
 

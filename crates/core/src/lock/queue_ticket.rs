@@ -1,15 +1,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use quorumlock_protocol::{Instant, expiry};
 
 use super::inbox::Inbox;
 use crate::Lessor;
-use quorumlock_protocol::waiting::Messages;
+use quorumlock_protocol::waiting::{Approach, Messages};
 use quorumlock_protocol::{
-    Claim, EnqueueRequest, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest, Nonce,
-    QueuedAt, Subscription,
+    Claim, EnqueueRequest, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest, Name,
+    Nonce, QueuedAt, Subscription,
 };
 
 /// The place of one call in the nodes' queues, or its subscription before it is queued. Dropping
@@ -46,8 +45,8 @@ impl QueueTicket {
         let inbox = Arc::new(Inbox::default());
         Self {
             subscriptions: lessor.wait_queue().map_or_else(Vec::new, |queue| {
-                let subscribe = |name| queue.subscribe(name, inbox.clone(), 0);
-                claim.names().map(subscribe).collect()
+                let subscribe = |name: Name| queue.subscribe(&name, inbox.clone(), 0);
+                claim.subscribed_names().map(subscribe).collect()
             }),
             inbox,
             lessor: lessor.clone(),
@@ -77,7 +76,7 @@ impl QueueTicket {
     pub(super) fn register_attempt(
         &mut self,
         (request, asked): (&LeaseRequest, Instant),
-        (waited, yields): (Duration, bool),
+        approach: &Approach,
     ) -> Option<EnqueueRequest> {
         if self.subscriptions.is_empty() {
             return None;
@@ -93,8 +92,9 @@ impl QueueTicket {
             offer
         });
         Some(EnqueueRequest {
-            waited,
-            yield_to_notified: yields,
+            waited: approach.waited,
+            yield_to_notified: approach.yields,
+            was_notified: approach.notified,
             handoff: offer,
             previous,
             queued_at: self.queued_at.clone(),
@@ -154,6 +154,16 @@ impl QueueTicket {
         grant
     }
 
+    /// Releases what was handed off to this call and it does not hold. A reader may have been granted a
+    /// later attempt beside it.
+    fn release_unread_handoffs(&self) {
+        let Some(offer) = self.handoff.map(|(offer, _)| offer) else { return };
+        for handed in self.inbox.take_handoffs() {
+            let (claim, nonce) = (self.claim.clone(), handed.nonce);
+            self.release_handoff(LeaseRequest { claim, nonce, ttl: offer.ttl, holds: 1 });
+        }
+    }
+
     /// Releases a handoff, as after an attempt that was given up.
     fn release_handoff(&self, request: LeaseRequest) {
         // The request is queued by now, and is sent again if it does not arrive.
@@ -166,18 +176,18 @@ impl Drop for QueueTicket {
     /// A node may have notified this waiter meanwhile, or handed the name off to it: both pass on
     /// to the next waiter (PROTOCOL.md W3, W5).
     fn drop(&mut self) {
+        // From here on the node gives back what it is told of.
+        self.subscriptions.clear();
+        self.release_unread_handoffs();
         let Some(queue) = self.lessor.wait_queue() else { return };
         // A slot that this call was told of, and does not need, is free for the next waiter.
         let told = self.take_free_slot().map(|slot| self.claim.with_slot(slot));
         if self.served {
             return told.iter().for_each(|slot| queue.leave(slot, None));
         }
-        let Some((last, _)) = self.offers.last() else {
+        if self.offers.is_empty() {
             return queue.leave(told.as_ref().unwrap_or(&self.asked_for), None);
-        };
-        self.offers.iter().rev().for_each(|offer| queue.leave(&self.claim, Some(offer)));
-        for handed in self.inbox.take_handoffs() {
-            self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() });
         }
+        self.offers.iter().rev().for_each(|offer| queue.leave(&self.claim, Some(offer)));
     }
 }

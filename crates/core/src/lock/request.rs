@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::acquisition::Acquisition;
 use super::guard::{Guard, Watch};
 use super::inner::Inner;
-use super::kind::{self, Kind};
+use super::kind::{self, Kind, Owned};
 use super::lock_spec::LockSpec;
 use super::owner_table::OwnerSlot;
 use quorumlock_protocol::{Claim, ConfigError, Error, Owner};
@@ -92,7 +92,7 @@ macro_rules! options {
             }
         }
 
-        impl $builder {
+        impl<K: Owned> $builder<K> {
             /// Re-enters if `owner` holds the lock already. The lease and `hold_at_most` of the
             /// outer hold stay; a request that sets other values fails with
             /// [`ConfigError::ReEntryDiffers`](quorumlock_protocol::ConfigError::ReEntryDiffers).
@@ -269,15 +269,22 @@ impl LockOptions {
         wait.map_or(Ok(()), check_wait)?;
         inner.ensure_open()?;
         let claim = claim?;
-        if inner.settings.redisson_fenced && !claim.accepts_handoff() {
-            let (option, servers) = ("redisson_fenced", "a lock of several names, or permits");
+        if inner.settings.redisson_fenced && !claim.is_plain() {
+            let (option, servers) =
+                ("redisson_fenced", "locks of several names, permits and read-write locks");
             return Err(ConfigError::DoesNotApply { option, servers }.into());
         }
         let lease = explicit_lease.unwrap_or(inner.settings.lease);
         inner.settings.check_lease(lease)?;
         hold_at_most.map_or(Ok(()), check_hold)?;
         let deadline = wait.map(|wait| inner.clock.now() + wait);
-        let place = owner.map(|owner| inner.owners.slot(&owner, &claim));
+        let place = match owner {
+            Some(owner) => {
+                inner.refuse_other_mode(&owner, &claim)?;
+                Some(inner.owners.slot(&owner, &claim))
+            }
+            None => None,
+        };
         let spec =
             LockSpec { claim, lease, explicit_lease, hold_at_most, deadline, once, fail_fast };
         Ok((Acquisition { inner, spec }, place))

@@ -14,7 +14,9 @@ for i = 1, COUNT do
   if other and other.err then
     -- The caller gets an error and does not wait if the key is not a lock.
     return other
-  elseif other or must_yield(i) then
+  end
+  other = other or keeps_out(KEYS[i], ARGV[1], ARGV[7] == '2')
+  if other or must_yield(i) then
     return refuse_and_enqueue(i, other)
   end
 end

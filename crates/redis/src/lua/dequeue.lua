@@ -5,9 +5,12 @@
 -- Rule: a waiter that is no longer queued may have been notified. If the name is free, the script
 -- passes the notification on, because the other waiters sleep. A replica can do neither.
 local removed = redis.pcall('zrem', KEYS[2], ARGV[1])
+if not shares(ARGV[1]) then
+  end_turn(KEYS[1])
+end
 if type(removed) == 'table' and string.find(removed.err, 'READONLY') then
   return removed
-elseif removed == 0 and redis.call('exists', KEYS[1]) == 0 then
+elseif removed == 0 and is_free(KEYS[1]) then
   notify_next(KEYS[1], KEYS[2], KEYS[3], KEYS[4])
 end
 return 0

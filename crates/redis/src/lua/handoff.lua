@@ -8,7 +8,7 @@
 -- script must notify the waiter instead: the waiter then asks, and its answer says why it gets
 -- nothing. A handoff that nobody has heard is undone: so the replicas of this server, whose subscribers
 -- it does not count, do not get the message.
-local function handoff(name, mark_key, waiter, nonce, ttl, fencing)
+local function handoff(name, as, mark_key, waiter, nonce, ttl, fencing)
   if not redis.set_repl then
     return false
   end
@@ -26,14 +26,14 @@ local function handoff(name, mark_key, waiter, nonce, ttl, fencing)
   end
   local accepted = token == '0' and 0 or accept(mark_key, token)
   -- No format with %s: it ends at a NUL byte, and a name may contain one.
-  local message = nonce .. ' ' .. token .. ' ' .. name
+  local message = nonce .. ' ' .. token .. ' ' .. as
   redis.set_repl(redis.REPL_NONE)
   local heard = accepted == 0 and told('quorumlock:handoff:' .. waiter, message) or 0
   redis.set_repl(redis.REPL_ALL)
   if heard > 0 then
     return true
   end
-  redis.call('del', name)
+  drop(name, nonce)
   return false
 end
 

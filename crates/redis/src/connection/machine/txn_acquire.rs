@@ -50,6 +50,7 @@ impl<'a> TxnAcquire<'a> {
         };
         let bound = scripts.bound.as_ref();
         let plain = hints.may_skip_script()
+            && !lease.claim.is_read_write()
             && !context.scripts_only.load(Ordering::Relaxed)
             // The script refuses a lease that is too long, and compares what the cache does not prove.
             && bound.is_none_or(|bound| {

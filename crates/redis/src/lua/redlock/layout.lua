@@ -10,6 +10,11 @@ local function holder(name)
   return redis.pcall('get', name)
 end
 
+-- Whether nobody holds the name.
+local function is_free(name)
+  return redis.call('exists', name) == 0
+end
+
 -- Whether this nonce holds the name.
 local function held(name, nonce)
   return redis.call('get', name) == nonce
@@ -57,5 +62,25 @@ local function drop(name, nonce)
     return 1, true
   end
   return 0, not who
+end
+
+-- Holders exclude each other here: nobody keeps others out while it waits, and a free name goes to one.
+local function keeps_out()
+  return false
+end
+
+local function keep_turn()
+end
+
+local function end_turn()
+end
+
+local function shares()
+  return false
+end
+
+-- The name in messages to waiters.
+local function told_as(name)
+  return name
 end
 

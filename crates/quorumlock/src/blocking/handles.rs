@@ -1,0 +1,116 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Driver, LockRequest, TryLockRequest};
+use crate::kind;
+
+/// As [`crate::Mutex`], without async.
+#[derive(Clone, Debug)]
+pub struct Mutex {
+    inner: crate::Mutex,
+    driver: Arc<Driver>,
+}
+
+impl Mutex {
+    pub(super) fn new(inner: crate::Mutex, driver: &Arc<Driver>) -> Self {
+        Self { inner, driver: driver.clone() }
+    }
+
+    /// The lock's name, with the locker's prefix.
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// Waits for the lock: set options, then call [`LockRequest::acquire`].
+    pub fn lock(&self) -> LockRequest {
+        LockRequest { inner: self.inner.lock(), driver: self.driver.clone() }
+    }
+
+    /// Waits for the lock, at most for `timeout`, then fails with [`Error::Busy`](crate::Error::Busy): call
+    /// [`LockRequest::acquire`].
+    pub fn lock_timeout(&self, timeout: Duration) -> LockRequest {
+        self.lock().wait(timeout)
+    }
+
+    /// Takes the lock if it is free: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_lock(&self) -> TryLockRequest {
+        TryLockRequest { inner: self.inner.try_lock(), driver: self.driver.clone() }
+    }
+}
+
+/// As [`crate::RwLock`], without async.
+#[derive(Clone, Debug)]
+pub struct RwLock {
+    inner: crate::RwLock,
+    driver: Arc<Driver>,
+}
+
+impl RwLock {
+    pub(super) fn new(inner: crate::RwLock, driver: &Arc<Driver>) -> Self {
+        Self { inner, driver: driver.clone() }
+    }
+
+    /// The lock's name, with the locker's prefix.
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// Waits to read: set options, then call [`LockRequest::acquire`].
+    pub fn read(&self) -> LockRequest<kind::Read> {
+        LockRequest { inner: self.inner.read(), driver: self.driver.clone() }
+    }
+
+    /// Waits to write: set options, then call [`LockRequest::acquire`].
+    pub fn write(&self) -> LockRequest<kind::Write> {
+        LockRequest { inner: self.inner.write(), driver: self.driver.clone() }
+    }
+
+    /// Reads if no writer is there: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_read(&self) -> TryLockRequest<kind::Read> {
+        TryLockRequest { inner: self.inner.try_read(), driver: self.driver.clone() }
+    }
+
+    /// Writes if nobody is there: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_write(&self) -> TryLockRequest<kind::Write> {
+        TryLockRequest { inner: self.inner.try_write(), driver: self.driver.clone() }
+    }
+}
+
+/// As [`crate::Semaphore`], without async.
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    inner: crate::Semaphore,
+    driver: Arc<Driver>,
+}
+
+impl Semaphore {
+    pub(super) fn new(inner: crate::Semaphore, driver: &Arc<Driver>) -> Self {
+        Self { inner, driver: driver.clone() }
+    }
+
+    /// The name of the permits, with the locker's prefix.
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// How many permits there are.
+    pub fn permits(&self) -> u32 {
+        self.inner.permits()
+    }
+
+    /// Waits for a permit: set options, then call [`LockRequest::acquire`].
+    pub fn acquire(&self) -> LockRequest<kind::Permit> {
+        LockRequest { inner: self.inner.acquire(), driver: self.driver.clone() }
+    }
+
+    /// Waits for a permit, at most for `timeout`, then fails with [`Error::Busy`](crate::Error::Busy): call
+    /// [`LockRequest::acquire`].
+    pub fn acquire_timeout(&self, timeout: Duration) -> LockRequest<kind::Permit> {
+        self.acquire().wait(timeout)
+    }
+
+    /// Takes a permit if one is free: set options, then call [`TryLockRequest::acquire`].
+    pub fn try_acquire(&self) -> TryLockRequest<kind::Permit> {
+        TryLockRequest { inner: self.inner.try_acquire(), driver: self.driver.clone() }
+    }
+}

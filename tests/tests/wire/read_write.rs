@@ -1,0 +1,309 @@
+//! Read-write locks at one server (PROTOCOL.md, Read-write locks).
+
+use std::future::IntoFuture as _;
+use std::time::Duration;
+
+use quorumlock::{ConfigError, Error, Fence, Wire};
+use quorumlock_protocol::{
+    Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Incarnation, Instant, Lane,
+    LeaseRequest, Name, Node as _, Nonce, QueuedAt, ReplyFuture, Vote,
+};
+use quorumlock_redis::RedisNode;
+use quorumlock_tests::{Plain, builder, eventually, waiters, within};
+
+use crate::direct::{ask, one_node};
+use crate::{LONG_LEASE, Node, WIRES};
+
+const NAME: &str = "catalog";
+
+fn name() -> Name {
+    Name::new(NAME).expect("a good name")
+}
+
+fn request(claim: Claim, nonce: u128, ttl: Duration) -> LeaseRequest {
+    LeaseRequest { claim, nonce: Nonce::from_u128(nonce), ttl, holds: 1 }
+}
+
+fn reader(nonce: u128) -> LeaseRequest {
+    request(Claim::read(name()), nonce, LONG_LEASE)
+}
+
+fn writer(nonce: u128) -> LeaseRequest {
+    request(Claim::write(name()), nonce, LONG_LEASE)
+}
+
+async fn acquire(node: &RedisNode, request: &LeaseRequest) -> Answer<Vote> {
+    acquire_with(node, request, Hints::contended(true)).await
+}
+
+async fn acquire_with(node: &RedisNode, request: &LeaseRequest, hints: Hints) -> Answer<Vote> {
+    ask(|to| node.acquire(request, Fence::NONE, Incarnation::NONE, hints, to)).await
+}
+
+async fn renew(node: &RedisNode, request: &LeaseRequest) -> Answer<Instant> {
+    let (answers, to) = ReplyFuture::new();
+    node.renew(std::slice::from_ref(request), Lane::Watchdog, to);
+    within("an answer", answers).await.pop().expect("one")
+}
+
+async fn release(node: &RedisNode, request: &LeaseRequest) -> bool {
+    let (held, hints) = (HeldInterval::UNKNOWN, Hints::contended(true));
+    match ask(|to| node.release(request, held, Lane::Caller, hints, to)).await {
+        Answer::Yes(outcome) => outcome.held,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn granted<T: std::fmt::Debug>(answer: &Answer<T>) -> bool {
+    match answer {
+        Answer::Yes(_) => true,
+        Answer::No(Denial::Busy(_) | Denial::Gone) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn members(plain: &Plain) -> Vec<String> {
+    let mut members: Vec<String> = plain.ask(&["ZRANGE", NAME, "0", "-1"]).await;
+    members.sort_unstable();
+    members
+}
+
+/// RW1: one writer, or any number of readers. A regrant follows the same rule. Both layouts of locks have
+/// the same read-write locks.
+#[tokio::test]
+async fn a_node_has_one_writer_or_readers() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        let regrant = async |request: &LeaseRequest| {
+            granted(&ask(|to| node.regrant(request, Fence::NONE, Lane::Watchdog, to)).await)
+        };
+        assert!(granted(&acquire(&node, &reader(1)).await));
+        assert!(granted(&acquire(&node, &reader(2)).await) && regrant(&reader(3)).await);
+        assert!(!granted(&acquire(&node, &writer(4)).await) && !regrant(&writer(4)).await);
+        assert!(granted(&acquire(&node, &reader(1)).await), "idempotent");
+        let member = |nonce: u128, mode| format!("{nonce:032x}:{mode}");
+        let all = [1, 2, 3].map(|nonce| member(nonce, 'r'));
+        assert_eq!(members(plain).await, all, "{wire:?}");
+        for nonce in [1, 2, 3] {
+            assert!(release(&node, &reader(nonce)).await && !release(&node, &reader(nonce)).await);
+        }
+        assert!(!plain.exists(NAME).await, "{wire:?}");
+        assert!(granted(&acquire(&node, &writer(5)).await) && regrant(&writer(5)).await);
+        assert!(!granted(&acquire(&node, &writer(6)).await) && !regrant(&reader(6)).await);
+        assert!(!granted(&acquire(&node, &reader(6)).await));
+        assert_eq!(members(plain).await, [member(5, 'w')], "{wire:?}");
+    }
+}
+
+/// RW2: the hold of a reader ends by itself, whatever others renew; a renewal after that says "gone" and
+/// brings nothing back.
+#[tokio::test]
+async fn a_readers_hold_ends_by_itself() {
+    let wire = Wire::Redlock;
+    let Some(server) = Node::start(wire).await else { return };
+    let (node, plain) = (one_node(&server, wire, None), &server.plain);
+    let short = LeaseRequest { ttl: Duration::from_millis(300), ..reader(1) };
+    assert!(granted(&acquire(&node, &short).await));
+    assert!(granted(&acquire(&node, &reader(2)).await));
+    eventually("its end", async || {
+        let answer = ask(|to| node.inspect(&short.claim, to)).await;
+        let Answer::Yes(Some(holder)) = answer else { panic!("{answer:?}") };
+        (holder.holds == 1).then_some(())
+    })
+    .await;
+    assert!(!granted(&renew(&node, &short).await), "it has ended");
+    assert!(granted(&renew(&node, &reader(2)).await));
+    assert!(plain.ask::<i64>(&["PTTL", NAME]).await > 30_000, "the key lasts as the other does");
+    assert!(release(&node, &reader(2)).await);
+    assert!(granted(&acquire(&node, &writer(3)).await), "nobody is left");
+    assert!(!granted(&renew(&node, &short).await), "it stays gone");
+}
+
+/// RW3: a waiting writer keeps new readers out, for a while; not those that were notified, nor those that
+/// hold the name.
+#[tokio::test]
+async fn a_waiting_writer_keeps_new_readers_out() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        let place = |was_notified| {
+            Hints::queued(EnqueueRequest {
+                waited: Duration::ZERO,
+                yield_to_notified: false,
+                was_notified,
+                handoff: None,
+                previous: None,
+                queued_at: QueuedAt::default(),
+            })
+        };
+        let queue = node.wait_queue().expect("a queue");
+        let heard: Vec<_> = [reader(1), writer(1)]
+            .iter()
+            .flat_map(|lease| lease.claim.subscribed_names())
+            .map(|name| queue.subscribe(&name, std::sync::Arc::new(Nothing), 0))
+            .collect();
+        assert_eq!(heard.len(), 2, "for different names");
+        assert!(granted(&acquire(&node, &reader(1)).await));
+        // The writer is queued only where messages can reach it.
+        eventually("the writer's turn", async || {
+            assert!(!granted(&acquire_with(&node, &writer(2), place(false)).await));
+            (!granted(&acquire(&node, &reader(3)).await)).then_some(())
+        })
+        .await;
+        assert!(granted(&acquire(&node, &reader(1)).await), "it holds the name");
+        assert!(granted(&acquire_with(&node, &reader(4), place(true)).await), "it was notified");
+        assert!(release(&node, &reader(1)).await && release(&node, &reader(4)).await);
+        assert!(granted(&acquire(&node, &writer(2)).await), "{wire:?}: the writer gets in");
+        assert!(release(&node, &writer(2)).await);
+        assert!(granted(&acquire(&node, &reader(5)).await), "{wire:?}: the turn is over");
+        assert!(release(&node, &reader(5)).await && !plain.exists(NAME).await);
+        // A writer that gives up keeps nobody out, nor does one whose last attempt came too late.
+        assert!(granted(&acquire(&node, &reader(5)).await));
+        assert!(!granted(&acquire_with(&node, &writer(2), place(false)).await));
+        queue.leave(&writer(2).claim, None);
+        assert!(granted(&acquire(&node, &reader(6)).await), "{wire:?}: it gave up");
+        assert!(!granted(&acquire_with(&node, &writer(2), place(false)).await));
+        assert!(!release(&node, &writer(2)).await, "it held nothing");
+        assert!(granted(&acquire(&node, &reader(7)).await), "{wire:?}: it gave up");
+        for nonce in [5, 6, 7] {
+            assert!(release(&node, &reader(nonce)).await);
+        }
+        // A writer that dies keeps readers out until its third poll would have come.
+        assert!(granted(&acquire(&node, &reader(6)).await));
+        assert!(!granted(&acquire_with(&node, &writer(7), place(false)).await));
+        assert!(!granted(&acquire(&node, &reader(8)).await));
+        eventually("the end of the turn", async || {
+            granted(&acquire(&node, &reader(8)).await).then_some(())
+        })
+        .await;
+    }
+}
+
+struct Nothing;
+
+impl quorumlock_protocol::ReplySink<quorumlock_protocol::WaitEvent> for Nothing {
+    fn collect(&self, _from: usize, _event: quorumlock_protocol::WaitEvent) {}
+}
+
+/// RW4: a renewal by the reader's member makes a writer's hold a reader's. A late renewal of the writer's
+/// extends it and does not make it a writer's again. A release ends both.
+#[tokio::test]
+async fn a_renewal_downgrades_and_never_upgrades() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (node, plain) = (one_node(&server, wire, None), &server.plain);
+        assert!(granted(&acquire(&node, &writer(1)).await));
+        assert!(granted(&renew(&node, &reader(1)).await));
+        let read = [format!("{:032x}:r", 1)];
+        assert_eq!(members(plain).await, read, "{wire:?}");
+        assert!(granted(&renew(&node, &writer(1)).await), "{wire:?}: still held");
+        assert_eq!(members(plain).await, read, "{wire:?}");
+        assert!(granted(&acquire(&node, &reader(2)).await));
+        assert!(!granted(&renew(&node, &reader(3)).await), "{wire:?}: another's");
+        assert!(release(&node, &writer(1)).await, "{wire:?}: a late release of the writer's");
+        assert!(release(&node, &reader(2)).await && !plain.exists(NAME).await);
+        assert!(granted(&acquire(&node, &writer(4)).await));
+        assert!(release(&node, &reader(4)).await, "{wire:?}: this node heard of no downgrade");
+        assert!(!plain.exists(NAME).await);
+    }
+}
+
+/// A release of the writer serves the queued readers up to the next writer, and tells each what it is.
+#[tokio::test]
+async fn a_release_serves_the_readers_up_to_the_next_writer() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (locker, plain) = server.clients();
+        let held = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        let id = |digit: char| digit.to_string().repeat(32);
+        let (first, second, third, last) = (id('a'), id('b'), id('c'), id('d'));
+        let mut told = Vec::new();
+        for waiter in [&first, &second, &third, &last] {
+            told.push(plain.listen(&format!("quorumlock:wake:{waiter}")).await);
+        }
+        let queue = waiters(NAME);
+        for (score, member) in [
+            ("1", format!("{first} r")),
+            ("2", format!("{second} r")),
+            ("3", third.clone()),
+            ("4", format!("{last} r")),
+        ] {
+            plain.ask::<i64>(&["ZADD", &queue, score, &member]).await;
+        }
+        held.unlock().await.expect("held");
+        for reader in &mut told[..2] {
+            assert_eq!(within("the message", reader.next()).await, "quorumlock:read:catalog");
+        }
+        let left: Vec<String> = plain.ask(&["ZRANGE", &queue, "0", "-1"]).await;
+        assert_eq!(left, [String::new(), third, format!("{last} r")], "{wire:?}");
+        let again = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        again.unlock().await.expect("held");
+        let message = within("the message", told[2].next()).await;
+        assert_eq!(message, "quorumlock:write:catalog", "{wire:?}");
+    }
+}
+
+/// A release may hand the name off to a reader's attempt while a later one is granted, since readers share.
+/// Then nobody takes the handoff, and the locker gives it back.
+#[tokio::test]
+async fn a_handoff_that_nobody_takes_is_given_back() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (locker, plain) = server.clients();
+        let holder = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
+        let held = within("free", holder.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        let waiting = tokio::spawn(locker.read(NAME).lease(LONG_LEASE).into_future());
+        let queue = waiters(NAME);
+        let member = eventually("queued", async || {
+            let members: Vec<String> = plain.ask(&["ZRANGE", &queue, "0", "-1"]).await;
+            members.into_iter().find(|member| member.contains(":r "))
+        })
+        .await;
+        held.unlock().await.expect("held");
+        let reader = within("granted", waiting).await.expect("no panic").expect("granted");
+        let (waiter, _) = member.split_once(' ').expect("an offer");
+        let stray = format!("{:032x}:r", 7);
+        let far = u64::MAX.to_string();
+        plain.ask::<i64>(&["ZADD", NAME, &far, &stray]).await;
+        let (channel, message) =
+            (format!("quorumlock:handoff:{waiter}"), format!("{stray} 0 quorumlock:read:{NAME}"));
+        assert_eq!(plain.ask::<i64>(&["PUBLISH", &channel, &message]).await, 1, "{wire:?}");
+        eventually("given back", async || {
+            let score: Option<f64> = plain.ask(&["ZSCORE", NAME, &stray]).await;
+            score.is_none().then_some(())
+        })
+        .await;
+        reader.unlock().await.expect("still held");
+    }
+}
+
+/// A sorted set that is no lock is refused and kept.
+#[tokio::test]
+async fn a_sorted_set_that_is_no_lock_is_refused() {
+    let Some(server) = Node::start(Wire::Redlock).await else { return };
+    let (locker, plain) = server.clients();
+    let far = u64::MAX.to_string();
+    plain.ask::<i64>(&["ZADD", NAME, &far, "theirs"]).await;
+    for refused in [
+        within("an answer", locker.try_read(NAME)).await.map(|guard| guard.is_some()),
+        within("an answer", locker.try_write(NAME)).await.map(|guard| guard.is_some()),
+        within("an answer", locker.force_unlock_read_write(NAME)).await,
+    ] {
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    }
+    assert_eq!(plain.ask::<i64>(&["ZCARD", NAME]).await, 1, "not deleted");
+}
+
+/// A server that counts tokens itself counts none for read-write locks.
+#[tokio::test]
+async fn redissons_counter_has_no_read_write_locks() {
+    let Some(server) = Node::start(Wire::Redisson).await else { return };
+    let locker =
+        builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
+    let refused = within("an answer", locker.try_read(NAME).into_future()).await;
+    let Err(Error::Config(ConfigError::DoesNotApply { option, .. })) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(option, "redisson_fenced");
+}
