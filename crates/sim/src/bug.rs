@@ -36,11 +36,13 @@ pub enum Bug {
     TrustsAnyLife,
     NotesEndWithProcess,
     RevokesNothing,
+    ReadsBesideWriter,
+    SlotOfOthers,
 }
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::AcceptsEqual,
         Self::GrantedIsAccepted,
         Self::CopiesNoMarks,
@@ -69,6 +71,8 @@ impl Bug {
         Self::TrustsAnyLife,
         Self::NotesEndWithProcess,
         Self::RevokesNothing,
+        Self::ReadsBesideWriter,
+        Self::SlotOfOthers,
     ];
 
     /// The invariants that must catch the bug. A catch by any other invariant does not count.
@@ -105,34 +109,36 @@ impl Bug {
     /// The first seed that finds the bug (docs/SIMULATION.md).
     pub fn first_seed(self) -> u64 {
         match self {
-            Self::AcceptsEqual => 21,
+            Self::AcceptsEqual => 17,
             Self::GrantedIsAccepted => 0,
             Self::CopiesNoMarks => 1_279,
-            Self::OwnerNotNonce => 6,
-            Self::ReleasesAnybodys => 0,
+            Self::OwnerNotNonce => 9,
+            Self::ReleasesAnybodys => 1,
             Self::RenewsAnybodys => 4,
             Self::RenewalRecreates => 5,
             Self::StartAfterReply => 48,
             Self::NoDriftAllowance => 11,
-            Self::ReleasesOnlyGranted => 33,
+            Self::ReleasesOnlyGranted => 1,
             Self::NoLookAfterSubscribe => 1,
             Self::SilenceIsGrant => 1,
             Self::QuorumOfReachable => 1,
-            Self::SilenceIsLoss => 5,
-            Self::ClockStopsInSuspend => 30,
-            Self::UptimeWitness => 30,
-            Self::RenewsUnproven => 265,
-            Self::RecreatesUnproven => 96,
+            Self::SilenceIsLoss => 6,
+            Self::ClockStopsInSuspend => 48,
+            Self::UptimeWitness => 21,
+            Self::RenewsUnproven => 246,
+            Self::RecreatesUnproven => 69,
             Self::NoBarrier => 2_666,
-            Self::BoundWhenSent => 1_394,
+            Self::BoundWhenSent => 4_816,
             Self::RecordAtConnect => 36,
             Self::FreesUnheard => 0,
             Self::BelievesAnyMemory => 30,
             Self::HandsWhatIsHeld => 26,
             Self::HandsOldToken => 26,
-            Self::TrustsAnyLife => 171,
+            Self::TrustsAnyLife => 12_002,
             Self::NotesEndWithProcess => 8,
             Self::RevokesNothing => 320,
+            Self::ReadsBesideWriter => 10,
+            Self::SlotOfOthers => 6,
         }
     }
 
@@ -171,6 +177,10 @@ impl Bug {
             }
             Self::NotesEndWithProcess => "a note ends with the process that wrote it",
             Self::RevokesNothing => "scripts are loaded on another server than the verified one",
+            Self::ReadsBesideWriter => "a writer excludes no reader",
+            Self::SlotOfOthers => {
+                "a slot that another holds is granted while the other slot is free"
+            }
         }
     }
 }

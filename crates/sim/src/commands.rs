@@ -88,6 +88,10 @@ impl Execution {
             }),
             (b"PTTL", [key]) => Reply::Int(self.remaining(key)),
             (b"PEXPIRE", [key, ms]) => self.expire(key, number(ms)),
+            (b"PEXPIREAT", [key, at]) => {
+                let ms = number(at) - (self.time / MS) as i64;
+                self.expire(key, ms)
+            }
             (b"PERSIST", [key]) => self.persist(key),
             (b"INCR", [key]) => self.increment(key),
             (b"HGET", [key, field]) => self.hash(key, |fields| text_of(fields, field)),
@@ -117,6 +121,27 @@ impl Execution {
             (b"ZRANGE", [key, b"0", b"0"]) => self.sorted(key, |members| {
                 Reply::Array(members.iter().take(1).map(|(_, name)| Reply::text(&**name)).collect())
             }),
+            (b"ZRANGE", [key, b"-1", b"-1", b"withscores"]) => self.sorted(key, |members| {
+                let last = members
+                    .last()
+                    .map(|(score, name)| [&**name, score.to_string().as_bytes()].map(Reply::text));
+                Reply::Array(last.into_iter().flatten().collect())
+            }),
+            (b"ZRANGEBYSCORE", [key, above, b"+inf", b"limit", b"0", count]) => {
+                let (above, count) = (bound(above), number(count).unsigned_abs() as usize);
+                self.sorted(key, |members| {
+                    let larger = members.iter().filter(|(score, _)| *score > above).take(count);
+                    Reply::Array(larger.map(|(_, name)| Reply::text(&**name)).collect())
+                })
+            }
+            (b"ZCOUNT", [key, above, b"+inf"]) => {
+                let above = bound(above);
+                let larger = |members: &[(f64, Vec<u8>)]| {
+                    members.iter().filter(|(score, _)| *score > above).count()
+                };
+                self.sorted(key, |members| Reply::Int(larger(members) as i64))
+            }
+            (b"ZREMRANGEBYSCORE", [key, b"-inf", most]) => self.remove_up_to(key, bound(most)),
             (b"ZPOPMIN", [key]) => self.pop_first(key),
             (b"TIME", []) => Reply::Array(vec![
                 Reply::text((self.time / 1_000_000).to_string()),
@@ -355,6 +380,22 @@ impl Execution {
         Reply::Int(removed as i64)
     }
 
+    fn remove_up_to(&mut self, key: &[u8], most: f64) -> Reply {
+        let gone: Vec<Vec<u8>> = match self.store.get(key, self.time) {
+            None => return Reply::Int(0),
+            Some(Entry { data: Data::Sorted(members), .. }) => members
+                .iter()
+                .filter(|(score, _)| *score <= most)
+                .map(|(_, name)| name.clone())
+                .collect(),
+            Some(_) => return Reply::wrong_type(),
+        };
+        match gone.is_empty() {
+            true => Reply::Int(0),
+            false => self.remove_members(key, &gone.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+        }
+    }
+
     fn pop_first(&mut self, key: &[u8]) -> Reply {
         if !self.touch(key) {
             return Reply::Array(Vec::new());
@@ -386,9 +427,20 @@ impl Execution {
 
 /// Whether a replica refuses the command.
 pub fn is_write(upper: &[u8], has_delifeq: bool) -> bool {
-    const WRITES: [&[u8]; 11] = [
-        b"SET", b"RESTORE", b"DEL", b"PEXPIRE", b"PERSIST", b"INCR", b"HSET", b"HDEL", b"ZADD",
-        b"ZREM", b"ZPOPMIN",
+    const WRITES: [&[u8]; 13] = [
+        b"SET",
+        b"RESTORE",
+        b"DEL",
+        b"PEXPIRE",
+        b"PERSIST",
+        b"INCR",
+        b"HSET",
+        b"HDEL",
+        b"ZADD",
+        b"ZREM",
+        b"ZPOPMIN",
+        b"PEXPIREAT",
+        b"ZREMRANGEBYSCORE",
     ];
     WRITES.contains(&upper) || (has_delifeq && upper == b"DELIFEQ")
 }
@@ -397,6 +449,12 @@ pub fn is_write(upper: &[u8], has_delifeq: bool) -> bool {
 pub fn restored_field(payload: &[u8]) -> Option<&[u8]> {
     let [4, 1, length, rest @ ..] = payload else { return None };
     rest.get(..usize::from(*length))
+}
+
+/// The bound of a range of scores, without what says that it is not in the range.
+fn bound(text: &[u8]) -> f64 {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    text.trim_start_matches('(').parse().unwrap_or(f64::NAN)
 }
 
 fn number(text: &[u8]) -> i64 {

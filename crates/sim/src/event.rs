@@ -1,6 +1,6 @@
 //! What happens in the world at a given time.
 
-use quorumlock_protocol::{Name, RemoteGrant};
+use quorumlock_protocol::{Claim, Name, RemoteGrant};
 
 use super::arrival::{Arrival, ConnId};
 
@@ -29,9 +29,9 @@ pub enum Event {
 #[derive(Clone, Debug)]
 pub enum Notification {
     /// The client is at the head of the queue of the name.
-    Head(Name),
+    Head(Claim),
     /// The name was handed off.
-    Handoff(Name, RemoteGrant),
+    Handoff(Claim, RemoteGrant),
     /// A release was published on the channel of a name.
     Released,
 }

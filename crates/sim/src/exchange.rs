@@ -141,7 +141,7 @@ impl State {
     fn observe_waiter(&mut self, (client, node): (usize, usize), request: &SimRequest) {
         if let SimRequest::Acquire(lease) = request
             && self.ledger.of(lease).is_none()
-            && self.processes[client].waits_for(node, lease.name())
+            && self.processes[client].waits_for(node, &lease.claim)
         {
             let (message, subscribed) = std::mem::take(&mut self.processes[client].wake_ups);
             if message {

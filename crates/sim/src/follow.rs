@@ -1,6 +1,6 @@
 //! Follows requests on their way to a node, and the messages of nodes to subscribers.
 
-use quorumlock_protocol::{Fence, Name, Nonce, RemoteGrant, quorum_of};
+use quorumlock_protocol::{Claim, Fence, Nonce, RemoteGrant, quorum_of};
 use quorumlock_redis::simulation::ScriptKind;
 
 use super::arrival::{Arrival, ConnId};
@@ -149,11 +149,11 @@ impl State {
         }
         self.note("message", Who::both(client, node).on(attempt), 0);
         self.processes[client].wake_ups.0 = true;
-        if let Notification::Handoff(name, handoff) = &notification {
+        if let Notification::Handoff(claim, handoff) = &notification {
             if let Some(attempt) = attempt {
-                self.record_lost_handoff((client, node), name, attempt);
+                self.record_lost_handoff((client, node), claim, attempt);
             }
-            if self.processes[client].waits_for(node, name) {
+            if self.processes[client].waits_for(node, claim) {
                 self.ledger.handed_off(node, handoff.nonce, self.now);
                 self.see(Sometimes::HandoffTaken);
             } else {
@@ -225,7 +225,7 @@ fn handoff_of(notification: &Notification) -> Option<RemoteGrant> {
 fn notification_of(channel: &[u8], payload: &[u8]) -> Option<Notification> {
     let text = std::str::from_utf8(payload).ok()?;
     if channel.starts_with(b"quorumlock:wake:") {
-        return Some(Notification::Head(Name::of_message(text).ok()?.0));
+        return Some(Notification::Head(Claim::of_message(text).ok()?.0));
     }
     if !channel.starts_with(b"quorumlock:handoff:") {
         return Some(Notification::Released);
@@ -233,5 +233,6 @@ fn notification_of(channel: &[u8], payload: &[u8]) -> Option<Notification> {
     let mut parts = text.splitn(3, ' ');
     let nonce = Nonce::parse(parts.next()?)?;
     let fence = Fence::new(parts.next()?.parse().ok()?);
-    Some(Notification::Handoff(Name::new(parts.next()?).ok()?, RemoteGrant { nonce, fence }))
+    let (claim, _) = Claim::of_message(parts.next()?).ok()?;
+    Some(Notification::Handoff(claim, RemoteGrant { nonce, fence }))
 }

@@ -1,7 +1,7 @@
 //! How nodes forget: crashes, promotions, flushes, resynchronisations, backups; and how admission
 //! repairs them.
 
-use quorumlock_protocol::{Name, Nonce};
+use quorumlock_protocol::{Claim, Name, Nonce};
 use quorumlock_redis::simulation::force_release;
 
 use super::event::{Ending, Event, Moment};
@@ -11,6 +11,7 @@ use super::sometimes::Sometimes;
 use super::store::{MAX_LOST_TIME, Store};
 use super::time::{MS, Micros, SECOND};
 use super::trace::Who;
+use super::workload::READ_WRITE;
 use super::world::State;
 
 impl State {
@@ -206,7 +207,11 @@ impl State {
 
     /// An operator runs the script by hand.
     fn force_release(&mut self, node: usize, name: &Name) {
-        let script = Script::of(&force_release(self.plan.wire));
+        let claim = match name.as_str().starts_with(READ_WRITE) {
+            true => Claim::write(name.clone()),
+            false => name.clone().into(),
+        };
+        let script = Script::of(&force_release(self.plan.wire, &claim));
         let (channel, waiters) = (name.channel(), name.waiters_key());
         let keys = [name.as_str(), name.mark_key(), &channel, &waiters].map(str::as_bytes);
         let now = self.now;

@@ -90,6 +90,8 @@ pub struct Kinds {
     pub sets: bool,
     /// Whether tasks sometimes take one of two permits.
     pub permits: bool,
+    /// Whether tasks sometimes read and write a name of a read-write lock.
+    pub read_write: bool,
 }
 
 impl Kinds {
@@ -98,6 +100,7 @@ impl Kinds {
         Self {
             sets: names > 1 && Dice::new(seed, 5_000_000).chance(0.25),
             permits: Dice::new(seed, 7_000_000).chance(0.25),
+            read_write: Dice::new(seed, 9_000_000).chance(0.25),
         }
     }
 }

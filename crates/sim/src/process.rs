@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
-use quorumlock_protocol::{Instant, Name};
+use quorumlock_protocol::{Claim, Instant, Name};
 use quorumlock_redis::RedisNode;
 
 use super::event::Event;
@@ -58,9 +58,9 @@ impl Process {
         }
     }
 
-    /// Whether it waits for the name; of permits, for any slot of them.
-    pub fn waits_for(&self, node: usize, name: &Name) -> bool {
-        self.waits[node].contains_key(&name.queue())
+    /// Whether it waits for the claim; of permits, for any slot of them.
+    pub fn waits_for(&self, node: usize, claim: &Claim) -> bool {
+        claim.subscribed_names().any(|name| self.waits[node].contains_key(&name))
     }
 
     pub fn subscribe(&mut self, node: usize, name: &Name) {

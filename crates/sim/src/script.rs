@@ -79,6 +79,7 @@ impl Script {
     fn patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
         let mut patches = self.admission_patches(bug);
         patches.extend(self.lock_patches(bug));
+        patches.extend(self.handoff_patches(bug));
         patches
     }
 
@@ -98,36 +99,10 @@ impl Script {
         }
     }
 
-    fn lock_patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
-        use ScriptKind::{DeleteIfOurs, ForceRelease, Release, Renew};
-        let redlock = self.text.contains("-- Redlock's layout");
-        let notifies = matches!(self.kind, Release | ForceRelease | ScriptKind::Dequeue);
+    fn handoff_patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
+        use ScriptKind::{Dequeue, ForceRelease, Release};
+        let notifies = matches!(self.kind, Release | ForceRelease | Dequeue);
         match (bug, self.kind) {
-            (Bug::ReleasesAnybodys, Release) if redlock => vec![(
-                "  if who == nonce then\n    redis.call('del'",
-                "  if who then\n    redis.call('del'",
-            )],
-            (Bug::ReleasesAnybodys, Release) => vec![(
-                "  if held(name, nonce) then\n    redis.call('del'",
-                "  if redis.call('exists', name) == 1 then\n    redis.call('del'",
-            )],
-            (Bug::ReleasesAnybodys, DeleteIfOurs) => {
-                vec![("redis.call('get', KEYS[1]) == ARGV[1] and ", "")]
-            }
-            (Bug::RenewsAnybodys, Renew) if redlock => {
-                vec![("  elseif who ~= nonce then", "  elseif not who then")]
-            }
-            (Bug::RenewsAnybodys, Renew) => vec![(
-                "redis.pcall('hget', name, nonce)",
-                "redis.pcall('hget', name, redis.call('hkeys', name)[1] or '')",
-            )],
-            (Bug::RenewalRecreates, Renew) => vec![(
-                "  out[i] = extend(name, ARGV[at], ttl, ARGV[at + 2])\n",
-                "  out[i] = extend(name, ARGV[at], ttl, ARGV[at + 2])\n\
-                 if out[i] == 0 and redis.call('exists', name) == 0 then\n\
-                 out[i] = put(name, ARGV[at], ttl, ARGV[at + 2]) or 1\n\
-                 end\n",
-            )],
             (Bug::HandsWhatIsHeld, Release) => vec![
                 (
                     "= free and notify_next(KEYS[1], KEYS[3], KEYS[2], KEYS[4], ARGV[1]) or 0",
@@ -143,6 +118,59 @@ impl Script {
                 ),
                 ("nonce .. ' ' .. token .. ' '", "nonce .. ' ' .. old .. ' '"),
             ],
+            _ => Vec::new(),
+        }
+    }
+
+    fn lock_patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
+        use ScriptKind::{Acquire, DeleteIfOurs, Release, Renew};
+        let redlock = self.text.contains("-- Redlock's layout");
+        let read_write = self.text.contains("-- The layout of read-write locks");
+        match (bug, self.kind) {
+            (Bug::ReleasesAnybodys, Release) if redlock => vec![(
+                "  if who == nonce then\n    redis.call('del'",
+                "  if who then\n    redis.call('del'",
+            )],
+            (Bug::ReleasesAnybodys, Release) if read_write => vec![(
+                "  local was = redis.call('zrem', name, nonce, twin(nonce))",
+                "  local was = redis.call('del', name)",
+            )],
+            (Bug::ReleasesAnybodys, Release) => vec![(
+                "  if held(name, nonce) then\n    redis.call('del'",
+                "  if redis.call('exists', name) == 1 then\n    redis.call('del'",
+            )],
+            (Bug::ReleasesAnybodys, DeleteIfOurs) => {
+                vec![("redis.call('get', KEYS[1]) == ARGV[1] and ", "")]
+            }
+            (Bug::RenewsAnybodys, Renew) if redlock => {
+                vec![("  elseif who ~= nonce then", "  elseif not who then")]
+            }
+            (Bug::RenewsAnybodys, Renew) if read_write => {
+                vec![("  if not is_twin and not ends(name, nonce) then", "  if is_free(name) then")]
+            }
+            (Bug::ReadsBesideWriter, Acquire) if read_write => vec![(
+                "  elseif reads(nonce) and (holders ~= '1' or reads(who)) then",
+                "  elseif reads(nonce) then",
+            )],
+            (Bug::SlotOfOthers, Acquire) => vec![(
+                "  local other = conflict(KEYS[i], ARGV[1])\n",
+                "  local other = conflict(KEYS[i], ARGV[1])\n\
+                 if PERMIT and other and redis.call('exists', KEYS[#KEYS - 1]) == 0 then\n\
+                 redis.call('del', KEYS[i])\n\
+                 other = nil\n\
+                 end\n",
+            )],
+            (Bug::RenewsAnybodys, Renew) => vec![(
+                "redis.pcall('hget', name, nonce)",
+                "redis.pcall('hget', name, redis.call('hkeys', name)[1] or '')",
+            )],
+            (Bug::RenewalRecreates, Renew) => vec![(
+                "  out[i] = extend(name, ARGV[at], ttl, ARGV[at + 2])\n",
+                "  out[i] = extend(name, ARGV[at], ttl, ARGV[at + 2])\n\
+                 if out[i] == 0 and redis.call('exists', name) == 0 then\n\
+                 out[i] = put(name, ARGV[at], ttl, ARGV[at + 2]) or 1\n\
+                 end\n",
+            )],
             _ => Vec::new(),
         }
     }

@@ -56,11 +56,13 @@ pub enum Sometimes {
     SetGranted,
     PermitGranted,
     SlotTriedNext,
+    ReadersOverlapped,
+    Downgraded,
 }
 
 impl Sometimes {
     /// All events.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 53] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -112,6 +114,8 @@ impl Sometimes {
         Self::SetGranted,
         Self::PermitGranted,
         Self::SlotTriedNext,
+        Self::ReadersOverlapped,
+        Self::Downgraded,
     ];
 
     /// The event in words.
@@ -168,6 +172,8 @@ impl Sometimes {
             Self::SetGranted => "several names were granted in one step",
             Self::PermitGranted => "a permit was granted",
             Self::SlotTriedNext => "a client asked for another slot of its permits",
+            Self::ReadersOverlapped => "two readers held a name at the same time",
+            Self::Downgraded => "a writer became a reader",
         }
     }
 }

@@ -56,14 +56,20 @@ impl Entry {
         self.until.is_none_or(|until| now / MS <= until)
     }
 
-    fn held(&self) -> Option<Held> {
-        let id = match &self.data {
-            Data::Text(text) => text,
-            Data::Hash(fields) => &fields.first()?.0,
-            Data::Sorted(_) => return None,
+    /// The holders of the lock at `now`: several only if they read.
+    fn holders(&self, now: Micros) -> impl Iterator<Item = Held> {
+        let until = self.until.unwrap_or(u64::MAX);
+        let (one, several) = match &self.data {
+            Data::Text(text) => (Some(text), &[][..]),
+            Data::Hash(fields) => (fields.first().map(|(field, _)| field), &[][..]),
+            Data::Sorted(members) => (None, &members[..]),
         };
-        let nonce = Nonce::parse(std::str::from_utf8(id).ok()?)?;
-        Some(Held { nonce, until: self.until.unwrap_or(u64::MAX) })
+        let several = several.iter().map(|(score, member)| (member, *score as u64));
+        let several = several.filter(move |(_, until)| *until > now / MS);
+        one.map(|id| (id, until)).into_iter().chain(several).filter_map(|(id, until)| {
+            let nonce = Nonce::parse(std::str::from_utf8(id).ok()?)?;
+            Some(Held { nonce, until })
+        })
     }
 }
 
@@ -122,25 +128,26 @@ impl Store {
         }
     }
 
-    /// The lock, unless it has expired.
-    pub fn held(&self, name: &Name, now: Micros) -> Option<Held> {
-        self.entries.get(name.as_str().as_bytes()).filter(|entry| entry.is_there(now))?.held()
+    /// The holders of the lock, unless it has expired: several only if they read.
+    pub fn holders(&self, name: &Name, now: Micros) -> impl Iterator<Item = Held> {
+        let entry = self.entries.get(name.as_str().as_bytes());
+        let entry = entry.filter(|entry| entry.is_there(now));
+        entry.into_iter().flat_map(move |entry| entry.holders(now))
     }
 
     /// All locks that are held, in the order of their names.
     pub fn all_held(&self, now: Micros) -> impl Iterator<Item = (String, Held)> {
-        let locks = self
-            .entries
-            .iter()
-            .filter(move |(key, entry)| entry.is_there(now) && !key.starts_with(b"quorumlock:"));
-        locks.filter_map(|(key, entry)| {
-            entry.held().map(|held| (String::from_utf8_lossy(key).into_owned(), held))
+        let locks =
+            self.entries.iter().filter(move |(key, entry)| entry.is_there(now) && is_lock(key));
+        locks.flat_map(move |(key, entry)| {
+            let name = String::from_utf8_lossy(key).into_owned();
+            entry.holders(now).map(move |held| (name.clone(), held))
         })
     }
 
-    /// The remaining milliseconds of the lock, if it is held.
+    /// The remaining milliseconds of the lock, until its last holder ends, if it is held.
     pub fn remaining(&self, name: &Name, now: Micros) -> Option<u64> {
-        self.held(name, now).map(|held| held.until - now / MS)
+        self.holders(name, now).map(|held| held.until - now / MS).max()
     }
 
     pub fn drop_lock(&mut self, name: &Name) -> bool {
@@ -179,6 +186,11 @@ impl Store {
             self.tail.pop_front();
         }
     }
+}
+
+/// Whether the key is that of a lock, or of a slot of permits.
+fn is_lock(key: &[u8]) -> bool {
+    !key.starts_with(b"quorumlock:") || key.starts_with(b"quorumlock:permit:")
 }
 
 #[cfg(test)]

@@ -31,7 +31,12 @@ pub struct WorkTask {
     sets: Option<Dice>,
     /// Draws permits, in the same way.
     permits: Option<Dice>,
+    /// Draws read-write locks, in the same way.
+    read_write: Option<Dice>,
 }
+
+/// Begins the names of read-write locks.
+pub const READ_WRITE: &str = "read-write/";
 
 /// How many permits a name has.
 const PERMITS: u32 = 2;
@@ -45,8 +50,22 @@ pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) 
     let sets = plan.kinds.sets.then(|| Dice::new(plan.seed, of_task));
     let of_task = 8_000_000 + (client * 16 + task) as u64;
     let permits = plan.kinds.permits.then(|| Dice::new(plan.seed, of_task));
-    let mut work =
-        WorkTask { world, client, task, locker, owner, dice, lease, think, names, sets, permits };
+    let of_task = 10_000_000 + (client * 16 + task) as u64;
+    let read_write = plan.kinds.read_write.then(|| Dice::new(plan.seed, of_task));
+    let mut work = WorkTask {
+        world,
+        client,
+        task,
+        locker,
+        owner,
+        dice,
+        lease,
+        think,
+        names,
+        sets,
+        permits,
+        read_write,
+    };
     if let Some(work_time) = plan.short_work {
         return work.live_shortly(work_time, plan.recovered()).await;
     }
@@ -77,6 +96,9 @@ impl WorkTask {
                 self.locker.try_permit(&names[0], PERMITS),
             );
             return self.take(requests, kind, durations).await;
+        }
+        if self.read_write.as_mut().is_some_and(|dice| dice.chance(0.5)) {
+            return self.read_or_write(&names[0], kind, durations).await;
         }
         let requests = (self.locker.lock_all(&names), self.locker.try_lock_all(&names));
         self.take(requests, kind, durations).await;
@@ -115,6 +137,61 @@ impl WorkTask {
             Ok(guard) => self.hold_and_return(guard, &again).await,
             Err(error) => self.failed(&error),
         }
+    }
+
+    /// Takes a read-write lock: two of three times to read, and sometimes to write and then read.
+    async fn read_or_write(
+        &mut self,
+        name: &str,
+        kind: u64,
+        durations: (Duration, Duration, Duration),
+    ) {
+        // A name is a lock or a read-write lock.
+        let name = format!("{READ_WRITE}{name}");
+        let Some(dice) = &mut self.read_write else { return };
+        match dice.within(0, 8) {
+            0..=4 => {
+                let requests = (self.locker.read(&name), self.locker.try_read(&name));
+                self.take(requests, kind, durations).await;
+            }
+            5..=7 => {
+                let requests = (self.locker.write(&name), self.locker.try_write(&name));
+                self.take(requests, kind, durations).await;
+            }
+            _ => self.write_then_read(&name, durations).await,
+        }
+    }
+
+    async fn write_then_read(
+        &mut self,
+        name: &str,
+        (lease, _, wait): (Duration, Duration, Duration),
+    ) {
+        let writer = match self.locker.write(name).lease(lease).wait(wait).await {
+            Ok(writer) => writer,
+            Err(error) => return self.failed(&error),
+        };
+        let (writer, attempt) = self.hold(writer).await;
+        self.world.with(|state| state.reads_from_now(attempt));
+        let reader = match writer.downgrade().await {
+            Ok(reader) => reader,
+            Err(error) => {
+                self.end_hold(attempt);
+                return self.failed(&error);
+            }
+        };
+        self.world.with(|state| {
+            let watch = reader.watch();
+            state.see(Sometimes::Downgraded);
+            let holders = &mut state.ledger.holders;
+            if let Some(holder) = holders.iter_mut().find(|holder| holder.attempt == attempt) {
+                holder.watch = watch;
+            }
+            check_exclusion(state, attempt);
+        });
+        let pause = duration(self.dice.within(0, self.lease / 4));
+        tokio::time::sleep(pause).await;
+        self.release(reader, attempt).await;
     }
 
     /// Holds the lock. Sometimes releases it and asks for it again at once.
@@ -163,7 +240,8 @@ impl WorkTask {
     pub async fn hold<K: Kind>(&mut self, guard: Guard<K>) -> (Guard<K>, usize) {
         let attempt = self.granted(&guard);
         let token = guard.fence().get();
-        let names = self.world.with(|state| state.names_of(attempt));
+        let (names, only_reads) =
+            self.world.with(|state| (state.names_of(attempt), state.reads(attempt)));
         let long = if self.dice.chance(0.3) { self.lease * 2 } else { self.lease / 4 };
         let hold = self.dice.within(0, long);
         // In the calm phase no holder makes the others wait for long.
@@ -175,7 +253,12 @@ impl WorkTask {
         // Claims the resource before it reads, and writes even if the lock is lost.
         let work = async {
             for _ in 0..steps {
-                let claim = |name| world.with(|state| state.workload.register(name).claim(token));
+                let claim = |name| {
+                    world.with(|state| {
+                        let register = state.workload.register(name);
+                        if only_reads { register.read(token) } else { register.claim(token) }
+                    })
+                };
                 let reads: Vec<_> = names.iter().map(claim).collect();
                 tokio::time::sleep(pause).await;
                 if style != 1 && guard.check().is_ok() {
@@ -186,6 +269,9 @@ impl WorkTask {
                 }
                 for (name, read) in names.iter().zip(reads) {
                     match read {
+                        Some(read) if only_reads => {
+                            world.with(|state| state.read_again(name, token, read));
+                        }
                         Some(read) => world.with(|state| state.write(name, token, read)),
                         None => world.with(|state| state.see(Sometimes::StaleWriteRefused)),
                     }
@@ -226,6 +312,7 @@ impl WorkTask {
             state.ledger.holders.push(Holding { client, attempt, watch, promised_until });
             state.read_window(attempt);
             check_exclusion(state, attempt);
+            state.note_overlap(attempt);
             let claim = &state.ledger.attempts[attempt].claim;
             let (several, permit) = (!claim.is_one(), claim.slots().is_some());
             if several {
@@ -233,10 +320,10 @@ impl WorkTask {
             } else if permit {
                 state.see(Sometimes::PermitGranted);
             }
-            let names = state.names_of(attempt);
+            let (names, reads) = (state.names_of(attempt), state.reads(attempt));
             for name in names {
                 let tokens = state.ledger.tokens.entry(name).or_default();
-                let held = (attempt, guard.check().is_ok());
+                let held = (attempt, guard.check().is_ok(), reads);
                 if let Some(violation) = tokens.check(held, token, after) {
                     state.violate(violation);
                 }
@@ -354,6 +441,37 @@ impl State {
     pub fn unexpected(&mut self, client: usize, error: &dyn std::error::Error) {
         let why = error.to_string();
         self.violate(Violation::NotAcquired { client, after_us: 0, why });
+    }
+
+    /// Whether the attempt is for reading.
+    fn reads(&self, attempt: usize) -> bool {
+        self.ledger.attempts.get(attempt).is_some_and(|attempt| attempt.claim.reads())
+    }
+
+    fn note_overlap(&mut self, attempt: usize) {
+        let name = |number: usize| self.ledger.attempts[number].claim.name();
+        let beside =
+            |other: usize| other != attempt && self.reads(other) && name(other) == name(attempt);
+        let mut others = self.ledger.holders.iter().map(|holder| holder.attempt);
+        if self.reads(attempt) && others.any(beside) {
+            self.see(Sometimes::ReadersOverlapped);
+        }
+    }
+
+    /// A writer is about to go on as a reader.
+    fn reads_from_now(&mut self, attempt: usize) {
+        if let Some(attempt) = self.ledger.attempts.get_mut(attempt) {
+            attempt.claim = Claim::read(attempt.claim.name().clone());
+        }
+    }
+
+    /// A reader whose token still counts reads the value that it has read.
+    fn read_again(&mut self, name: &Name, token: u64, read: u64) {
+        match self.workload.register(name).read(token) {
+            Some(again) if again != read => self.violate(Violation::LostUpdate { token }),
+            Some(_) => {}
+            None => self.see(Sometimes::StaleWriteRefused),
+        }
     }
 
     fn write(&mut self, name: &Name, token: u64, read: u64) {

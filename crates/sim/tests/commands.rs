@@ -110,6 +110,10 @@ fn same_item(timed: bool, one: &Reply, other: &Reply) -> bool {
     }
 }
 
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
 /// Draws a command: one that clients or scripts send, on few keys, so that they meet.
 fn draw(dice: &mut Dice, wire: Wire) -> Vec<Vec<u8>> {
     if dice.chance(0.5) {
@@ -118,7 +122,7 @@ fn draw(dice: &mut Dice, wire: Wire) -> Vec<Vec<u8>> {
     let key = dice.pick(&["a", "b", "c"]).to_string();
     let text = |dice: &mut Dice| dice.pick(&["x", "y", "17", "m", ""]).to_string();
     let ms = |dice: &mut Dice| dice.pick(&["60000", "90000", "1000000"]).to_string();
-    let words = match dice.index(30) {
+    let words = match dice.index(36) {
         0 => vec!["GET".into(), key],
         1 => vec!["SET".into(), key, text(dice), "NX".into(), "PX".into(), ms(dice)],
         2 => vec!["SET".into(), key, text(dice), "PX".into(), ms(dice)],
@@ -146,7 +150,11 @@ fn draw(dice: &mut Dice, wire: Wire) -> Vec<Vec<u8>> {
         25 => vec!["ZCARD".into(), key],
         26 => vec!["ZRANGE".into(), key, "0".into(), "0".into()],
         27 => vec!["ZPOPMIN".into(), key],
-        28 => vec!["DELIFEQ".into(), key, text(dice)],
+        29 => words(&["ZRANGE", &key, "-1", "-1", "withscores"]),
+        30 => words(&["ZRANGEBYSCORE", &key, "(17", "+inf", "limit", "0", "2"]),
+        31 => words(&["ZCOUNT", &key, "(17", "+inf"]),
+        32 => words(&["ZREMRANGEBYSCORE", &key, "-inf", "17"]),
+        33 => vec!["PEXPIREAT".into(), key, dice.pick(&["1", "99999999999999"]).to_string()],
         _ => return restore(dice, &key),
     };
     words.into_iter().map(String::into_bytes).collect()

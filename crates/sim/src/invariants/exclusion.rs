@@ -1,5 +1,5 @@
 //! Exclusion of validity (G1, G2): at no instant are two guards of one name valid at once,
-//! whatever other names they have.
+//! whatever other names they have, unless both read.
 //!
 //! A guard's validity is one interval that begins with its grant, because a lost lease never
 //! becomes valid again. Two intervals therefore overlap only if one guard is valid when the other's
@@ -12,8 +12,7 @@ use crate::world::State;
 pub fn check(state: &mut State, attempt: usize) {
     let attempts = &state.ledger.attempts;
     let claim = &attempts[attempt].claim;
-    let overlaps =
-        |other: usize| attempts[other].claim.names().any(|name| claim.names().any(|n| n == name));
+    let overlaps = |other: usize| attempts[other].claim.excludes(claim);
     let valid = |number: usize| {
         let mut holders = state.ledger.holders.iter();
         let holder = holders.find(|holder| holder.attempt == number)?;

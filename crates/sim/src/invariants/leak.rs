@@ -18,10 +18,7 @@ pub fn check(state: &mut State, node: usize, number: usize) {
     }
     let server = &state.servers[node];
     let time = server.clock.micros(state.now);
-    let holds = |name| {
-        let held = server.store.held(name, time);
-        held.is_some_and(|held| held.nonce == attempt.nonce)
-    };
+    let holds = |name| server.store.holders(name, time).any(|held| held.nonce == attempt.nonce);
     if !attempt.claim.names().any(holds) {
         return;
     }

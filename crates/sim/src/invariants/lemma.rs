@@ -1,5 +1,5 @@
 //! The per-node lemma (PROTOCOL.md WIN2): at every instant every node has at most one acquisition
-//! with e_n > now, over all clients. Mutual exclusion needs nothing else.
+//! with e_n > now, over all clients, unless all of them read. Mutual exclusion needs nothing else.
 //!
 //! A client's belief in a node begins or grows only when an answer is delivered, so the lemma is
 //! checked then. A stopped client is judged by the time that really passes.
@@ -19,8 +19,11 @@ pub fn check(state: &mut State, node: usize, attempt: usize) {
             let process = processes.get(other.client);
             process.is_some_and(|p| !p.dead && other.nodes[node].until > p.now())
         });
-        if let [a, b, ..] = believers[..] {
-            state.violate(Violation::TwoBelieve { node, attempts: [a, b] });
+        let rival = believers.iter().copied().find(|other| {
+            *other != attempt && attempts[*other].claim.excludes(&attempts[attempt].claim)
+        });
+        if let Some(rival) = rival.filter(|_| believers.contains(&attempt)) {
+            state.violate(Violation::TwoBelieve { node, attempts: [rival, attempt] });
         }
     }
 }

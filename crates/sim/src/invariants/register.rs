@@ -6,7 +6,10 @@ use crate::violation::Violation;
 /// A resource that checks tokens (A8): a counter that each holder increments.
 #[derive(Debug, Default)]
 pub struct Register {
+    /// The largest token of all.
     highest: u64,
+    /// The largest token of a holder that writes.
+    written: u64,
     value: u64,
 }
 
@@ -14,7 +17,16 @@ impl Register {
     /// Claims the resource with `token`, then reads it. `None`: a holder with a larger token was
     /// here before.
     pub fn claim(&mut self, token: u64) -> Option<u64> {
-        self.accepts(token).then_some(self.value)
+        let value = self.accepts(token).then_some(self.value)?;
+        self.written = token;
+        Some(value)
+    }
+
+    /// Reads the resource, for a holder that only reads. `None`: a holder that writes, with a larger token,
+    /// was here before.
+    pub fn read(&mut self, token: u64) -> Option<u64> {
+        self.highest = self.highest.max(token);
+        (token >= self.written).then_some(self.value)
     }
 
     /// Writes the increment of the value `read`. `Ok(false)`: the resource refuses the token.

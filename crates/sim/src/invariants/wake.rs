@@ -1,7 +1,7 @@
 //! Waking (PROTOCOL.md W1 to W4): a lock that was released and that somebody waits for is taken
 //! within a bound that has nothing to do with the lease.
 
-use quorumlock_protocol::Name;
+use quorumlock_protocol::Claim;
 
 use crate::time::{MS, Micros};
 use crate::violation::Violation;
@@ -29,20 +29,20 @@ impl State {
     pub fn record_lost_handoff(
         &mut self,
         (client, node): (usize, usize),
-        name: &Name,
+        claim: &Claim,
         attempt: usize,
     ) {
         if !self.ledger.attempts[attempt].nodes[node].tainted {
             return;
         }
         let (now, server) = (self.now, &self.servers[node]);
-        let left = match self.processes[client].waits_for(node, name) {
+        let left = match self.processes[client].waits_for(node, claim) {
             true => 0,
-            false => server.store.remaining(name, server.clock.micros(now)).unwrap_or(0),
+            false => server.store.remaining(claim.name(), server.clock.micros(now)).unwrap_or(0),
         };
         // The node's clock may be slow.
         let left = (left as f64 * (1.0 + self.plan.max_clock_drift)) as u64 * MS;
         self.workload.lost_handoff_time += if self.healed { left } else { 0 };
-        self.workload.free_from(name, now + left);
+        self.workload.free_from(claim.name(), now + left);
     }
 }
