@@ -7,6 +7,7 @@ mod init;
 mod members;
 mod nodes;
 mod permits;
+mod read_write;
 mod run;
 mod status;
 mod text;

@@ -1,7 +1,6 @@
-//! `quorumlock status`: who holds a lock, or the permits of a name.
+//! `quorumlock status`: who holds a lock, the permits of a name, or a read-write lock.
 
 use std::fmt;
-use std::time::Duration;
 
 use quorumlock::Holder;
 use quorumlock_command::{Outcome, print};
@@ -9,10 +8,14 @@ use serde::Serialize;
 
 use crate::nodes::{LockNodes, millis};
 use crate::permits;
+use crate::read_write::{self, ReadWriteStatus};
+use crate::text::Left;
 
 /// Say whether a lock is held, by whom and for how long.
 ///
 /// With --permits: say how many permits of the name are held, and who holds each slot.
+///
+/// With --read-write: say how many readers hold the read-write lock of the name, or which writer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -21,6 +24,10 @@ pub(crate) struct Args {
     /// Look at the K permits of the name (1 to 256), not at its lock.
     #[arg(long, value_name = "K", value_parser = permits::number())]
     permits: Option<u32>,
+
+    /// Look at the read-write lock of the name. A name is a lock or a read-write lock.
+    #[arg(long, conflicts_with = "permits")]
+    read_write: bool,
 
     /// Exit with 1 if the lock is held, or with --permits if no slot is free (else 0).
     #[arg(long)]
@@ -37,8 +44,17 @@ pub(crate) struct Args {
 pub(crate) async fn status(args: Args) -> Outcome {
     let locker = args.nodes.locker()?;
     let taken = match args.permits {
+        None if args.read_write => {
+            let holder = locker.read_write_holder(&args.name).await?;
+            let status = ReadWriteStatus::new(args.name, holder);
+            print(args.json, &status)?;
+            status.held
+        }
         None => {
-            let holder = locker.holder(&args.name).await?;
+            let holder = match locker.holder(&args.name).await {
+                Ok(holder) => holder,
+                Err(error) => return Err(read_write::advise(error, &locker, &args.name).await),
+            };
             let status = Status::new(args.name, holder);
             print(args.json, &status)?;
             status.held
@@ -137,13 +153,7 @@ impl fmt::Display for Told<'_> {
         if *holds > 1 {
             write!(f, " ({holds} holds)")?;
         }
-        match remaining_ms {
-            Some(ms) => {
-                let left = humantime::format_duration(Duration::from_millis(*ms));
-                write!(f, ", for another {left} unless renewed")
-            }
-            None => f.write_str(", without an expiry"),
-        }
+        Left(*remaining_ms).fmt(f)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Text for people.
 
+use std::fmt;
 use std::time::Duration;
 
 use humantime::format_duration;
@@ -15,6 +16,21 @@ pub(crate) fn brief(time: Duration) -> String {
 /// The labels of a list.
 pub(crate) fn labels(list: &MemberList) -> Vec<String> {
     list.labels().iter().map(ToString::to_string).collect()
+}
+
+/// How many milliseconds a hold lasts, as people read it.
+pub(crate) struct Left(pub(crate) Option<u64>);
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(ms) => {
+                let left = format_duration(Duration::from_millis(ms));
+                write!(f, ", for another {left} unless renewed")
+            }
+            None => f.write_str(", without an expiry"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `quorumlock unlock --force`: takes a lock, or a permit, away from its holder.
+//! `quorumlock unlock --force`: takes a lock, a permit or a read-write lock away from its holders.
 
 use std::fmt;
 
@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use crate::nodes::LockNodes;
 use crate::permits;
+use crate::read_write;
 
-/// Take a lock, or a permit, away from its holder.
+/// Take a lock, or a permit, away from its holder, or a read-write lock from its writer or all its
+/// readers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -21,6 +23,10 @@ pub(crate) struct Args {
     /// Take away the permit with slot N of the name (0 to 255), not the lock.
     #[arg(long, value_name = "N", value_parser = permits::slot())]
     slot: Option<u16>,
+
+    /// The name is a read-write lock: take it away from its writer, or from all its readers.
+    #[arg(long, conflicts_with = "slot")]
+    read_write: bool,
 
     /// Print JSON.
     #[arg(long)]
@@ -39,10 +45,15 @@ pub(crate) async fn unlock(args: Args) -> Outcome {
     }
     let locker = args.nodes.locker()?;
     let released = match args.slot {
-        None => locker.force_unlock(&args.name).await?,
+        None if args.read_write => locker.force_unlock_read_write(&args.name).await?,
+        None => match locker.force_unlock(&args.name).await {
+            Ok(released) => released,
+            Err(error) => return Err(read_write::advise(error, &locker, &args.name).await),
+        },
         Some(slot) => locker.force_release_permit(&args.name, slot).await?,
     };
-    print(args.json, &Unlocked { name: args.name, slot: args.slot, released })?;
+    let Args { name, slot, read_write, .. } = args;
+    print(args.json, &Unlocked { name, slot, read_write, released })?;
     Ok(0)
 }
 
@@ -52,6 +63,8 @@ struct Unlocked {
     /// Of a permit.
     #[serde(skip_serializing_if = "Option::is_none")]
     slot: Option<u16>,
+    #[serde(skip)]
+    read_write: bool,
     /// Whether it was held.
     released: bool,
 }
@@ -62,6 +75,10 @@ impl fmt::Display for Unlocked {
         if let Some(slot) = self.slot {
             write!(f, ", slot {slot}")?;
         }
-        f.write_str(if self.released { ": taken away from its holder" } else { ": was free" })
+        f.write_str(match (self.released, self.read_write) {
+            (true, false) => ": taken away from its holder",
+            (true, true) => ": taken away from its holders",
+            (false, _) => ": was free",
+        })
     }
 }

@@ -35,6 +35,26 @@ impl Hold<kind::Permit> {
     }
 }
 
+impl Hold<kind::Read> {
+    pub(super) fn read(locker: &Locker, name: &str) -> Self {
+        Self {
+            request: locker.read(name),
+            label: format!("the read-write lock {name}, to read"),
+            slot: |_| None,
+        }
+    }
+}
+
+impl Hold<kind::Write> {
+    pub(super) fn write(locker: &Locker, name: &str) -> Self {
+        Self {
+            request: locker.write(name),
+            label: format!("the read-write lock {name}, to write"),
+            slot: |_| None,
+        }
+    }
+}
+
 impl<K: Kind> Hold<K> {
     /// Sets the options of the request.
     pub(super) fn with(self, set: impl FnOnce(LockRequest<K>) -> LockRequest<K>) -> Self {

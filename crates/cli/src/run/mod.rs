@@ -1,4 +1,4 @@
-//! `quorumlock run`: hold a lock or a permit while a command runs.
+//! `quorumlock run`: hold a lock, a permit or a read-write lock while a command runs.
 
 pub(crate) mod exec;
 mod hold;
@@ -36,6 +36,11 @@ use crate::permits;
 /// of its slot in QUORUMLOCK_SLOT: no other command that holds a permit of the name has the same
 /// number. Each slot is a lock of its own, so what follows is true of a permit, too.
 ///
+/// With --read or --write the command runs under the read-write lock of the name: commands that
+/// read run at the same time, and a command that writes runs alone. A writer that waits keeps new
+/// readers out. A name is a lock or a read-write lock, so all programs must use it as the same.
+/// What follows is true of readers and writers, too.
+///
 /// The lock is renewed until the command ends. If renewals fail, SIGTERM goes to the command and
 /// all its descendants early enough to leave them the grace time, and SIGKILL follows before
 /// another client can get the lock; the exit code is then 79. A lock that turns out to be gone
@@ -70,6 +75,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K", value_parser = permits::number())]
     permits: Option<u32>,
 
+    /// Hold the read-write lock of the name to read: other readers run at the same time, and no
+    /// writer does. Takes one --name.
+    #[arg(long, conflicts_with_all = ["write", "permits"])]
+    read: bool,
+
+    /// Hold the read-write lock of the name to write: nobody else runs, no reader either. Takes one
+    /// --name.
+    #[arg(long, conflicts_with = "permits")]
+    write: bool,
+
     /// Give up after this time if other clients hold the lock, or all permits [default: wait
     /// without limit].
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -95,14 +110,30 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// What the options ask for.
+enum Wanted<'a> {
+    Lock(&'a [String]),
+    Permit(&'a str, u32),
+    Read(&'a str),
+    Write(&'a str),
+}
+
 impl Args {
-    /// The name whose permits are meant, and how many there are; `None` if a lock is meant.
-    fn permits(&self) -> Result<Option<(&str, u32)>, Failure> {
-        match (self.permits, &self.names[..]) {
-            (None, _) => Ok(None),
-            (Some(permits), [name]) => Ok(Some((name, permits))),
-            (Some(_), names) => Err(Failure::usage(format!(
-                "--permits takes one --name, and {} are given: give one, or leave --permits out",
+    fn wanted(&self) -> Result<Wanted<'_>, Failure> {
+        Ok(match (self.permits, self.read, self.write) {
+            (Some(permits), ..) => Wanted::Permit(self.one_name("--permits")?, permits),
+            (None, true, _) => Wanted::Read(self.one_name("--read")?),
+            (None, false, true) => Wanted::Write(self.one_name("--write")?),
+            (None, false, false) => Wanted::Lock(&self.names),
+        })
+    }
+
+    /// The only name, which `option` needs.
+    fn one_name(&self, option: &str) -> Result<&str, Failure> {
+        match &self.names[..] {
+            [name] => Ok(name),
+            names => Err(Failure::usage(format!(
+                "{option} takes one --name, and {} are given: give one, or leave {option} out",
                 names.len(),
             ))),
         }
@@ -122,15 +153,23 @@ impl Args {
 
 pub(crate) async fn run(args: Args) -> Outcome {
     let plan = Plan::new(args.lease, args.hold_at_most, args.grace)?;
-    let permits = args.permits()?;
+    let wanted = args.wanted()?;
     let locker = args.nodes.locker()?;
     // Before the first request, so that a signal from now on leaves nothing behind on the servers.
     let mut signals = Signals::listen()
         .map_err(|error| Failure::new(exit::SOFTWARE, format!("cannot handle signals: {error}")))?;
-    let outcome = match permits {
-        None => hold_and_run(&args, plan, Hold::lock(&locker, &args.names), &mut signals).await,
-        Some((name, permits)) => {
+    let outcome = match wanted {
+        Wanted::Lock(names) => {
+            hold_and_run(&args, plan, Hold::lock(&locker, names), &mut signals).await
+        }
+        Wanted::Permit(name, permits) => {
             hold_and_run(&args, plan, Hold::permit(&locker, name, permits), &mut signals).await
+        }
+        Wanted::Read(name) => {
+            hold_and_run(&args, plan, Hold::read(&locker, name), &mut signals).await
+        }
+        Wanted::Write(name) => {
+            hold_and_run(&args, plan, Hold::write(&locker, name), &mut signals).await
         }
     };
     tokio::select! {

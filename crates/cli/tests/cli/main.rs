@@ -14,5 +14,6 @@ mod pages;
 mod passwords;
 mod permissions;
 mod permits;
+mod read_write;
 mod run;
 mod terminal;

@@ -1,0 +1,91 @@
+//! What `status` says of a read-write lock, and the advice for a name that is one.
+
+use std::fmt;
+
+use quorumlock::{Error, Holder, Locker, NodeProblem};
+use quorumlock_command::Failure;
+use serde::Serialize;
+
+use crate::nodes::millis;
+use crate::text::Left;
+
+/// The status of a read-write lock.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReadWriteStatus {
+    name: String,
+    pub(crate) held: bool,
+    readers: u32,
+    writer: Option<Writer>,
+    /// `null`: nobody holds it, or the key never expires.
+    remaining_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Writer {
+    id: String,
+}
+
+impl ReadWriteStatus {
+    pub(crate) fn new(name: String, holder: Option<Holder>) -> Self {
+        let Some(Holder { id, remaining, holds, .. }) = holder else {
+            return Self { name, held: false, readers: 0, writer: None, remaining_ms: None };
+        };
+        // The id of one reader ends with `:r`, and several readers are one holder.
+        let (readers, writer) = match id.ends_with(":w") {
+            true => (0, Some(Writer { id })),
+            false => (holds, None),
+        };
+        Self { name, held: true, readers, writer, remaining_ms: remaining.map(millis) }
+    }
+}
+
+impl fmt::Display for ReadWriteStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, readers, writer, remaining_ms, .. } = self;
+        write!(f, "{name}: ")?;
+        match (writer, readers) {
+            (None, 0) => return f.write_str("free"),
+            (Some(Writer { id }), _) => write!(f, "1 writer {id}")?,
+            (None, 1) => f.write_str("1 reader")?,
+            (None, readers) => write!(f, "{readers} readers")?,
+        }
+        Left(*remaining_ms).fmt(f)
+    }
+}
+
+/// The failure of a question about the lock `name`. If the name is a read-write lock, the failure says
+/// so, and names the option.
+pub(crate) async fn advise(error: Error, locker: &Locker, name: &str) -> Failure {
+    let other_type = |problem: &NodeProblem| matches!(problem, NodeProblem::WrongType { .. });
+    let ask = match &error {
+        Error::Refused(none) => none.nodes.iter().any(|node| other_type(&node.problem)),
+        _ => false,
+    };
+    let mut failure = Failure::from(error);
+    if ask && matches!(locker.read_write_holder(name).await, Ok(Some(_))) {
+        failure.message += &format!("\n{name} is a read-write lock: add --read-write");
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn status(id: &str, holds: u32) -> ReadWriteStatus {
+        let holder = Holder::new(id.into(), Some(Duration::from_secs(20)), holds);
+        ReadWriteStatus::new("catalog".into(), Some(holder))
+    }
+
+    #[test]
+    fn people_read_how_many_readers_or_which_writer() {
+        let text = |id, holds| status(id, holds).to_string();
+        let left = "for another 20s unless renewed";
+        assert_eq!(text("readers", 3), format!("catalog: 3 readers, {left}"));
+        assert_eq!(text("7f:r", 1), format!("catalog: 1 reader, {left}"));
+        assert_eq!(text("7f:w", 1), format!("catalog: 1 writer 7f:w, {left}"));
+        assert_eq!(ReadWriteStatus::new("catalog".into(), None).to_string(), "catalog: free");
+    }
+}
