@@ -103,7 +103,7 @@ model: .cargo-is-there
 	cargo run --release --package quorumlock-model --bin model
 
 # On Debian's Redis and on Valkey; by default into docs/, a quick look into target/bench. Without the
-# clients of other languages P12 is skipped.
+# clients of other languages P12 is skipped, and P13 has no peers.
 bench: .cargo-is-there
 	scripts/get-server valkey
 	redis=$$(scripts/get-redis) && interop=$$(scripts/get-interop || true) && \

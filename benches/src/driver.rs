@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::subject::LEASE;
+use crate::subject::{LEASE, What};
 
 /// A client that the benches measure.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,14 +18,30 @@ pub struct Client {
     pub name: &'static str,
     /// The file name of its program, in the directory that `scripts/get-interop` prepares.
     pub program: &'static str,
+    /// Whether it takes several names in one step.
+    names: bool,
+    /// Whether it has permits that expire.
+    permits: bool,
 }
 
-/// The clients that P12 measures.
+/// The clients that P12 and P13 measure.
 pub const CLIENTS: [Client; 3] = [
-    Client { name: "Redisson 4.7.0", program: "redisson-4.7.0" },
-    Client { name: "redsync 4.18.1", program: "redsync" },
-    Client { name: "node-redlock 5", program: "node-redlock" },
+    Client { name: "Redisson 4.7.0", program: "redisson-4.7.0", names: true, permits: true },
+    Client { name: "redsync 4.18.1", program: "redsync", names: false, permits: false },
+    Client { name: "node-redlock 5", program: "node-redlock", names: true, permits: false },
 ];
+
+impl Client {
+    /// Whether it has this kind of lock.
+    #[must_use]
+    pub fn takes(&self, what: What) -> bool {
+        match what {
+            What::Lock => true,
+            What::Names(_) => self.names,
+            What::Permit { .. } => self.permits,
+        }
+    }
+}
 
 /// The environment variable that names that directory.
 pub const PROGRAMS: &str = "QUORUMLOCK_INTEROP";
@@ -92,13 +108,17 @@ impl Driver {
         }
     }
 
-    /// Lets `callers` callers lock and unlock `count` fresh names in total.
+    /// Lets `callers` callers take and give back `count` times in total: fresh names, or permits of
+    /// one name.
     ///
     /// # Errors
     /// The error that the client reports.
-    pub async fn pairs(&mut self, count: usize, callers: usize) -> Result<Pairs> {
-        let prefix = fresh();
-        match self.ask(&format!("pairs {prefix} {count} {callers}")).await?[..] {
+    pub async fn pairs(&mut self, what: What, count: usize, callers: usize) -> Result<Pairs> {
+        let prefix = match what {
+            What::Permit { .. } => format!("invoices:{what}"),
+            What::Lock | What::Names(_) => fresh(),
+        };
+        match self.ask(&format!("pairs {prefix} {count} {callers} {what}")).await?[..] {
             [p50, rate] => Ok(Pairs { p50, rate }),
             _ => bail!("a pair has two figures"),
         }
@@ -174,12 +194,12 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
         let mut driver = Driver::start(&path, &["redis://localhost:1".into()]).await?;
         std::fs::remove_file(&path)?;
-        assert_eq!(driver.pairs(1, 1).await?, Pairs { p50: 250.0, rate: 1500.5 });
+        assert_eq!(driver.pairs(What::Lock, 1, 1).await?, Pairs { p50: 250.0, rate: 1500.5 });
         let found = driver.contend(2, Duration::from_secs(1)).await?;
         assert!(found.gap.is_nan() && (found.longest, found.grants) == (3.0, 4.0), "{found:?}");
-        let error = driver.pairs(1, 1).await.unwrap_err().to_string();
+        let error = driver.pairs(What::Lock, 1, 1).await.unwrap_err().to_string();
         assert!(error.contains("no such lock"), "{error}");
-        assert!(driver.pairs(1, 1).await.is_err(), "it has ended");
+        assert!(driver.pairs(What::Lock, 1, 1).await.is_err(), "it has ended");
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Benches of quorumlock: `make bench` measures it beside other lock crates, `cargo bench -p
 //! quorumlock-benches` its pure parts.
 //!
-//! - [`plan`]: the workloads P1 to P12 and the growth curves; [`workload`] runs them. Each measures
+//! - [`plan`]: the workloads P1 to P13 and the growth curves; [`workload`] runs them. Each measures
 //!   all of its subjects in every round, one after the other.
 //! - [`subject`]: the subjects: quorumlock, the bare `redis` crate, other lock crates, and
 //!   baselines that lock nothing. [`driver`] drives the clients of other languages.

@@ -16,7 +16,7 @@ use quorumlock_benches::workload::{self, Holder, Worker};
 struct Arguments {
     #[command(subcommand)]
     role: Option<Role>,
-    /// The workloads to run: P1 to P12, growth; separated by commas. Default: all.
+    /// The workloads to run: P1 to P13, growth; separated by commas. Default: all.
     #[arg(long, env = "ONLY", default_value = "")]
     only: String,
     /// The number of rounds. Default 5, with --quick 3.

@@ -1,5 +1,7 @@
 use clap::ValueEnum;
 
+use super::what::What;
+
 /// The kind of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
@@ -17,6 +19,8 @@ pub enum Kind {
     NoAdmission,
     /// The default, but no lease is ever renewed.
     NoRenewal,
+    /// The default, but a script takes every lock, as it takes all other kinds.
+    ScriptsOnly,
     /// `rslock`.
     Rslock,
     /// `redis-lock`.
@@ -30,6 +34,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether the subject is measured with this kind of lock.
+    #[must_use]
+    pub fn takes(self, what: What) -> bool {
+        what == What::Lock || matches!(self, Self::Raw | Self::Default)
+    }
+
     /// The name of the subject in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -41,11 +51,18 @@ impl Kind {
             Self::NoTokens => "no tokens",
             Self::NoAdmission => "no admission",
             Self::NoRenewal => "no renewal",
+            Self::ScriptsOnly => "scripts only",
             Self::Rslock => "rslock",
             Self::RedisLock => "redis-lock",
             Self::Pings => "two PINGs",
             Self::TokenRing => "token ring",
             Self::Bulk => "raw in bulk",
         }
+    }
+}
+
+impl From<Kind> for &'static str {
+    fn from(kind: Kind) -> Self {
+        kind.name()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use redis::aio::MultiplexedConnection;
@@ -34,6 +34,11 @@ impl Raw {
         let mut nodes = connect(urls).await?;
         let release = load(&mut nodes).await?;
         Ok(Self { nodes, answers, release })
+    }
+
+    /// A connection to the first server.
+    pub(super) fn first(&self) -> Result<MultiplexedConnection> {
+        self.nodes.first().cloned().context("no server")
     }
 
     fn majority(&self) -> usize {
@@ -108,7 +113,8 @@ impl Hold for Raw {
     }
 }
 
-async fn pause() {
+/// Waits before the next attempt.
+pub(super) async fn pause() {
     let nanos = rand::random_range(0..RETRY.as_nanos() as u64);
     tokio::time::sleep(Duration::from_nanos(nanos)).await;
 }

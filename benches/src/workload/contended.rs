@@ -85,6 +85,8 @@ pub(super) fn section(pairs: &[Pair]) -> Duration {
 pub(super) fn hold(process: usize, pair: &Pair) -> Hold {
     Hold {
         name: "bench".into(),
+        permits: 1,
+        reads: false,
         who: Who { locker: process, task: pair.task },
         asked: pair.asked,
         granted: pair.granted,

@@ -14,15 +14,15 @@ use crate::subject::{Kind, Work};
 use crate::testbed::{micros, now};
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
-    let kinds = &[Kind::Raw, Kind::Default];
+    let (kinds, clients) = (&[Kind::Raw, Kind::Default], &[]);
     let (cases, time) = (&[FRESH], run.plan.lap(300));
     for nodes in [1, 3, 5, 7] {
-        sweep(run, &Sweep { nodes, kinds, cases, tasks: &[1], time }).await?;
+        sweep(run, &Sweep { nodes, kinds, clients, cases, tasks: &[1], time }).await?;
     }
     run.testbed.clients_on(Core::Clients);
     for nodes in [1, 5] {
         let tasks = &[4, 16, 64, 256, 1_024, 4_096];
-        sweep(run, &Sweep { nodes, kinds, cases, tasks, time }).await?;
+        sweep(run, &Sweep { nodes, kinds, clients, cases, tasks, time }).await?;
     }
     run.testbed.clients_on(Core::Servers);
     for tasks in [2, 10, 100, 1_000] {

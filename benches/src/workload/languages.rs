@@ -5,38 +5,23 @@
 //! has threads of its own, which work while the servers do.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use quorumlock_lab::judge::{Quantiles, handovers};
+use tokio::sync::Mutex;
 
 use super::contended::{ONE, SECTION, hold};
+use super::contender::Contender;
 use super::pairs::{FRESH, warm};
 use super::tasks::{self, Pair};
-use super::{Run, faults};
-use crate::driver::{CLIENTS, Client, Contended, Driver, PROGRAMS, Pairs, programs};
+use super::{Lap, Run, faults};
+use crate::driver::{CLIENTS, Contended, Driver, PROGRAMS, Pairs, programs};
 use crate::names::Names;
 use crate::plan::{HANDOVER, LONGEST, P50, RATE, order};
-use crate::results::Key;
-use crate::subject::{Kind, Subject, Work};
+use crate::subject::{Kind, Subject, What, Work};
 use crate::testbed::{Group, micros, now};
-
-/// A client that is measured.
-enum Contender {
-    /// A subject in this process.
-    Here(Kind, Subject),
-    /// A client in another process.
-    There(&'static Client, Box<Driver>),
-}
-
-/// The identity of a measurement.
-#[derive(Clone, Copy)]
-struct Lap {
-    round: usize,
-    nodes: usize,
-    callers: usize,
-    case: &'static str,
-}
 
 /// Pairs of the number of servers and the number of callers that contend for one lock.
 const CONTENDED: [(usize, usize); 2] = [(1, 16), (5, 64)];
@@ -56,26 +41,28 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
     };
     for (nodes, waiters) in CONTENDED {
         let group = run.testbed.group(nodes).await?;
-        let mut all = connect(run, &programs, &group, 4).await;
+        let all = connect(run, &programs, &group, 4).await;
         for round in 0..run.plan.rounds {
             for callers in [1, MANY] {
-                let lap = Lap { round, nodes, callers, case: FRESH };
                 run.say(round, &format!("{nodes} node(s), {callers} caller(s)"));
                 for at in order(all.len(), round) {
                     let time = run.plan.lap(1_000);
+                    let kind = all[at].name();
+                    let lap = Lap { round, kind, nodes, tasks: callers, case: FRESH.text };
                     let found = all[at].pairs(callers, time, 20 * callers).await;
-                    enter_pairs(run, lap, all[at].name(), found);
+                    enter_pairs(run, lap, found);
                 }
             }
         }
         // Laps are long, to find the longest wait, so there are at most three rounds.
         for round in 0..run.plan.rounds.min(3) {
-            let lap = Lap { round, nodes, callers: waiters, case: ONE };
             run.say(round, &format!("{nodes} node(s), {waiters} waiters"));
             for at in order(all.len(), round) {
                 let time = run.plan.lap(5_000);
+                let kind = all[at].name();
+                let lap = Lap { round, kind, nodes, tasks: waiters, case: ONE };
                 let found = all[at].contend(waiters, time).await;
-                enter_contended(run, lap, all[at].name(), found);
+                enter_contended(run, lap, found);
             }
         }
     }
@@ -89,16 +76,17 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
 async fn broken(run: &mut Run<'_>, programs: &Path, round: usize) -> Result<()> {
     let group = run.testbed.fresh(faults::NODES).await?;
     // One warm-up is enough: the time of the servers dominates here.
-    let mut all = connect(run, programs, &group, 1).await;
+    let all = connect(run, programs, &group, 1).await;
     let victim = &group.servers()?[round % faults::NODES];
     for fault in faults::ALL {
         run.say(round, fault);
         faults::begin(fault, victim)?;
         for at in order(all.len(), round) {
-            let lap = Lap { round, nodes: faults::NODES, callers: 1, case: fault };
+            let kind = all[at].name();
+            let lap = Lap { round, kind, nodes: faults::NODES, tasks: 1, case: fault };
             // The first pair does not count.
             let found = all[at].pairs(1, run.plan.lap(500), 1).await;
-            enter_pairs(run, lap, all[at].name(), found);
+            enter_pairs(run, lap, found);
         }
         faults::end(fault, victim).await?;
     }
@@ -125,7 +113,7 @@ async fn connect(run: &Run<'_>, programs: &Path, group: &Group, times: usize) ->
             anyhow::Ok(driver)
         };
         match started.await {
-            Ok(driver) => all.push(Contender::There(client, Box::new(driver))),
+            Ok(driver) => all.push(Contender::There(client, Arc::new(Mutex::new(driver)))),
             Err(error) => run.say(0, &format!("{} has no lap: {error:#}", client.name)),
         }
     }
@@ -135,7 +123,7 @@ async fn connect(run: &Run<'_>, programs: &Path, group: &Group, times: usize) ->
 async fn warm_up(driver: &mut Driver, times: usize) -> Result<()> {
     for _ in 0..times {
         for (count, callers) in WARM {
-            driver.pairs(count, callers).await?;
+            driver.pairs(What::Lock, count, callers).await?;
         }
         tokio::time::sleep(REST).await;
     }
@@ -143,33 +131,27 @@ async fn warm_up(driver: &mut Driver, times: usize) -> Result<()> {
 }
 
 impl Contender {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Here(kind, _) => kind.name(),
-            Self::There(client, _) => client.name,
-        }
-    }
-
     /// Locks fresh names for about this time. Clients of other languages take a number of pairs,
     /// not a time: the first `few` pairs, which do not count, give this number.
-    async fn pairs(&mut self, callers: usize, time: Duration, few: usize) -> Result<Pairs> {
+    async fn pairs(&self, callers: usize, time: Duration, few: usize) -> Result<Pairs> {
         match self {
             Self::Here(_, subject) => {
                 pairs_here(subject, callers, time / 5).await?;
                 pairs_here(subject, callers, time).await
             }
             Self::There(_, driver) => {
-                let first = driver.pairs(few, callers).await?;
+                let mut driver = driver.lock().await;
+                let first = driver.pairs(What::Lock, few, callers).await?;
                 let count = (first.rate * time.as_secs_f64()) as usize;
-                driver.pairs(count.clamp(callers, MOST), callers).await
+                driver.pairs(What::Lock, count.clamp(callers, MOST), callers).await
             }
         }
     }
 
-    async fn contend(&mut self, waiters: usize, time: Duration) -> Result<Contended> {
+    async fn contend(&self, waiters: usize, time: Duration) -> Result<Contended> {
         match self {
             Self::Here(_, subject) => contend_here(subject, waiters, time).await,
-            Self::There(_, driver) => driver.contend(waiters, time).await,
+            Self::There(_, driver) => driver.lock().await.contend(waiters, time).await,
         }
     }
 }
@@ -198,38 +180,24 @@ async fn contend_here(subject: &Subject, waiters: usize, time: Duration) -> Resu
     Ok(Contended { gap, longest, grants: holds.len() as f64 })
 }
 
-fn enter_pairs(run: &mut Run<'_>, lap: Lap, subject: &str, found: Result<Pairs>) {
+fn enter_pairs(run: &mut Run<'_>, lap: Lap<'_, &'static str>, found: Result<Pairs>) {
     match found {
         Ok(Pairs { p50, rate }) => {
-            enter(run, lap, subject, P50, "us", p50);
-            enter(run, lap, subject, RATE, "1/s", rate);
+            run.enter(lap, P50, "us", p50);
+            run.enter(lap, RATE, "1/s", rate);
         }
-        Err(error) => run.say(lap.round, &format!("{subject}: {error:#}")),
+        Err(error) => run.say(lap.round, &format!("{}: {error:#}", lap.kind)),
     }
 }
 
-fn enter_contended(run: &mut Run<'_>, lap: Lap, subject: &str, found: Result<Contended>) {
+fn enter_contended(run: &mut Run<'_>, lap: Lap<'_, &'static str>, found: Result<Contended>) {
     match found {
         // The number of grants is not entered: a sleep of a millisecond takes a different time in
         // each language.
         Ok(Contended { gap, longest, .. }) => {
-            enter(run, lap, subject, HANDOVER, "us", gap);
-            enter(run, lap, subject, LONGEST, "ms", longest);
+            run.enter(lap, HANDOVER, "us", gap);
+            run.enter(lap, LONGEST, "ms", longest);
         }
-        Err(error) => run.say(lap.round, &format!("{subject}: {error:#}")),
+        Err(error) => run.say(lap.round, &format!("{}: {error:#}", lap.kind)),
     }
-}
-
-fn enter(run: &mut Run<'_>, lap: Lap, subject: &str, metric: &str, unit: &str, value: f64) {
-    let key = Key {
-        workload: run.workload.id.to_owned(),
-        server: run.testbed.name(),
-        nodes: lap.nodes,
-        tasks: lap.callers,
-        case: lap.case.to_owned(),
-        subject: subject.to_owned(),
-        metric: metric.to_owned(),
-        unit: unit.to_owned(),
-    };
-    run.results.enter(lap.round, key, value);
 }

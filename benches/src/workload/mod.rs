@@ -1,10 +1,12 @@
 //! The workloads.
 
 mod contended;
+mod contender;
 mod crowd;
 mod faults;
 mod growth;
 mod held;
+mod kinds;
 mod languages;
 mod memory;
 mod pairs;
@@ -35,11 +37,12 @@ pub struct Run<'a> {
     pub results: Results,
 }
 
-/// The identity of a measurement: round, subject, servers, tasks and case.
+/// The identity of a measurement: round, subject, servers, tasks and case. The subject is a kind, or
+/// the name of any client.
 #[derive(Clone, Copy)]
-struct Lap<'a> {
+struct Lap<'a, S = Kind> {
     round: usize,
-    kind: Kind,
+    kind: S,
     nodes: usize,
     tasks: usize,
     case: &'a str,
@@ -90,27 +93,31 @@ impl Run<'_> {
             "P9" => held::run(self).await,
             "P10" => price::run(self).await,
             "P12" => languages::run(self).await,
+            "P13" => kinds::run(self).await,
             "growth" => growth::run(self).await,
             id => bail!("{id} is no workload"),
         }
     }
 
-    fn key(&self, lap: Lap<'_>, metric: &str, unit: &str) -> Key {
+    fn key<S: Into<&'static str>>(&self, lap: Lap<'_, S>, metric: &str, unit: &str) -> Key {
         Key {
             workload: self.workload.id.to_owned(),
             server: self.testbed.name(),
             nodes: lap.nodes,
             tasks: lap.tasks,
             case: lap.case.to_owned(),
-            subject: lap.kind.name().to_owned(),
+            subject: lap.kind.into().to_owned(),
             metric: metric.to_owned(),
             unit: unit.to_owned(),
         }
     }
 
-    fn enter(&mut self, lap: Lap<'_>, metric: &str, unit: &str, value: f64) {
-        let key = self.key(lap, metric, unit);
-        self.results.enter(lap.round, key, value);
+    fn enter<S>(&mut self, lap: Lap<'_, S>, metric: &str, unit: &str, value: f64)
+    where
+        S: Into<&'static str>,
+    {
+        let (round, key) = (lap.round, self.key(lap, metric, unit));
+        self.results.enter(round, key, value);
     }
 
     /// Prints progress on stderr.

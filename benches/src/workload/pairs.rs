@@ -1,29 +1,45 @@
-//! P1 to P4: locks without contention.
+//! P1 to P4, and the flow of all workloads without contention.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use quorumlock_lab::judge::Quantiles;
+use tokio::sync::Mutex;
 
+use super::contender::Contender;
 use super::tasks::{self, Pair};
 use super::{Lap, Run};
 use crate::cpu;
+use crate::driver::{Client, Driver, PROGRAMS, programs};
 use crate::names::Names;
 use crate::plan::{P50, RATE, REQUESTS, order};
-use crate::subject::{Kind, Subject, Work};
+use crate::subject::{Kind, Others, Subject, What, Work};
 use crate::testbed::{Group, micros, now};
 
+/// What is taken, and of which names.
+#[derive(Clone, Copy)]
+pub(super) struct Case {
+    /// The name in reports.
+    pub(super) text: &'static str,
+    pub(super) what: What,
+    /// Whether each name is used once.
+    pub(super) fresh: bool,
+}
+
 /// Each name is locked once.
-pub(super) const FRESH: &str = "fresh names";
+pub(super) const FRESH: Case = Case { text: "fresh names", what: What::Lock, fresh: true };
 /// Each task locks one name again and again.
-pub(super) const REPEATED: &str = "repeated names";
+pub(super) const REPEATED: Case = Case { text: "repeated names", fresh: false, ..FRESH };
 
 /// The subjects of a sweep, and how they are measured.
 pub(super) struct Sweep<'a> {
     pub(super) nodes: usize,
     pub(super) kinds: &'a [Kind],
-    pub(super) cases: &'a [&'static str],
+    /// Clients of other languages, each with one caller.
+    pub(super) clients: &'a [&'static Client],
+    pub(super) cases: &'a [Case],
     pub(super) tasks: &'a [usize],
     /// The time that each subject runs in a round.
     pub(super) time: Duration,
@@ -39,29 +55,96 @@ pub(super) async fn run(run: &mut Run<'_>, nodes: usize, tasks: &[usize]) -> Res
         kinds.push(Bulk);
     }
     let time = run.plan.lap(if tasks == [1] { 400 } else { 500 });
-    sweep(run, &Sweep { nodes, kinds: &kinds, cases: &[FRESH, REPEATED], tasks, time }).await
+    let cases = &[FRESH, REPEATED];
+    sweep(run, &Sweep { nodes, kinds: &kinds, clients: &[], cases, tasks, time }).await
+}
+
+/// A client in a case.
+struct Entry {
+    contender: Contender,
+    case: Case,
+    /// What another client holds meanwhile.
+    _others: Others,
+}
+
+impl Case {
+    /// The names for a lap of this length.
+    fn names(self, tasks: usize, time: Duration) -> Names {
+        match self.what {
+            _ if self.fresh => Names::fresh_for(time),
+            What::Permit { .. } => Names::of_all(&format!("bench:{}", self.what)),
+            What::Lock | What::Names(_) => Names::repeated(tasks),
+        }
+    }
 }
 
 /// Measures all subjects in all cases, interleaved.
 pub(super) async fn sweep(run: &mut Run<'_>, sweep: &Sweep<'_>) -> Result<()> {
     let group = run.testbed.group(sweep.nodes).await?;
     for &tasks in sweep.tasks {
-        let mut subjects = Vec::new();
+        let mut entries = Vec::new();
         for &kind in sweep.kinds {
-            match warm(kind, group.urls(), tasks, sweep.time).await {
-                Ok(subject) => {
-                    let cases = sweep.cases.iter();
-                    subjects.extend(cases.map(|case| (kind, subject.clone(), *case)));
-                }
+            match here(kind, sweep, group.urls(), tasks).await {
+                Ok(more) => entries.extend(more),
                 Err(error) => run.say(0, &format!("{} has no lap: {error}", kind.name())),
+            }
+        }
+        for &client in sweep.clients {
+            match there(client, sweep, group.urls()).await {
+                Ok(more) => entries.extend(more),
+                Err(error) => run.say(0, &format!("{} has no lap: {error:#}", client.name)),
             }
         }
         for round in 0..run.plan.rounds {
             run.say(round, &format!("{} node(s), {tasks} task(s)", sweep.nodes));
-            round_of(run, &group, &subjects, round, tasks, sweep.time).await;
+            round_of(run, &group, &entries, round, tasks, sweep.time).await;
         }
     }
     Ok(())
+}
+
+/// A subject of this process in its cases, connected and warm.
+async fn here(kind: Kind, sweep: &Sweep<'_>, urls: &[String], tasks: usize) -> Result<Vec<Entry>> {
+    let warm = warm(kind, urls, tasks, sweep.time).await?;
+    let mut entries = Vec::new();
+    for case in sweep.cases.iter().filter(|case| kind.takes(case.what)) {
+        let (what, names) = (case.what, case.names(tasks, sweep.time));
+        let subject = warm.clone().taking(what).await?;
+        let mut others = Others::default();
+        if what.held() > 0 {
+            let other = kind.connect(urls).await?.taking(what).await?;
+            others = other.occupy(&names.all()[0]).await?;
+        }
+        if what != What::Lock {
+            let end = now() + sweep.time / 10;
+            tasks::run(&subject, tasks, &names, Work(None), end).await?;
+        }
+        let contender = Contender::Here(kind, subject);
+        entries.push(Entry { contender, case: *case, _others: others });
+    }
+    Ok(entries)
+}
+
+/// A client of another language in its cases, started and warm.
+async fn there(client: &'static Client, sweep: &Sweep<'_>, urls: &[String]) -> Result<Vec<Entry>> {
+    /// Java compiles code that runs often, in threads that share the processor with the pairs.
+    const WARM: usize = 3_000;
+    const REST: Duration = Duration::from_secs(3);
+    let programs = programs().with_context(|| format!("{PROGRAMS} names no programs"))?;
+    let driver = Driver::start(&programs.join(client.program), urls).await?;
+    let driver = Arc::new(Mutex::new(driver));
+    let cases: Vec<_> = sweep.cases.iter().filter(|case| client.takes(case.what)).collect();
+    for _ in 0..2 {
+        for case in &cases {
+            driver.lock().await.pairs(case.what, WARM, 1).await?;
+        }
+        tokio::time::sleep(REST).await;
+    }
+    let entry = |case: &Case| {
+        let contender = Contender::There(client, Arc::clone(&driver));
+        Entry { contender, case: *case, _others: Others::default() }
+    };
+    Ok(cases.into_iter().map(entry).collect())
 }
 
 /// A busy machine has phases of seconds, and figures are compared within a round. With one task,
@@ -69,26 +152,27 @@ pub(super) async fn sweep(run: &mut Run<'_>, sweep: &Sweep<'_>) -> Result<()> {
 async fn round_of(
     run: &mut Run<'_>,
     group: &Group,
-    subjects: &[(Kind, Subject, &str)],
+    entries: &[Entry],
     round: usize,
     tasks: usize,
     time: Duration,
 ) {
     let slices = if tasks == 1 { 20 } else { 1 };
-    let mut measured: Vec<_> = subjects.iter().map(|_| Some(Measured::default())).collect();
+    let mut measured: Vec<_> = entries.iter().map(|_| Some(Measured::default())).collect();
     for slice in 0..slices {
-        for at in order(subjects.len(), round * slices as usize + slice as usize) {
-            let (kind, subject, case) = &subjects[at];
+        for at in order(entries.len(), round * slices as usize + slice as usize) {
+            let entry = &entries[at];
             if let Some(found) = &mut measured[at]
-                && let Err(error) = found.slice(group, subject, tasks, case, time / slices).await
+                && let Err(error) = found.slice(group, entry, tasks, time / slices).await
             {
-                run.say(round, &format!("{}: {error}", kind.name()));
+                run.say(round, &format!("{}: {error}", entry.contender.name()));
                 measured[at] = None;
             }
         }
     }
-    for ((kind, _, case), found) in subjects.iter().zip(measured) {
-        let lap = Lap { round, kind: *kind, nodes: group.urls().len(), tasks, case };
+    for (entry, found) in entries.iter().zip(measured) {
+        let (kind, case) = (entry.contender.name(), entry.case.text);
+        let lap = Lap { round, kind, nodes: group.urls().len(), tasks, case };
         if let Some(found) = found {
             found.enter(run, lap);
         }
@@ -100,6 +184,8 @@ async fn round_of(
 struct Measured {
     pairs: f64,
     times: Vec<Duration>,
+    /// Of each slice, of a client in another process.
+    medians: Vec<Duration>,
     seconds: f64,
     requests: f64,
     client_cpu: f64,
@@ -110,25 +196,32 @@ impl Measured {
     async fn slice(
         &mut self,
         group: &Group,
-        subject: &Subject,
+        entry: &Entry,
         tasks: usize,
-        case: &str,
         time: Duration,
     ) -> Result<()> {
-        let names = match case {
-            FRESH => Names::fresh_for(time),
-            _ => Names::repeated(tasks),
-        };
+        let names = entry.case.names(tasks, time);
         let before = group.usage().await?;
         let (cpu, begin) = (cpu::used_by_us(), now());
-        if let Subject::Bulk(bulk) = subject {
-            self.pairs += bulk.pairs(tasks, &names, begin + time).await? as f64;
-        } else {
-            let pairs = tasks::run(subject, tasks, &names, Work(None), begin + time).await?;
-            self.pairs += pairs.len() as f64;
-            self.times.extend(pairs.iter().map(Pair::took));
+        match &entry.contender {
+            Contender::Here(_, Subject::Bulk(bulk)) => {
+                self.pairs += bulk.pairs(tasks, &names, begin + time).await? as f64;
+                self.seconds += now().since(begin).as_secs_f64();
+            }
+            Contender::Here(_, subject) => {
+                let pairs = tasks::run(subject, tasks, &names, Work(None), begin + time).await?;
+                self.seconds += now().since(begin).as_secs_f64();
+                self.pairs += pairs.len() as f64;
+                self.times.extend(pairs.iter().map(Pair::took));
+            }
+            Contender::There(_, driver) => {
+                let count = self.pairs_in(time);
+                let found = driver.lock().await.pairs(entry.case.what, count, tasks).await?;
+                self.seconds += count as f64 / found.rate;
+                self.pairs += count as f64;
+                self.medians.push(Duration::from_secs_f64(found.p50 / 1e6));
+            }
         }
-        self.seconds += now().since(begin).as_secs_f64();
         let cpu = cpu.zip(cpu::used_by_us()).map_or(f64::NAN, |(from, to)| micros(to - from));
         let after = group.usage().await?;
         self.client_cpu += cpu;
@@ -137,14 +230,24 @@ impl Measured {
         Ok(())
     }
 
-    fn enter(self, run: &mut Run<'_>, lap: Lap<'_>) {
-        let times = Quantiles::of(self.times);
+    /// Clients of other languages take a number of pairs, not a time: the slices so far give it.
+    fn pairs_in(&self, time: Duration) -> usize {
+        const FIRST: usize = 20;
+        let count = (self.pairs / self.seconds * time.as_secs_f64()) as usize;
+        if self.pairs > 0.0 { count.max(1) } else { FIRST }
+    }
+
+    fn enter(self, run: &mut Run<'_>, lap: Lap<'_, &'static str>) {
+        let there = !self.medians.is_empty();
+        let times = Quantiles::of(if there { self.medians } else { self.times });
         let percent = |percent| times.percent(percent).map_or(f64::NAN, micros);
         run.enter(lap, P50, "us", percent(50));
-        run.enter(lap, "pair p99", "us", percent(99));
+        // The p99 of medians says nothing, and the processor time of another process is not ours.
+        let here = |value: f64| if there { f64::NAN } else { value };
+        run.enter(lap, "pair p99", "us", here(percent(99)));
         run.enter(lap, RATE, "1/s", self.pairs / self.seconds);
         run.enter(lap, REQUESTS, "per pair", self.requests / self.pairs);
-        run.enter(lap, "client CPU", "us per pair", self.client_cpu / self.pairs);
+        run.enter(lap, "client CPU", "us per pair", here(self.client_cpu / self.pairs));
         run.enter(lap, "server CPU", "us per pair", self.server_cpu / self.pairs);
     }
 }

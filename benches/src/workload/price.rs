@@ -14,7 +14,11 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
         [(1, vec![NoTokens, NoRenewal]), (5, vec![NoTokens, NoAdmission, Like, NoRenewal])]
     {
         let kinds = [&[Raw, Default][..], &without].concat();
-        sweep(run, &Sweep { nodes, kinds: &kinds, cases: &[FRESH], tasks: &[1], time }).await?;
+        sweep(
+            run,
+            &Sweep { nodes, kinds: &kinds, clients: &[], cases: &[FRESH], tasks: &[1], time },
+        )
+        .await?;
         without.into_iter().for_each(|kind| price(run, nodes, kind));
     }
     Ok(())
@@ -23,7 +27,7 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
 /// Enters how much longer a pair takes with the default options than without a feature, round by
 /// round.
 fn price(run: &mut Run<'_>, nodes: usize, without: Kind) {
-    let lap = |kind, round| Lap { round, kind, nodes, tasks: 1, case: FRESH };
+    let lap = |kind, round| Lap { round, kind, nodes, tasks: 1, case: FRESH.text };
     let rounds = |kind| {
         let row = run.results.find(&run.key(lap(kind, 0), P50, "us"));
         row.map_or_else(Vec::new, |row| row.rounds.clone())

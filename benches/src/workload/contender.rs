@@ -1,0 +1,26 @@
+//! What is measured in turns: subjects of this process, and clients of other languages.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use crate::driver::{Client, Driver};
+use crate::subject::{Kind, Subject};
+
+/// A client that is measured.
+pub(super) enum Contender {
+    /// A subject in this process.
+    Here(Kind, Subject),
+    /// A client in another process, which several cases may share.
+    There(&'static Client, Arc<Mutex<Driver>>),
+}
+
+impl Contender {
+    /// The name in reports.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Here(kind, _) => kind.name(),
+            Self::There(client, _) => client.name,
+        }
+    }
+}
