@@ -43,6 +43,9 @@ pub struct Event {
     /// How many permits the name has. Present at the grant of a permit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits: Option<u32>,
+    /// Whether a read-write lock is held for reading. Present at the grant of a reader.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reads: bool,
     /// The nonce of the hold on the nodes: 32 hexadecimal digits. Present at the grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
@@ -90,6 +93,7 @@ impl Event {
             task: None,
             name: None,
             permits: None,
+            reads: false,
             nonce: None,
             token: None,
             valid_until_ns: None,
@@ -118,6 +122,8 @@ pub enum Op {
     /// refused (`fail`), both timestamped by the resource in its order, or without an answer
     /// (`unknown`).
     Write,
+    /// A read of the resource by a reader: as a write, and the resource may refuse it.
+    Read,
     /// A fault that lasts from `invoke` to `ok` (with the same `what` and `node`), or that takes no
     /// time (`info`).
     Fault,

@@ -87,6 +87,7 @@ mod tests {
             task: None,
             name: Some("x".to_owned()),
             permits: None,
+            reads: false,
             nonce: None,
             token: Some(9),
             valid_until_ns: Some(2_000),

@@ -27,7 +27,8 @@ pub enum Effect {
 ///
 /// A hold *claims* the resource with its first accepted write. From then on, no write of a hold
 /// that claimed earlier may be accepted. No other write may come between a hold's read and its
-/// write. Holds are told apart by client and number, not by token: a token may be issued twice.
+/// write. Readers claim together: the read of a reader is its effect, and a later reader's claim does
+/// not end an earlier one's. Holds are told apart by client and number, not by token: a token may be issued twice.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     names: HashMap<String, OfName>,
@@ -38,7 +39,9 @@ pub(super) struct Claims {
 #[derive(Debug, Default)]
 struct OfName {
     claimed: HashSet<(usize, u64)>,
-    last: Option<(usize, u64)>,
+    /// The hold that claimed last, or all readers that claimed since the last writer.
+    last: HashSet<(usize, u64)>,
+    last_reads: bool,
 }
 
 impl Claims {
@@ -50,11 +53,15 @@ impl Claims {
                 self.known.insert(hold, event.value.unwrap_or_default());
                 None
             }
-            (Op::Write, Phase::Fail) => Some(Effect::Refused),
+            (Op::Write | Op::Read, Phase::Fail) => Some(Effect::Refused),
             (Op::Write, Phase::Ok) => {
                 let name = event.name.as_deref().unwrap_or_default();
-                let stale = self.outdated(hold, event.value) | self.of(name).is_late(hold);
+                let stale = self.outdated(hold, event.value) | self.of(name).is_late(hold, false);
                 Some(if stale { Effect::Stale } else { Effect::Accepted })
+            }
+            (Op::Read, Phase::Ok) => {
+                let late = self.of(event.name.as_deref().unwrap_or_default()).is_late(hold, true);
+                Some(if late { Effect::Stale } else { Effect::Accepted })
             }
             _ => None,
         }
@@ -74,12 +81,16 @@ impl Claims {
 }
 
 impl OfName {
-    /// Whether this hold writes although another hold has claimed since.
-    fn is_late(&mut self, hold: (usize, u64)) -> bool {
+    /// Whether this hold writes, or reads, although a hold that excludes it has claimed since.
+    fn is_late(&mut self, hold: (usize, u64), reads: bool) -> bool {
         if self.claimed.insert(hold) {
-            self.last = Some(hold);
+            if !(reads && self.last_reads) {
+                self.last.clear();
+            }
+            self.last.insert(hold);
+            self.last_reads = reads;
         }
-        self.last != Some(hold)
+        !self.last.contains(&hold)
     }
 }
 
@@ -116,6 +127,29 @@ mod tests {
     fn tasks_of_one_client_may_claim_in_any_order() {
         let writes = [7, 3, 3, 9, 5].map(|hold| ("x", 0, hold, Phase::Ok));
         assert_eq!(judged(writes), [Effect::Accepted; 5]);
+    }
+
+    #[test]
+    fn readers_claim_together_and_neither_they_nor_writers_act_after_the_other() {
+        use Effect::{Accepted, Stale};
+        let mut claims = Claims::default();
+        let steps = [
+            (Op::Read, 0, Accepted),
+            (Op::Read, 1, Accepted),
+            (Op::Read, 0, Accepted),
+            (Op::Write, 2, Accepted),
+            (Op::Read, 1, Stale),
+            (Op::Read, 3, Accepted),
+            (Op::Write, 2, Stale),
+            (Op::Read, 0, Stale),
+            (Op::Read, 3, Accepted),
+        ];
+        for (step, (op, client, expected)) in steps.into_iter().enumerate() {
+            let found = claims.judge(&event("a", 1, op, Phase::Ok, 0), (client, 0));
+            assert_eq!(found, Some(expected), "{step}");
+        }
+        let refused = event("a", 1, Op::Read, Phase::Fail, 0);
+        assert_eq!(claims.judge(&refused, (0, 0)), Some(Effect::Refused));
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(crate) fn held(task: usize, granted: u64, released: u64) -> Hold {
     Hold {
         name: "x".into(),
         permits: 1,
+        reads: false,
         who: Who { locker: task / 10, task },
         asked: at(granted),
         granted: at(granted),
@@ -38,6 +39,11 @@ pub(crate) fn waited(asked: u64, ended: u64) -> Wait {
 /// The same hold of a slot of two permits of "x".
 pub(crate) fn of_slot(slot: u16, hold: Hold) -> Hold {
     Hold { name: format!("x#{slot}").into(), permits: 2, ..hold }
+}
+
+/// The same hold, for reading.
+pub(crate) fn read(hold: Hold) -> Hold {
+    Hold { reads: true, ..hold }
 }
 
 /// The same hold of another lock, "y", which must not affect what is judged of "x".

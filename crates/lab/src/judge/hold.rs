@@ -12,6 +12,8 @@ pub struct Hold {
     pub name: Arc<str>,
     /// How many may hold the name at once: 1, or the number of permits.
     pub permits: u32,
+    /// Whether it is held for reading. Readers of one name may hold together.
+    pub reads: bool,
     /// The task that held it.
     pub who: Who,
     /// When the task asked for it.
@@ -52,6 +54,12 @@ impl Hold {
     #[must_use]
     pub fn asked_name(&self) -> &str {
         self.name.split_once(SLOT).map_or(&self.name, |(name, _)| name)
+    }
+
+    /// Whether both may hold one name at the same time: both read.
+    #[must_use]
+    pub fn shares_with(&self, other: &Self) -> bool {
+        self.reads && other.reads
     }
 
     /// Whether it is a hold of one slot of permits.

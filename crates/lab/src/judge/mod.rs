@@ -25,7 +25,7 @@ pub use self::overlap::{Overlap, most_holders, overlaps, time_overlapped};
 pub use self::pairs::Pairs;
 pub use self::quantiles::Quantiles;
 pub use self::replay::{Ended, Entry, HistoryReplay};
-pub use self::summary::{HistorySummary, Summarizer};
+pub use self::summary::{Asked, HistorySummary, Summarizer};
 pub use self::token::{Tokens, tokens};
 pub use self::wilson::{Proportion, rule_of_three, wilson};
 

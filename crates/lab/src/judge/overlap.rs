@@ -6,7 +6,7 @@ use super::Hold;
 use super::hold::by_asked_name;
 
 /// Two tasks believed at the same time that they held the same lock, or the same slot of permits, or
-/// more permits than there are: a violation of mutual exclusion.
+/// more permits than there are: a violation of mutual exclusion. Readers of one lock may hold together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overlap<'a> {
     /// The hold granted first.
@@ -30,7 +30,7 @@ impl Overlap<'_> {
 /// All pairs of holds by different tasks that overlap and should not: of one lock, of one slot of
 /// permits, or of more permits than there are. A hold that makes the holders `n` too many overlaps
 /// with `n` others: with those of its slot first, then with those that end first. Intervals that only
-/// touch do not overlap: the first holder had stopped when the second began.
+/// touch do not overlap: the first holder had stopped when the second began. Two readers are no pair.
 #[must_use]
 pub fn overlaps(holds: &[Hold]) -> Vec<Overlap<'_>> {
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ pub fn overlaps(holds: &[Hold]) -> Vec<Overlap<'_>> {
         for second in holds {
             open.retain(|first| first.believed_until() > second.granted);
             let mut others = open.clone();
-            others.retain(|first| first.who != second.who);
+            others.retain(|first| first.who != second.who && !first.shares_with(second));
             for first in forbidden(&others, second) {
                 let until = first.believed_until().min(second.believed_until());
                 if until > second.granted {
@@ -101,7 +101,7 @@ pub fn time_overlapped(overlaps: &[Overlap<'_>]) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{at, held, ms, of_slot, of_y};
+    use super::super::history::{at, held, ms, of_slot, of_y, read};
     use super::*;
 
     #[test]
@@ -167,6 +167,19 @@ mod tests {
         let [overlap] = overlaps(&beyond)[..] else { panic!("{beyond:?}") };
         assert_eq!((overlap.first, overlap.lasted()), (&beyond[1], ms(40)), "the next to end");
         assert_eq!(most_holders(&beyond), 3);
+    }
+
+    #[test]
+    fn readers_hold_together_and_a_writer_alone() {
+        let readers = [read(held(1, 0, 50)), read(held(2, 10, 60))];
+        assert_eq!((overlaps(&readers), most_holders(&readers)), (vec![], 2));
+        let after = [&readers[..], &[held(3, 60, 70), read(held(1, 70, 80))]].concat();
+        assert_eq!(overlaps(&after), []);
+        let beside = [&readers[..], &[held(3, 40, 70), read(held(4, 65, 80))]].concat();
+        let found = overlaps(&beside);
+        let pairs = found.iter().map(|o| (o.first.who.task, o.second.who.task));
+        assert_eq!(pairs.collect::<Vec<_>>(), [(1, 3), (2, 3), (3, 4)]);
+        assert_eq!(time_overlapped(&found), ms(25), "40 to 60, and 65 to 70");
     }
 
     #[test]

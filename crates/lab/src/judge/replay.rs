@@ -57,6 +57,7 @@ struct Grant {
     at: Instant,
     task: usize,
     permits: u32,
+    reads: bool,
     token: u64,
     valid_until: Instant,
 }
@@ -130,11 +131,11 @@ impl HistoryReplay {
         // In histories without tasks, each attempt is of a task of its own.
         let task = event.task.unwrap_or(key.1) as usize;
         let (token, valid_until) = (event.token.unwrap_or_default(), Instant::NEVER);
-        let permits = event.permits.unwrap_or(1);
+        let (permits, reads) = (event.permits.unwrap_or(1), event.reads);
         // If the history begins in the middle of an attempt, its `invoke` event is missing.
         let asked = self.open.get(&key).map_or(at, |open| open.asked);
         // The grant tells the slot: the name is that of the grant.
-        let granted = Some(Grant { at, task, permits, token, valid_until });
+        let granted = Some(Grant { at, task, permits, reads, token, valid_until });
         self.open.insert(key, Open { name, asked, granted });
         self.move_end(event, key);
     }
@@ -150,12 +151,13 @@ impl HistoryReplay {
         let Open { name, asked, granted } = self.open.remove(&key)?;
         Some(match granted {
             None => Ended::Wait(Wait { name, asked, ended: at }),
-            Some(Grant { at: granted, task, permits, token, valid_until }) => {
+            Some(Grant { at: granted, task, permits, reads, token, valid_until }) => {
                 let who = Who { locker: key.0, task };
                 let released = at;
                 Ended::Hold(Hold {
                     name,
                     permits,
+                    reads,
                     who,
                     asked,
                     granted,

@@ -33,6 +33,17 @@ pub struct HistorySummary {
     pub failing: Vec<Duration>,
     /// What each client was refused with, and whether it was granted the lock afterwards.
     pub refusals: BTreeMap<(String, Refusal), bool>,
+    /// The clients that asked for the lock.
+    pub asked: BTreeMap<String, Asked>,
+}
+
+/// What became of the attempts of one client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Whether at least one was granted.
+    pub granted: bool,
+    /// The longest time from a request to its grant, or until the client gave up.
+    pub longest_wait: Duration,
 }
 
 /// Builds a [`HistorySummary`] from events, one by one.
@@ -43,6 +54,8 @@ pub struct Summarizer {
     last: Instant,
     /// The clients whose last attempt failed, and when their series of failures began.
     failing: BTreeMap<String, Instant>,
+    /// The attempts that wait, by client and number, and since when.
+    asking: BTreeMap<(String, u64), Instant>,
 }
 
 impl Default for Summarizer {
@@ -52,6 +65,7 @@ impl Default for Summarizer {
             replay: HistoryReplay::default(),
             last: Instant::NEVER,
             failing: BTreeMap::new(),
+            asking: BTreeMap::new(),
         }
     }
 }
@@ -59,8 +73,9 @@ impl Default for Summarizer {
 impl Summarizer {
     /// Takes the next event, in the order of the history.
     pub fn observe(&mut self, event: &Event) {
-        let Self { summary, replay, last, failing } = self;
         let now = instant(event.mono_ns);
+        self.follow_attempt(event, now);
+        let Self { summary, replay, last, failing, .. } = self;
         *last = now.max(*last);
         let entry = replay.observe(event);
         if let Some(refusal) = event.refusal {
@@ -102,9 +117,34 @@ impl Summarizer {
     /// Ends everything that is still open at the last event, and returns the summary.
     #[must_use]
     pub fn close(self) -> HistorySummary {
-        let Self { mut summary, replay, last, .. } = self;
+        let Self { mut summary, replay, last, asking, .. } = self;
+        for ((client, _), since) in asking {
+            summary.waited(client, last.since(since));
+        }
         summary.extend(replay.close(last).0);
         summary
+    }
+}
+
+impl Summarizer {
+    /// An attempt waits from its request to the next event of it, whatever that is.
+    fn follow_attempt(&mut self, event: &Event, now: Instant) {
+        let (Op::Lock, Some(hold)) = (event.op, event.hold) else { return };
+        let attempt = (event.client.clone(), hold);
+        if event.phase == Phase::Invoke {
+            self.asking.insert(attempt, now);
+        } else if let Some(since) = self.asking.remove(&attempt) {
+            let asked = self.summary.waited(attempt.0, now.since(since));
+            asked.granted |= event.phase == Phase::Ok;
+        }
+    }
+}
+
+impl HistorySummary {
+    fn waited(&mut self, client: String, time: Duration) -> &mut Asked {
+        let asked = self.asked.entry(client).or_default();
+        asked.longest_wait = asked.longest_wait.max(time);
+        asked
     }
 }
 
@@ -147,6 +187,7 @@ pub(super) mod tests {
             task: None,
             name: Some("x".to_owned()),
             permits: None,
+            reads: false,
             nonce: None,
             token: Some(7),
             valid_until_ns: None,
@@ -237,6 +278,25 @@ pub(super) mod tests {
         ));
         let ns = found.failing.iter().map(Duration::as_nanos).collect::<Vec<_>>();
         assert_eq!(ns, [40, 40], "c is not granted any more");
+    }
+
+    #[test]
+    fn the_longest_wait_counts_in_vain_or_not() {
+        let found = summarize(&history(
+            "
+            10 a lock invoke 0
+            15 b lock invoke 0
+            20 a lock ok 0
+            30 a lock invoke 1
+            32 a lock ok 1
+            40 b lock unknown 0
+            45 c lock invoke 0
+            60 nemesis fault info 0",
+        ));
+        let of = |asked: &Asked| (asked.granted, asked.longest_wait.as_nanos());
+        let asked = found.asked.iter().map(|(client, asked)| (&**client, of(asked)));
+        let expected = [("a", (true, 10)), ("b", (false, 25)), ("c", (false, 15))];
+        assert_eq!(asked.collect::<Vec<_>>(), expected);
     }
 
     #[test]

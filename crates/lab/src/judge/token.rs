@@ -30,7 +30,8 @@ impl Tokens {
 
 /// Judges the tokens. A hold is *before* another hold of the same name if it ended before the other
 /// was granted, or was granted before the other was asked for. Holds that overlap in any other way
-/// have no order.
+/// have no order. Of two readers, only the second rule gives an order: nodes may have granted both
+/// before one of them was told.
 #[must_use]
 pub fn tokens(holds: &[Hold]) -> Tokens {
     let mut found = Tokens::default();
@@ -38,9 +39,14 @@ pub fn tokens(holds: &[Hold]) -> Tokens {
         let mut seen = HashSet::new();
         found.repeated += holds.iter().filter(|hold| !seen.insert(hold.token)).count();
         // Not before its own grant: otherwise a hold could come before itself.
-        let ended = Highest::by(&holds, |hold| hold.believed_until().max(hold.granted));
-        let granted = Highest::by(&holds, |hold| hold.granted.max(hold.asked));
-        let highest = |hold: &Hold| ended.before(hold.granted).max(granted.before(hold.asked));
+        let end = |hold: &Hold| hold.believed_until().max(hold.granted);
+        let ended = Highest::by(holds.iter().copied(), end);
+        let excluding = Highest::by(holds.iter().copied().filter(|hold| !hold.reads), end);
+        let granted = Highest::by(holds.iter().copied(), |hold| hold.granted.max(hold.asked));
+        let highest = |hold: &Hold| {
+            let ended = if hold.reads { &excluding } else { &ended };
+            ended.before(hold.granted).max(granted.before(hold.asked))
+        };
         let stale = |hold: &&&Hold| highest(hold).is_some_and(|token| token >= hold.token);
         found.out_of_order += holds.iter().filter(stale).count();
     }
@@ -51,8 +57,8 @@ pub fn tokens(holds: &[Hold]) -> Tokens {
 struct Highest(Vec<(Instant, u64)>);
 
 impl Highest {
-    fn by(holds: &[&Hold], point: impl Fn(&Hold) -> Instant) -> Self {
-        let mut points: Vec<_> = holds.iter().map(|hold| (point(hold), hold.token)).collect();
+    fn by<'a>(holds: impl Iterator<Item = &'a Hold>, point: impl Fn(&Hold) -> Instant) -> Self {
+        let mut points: Vec<_> = holds.map(|hold| (point(hold), hold.token)).collect();
         points.sort_unstable();
         let mut highest = 0;
         for (_, token) in &mut points {
@@ -70,7 +76,7 @@ impl Highest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{at, held, of_y};
+    use super::super::history::{at, held, of_y, read};
     use super::*;
 
     #[test]
@@ -102,6 +108,18 @@ mod tests {
         let asked_before = Hold { asked: at(9), ..short.clone() };
         assert!(tokens(&[long.clone(), asked_before]).increasing());
         assert!(!tokens(&[long, short]).increasing());
+    }
+
+    #[test]
+    fn a_reader_that_is_told_late_is_not_after_one_that_has_ended() {
+        let late = Hold { token: 5, asked: at(9), ..held(2, 20, 30) };
+        let both = [read(held(1, 10, 15)), read(late.clone())];
+        assert!(tokens(&both).increasing());
+        let asked_after = Hold { asked: at(11), ..read(late.clone()) };
+        assert!(!tokens(&[both[0].clone(), asked_after]).increasing());
+        for one in [[held(1, 10, 15), read(late.clone())], [read(held(1, 10, 15)), late]] {
+            assert!(!tokens(&one).increasing(), "one of them writes");
+        }
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -126,6 +127,9 @@ pub struct Observed {
     /// The same: maximum.
     #[serde(rename = "H_max_ms")]
     pub handover_max_ms: Option<f64>,
+    /// For each client, the longest time from a request to its grant, or until the client gave up.
+    #[serde(default)]
+    pub waited_ms: BTreeMap<String, f64>,
     /// The number of grants.
     pub grants: u64,
     /// The number of attempts that definitely failed. Attempts that were given up are not counted.

@@ -205,6 +205,10 @@ fn act(op: Op, phase: Phase) -> &'static str {
         (Op::Fault, Phase::Invoke) => "fault begins",
         (Op::Fault, Phase::Ok) => "fault ends",
         (Op::Fault, _) => "fault",
+        (Op::Read, Phase::Invoke) => "sends a read",
+        (Op::Read, Phase::Ok) => "its read is accepted",
+        (Op::Read, Phase::Fail) => "its read is refused",
+        (Op::Read, _) => "does not know whether its read was accepted",
         (Op::Note, _) => "note",
     }
 }

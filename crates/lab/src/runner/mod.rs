@@ -145,7 +145,8 @@ impl Trial {
             .map(ToString::to_string)
             .or_else(|| verdict::disagrees(expected, &observed, &summary, played.interrupted))
             .or_else(|| verdict::exceeds(&plan, &observed))
-            .or_else(|| verdict::not_refused(&plan, &summary, played.interrupted));
+            .or_else(|| verdict::not_refused(&plan, &summary, played.interrupted))
+            .or_else(|| verdict::not_starved(&plan, &summary, played.interrupted));
         let run = Run {
             schema: record::SCHEMA,
             run: self.name_on(driver),

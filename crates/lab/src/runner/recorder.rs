@@ -174,6 +174,7 @@ impl ClientStates {
                 doing.count.arrived += 1;
                 doing.count.wrote += u64::from(phase == Phase::Ok);
             }
+            (Op::Read, Phase::Ok, _) => doing.count.read += 1,
             (Op::Note, ..) => match event.what.as_deref() {
                 Some("ready") => doing.ready = true,
                 Some("done") => doing.done = true,

@@ -74,7 +74,8 @@ pub(super) struct Resource {
 }
 
 impl Resource {
-    /// `fenced`: refuse tokens below the largest token seen.
+    /// `fenced`: refuse a write with a token below the largest token seen, and a reader's read with one
+    /// below the largest token that has written.
     pub(super) async fn start(fenced: bool, sender: HistorySender) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -107,21 +108,44 @@ struct Register {
 struct Value {
     gate: FenceGate<i64>,
     now: i64,
+    /// The token of the last write.
+    written: Fence,
+    /// The largest token of a reader. Readers do not exclude each other, so the gate does not see them.
+    read: Fence,
 }
 
 impl Default for Value {
     fn default() -> Self {
-        Self { gate: FenceGate::new(0), now: 0 }
+        Self { gate: FenceGate::new(0), now: 0, written: Fence::NONE, read: Fence::NONE }
     }
 }
 
 impl Value {
-    fn write(&mut self, token: u64) -> Result<i64, Stale> {
-        let claimed = self.gate.claim(Fence::new(token))?;
-        self.now = claimed.with(|value| {
+    fn write(&mut self, token: u64) -> Result<i64, String> {
+        let fence = Fence::new(token);
+        if fence < self.read {
+            return Err(format!("token {token} is below {}, which has read", self.read.get()));
+        }
+        let stale = |stale: Stale| stale.to_string();
+        let claimed = self.gate.claim(fence).map_err(stale)?;
+        let written = claimed.with(|value| {
             *value += 1;
             *value
-        })?;
+        });
+        self.now = written.map_err(stale)?;
+        self.written = fence;
+        Ok(self.now)
+    }
+
+    fn read(&mut self, token: u64) -> Result<i64, String> {
+        let fence = Fence::new(token);
+        if fence < self.written {
+            return Err(format!(
+                "token {token} is below {}, which has written",
+                self.written.get()
+            ));
+        }
+        self.read = self.read.max(fence);
         Ok(self.now)
     }
 }
@@ -143,13 +167,17 @@ async fn serve(client: TcpStream, register: Arc<Mutex<Register>>) {
 impl Register {
     async fn take(&mut self, request: Request) {
         let value = self.values.entry(request.name.clone()).or_default();
-        let (op, phase, value, what) = match request.kind {
-            Kind::Read => (Op::Note, Phase::Info, Some(value.now), Some("read".to_owned())),
-            // Without fencing, all writes get the same token, so that none is refused.
-            Kind::Write => match value.write(if self.fenced { request.token } else { 1 }) {
-                Ok(now) => (Op::Write, Phase::Ok, Some(now), None),
-                Err(stale) => (Op::Write, Phase::Fail, None, Some(stale.to_string())),
-            },
+        // Without fencing, all effects get the same token, so that none is refused.
+        let token = if self.fenced { request.token } else { 1 };
+        let (op, effect) = match request.kind {
+            Kind::Read => (Op::Note, Ok(value.now)),
+            Kind::Write => (Op::Write, value.write(token)),
+            Kind::SharedRead => (Op::Read, value.read(token)),
+        };
+        let (phase, value, what) = match (op, effect) {
+            (Op::Note, _) => (Phase::Info, Some(value.now), Some("read".to_owned())),
+            (_, Ok(now)) => (Phase::Ok, Some(now), None),
+            (_, Err(stale)) => (Phase::Fail, None, Some(stale)),
         };
         self.sender
             .send(Event {

@@ -1,6 +1,6 @@
 //! Computes from the history on disk what was observed, and whether theory agrees.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,6 +48,7 @@ fn observe(summary: &HistorySummary, requests: Option<u64>) -> Observed {
         handover_p50_ms: handovers.percent(50).map(ms),
         handover_p99_ms: handovers.percent(99).map(ms),
         handover_max_ms: handovers.max().map(ms),
+        waited_ms: longest_waits(summary),
         grants,
         attempts_failed: summary.failed,
         requests_per_success: requests
@@ -135,6 +136,24 @@ pub(super) fn not_refused(
     })
 }
 
+/// Which client did not wait in vain, as the plan says it must, in words.
+pub(super) fn not_starved(
+    plan: &Plan,
+    summary: &HistorySummary,
+    interrupted: bool,
+) -> Option<String> {
+    plan.starved.iter().find_map(|client| match summary.asked.get(client) {
+        Some(asked) => asked.granted.then(|| format!("{client} was granted the lock")),
+        None if interrupted => None,
+        None => Some(format!("{client} did not ask for the lock")),
+    })
+}
+
+fn longest_waits(summary: &HistorySummary) -> BTreeMap<String, f64> {
+    let waits = summary.asked.iter();
+    waits.map(|(client, asked)| (client.clone(), ms(asked.longest_wait))).collect()
+}
+
 /// A hold that outlives its lock overlaps with each later hold. It counts as one stale holder.
 fn stale_holders(overlaps: &[Overlap<'_>]) -> u64 {
     let hold = |overlap: &Overlap<'_>| (overlap.first.who, overlap.first.granted);
@@ -142,13 +161,16 @@ fn stale_holders(overlaps: &[Overlap<'_>]) -> u64 {
     stale.len() as u64
 }
 
-/// From the end of a belief to the next grant, if the next holder was already waiting.
+/// From the end of a belief to the next grant, if the next holder was already waiting. A reader that
+/// joins another one takes nothing over.
 fn handovers(holds: &[Hold]) -> Vec<Duration> {
     let mut sorted = holds.iter().collect::<Vec<_>>();
     sorted.sort_by(|a, b| (&a.name, a.granted).cmp(&(&b.name, b.granted)));
     let pairs = sorted.iter().zip(sorted.iter().skip(1));
-    let waited =
-        pairs.filter(|(one, next)| one.name == next.name && next.asked <= one.believed_until());
+    let waited = pairs.filter(|(one, next)| {
+        let one_lock = one.name == next.name && !one.shares_with(next);
+        one_lock && next.asked <= one.believed_until()
+    });
     waited.map(|(one, next)| next.granted.since(one.believed_until())).collect()
 }
 
@@ -170,6 +192,7 @@ fn ms(time: Duration) -> f64 {
 mod tests {
     use super::*;
     use crate::history::Refusal;
+    use crate::judge::Asked;
     use crate::judge::history::{at, held, ms as millis};
     use crate::mode::Mode;
     use crate::scenario::find;
@@ -238,6 +261,21 @@ mod tests {
         assert!(found(Refusal::OtherMembers, true, true), "granted later");
         assert!(found(Refusal::NotAdmitted, false, false), "for another reason");
         assert!(!found(Refusal::NotAdmitted, false, true));
+    }
+
+    #[test]
+    fn a_client_must_wait_in_vain_where_theory_says_so() {
+        let plan = Plan { starved: vec!["w".to_owned()], ..plan() };
+        let found = |asked: &[(&str, bool)], interrupted| {
+            let of = |granted| Asked { granted, ..Asked::default() };
+            let asked = asked.iter().map(|(client, granted)| ((*client).to_owned(), of(*granted)));
+            let summary = HistorySummary { asked: asked.collect(), ..HistorySummary::default() };
+            not_starved(&plan, &summary, interrupted).is_some()
+        };
+        assert!(!found(&[("a", true), ("w", false)], false));
+        assert!(found(&[("w", true)], true), "it was granted");
+        assert!(found(&[("a", true)], false), "it did not ask");
+        assert!(!found(&[], true));
     }
 
     #[test]

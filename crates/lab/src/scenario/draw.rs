@@ -78,6 +78,7 @@ impl Draw {
             failing_total_at_most_ms: None,
             tokens_in_order: false,
             refused: Vec::new(),
+            starved: Vec::new(),
         }
     }
 

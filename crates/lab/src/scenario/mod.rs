@@ -59,13 +59,18 @@ mod l49_tokens_fall;
 mod p1_permits;
 mod p2_slots_through_restarts;
 mod plan;
+mod rw1_read_write;
+mod rw2_reader_through_restart;
+mod rw3_writers_turn;
+mod rw4_pause_before_effect;
 mod step;
 
 pub use self::draw::Draw;
 pub use self::expects::Expects;
 pub use self::fault::{Fault, Until, WayState};
 pub use self::plan::{
-    BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Plan, ServerPlan, Span, Waiting, Work,
+    BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Plan, ReadWrite, ServerPlan, Span,
+    Waiting, Work,
 };
 pub use self::step::{Step, When};
 
@@ -181,6 +186,12 @@ const ALL: &[Scenario] = &[
     p1_permits::SCENARIO,
     p1_permits::COUNTED,
     p2_slots_through_restarts::SCENARIO,
+    rw1_read_write::SCENARIO,
+    rw2_reader_through_restart::SCENARIO,
+    rw3_writers_turn::SCENARIO,
+    rw3_writers_turn::READERS_FIRST,
+    rw4_pause_before_effect::READER,
+    rw4_pause_before_effect::WRITER,
 ];
 
 /// The scenario with this id. Case is ignored.

@@ -32,6 +32,8 @@ pub struct Plan {
     pub tokens_in_order: bool,
     /// What a client (or `operator`) must be refused with. From then on it is granted nothing.
     pub refused: Vec<(String, Refusal)>,
+    /// Clients that must wait in vain: they ask, and are granted nothing in the whole run.
+    pub starved: Vec<String>,
 }
 
 /// The servers of a run. They are independent of each other, except for replicas.
@@ -105,6 +107,9 @@ pub struct Work {
     pub contenders: usize,
     /// The number of locks, which the tasks take in turn. Several locks are called `x/0`, `x/1`, ...
     pub names: usize,
+    /// Whether the name is a read-write lock, and how the tasks take it; `None`: it is not.
+    #[serde(default)]
+    pub read_write: Option<ReadWrite>,
     /// The number of holds after which each task ends; `None`: no limit.
     pub holds: Option<u64>,
     /// How long the work under the lock takes.
@@ -132,6 +137,16 @@ pub struct Work {
     /// Whether the client keeps its events until it ends: writing each at once would slow down the
     /// locks that are measured.
     pub records_at_end: bool,
+}
+
+/// How a client takes a read-write lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadWrite {
+    /// For reading, with other readers.
+    Read,
+    /// For writing, alone.
+    Write,
 }
 
 /// A duration that is drawn anew each time, both ends included.
@@ -200,6 +215,9 @@ pub enum BrokenLockKind {
         /// The node that is asked first.
         first: usize,
     },
+    /// A read-write lock without the writer's turn: readers enter a set whenever no writer is in it, and
+    /// a writer enters when it is empty. It does not queue.
+    ReadersFirst,
 }
 
 impl ServerPlan {
@@ -235,6 +253,7 @@ impl ClientPlan {
         let work = Work {
             contenders: 1,
             names: 1,
+            read_write: None,
             holds: None,
             hold: Span { low_ms: 1, high_ms: 5 },
             think: Span { low_ms: 0, high_ms: 2 },

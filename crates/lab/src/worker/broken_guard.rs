@@ -10,7 +10,7 @@ use quorumlock_protocol::quorum_of;
 use quorumlock_watchdog::Clock;
 
 use super::config::Config;
-use crate::scenario::BrokenLockKind;
+use crate::scenario::{BrokenLockKind, ReadWrite};
 use quorumlock_sim::Dice;
 use quorumlock_testbed::servers::ask;
 
@@ -26,6 +26,8 @@ pub(crate) struct Broken {
     lease: Duration,
     /// How many a node lets in, if it counts.
     permits: u32,
+    /// Whether it is held for writing, if readers go first.
+    writes: bool,
 }
 
 const RELEASE_MINE: &str =
@@ -53,6 +55,17 @@ const COUNT_IN: &str = "local t = redis.call('time') \
      redis.call('zadd', KEYS[1], now + ARGV[2], ARGV[1]) \
      redis.call('pexpire', KEYS[1], ARGV[2]) return 'OK'";
 
+/// Lets in any number of readers, or one writer, whose member begins with `w:`. A member's score is the
+/// end of its lease.
+const ENTER_SET: &str = "local t = redis.call('time') \
+     local now = t[1] * 1000 + math.floor(t[2] / 1000) \
+     redis.call('zremrangebyscore', KEYS[1], '-inf', now) \
+     local first = redis.call('zrange', KEYS[1], 0, 0)[1] \
+     if first and (string.sub(first, 1, 2) == 'w:' or string.sub(ARGV[1], 1, 2) == 'w:') \
+     then return '' end \
+     redis.call('zadd', KEYS[1], now + ARGV[2], ARGV[1]) \
+     redis.call('pexpire', KEYS[1], ARGV[2]) return 'OK'";
+
 /// The delay of the second release of [`BrokenLockKind::ReleaseByOwner`]: it falls into a later
 /// hold.
 const SECOND_RELEASE_DELAY: Duration = Duration::from_millis(10);
@@ -75,6 +88,7 @@ impl Broken {
             attempts: Arc::default(),
             lease,
             permits: config.locking.permits.unwrap_or(1),
+            writes: config.work.read_write == Some(ReadWrite::Write),
         })
     }
 
@@ -85,6 +99,12 @@ impl Broken {
             BrokenLockKind::RepeatsNonce => {
                 let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
                 format!("{:016x}", Dice::new(self.seed, attempt).next_u64())
+            }
+            // Each task of a client is a reader of its own.
+            BrokenLockKind::ReadersFirst => {
+                let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
+                let how = if self.writes { "w" } else { "r" };
+                format!("{how}:{}/{attempt}", self.owner)
             }
             _ => self.owner.clone(),
         };
@@ -128,12 +148,15 @@ impl Broken {
                 let permits = self.permits.to_string();
                 words(&["EVAL", COUNT_IN, "1", name, value, lease, &permits])
             }
+            BrokenLockKind::ReadersFirst => words(&["EVAL", ENTER_SET, "1", name, value, lease]),
         }
     }
 
     fn give(&self, value: &str) -> Vec<String> {
         let script = match self.kind {
-            BrokenLockKind::CountsPermits { .. } => return words(&["ZREM", &self.name, value]),
+            BrokenLockKind::CountsPermits { .. } | BrokenLockKind::ReadersFirst => {
+                return words(&["ZREM", &self.name, value]);
+            }
             BrokenLockKind::CountsHolds => LEAVE,
             _ => RELEASE_MINE,
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorumlock::kind::Kind;
-use quorumlock::{Admission, Builder, Error, Guard, Locker, Permit, Watch};
+use quorumlock::{Admission, Builder, Error, Guard, Locker, Permit, ReadGuard, Watch, WriteGuard};
 use quorumlock_protocol::Instant;
 use quorumlock_watchdog::Clock;
 
@@ -12,18 +12,40 @@ use super::config::Config;
 use super::not_granted::NotGranted;
 use crate::history::Phase;
 use crate::mode::{Engine, Mode};
-use crate::scenario::Locking;
+use crate::scenario::{Locking, ReadWrite, Work};
 
-/// A locker of the library with the number of permits of its name, or a broken one.
+/// A locker of the library and what it takes, or a broken one.
 pub(super) enum Breached {
-    Ours(Locker, Option<u32>),
+    Ours(Locker, Takes),
     Broken(Broken),
 }
 
-/// A hold of the library's lock or permit, or of a broken one.
+/// What a client takes under its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Takes {
+    Lock,
+    /// One of so many permits.
+    Permit(u32),
+    /// A read-write lock.
+    ReadWrite(ReadWrite),
+}
+
+impl Takes {
+    pub(crate) fn of(locking: &Locking, work: &Work) -> Self {
+        match (work.read_write, locking.permits) {
+            (Some(how), _) => Self::ReadWrite(how),
+            (None, Some(permits)) => Self::Permit(permits),
+            (None, None) => Self::Lock,
+        }
+    }
+}
+
+/// A hold of the library's lock, permit or read-write lock, or of a broken one.
 pub(crate) enum Held {
     Ours(Guard),
     Permit(Permit),
+    Read(ReadGuard),
+    Write(WriteGuard),
     Broken { lock: Broken, value: String, until: Instant },
 }
 
@@ -71,7 +93,7 @@ impl Breached {
             return Ok(Self::Broken(Broken::new(config, kind, lease)?));
         }
         let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
-        Ok(Self::Ours(locker, config.locking.permits))
+        Ok(Self::Ours(locker, Takes::of(&config.locking, &config.work)))
     }
 
     /// Takes another lock three times. The first request makes the connections, and a node that has
@@ -91,10 +113,16 @@ impl Breached {
     /// A broken lock knows its name.
     pub(super) async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
         match self {
-            Self::Ours(locker, None) => Ok(Held::Ours(locker.lock(name).fail_fast().await?)),
-            Self::Ours(locker, Some(permits)) => {
-                Ok(Held::Permit(locker.permit(name, *permits).fail_fast().await?))
-            }
+            Self::Ours(locker, takes) => Ok(match *takes {
+                Takes::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
+                Takes::Permit(of) => Held::Permit(locker.permit(name, of).fail_fast().await?),
+                Takes::ReadWrite(ReadWrite::Read) => {
+                    Held::Read(locker.read(name).fail_fast().await?)
+                }
+                Takes::ReadWrite(ReadWrite::Write) => {
+                    Held::Write(locker.write(name).fail_fast().await?)
+                }
+            }),
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
                     return Ok(Held::Broken { lock: broken.clone(), value, until });
@@ -106,10 +134,14 @@ impl Breached {
 
     pub(super) async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
         match self {
-            Self::Ours(locker, None) => Ok(locker.try_lock(name).await?.map(Held::Ours)),
-            Self::Ours(locker, Some(permits)) => {
-                Ok(locker.try_permit(name, *permits).await?.map(Held::Permit))
-            }
+            Self::Ours(locker, takes) => Ok(match *takes {
+                Takes::Lock => locker.try_lock(name).await?.map(Held::Ours),
+                Takes::Permit(of) => locker.try_permit(name, of).await?.map(Held::Permit),
+                Takes::ReadWrite(ReadWrite::Read) => locker.try_read(name).await?.map(Held::Read),
+                Takes::ReadWrite(ReadWrite::Write) => {
+                    locker.try_write(name).await?.map(Held::Write)
+                }
+            }),
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;
                 let held = |(value, until)| Held::Broken { lock: broken.clone(), value, until };
@@ -131,6 +163,8 @@ impl Held {
         match self {
             Self::Ours(guard) => Some(guard.watch()),
             Self::Permit(permit) => Some(permit.watch()),
+            Self::Read(reader) => Some(reader.watch()),
+            Self::Write(writer) => Some(writer.watch()),
             Self::Broken { .. } => None,
         }
     }
@@ -139,7 +173,7 @@ impl Held {
     pub(crate) fn slot(&self) -> Option<u16> {
         match self {
             Self::Permit(permit) => Some(permit.slot()),
-            Self::Ours(_) | Self::Broken { .. } => None,
+            Self::Ours(_) | Self::Read(_) | Self::Write(_) | Self::Broken { .. } => None,
         }
     }
 
@@ -156,6 +190,8 @@ impl Held {
         match self {
             Self::Ours(guard) => guard.valid_for(),
             Self::Permit(permit) => permit.valid_for(),
+            Self::Read(reader) => reader.valid_for(),
+            Self::Write(writer) => writer.valid_for(),
             Self::Broken { until, .. } => until.since(Clock::system().now()),
         }
     }
@@ -176,6 +212,8 @@ impl Held {
         match self {
             Self::Ours(guard) => unlock(guard).await,
             Self::Permit(permit) => unlock(permit).await,
+            Self::Read(reader) => unlock(reader).await,
+            Self::Write(writer) => unlock(writer).await,
             Self::Broken { lock, value, .. } => {
                 lock.release(&value).await.map_err(|error| (Phase::Unknown, error))
             }

@@ -107,7 +107,8 @@ impl Client for Shared {
         };
         if let Err(why) = access.ask(&asked).await {
             let unknown = Details { name: Some(name.into()), ..Details::of(attempt) };
-            self.record(Op::Write, Phase::Unknown, unknown.what(why));
+            let op = if kind == Kind::SharedRead { Op::Read } else { Op::Write };
+            self.record(op, Phase::Unknown, unknown.what(why));
         }
     }
 

@@ -58,9 +58,12 @@ pub(crate) trait Client: Send + Sync + 'static {
     fn ended(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// The kind of an access to the resource. A read is never refused, because it has no effect.
+/// The kind of an access to the resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
+    /// A read that a later write is computed from. It is never refused, because it has no effect.
     Read,
     Write,
+    /// A read by a reader of a read-write lock: what it reads is its effect, so it may be refused.
+    SharedRead,
 }

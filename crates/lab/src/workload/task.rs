@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::client::{Client, Kind};
 use super::details::Details;
 use crate::history::{Op, Phase, SLOT};
-use crate::scenario::{FirstAccess, OnLoss, Span, Waiting, Work};
+use crate::scenario::{FirstAccess, OnLoss, ReadWrite, Span, Waiting, Work};
 use crate::worker::broken_lock::Held;
 use crate::worker::not_granted::NotGranted;
 use quorumlock_sim::Dice;
@@ -152,6 +152,7 @@ impl<C: Client> Task<C> {
             Details {
                 nonce: held.nonce(),
                 permits: self.client.permits(),
+                reads: self.reads(),
                 token: Some(token),
                 valid_until_ns: Some(until),
                 ..Details::of(attempt)
@@ -235,6 +236,10 @@ impl<C: Client> Task<C> {
         }
     }
 
+    fn reads(&self) -> bool {
+        self.client.work().read_write == Some(ReadWrite::Read)
+    }
+
     fn may_write(&self, held: &Held) -> bool {
         self.client.work().on_loss == OnLoss::Naive || held.is_valid()
     }
@@ -247,13 +252,18 @@ impl<C: Client> Task<C> {
         }
     }
 
+    /// Has an effect at the resource: writes, or reads if the hold is a reader's.
     async fn write(&self, attempt: u64, held: &Held, access: &mut C::Access) {
+        let (op, kind) = match self.reads() {
+            true => (Op::Read, Kind::SharedRead),
+            false => (Op::Write, Kind::Write),
+        };
         self.record(
-            Op::Write,
+            op,
             Phase::Invoke,
             Details { token: Some(held.token()), ..Details::of(attempt) },
         );
-        self.client.access(access, &self.name, attempt, held.token(), Kind::Write).await;
+        self.client.access(access, &self.name, attempt, held.token(), kind).await;
     }
 
     fn record(&self, op: Op, phase: Phase, details: Details) {

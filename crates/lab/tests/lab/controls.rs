@@ -88,6 +88,20 @@ async fn counters_let_in_three_holders_of_two_permits_and_slots_two() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_writer_waits_in_vain_where_readers_go_first_and_not_in_its_turn() {
+    let mut waited_ms = Vec::new();
+    for id in ["RW3C", "RW3"] {
+        let dir = tempfile::tempdir().unwrap();
+        let scenario = find(id).expect("it is there");
+        let Some(run) = carry_out(scenario, Mode::S, dir.path()).await else { return };
+        assert!(run.as_expected && run.observed.holders > 1, "{run:#?}");
+        waited_ms.push(run.observed.waited_ms["c"]);
+    }
+    // Its request follows the order to start by a little.
+    assert!(waited_ms[0] > 2_500.0 && waited_ms[1] < waited_ms[0], "{waited_ms:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_history_is_whole_and_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = find("L02").expect("it is there");

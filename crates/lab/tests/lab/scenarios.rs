@@ -71,6 +71,14 @@ scenarios! {
     // A negative control; one server counts right.
     p1c_permits_that_each_node_counts: "P1C" in S Q5;
     p2_a_node_restarts_empty_under_a_slot: "P2" in S Q5 QQ;
+    rw1_readers_and_writers: "RW1" in S R Q5 QQ;
+    rw2_a_node_restarts_empty_under_a_reader: "RW2" in S Q5 QQ;
+    rw3_a_writer_among_readers: "RW3" in S Q5 QQ;
+    // SAFETY.md A8
+    rw4_a_reader_pauses: "RW4" in S QQ QF;
+    rw4w_a_writer_pauses: "RW4W" in S QQ QF;
+    // A negative control.
+    rw3c_readers_go_first: "RW3C" in S;
 }
 
 /// A run takes seconds.

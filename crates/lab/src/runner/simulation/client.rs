@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use super::history::SimHistory;
 use super::resource::{SimResource, Write};
 use crate::history::{Op, Phase};
-use crate::scenario::{ClientPlan, Work};
-use crate::worker::broken_lock::Held;
+use crate::scenario::{ClientPlan, ReadWrite, Work};
+use crate::worker::broken_lock::{Held, Takes};
 use crate::worker::not_granted::NotGranted;
 use crate::workload::{Client, Details, Kind, Task};
 
@@ -19,6 +19,7 @@ pub(super) struct SimClient {
     pub(super) client: ClientPlan,
     pub(super) name: String,
     pub(super) permits: Option<u32>,
+    pub(super) takes: Takes,
     pub(super) locker: Locker,
     pub(super) history: Arc<SimHistory>,
     pub(super) register: Arc<SimResource>,
@@ -71,16 +72,24 @@ impl Client for SimClient {
     fn open_resource(&self) {}
 
     async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
-        Ok(match self.permits {
-            None => Held::Ours(self.locker.lock(name).fail_fast().await?),
-            Some(permits) => Held::Permit(self.locker.permit(name, permits).fail_fast().await?),
+        let locker = &self.locker;
+        Ok(match self.takes {
+            Takes::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
+            Takes::Permit(of) => Held::Permit(locker.permit(name, of).fail_fast().await?),
+            Takes::ReadWrite(ReadWrite::Read) => Held::Read(locker.read(name).fail_fast().await?),
+            Takes::ReadWrite(ReadWrite::Write) => {
+                Held::Write(locker.write(name).fail_fast().await?)
+            }
         })
     }
 
     async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
-        Ok(match self.permits {
-            None => self.locker.try_lock(name).await?.map(Held::Ours),
-            Some(permits) => self.locker.try_permit(name, permits).await?.map(Held::Permit),
+        let locker = &self.locker;
+        Ok(match self.takes {
+            Takes::Lock => locker.try_lock(name).await?.map(Held::Ours),
+            Takes::Permit(of) => locker.try_permit(name, of).await?.map(Held::Permit),
+            Takes::ReadWrite(ReadWrite::Read) => locker.try_read(name).await?.map(Held::Read),
+            Takes::ReadWrite(ReadWrite::Write) => locker.try_write(name).await?.map(Held::Write),
         })
     }
 

@@ -14,6 +14,7 @@ use super::history::SimHistory;
 use super::resource::SimResource;
 use crate::history::{Event, Op, Phase};
 use crate::scenario::Plan;
+use crate::worker::broken_lock::Takes;
 use crate::workload::tasks;
 use quorumlock_sim::Dice;
 use quorumlock_sim::node::SimNode;
@@ -54,6 +55,7 @@ impl SimClients {
                 client: client.clone(),
                 name: plan.locking.name.clone(),
                 permits: plan.locking.permits,
+                takes: Takes::of(&plan.locking, &client.work),
                 locker: locker(world, place, nodes)?,
                 history: Arc::clone(record),
                 register: Arc::clone(&register),

@@ -33,6 +33,9 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     if plan.clients.iter().any(|client| client.work.broken_lock.is_some()) {
         return Some("the simulation has no broken locks".to_owned());
     }
+    if plan.clients.iter().any(|client| client.work.read_write.is_some()) {
+        return Some("the lab's resource in the simulation knows no readers".to_owned());
+    }
     if plan
         .clients
         .iter()
@@ -203,7 +206,7 @@ fn holder(state: &mut State, node: usize, name: &str) -> bool {
     let time = server.clock.micros(now);
     name.is_ok_and(|name| {
         server.store.touch(&name, time);
-        server.store.held(&name, time).is_some()
+        server.store.holders(&name, time).next().is_some()
     })
 }
 
