@@ -125,7 +125,7 @@ impl Bug {
             Self::SilenceIsLoss => 6,
             Self::ClockStopsInSuspend => 48,
             Self::UptimeWitness => 21,
-            Self::RenewsUnproven => 246,
+            Self::RenewsUnproven => 10_138,
             Self::RecreatesUnproven => 69,
             Self::NoBarrier => 2_666,
             Self::BoundWhenSent => 4_816,

@@ -1,6 +1,6 @@
 //! Follows requests on their way to a node, and the messages of nodes to subscribers.
 
-use quorumlock_protocol::{Claim, Fence, Nonce, RemoteGrant, quorum_of};
+use quorumlock_protocol::{Claim, Fence, Instant, Nonce, RemoteGrant, quorum_of};
 use quorumlock_redis::simulation::ScriptKind;
 
 use super::arrival::{Arrival, ConnId};
@@ -23,6 +23,8 @@ impl State {
             view.travelling += 1;
             view.written += 1;
             if lease_command.verb == Some(Verb::Release) {
+                // Also a handoff that no task took: its client never believed in it, or does no longer.
+                view.until = Instant::NEVER;
                 view.releases_written += 1;
                 if view.releases_written > view.releases {
                     self.see(Sometimes::ReleaseRepeated);
