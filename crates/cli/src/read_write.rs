@@ -27,13 +27,14 @@ struct Writer {
 
 impl ReadWriteStatus {
     pub(crate) fn new(name: String, holder: Option<Holder>) -> Self {
-        let Some(Holder { id, remaining, holds, .. }) = holder else {
+        let Some(holder) = holder else {
             return Self { name, held: false, readers: 0, writer: None, remaining_ms: None };
         };
-        // The id of one reader ends with `:r`, and several readers are one holder.
-        let (readers, writer) = match id.ends_with(":w") {
-            true => (0, Some(Writer { id })),
-            false => (holds, None),
+        let reads = holder.reads();
+        let Holder { id, remaining, holds, .. } = holder;
+        let (readers, writer) = match reads {
+            true => (holds, None),
+            false => (0, Some(Writer { id })),
         };
         Self { name, held: true, readers, writer, remaining_ms: remaining.map(millis) }
     }

@@ -40,7 +40,7 @@ pub(crate) async fn unlock(args: Args) -> Outcome {
     if !args.force {
         return Err(Failure::usage(
             "a lock or a permit is released by its holder, and a holder that died loses it when its \
-             lease ends. To take it away from whoever holds it, who may still be at work, add --force",
+             lease ends. Its holder may still be at work: to take it away all the same, add --force",
         ));
     }
     let locker = args.nodes.locker()?;

@@ -39,8 +39,9 @@ impl Name {
         Self("quorumlock:probe".into())
     }
 
-    /// What begins the names of all slots (PROTOCOL.md PER1, PER3) of the permits `of`: `quorumlock:permit:{of}:`, or
-    /// `quorumlock:permit:raw:of:` for a name that contains a `}`. No key has this name.
+    /// What begins the names of all slots of the permits `of`: `quorumlock:permit:{of}:`, or
+    /// `quorumlock:permit:raw:of:` for a name that contains a `}`. No key has this name (PROTOCOL.md
+    /// PER1, PER3).
     pub(crate) fn permits(of: &Self) -> Self {
         let name = of.as_str();
         Self(match name.contains('}') {

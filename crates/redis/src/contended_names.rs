@@ -6,7 +6,8 @@ use foldhash::HashSet;
 use quorumlock_protocol::Name;
 use quorumlock_protocol::waiting::TUNING;
 
-/// Names, for slots of permits those of their queue, for which other clients were lately seen to wait on one node. Advice, never safety: a
+/// Names for which other clients were lately seen to wait on one node; all slots of permits are one,
+/// that of their queue. Advice, never safety: a
 /// release of such a name notifies the next waiter in the same step.
 #[derive(Debug, Default)]
 pub(super) struct ContendedNames {

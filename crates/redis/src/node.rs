@@ -455,13 +455,13 @@ impl Node for RedisNode {
     }
 
     fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {
-        let second: Vec<_> = leases.iter().map(|lease| lease.claim.is_read_write()).collect();
-        if second.iter().all(|is_second| *is_second == second[0]) {
+        let read_write = |lease: &LeaseRequest| lease.claim.is_read_write();
+        if leases.windows(2).all(|two| read_write(&two[0]) == read_write(&two[1])) {
             return self.renew_in_one_layout(leases, lane, to);
         }
         // A script has one layout.
-        let (last, first): (Vec<_>, Vec<_>) =
-            leases.iter().cloned().partition(|lease| lease.claim.is_read_write());
+        let second: Vec<_> = leases.iter().map(read_write).collect();
+        let (last, first): (Vec<_>, Vec<_>) = leases.iter().cloned().partition(read_write);
         let gather = Gather::new(2, move |parts| of_two_parts(&second, parts), to);
         self.renew_in_one_layout(&first, lane, Responder::new(gather.clone(), 0));
         self.renew_in_one_layout(&last, lane, Responder::new(gather, 1));

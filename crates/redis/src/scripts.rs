@@ -139,9 +139,13 @@ impl Scripts {
             Tokens::Counted => include_str!("lua/redisson/count.lua"),
         };
         let layout = match layout {
-            Layout::Of(Wire::Redisson) => include_str!("lua/redisson/layout.lua"),
-            Layout::Of(Wire::Redlock) => include_str!("lua/redlock/layout.lua"),
-            Layout::ReadWrite => include_str!("lua/shared/layout.lua"),
+            Layout::Of(Wire::Redisson) => {
+                concat!(include_str!("lua/redisson/layout.lua"), include_str!("lua/one_holder.lua"))
+            }
+            Layout::Of(Wire::Redlock) => {
+                concat!(include_str!("lua/redlock/layout.lua"), include_str!("lua/one_holder.lua"))
+            }
+            Layout::ReadWrite => include_str!("lua/read_write/layout.lua"),
         };
         let (enqueue, wait_queue) =
             (include_str!("lua/enqueue.lua"), include_str!("lua/wait_queue.lua"));

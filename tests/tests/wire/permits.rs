@@ -195,6 +195,31 @@ async fn a_release_tells_the_head_of_the_queue_which_slot_is_free() {
     }
 }
 
+/// A locker that is told of a free slot, and has no call that waits, passes the message on (PER2).
+#[tokio::test]
+async fn a_free_slot_that_no_call_waits_for_is_told_to_the_next_waiter() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (locker, plain) = server.clients();
+        let held = within("free", locker.permit("db", 1).lease(LONG_LEASE)).await.expect("free");
+        let another = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
+        let waiting = tokio::spawn(another.permit("db", 1).into_future());
+        let ours = eventually("queued", async || {
+            let members: Vec<String> = plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await;
+            members.into_iter().next()
+        })
+        .await;
+        held.unlock().await.expect("held");
+        let permit = within("a slot", waiting).await.expect("no panic").expect("granted");
+        permit.unlock().await.expect("held");
+        let next = "0123456789abcdef0123456789abcdef";
+        let mut told = plain.listen(&format!("quorumlock:wake:{next}")).await;
+        plain.ask::<i64>(&["ZADD", WAITERS, "1", next]).await;
+        plain.ask::<i64>(&["PUBLISH", &format!("quorumlock:wake:{ours}"), &key(0)]).await;
+        assert_eq!(within("the message", told.next()).await, key(0), "{wire:?}");
+    }
+}
+
 /// Names of any form have permits, and their slots and queues are their own.
 #[tokio::test]
 async fn names_with_braces_have_permits_of_their_own() {

@@ -266,8 +266,8 @@ impl<'a> AcquireLoop<'a> {
         let claim = self.claim();
         let Self { inner, spec, permit, slot, ticket, .. } = self;
         drop(ticket);
-        // Whoever holds a slot has the permit for this slot alone, and a reader has none: the next call
-        // may ask for what they leave.
+        // A holder of a slot keeps the permit for this slot alone, and a reader keeps none: the next
+        // call may ask for other slots, or read, too.
         let permit = match slot {
             Some(slot) => slot.permit(permit),
             None => (!claim.is_shared()).then_some(permit),

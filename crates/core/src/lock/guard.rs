@@ -26,7 +26,7 @@ use quorumlock_watchdog::{Renewal, runtime};
 /// Drop or unlock a lost guard, too. Until then, or until the furthest end that the lease ever had,
 /// nodes that still hold the lease keep the next holder out (SAFETY.md H26).
 ///
-/// `K` is what it holds: a lock, or one of several [permits](kind::Permit).
+/// `K` is [what it holds](kind): a lock, a permit, or a read-write lock for reading or for writing.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard<K: Kind = kind::Lock> {
     inner: Arc<Inner>,
@@ -191,8 +191,7 @@ impl Guard<kind::Permit> {
 
 impl Guard<kind::Write> {
     /// Goes on as a reader, without a gap: no writer gets the lock in between, and other readers may
-    /// join. The token stays. Readers that wait notice it at their next poll, within a quarter of a second
-    /// most often.
+    /// join. The token stays. Readers that wait notice it at their next poll.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lock was lost. [`ConfigError::DowngradeShared`] if other guards of the owner

@@ -65,8 +65,18 @@ pub(super) enum LocalHandoff<L> {
 pub(super) struct LocalPermit<L> {
     queues: LocalQueues<L>,
     claim: Claim,
-    /// Set if other calls may ask beside it: it is the permit for this slot alone, or a reader's.
-    slot: Option<u16>,
+    place: Place,
+}
+
+/// What a call may ask the nodes for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// All of the claim. One call has it.
+    Queue,
+    /// One slot of permits, beside calls that have others.
+    Slot(u16),
+    /// A read-write lock, to read, beside all other calls.
+    Reader,
 }
 
 /// A place in the local queue, as a future of what the waiter receives. Before it is dropped,
@@ -86,7 +96,7 @@ impl<L> LocalQueues<L> {
             Entry::Occupied(_) => return None,
             Entry::Vacant(free) => free.insert(None),
         };
-        Some(LocalPermit { queues: self.clone(), claim: claim.clone(), slot: None })
+        Some(self.permit(claim, Place::Queue))
     }
 
     /// The permit for a reader, which excludes no other one; or for one of the slots, as
@@ -94,8 +104,7 @@ impl<L> LocalQueues<L> {
     pub(super) fn take_beside_others(&self, claim: &Claim, share: f64) -> Option<LocalPermit<L>> {
         match claim.slots() {
             Some(_) => self.take_any_slot(claim, share),
-            // No slot: its drop gives nothing back.
-            None => Some(LocalPermit { queues: self.clone(), claim: claim.clone(), slot: Some(0) }),
+            None => Some(self.permit(claim, Place::Reader)),
         }
     }
 
@@ -118,8 +127,11 @@ impl<L> LocalQueues<L> {
         let place = taken.get_mut(usize::from(slot))?;
         let free = !std::mem::replace(place, true);
         drop(queues);
-        let slot = Some(slot);
-        free.then(|| LocalPermit { queues: self.clone(), claim: claim.clone(), slot })
+        free.then(|| self.permit(claim, Place::Slot(slot)))
+    }
+
+    fn permit(&self, claim: &Claim, place: Place) -> LocalPermit<L> {
+        LocalPermit { queues: self.clone(), claim: claim.clone(), place }
     }
 
     /// Whether a call of this process asks for this slot, or holds it.
@@ -155,7 +167,7 @@ impl<L> LocalQueues<L> {
                 // The permit was returned meanwhile: this waiter receives it.
                 queues.waiting.insert(claim.clone(), None);
                 drop(queues);
-                let permit = LocalPermit { queues: self.clone(), claim: claim.clone(), slot: None };
+                let permit = self.permit(claim, Place::Queue);
                 drop(tell.send(LocalHandoff::Permit(permit)));
             }
         }
@@ -257,7 +269,10 @@ impl<L> Queues<L> {
 impl<L> LocalPermit<L> {
     /// The slot, if it is the permit for one slot alone.
     pub(super) fn slot(&self) -> Option<u16> {
-        self.slot
+        match self.place {
+            Place::Slot(slot) => Some(slot),
+            Place::Queue | Place::Reader => None,
+        }
     }
 
     /// Records that another process contends for the name.
@@ -317,8 +332,10 @@ impl<L> Drop for LocalPermit<L> {
     fn drop(&mut self) {
         let next = {
             let mut queues = self.queues.lock();
-            if let Some(slot) = self.slot {
-                return queues.give_slot_back(&self.claim, slot);
+            match self.place {
+                Place::Queue => {}
+                Place::Slot(slot) => return queues.give_slot_back(&self.claim, slot),
+                Place::Reader => return,
             }
             let Entry::Occupied(mut queue) = queues.waiting.entry(self.claim.clone()) else {
                 return;
@@ -333,8 +350,7 @@ impl<L> Drop for LocalPermit<L> {
             next
         };
         if let Some(waiter) = next {
-            let permit =
-                Self { queues: self.queues.clone(), claim: self.claim.clone(), slot: None };
+            let permit = self.queues.permit(&self.claim, Place::Queue);
             // If the waiter gave up meanwhile, this drop passes the permit to the following one.
             drop(waiter.give(LocalHandoff::Permit(permit)));
         }

@@ -64,23 +64,3 @@ local function drop(name, nonce)
   return 0, not who
 end
 
--- Holders exclude each other here: nobody keeps others out while it waits, and a free name goes to one.
-local function keeps_out()
-  return false
-end
-
-local function keep_turn()
-end
-
-local function end_turn()
-end
-
-local function shares()
-  return false
-end
-
--- The name in messages to waiters.
-local function told_as(name)
-  return name
-end
-
