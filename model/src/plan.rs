@@ -77,6 +77,7 @@ pub fn plan(size: Size) -> Vec<Case> {
         repairs(),
         leases(),
         shares(),
+        delays(),
         rings(),
         releases(),
         members(),
@@ -353,6 +354,33 @@ fn shares() -> Vec<Case> {
         case("M24", "a node counts for any slot", Caught, Quick, move || {
             of(slots, 0, 0, None)().by(Shares::AnySlot)
         }),
+    ]
+}
+
+/// Leases with a takeover delay.
+fn delays() -> Vec<Case> {
+    use Expected::{Caught, Holds};
+    use Quarantine::{None, Strict};
+    use Size::{Full, Quick};
+    let of = |horizon, renewals, crashes, quarantine| {
+        move || LeaseModel::<2>::frugal(horizon, renewals, crashes, quarantine).delaying(2)
+    };
+    let readers = || {
+        let claims = [Claim::ONE, Claim::READ, Claim::READ];
+        LeaseModel::<3>::frugal(6, 0, 1, Strict).claiming(claims).delaying(2)
+    };
+    let whole = || LeaseModel::<2>::frugal(4, 0, 1, Strict).in_full().delaying(1);
+    let planted =
+        |what, rule| case("M26", what, Caught, Quick, move || of(5, 0, 1, Strict)().by(rule));
+    vec![
+        case("M26", "takeover delay, 1 renewal", Holds, Quick, of(7, 1, 0, None)),
+        case("M26", "the same, 1 crash, nothing counts", Holds, Full, of(8, 1, 1, Strict)),
+        case("M26", "1 crash, no renewal", Holds, Quick, of(6, 0, 1, Strict)),
+        case("M26", "the same, leaving out nothing", Holds, Full, whole),
+        case("M26", "the same, a writer, two readers", Holds, Full, readers),
+        planted("what is lost is released at once", Shares::ReleasesLost),
+        planted("a quarantine without the delay", Shares::ShortQuarantine),
+        planted("the holder counts on the delay", Shares::CountsDelay),
     ]
 }
 

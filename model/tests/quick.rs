@@ -3,7 +3,7 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// The number of steps to each planted bug. A different number means another bug, or another model.
-const STEPS: [(&str, usize); 48] = [
+const STEPS: [(&str, usize); 51] = [
     ("M3", 8),
     ("M2", 8),
     ("M15c", 10),
@@ -27,6 +27,9 @@ const STEPS: [(&str, usize); 48] = [
     ("M24", 5),
     ("M24", 3),
     ("M24", 4),
+    ("M26", 7),
+    ("M26", 8),
+    ("M26", 9),
     ("M25", 6),
     ("M14", 6),
     ("M14", 8),

@@ -17,6 +17,10 @@ pub(super) struct Client {
     pub(super) phase: Phase,
     /// The acquisition, then the renewals.
     calls: [Call; 3],
+    /// Where there is a takeover delay, the first tick at which the holder could not rely on its lease
+    /// any more, by any answer that it has had. 0 without a lease, after a release, and once the tick
+    /// at which others may hold is past.
+    relied_until: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +65,7 @@ impl Call {
 
 impl Client {
     pub(super) fn new() -> Self {
-        Self { phase: Phase::Idle, calls: Default::default() }
+        Self { phase: Phase::Idle, calls: Default::default(), relied_until: 0 }
     }
 
     pub(super) fn start(&mut self, now: u8, ttl: u8) {
@@ -102,7 +106,7 @@ impl Client {
         self.calls[k].wires[n] = if over { Wire::Nothing } else { Wire::Answered(said) };
     }
 
-    pub(super) fn receive(&mut self, n: usize, k: usize, now: u8) {
+    pub(super) fn receive(&mut self, n: usize, k: usize, now: u8, delay: u8) {
         let call = &mut self.calls[k];
         let until = call.until();
         let Wire::Answered(said) = mem::take(&mut call.wires[n]) else { return };
@@ -130,11 +134,19 @@ impl Client {
             }
             Phase::Idle | Phase::Over => {}
         }
-        self.pass(now);
+        if let Phase::Holding(window) = &self.phase
+            && delay > 0
+        {
+            self.relied_until = self.relied_until.max(tick_from(window.until()));
+        }
+        self.pass(now, delay);
     }
 
     /// Loss is final.
-    pub(super) fn pass(&mut self, now: u8) {
+    pub(super) fn pass(&mut self, now: u8, delay: u8) {
+        if self.relied_until + delay < now {
+            self.relied_until = 0;
+        }
         let lost = match &self.phase {
             Phase::Asking(_) => self.calls[0].until() <= at(now),
             Phase::Holding(window) => window.until() <= at(now),
@@ -145,8 +157,14 @@ impl Client {
         }
     }
 
+    /// A holder that releases its lease relies on nothing from now on.
+    pub(super) fn release(&mut self) {
+        self.relied_until = 0;
+        self.end();
+    }
+
     /// Requests that are on their way may still be carried out.
-    pub(super) fn end(&mut self) {
+    fn end(&mut self) {
         self.phase = Phase::Over;
         for call in &mut self.calls {
             let asked =
@@ -157,7 +175,7 @@ impl Client {
     }
 
     pub(super) fn forget(&mut self) {
-        *self = Self { phase: Phase::Over, ..Self::new() };
+        *self = Self { phase: Phase::Over, relied_until: self.relied_until, ..Self::new() };
     }
 
     pub(super) fn holds(&self) -> bool {
@@ -166,6 +184,12 @@ impl Client {
 
     pub(super) fn believes(&self, now: u8) -> bool {
         matches!(&self.phase, Phase::Holding(window) if window.until() > at(now))
+    }
+
+    /// The tick from which others may hold what this client has lost; `None` if that is past, and if
+    /// it has lost nothing.
+    pub(super) fn takeover_at(&self, delay: u8) -> Option<u8> {
+        (self.phase == Phase::Over && self.relied_until > 0).then_some(self.relied_until + delay)
     }
 
     pub(super) fn was_renewed(&self, now: u8) -> bool {
@@ -187,6 +211,11 @@ impl Client {
         window.record_lost(others[1]);
         window.until()
     }
+}
+
+/// The first tick from this instant on.
+fn tick_from(instant: Instant) -> u8 {
+    (0..u8::MAX).find(|tick| instant <= at(*tick)).unwrap_or(u8::MAX)
 }
 
 fn answer(said: Reply, until: Instant) -> Answer<Vote> {

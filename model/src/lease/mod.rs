@@ -1,8 +1,9 @@
-//! Leases, on an exact clock (PROTOCOL.md WIN1, WIN2).
+//! Leases, on an exact clock (PROTOCOL.md WIN1 to WIN3).
 //!
 //! Three nodes, clients that make one acquisition each, ticks instead of time. Messages may be late
 //! or lost; nodes may lose all their data. The question: can two clients believe at the same tick
-//! that they hold the lock?
+//! that they hold the lock? With a takeover delay: can one believe so sooner than that after another
+//! one has lost the lock?
 
 mod client;
 mod model;
@@ -91,10 +92,14 @@ impl<const C: usize> Model for LeaseModel<C> {
                 }
             });
             if self.frugal {
+                if self.delay > 0 && client.holds() {
+                    actions.push(Action::End(c));
+                }
                 continue;
             }
             match client.phase {
                 Phase::Idle => {}
+                Phase::Over if !self.may_free(client, state.now) => {}
                 Phase::Over => {
                     let held = (0..N).filter(|n| state.nodes[*n].is_held_by(c, self.claims[c]));
                     actions.extend(held.map(|n| Action::Free(c, n)));
@@ -116,39 +121,41 @@ impl<const C: usize> Model for LeaseModel<C> {
         let mut next = state.clone();
         let State { now, nodes, clients, crashes } = &mut next;
         match action {
-            Action::Start(c) => clients[c].start(*now, self.ttls[c]),
-            Action::Renew(c) => clients[c].renew(*now, self.ttls[c]),
+            Action::Start(c) => clients[c].start(*now, self.counted(c)),
+            Action::Renew(c) => clients[c].renew(*now, self.counted(c)),
             Action::Serve(c, n, k) => {
                 let client = &mut clients[c];
                 if self.frugal && k == 0 && client.phase == Phase::Idle {
-                    client.start(*now, self.ttls[c]);
+                    client.start(*now, self.counted(c));
                 }
                 if self.frugal && k > client.renewals_begun() {
-                    client.renew(*now, self.ttls[c]);
+                    client.renew(*now, self.counted(c));
                 }
                 client.serve(c, &mut nodes[n], n, k, *now, self);
                 if self.frugal {
-                    client.receive(n, k, *now);
+                    client.receive(n, k, *now, self.delay);
                 }
             }
-            Action::Hear(c, n, k) => clients[c].receive(n, k, *now),
-            Action::End(c) => clients[c].end(),
+            Action::Hear(c, n, k) => clients[c].receive(n, k, *now, self.delay),
+            Action::End(c) => clients[c].release(),
             Action::Free(c, n) => nodes[n].free(c),
             Action::Crash(n) => {
                 *crashes += 1;
-                nodes[n].crash(*now, self.quarantine);
+                nodes[n].crash(*now, self.quarantine, self.longest());
             }
             Action::Tick => {
                 *now += 1;
                 nodes.iter_mut().for_each(|node| node.pass(*now));
-                clients.iter_mut().for_each(|client| client.pass(*now));
+                clients.iter_mut().for_each(|client| client.pass(*now, self.delay));
             }
         }
         if self.frugal {
             for (c, client) in clients.iter_mut().enumerate() {
                 if client.phase == Phase::Over {
                     client.forget();
-                    nodes.iter_mut().for_each(|node| node.free(c));
+                    if self.may_free(client, *now) {
+                        nodes.iter_mut().for_each(|node| node.free(c));
+                    }
                 }
             }
         }
@@ -181,11 +188,32 @@ impl<const C: usize> Model for LeaseModel<C> {
                 |model: &Self, state: &State<C>| !model.once.first(1, model.has_shared_node(state)),
             ));
         }
+        if self.delay > 0 {
+            properties.extend(self.takeovers());
+        }
         properties
     }
 }
 
 impl<const C: usize> LeaseModel<C> {
+    /// What a takeover delay promises, and no more: a lost lease is free when the delay has passed, and
+    /// a released one at once.
+    fn takeovers(&self) -> [Property<Self>; 3] {
+        [
+            Property::always("nobody takes over too soon", |model: &Self, state: &State<C>| {
+                !model.once.first(4, model.takes_over(state, |at| state.now < at))
+            }),
+            Property::sometimes("what is lost is taken over", |model: &Self, state: &State<C>| {
+                model.once.first(5, model.takes_over(state, |at| state.now == at))
+            }),
+            Property::sometimes("what is released is free", |model: &Self, state: &State<C>| {
+                // Before the first lease can be lost.
+                let over = state.clients.iter().any(|client| client.phase == Phase::Over);
+                model.once.first(6, state.now < TTL && over && state.believers() > 0)
+            }),
+        ]
+    }
+
     /// Whether the node would say yes now. Where it would not, serving changes nothing.
     fn may_say_yes(&self, state: &State<C>, serve: Action) -> bool {
         let Action::Serve(c, n, k) = serve else { return false };
@@ -197,19 +225,35 @@ impl<const C: usize> LeaseModel<C> {
         }
     }
 
+    /// Whether the nodes may be told to release what a client that has ended still holds.
+    fn may_free(&self, client: &Client, now: u8) -> bool {
+        let at = client.takeover_at(self.delay);
+        self.rule == Rule::ReleasesLost || at.is_none_or(|at| at <= now)
+    }
+
     fn is_alike(&self, c: usize, d: usize) -> bool {
         (self.claims[c], self.ttls[c]) == (self.claims[d], self.ttls[d])
     }
 
     fn asks(&self, client: usize) -> Asks<'_> {
-        let (ttl, quarantine, rule) = (self.ttls[client], self.quarantine, self.rule);
-        Asks { client, claims: &self.claims, ttl, quarantine, rule }
+        let (kept, quarantine, rule) = (self.kept(client), self.quarantine, self.rule);
+        Asks { client, claims: &self.claims, kept, quarantine, rule }
     }
 
     /// Whether this is true of two clients that exclude each other.
     fn overlaps(&self, holds: impl Fn(usize) -> bool) -> bool {
         let pair = |c: usize, d: usize| holds(c) && holds(d);
         (0..C).any(|c| (0..c).any(|d| self.claims[c].excludes(self.claims[d]) && pair(c, d)))
+    }
+
+    /// Whether a client has lost what another one, which excludes it, holds, where `when` is true of
+    /// the tick from which others may hold it.
+    fn takes_over(&self, state: &State<C>, when: impl Fn(u8) -> bool) -> bool {
+        let lost = |c: usize| state.clients[c].takeover_at(self.delay).is_some_and(&when);
+        let holds = |c: usize, d: usize| {
+            self.claims[c].excludes(self.claims[d]) && state.clients[d].believes(state.now)
+        };
+        (0..C).any(|c| lost(c) && (0..C).any(|d| c != d && holds(c, d)))
     }
 
     fn has_shared_node(&self, state: &State<C>) -> bool {

@@ -10,7 +10,7 @@ use crate::search::Once;
 /// The number of nodes.
 pub const N: usize = 3;
 
-/// The length of a lease, in ticks; also L, the longest lease.
+/// The length of a lease, in ticks. L is the takeover delay more.
 pub const TTL: u8 = 3;
 
 /// The largest number of clients.
@@ -23,7 +23,9 @@ pub struct LeaseModel<const C: usize> {
     pub claims: [Claim; C],
     /// How long the leases of each client are, in ticks; [`TTL`] at most.
     pub ttls: [u8; C],
-    /// How nodes hold claims.
+    /// The takeover delay, in ticks: for how long a node keeps a lease beyond its length.
+    pub delay: u8,
+    /// How leases are held.
     pub rule: Rule,
     /// The last tick.
     pub horizon: u8,
@@ -50,11 +52,25 @@ impl<const C: usize> LeaseModel<C> {
     ///   time.
     /// - Acquisitions and renewals begin when a node first serves them: an end that is counted from
     ///   an earlier tick comes earlier.
-    /// - A client that has ended leaves no keys and no requests: they could only make nodes say no.
+    /// - A client that has ended leaves no requests, and no keys that it may release: they could only
+    ///   make nodes say no.
+    /// - Without a takeover delay no client releases its lease: the loss of a lease frees it as well.
     pub fn frugal(horizon: u8, renewals: usize, crashes: u8, quarantine: Quarantine) -> Self {
-        let (claims, ttls, rule) = ([Claim::ONE; C], [TTL; C], Rule::Library);
+        let (claims, ttls, delay, rule) = ([Claim::ONE; C], [TTL; C], 0, Rule::Library);
         let (regrants, frugal, once) = (true, true, Once::default());
-        Self { claims, ttls, rule, horizon, renewals, crashes, regrants, quarantine, frugal, once }
+        Self {
+            claims,
+            ttls,
+            delay,
+            rule,
+            horizon,
+            renewals,
+            crashes,
+            regrants,
+            quarantine,
+            frugal,
+            once,
+        }
     }
 
     /// Each client asks for one of these.
@@ -67,9 +83,29 @@ impl<const C: usize> LeaseModel<C> {
         Self { ttls, ..self }
     }
 
+    /// With this takeover delay.
+    pub fn delaying(self, delay: u8) -> Self {
+        Self { delay, ..self }
+    }
+
     /// With this rule.
     pub fn by(self, rule: Rule) -> Self {
         Self { rule, ..self }
+    }
+
+    /// How long a client counts on a lease.
+    pub(super) fn counted(&self, client: usize) -> u8 {
+        self.ttls[client] + if self.rule == Rule::CountsDelay { self.delay } else { 0 }
+    }
+
+    /// How long a node keeps a lease (PROTOCOL.md WIN3).
+    pub(super) fn kept(&self, client: usize) -> u8 {
+        self.ttls[client] + self.delay
+    }
+
+    /// L: how long a node that has lost its data is not admitted.
+    pub(super) fn longest(&self) -> u8 {
+        TTL + if self.rule == Rule::ShortQuarantine { 0 } else { self.delay }
     }
 
     /// The model with all actions.

@@ -1,7 +1,8 @@
-/// How nodes hold claims: the library's way and planted bugs.
+/// How leases are held: the library's way and planted bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The library's rule: each share of a key ends by itself, by the node's clock.
+    /// The library's rule: each share of a key ends by itself, by the node's clock. A lease that was
+    /// lost is released when the takeover delay has passed.
     Library,
     /// Planted, M24: a key has one end for all who share it, and the last request sets it.
     ExpiryPerKey,
@@ -10,6 +11,12 @@ pub enum Rule {
     PurgeByClient,
     /// Planted, M24: a node grants any free slot, and the client counts it.
     AnySlot,
+    /// Planted, M26: a lease that was lost is released at once.
+    ReleasesLost,
+    /// Planted, M26: the quarantine of a node is as long as a lease, without the takeover delay.
+    ShortQuarantine,
+    /// Planted, M26: the holder counts on its lease and the takeover delay.
+    CountsDelay,
 }
 
 /// By how many ticks the clocks of clients are ahead, where that matters.

@@ -1,4 +1,4 @@
-use super::model::{CLIENTS, TTL};
+use super::model::CLIENTS;
 use super::rule::{AHEAD, Rule};
 use crate::admission::{Deed, Quarantine, counts, memory};
 use crate::claim::{Claim, MOST};
@@ -14,12 +14,12 @@ pub(super) struct Server {
     admitted_at: u8,
 }
 
-/// A client, what all clients ask for, and how long this client's leases are.
+/// A client, what all clients ask for, and for how long a node keeps this client's leases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asks<'a> {
     pub(super) client: usize,
     pub(super) claims: &'a [Claim],
-    pub(super) ttl: u8,
+    pub(super) kept: u8,
     pub(super) quarantine: Quarantine,
     pub(super) rule: Rule,
 }
@@ -65,7 +65,7 @@ impl Server {
         }
         if asks.rule == Rule::AnySlot {
             let Some(slot) = self.free_slot() else { return Reply::No };
-            self.ends[slot][client] = now + asks.ttl;
+            self.ends[slot][client] = now + asks.kept;
             return Reply::Yes;
         }
         if !self.admits(client, claims) {
@@ -89,10 +89,10 @@ impl Server {
     /// the model is more permissive here.
     fn hold(&mut self, asks: Asks<'_>, now: u8, deed: Deed) -> Reply {
         for key in asks.claims[asks.client].keys() {
-            self.ends[key][asks.client] = now + asks.ttl;
+            self.ends[key][asks.client] = now + asks.kept;
             if asks.rule == Rule::ExpiryPerKey {
                 let others = self.ends[key].iter_mut().filter(|end| **end > 0);
-                others.for_each(|end| *end = now + asks.ttl);
+                others.for_each(|end| *end = now + asks.kept);
             }
         }
         if counts(asks.quarantine, memory(self.admitted_at > now), deed) {
@@ -110,8 +110,8 @@ impl Server {
         self.ends.iter_mut().for_each(|ends| ends[client] = 0);
     }
 
-    pub(super) fn crash(&mut self, now: u8, quarantine: Quarantine) {
-        let admitted_at = if quarantine == Quarantine::None { 0 } else { now + TTL };
+    pub(super) fn crash(&mut self, now: u8, quarantine: Quarantine, longest: u8) {
+        let admitted_at = if quarantine == Quarantine::None { 0 } else { now + longest };
         *self = Self { admitted_at, ..Self::default() };
     }
 
