@@ -2,8 +2,8 @@
 
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    Acquired, BoxFuture, Claim, ConfigError, Error, HeldInterval, Hints, Holder, Lane,
-    LeaseRequest, Name, ReleaseOutcome, WaitQueue,
+    Acquired, BoxFuture, Claim, ConfigError, Error, Fence, HeldInterval, Hints, Holder, Instant,
+    Lane, LeaseRequest, Name, Nonce, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
 
@@ -29,6 +29,17 @@ pub trait Lessor: Send + Sync + 'static {
     /// Extends leases; the watchdog gives at most 128 to one call.
     /// Returns one answer per lease request, in order.
     fn renew(&self, leases: Vec<LeaseRequest>, lane: Lane) -> BoxFuture<Vec<Renewal>>;
+    /// Takes up a lease that another process held: asks the nodes to renew it, and counts on it if enough
+    /// still hold it. `last` is the last token of its block.
+    fn resume(&self, lease: LeaseRequest, last: Fence) -> BoxFuture<Renewal> {
+        let _ = last;
+        let renewed = self.renew(vec![lease], Lane::Caller);
+        Box::pin(async { renewed.await.pop().unwrap_or(Renewal::Unknown) })
+    }
+    /// Forgets a lease that moves to another process: from now on no request ends it.
+    fn forget(&self, nonce: Nonce, now: Instant) {
+        let _ = (nonce, now);
+    }
     /// Releases the lease. The requests are queued before this returns; the future only waits for
     /// the answers. If other clients wanted the name lately ([`Hints::contended`]), it also waits a
     /// moment for the answer of the home node, which notifies the next waiter: a caller that asks

@@ -152,6 +152,8 @@ pub fn holder_of(mut same: Vec<&Holder>, quorum: usize) -> Holder {
     if same.iter().any(|other| other.id != holder.id) {
         holder.id = Holder::READERS.to_owned();
     }
+    // Nodes that were restarted have lost it.
+    holder.label = same.iter().find_map(|other| other.label.clone());
     if holder.reads() {
         holder.holds = same.iter().map(|other| other.holds).max().unwrap_or(1);
     }

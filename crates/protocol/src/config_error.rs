@@ -86,11 +86,13 @@ pub enum ConfigError {
         /// Which lock.
         name: String,
     },
-    /// A downgrade while other guards of the owner share the hold.
-    #[error("{name:?} has {holds} holds: release the others before the downgrade")]
-    DowngradeShared {
+    /// A downgrade, or a move to another process, while other guards of the owner share the hold.
+    #[error("{name:?} has {holds} holds: release the others before {act}")]
+    SharedHold {
         /// Which lock.
         name: String,
+        /// What needs the only hold.
+        act: &'static str,
         /// How many guards share the hold.
         holds: u32,
     },
@@ -179,6 +181,24 @@ pub enum ConfigError {
         /// The number given.
         asked: usize,
         /// The most.
+        max: usize,
+    },
+    /// A text that is no ticket.
+    #[error("the text is no ticket of a held lock: {why}")]
+    BadTicket {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A label that is too long, or has control characters.
+    #[error(
+        "the label {label:?} has {len} bytes: a label has at most {max} bytes, and no control characters"
+    )]
+    BadLabel {
+        /// The label given.
+        label: String,
+        /// Its length in bytes.
+        len: usize,
+        /// Bytes at most.
         max: usize,
     },
     /// A client name that Redis does not take.

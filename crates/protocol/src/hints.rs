@@ -1,7 +1,7 @@
 //! How one attempt asks the nodes, as one value.
 
 use crate::waiting::Approach;
-use crate::{EnqueueRequest, FreeSlots};
+use crate::{EnqueueRequest, FreeSlots, Precedence};
 
 /// How one attempt asks the nodes, or gives up what it got: advice, never safety.
 ///
@@ -77,8 +77,10 @@ impl Hints {
     /// go first.
     #[must_use]
     pub fn after_home(mut self) -> Self {
-        if let Some(enqueue) = &mut self.enqueue {
-            enqueue.yield_to_notified = false;
+        if let Some(enqueue) = &mut self.enqueue
+            && enqueue.precedence == Precedence::Yields
+        {
+            enqueue.precedence = Precedence::AsItComes;
         }
         self
     }

@@ -10,8 +10,10 @@ use rand::rngs::SysRng;
 
 use crate::ConfigError;
 
-/// 128 fresh random bits for each acquisition. They come from the operating system, not from a
-/// generator in this process, which a cloned machine would share with its twin (SAFETY.md A5, H20).
+/// 128 random bits that name one acquisition. The first 80 are fresh. They come from the operating
+/// system, not from a generator in this process, which a cloned machine would share with its twin
+/// (SAFETY.md A5, H20). The last 48 are the same for all nonces of one locker, so that people can tell
+/// whose they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce(u128);
 
@@ -37,6 +39,19 @@ impl Nonce {
     pub const fn as_u128(self) -> u128 {
         self.0
     }
+
+    /// This nonce as one of the locker whose nonces end as `first` does.
+    #[must_use]
+    pub const fn of_locker(self, first: Self) -> Self {
+        Self(self.0 & !Self::LOCKER | first.0 & Self::LOCKER)
+    }
+
+    /// The bits that all nonces of one locker share, as 12 hexadecimal digits.
+    pub fn locker_id(self) -> String {
+        format!("{:012x}", self.0 & Self::LOCKER)
+    }
+
+    const LOCKER: u128 = (1 << 48) - 1;
 
     /// Reads a nonce back from a node, in the form of either wire format; `None` if it is not one
     /// of ours.
@@ -171,12 +186,17 @@ pub struct Holder {
     pub remaining: Option<Duration>,
     /// How many holds share the lease.
     pub holds: u32,
+    /// The label of the holder's locker ([`Builder::label`]), as that locker wrote it; `None` if it is not
+    /// known. For people: anybody who may write to the nodes can write one.
+    ///
+    /// [`Builder::label`]: https://docs.rs/quorumlock/latest/quorumlock/struct.Builder.html#method.label
+    pub label: Option<String>,
 }
 
 impl Holder {
     /// A holder as a lessor read it from the nodes.
     pub fn new(id: String, remaining: Option<Duration>, holds: u32) -> Self {
-        Self { id, remaining, holds }
+        Self { id, remaining, holds, label: None }
     }
 
     /// The id of several readers of a read-write lock.

@@ -34,6 +34,7 @@ pub mod round;
 mod settings;
 #[cfg(test)]
 mod test_clock;
+mod ticket;
 mod unconfirmed;
 mod wait_queue;
 pub mod waiting;
@@ -62,10 +63,11 @@ pub use proposals::Proposals;
 pub use redact::without_password;
 pub use reply::{OnDropped, ReplyFuture, ReplySink, Responder};
 pub use settings::{ClientCertificate, Settings, check_hold, check_wait};
+pub use ticket::Ticket;
 pub use unconfirmed::{Greeting, HeldInterval, RunIds, Unconfirmed};
 pub use wait_queue::{
-    EnqueueRequest, HandoffOffer, Notified, QueueAction, QueuedAt, RemoteGrant, Subscription,
-    WaitEvent, WaitQueue,
+    EnqueueRequest, HandoffOffer, Notified, Precedence, QueueAction, QueuedAt, RemoteGrant,
+    Subscription, WaitEvent, WaitQueue,
 };
 pub use window::{Window, expiry, quorum_of};
 pub use wire::Wire;

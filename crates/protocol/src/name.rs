@@ -3,7 +3,7 @@ use std::sync::{Arc, LazyLock};
 
 use crc::{CRC_16_XMODEM, Crc};
 
-use crate::ConfigError;
+use crate::{ConfigError, Nonce};
 
 /// The name of a lock, which is the key on the nodes, verbatim. It is not empty, has at most 1,024
 /// bytes, and begins with none of [`Name::RESERVED`].
@@ -87,6 +87,12 @@ impl Name {
         }
         let permits = self.0.trim_end_matches(|digit: char| digit.is_ascii_digit());
         Some((permits, &self.0[permits.len()..]))
+    }
+
+    /// The key with the label of the locker whose nonce this is.
+    #[doc(hidden)]
+    pub fn owner(nonce: Nonce) -> Self {
+        Self(format!("quorumlock:owner:{}", nonce.locker_id()).into())
     }
 
     /// A text for messages, which no lock has as its name.

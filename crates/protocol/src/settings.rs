@@ -44,6 +44,16 @@ pub struct Settings {
     /// Whether every lock is taken by script, never by a transaction of plain commands. Default
     /// false.
     pub scripts_only: bool,
+    /// Whether a free name with a queue goes to the head of the queue only. Default false: a call that
+    /// finds the name free may take it before those that wait. Only where one node decides; then each
+    /// lock is taken by script, and no lease passes from task to task inside a process.
+    pub strict_order: bool,
+    /// How much longer than the lease the nodes keep a lock. Default 0. No other client gets a lock that
+    /// was lost, or whose process died, before this time after its holder could last rely on it.
+    pub takeover_delay: Duration,
+    /// Who the locker is, for people who ask for the holder of a lock: at most [`Settings::MAX_LABEL`]
+    /// bytes. Default none.
+    pub label: Option<String>,
     /// The `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
     /// Gives the user and the password at each dial, in place of those in URLs. Default none.
@@ -85,6 +95,9 @@ impl Default for Settings {
             fencing: true,
             redisson_fenced: false,
             scripts_only: false,
+            strict_order: false,
+            takeover_delay: Duration::ZERO,
+            label: None,
             client_name: Some("quorumlock".into()),
             credentials: None,
             tls_ca: None,
@@ -94,18 +107,28 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The longest label, in bytes.
+    pub const MAX_LABEL: usize = 128;
+
     /// Checks all bounds.
     ///
     /// # Errors
     /// The [`ConfigError`] of the first setting that is out of bounds.
     pub fn check(&self) -> Result<(), ConfigError> {
+        if !(0.0..=0.5).contains(&self.max_clock_drift) {
+            return Err(ConfigError::BadClockDrift { value: self.max_clock_drift });
+        }
         within("max_lease", self.max_lease, MIN_LEASE, 365 * DAY)?;
+        within("takeover_delay", self.takeover_delay, Duration::ZERO, self.max_lease)?;
         self.check_lease(self.lease)?;
         within("answer_timeout", self.answer_timeout, MS, 60 * 1_000 * MS)?;
         within("replica_timeout", self.replica_timeout(), MS, self.answer_timeout)?;
         within("connect_timeout", self.connect_timeout, MS, 60 * 1_000 * MS)?;
-        if !(0.0..=0.5).contains(&self.max_clock_drift) {
-            return Err(ConfigError::BadClockDrift { value: self.max_clock_drift });
+        let odd =
+            |label: &&String| label.len() > Self::MAX_LABEL || label.chars().any(char::is_control);
+        if let Some(label) = self.label.as_ref().filter(odd) {
+            let (label, max) = (label.clone(), Self::MAX_LABEL);
+            return Err(ConfigError::BadLabel { len: label.len(), label, max });
         }
         match &self.client_name {
             Some(name) if !name.bytes().all(|b| b.is_ascii_graphic()) => {
@@ -163,12 +186,19 @@ impl Settings {
         })
     }
 
-    /// Checks a lease against the shortest and the longest lease.
+    /// Checks a lease against the shortest and the longest lease. A node keeps no lock for longer than
+    /// the longest lease, the takeover delay included.
     ///
     /// # Errors
     /// [`ConfigError`] with the value and the bound.
     pub fn check_lease(&self, lease: Duration) -> Result<(), ConfigError> {
-        within("lease", lease, MIN_LEASE, self.max_lease)
+        within("lease", lease, MIN_LEASE, self.max_lease.saturating_sub(self.delay_at_node()))
+    }
+
+    /// What is added to each lease on its way to a node: the takeover delay, by the clock of the fastest
+    /// node.
+    pub fn delay_at_node(&self) -> Duration {
+        self.takeover_delay.div_f64((1.0 - self.max_clock_drift).clamp(0.5, 1.0))
     }
 }
 

@@ -44,11 +44,8 @@ pub struct EnqueueRequest {
     /// How long the waiter has waited. The queue is first come, first served: a waiter that was
     /// notified in vain keeps its seniority.
     pub waited: Duration,
-    /// Whether a free name goes to other waiters first: those that are before this one in the
-    /// queue, or were notified and have not asked yet.
-    pub yield_to_notified: bool,
-    /// Whether the waiter asks because it was notified: no waiting writer keeps it out.
-    pub was_notified: bool,
+    /// Before whom the waiter may take a free name.
+    pub precedence: Precedence,
     /// The lease that this waiter accepts by handoff from another client's release, where
     /// [`WaitQueue::supports_handoff`].
     pub handoff: Option<HandoffOffer>,
@@ -57,6 +54,18 @@ pub struct EnqueueRequest {
     pub previous: Option<Nonce>,
     /// Where the waiter may be queued by now. All its attempts share it.
     pub queued_at: QueuedAt,
+}
+
+/// Which waiters a request for a free name goes before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precedence {
+    /// Before none: a free name goes to those before this waiter in the queue, and to those that were
+    /// notified and have not asked yet.
+    Yields,
+    /// As it comes: a free name goes to whoever asks first.
+    AsItComes,
+    /// The waiter was notified, and asks because of that: no waiting writer keeps it out.
+    Notified,
 }
 
 /// The nodes of a lessor at which a waiter may be queued: those that it asked to enqueue it. Of

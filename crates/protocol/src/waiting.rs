@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::{Grant, Instant, Nonce, Notified};
+use crate::{Grant, Instant, Nonce, Notified, Precedence};
 
 mod messages;
 mod tuning;
@@ -58,6 +58,8 @@ pub struct Waiting {
 pub struct WaitOptions {
     /// When the call gives up.
     pub deadline: Option<Instant>,
+    /// Whether all its attempts leave a free lock to waiters that come first.
+    pub strict_order: bool,
     /// Whether it does not wait for a holder (`try_lock`).
     pub once: bool,
     /// Whether it does not wait for nodes that do not answer.
@@ -188,6 +190,17 @@ pub struct Approach {
     pub by_script: bool,
 }
 
+impl Approach {
+    /// Before whom the attempt may take a free name.
+    pub fn precedence(&self) -> Precedence {
+        match (self.notified, self.yields) {
+            (true, _) => Precedence::Notified,
+            (false, true) => Precedence::Yields,
+            (false, false) => Precedence::AsItComes,
+        }
+    }
+}
+
 /// Why a call ends without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveUp {
@@ -302,7 +315,7 @@ impl Waiting {
         Step::Ask(Approach {
             waited: now.since(self.begun),
             home_first: self.home_first,
-            yields: self.yields,
+            yields: self.yields || self.options.strict_order,
             notified: self.notified,
             subscribe: self.enqueues,
             enqueue_on_all: self.enqueue_on_all,
@@ -329,7 +342,7 @@ impl Waiting {
         let unqueued = by == RefusedBy::Others && self.enqueues && !self.enqueue_on_all;
         self.enqueues = true;
         self.enqueue_on_all |= unqueued || self.split_votes > 1;
-        self.yielded = self.yields && remaining.is_none();
+        self.yielded = (self.yields || self.options.strict_order) && remaining.is_none();
         self.holder_changed = remaining.is_some_and(|left| {
             let before = std::mem::replace(&mut self.holder_ends, self.asked + left);
             let changed =

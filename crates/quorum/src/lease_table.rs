@@ -15,9 +15,14 @@ struct Leases {
     /// Leases that were released before all nodes had answered the acquisition, and how many
     /// answers are missing. The release follows the acquire request on its connection.
     released: HashMap<Nonce, usize>,
+    /// Leases that have moved to another process, and when: no late answer may release them.
+    moved: HashMap<Nonce, Instant>,
     /// By how much each node's clock has been set forward in total.
     clock_advances: HashMap<usize, Duration>,
 }
+
+/// Longer than any request waits for its answer.
+const ANSWERS_END: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 struct Entry {
@@ -56,11 +61,23 @@ impl LeaseTable {
         })
     }
 
+    /// Removes a lease that moves to another process, which may count on each node that holds it: no late
+    /// answer releases it (PROTOCOL.md TIC2).
+    pub(crate) fn forget(&self, nonce: Nonce, now: Instant) {
+        self.with(|leases| {
+            leases.entries.remove(&nonce);
+            leases.moved.retain(|_, since| now.since(*since) < ANSWERS_END);
+            leases.moved.insert(nonce, now);
+        });
+    }
+
     /// Records a node's answer about a lease. False if the lease has ended: then the caller must
     /// release a yes.
     pub(crate) fn record(&self, nonce: Nonce, node: usize, answer: &Answer<Instant>) -> bool {
         self.with(|leases| {
-            let Some(entry) = leases.entries.get_mut(&nonce) else { return false };
+            let Some(entry) = leases.entries.get_mut(&nonce) else {
+                return leases.moved.contains_key(&nonce);
+            };
             match answer {
                 Answer::Yes(until) => {
                     entry.window.record_held(node, *until);
@@ -106,7 +123,9 @@ impl LeaseTable {
                 }
                 return true;
             }
-            let Some(left) = leases.released.get_mut(&nonce) else { return false };
+            let Some(left) = leases.released.get_mut(&nonce) else {
+                return leases.moved.contains_key(&nonce);
+            };
             *left -= 1;
             if *left == 0 {
                 leases.released.remove(&nonce);
@@ -213,6 +232,19 @@ mod tests {
 
     fn granted(now: Instant) -> Answer<Vote> {
         Answer::Yes(Vote { until: now + LEASE, token: Acceptance::Accepted })
+    }
+
+    /// PROTOCOL.md TIC2: the process that the lease moved to counts on the node.
+    #[test]
+    fn a_late_answer_about_a_lease_that_moved_releases_nothing() {
+        let (lease_table, now) = (LeaseTable::default(), Clock::manual().now());
+        let nonce = entered(&lease_table, now);
+        lease_table.forget(nonce, now);
+        assert_eq!(lease_table.until(nonce), None);
+        assert!(lease_table.record_straggler(nonce, 2, &granted(now)), "its acquisition");
+        assert!(lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "a top-up");
+        lease_table.forget(Nonce::from_u128(8), now + ANSWERS_END);
+        assert!(!lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "nobody answers so late");
     }
 
     /// SAFETY.md H6.

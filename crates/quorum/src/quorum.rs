@@ -5,9 +5,10 @@ use futures::future::join_all;
 use quorumlock_core::{Entropy, Lessor, answer_deadline};
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
 use quorumlock_protocol::{
-    Acquired, Answer, BoxFuture, Claim, ConfigError, Error, Fence, HandoffOffer, HeldInterval,
-    Hints, Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport, Notified,
-    Proposals, ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent, WaitQueue, quorum_of,
+    Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, Fence, HandoffOffer,
+    HeldInterval, Hints, Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport,
+    Nonce, Notified, Proposals, ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent,
+    WaitQueue, Window, quorum_of,
 };
 use quorumlock_watchdog::{Clock, Renewal};
 
@@ -246,6 +247,44 @@ impl<N: Node> Lessor for Quorum<N> {
             };
             leases.iter().map(renewed).collect()
         })
+    }
+
+    fn resume(&self, lease: LeaseRequest, last: Fence) -> BoxFuture<Renewal> {
+        let (nonce, quorum) = (lease.nonce, self.quorum());
+        self.leases.insert(nonce, Window::shut(self.nodes.len()), last, 0);
+        let (leases, nodes) = (self.leases.clone(), self.nodes.clone());
+        let enough = move |answers: &[Option<Vec<Answer<Instant>>>]| is_settled(answers, 0, quorum);
+        let gather =
+            Gather::new(self.nodes.len(), enough, move |node, answers: &Vec<Answer<Instant>>| {
+                leases.advance_clock(node, nodes[node].clock_advance());
+                for answer in answers {
+                    leases.record(nonce, node, answer);
+                }
+            });
+        for (i, node) in self.nodes.iter().enumerate() {
+            node.renew(std::slice::from_ref(&lease), Lane::Caller, gather.reply_to(i));
+        }
+        let (leases, nodes, clock) = (self.leases.clone(), self.nodes.clone(), self.clock.clone());
+        let within = self.answer_timeout;
+        Box::pin(async move {
+            let connected = || connected_since(&nodes, Lane::Caller, |node| gather.lacks(node));
+            let _ = answer_deadline(within, &clock, connected, gather.decided()).await;
+            match leases.until(nonce) {
+                Some(until) if until > Instant::NEVER => return Renewal::Until(until),
+                _ => leases.forget(nonce, clock.now()),
+            }
+            let gone = |answers: &Vec<Answer<Instant>>| {
+                matches!(answers[..], [Answer::No(Denial::Gone | Denial::NotAdmitted(_))])
+            };
+            match gather.take().iter().flatten().filter(|answers| gone(answers)).count() {
+                gone if gone + quorum > nodes.len() => Renewal::Gone,
+                _ => Renewal::Unknown,
+            }
+        })
+    }
+
+    fn forget(&self, nonce: Nonce, now: Instant) {
+        self.leases.forget(nonce, now);
     }
 
     fn release(

@@ -14,19 +14,19 @@
 //! Every call blocks its thread. In async code that also blocks other tasks, so use
 //! [`crate::Locker`] or `spawn_blocking` there.
 
-use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
-
+mod driver;
 mod handles;
 
-pub use handles::{Mutex, RwLock, Semaphore};
+pub use handles::{Election, Mutex, RwLock, Semaphore};
+
+use driver::Driver;
 
 use crate::kind::{self, Kind, Owned};
-use crate::{ConfigError, Error, Fence, Holder, LossReason, Lost, Nonce, Owner, Watch};
+use crate::{Error, Fence, Holder, LossReason, Lost, Nonce, Owner, Ticket, Watch};
 
 /// As [`crate::Locker`], without async.
 #[derive(Clone, Debug)]
@@ -165,6 +165,21 @@ impl Locker {
     /// A handle of the lock `name`, to keep and to pass around. Does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.inner.mutex(name), &self.driver)
+    }
+
+    /// A handle to lead, or to see who leads, under `name`. Does no I/O.
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.inner.election(name), &self.driver)
+    }
+
+    /// Takes up a lock that another process left: see [`crate::Locker::resume`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resume(&self, ticket: &Ticket) -> Result<Guard, Error> {
+        let (locker, ticket) = (self.inner.clone(), ticket.clone());
+        let inner = self.driver.wait(async move { locker.resume(&ticket).await })??;
+        Ok(Guard { inner, driver: self.driver.clone() })
     }
 
     /// Waits for the lock, runs `work`, releases the lock: `lock(name).run(work)`.
@@ -428,6 +443,16 @@ impl Guard<kind::Permit> {
     }
 }
 
+impl Guard<kind::Lock> {
+    /// Leaves the lock held for another process: see [`crate::Guard::into_ticket`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn into_ticket(self) -> Result<Ticket, Error> {
+        self.inner.into_ticket()
+    }
+}
+
 impl Guard<kind::Write> {
     /// Goes on as a reader, without a gap: see [`crate::WriteGuard::downgrade`].
     ///
@@ -540,52 +565,3 @@ pub type ReadGuard = Guard<kind::Read>;
 
 /// As [`crate::WriteGuard`], without async.
 pub type WriteGuard = Guard<kind::Write>;
-
-/// A runtime of one thread that drives the connections.
-struct Driver {
-    /// `None` only while the driver is dropped.
-    runtime: Option<Runtime>,
-}
-
-impl Driver {
-    fn start() -> Result<Self, ConfigError> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("quorumlock-blocking")
-            .enable_all()
-            .build()
-            .map_err(|e| ConfigError::System { what: "a thread", why: e.to_string() })?;
-        Ok(Self { runtime: Some(runtime) })
-    }
-
-    /// Runs `work` on the driver's thread. The caller's thread may be any, also one of another
-    /// runtime.
-    fn wait<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Error> {
-        let (done, out) = std::sync::mpsc::sync_channel(1);
-        let runtime = self.runtime.as_ref().ok_or(Error::Closed)?;
-        runtime.spawn(async move {
-            // Fails only if the caller's thread is gone: then nobody waits for the result.
-            let _ = done.send(work.await);
-        });
-        out.recv().map_err(|_| Error::Closed)
-    }
-}
-
-impl Drop for Driver {
-    /// Does not wait for the runtime, so that a drop inside an async runtime neither blocks nor
-    /// panics.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-impl fmt::Debug for Driver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Driver")
-    }
-}

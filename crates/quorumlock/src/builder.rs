@@ -230,6 +230,53 @@ impl Builder {
         self
     }
 
+    /// Whether a free name with waiters goes to the first of them only. Default false: a call that finds
+    /// the name free takes it, also before those that wait, which costs less and uses the name better.
+    ///
+    /// The server gives the name to its waiters in the order in which they began to wait. `try_lock` of
+    /// a name with waiters returns `None`. A waiter that does not come within a second is passed over,
+    /// and one whose process ended, at once. Calls of one locker wait in a queue of their own: its
+    /// first call is in the server's queue.
+    ///
+    /// All clients of a name must use the same setting: a client without it, or of another library,
+    /// overtakes. It is an order, not a promise of safety. Each lock is then taken by script, and no
+    /// lease passes from task to task inside a process.
+    ///
+    /// Not for a quorum: its nodes see callers in different orders, so that no vote can enforce one.
+    pub fn strict_order(mut self, strict_order: bool) -> Self {
+        self.settings.strict_order = strict_order;
+        self
+    }
+
+    /// How long nobody else gets a lock after its holder could last rely on it, unless the holder
+    /// unlocked it: 0 to [`Builder::max_lease`], less the lease. Default 0.
+    ///
+    /// The nodes keep the lock for the lease and this time; the holder counts on the lease alone. So
+    /// a holder that was paused, cut off or killed has this time to stop, and its last writes have it
+    /// to arrive, before the next holder begins (docs/SAFETY.md, H1, H2, H5, H6, H8). It is a margin
+    /// for what checks no tokens, and no promise: a longer pause still breaks exclusion of effects.
+    /// Chubby and Consul call this lock-delay.
+    ///
+    /// A lock that is unlocked, or whose valid guard is dropped, is free at once. A lost one is not
+    /// released early. [`Locker::force_unlock`](crate::Locker::force_unlock) skips the delay. What
+    /// [`Holder::remaining`](crate::Holder) reports includes it.
+    pub fn takeover_delay(mut self, delay: Duration) -> Self {
+        self.settings.takeover_delay = delay;
+        self
+    }
+
+    /// Who this locker is, for people who ask who holds a lock: `quorumlock status` and
+    /// [`Holder::label`](crate::Holder) show it. At most 128 bytes, without control characters, and
+    /// without secrets: everybody who may read on the servers can read it. Default: the name of the
+    /// machine and the number of the process, as `web-3:4711`. `""` writes no label.
+    ///
+    /// The locker writes it to each server beside its first lock and then once an hour, in the key
+    /// `quorumlock:owner:ID`, where `ID` is how all its nonces end.
+    pub fn label(mut self, label: &str) -> Self {
+        self.settings.label = Some(label.to_owned());
+        self
+    }
+
     /// The name that `CLIENT LIST` shows for the locker's connections; no spaces. Default
     /// `quorumlock`.
     pub fn client_name(mut self, name: &str) -> Self {
@@ -342,7 +389,10 @@ impl Builder {
     /// # Errors
     /// [`Error::Config`] for a bad URL, an empty list, one server listed twice, an option out of
     /// bounds, or one that is not for a quorum.
-    pub fn quorum<U: AsRef<str>>(self, urls: impl IntoIterator<Item = U>) -> Result<Locker, Error> {
+    pub fn quorum<U: AsRef<str>>(
+        mut self,
+        urls: impl IntoIterator<Item = U>,
+    ) -> Result<Locker, Error> {
         let strict = self.admission.unwrap_or_default() == Admission::Strict;
         applies([
             (
@@ -359,6 +409,7 @@ impl Builder {
                 "a locker without fencing",
             ),
         ])?;
+        self.settings.label.get_or_insert_with(process_label);
         let (prefix, urls) = (self.checked_prefix()?, urls.into_iter().collect::<Vec<U>>());
         let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redlock);
@@ -432,11 +483,12 @@ impl Builder {
     /// One vote is the lock: the vote of the node that `node` makes. `urls` are its addresses, or those
     /// of the sentinels that monitor `master`.
     fn of_one_node<U: AsRef<str>, N: Node>(
-        self,
+        mut self,
         urls: &[U],
         master: Option<&str>,
         node: impl FnOnce(&[U], Wire, &Settings, &Clock) -> Result<N, ConfigError>,
     ) -> Result<Locker, Error> {
+        self.settings.label.get_or_insert_with(process_label);
         let environment = Environment::default();
         let wire = self.wire.unwrap_or(Wire::Redisson);
         let prefix = self.checked_prefix()?;
@@ -487,6 +539,13 @@ impl Builder {
         }
         .map_err(|why| ConfigError::BadPrefix { prefix: prefix.clone(), why })
     }
+}
+
+/// The name of the machine and the number of the process.
+fn process_label() -> String {
+    let host = gethostname::gethostname().to_string_lossy().into_owned();
+    let host: String = host.chars().filter(|c| !c.is_control()).take(64).collect();
+    format!("{host}:{}", std::process::id())
 }
 
 /// Fails for the first option that is given and does not apply: (option, whether it is so, to

@@ -39,6 +39,10 @@ pub const MAX_LEASE: &str = "QUORUMLOCK_MAX_LEASE";
 pub const CLOCK_BOUND: &str = "QUORUMLOCK_CLOCK_BOUND";
 /// [`Builder::redisson_fenced`](crate::Builder::redisson_fenced): yes or no.
 pub const REDISSON_FENCED: &str = "QUORUMLOCK_REDISSON_FENCED";
+/// [`Builder::strict_order`](crate::Builder::strict_order): yes or no.
+pub const STRICT_ORDER: &str = "QUORUMLOCK_STRICT_ORDER";
+/// [`Builder::takeover_delay`](crate::Builder::takeover_delay).
+pub const TAKEOVER_DELAY: &str = "QUORUMLOCK_TAKEOVER_DELAY";
 /// A PEM file for [`Builder::tls_ca`](crate::Builder::tls_ca).
 pub const TLS_CA: &str = "QUORUMLOCK_TLS_CA";
 /// A PEM file: the certificate of [`Builder::tls_client`](crate::Builder::tls_client).

@@ -50,6 +50,12 @@ impl Builder {
         if let Some(fenced) = read(env::REDISSON_FENCED)? {
             builder = builder.redisson_fenced(fenced.flag()?);
         }
+        if let Some(strict) = read(env::STRICT_ORDER)? {
+            builder = builder.strict_order(strict.flag()?);
+        }
+        if let Some(delay) = read(env::TAKEOVER_DELAY)? {
+            builder = builder.takeover_delay(delay.duration()?);
+        }
         if let Some(ca) = read(env::TLS_CA)? {
             builder = builder.tls_ca(ca.file()?);
         }

@@ -30,6 +30,7 @@
 
 mod builder;
 mod constructors;
+mod election;
 mod from_env;
 mod locker;
 mod mutex;
@@ -43,13 +44,14 @@ pub mod env;
 pub mod fencing;
 
 pub use builder::{Admission, Builder};
+pub use election::{Election, Leadership, Observer};
 pub use locker::Locker;
 pub use mutex::Mutex;
 pub use quorumlock_core::kind;
 pub use quorumlock_core::{Guard, LockRequest, TryLockRequest, Watch};
 pub use quorumlock_protocol::{
     Busy, ConfigError, Credentials, Error, Fence, Holder, Incarnation, LossReason, Lost, Mismatch,
-    Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, TlsProblem, Wire,
+    Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, Ticket, TlsProblem, Wire,
 };
 
 pub use rw_lock::RwLock;

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::admission::NodeStatusReport;
+use crate::election::Election;
 use crate::mutex::Mutex;
 use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
-use crate::{Error, Holder, LockRequest, Owner, TryLockRequest, Watch, kind};
+use crate::{Error, Guard, Holder, LockRequest, Owner, Ticket, TryLockRequest, Watch, kind};
 
 /// Takes locks, on one node or on a quorum: the same API and the same promises.
 ///
@@ -198,6 +199,43 @@ impl Locker {
     /// A bad name or number is an error of the handle's first call.
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
         Semaphore::new(self.inner.clone(), &self.full(name.as_ref()), permits)
+    }
+
+    /// Takes up a lock that another process, or another locker of this one, left by
+    /// [`Guard::into_ticket`](crate::Guard::into_ticket). From then on it is renewed here.
+    ///
+    /// The locker must lead to the same servers, with the same [`Wire`](crate::Wire). The names are those of
+    /// the other process: no prefix is added. The token is the next one, so that a resource refuses what the
+    /// other process still writes.
+    ///
+    /// ```no_run
+    /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// let guard = locker.lock("upload/7").await?;
+    /// guard.renew().await?;
+    /// let text = guard.into_ticket()?.to_string();
+    /// // Another process:
+    /// let guard = locker.resume(&text.parse()?).await?;
+    /// guard.unlock().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the nodes say that the lock is gone, or its `hold_at_most` is over.
+    /// [`Error::Unreachable`] if too few nodes answer within the connect and the answer timeout: the lock is
+    /// not renewed, and the same ticket can be tried again. [`Error::Config`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a renewal that was sent may be carried out, and the lock then ends with its lease.
+    pub async fn resume(&self, ticket: &Ticket) -> Result<Guard, Error> {
+        self.inner.resume(ticket).await
+    }
+
+    /// A handle to lead, or to see who leads, under `name`. Does no I/O.
+    ///
+    /// It is the lock `name`: one candidate at a time holds it. A bad name is an error of the handle's
+    /// first call.
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.inner.clone(), &self.full(name.as_ref()))
     }
 
     /// A handle of the lock `name`, to keep and to pass around. Does no I/O.

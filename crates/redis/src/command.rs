@@ -187,6 +187,10 @@ pub(super) struct NodeContext {
     pub(super) tokens: Tokens,
     /// The bound on the node's clock rate against ours.
     pub(super) max_clock_drift: f64,
+    /// What is added to each lease at the node (`Settings::delay_at_node`).
+    pub(super) delay: Duration,
+    /// Whether a free name with a queue goes to its head only.
+    pub(super) strict_order: bool,
     pub(super) unconfirmed: UnconfirmedReleases,
     /// Whether the node must prove its memory.
     pub(super) bound: bool,
@@ -198,8 +202,6 @@ pub(super) struct NodeContext {
     pub(super) clock_monitor: Mutex<ClockMonitor>,
     /// The sum of all forward jumps of the node's clock that were seen, in microseconds.
     pub(super) clock_advance: AtomicU64,
-    /// The decimal id after the colon of Redisson's field. It tells people which process holds.
-    pub(super) client_id: u64,
     /// The id of this locker in the queues of the nodes, and at the end of its private channels.
     /// Unique among all processes.
     pub(super) waiter: Nonce,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::command::{Command, NodeContext};
 use super::rdb::hash_of_one;
-use super::resp::{bulk, bulk_of, command, decimal, number};
+use super::resp::{bulk, bulk_of, command, number};
 use super::scripts::{Script, Tokens};
 use super::server_info::ServerInfo;
-use quorumlock_protocol::{Claim, HandoffOffer, LeaseRequest, Name, QueueAction, Wire};
+use quorumlock_protocol::{Claim, HandoffOffer, LeaseRequest, Name, Precedence, QueueAction, Wire};
 use uuid::Uuid;
 
 impl NodeContext {
@@ -32,16 +32,17 @@ impl NodeContext {
             Command::Acquire { lease, token, hints, .. } => {
                 let enqueue = hints.enqueue();
                 let before = enqueue.and_then(|enqueue| enqueue.previous);
-                let (keys, args) = match enqueue {
-                    None => (2, 4),
-                    Some(_) => (3, 7 + usize::from(before.is_some())),
+                let looks_at_queue = enqueue.is_some() || self.strict_order;
+                let (keys, args) = match looks_at_queue {
+                    false => (2, 4),
+                    true => (3, 7 + usize::from(before.is_some())),
                 };
                 let slots = lease.claim.slots().unwrap_or(0);
                 let keys = keys * lease.claim.count() + usize::from(slots);
                 let counted = self.tokens == Tokens::Counted;
                 eval(out, &scripts.acquire, keys + usize::from(counted) + proof, args);
                 names_and_marks(&lease.claim, out);
-                if enqueue.is_some() {
+                if looks_at_queue {
                     lease.claim.names().for_each(|name| bulk_of(out, name.waiters_key_parts()));
                 }
                 for slot in 0..slots {
@@ -56,17 +57,16 @@ impl NodeContext {
                 if let Some(enqueue) = enqueue {
                     self.queue_member(lease, enqueue.handoff, out);
                     number(out, micros(enqueue.waited));
-                    number(
-                        out,
-                        match (enqueue.was_notified, enqueue.yield_to_notified) {
-                            (true, _) => 2,
-                            (false, yields) => yields.into(),
-                        },
-                    );
+                    number(out, precedence(enqueue.precedence));
                     if let Some(before) = before {
                         let before = LeaseRequest { nonce: before, ..lease.clone() };
                         self.queue_member(&before, enqueue.handoff, out);
                     }
+                } else if self.strict_order {
+                    // It is not queued, and yields to those that are.
+                    bulk(out, NO_MEMBER);
+                    number(out, 0);
+                    number(out, precedence(Precedence::Yields));
                 }
             }
             Command::Regrant { lease, token, .. } => {
@@ -159,7 +159,7 @@ impl NodeContext {
                 bulk(out, name.mark_key().as_bytes());
                 match ours {
                     true => bulk(out, self.queued_as(claim).as_bytes()),
-                    false => bulk(out, b"-"),
+                    false => bulk(out, NO_MEMBER),
                 }
             }
             Command::Verbatim { command, .. } => {
@@ -186,14 +186,14 @@ impl NodeContext {
         self.nonce(lease, out);
         bulk(out, b"NX");
         bulk(out, b"PX");
-        number(out, millis(lease.ttl));
+        number(out, self.millis_at_node(lease.ttl));
     }
 
     pub(super) fn restore(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
         command(out, 4);
         bulk(out, b"RESTORE");
         bulk(out, lease.name().as_str().as_bytes());
-        number(out, millis(lease.ttl));
+        number(out, self.millis_at_node(lease.ttl));
         self.with_nonce(lease, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
     }
 
@@ -204,7 +204,8 @@ impl NodeContext {
             None => bulk(out, self.queued_as(&lease.claim).as_bytes()),
             Some(HandoffOffer { ttl, fencing }) => self.with_nonce(lease, |nonce| {
                 let (nonce, fencing) = (String::from_utf8_lossy(nonce), u8::from(fencing));
-                let member = format!("{} {nonce} {} {fencing}", self.waiter, millis(ttl));
+                let member =
+                    format!("{} {nonce} {} {fencing}", self.waiter, self.millis_at_node(ttl));
                 bulk(out, member.as_bytes());
             }),
         }
@@ -216,9 +217,14 @@ impl NodeContext {
         format!("{}{mode}", self.waiter)
     }
 
+    /// For how long a node keeps a lease: the takeover delay is added (PROTOCOL.md WIN3).
+    pub(super) fn millis_at_node(&self, lease: Duration) -> u64 {
+        millis(lease + self.delay)
+    }
+
     fn held_by(&self, lease: &LeaseRequest, out: &mut Vec<u8>) {
         self.nonce(lease, out);
-        number(out, millis(lease.ttl));
+        number(out, self.millis_at_node(lease.ttl));
         number(out, lease.holds.into());
     }
 
@@ -229,7 +235,7 @@ impl NodeContext {
     /// The nonce in the form of the claim's layout.
     fn with_nonce(&self, lease: &LeaseRequest, then: impl FnOnce(&[u8])) {
         let nonce = Uuid::from_u128(lease.nonce.as_u128());
-        // Enough for 36 + 1 + 20 bytes.
+        // Enough for 36 + 2 bytes.
         let mut text = [0; 64];
         let written = match self.wire {
             _ if lease.claim.is_read_write() => {
@@ -240,15 +246,28 @@ impl NodeContext {
             }
             Wire::Redlock => nonce.simple().encode_lower(&mut text).len(),
             Wire::Redisson => {
-                let mut digits = [0; 20];
-                let id = decimal(&mut digits, self.client_id);
-                let colon = nonce.hyphenated().encode_lower(&mut text).len();
-                text[colon] = b':';
-                text[colon + 1..][..id.len()].copy_from_slice(id);
-                colon + 1 + id.len()
+                let length = nonce.hyphenated().encode_lower(&mut text).len();
+                text[length..][..THREAD.len()].copy_from_slice(THREAD);
+                length + THREAD.len()
             }
         };
         then(&text[..written]);
+    }
+}
+
+/// Ends our fields in Redisson's layout, as the id of a thread does there. Another process can name a hold
+/// by its nonce alone.
+const THREAD: &[u8] = b":1";
+
+/// No queue has this member.
+const NO_MEMBER: &[u8] = b"-";
+
+/// The argument 7 of the acquire script (wait_queue.lua).
+fn precedence(precedence: Precedence) -> u64 {
+    match precedence {
+        Precedence::AsItComes => 0,
+        Precedence::Yields => 1,
+        Precedence::Notified => 2,
     }
 }
 
@@ -286,7 +305,7 @@ fn eval(out: &mut Vec<u8>, (script, as_text): (&Script, bool), keys: usize, args
 
 /// Whole milliseconds, rounded up: the node may hold the lease for longer than we assume, never for
 /// less.
-pub(super) fn millis(d: Duration) -> u64 {
+fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 

@@ -25,6 +25,7 @@ mod node;
 mod node_addr;
 mod node_facts;
 mod node_info;
+mod owner_label;
 #[doc(hidden)]
 pub mod permissions;
 mod rdb;

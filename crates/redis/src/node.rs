@@ -15,6 +15,7 @@ use crate::master::{Addresses, MasterResolver};
 use crate::network::Network;
 use crate::node_addr::NodeAddr;
 use crate::node_facts::NodeFacts;
+use crate::owner_label::{OwnerLabel, with_label};
 use crate::redirect::{Endpoint, Router, Routing};
 use crate::scripts::{LastBound, Scripts, Tokens};
 use crate::sentinel_url::{SentinelUrl, master_addr, sentinel_addr};
@@ -25,7 +26,6 @@ use quorumlock_protocol::ClockMonitor;
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::answers::{all_of, by_claim, of_two_parts};
-use quorumlock_protocol::next_id;
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder,
     Incarnation, Lane, LeaseRequest, Name, Node, NodeProblem, Nonce, QueueAction, ReleaseOutcome,
@@ -49,6 +49,7 @@ pub struct RedisNode {
     facts: Arc<NodeFacts>,
     subscriptions: Subscriptions,
     supports_handoff: bool,
+    owner_label: OwnerLabel,
 }
 
 /// The nodes of one locker, at `urls`. Does no I/O.
@@ -66,13 +67,16 @@ pub fn redis_nodes(
     settings.check()?;
     settings.check_replicas(0)?;
     settings.check_redisson_fenced(wire, Some("a quorum"))?;
+    if settings.strict_order {
+        // No vote can enforce it: nodes see callers in different orders.
+        return Err(ConfigError::DoesNotApply { option: "strict_order", servers: "a quorum" });
+    }
     let maker = NodeFactory {
         wire,
         cluster: cluster.cloned().map(Arc::new),
         settings,
         clock,
         run_ids: RunIdRegistry::default(),
-        client_id: next_id(),
         waiter: Nonce::fresh()?,
         name_channels: wire == Wire::Redisson && urls.len() == 1,
         supports_handoff: false,
@@ -150,7 +154,6 @@ fn one_node(
         settings,
         clock,
         run_ids: RunIdRegistry::default(),
-        client_id: next_id(),
         waiter: Nonce::fresh()?,
         name_channels: wire == Wire::Redisson,
         // A handoff cannot wait until replicas or disks have it, and a server that counts tokens
@@ -221,7 +224,6 @@ pub(crate) struct NodeFactory<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) clock: &'a Clock,
     pub(crate) run_ids: RunIdRegistry,
-    pub(crate) client_id: u64,
     pub(crate) waiter: Nonce,
     /// Whether programs that know of no queue may hold and release the same names.
     pub(crate) name_channels: bool,
@@ -257,19 +259,22 @@ impl NodeFactory<'_> {
         let Self { wire, settings, .. } = *self;
         let (label, addresses) = (addresses.label(), Arc::new(addresses));
         let facts = Arc::new(NodeFacts::new(identity(&label)));
+        let scripts_only =
+            settings.scripts_only || settings.redisson_fenced || settings.strict_order;
         let context = Arc::new(NodeContext {
             label,
             wire,
             tokens: self.tokens(),
             max_clock_drift: settings.max_clock_drift,
+            delay: settings.delay_at_node(),
+            strict_order: settings.strict_order,
             unconfirmed: UnconfirmedReleases::default(),
             bound: self.cluster.is_some(),
             run_identities: Mutex::default(),
             contended: ContendedNames::default(),
-            scripts_only: AtomicBool::new(settings.scripts_only || settings.redisson_fenced),
+            scripts_only: AtomicBool::new(scripts_only),
             clock_monitor: Mutex::new(ClockMonitor::new(settings.max_clock_drift)),
             clock_advance: AtomicU64::new(0),
-            client_id: self.client_id,
             waiter: self.waiter,
             redis_cluster: self.router.is_some(),
         });
@@ -308,6 +313,7 @@ impl NodeFactory<'_> {
             facts,
             subscriptions,
             supports_handoff: self.supports_handoff,
+            owner_label: OwnerLabel::new(settings),
         }
     }
 
@@ -351,7 +357,7 @@ impl NodeFactory<'_> {
             wire: self.wire,
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
-            unbound: Scripts::unbound(self.wire, self.tokens()),
+            unbound: Scripts::unbound(self.wire, self.tokens(), settings.strict_order),
             last_bound: LastBound::default(),
             waiter: self.waiter,
             probes: AtomicU64::new(0),
@@ -394,6 +400,21 @@ impl RedisNode {
         self.connection(lane).post(Command::Renew { leases, to });
     }
 
+    /// Tells the server who this locker is, if it is time. The members of a Redis Cluster have the labels
+    /// that hash to them (RedisCluster).
+    fn write_label(
+        &self,
+        lease: Option<&LeaseRequest>,
+        lane: Lane,
+        connected: impl FnOnce() -> Option<Instant>,
+    ) {
+        if !self.context.redis_cluster
+            && let Some((_, request)) = self.owner_label.due(lease, self.clock.now(), connected)
+        {
+            self.connection(lane).post(request);
+        }
+    }
+
     pub(crate) fn connection(&self, lane: Lane) -> &Connection {
         match lane {
             Lane::Caller => &self.callers,
@@ -423,6 +444,7 @@ impl Node for RedisNode {
         hints: Hints,
         to: Responder<Answer<Vote>>,
     ) {
+        self.write_label(Some(lease), Lane::Caller, || None);
         self.callers.post(Command::Acquire {
             lease: lease.clone(),
             token,
@@ -455,6 +477,7 @@ impl Node for RedisNode {
     }
 
     fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {
+        self.write_label(leases.first(), lane, || self.connected_since(lane));
         let read_write = |lease: &LeaseRequest| lease.claim.is_read_write();
         if leases.windows(2).all(|two| read_write(&two[0]) == read_write(&two[1])) {
             return self.renew_in_one_layout(leases, lane, to);
@@ -507,6 +530,14 @@ impl Node for RedisNode {
     }
 
     fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
+        let to = match self.context.redis_cluster {
+            // The label is on another member (RedisCluster).
+            true => to,
+            false => {
+                let callers = self.callers.clone();
+                with_label(to, move |_, request| callers.post(request))
+            }
+        };
         self.callers.post(Command::Inspect { claim: claim.clone(), to });
     }
 

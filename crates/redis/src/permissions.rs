@@ -59,7 +59,7 @@ pub const PERMISSIONS: &[Permission] = {
     const FORCES: Without = Fails(&[Call::ForceUnlock]);
     const NAMELESS: Without = Works("`CLIENT LIST` shows no name of the connections");
     &[
-        row("set", Unused, Refused, &[K, "", "PX", "1000"]),
+        row("set", Works("holders have no label"), Refused, &[K, "", "PX", "1000"]),
         row(
             "info",
             Works("a replica, a restart and two addresses of one server go unnoticed"),
@@ -81,7 +81,7 @@ pub const PERMISSIONS: &[Permission] = {
         row("unsubscribe", Works("the connection for messages is often opened anew"), Unused, &[]),
         row("restore", BY_SCRIPT, Unused, &[K, "1000", ""]),
         row("exists", Fails(&[Call::Wait]), POLLS, &[K]),
-        row("get", Unused, Refused, &[K]),
+        row("get", Works("`holder` shows no label"), Refused, &[K]),
         row("hdel", Works("locks are released by script"), BY_RUN, &[K, ""]),
         row("hexists", Fails(&[Call::Wait]), Unused, &[K, ""]),
         row("hget", Refused, Refused, &[K, ""]),

@@ -9,6 +9,7 @@ use quorumlock_watchdog::Clock;
 
 use crate::gather::Gather;
 use crate::node::{MAX_REPLICAS, RedisNode, parse};
+use crate::owner_label::{OwnerLabel, with_label};
 use crate::slot_router::SlotRouter;
 
 /// A Redis Cluster as one node: the vote on a name is that of the master which serves its slot
@@ -17,7 +18,7 @@ use crate::slot_router::SlotRouter;
 /// It has a [`RedisNode`] for each master that it has met. It learns which member serves a slot from
 /// each new connection, and from members that send a request on (SLOT5).
 #[derive(Debug)]
-pub struct RedisCluster(Arc<SlotRouter>);
+pub struct RedisCluster(Arc<SlotRouter>, OwnerLabel);
 
 /// The Redis Cluster of which the servers at `urls` are members. Does no I/O.
 ///
@@ -41,7 +42,8 @@ pub fn redis_cluster(
             return Err(ConfigError::DoesNotApply { option, servers: "a Redis Cluster" });
         }
     }
-    SlotRouter::new(targets, wire, settings, clock).map(RedisCluster)
+    let router = SlotRouter::new(targets, wire, settings, clock)?;
+    Ok(RedisCluster(router, OwnerLabel::new(settings)))
 }
 
 impl RedisCluster {
@@ -52,6 +54,17 @@ impl RedisCluster {
     #[doc(hidden)]
     pub async fn discovered_urls(&self) -> Result<Option<Vec<String>>, NodeProblem> {
         self.0.seeds().discovered_urls().await
+    }
+
+    /// Tells the master that has the key of its label who this locker is, if it is time; `renews`: also if
+    /// that master may have lost it.
+    fn write_label(&self, lease: &LeaseRequest, lane: Lane, renews: bool) {
+        let (router, now) = (&self.0, self.0.seeds().clock.now());
+        let master = || router.master_of(&Name::owner(lease.nonce));
+        let connected = || renews.then(|| master().connected_since(lane))?;
+        if let Some((key, request)) = self.1.due(Some(lease), now, connected) {
+            router.master_of(&key).connection(lane).post(request);
+        }
     }
 }
 
@@ -77,7 +90,10 @@ impl Node for RedisCluster {
         to: Responder<Answer<Vote>>,
     ) {
         match one_master(&lease.claim) {
-            Ok(()) => self.0.master_of(lease.name()).acquire(lease, token, stamp, hints, to),
+            Ok(()) => {
+                self.write_label(lease, Lane::Caller, false);
+                self.0.master_of(lease.name()).acquire(lease, token, stamp, hints, to);
+            }
             Err(denial) => to.send(Answer::No(denial)),
         }
     }
@@ -121,6 +137,7 @@ impl Node for RedisCluster {
         let gather = Gather::new(leases.len(), make, to);
         for (at, lease) in leases.iter().enumerate() {
             let to = Responder::new(gather.clone(), at);
+            self.write_label(lease, lane, true);
             self.0.master_of(lease.name()).renew(std::slice::from_ref(lease), lane, to);
         }
     }
@@ -154,7 +171,11 @@ impl Node for RedisCluster {
 
     fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
         match one_slot(claim.name()) {
-            Ok(()) => self.0.master_of(claim.name()).inspect(claim, to),
+            Ok(()) => {
+                let router = self.0.clone();
+                let ask = move |key: &Name, request| router.master_of(key).callers.post(request);
+                self.0.master_of(claim.name()).inspect(claim, with_label(to, ask));
+            }
             Err(denial) => to.send(Answer::No(denial)),
         }
     }

@@ -96,16 +96,14 @@ pub mod admission_scripts {
 impl Scripts {
     /// Scripts that a server runs under any run identity. They are made once: the digests take a
     /// while.
-    pub(super) fn unbound(wire: Wire, tokens: Tokens) -> Arc<Self> {
-        static MADE: [OnceLock<Arc<Scripts>>; 4] = [const { OnceLock::new() }; 4];
-        let made = match (wire, tokens) {
-            (Wire::Redlock, Tokens::Proposed) => &MADE[0],
-            (Wire::Redlock, Tokens::Counted) => &MADE[1],
-            (Wire::Redisson, Tokens::Proposed) => &MADE[2],
-            (Wire::Redisson, Tokens::Counted) => &MADE[3],
-        };
+    pub(super) fn unbound(wire: Wire, tokens: Tokens, strict_order: bool) -> Arc<Self> {
+        static MADE: [OnceLock<Arc<Scripts>>; 8] = [const { OnceLock::new() }; 8];
+        let at = usize::from(wire == Wire::Redisson)
+            + 2 * usize::from(tokens == Tokens::Counted)
+            + 4 * usize::from(strict_order);
         let prologue = include_str!("lua/no_admission.lua");
-        made.get_or_init(|| Arc::new(Self::of_wire(wire, tokens, (prologue, None)))).clone()
+        let make = || Self::of_wire(wire, (tokens, strict_order), (prologue, None));
+        MADE[at].get_or_init(|| Arc::new(make())).clone()
     }
 
     /// Scripts whose votes only this incarnation of one server gives.
@@ -123,16 +121,25 @@ impl Scripts {
             .concat()
             .replace("@STAMP@", &incarnation.to_string())
             .replace("@LONGEST@", &bound.longest_ms.to_string());
-        Self::of_wire(wire, Tokens::Proposed, (&prologue, Some(bound)))
+        Self::of_wire(wire, (Tokens::Proposed, false), (&prologue, Some(bound)))
     }
 
-    fn of_wire(wire: Wire, tokens: Tokens, (prologue, bound): (&str, Option<Bound>)) -> Self {
-        let read_write = (tokens == Tokens::Proposed)
-            .then(|| Box::new(Self::of(Layout::ReadWrite, tokens, (prologue, bound.clone()))));
-        Self { read_write, ..Self::of(Layout::Of(wire), tokens, (prologue, bound)) }
+    fn of_wire(
+        wire: Wire,
+        grants: (Tokens, bool),
+        (prologue, bound): (&str, Option<Bound>),
+    ) -> Self {
+        let read_write = (grants.0 == Tokens::Proposed)
+            .then(|| Box::new(Self::of(Layout::ReadWrite, grants, (prologue, bound.clone()))));
+        Self { read_write, ..Self::of(Layout::Of(wire), grants, (prologue, bound)) }
     }
 
-    fn of(layout: Layout, tokens: Tokens, (prologue, bound): (&str, Option<Bound>)) -> Self {
+    /// `strict_order`: a free name with a queue goes to its head only.
+    fn of(
+        layout: Layout,
+        (tokens, strict_order): (Tokens, bool),
+        (prologue, bound): (&str, Option<Bound>),
+    ) -> Self {
         let (token, claim) = (include_str!("lua/token.lua"), include_str!("lua/claim.lua"));
         let grant = match tokens {
             Tokens::Proposed => include_str!("lua/propose.lua"),
@@ -149,14 +156,21 @@ impl Scripts {
         };
         let (enqueue, wait_queue) =
             (include_str!("lua/enqueue.lua"), include_str!("lua/wait_queue.lua"));
-        let notify = [
-            layout,
-            token,
+        let serve = concat!(
             include_str!("lua/told.lua"),
             include_str!("lua/handoff.lua"),
-            include_str!("lua/notify_next.lua"),
-        ]
-        .concat();
+            include_str!("lua/notify_next.lua")
+        );
+        let notify = [layout, token, serve].concat();
+        let order = match strict_order {
+            true => concat!(
+                include_str!("lua/told.lua"),
+                include_str!("lua/handoff.lua"),
+                include_str!("lua/notify_next.lua"),
+                include_str!("lua/strict_order.lua")
+            ),
+            false => "",
+        };
         let script = |parts: &[&str]| Script::new(parts.concat());
         // Releases, inspection and leaving a queue need no proof of memory.
         Self {
@@ -169,6 +183,7 @@ impl Scripts {
                 grant,
                 enqueue,
                 wait_queue,
+                order,
                 include_str!("lua/acquire.lua"),
             ]),
             raise: script(&[prologue, layout, token, claim, include_str!("lua/raise.lua")]),

@@ -36,8 +36,6 @@ pub struct SimulatedClient<'a> {
     pub cluster: Option<&'a ClusterConfig>,
     /// The settings of the locker.
     pub settings: &'a Settings,
-    /// The decimal id in Redisson's fields.
-    pub id: u64,
     /// The id in the queues of the nodes.
     pub waiter: Nonce,
     /// Whether a release may hand a name off: with one master only.
@@ -60,7 +58,6 @@ impl SimulatedClient<'_> {
                 settings: self.settings,
                 clock: &clock,
                 run_ids: run_ids.clone(),
-                client_id: self.id,
                 waiter: self.waiter,
                 name_channels,
                 supports_handoff: self.hands_off,
@@ -82,13 +79,13 @@ pub fn kind_of(text: &str) -> Option<ScriptKind> {
 /// The text of the script that frees what is claimed.
 #[must_use]
 pub fn force_release(wire: Wire, claim: &Claim) -> String {
-    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed);
+    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed, false);
     scripts.of_claim(Some(claim)).force_release.text.clone()
 }
 
 /// The texts of the scripts that need no admission.
 #[must_use]
 pub fn texts(wire: Wire) -> Vec<String> {
-    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed);
+    let scripts = scripts::Scripts::unbound(wire, scripts::Tokens::Proposed, false);
     scripts.voting().into_iter().chain(scripts.others()).map(|script| script.text.clone()).collect()
 }

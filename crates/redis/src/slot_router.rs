@@ -39,7 +39,6 @@ struct MemberKind {
     wire: Wire,
     settings: Settings,
     clock: Clock,
-    client_id: u64,
     /// The id of the seeds in queues. Those of the members follow it: each has its own, since a message
     /// to one reaches the subscribers of all members.
     waiter: Nonce,
@@ -84,7 +83,6 @@ impl SlotRouter {
             wire,
             settings: settings.clone(),
             clock: clock.clone(),
-            client_id: next_id(),
             waiter: Nonce::fresh()?,
         };
         let resolver = kind.factory(0, None).resolver(Targets::AnyOf(targets))?;
@@ -283,7 +281,6 @@ impl MemberKind {
             settings: &self.settings,
             clock: &self.clock,
             run_ids: RunIdRegistry::default(),
-            client_id: self.client_id,
             waiter: Nonce::from_u128(self.waiter.as_u128().wrapping_add(number.into())),
             name_channels: self.wire == Wire::Redisson,
             // The count of a message's subscribers is that of one member, and the message reaches all

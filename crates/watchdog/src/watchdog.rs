@@ -49,6 +49,11 @@ pub trait Renewer: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
+    /// For how long after its last possible use a lost lease is still not released. Zero by default.
+    fn takeover_delay(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Background work while the watchdog lives. Does nothing by default.
     fn run_background(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::pending())
@@ -149,8 +154,8 @@ impl<R: Renewer> Watchdog<R> {
     /// Notes that the lessor, asked by another caller, said that the lease is lost; returns why the
     /// lease ended.
     pub fn end(&self, lease: &R::Lease, loss: LossReason) -> LossReason {
-        let now = self.shared.clock.now();
-        self.shared.state().end(lease.id(), loss, now);
+        let (now, delay) = (self.shared.clock.now(), self.shared.renewer.takeover_delay());
+        self.shared.state().end(lease.id(), loss, now, delay);
         self.shared.wake.notify_one();
         lease.state().end(loss)
     }
@@ -175,20 +180,29 @@ impl<R: Renewer> Watchdog<R> {
     }
 
     /// Stops renewing the lease: its holder releases it. False if the watchdog has already given
-    /// the lease up; then the watchdog releases it.
+    /// the lease up, or must delay its release; then the watchdog releases it.
     pub fn stop_renewing(&self, lease: &R::Lease) -> bool {
-        self.shared.state().schedule.remove(lease.id()).is_some()
+        // Locked first, so that the watchdog notes no loss in between.
+        let mut state = self.shared.state();
+        !self.delays(lease) && state.schedule.remove(lease.id()).is_some()
     }
 
     /// Stops renewing the lease and releases it on the watchdog's thread, unless the watchdog has
-    /// already given it up.
+    /// already given it up, or must delay its release.
     pub fn release(&self, lease: Arc<R::Lease>) {
         let mut state = self.shared.state();
-        if state.schedule.remove(lease.id()).is_some() {
+        if !self.delays(&lease) && state.schedule.remove(lease.id()).is_some() {
             state.releases.push(lease);
             drop(state);
             self.shared.wake.notify_one();
         }
+    }
+
+    /// Whether the lease was lost, and the takeover delay holds its release back: its holder may not
+    /// have stopped yet.
+    fn delays(&self, lease: &R::Lease) -> bool {
+        let lost = lease.state().loss().is_some_and(|loss| loss != LossReason::Released);
+        lost && !self.shared.renewer.takeover_delay().is_zero()
     }
 
     /// Waits until all releases requested so far are done.
@@ -292,7 +306,7 @@ impl<R: Renewer> Shared<R> {
     fn act(self: &Arc<Self>, acts: Vec<TimerAction>) {
         let mut batches = BTreeMap::<u64, Vec<_>>::new();
         {
-            let now = self.clock.now();
+            let (now, delay) = (self.clock.now(), self.renewer.takeover_delay());
             let mut state = self.state();
             for act in acts {
                 match act {
@@ -306,7 +320,7 @@ impl<R: Renewer> Shared<R> {
                     }
                     TimerAction::End(id, loss) => {
                         // The holder is told now; the nodes are released later all the same.
-                        state.end(id, loss, now);
+                        state.end(id, loss, now, delay);
                         self.wake.notify_one();
                     }
                 }
@@ -320,7 +334,7 @@ impl<R: Renewer> Shared<R> {
     async fn renew(self: Arc<Self>, batch: Vec<(Arc<R::Lease>, Duration)>) {
         let ids: Vec<_> = batch.iter().map(|(lease, _)| lease.id()).collect();
         let answers = self.renewer.renew(batch).await;
-        let now = self.clock.now();
+        let (now, delay) = (self.clock.now(), self.renewer.takeover_delay());
         let mut state = self.state();
         for (id, answer) in ids.into_iter().zip(answers) {
             // If the lease was released meanwhile, the caller cleans up. If it was handed off, the
@@ -334,7 +348,7 @@ impl<R: Renewer> Shared<R> {
                 },
                 Renewal::Gone => LossReason::Gone,
             };
-            state.end(id, loss, now);
+            state.end(id, loss, now, delay);
         }
         drop(state);
         self.wake.notify_one();
@@ -355,13 +369,14 @@ impl<L: WatchedLease> State<L> {
     /// Ends the lease and tells its holder. The nodes are released when the holder has learned of
     /// the loss, which is when its guard is gone, or when the last window that the holder can have
     /// read has shut, whichever comes first: until then the nodes that still hold the lease keep
-    /// the next holder out (SAFETY.md H26).
-    fn end(&mut self, id: u64, loss: LossReason, now: Instant) {
+    /// the next holder out (SAFETY.md H26). With a takeover delay, that long after the last window
+    /// (PROTOCOL.md WIN3).
+    fn end(&mut self, id: u64, loss: LossReason, now: Instant, delay: Duration) {
         let Some(lease) = self.schedule.get(id) else { return };
         lease.state().end(loss);
-        let told = lease.state().furthest_promised();
-        if told > now {
-            self.schedule.defer_release(id, told);
+        let free_at = lease.state().furthest_promised() + delay;
+        if free_at > now {
+            self.schedule.defer_release(id, free_at);
         } else {
             self.releases.extend(self.schedule.remove(id));
         }

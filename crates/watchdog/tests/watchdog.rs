@@ -21,11 +21,13 @@ struct Lease {
 
 impl Lease {
     fn new(id: u64, lease: Duration) -> Arc<Self> {
-        let clock = Clock::system();
-        let until = clock.now() + lease;
-        let timing = LeaseTiming { lease, until, hold_until: None };
+        Self::by(&Clock::system(), id, lease)
+    }
+
+    fn by(clock: &Clock, id: u64, lease: Duration) -> Arc<Self> {
+        let timing = LeaseTiming { lease, until: clock.now() + lease, hold_until: None };
         let state = LeaseState::new(clock.clone(), timing);
-        Arc::new(Self { id, clock, state })
+        Arc::new(Self { id, clock: clock.clone(), state })
     }
 }
 
@@ -48,7 +50,14 @@ enum Event {
 
 struct ScriptedRenewer {
     answer: Arc<Mutex<Answer>>,
+    takeover_delay: Duration,
     events: Sender<Event>,
+}
+
+impl ScriptedRenewer {
+    fn new(answer: &Arc<Mutex<Answer>>, events: Sender<Event>) -> Self {
+        Self { answer: answer.clone(), takeover_delay: Duration::ZERO, events }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -87,6 +96,10 @@ impl Renewer for ScriptedRenewer {
         lease.id / 100
     }
 
+    fn takeover_delay(&self) -> Duration {
+        self.takeover_delay
+    }
+
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let events = self.events.clone();
         Box::pin(async move {
@@ -98,9 +111,8 @@ impl Renewer for ScriptedRenewer {
 fn watchdog(answer: Answer) -> (Watchdog<ScriptedRenewer>, Arc<Mutex<Answer>>, Receiver<Event>) {
     let (events, seen) = channel();
     let answer = Arc::new(Mutex::new(answer));
-    let watchdog =
-        Watchdog::start(Clock::system(), ScriptedRenewer { answer: answer.clone(), events })
-            .expect("a thread");
+    let renewer = ScriptedRenewer::new(&answer, events);
+    let watchdog = Watchdog::start(Clock::system(), renewer).expect("a thread");
     (watchdog, answer, seen)
 }
 
@@ -129,7 +141,7 @@ fn leases_are_renewed_together_and_stand_longer_than_one_lease() {
 #[tokio::test]
 async fn leases_of_different_shards_are_renewed_by_separate_calls() {
     let (events, seen) = channel();
-    let renewer = ScriptedRenewer { answer: Arc::new(Mutex::new(Answer::Renewed)), events };
+    let renewer = ScriptedRenewer::new(&Arc::new(Mutex::new(Answer::Renewed)), events);
     let (watchdog, work) = Watchdog::new(Clock::system(), renewer);
     let asked = Clock::system().now();
     for id in [101, 1, 102, 2] {
@@ -190,6 +202,70 @@ fn a_holder_who_does_not_hear_keeps_the_nodes_until_the_window_that_he_was_told_
     assert!(lease.clock.now() >= told);
     assert_eq!(lease.state.check(), Err(LossReason::Gone), "the first reason stays");
     assert!(watchdog.is_empty());
+}
+
+/// PROTOCOL.md WIN3.
+#[tokio::test]
+async fn with_a_takeover_delay_a_lost_lease_is_released_that_long_after_its_furthest_end() {
+    let (delay, clock) = (MAX_WAIT / 2, Clock::manual());
+    let (watchdog, seen) = delaying(&clock, delay);
+    let (asked, nanosecond) = (clock.now(), Duration::from_nanos(1));
+    let (dropped, unlocked) =
+        (Lease::by(&clock, 1, MAX_WAIT), Lease::by(&clock, 2, MAX_WAIT + nanosecond));
+    for lease in [&dropped, &unlocked] {
+        watchdog.watch(lease, asked);
+        // A node denies the next renewal, but the holder may have been told of this one.
+        watchdog.renewed(lease, lease.state.until() + MAX_WAIT).unwrap();
+        watchdog.renewed(lease, asked + MAX_WAIT / 2).unwrap();
+        assert_eq!(watchdog.end(lease, LossReason::Gone), LossReason::Gone);
+    }
+    watchdog.release(dropped.clone());
+    assert!(!watchdog.stop_renewing(&unlocked), "left to the watchdog");
+    assert_eq!(settled(&watchdog, &seen).await, []);
+    clock.advance(MAX_WAIT * 2 + delay - nanosecond);
+    assert_eq!(settled(&watchdog, &seen).await, [], "nor asked for again");
+    clock.advance(nanosecond);
+    assert_eq!(settled(&watchdog, &seen).await, [Event::Released(1)]);
+    clock.advance(nanosecond);
+    assert_eq!(settled(&watchdog, &seen).await, [Event::Released(2)]);
+    assert!(watchdog.is_empty());
+}
+
+/// PROTOCOL.md WIN3.
+#[tokio::test]
+async fn with_a_takeover_delay_a_valid_lease_is_released_at_once() {
+    let clock = Clock::manual();
+    let (watchdog, seen) = delaying(&clock, MAX_WAIT);
+    let (dropped, unlocked) = (Lease::by(&clock, 1, MAX_WAIT), Lease::by(&clock, 2, MAX_WAIT));
+    for lease in [&dropped, &unlocked] {
+        watchdog.watch(lease, clock.now());
+    }
+    assert_eq!(dropped.state.end(LossReason::Released), LossReason::Released);
+    watchdog.release(dropped.clone());
+    assert!(watchdog.stop_renewing(&unlocked), "its holder releases it");
+    assert_eq!(settled(&watchdog, &seen).await, [Event::Released(1)]);
+    assert!(watchdog.is_empty());
+}
+
+/// A watchdog with a takeover delay, on the test's own runtime.
+fn delaying(
+    clock: &Clock,
+    takeover_delay: Duration,
+) -> (Watchdog<ScriptedRenewer>, Receiver<Event>) {
+    let (events, seen) = channel();
+    let answer = Arc::new(Mutex::new(Answer::Unknown));
+    let mut renewer = ScriptedRenewer::new(&answer, events);
+    renewer.takeover_delay = takeover_delay;
+    let (watchdog, work) = Watchdog::new(clock.clone(), renewer);
+    tokio::spawn(work);
+    (watchdog, seen)
+}
+
+/// What the watchdog does by now: the first round gives up what is due, the second one releases it.
+async fn settled(watchdog: &Watchdog<ScriptedRenewer>, seen: &Receiver<Event>) -> Vec<Event> {
+    watchdog.flush().await;
+    watchdog.flush().await;
+    seen.try_iter().collect()
 }
 
 #[test]

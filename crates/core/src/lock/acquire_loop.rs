@@ -47,6 +47,7 @@ impl<'a> AcquireLoop<'a> {
     ) -> Self {
         let waiting = Waiting::new(WaitOptions {
             deadline: spec.deadline,
+            strict_order: inner.settings.strict_order,
             once: spec.once,
             fail_fast: spec.fail_fast,
             // Each attempt renews the offer, which must not get too old.
@@ -171,7 +172,7 @@ impl<'a> AcquireLoop<'a> {
     /// The lease request of one attempt. Its nonce is fresh, so that the replies of two attempts
     /// never mix.
     fn lease_request(&self) -> Result<LeaseRequest, Error> {
-        let nonce = self.inner.entropy.nonce()?;
+        let nonce = self.inner.nonce()?;
         Ok(LeaseRequest { claim: self.claim(), nonce, ttl: self.spec.ttl(), holds: 1 })
     }
 

@@ -12,7 +12,7 @@ use super::lease::Lease;
 use super::owner_table::OwnerSlot;
 use quorumlock_protocol::{
     ConfigError, Error, Fence, Hints, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority,
-    NodeProblem, NodeReport, Nonce, expiry, quorum_of,
+    NodeProblem, NodeReport, Nonce, Ticket, expiry, quorum_of,
 };
 use quorumlock_watchdog::{Renewal, runtime};
 
@@ -189,12 +189,46 @@ impl Guard<kind::Permit> {
     }
 }
 
+impl Guard<kind::Lock> {
+    /// Stops renewing the lock, and leaves it held on the nodes for another process, which takes it up by
+    /// [`Locker::resume`](crate::Locker::resume). Until then the lock is lost when its lease ends:
+    /// [`renew`](Self::renew) first, so that the other process has most of a lease.
+    ///
+    /// From here on this process does not hold the lock: its views say that it is released. The other
+    /// process gets the next token of the same block, if there is one left, so that a resource that checks
+    /// tokens refuses what this process still writes.
+    ///
+    /// Resume a ticket once. Two processes that resume one ticket hold one lock, with one token. A ticket
+    /// that is dropped releases nothing.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the lock was lost. [`ConfigError::SharedHold`] if other guards of the owner
+    /// share the hold. The guard is then released as by a drop.
+    pub fn into_ticket(mut self) -> Result<Ticket, Error> {
+        let (inner, lease) = (self.inner.clone(), self.lease.clone());
+        lease.check()?;
+        let holds = self.hold_count();
+        if holds > 1 {
+            let (name, act) = (lease.claim.to_string(), "it moves to another process");
+            return Err(ConfigError::SharedHold { name, act, holds }.into());
+        }
+        let request = self.end()?;
+        let now = inner.clock.now();
+        inner.lessor.forget(request.nonce, now);
+        lease.release_permit();
+        let timing = lease.state.timing();
+        let hold_until = timing.hold_until.map(|until| inner.wall_time() + until.since(now));
+        let names = lease.claim.given_names().cloned().collect();
+        Ok(Ticket::new(names, lease.nonce, lease.tokens_for_next(), timing.lease, hold_until))
+    }
+}
+
 impl Guard<kind::Write> {
     /// Goes on as a reader, without a gap: no writer gets the lock in between, and other readers may
     /// join. The token stays. Readers that wait notice it at their next poll.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the lock was lost. [`ConfigError::DowngradeShared`] if other guards of the owner
+    /// [`Error::Lost`] if the lock was lost. [`ConfigError::SharedHold`] if other guards of the owner
     /// share the hold; [`Error::Config`] outside a runtime. The guard is then released as by a drop.
     ///
     /// # Cancel safety
@@ -206,7 +240,7 @@ impl Guard<kind::Write> {
         let holds = self.hold_count();
         if holds > 1 {
             let name = lease.claim.to_string();
-            return Err(ConfigError::DowngradeShared { name, holds }.into());
+            return Err(ConfigError::SharedHold { name, act: "the downgrade", holds }.into());
         }
         let now = inner.clock.now();
         let reader =

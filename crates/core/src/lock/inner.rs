@@ -1,8 +1,9 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use quorumlock_protocol::{
-    Claim, ConfigError, Error, Instant, LeaseTiming, LossReason, Owner, Settings,
+    Claim, ConfigError, Error, Instant, LeaseTiming, LossReason, Nonce, Owner, Settings,
 };
 use quorumlock_watchdog::{Clock, Watchdog, runtime};
 use tokio::runtime::Handle;
@@ -21,6 +22,7 @@ pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) entropy: Entropy,
+    first_nonce: OnceLock<Nonce>,
     pub(super) watchdog: Watchdog<LeaseRenewer>,
     pub(super) local_queues: LocalQueues<Lease>,
     pub(super) owners: OwnerTable,
@@ -41,6 +43,7 @@ impl Inner {
             lessor: lessor.clone(),
             local_queues: queues.clone(),
             clock: clock.clone(),
+            takeover_delay: settings.takeover_delay,
         };
         let watchdog = if watchdog_on_this_runtime {
             let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
@@ -58,11 +61,23 @@ impl Inner {
             settings,
             clock,
             entropy,
+            first_nonce: OnceLock::new(),
             watchdog,
             local_queues: queues,
             owners: OwnerTable::default(),
             calls: watch::Sender::new(false),
         })
+    }
+
+    /// A fresh nonce of this locker.
+    pub(super) fn nonce(&self) -> Result<Nonce, ConfigError> {
+        let nonce = self.entropy.nonce()?;
+        Ok(nonce.of_locker(*self.first_nonce.get_or_init(|| nonce)))
+    }
+
+    /// Wall-clock time since 1970. It decides no lease.
+    pub(super) fn wall_time(&self) -> Duration {
+        Duration::from_micros(self.clock.wall_micros())
     }
 
     /// Fails if the locker is closed, or outside a runtime with timers.
@@ -106,7 +121,8 @@ impl Inner {
     /// the caller must release the lease on the nodes.
     pub(super) fn hand_off(&self, lease: &Lease, now: Instant) -> bool {
         let timing = lease.state.timing();
-        if !lease.can_hand_off(timing.until, now) {
+        // Other processes may have waited for longer.
+        if self.settings.strict_order || !lease.can_hand_off(timing.until, now) {
             return false;
         }
         let Some((permit, next)) = lease.next_waiter(timing.lease) else { return false };
@@ -135,7 +151,10 @@ impl Inner {
     /// Removes a guard of the lease. The last one hands the lease off, or leaves its release to the
     /// watchdog. Never blocks.
     pub(super) fn drop_guard(&self, lease: &Arc<Lease>) {
-        if lease.remove_guard() == 0 && !self.hand_off(lease, self.clock.now()) {
+        let now = self.clock.now();
+        if lease.remove_guard() == 0 && !self.hand_off(lease, now) {
+            // A lease whose window has shut is lost, also if nobody has noticed it.
+            let _ = lease.check_at(now);
             lease.state.end(LossReason::Released);
             self.watchdog.release(lease.clone());
         }

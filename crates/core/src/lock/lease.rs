@@ -101,6 +101,12 @@ impl Lease {
         permit.take().map(|permit| (permit, next))
     }
 
+    /// The token of a holder in another process, and the last one of the block.
+    pub(super) fn tokens_for_next(&self) -> (Fence, Fence) {
+        let (chain, next) = self.chain.next(self.fence);
+        (next.min(chain.last_token), chain.last_token)
+    }
+
     /// The same lease on the nodes, for the next holder: with the next token and a lease state of
     /// its own. The permit is still to be passed to it.
     pub(super) fn successor(

@@ -14,6 +14,7 @@ pub(super) struct LeaseRenewer {
     pub(super) lessor: Arc<dyn Lessor>,
     pub(super) local_queues: LocalQueues<Lease>,
     pub(super) clock: Clock,
+    pub(super) takeover_delay: Duration,
 }
 
 impl Renewer for LeaseRenewer {
@@ -29,6 +30,10 @@ impl Renewer for LeaseRenewer {
 
     fn shard(&self, lease: &Lease) -> u64 {
         self.lessor.shard(lease.claim.name())
+    }
+
+    fn takeover_delay(&self) -> Duration {
+        self.takeover_delay
     }
 
     fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {

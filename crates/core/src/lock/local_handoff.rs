@@ -35,6 +35,13 @@ impl HandoffChain {
         (Self { since, window, handoffs: 0, last_token: last }, first)
     }
 
+    /// The chain of a lease that came from another process, which kept the block of tokens: this process
+    /// takes none after the first.
+    pub(super) fn of_ticket(since: Instant, until: Instant, last_token: Fence) -> Self {
+        let handoffs = TUNING.max_local_handoffs;
+        Self { since, window: until.since(since), handoffs, last_token }
+    }
+
     /// Whether a lease with the token `fence`, valid until `until`, may pass on at `now`.
     pub(super) fn may_pass(&self, fence: Fence, until: Instant, now: Instant) -> bool {
         let tokens_left = fence < self.last_token || fence == Fence::NONE;

@@ -3,15 +3,17 @@ use std::sync::Arc;
 
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    Claim, ConfigError, Error, Holder, Lane, Name, NoMajority, NodeReport, Owner, Settings,
+    Claim, ConfigError, Error, Holder, Lane, Name, NoMajority, NodeReport, Owner, Settings, Ticket,
     quorum_of,
 };
 use quorumlock_watchdog::runtime;
 
 use super::environment::Environment;
+use super::guard::Guard;
 use super::inner::Inner;
 use super::kind;
 use super::request::{LockRequest, TryLockRequest};
+use super::resume::resume;
 use crate::Lessor;
 
 /// Takes locks on one node or on a quorum: the same API and the same promises. The crate
@@ -104,6 +106,15 @@ impl Locker {
     /// See [`TryLockRequest`], also for cancel safety.
     pub fn try_write(&self, name: impl AsRef<str>) -> TryLockRequest<kind::Write> {
         TryLockRequest::new(&self.inner, Name::new(name.as_ref()).map(Claim::write))
+    }
+
+    /// Takes up a lock that another process left to this one.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if enough nodes say that the lock is gone. [`Error::Unreachable`] if too few answer.
+    /// [`Error::Config`], [`Error::Closed`].
+    pub async fn resume(&self, ticket: &Ticket) -> Result<Guard, Error> {
+        resume(self.inner.clone(), ticket).await
     }
 
     /// Who holds the read-write lock `name`, as the nodes report it. Several readers are one holder

@@ -16,6 +16,7 @@ mod locker;
 mod owner_table;
 mod queue_ticket;
 mod request;
+mod resume;
 mod slot_choice;
 
 pub use environment::Environment;

@@ -93,8 +93,7 @@ impl QueueTicket {
         });
         Some(EnqueueRequest {
             waited: approach.waited,
-            yield_to_notified: approach.yields,
-            was_notified: approach.notified,
+            precedence: approach.precedence(),
             handoff: offer,
             previous,
             queued_at: self.queued_at.clone(),

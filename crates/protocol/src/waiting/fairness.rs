@@ -128,7 +128,15 @@ fn run(nodes: usize, queues: bool, distance: [Time; CLIENTS]) -> Outcome {
 
 fn options(nodes: usize, queues: bool) -> WaitOptions {
     let lease = Duration::from_secs(30);
-    WaitOptions { deadline: None, once: false, fail_fast: false, lease, nodes, queues }
+    WaitOptions {
+        deadline: None,
+        strict_order: false,
+        once: false,
+        fail_fast: false,
+        lease,
+        nodes,
+        queues,
+    }
 }
 
 impl Crowd {

@@ -9,6 +9,7 @@ const NODES: usize = 5;
 const HOME: usize = 1;
 
 const LOCK: WaitOptions = WaitOptions {
+    strict_order: false,
     deadline: None,
     once: false,
     fail_fast: false,

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Driver, LockRequest, TryLockRequest};
-use crate::kind;
+use super::driver::Driver;
+use super::{LockRequest, TryLockRequest};
+use crate::{Error, Holder, kind};
 
 /// As [`crate::Mutex`], without async.
 #[derive(Clone, Debug)]
@@ -35,6 +36,39 @@ impl Mutex {
     /// Takes the lock if it is free: set options, then call [`TryLockRequest::acquire`].
     pub fn try_lock(&self) -> TryLockRequest {
         TryLockRequest { inner: self.inner.try_lock(), driver: self.driver.clone() }
+    }
+}
+
+/// As [`crate::Election`], without async.
+#[derive(Clone, Debug)]
+pub struct Election {
+    inner: crate::Election,
+    driver: Arc<Driver>,
+}
+
+impl Election {
+    pub(super) fn new(inner: crate::Election, driver: &Arc<Driver>) -> Self {
+        Self { inner, driver: driver.clone() }
+    }
+
+    /// The name, with the locker's prefix.
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// Waits until this process leads: set options, then call [`LockRequest::acquire`]. The token of the
+    /// guard is the term; its `unlock` resigns.
+    pub fn campaign(&self) -> LockRequest {
+        LockRequest { inner: self.inner.campaign(), driver: self.driver.clone() }
+    }
+
+    /// Who leads now; `None` if nobody does.
+    ///
+    /// # Errors
+    /// As [`crate::Election::leader`].
+    pub fn leader(&self) -> Result<Option<Holder>, Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.leader().await })?
     }
 }
 

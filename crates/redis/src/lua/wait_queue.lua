@@ -11,7 +11,7 @@
 -- names also `i`; of permits also the numbers of the slots that are free. A caller that will wait is in
 -- that name's queue from now on.
 local function refuse_and_enqueue(i, other)
-  if ARGV[5] then
+  if ARGV[5] and ARGV[5] ~= '-' then
     local waiters = KEYS[2 * COUNT + i]
     if ARGV[8] then
       redis.pcall('zrem', waiters, ARGV[8])

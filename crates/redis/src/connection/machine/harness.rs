@@ -121,6 +121,8 @@ impl Harness {
             wire: setup.wire,
             tokens: Tokens::Proposed,
             max_clock_drift: 0.01,
+            delay: Duration::ZERO,
+            strict_order: false,
             unconfirmed: UnconfirmedReleases::default(),
             bound: setup.bound,
             run_identities: Mutex::default(),
@@ -128,7 +130,6 @@ impl Harness {
             scripts_only: AtomicBool::new(false),
             clock_monitor: Mutex::new(ClockMonitor::new(0.01)),
             clock_advance: AtomicU64::new(0),
-            client_id: 7,
             waiter: Nonce::from_u128(9),
             redis_cluster: false,
         });
@@ -301,7 +302,7 @@ fn incarnation() -> Incarnation {
 /// The scripts of each layout, unbound and bound. Their digests take a while.
 static SCRIPTS: LazyLock<[[Arc<Scripts>; 2]; 2]> = LazyLock::new(|| {
     [Wire::Redlock, Wire::Redisson].map(|wire| {
-        let unbound = Scripts::unbound(wire, Tokens::Proposed);
+        let unbound = Scripts::unbound(wire, Tokens::Proposed, false);
         [unbound, Arc::new(Scripts::bound(wire, &cluster(), (incarnation(), Proof::Cache)))]
     })
 });

@@ -8,7 +8,6 @@
 use std::sync::atomic::Ordering;
 
 use crate::command::{Command, NodeContext};
-use crate::encode::millis;
 use crate::permissions::is_forbidden;
 use crate::resp::{Value, bulk, command, number};
 use crate::scripts::{Proof, Script, Scripts};
@@ -54,7 +53,7 @@ impl<'a> TxnAcquire<'a> {
             && !context.scripts_only.load(Ordering::Relaxed)
             // The script refuses a lease that is too long, and compares what the cache does not prove.
             && bound.is_none_or(|bound| {
-                millis(lease.ttl) <= bound.longest_ms && bound.proof == Proof::Cache
+                context.millis_at_node(lease.ttl) <= bound.longest_ms && bound.proof == Proof::Cache
             });
         let proof = bound.map(|bound| (&*bound.record, &scripts.acquire));
         plain.then_some(Self { proof, lease, token: *token })

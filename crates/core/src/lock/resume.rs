@@ -1,0 +1,81 @@
+//! A hold that comes from another process.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quorumlock_protocol::{
+    Claim, Error, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, NoMajority, NodeProblem,
+    NodeReport, Ticket, next_id, quorum_of,
+};
+use quorumlock_watchdog::{LeaseState, Renewal};
+
+use super::guard::Guard;
+use super::inner::Inner;
+use super::lease::Lease;
+use super::local_handoff::HandoffChain;
+
+/// The pause before the nodes are asked again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Takes up the hold of a ticket, if enough nodes confirm that they have it (PROTOCOL.md TIC1).
+pub(super) async fn resume(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, Error> {
+    // `close` waits until this call has ended.
+    let _call = inner.calls.subscribe();
+    inner.ensure_open()?;
+    inner.settings.check_lease(ticket.lease())?;
+    let claim = Claim::all(ticket.names().to_vec())?;
+    let lost = |why| Error::from(Lost::new(claim.label(), why));
+    let limit = ticket.hold_left(inner.wall_time());
+    let begun = inner.clock.now();
+    let hold_until = limit.map(|left| begun + left);
+    let ttl = limit.unwrap_or(Duration::MAX).min(ticket.lease());
+    if ttl.is_zero() {
+        return Err(lost(LossReason::HoldLimit));
+    }
+    let settings = &inner.settings;
+    let deadline = begun + settings.connect_timeout + settings.answer_timeout;
+    let (nonce, (_, last)) = (ticket.nonce(), ticket.tokens());
+    loop {
+        let asked = inner.clock.now();
+        let request = LeaseRequest { claim: claim.clone(), nonce, ttl, holds: 1 };
+        match inner.lessor.resume(request, last).await {
+            Renewal::Until(until) => {
+                let timing = LeaseTiming { lease: ticket.lease(), until, hold_until };
+                let guard = guard(&inner, claim, ticket, (asked, timing));
+                guard.check()?;
+                return Ok(guard);
+            }
+            Renewal::Gone => return Err(lost(LossReason::Gone)),
+            Renewal::Unknown if asked < deadline => tokio::time::sleep(PAUSE).await,
+            Renewal::Unknown => {
+                let nodes = inner.lessor.nodes();
+                let report = NodeReport::new("its nodes", NodeProblem::NotRenewed);
+                let of = (nodes, quorum_of(nodes));
+                return Err(NoMajority::new(Some(claim.label()), of, 0, vec![report]).into());
+            }
+        }
+    }
+}
+
+fn guard(
+    inner: &Arc<Inner>,
+    claim: Claim,
+    ticket: &Ticket,
+    (asked, timing): (Instant, LeaseTiming),
+) -> Guard {
+    let (fence, last) = ticket.tokens();
+    let lease = Arc::new(Lease {
+        id: next_id(),
+        claim,
+        nonce: ticket.nonce(),
+        fence,
+        chain: HandoffChain::of_ticket(asked, timing.until, last),
+        state: LeaseState::new(inner.clock.clone(), timing),
+        hold_at_most: None,
+        holds: AtomicU32::new(1),
+        permit: Mutex::new(None),
+    });
+    inner.watchdog.watch(&lease, asked);
+    Guard::new(inner.clone(), lease)
+}
