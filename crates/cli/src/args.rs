@@ -14,6 +14,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Lead(run::lead::Args),
     Status(status::Args),
     Unlock(unlock::Args),
     Doctor(doctor::Args),
@@ -34,4 +35,4 @@ Exit codes:
   77  user or password is wrong, or a permission (ACL) is missing
   78  too few nodes can vote for another reason: not admitted, a replica, a key of another type, ...;
       doctor: at least one problem; members: a change is refused
-  79  run: the lock was lost and the command was stopped";
+  79  run: the lock was lost and the command was stopped (lead campaigns again)";

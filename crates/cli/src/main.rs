@@ -28,6 +28,7 @@ async fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Run(args) => run::run(args).await,
+        Command::Lead(args) => run::lead::lead(args).await,
         Command::Status(args) => status::status(args).await,
         Command::Unlock(args) => unlock::unlock(args).await,
         Command::Doctor(args) => doctor::doctor(args).await,

@@ -110,6 +110,16 @@ pub(crate) struct LockNodes {
     #[arg(long, env = env::REDISSON_FENCED, value_parser = BoolishValueParser::new())]
     redisson_fenced: bool,
 
+    /// A free lock with waiters goes to the first of them only. For one server. All programs that share
+    /// a lock must agree.
+    #[arg(long, env = env::STRICT_ORDER, value_parser = BoolishValueParser::new())]
+    strict_order: bool,
+
+    /// How long nobody else gets a lock after its holder could last rely on it, unless the holder
+    /// unlocked it.
+    #[arg(long, value_name = "DURATION", env = env::TAKEOVER_DELAY, default_value = "0s", value_parser = humantime::parse_duration)]
+    takeover_delay: Duration,
+
     /// How many replicas of a single master must confirm a lock before it counts (WAIT); or "all".
     #[arg(long, value_name = "N", env = env::REPLICAS, default_value = "0")]
     replicas: ReplicasArg,
@@ -285,6 +295,7 @@ impl LockNodes {
             });
         }
         builder = self.nodes.tls()?.give_to(builder).redisson_fenced(self.redisson_fenced);
+        builder = builder.strict_order(self.strict_order).takeover_delay(self.takeover_delay);
         Ok(self.nodes.locker(builder)??)
     }
 }

@@ -7,7 +7,7 @@ use quorumlock_command::Failure;
 use serde::Serialize;
 
 use crate::nodes::millis;
-use crate::text::Left;
+use crate::text::{Left, Who};
 
 /// The status of a read-write lock.
 #[derive(Debug, Serialize)]
@@ -23,6 +23,8 @@ pub(crate) struct ReadWriteStatus {
 #[derive(Debug, Serialize)]
 struct Writer {
     id: String,
+    /// `null`: it is not known.
+    label: Option<String>,
 }
 
 impl ReadWriteStatus {
@@ -31,10 +33,10 @@ impl ReadWriteStatus {
             return Self { name, held: false, readers: 0, writer: None, remaining_ms: None };
         };
         let reads = holder.reads();
-        let Holder { id, remaining, holds, .. } = holder;
+        let Holder { id, remaining, holds, label, .. } = holder;
         let (readers, writer) = match reads {
             true => (holds, None),
-            false => (0, Some(Writer { id })),
+            false => (0, Some(Writer { id, label })),
         };
         Self { name, held: true, readers, writer, remaining_ms: remaining.map(millis) }
     }
@@ -46,7 +48,9 @@ impl fmt::Display for ReadWriteStatus {
         write!(f, "{name}: ")?;
         match (writer, readers) {
             (None, 0) => return f.write_str("free"),
-            (Some(Writer { id }), _) => write!(f, "1 writer {id}")?,
+            (Some(Writer { id, label }), _) => {
+                write!(f, "1 writer {}", Who { id, label: label.as_deref() })?;
+            }
             (None, 1) => f.write_str("1 reader")?,
             (None, readers) => write!(f, "{readers} readers")?,
         }

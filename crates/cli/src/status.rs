@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::nodes::{LockNodes, millis};
 use crate::permits;
 use crate::read_write::{self, ReadWriteStatus};
-use crate::text::Left;
+use crate::text::{Left, Who};
 
 /// Say whether a lock is held, by whom and for how long.
 ///
@@ -95,6 +95,8 @@ struct SlotStatus {
 #[derive(Debug, Serialize)]
 struct Held {
     id: String,
+    /// `null`: it is not known.
+    label: Option<String>,
     /// `null`: the key never expires, so that only its writer ends the lock.
     remaining_ms: Option<u64>,
     holds: u32,
@@ -102,7 +104,8 @@ struct Held {
 
 impl From<Holder> for Held {
     fn from(holder: Holder) -> Self {
-        Self { id: holder.id, remaining_ms: holder.remaining.map(millis), holds: holder.holds }
+        let Holder { id, remaining, holds, label, .. } = holder;
+        Self { id, label, remaining_ms: remaining.map(millis), holds }
     }
 }
 
@@ -146,10 +149,10 @@ struct Told<'a>(Option<&'a Held>);
 
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Held { id, remaining_ms, holds }) = self.0 else {
+        let Some(Held { id, label, remaining_ms, holds }) = self.0 else {
             return f.write_str("free");
         };
-        write!(f, "held by {id}")?;
+        write!(f, "held by {}", Who { id, label: label.as_deref() })?;
         if *holds > 1 {
             write!(f, " ({holds} holds)")?;
         }
@@ -166,7 +169,7 @@ mod tests {
         let held = |remaining_ms, holds| Status {
             name: "x".into(),
             held: true,
-            holder: Some(Held { id: "7f".into(), remaining_ms, holds }),
+            holder: Some(Held { id: "7f".into(), label: None, remaining_ms, holds }),
         };
         let text = held(Some(1_500), 1).to_string();
         assert_eq!(text, "x: held by 7f, for another 1s 500ms unless renewed");
@@ -176,12 +179,19 @@ mod tests {
 
     #[test]
     fn people_read_how_many_permits_are_held_and_then_each_slot() {
-        let held = || Some(Held { id: "7f".into(), remaining_ms: Some(2_000), holds: 1 });
+        let held = || {
+            Some(Held {
+                label: Some("web-3:4711".into()),
+                remaining_ms: Some(2_000),
+                id: "7f".into(),
+                holds: 1,
+            })
+        };
         let slots = [None, held(), None].into_iter().enumerate();
         let slots = slots.map(|(slot, holder)| SlotStatus { slot, held: holder.is_some(), holder });
         let status =
             PermitsStatus { name: "x".into(), permits: 3, held: 1, slots: slots.collect() };
-        let slot = "slot 1: held by 7f, for another 2s unless renewed";
+        let slot = "slot 1: held by web-3:4711 (7f), for another 2s unless renewed";
         let text = format!("x: 1 of 3 permits held\n  slot 0: free\n  {slot}\n  slot 2: free");
         assert_eq!(status.to_string(), text);
     }

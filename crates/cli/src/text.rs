@@ -33,6 +33,21 @@ impl fmt::Display for Left {
     }
 }
 
+/// Who holds a lock: the label of its locker, if that is known, and the id.
+pub(crate) struct Who<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) label: Option<&'a str>,
+}
+
+impl fmt::Display for Who<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.label {
+            Some(label) => write!(f, "{label} ({})", self.id),
+            None => f.write_str(self.id),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

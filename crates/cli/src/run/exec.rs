@@ -10,7 +10,7 @@ use quorumlock_command::{Failure, Outcome, exit};
 
 use crate::run::terminal;
 
-/// Becomes the command of `quorumlock run`.
+/// Becomes the command under the lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The process whose end ends the command.

@@ -7,7 +7,7 @@ use quorumlock::{Error, Guard, LockRequest, Locker};
 use quorumlock_command::say;
 use tokio::time::sleep;
 
-/// What `run` holds while the command runs: how it asks for that, and what it tells of it.
+/// What is held while the command runs: how it is asked for, and what is told of it.
 pub(super) struct Hold<K: Kind> {
     request: LockRequest<K>,
     /// For people: `the lock a, b`.
@@ -62,20 +62,19 @@ impl<K: Kind> Hold<K> {
     }
 
     /// Waits for the grant. Returns the slot, too, if the hold has one.
-    pub(super) async fn acquire(self) -> Result<(Guard<K>, Option<u16>), Error> {
+    pub(super) async fn acquire(&self) -> Result<(Guard<K>, Option<u16>), Error> {
         /// A shorter wait is not reported.
         const SILENT_FOR: Duration = Duration::from_secs(1);
 
-        let Self { request, label, slot } = self;
-        let mut granted = pin!(request.into_future());
+        let mut granted = pin!(self.request.clone().into_future());
         let guard = tokio::select! {
             guard = &mut granted => guard?,
             () = sleep(SILENT_FOR) => {
-                say(format_args!("waiting for {label}"));
+                say(format_args!("waiting for {}", self.label));
                 granted.await?
             }
         };
-        let slot = slot(&guard);
+        let slot = (self.slot)(&guard);
         Ok((guard, slot))
     }
 }

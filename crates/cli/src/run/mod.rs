@@ -3,26 +3,19 @@
 pub(crate) mod exec;
 mod hold;
 mod job;
+pub(crate) mod lead;
 mod plan;
 mod signals;
+mod supervisor;
 mod terminal;
 
-use std::ffi::OsString;
-use std::io;
-use std::pin::pin;
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use quorumlock::kind::Kind;
-use quorumlock::{Error, Guard, LockRequest, Lost, Watch};
-use quorumlock_command::{Failure, Outcome, exit, say};
-use rustix::process::Signal;
-use tokio::time::sleep;
+use quorumlock_command::{Failure, Outcome};
 
 use self::hold::Hold;
-use self::job::Job;
-use self::plan::Plan;
-use self::signals::Signals;
+use self::supervisor::{AfterLoss, Supervised, Supervisor};
 use crate::nodes::LockNodes;
 use crate::permits;
 
@@ -90,24 +83,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
 
-    /// How long the servers keep the lock without a renewal; it is renewed every third of that.
-    #[arg(
-        long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30s"
-    )]
-    lease: Duration,
-
     /// End the hold, and with it the command, after this time at the latest; SIGTERM comes earlier
     /// by the grace time.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     hold_at_most: Option<Duration>,
 
-    /// Time between SIGTERM and SIGKILL when the lock is lost [default: a third of the lease].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    grace: Option<Duration>,
-
-    /// The command and its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    supervised: Supervised,
 }
 
 /// What the options ask for.
@@ -139,163 +121,35 @@ impl Args {
         }
     }
 
-    fn set_options<K: Kind>(&self, mut request: LockRequest<K>) -> LockRequest<K> {
-        request = request.lease(self.lease);
-        if let Some(wait) = self.wait {
-            request = request.wait(wait);
-        }
-        if let Some(limit) = self.hold_at_most {
-            request = request.hold_at_most(limit);
-        }
-        request
+    fn set_options<K: Kind>(&self, hold: Hold<K>) -> Hold<K> {
+        hold.with(|mut request| {
+            if let Some(wait) = self.wait {
+                request = request.wait(wait);
+            }
+            if let Some(limit) = self.hold_at_most {
+                request = request.hold_at_most(limit);
+            }
+            request
+        })
     }
 }
 
 pub(crate) async fn run(args: Args) -> Outcome {
-    let plan = Plan::new(args.lease, args.hold_at_most, args.grace)?;
+    let supervisor = Supervisor::new(&args.supervised, args.hold_at_most, AfterLoss::Exit)?;
     let wanted = args.wanted()?;
     let locker = args.nodes.locker()?;
-    // Before the first request, so that a signal from now on leaves nothing behind on the servers.
-    let mut signals = Signals::listen()
-        .map_err(|error| Failure::new(exit::SOFTWARE, format!("cannot handle signals: {error}")))?;
-    let outcome = match wanted {
+    match wanted {
         Wanted::Lock(names) => {
-            hold_and_run(&args, plan, Hold::lock(&locker, names), &mut signals).await
+            supervisor.run(&locker, args.set_options(Hold::lock(&locker, names))).await
         }
         Wanted::Permit(name, permits) => {
-            hold_and_run(&args, plan, Hold::permit(&locker, name, permits), &mut signals).await
+            supervisor.run(&locker, args.set_options(Hold::permit(&locker, name, permits))).await
         }
         Wanted::Read(name) => {
-            hold_and_run(&args, plan, Hold::read(&locker, name), &mut signals).await
+            supervisor.run(&locker, args.set_options(Hold::read(&locker, name))).await
         }
         Wanted::Write(name) => {
-            hold_and_run(&args, plan, Hold::write(&locker, name), &mut signals).await
-        }
-    };
-    tokio::select! {
-        () = locker.close() => {}
-        _ = ends(&mut signals) => {} // enough: what was not released ends with its lease
-    }
-    outcome
-}
-
-async fn hold_and_run<K: Kind>(
-    args: &Args,
-    plan: Plan,
-    hold: Hold<K>,
-    signals: &mut Signals,
-) -> Outcome {
-    let hold = hold.with(|request| args.set_options(request));
-    let (guard, slot) = tokio::select! {
-        held = hold.acquire() => held?,
-        signal = ends(signals) => return Ok(job::code_of_signal(signal.as_raw())),
-    };
-    let mut job = match Job::start(&args.command, &guard, slot) {
-        Ok(job) => job,
-        Err(error) => {
-            release(guard).await?;
-            return Err(exec::cannot_execute(&args.command[0], &error));
-        }
-    };
-    match supervise(&mut job, &guard.watch(), signals, plan).await {
-        Ok(End::Itself(status)) => {
-            release(guard).await?;
-            Ok(job::code_of(status))
-        }
-        Ok(End::Stopped { why }) => {
-            // The lock is lost or about to end: the nodes' answer changes nothing.
-            let _ = guard.unlock().await;
-            Err(Failure::new(exit::LOST, format!("{why}; the command was stopped")))
-        }
-        Err(error) => {
-            Err(Failure::new(exit::SOFTWARE, format!("cannot wait for the command: {error}")))
-        }
-    }
-}
-
-/// The next signal but Ctrl-Z: nothing runs that it could stop.
-async fn ends(signals: &mut Signals) -> Signal {
-    loop {
-        match signals.next().await {
-            Signal::TSTP => say("not stopped: a lock must be renewed. Ctrl-C gives it up"),
-            signal => return signal,
-        }
-    }
-}
-
-/// Fails only if the lock was lost before, so that the command's work may have overlapped with that
-/// of another holder.
-async fn release<K: Kind>(guard: Guard<K>) -> Result<(), Failure> {
-    match guard.unlock().await {
-        Ok(()) => Ok(()),
-        Err(Error::Lost(Lost { name, why, .. })) => Err(Failure::new(
-            exit::LOST,
-            format!(
-                "{name}: the lock was lost: {why}. The command has ended, but somebody else may \
-                 have had the lock, too"
-            ),
-        )),
-        Err(error) => {
-            say(format_args!("the lock could not be released and ends with its lease: {error}"));
-            Ok(())
-        }
-    }
-}
-
-/// How a command ended.
-enum End {
-    Itself(ExitStatus),
-    /// quorumlock stopped the command, since the lock could not be kept.
-    Stopped {
-        why: String,
-    },
-}
-
-/// Passes signals on until the command ends, or stops the command before the lock's window shuts.
-async fn supervise(
-    job: &mut Job,
-    watch: &Watch,
-    signals: &mut Signals,
-    plan: Plan,
-) -> io::Result<End> {
-    loop {
-        tokio::select! {
-            status = job.ended() => return Ok(End::Itself(status?)),
-            signal = signals.next() => job.signal(signal),
-            () = window_falls_to(watch, plan.terminate_at()) => break,
-        }
-    }
-    let why = match watch.check() {
-        Err(lost) => format!("the lock was lost: {}", lost.why),
-        Ok(()) => plan.reason(watch.loss_ahead()),
-    };
-    let why = format!("{}: {why}", watch.names().collect::<Vec<_>>().join(", "));
-    say(format_args!("{why}: stopping the command"));
-    job.signal(Signal::TERM);
-    let mut grace = pin!(sleep(plan.grace));
-    loop {
-        tokio::select! {
-            gone = job.all_ended() => return gone.map(|()| End::Stopped { why }),
-            signal = signals.next() => job.signal(signal),
-            () = &mut grace => break,
-            () = window_falls_to(watch, plan.kill_at()) => break,
-        }
-    }
-    job.signal(Signal::KILL);
-    job.ended().await?;
-    Ok(End::Stopped { why })
-}
-
-/// Returns when the lock is valid for no more than `left`, or lost.
-async fn window_falls_to(watch: &Watch, left: Duration) {
-    /// Timers do not count suspend, and a node's refusal shortens the window, so the window is
-    /// checked often.
-    const POLL_EVERY: Duration = Duration::from_millis(100);
-
-    while let Some(time) = watch.valid_for().checked_sub(left).filter(|time| !time.is_zero()) {
-        tokio::select! {
-            () = sleep(time.min(POLL_EVERY)) => {}
-            _ = watch.lost() => return,
+            supervisor.run(&locker, args.set_options(Hold::write(&locker, name))).await
         }
     }
 }

@@ -8,11 +8,15 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(super) struct Signals {
     received: mpsc::UnboundedReceiver<Signal>,
+    asked_to_end: Option<Signal>,
 }
 
 /// The signals by which people and supervisors end a program or notify it.
 const PASSED_ON: [Signal; 6] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+
+/// The others may be notifications, which the command survives.
+const ASKS_TO_END: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::TERM];
 
 impl Signals {
     /// Catches these signals from now on, so that they do not end quorumlock. Signals that the
@@ -34,15 +38,23 @@ impl Signals {
                 }
             });
         }
-        Ok(Self { received })
+        Ok(Self { received, asked_to_end: None })
     }
 
     /// The next signal to be passed on. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
-        match self.received.recv().await {
-            Some(signal) => signal,
-            None => std::future::pending().await, // all are ignored
+        let Some(signal) = self.received.recv().await else {
+            return std::future::pending().await; // all are ignored
+        };
+        if ASKS_TO_END.contains(&signal) {
+            self.asked_to_end = Some(signal);
         }
+        signal
+    }
+
+    /// The last signal that asked this program to end, of those that [`next`](Self::next) returned.
+    pub(super) fn asked_to_end(&self) -> Option<Signal> {
+        self.asked_to_end
     }
 }
 

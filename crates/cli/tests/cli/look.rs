@@ -1,5 +1,7 @@
 //! `quorumlock status`, `unlock` and `doctor` against real servers: exit codes and JSON.
 
+use std::process::Command;
+
 use crate::common::{Finished, blank_servers, finish, quorumlock, run, servers, start};
 use quorumlock_testbed::servers::{ServerOptions, for_test};
 use serde_json::{Value, json};
@@ -37,6 +39,57 @@ fn status_and_unlock_tell_of_the_holder() {
         assert_eq!(unlock(), json!({ "name": "job", "released": true }));
         assert_eq!(status().expect(0).json(), free);
         holder.finish().expect(79);
+    }
+}
+
+#[test]
+fn status_tells_the_label_of_the_holder() {
+    let mut uname = Command::new("uname");
+    uname.arg("-n");
+    let host = finish(uname).expect(0).stdout.trim().to_owned();
+    for (count, wire) in [(1, "redisson"), (1, "redlock"), (3, "redisson"), (3, "redlock")] {
+        let Some(servers) = servers(count) else { return };
+        let urls = servers.urls();
+        let on_wire = ["--wire", wire];
+        let options = [&["--name", "job"], &on_wire[..]].concat();
+        let mut holder = start(run(&urls, &options, "echo ready; cat"));
+        let status = |more: &[&str]| ask(&urls, &[&["status", "job"], &on_wire[..], more].concat());
+        let label = format!("{host}:{}", holder.id());
+        let told = status(&["--json"]).expect(0).json();
+        assert_eq!(told["holder"]["label"], label, "{told}");
+        let id = told["holder"]["id"].as_str().unwrap();
+        let text = status(&[]).expect(0).stdout;
+        let who = format!("job: held by {label} ({id}), for another ");
+        assert!(text.starts_with(&who), "{text} instead of {who}");
+        holder.close_stdin();
+        holder.finish().expect(0);
+    }
+}
+
+#[test]
+fn a_holder_of_another_library_has_no_label() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    // As redsync and node-redlock name their holders, and as Redisson does.
+    let hexadecimal = "0123456789abcdef0123456789abcdef";
+    let redisson = "8b2e2a0c-40c4-4dd1-8b0e-d0a64b4e2c26:1";
+    for (wire, id, command) in [
+        ("redlock", "bm9uY2U=", &["SET", "job", "bm9uY2U=", "PX", "60000"][..]),
+        ("redlock", hexadecimal, &["SET", "job", hexadecimal, "PX", "60000"]),
+        ("redisson", redisson, &["HSET", "job", redisson, "1"]),
+    ] {
+        let on_server = |command: &[&str]| {
+            quorumlock_testbed::servers::ask(servers[0].addr().unwrap(), command).unwrap()
+        };
+        on_server(command);
+        on_server(&["PEXPIRE", "job", "60000"]);
+        let status =
+            |more: &[&str]| ask(&urls, &[&["status", "job", "--wire", wire], more].concat());
+        let told = status(&["--json"]).expect(0).json();
+        assert_eq!((&told["holder"]["id"], &told["holder"]["label"]), (&json!(id), &Value::Null));
+        let text = status(&[]).expect(0).stdout;
+        assert!(text.starts_with(&format!("job: held by {id}, for another ")), "{text}");
+        on_server(&["DEL", "job"]);
     }
 }
 

@@ -6,6 +6,7 @@ mod common;
 mod env;
 mod init;
 mod json_errors;
+mod lead;
 mod look;
 mod loss;
 mod members;

@@ -42,6 +42,8 @@ fn the_manual_has_a_page_for_each_subcommand() {
     for variable in ["QUORUMLOCK_FENCE", "QUORUMLOCK_SLOT"] {
         assert!(run.contains(variable), "{run}");
     }
+    let lead = fs::read_to_string(out.join("quorumlock-lead.1")).unwrap();
+    assert!(lead.contains("QUORUMLOCK_FENCE"), "{lead}");
     for part in ["status", "unlock", "doctor", "init", "members", "members-add", "members-finish"] {
         assert!(out.join(format!("quorumlock-{part}.1")).exists(), "{part}");
     }

@@ -110,8 +110,9 @@ fn status_tells_of_each_slot() {
         let text = status("3", &[]).expect(0).stdout;
         let lines = text.lines().collect::<Vec<_>>();
         assert_eq!((lines[0], lines[3]), ("jobs: 2 of 3 permits held", "  slot 2: free"));
-        let id = slots[1]["holder"]["id"].as_str().unwrap();
-        assert!(lines[2].starts_with(&format!("  slot 1: held by {id}, for another ")), "{text}");
+        let [id, label] = ["id", "label"].map(|what| slots[1]["holder"][what].as_str().unwrap());
+        let start = format!("  slot 1: held by {label} ({id}), for another ");
+        assert!(lines[2].starts_with(&start), "{text}");
         assert_eq!(lines.len(), 4, "{text}");
         let lock = ask(&urls, &["status", "jobs", "--wire", wire, "--exit-code"]).expect(0);
         assert_eq!(lock.stdout, "jobs: free\n", "permits are not the lock");

@@ -128,9 +128,9 @@ fn status_tells_how_many_readers_or_which_writer() {
         let told = status(&["--json", "--exit-code"]).expect(1).json();
         assert_eq!((&told["held"], &told["readers"]), (&json!(true), &json!(0)));
         assert!((1..=5_000).contains(&told["remaining_ms"].as_u64().unwrap()), "{told}");
-        let id = told["writer"]["id"].as_str().unwrap();
+        let [id, label] = ["id", "label"].map(|what| told["writer"][what].as_str().unwrap());
         let text = status(&[]).expect(0).stdout;
-        let start = format!("catalog: 1 writer {id}, for another ");
+        let start = format!("catalog: 1 writer {label} ({id}), for another ");
         assert!(id.ends_with(":w") && text.starts_with(&start), "{text}");
         end(writer);
         assert_eq!(status(&["--json"]).expect(0).json()["held"], false);
