@@ -9,7 +9,8 @@ use super::plan::MODES;
 use super::report::{Alone, Contended, Environment, Measured, Parallel, Report, ServerKilled};
 use crate::history::{BadHistory, Event, Reader};
 use crate::judge::{
-    HistorySummary, Pairs, Quantiles, Summarizer, Who, handovers, longest_vacancy, overlaps, tokens,
+    HistorySummary, Pairs, Quantiles, Summarizer, Who, handovers, longest_vacancy, overlaps,
+    overtakings, overtakings_per_1000, tokens,
 };
 use crate::record::{Lab, Run};
 use crate::scenario::c1_locks::{self, ALONE, LOCKERS, PARALLEL};
@@ -128,9 +129,10 @@ impl Contended {
         let waits = Quantiles::of(waited.chain(in_vain).collect());
         let held = seen.holds.iter().map(|hold| hold.released.since(hold.granted)).collect();
         let tokens = tokens(&seen.holds);
+        let (grants, overtakings) = (seen.holds.len(), overtakings(&seen.holds, &seen.waits));
         Self {
             lockers,
-            grants: seen.holds.len(),
+            grants,
             held_p50_us: Quantiles::of(held).percent(50).map(micros),
             handover_p50_us: all.percent(50).map(micros),
             handover_p99_us: all.percent(99).map(micros),
@@ -145,6 +147,8 @@ impl Contended {
             grants_per_locker_max: per_locker.1,
             wait_p99_ms: waits.percent(99).map(millis),
             wait_max_ms: waits.max().map(millis),
+            overtakings,
+            overtakings_per_1000: overtakings_per_1000(overtakings as u64, grants as u64),
             overlaps: overlaps(&seen.holds).len(),
             tokens_unique: tokens.unique(),
             tokens_increasing: tokens.increasing(),
@@ -233,6 +237,7 @@ mod tests {
         assert_eq!(contended.handover_p50_us, Some(2_000));
         assert_eq!(contended.to_another_locker_p50_us, Some(4_000));
         assert_eq!((contended.lockers, contended.overlaps), (2, 0));
+        assert_eq!(contended.overtakings_per_1000, Some(0.0));
         assert_eq!((contended.grants_per_locker_min, contended.grants_per_locker_max), (2, 2));
     }
 

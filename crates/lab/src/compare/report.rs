@@ -108,6 +108,12 @@ pub struct Contended {
     pub wait_p99_ms: Option<u64>,
     /// The longest wait, including waits without a grant.
     pub wait_max_ms: Option<u64>,
+    /// Grants that overtook a call: another locker had begun to wait before, and waited on.
+    #[serde(default)]
+    pub overtakings: usize,
+    /// The same, of 1,000 grants.
+    #[serde(default)]
+    pub overtakings_per_1000: Option<f64>,
     /// Pairs of holders that believed at the same time that they held the lock.
     pub overlaps: usize,
     /// Whether no two holders had the same fencing token.

@@ -32,8 +32,9 @@ pub(crate) fn held(task: usize, granted: u64, released: u64) -> Hold {
     }
 }
 
+/// A task of locker 0 asked for "x" in vain.
 pub(crate) fn waited(asked: u64, ended: u64) -> Wait {
-    Wait { name: "x".into(), asked: at(asked), ended: at(ended) }
+    Wait { name: "x".into(), locker: 0, asked: at(asked), ended: at(ended) }
 }
 
 /// The same hold of a slot of two permits of "x".

@@ -43,6 +43,8 @@ pub struct Who {
 pub struct Wait {
     /// The lock's name.
     pub name: Arc<str>,
+    /// The process of the task.
+    pub locker: usize,
     /// When the task asked for it.
     pub asked: Instant,
     /// When the task gave up.

@@ -150,7 +150,7 @@ impl HistoryReplay {
     fn end(&mut self, key: (usize, u64), at: Instant) -> Option<Ended> {
         let Open { name, asked, granted } = self.open.remove(&key)?;
         Some(match granted {
-            None => Ended::Wait(Wait { name, asked, ended: at }),
+            None => Ended::Wait(Wait { name, locker: key.0, asked, ended: at }),
             Some(Grant { at: granted, task, permits, reads, token, valid_until }) => {
                 let who = Who { locker: key.0, task };
                 let released = at;

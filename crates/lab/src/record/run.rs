@@ -127,6 +127,13 @@ pub struct Observed {
     /// The same: maximum.
     #[serde(rename = "H_max_ms")]
     pub handover_max_ms: Option<f64>,
+    /// Grants that overtook a call: another process had begun to wait for the name before, and waited
+    /// on.
+    #[serde(default)]
+    pub overtakings: u64,
+    /// The same, of 1,000 grants; `None` without a grant.
+    #[serde(default)]
+    pub overtakings_per_1000: Option<f64>,
     /// For each client, the longest time from a request to its grant, or until the client gave up.
     #[serde(default)]
     pub waited_ms: BTreeMap<String, f64>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::judge::{Proportion, wilson};
+use crate::judge::{Proportion, overtakings_per_1000, wilson};
 use crate::record::{Expected, Run, agrees};
 
 /// All results of a scenario.
@@ -133,6 +133,12 @@ impl ModeResult<'_> {
         (grants > 0.0).then(|| requests / grants)
     }
 
+    /// Grants of 1,000 that overtook a call, over all runs.
+    pub(super) fn overtakings_per_1000(&self) -> Option<f64> {
+        let overtakings = self.sum(|run| run.observed.overtakings);
+        overtakings_per_1000(overtakings, self.sum(|run| run.observed.grants))
+    }
+
     /// The longest vacancy of each run.
     pub(super) fn vacancies(&self) -> Vec<Duration> {
         self.each()
@@ -207,8 +213,10 @@ mod tests {
         runs[0].observed.requests_per_success = Some(8.0);
         runs[1].observed.requests_per_success = Some(4.0);
         runs[1].observed.handover_p99_ms = Some(7.0);
+        runs[1].observed.overtakings = 6;
         let result = of(&runs);
         assert_eq!(result.requests_per_success(), Some(5.0), "by grants, not by runs");
+        assert_eq!(result.overtakings_per_1000(), Some(150.0));
         assert_eq!(result.worst(|run| run.observed.handover_p99_ms), Some(7.0));
         assert_eq!((result.violated_runs(), result.observed()), (1, "violation"));
     }

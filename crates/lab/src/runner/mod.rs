@@ -146,7 +146,8 @@ impl Trial {
             .or_else(|| verdict::disagrees(expected, &observed, &summary, played.interrupted))
             .or_else(|| verdict::exceeds(&plan, &observed))
             .or_else(|| verdict::not_refused(&plan, &summary, played.interrupted))
-            .or_else(|| verdict::not_starved(&plan, &summary, played.interrupted));
+            .or_else(|| verdict::not_starved(&plan, &summary, played.interrupted))
+            .or_else(|| verdict::overtaken(&plan, &observed, played.interrupted));
         let run = Run {
             schema: record::SCHEMA,
             run: self.name_on(driver),

@@ -8,11 +8,11 @@ use quorumlock_protocol::Instant;
 
 use crate::history::{BadHistory, Reader};
 use crate::judge::{
-    HistorySummary, Hold, Overlap, Quantiles, Summarizer, most_holders, overlaps, time_overlapped,
-    tokens, vacancies,
+    HistorySummary, Hold, Overlap, Quantiles, Summarizer, most_holders, overlaps, overtakings,
+    overtakings_per_1000, time_overlapped, tokens, vacancies,
 };
 use crate::record::{Expected, Observed};
-use crate::scenario::Plan;
+use crate::scenario::{Overtaking, Plan};
 
 /// Reads and judges a history. `requests`: the number of requests that the servers counted, if
 /// known.
@@ -34,6 +34,7 @@ fn observe(summary: &HistorySummary, requests: Option<u64>) -> Observed {
     let handovers = Quantiles::of(handovers(&summary.holds));
     let tokens = tokens(&summary.holds);
     let grants = summary.holds.len() as u64;
+    let overtakings = overtakings(&summary.holds, &summary.waits) as u64;
     Observed {
         violations: overlaps.len() as u64,
         stale_holders: stale_holders(&overlaps),
@@ -48,6 +49,8 @@ fn observe(summary: &HistorySummary, requests: Option<u64>) -> Observed {
         handover_p50_ms: handovers.percent(50).map(ms),
         handover_p99_ms: handovers.percent(99).map(ms),
         handover_max_ms: handovers.max().map(ms),
+        overtakings,
+        overtakings_per_1000: overtakings_per_1000(overtakings, grants),
         waited_ms: longest_waits(summary),
         grants,
         attempts_failed: summary.failed,
@@ -147,6 +150,18 @@ pub(super) fn not_starved(
         None if interrupted => None,
         None => Some(format!("{client} did not ask for the lock")),
     })
+}
+
+/// What the plan says of overtakings and was not observed, in words. An interrupted run may have ended
+/// before the first one.
+pub(super) fn overtaken(plan: &Plan, observed: &Observed, interrupted: bool) -> Option<String> {
+    match (plan.overtaking, observed.overtakings) {
+        (Overtaking::Never, more @ 1..) => Some(format!("{more} grants overtook earlier calls")),
+        (Overtaking::Seen, 0) if !interrupted => {
+            Some("no grant overtook an earlier call".to_owned())
+        }
+        _ => None,
+    }
 }
 
 fn longest_waits(summary: &HistorySummary) -> BTreeMap<String, f64> {
@@ -276,6 +291,19 @@ mod tests {
         assert!(found(&[("w", true)], true), "it was granted");
         assert!(found(&[("a", true)], false), "it did not ask");
         assert!(!found(&[], true));
+    }
+
+    #[test]
+    fn overtakings_must_be_seen_or_must_not_be_there() {
+        let found = |overtaking, overtakings, interrupted| {
+            let observed = Observed { overtakings, ..Observed::default() };
+            overtaken(&Plan { overtaking, ..plan() }, &observed, interrupted).is_some()
+        };
+        assert!(!found(Overtaking::Any, 0, false) && !found(Overtaking::Any, 9, false));
+        assert!(!found(Overtaking::Never, 0, false));
+        assert!(found(Overtaking::Never, 1, false) && found(Overtaking::Never, 1, true));
+        assert!(found(Overtaking::Seen, 0, false) && !found(Overtaking::Seen, 1, false));
+        assert!(!found(Overtaking::Seen, 0, true));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use super::{ClientPlan, Fault, Locking, Plan, ServerPlan, Span, Step, Waiting, When};
+use super::{ClientPlan, Fault, Locking, Overtaking, Plan, ServerPlan, Span, Step, Waiting, When};
 use crate::mode::{Engine, Mode};
 use crate::record::Load;
 use quorumlock_sim::Dice;
@@ -67,7 +67,14 @@ impl Draw {
                 sentinels: if self.mode.engine() == Engine::Sentinel { SENTINELS } else { 0 },
                 ..ServerPlan::default()
             },
-            locking: Locking { name: "x".to_owned(), lease_ms, max_lease_ms, acks, permits: None },
+            locking: Locking {
+                name: "x".to_owned(),
+                lease_ms,
+                max_lease_ms,
+                acks,
+                permits: None,
+                strict_order: false,
+            },
             clients: Vec::new(),
             schedule: Vec::new(),
             least_ms: 0,
@@ -79,6 +86,7 @@ impl Draw {
             tokens_in_order: false,
             refused: Vec::new(),
             starved: Vec::new(),
+            overtaking: Overtaking::Any,
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod c1_locks;
 pub(crate) mod c2_server_killed;
 mod draw;
 mod expects;
+mod f1_order;
 mod fault;
 mod l01_no_fault;
 mod l02_holder_killed;
@@ -69,8 +70,8 @@ pub use self::draw::Draw;
 pub use self::expects::Expects;
 pub use self::fault::{Fault, Until, WayState};
 pub use self::plan::{
-    BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Plan, ReadWrite, ServerPlan, Span,
-    Waiting, Work,
+    BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Overtaking, Plan, ReadWrite,
+    ServerPlan, Span, Waiting, Work,
 };
 pub use self::step::{Step, When};
 
@@ -128,6 +129,8 @@ pub fn all() -> &'static [Scenario] {
 const ALL: &[Scenario] = &[
     c1_locks::SCENARIO,
     c2_server_killed::SCENARIO,
+    f1_order::SCENARIO,
+    f1_order::STRICT,
     l01_no_fault::SCENARIO,
     l02_holder_killed::SCENARIO,
     l03_holder_stopped::SCENARIO,

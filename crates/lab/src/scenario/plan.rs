@@ -34,6 +34,20 @@ pub struct Plan {
     pub refused: Vec<(String, Refusal)>,
     /// Clients that must wait in vain: they ask, and are granted nothing in the whole run.
     pub starved: Vec<String>,
+    /// Whether a grant may overtake a call that has waited for longer.
+    pub overtaking: Overtaking,
+}
+
+/// What theory says of [overtakings](crate::judge::overtakings).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overtaking {
+    /// It sets no bound.
+    Any,
+    /// At least one must be seen, as proof that the lab sees them.
+    Seen,
+    /// There is none.
+    Never,
 }
 
 /// The servers of a run. They are independent of each other, except for replicas.
@@ -73,6 +87,9 @@ pub struct Locking {
     /// How many permits the name has; `None`: it is a lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits: Option<u32>,
+    /// Whether a free lock with waiters goes to the first of them only.
+    #[serde(default)]
+    pub strict_order: bool,
 }
 
 /// A locker process.

@@ -78,7 +78,8 @@ pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
         .lease(Duration::from_millis(locking.lease_ms))
         .max_lease(Duration::from_millis(locking.max_lease_ms))
         .client_name(&format!("lab-{client}"))
-        .replicas(locking.acks);
+        .replicas(locking.acks)
+        .strict_order(locking.strict_order);
     match mode {
         Mode::S | Mode::R | Mode::W | Mode::RS | Mode::WS | Mode::RC | Mode::WC => builder,
         Mode::QQ | Mode::QF => builder.admission(Admission::Strict).clock_bound(CLOCK_BOUND),

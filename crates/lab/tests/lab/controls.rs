@@ -7,11 +7,25 @@ use quorumlock_lab::history::{Op, Phase, Reader};
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::record::{Expected, Run};
 use quorumlock_lab::runner::{Program, Trial};
-use quorumlock_lab::scenario::{BrokenLockKind, Draw, Expects, Plan, Scenario, Span, find};
+use quorumlock_lab::scenario::{
+    BrokenLockKind, Draw, Expects, Overtaking, Plan, Scenario, Span, find,
+};
 use quorumlock_testbed::servers::{ServerOptions, for_test};
 
 static NO_EXCLUSION: Scenario = broken(|draw| of_two(draw, BrokenLockKind::NoExclusion));
 static RELEASE_BY_OWNER: Scenario = broken(|draw| of_two(draw, BrokenLockKind::ReleaseByOwner));
+
+/// F1 is the plan of F1S without the option of a strict order.
+static STRICT_WITHOUT_OPTION: Scenario = Scenario {
+    id: "X02",
+    title: "Strict order, and no client keeps it",
+    story: "A negative control.",
+    expects: Expects::ALL_OK,
+    plan: |draw| {
+        let plan = (find("F1").expect("it is there").plan)(draw);
+        Plan { overtaking: Overtaking::Never, ..plan }
+    },
+};
 
 const fn broken(plan: fn(&mut Draw) -> Plan) -> Scenario {
     Scenario {
@@ -99,6 +113,14 @@ async fn a_writer_waits_in_vain_where_readers_go_first_and_not_in_its_turn() {
     }
     // Its request follows the order to start by a little.
     assert!(waited_ms[0] > 2_500.0 && waited_ms[1] < waited_ms[0], "{waited_ms:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_without_strict_order_overtake_and_the_verdict_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(run) = carry_out(&STRICT_WITHOUT_OPTION, Mode::S, dir.path()).await else { return };
+    assert!(run.observed.overtakings > 0 && !run.as_expected, "{run:#?}");
+    assert!(run.why.as_deref().is_some_and(|why| why.contains("overtook")), "{run:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

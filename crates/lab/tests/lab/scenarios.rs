@@ -26,6 +26,9 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    // A negative control on one server.
+    f1_who_comes_first: "F1" in S R Q5 QQ;
+    f1s_who_comes_first_in_strict_order: "F1S" in S R W;
     // SAFETY.md H9
     l10_a_node_restarts_empty: "L10" in Q5 QQ;
     // SAFETY.md H10

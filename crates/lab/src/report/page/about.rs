@@ -102,7 +102,7 @@ fn servers(source: &Source) -> Markup {
 }
 
 fn glossary() -> Markup {
-    const WORDS: [(&str, &str); 15] = [
+    const WORDS: [(&str, &str); 16] = [
         (
             "Belief",
             "A holder believes from the grant until the earliest of: it begins to give the lock back, it is told of the loss, the end of validity that it knows has come. All of it on one clock of the host.",
@@ -131,6 +131,10 @@ fn glossary() -> Markup {
         (
             "D",
             "From the fault that took a hold's ground away to its holder's being told of the loss.",
+        ),
+        (
+            "Overtakings",
+            "Grants to a call that began after a call of another process had begun to wait for the same lock, which waited on.",
         ),
         ("Requests per success", "What the servers were asked, for each grant."),
         (

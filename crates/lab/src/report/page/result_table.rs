@@ -34,6 +34,8 @@ pub(super) fn result_table<'a>(
             ("F in all, worst run", "f_total_worst_run_ms"),
             ("H p50, worst run", "h_p50_worst_run_ms"),
             ("H p99, worst run", "h_p99_worst_run_ms"),
+            ("Overtakings", "overtakings"),
+            ("Overtakings per 1000 grants", "overtakings_per_1000"),
             ("Requests per success", "requests_per_success"),
             ("D, longest", "d_max_ms"),
             ("Lost", "lost"),
@@ -49,7 +51,7 @@ fn row(scenario: &Scenario<'_>, result: &ModeResult<'_>) -> Vec<Cell> {
     let time = |value: Option<f64>| Cell::maybe(ms(value), value);
     let share = result.violated_share();
     let violated_ms = result.each().map(|run| run.observed.violated_ms).sum::<f64>();
-    let requests = result.requests_per_success();
+    let (overtakings, requests) = (result.overtakings_per_1000(), result.requests_per_success());
     vec![
         Cell::text(scenario.id).to(&anchor(scenario)),
         Cell::text(result.mode),
@@ -73,6 +75,8 @@ fn row(scenario: &Scenario<'_>, result: &ModeResult<'_>) -> Vec<Cell> {
         time(result.worst(|run| Some(run.observed.failing_total_ms))),
         time(result.worst(|run| run.observed.handover_p50_ms)),
         time(result.worst(|run| run.observed.handover_p99_ms)),
+        total(result.sum(|run| run.observed.overtakings)),
+        Cell::maybe(overtakings.map_or_else(none, three), overtakings),
         Cell::maybe(requests.map_or_else(none, three), requests),
         time(result.worst(|run| run.observed.told_after_ms)),
         total(result.sum(|run| run.observed.lost)),

@@ -30,6 +30,9 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     if mode.replicas() > 0 {
         return Some("the simulation has no replicas".to_owned());
     }
+    if plan.locking.strict_order {
+        return Some("the lab's clients in the simulation keep no strict order".to_owned());
+    }
     if plan.clients.iter().any(|client| client.work.broken_lock.is_some()) {
         return Some("the simulation has no broken locks".to_owned());
     }

@@ -211,6 +211,8 @@ impl Story {
             handover_p50_ms: Some(1.5),
             handover_p99_ms: Some(4.25),
             handover_max_ms: Some(400.0),
+            overtakings: 2,
+            overtakings_per_1000: Some(20.619),
             waited_ms: [("a".to_owned(), 410.0)].into(),
             grants: 97,
             attempts_failed: 3,

@@ -53,6 +53,9 @@ fn contended(rows: &mut Rows<'_>, environment: &Environment, single: &Measured) 
         format!("{} / {}", number(c.grants_per_task_min), number(c.grants_per_task_max))
     });
     row("longest wait", |c| ms(c.wait_max_ms));
+    row("overtakings of 1000 grants", |c| {
+        c.overtakings_per_1000.map_or_else(none, |rate| format!("{rate:.1}"))
+    });
     row("overlaps seen", |c| number(c.overlaps));
 }
 

@@ -1,6 +1,7 @@
 //! The results as a table of scenarios and modes: expected and observed.
 
 use comfy_table::{Table, presets};
+use quorumlock_lab::judge::overtakings_per_1000;
 use quorumlock_lab::record::{Run, agrees};
 
 /// All repetitions of one scenario in one mode.
@@ -28,7 +29,12 @@ impl Cell<'_> {
             true => format!("\nF {longest:.0} ms, {total:.0} in all"),
             false => String::new(),
         };
-        format!("{expected}{mark}\nV {v} E {e} St {st}\nU {vacancy:.0} ms{failing}")
+        let overtakings = sum(|run| run.observed.overtakings);
+        let overtaken = overtakings_per_1000(overtakings, sum(|run| run.observed.grants))
+            .filter(|_| overtakings > 0)
+            .map(|rate| format!("\n{overtakings} overtakings, {rate:.1} of 1000"));
+        let overtaken = overtaken.unwrap_or_default();
+        format!("{expected}{mark}\nV {v} E {e} St {st}\nU {vacancy:.0} ms{failing}{overtaken}")
     }
 }
 
