@@ -38,11 +38,12 @@ pub enum Bug {
     RevokesNothing,
     ReadsBesideWriter,
     SlotOfOthers,
+    NoTakeoverDelay,
 }
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::AcceptsEqual,
         Self::GrantedIsAccepted,
         Self::CopiesNoMarks,
@@ -73,6 +74,7 @@ impl Bug {
         Self::RevokesNothing,
         Self::ReadsBesideWriter,
         Self::SlotOfOthers,
+        Self::NoTakeoverDelay,
     ];
 
     /// The invariants that must catch the bug. A catch by any other invariant does not count.
@@ -90,56 +92,66 @@ impl Bug {
             Self::FreesUnheard => &[Invariant::GivenBack],
             Self::TrustsAnyLife => &[Invariant::FreedByUs],
             Self::NotesEndWithProcess => &[Invariant::Liveness],
+            Self::NoTakeoverDelay => &[Invariant::Takeover],
             _ => &[Invariant::Lemma, Invariant::Exclusion],
         }
     }
 
     /// Whether a run of the plan is likely to show the bug. Some bugs need a round that is open for
-    /// longer than a quarantine, or several nodes that restart.
+    /// longer than a quarantine, a late copy of a request, or several nodes that restart. Runs with
+    /// short-lived clients take long and show little else than what they are for.
     pub fn shows_in(self, plan: &Plan) -> bool {
         match self {
             Self::NoBarrier | Self::BoundWhenSent => plan.mid_round_faults,
             Self::CopiesNoMarks => !plan.restarts.is_empty() && plan.short_work.is_none(),
             Self::NotesEndWithProcess => plan.short_work.is_some(),
+            Self::NoTakeoverDelay => plan.takeover_delay > 0 && plan.short_work.is_none(),
+            Self::RenewsUnproven => {
+                plan.cluster.is_some()
+                    && plan.faults.contains(&Fault::Duplicate)
+                    && plan.short_work.is_none()
+            }
             Self::RevokesNothing => plan.faults.contains(&Fault::StalePromotion),
-            _ => true,
+            _ => plan.short_work.is_none(),
         }
     }
 
-    /// The first seed that finds the bug (docs/SIMULATION.md).
-    pub fn first_seed(self) -> u64 {
-        match self {
-            Self::AcceptsEqual => 17,
+    /// The first seed that finds the bug (docs/SIMULATION.md); `None` if none is known.
+    pub fn first_seed(self) -> Option<u64> {
+        Some(match self {
+            Self::AcceptsEqual => 20,
             Self::GrantedIsAccepted => 0,
-            Self::CopiesNoMarks => 1_279,
+            Self::CopiesNoMarks => 1_290,
             Self::OwnerNotNonce => 9,
             Self::ReleasesAnybodys => 1,
             Self::RenewsAnybodys => 4,
             Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 48,
-            Self::NoDriftAllowance => 11,
+            Self::StartAfterReply => 94,
+            Self::NoDriftAllowance => 49,
             Self::ReleasesOnlyGranted => 1,
             Self::NoLookAfterSubscribe => 1,
             Self::SilenceIsGrant => 1,
             Self::QuorumOfReachable => 1,
             Self::SilenceIsLoss => 6,
-            Self::ClockStopsInSuspend => 48,
-            Self::UptimeWitness => 21,
-            Self::RenewsUnproven => 10_138,
+            Self::ClockStopsInSuspend => 30,
+            Self::UptimeWitness => 50,
+            // The model finds it (PROTOCOL.md M9).
+            Self::RenewsUnproven => return None,
             Self::RecreatesUnproven => 69,
-            Self::NoBarrier => 2_666,
-            Self::BoundWhenSent => 4_816,
+            Self::NoBarrier => 71,
+            Self::BoundWhenSent => 3_442,
             Self::RecordAtConnect => 36,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 30,
-            Self::HandsWhatIsHeld => 26,
+            Self::BelievesAnyMemory => 80,
+            Self::HandsWhatIsHeld => 44,
             Self::HandsOldToken => 26,
             Self::TrustsAnyLife => 12_002,
             Self::NotesEndWithProcess => 8,
             Self::RevokesNothing => 320,
             Self::ReadsBesideWriter => 10,
             Self::SlotOfOthers => 6,
-        }
+            Self::NoTakeoverDelay => 21,
+        })
     }
 
     /// The bug in words.
@@ -181,6 +193,7 @@ impl Bug {
             Self::SlotOfOthers => {
                 "a slot that another holds is granted while the other slot is free"
             }
+            Self::NoTakeoverDelay => "a lost lease is released without the takeover delay",
         }
     }
 }

@@ -10,7 +10,6 @@ use super::mutants;
 use super::request::{SimAnswer, SimRequest};
 use super::sometimes::Sometimes;
 use super::tap::Posted;
-use super::time::micros;
 use super::trace::Who;
 use super::world::State;
 
@@ -45,7 +44,7 @@ impl State {
 
     /// Nobody awaits the answer to the release that was just posted.
     pub fn unasked(&mut self, node: usize, nonce: Nonce, ttl: Duration) {
-        let until = self.now + 2 * micros(ttl);
+        let until = self.now + 2 * self.plan.kept(ttl);
         if let Some(view) = self.ledger.view(node, nonce) {
             view.open -= 1;
             view.owed_until = until;
@@ -111,7 +110,7 @@ impl State {
                 (_, Some(NoAnswer::NotSent(_)))
                     if matches!(posted.request, SimRequest::Release(_)) =>
                 {
-                    view.owed_until = now + 2 * micros(lease.ttl);
+                    view.owed_until = now + 2 * self.plan.kept(lease.ttl);
                 }
                 (_, Some(NoAnswer::Unknown(_))) => view.tainted = true,
                 (Some(Denial::NotAdmitted(_)), _) => {

@@ -25,6 +25,9 @@ pub struct Ledger {
     /// The clients whose last attempt at a name became stale.
     stale: BTreeSet<(usize, Claim)>,
     pub holders: Vec<Holding>,
+    /// The attempts whose holders gave them up after their loss, and nobody has taken over since, with
+    /// the window end that the holder read last.
+    pub lost: Vec<(usize, Instant)>,
     pub tokens: BTreeMap<Name, Tokens>,
     pub seen: Seen,
 }

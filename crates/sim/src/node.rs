@@ -164,7 +164,6 @@ fn redis_nodes(
         wire: plan.wire,
         cluster: plan.cluster.as_ref().filter(|_| bound),
         settings: &plan.settings(),
-        id: client as u64,
         waiter: Nonce::from_u128(waiter),
         hands_off: plan.nodes == 1 && plan.cluster.is_none(),
     }

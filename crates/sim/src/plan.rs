@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
 
@@ -23,8 +25,11 @@ pub struct Plan {
     pub kinds: Kinds,
     pub wire: Wire,
     pub lease: Micros,
-    /// The longest lease; `None`: twice `lease`.
+    /// The longest lease, without the takeover delay; `None`: twice `lease`.
     pub longest: Option<Micros>,
+    pub takeover_delay: Micros,
+    /// With one node: whether a free name goes to the first of its waiters only.
+    pub strict_order: bool,
     pub answer_timeout: Micros,
     pub connect_timeout: Micros,
     pub max_clock_drift: f64,
@@ -127,16 +132,15 @@ impl Plan {
             wire: *dice.pick(&[Wire::Redlock, Wire::Redisson]),
             lease,
             longest: None,
+            takeover_delay: takeover_delay(seed, lease),
+            strict_order: is_single(nodes, seed) && Dice::new(seed, 12_000_000).chance(0.5),
             answer_timeout,
             connect_timeout: dice.spread(50 * MS, SECOND),
             max_clock_drift: *dice.pick(&[0.01, 0.05, 0.1]),
             latency: dice.spread(50, (answer_timeout / 16).min(3 * MS)),
             jitter: dice.spread(100, (answer_timeout / 12).min(4 * MS)),
             odds,
-            pace: match faults.contains(&Fault::EvictLock) {
-                true => dice.spread(10 * MS, SECOND),
-                false => dice.spread(200 * MS, 4 * SECOND),
-            },
+            pace: pace(&faults, dice),
             faults,
             heals: dice.within(20, 40) * SECOND,
             clock_back: dice.spread(10 * MS, 3 * SECOND),
@@ -174,7 +178,7 @@ impl Plan {
     /// Tokens must be right without any help of time.
     fn add_mid_round_faults(&mut self, dice: &mut Dice) {
         self.mid_round_faults = true;
-        self.lease = dice.spread(200 * MS, 500 * MS);
+        self.shorten_leases(dice);
         self.answer_timeout = dice.within(4, 8) * SECOND;
         // A dial goes on after the freeze: the timers of a frozen machine stand still, too.
         self.connect_timeout = 10 * SECOND;
@@ -191,7 +195,7 @@ impl Plan {
     /// repair copies keeps the marks.
     fn restart_in_turn(&mut self, dice: &mut Dice) {
         (self.clients, self.tasks, self.names) = (dice.within(2, 3) as usize, 1, 1);
-        self.lease = dice.spread(200 * MS, 500 * MS);
+        self.shorten_leases(dice);
         self.answer_timeout = self.answer_timeout.min(self.lease / 4);
         self.latency = self.latency.min(self.answer_timeout / 16);
         self.jitter = self.jitter.min(self.answer_timeout / 12);
@@ -203,6 +207,11 @@ impl Plan {
         self.restarts = (0..self.nodes).map(|node| (first + node as u64 * gap, node)).collect();
         let whole = self.nodes as u64 * gap;
         (self.think, self.heals) = (2 * whole, first + whole + 3 * self.quarantine());
+    }
+
+    pub fn shorten_leases(&mut self, dice: &mut Dice) {
+        self.lease = dice.spread(200 * MS, 500 * MS);
+        self.takeover_delay = self.takeover_delay.min(self.lease);
     }
 
     /// Many clients want one name all the time, so that some client asks at the critical moment.
@@ -238,6 +247,8 @@ impl Plan {
             short_work: None,
             restarts: Vec::new(),
             longest: None,
+            takeover_delay: 0,
+            strict_order: false,
             nodes,
             wire,
             max_clock_drift: 0.01,
@@ -284,10 +295,14 @@ impl Plan {
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         settings.lease = duration(self.lease);
-        settings.max_lease = duration(self.longest.unwrap_or(self.lease * 2));
         settings.answer_timeout = duration(self.answer_timeout);
         settings.connect_timeout = duration(self.connect_timeout);
         settings.max_clock_drift = self.max_clock_drift;
+        settings.takeover_delay = duration(self.takeover_delay);
+        settings.strict_order = self.strict_order;
+        // A node keeps no lock for longer than the longest lease.
+        let longest = duration(self.longest.unwrap_or(self.lease * 2));
+        settings.max_lease = longest + settings.delay_at_node();
         settings
     }
 
@@ -322,10 +337,26 @@ impl Plan {
             + self.cluster.as_ref().map_or(0, |_| 2 * self.quarantine() + 3 * SECOND)
     }
 
+    /// For how long a node keeps a lease of `ttl`.
+    pub fn kept(&self, ttl: Duration) -> Micros {
+        micros(ttl + self.settings().delay_at_node())
+    }
+
     /// The time for which a node that forgot does not count.
     pub fn quarantine(&self) -> Micros {
         micros(self.agreed().note_age(self.max_clock_drift))
     }
+}
+
+/// Whether clients use the nodes as one server; the others use them as a quorum, perhaps of one.
+pub fn is_single(nodes: usize, seed: u64) -> bool {
+    nodes == 1 && seed.is_multiple_of(2)
+}
+
+/// The takeover delay: none in three quarters of the seeds. By numbers of its own, as the kinds of locks.
+fn takeover_delay(seed: u64, lease: Micros) -> Micros {
+    let mut dice = Dice::new(seed, 11_000_000);
+    if dice.chance(0.25) { dice.spread(50 * MS, lease) } else { 0 }
 }
 
 /// The label of a node in lists of nodes.
@@ -349,6 +380,13 @@ impl Odds {
             stop: odds(Fault::ClientPause, 0.002),
             evict: odds(Fault::EvictLock, 0.5),
         }
+    }
+}
+
+fn pace(faults: &[Fault], dice: &mut Dice) -> Micros {
+    match faults.contains(&Fault::EvictLock) {
+        true => dice.spread(10 * MS, SECOND),
+        false => dice.spread(200 * MS, 4 * SECOND),
     }
 }
 

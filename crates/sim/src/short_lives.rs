@@ -26,7 +26,7 @@ impl Plan {
     /// or a majority at once, or all at once.
     pub fn shorten_lives(&mut self, dice: &mut Dice) {
         self.nodes = *dice.pick(&[3, 5, 5]);
-        self.lease = dice.spread(200 * MS, 500 * MS);
+        self.shorten_leases(dice);
         self.short_work = Some(dice.spread(10 * MS, self.lease));
         // Many processes end before a locker examines the nodes in the background.
         self.longest = Some(self.lease * dice.within(MAX_LIFE + 1, 50));

@@ -58,11 +58,12 @@ pub enum Sometimes {
     SlotTriedNext,
     ReadersOverlapped,
     Downgraded,
+    TakenOver,
 }
 
 impl Sometimes {
     /// All events.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 54] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -116,6 +117,7 @@ impl Sometimes {
         Self::SlotTriedNext,
         Self::ReadersOverlapped,
         Self::Downgraded,
+        Self::TakenOver,
     ];
 
     /// The event in words.
@@ -174,6 +176,7 @@ impl Sometimes {
             Self::SlotTriedNext => "a client asked for another slot of its permits",
             Self::ReadersOverlapped => "two readers held a name at the same time",
             Self::Downgraded => "a writer became a reader",
+            Self::TakenOver => "a lost lease was taken over after the takeover delay",
         }
     }
 }

@@ -9,9 +9,10 @@ use quorumlock_protocol::ConfigError;
 use quorumlock_quorum::Quorum;
 use quorumlock_watchdog::Clock;
 
+use super::bug::Bug;
 use super::node::SimNode;
 use super::pause_gate::Gated;
-use super::plan::Plan;
+use super::plan::{self, Plan};
 use super::workload;
 use super::world::World;
 use crate::dice::Dice;
@@ -26,7 +27,11 @@ pub fn start(world: &World, client: usize) {
         Ok(nodes) => nodes,
         Err(error) => return world.with(|state| state.unexpected(client, &error)),
     };
-    let settings = plan.settings();
+    let mut settings = plan.settings();
+    if world.with(|state| state.bug) == Some(Bug::NoTakeoverDelay) {
+        // The nodes still add it.
+        settings.takeover_delay = Duration::ZERO;
+    }
     let within = settings.answer_timeout;
     let dice = Mutex::new(Dice::new(plan.seed, 1_000 + client as u64));
     let chance =
@@ -63,8 +68,7 @@ fn lessor(
     (clock, chance): (Clock, Entropy),
     within: Duration,
 ) -> Result<Arc<dyn Lessor>, ConfigError> {
-    if nodes.len() == 1
-        && plan.seed.is_multiple_of(2)
+    if plan::is_single(nodes.len(), plan.seed)
         && let Some(node) = nodes.pop()
     {
         return Ok(Arc::new(Single::new(node, clock, within)));

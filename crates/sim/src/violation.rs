@@ -11,6 +11,8 @@ pub enum Invariant {
     Lemma,
     /// At most one guard is valid.
     Exclusion,
+    /// Nobody takes over a lost lease within the takeover delay.
+    Takeover,
     /// Tokens are unique, and ordered in real time.
     Tokens,
     /// Tokens are in the order of the holds.
@@ -41,6 +43,7 @@ pub enum Invariant {
 pub enum Violation {
     TwoBelieve { node: usize, attempts: [usize; 2] },
     TwoHolders { attempts: [usize; 2] },
+    TakenOverEarly { attempts: [usize; 2], by_us: u64 },
     TokenRepeated { attempt: usize, token: u64 },
     TokenBackward { attempt: usize, token: u64, after: u64 },
     HoldBehind { attempt: usize, token: u64, before: u64 },
@@ -58,9 +61,10 @@ pub enum Violation {
 
 impl Invariant {
     /// All invariants.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Lemma,
         Self::Exclusion,
+        Self::Takeover,
         Self::Tokens,
         Self::Order,
         Self::Register,
@@ -78,7 +82,7 @@ impl Invariant {
     pub fn needs(self) -> &'static [Assumption] {
         use Assumption::{ClientClock, Continuity, Marks, Memory, Oblivion, Rates};
         match self {
-            Self::Lemma | Self::Exclusion => &[Rates, ClientClock, Continuity],
+            Self::Lemma | Self::Exclusion | Self::Takeover => &[Rates, ClientClock, Continuity],
             Self::Tokens | Self::Register => &[Marks],
             Self::Order => &[Rates, ClientClock, Continuity, Marks],
             Self::ToldInTime | Self::ForAReason => &[ClientClock],
@@ -97,6 +101,7 @@ impl Violation {
         match self {
             Self::TwoBelieve { .. } => Invariant::Lemma,
             Self::TwoHolders { .. } => Invariant::Exclusion,
+            Self::TakenOverEarly { .. } => Invariant::Takeover,
             Self::TokenRepeated { .. } | Self::TokenBackward { .. } => Invariant::Tokens,
             Self::HoldBehind { .. } => Invariant::Order,
             Self::LostUpdate { .. } => Invariant::Register,
@@ -121,6 +126,10 @@ impl fmt::Display for Violation {
             Self::TwoHolders { attempts: [a, b] } => {
                 write!(f, "the guards of attempts a{a} and a{b} are both valid")
             }
+            Self::TakenOverEarly { attempts: [lost, attempt], by_us } => write!(
+                f,
+                "attempt a{attempt} took over from a{lost} {by_us} us before the takeover delay was over"
+            ),
             Self::TokenRepeated { attempt, token } => {
                 write!(f, "attempt a{attempt} got token {token}, which another has")
             }

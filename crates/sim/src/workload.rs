@@ -7,7 +7,9 @@ use quorumlock_core::kind::Kind;
 use quorumlock_core::{Guard, LockRequest, Locker, TryLockRequest};
 use quorumlock_protocol::{Claim, Error, Instant, LossReason, Lost, Name, Owner};
 
-use super::invariants::{check_exclusion, check_re_entry, check_reason, check_told, liveness};
+use super::invariants::{
+    check_exclusion, check_re_entry, check_reason, check_takeover, check_told, liveness,
+};
 use super::ledger::Holding;
 use super::sometimes::Sometimes;
 use super::time::{MS, Micros, duration, micros};
@@ -312,6 +314,7 @@ impl WorkTask {
             state.ledger.holders.push(Holding { client, attempt, watch, promised_until });
             state.read_window(attempt);
             check_exclusion(state, attempt);
+            check_takeover(state, attempt);
             state.note_overlap(attempt);
             let claim = &state.ledger.attempts[attempt].claim;
             let (several, permit) = (!claim.is_one(), claim.slots().is_some());
@@ -341,6 +344,7 @@ impl WorkTask {
             for name in claim.iter().flat_map(Claim::names) {
                 state.workload.free_from(name, state.now);
             }
+            state.remember_lost(attempt);
             let holders = &mut state.ledger.holders;
             let place = holders.iter().position(|held| held.attempt == attempt);
             place.map(|place| holders.remove(place))
@@ -419,8 +423,10 @@ impl State {
         let holder = self.ledger.holders.iter_mut().find(|holder| holder.attempt == attempt);
         if let Some(holder) = holder {
             let process = &self.processes[holder.client];
-            holder.promised_until =
-                process.now() + process.clock.observe(|| holder.watch.valid_for());
+            let left = process.clock.observe(|| holder.watch.valid_for());
+            if !left.is_zero() {
+                holder.promised_until = process.now() + left;
+            }
         }
     }
 

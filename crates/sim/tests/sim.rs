@@ -88,7 +88,8 @@ fn planted_bugs_are_found() {
     let page = include_str!("../../../docs/SIMULATION.md");
     let mut stale = String::new();
     for bug in Bug::ALL {
-        let outcome = run(bug.first_seed(), Some(bug), 0);
+        let Some(seed) = bug.first_seed() else { continue };
+        let outcome = run(seed, Some(bug), 0);
         let by = outcome.violation.map(|violation| violation.invariant());
         let Some(by) = by.filter(|by| bug.caught_by().contains(by)) else {
             stale += &format!("{bug:?} survived seed {}: {}\n", outcome.seed, bug.what());

@@ -13,19 +13,24 @@ pub fn check(state: &mut State, attempt: usize) {
     let attempts = &state.ledger.attempts;
     let claim = &attempts[attempt].claim;
     let overlaps = |other: usize| attempts[other].claim.excludes(claim);
-    let valid = |number: usize| {
-        let mut holders = state.ledger.holders.iter();
-        let holder = holders.find(|holder| holder.attempt == number)?;
-        let clock = &state.processes[holder.client].clock;
-        clock.observe(|| holder.watch.check().ok())
-    };
     let rivals = state.ledger.holders.iter().map(|holder| holder.attempt);
     let rival = rivals
         .filter(|number| *number != attempt && overlaps(*number))
-        .find(|number| valid(*number).is_some());
+        .find(|number| state.is_valid(*number));
     if let Some(rival) = rival
-        && valid(attempt).is_some()
+        && state.is_valid(attempt)
     {
         state.violate(Violation::TwoHolders { attempts: [rival, attempt] });
+    }
+}
+
+impl State {
+    /// Whether the attempt has a valid guard.
+    pub fn is_valid(&self, attempt: usize) -> bool {
+        let holder = self.ledger.holders.iter().find(|holder| holder.attempt == attempt);
+        holder.is_some_and(|holder| {
+            let clock = &self.processes[holder.client].clock;
+            clock.observe(|| holder.watch.check().is_ok())
+        })
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `lemma` | WIN2 | A1, A2, A3 |
 //! | `exclusion` | G1, G2 | A1, A2, A3 |
+//! | `takeover` | WIN3 | A1, A2, A3 |
 //! | `tokens` | G3, theorem F | A7 |
 //! | `order` | G3, order of holds | A1, A2, A3, A7 |
 //! | `register` | G4 | A7 |
@@ -25,6 +26,7 @@ pub mod lemma;
 pub mod liveness;
 mod re_entry;
 mod register;
+mod takeover;
 mod tokens;
 mod told_in_time;
 pub mod wake;
@@ -34,5 +36,6 @@ pub use for_a_reason::check as check_reason;
 pub use given_back::check as check_given_back;
 pub use re_entry::check as check_re_entry;
 pub use register::Register;
+pub use takeover::check as check_takeover;
 pub use tokens::Tokens;
 pub use told_in_time::check as check_told;
