@@ -289,7 +289,7 @@ fn options_that_do_not_apply_are_refused_and_named() {
     const QUORUM: [bool; 3] = [false, false, true];
     type Set = fn(Builder) -> Builder;
     // Whether it applies to: a single server, a master with replicas, a quorum.
-    let options: [(&str, Set, [bool; 3]); 18] = [
+    let options: [(&str, Set, [bool; 3]); 20] = [
         ("with_prefix", |b| b.with_prefix("app:"), ALL),
         ("wire", |b| b.wire(Wire::Redlock), ALL),
         ("lease", |b| b.lease(SECOND), ALL),
@@ -303,6 +303,8 @@ fn options_that_do_not_apply_are_refused_and_named() {
         ("replicas", |b| b.replicas(1), ONE_NODE),
         ("replica_timeout", |b| b.replicas(1).replica_timeout(SECOND / 9), ONE_NODE),
         ("redisson_fenced", |b| b.redisson_fenced(true), [true, false, false]),
+        ("strict_order", |b| b.strict_order(true), ONE_NODE),
+        ("takeover_delay", |b| b.takeover_delay(SECOND), ALL),
         ("admission", |b| b.admission(Admission::Strict), QUORUM),
         ("clock_bound", |b| b.clock_bound(SECOND), QUORUM),
         ("tolerate_lost_marks", |b| b.tolerate_lost_marks(0), QUORUM),

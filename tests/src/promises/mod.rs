@@ -8,11 +8,13 @@ use std::time::Duration;
 
 pub mod blocking;
 pub mod cancel;
+pub mod election;
 pub mod exclusion;
 pub mod fencing;
 pub mod handles;
 pub mod handover;
 pub mod keeping;
+pub mod labels;
 pub mod loss;
 pub mod permits;
 pub mod read_write;
@@ -21,6 +23,8 @@ pub mod release;
 pub mod renewing;
 pub mod runtimes;
 pub mod several_names;
+pub mod takeover;
+pub mod tickets;
 pub mod waiting;
 
 /// Longer than any test, so that the end of the lease explains nothing.

@@ -207,7 +207,10 @@ pub async fn an_owner_enters_in_one_mode(bed: &Testbed) {
     let read = locker.try_read(NAME).owner(&owner).await;
     assert_eq!(config(read), ConfigError::ReadWhileWriting { name: NAME.into() });
     let shared = config(inner.downgrade().await);
-    assert_eq!(shared, ConfigError::DowngradeShared { name: NAME.into(), holds: 2 });
+    assert_eq!(
+        shared,
+        ConfigError::SharedHold { name: NAME.into(), act: "the downgrade", holds: 2 }
+    );
     crate::eventually("one hold", async || (outer.hold_count() == 1).then_some(())).await;
     let reader = within("downgraded", outer.downgrade()).await.expect("held");
     reader.unlock().await.expect("held");

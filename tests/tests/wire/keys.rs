@@ -113,7 +113,8 @@ async fn a_token_that_others_were_given_is_not_confirmed() {
             let (late, dead) = (way(0), way(1));
             dead.cut();
             let urls = [late.url(), dead.url(), quorum.servers[2].url().to_owned()];
-            let by_script = builder().wire(wire).admission(Admission::Redlock).scripts_only(true);
+            let by_script =
+                builder().label("").wire(wire).admission(Admission::Redlock).scripts_only(true);
             let locker = by_script.quorum(urls).expect("good URLs");
             let before = locker.lock("connected").await.expect("free");
             // The last token of a block, an hour ahead of all clocks: the next proposal is the next

@@ -26,6 +26,7 @@ mod release;
 mod several_names;
 mod shared;
 mod spoilt;
+mod strict_order;
 mod unfenced;
 
 use std::time::Duration;
@@ -42,7 +43,7 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 
 const WIRES: [Wire; 2] = [Wire::Redisson, Wire::Redlock];
 
-/// One server with a locker and a plain client.
+/// One server with a locker and a plain client. The locker has no label: tests count keys and commands.
 struct Node {
     wire: Wire,
     server: Servers,
@@ -54,7 +55,7 @@ impl Node {
     /// `None` if there is no server here.
     async fn start(wire: Wire) -> Option<Self> {
         let server = servers::for_test(1, &ServerOptions::default())?;
-        let locker = builder().wire(wire).single(server[0].url()).expect("a good URL");
+        let locker = builder().label("").wire(wire).single(server[0].url()).expect("a good URL");
         let plain = Plain::to(server[0].url()).await;
         Some(Self { wire, server, locker, plain })
     }
@@ -65,7 +66,7 @@ impl Node {
 
     /// Like [`Node::clients`], with a locker that takes every lock by script.
     fn by_script(&self, wire: Wire) -> (Locker, Plain) {
-        let builder = builder().wire(wire).scripts_only(true);
+        let builder = builder().label("").wire(wire).scripts_only(true);
         let locker = builder.single(self.server[0].url()).expect("a good URL");
         (locker, self.plain.clone())
     }
@@ -139,7 +140,7 @@ async fn deletes_if_equal(node: &Plain) -> bool {
 
 /// A locker without admission, as other libraries lock.
 fn plain_quorum(wire: Wire, urls: impl Into<Vec<String>>) -> Locker {
-    let builder = builder().wire(wire).admission(Admission::Redlock);
+    let builder = builder().label("").wire(wire).admission(Admission::Redlock);
     builder.quorum(urls.into()).expect("good URLs")
 }
 

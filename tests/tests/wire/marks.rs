@@ -11,7 +11,7 @@ use quorumlock::{Fence, Locker, Wire};
 use quorumlock_core::{Entropy, Environment, Single};
 use quorumlock_protocol::{
     Acceptance, Answer, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest, Name,
-    Node as _, Nonce, QueuedAt, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
+    Node as _, Nonce, Precedence, QueuedAt, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
@@ -97,7 +97,7 @@ async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
     for wire in WIRES {
         for (scripts, first, next) in [(true, 2, 1), (false, 2, 0)] {
             let Some(node) = Node::start(wire).await else { return };
-            let locker = builder().wire(wire).scripts_only(scripts);
+            let locker = builder().label("").wire(wire).scripts_only(scripts);
             let locker = locker.single(node.server[0].url()).expect("a good URL");
             let ahead = time(&node.plain).await + HOUR;
             node.plain.set_mark("x", ahead).await;
@@ -123,7 +123,7 @@ async fn on_a_quorum_enough_nodes_accept_the_same_token_wherever_marks_are_ahead
     for wire in WIRES {
         for ahead in 1..=3 {
             let Some(quorum) = Quorum::start(3, wire).await else { return };
-            let locker = builder().wire(wire).scripts_only(true);
+            let locker = builder().label("").wire(wire).scripts_only(true);
             let locker = locker.admission(quorumlock::Admission::Redlock);
             let locker = locker.quorum(quorum.servers.urls()).expect("good URLs");
             // Afterwards all nodes are verified and have been asked.
@@ -276,8 +276,7 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
         plain.ask::<i64>(&["ZADD", "quorumlock:waiters:{x}", "1", "another"]).await;
         let in_line = EnqueueRequest {
             waited: Duration::ZERO,
-            yield_to_notified: true,
-            was_notified: false,
+            precedence: Precedence::Yields,
             handoff: None,
             previous: None,
             queued_at: QueuedAt::default(),
@@ -312,7 +311,8 @@ async fn those_who_wait_leave_the_mark_where_it_is() {
         let Some(node) = Node::start(wire).await else { return };
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let waits = || {
-            let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+            let other =
+                builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
             let lock = other.lock("x").lease(LONG_LEASE);
             tokio::spawn(async move { lock.await.expect("granted").unlock().await })
         };
@@ -370,7 +370,8 @@ async fn tokens_of_several_lockers_rise_and_blocks_do_not_overlap() {
 async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
         let mut last = 0;
         for _ in 0..20 {
             for (locker, name) in [(&node.locker, "x"), (&other, "{x}"), (&other, "x")] {
@@ -399,7 +400,8 @@ async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
 async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let last = last_of(guard.fence());
         assert!(other.force_unlock("x").await.expect("an answer"));
@@ -411,7 +413,8 @@ async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
         node.plain.ask::<i64>(&["DEL", name().mark_key()]).await;
         assert!(other.force_unlock("x").await.expect("an answer"));
         assert_eq!(node.plain.mark("x").await, None);
-        let third = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let third =
+            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
         assert!(take(&third, "x").await > last_of(next.fence()));
     }
 }

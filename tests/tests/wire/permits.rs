@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorumlock::{ConfigError, Error, Fence, Wire};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, EnqueueRequest, FreeSlots, Hints, Incarnation, LeaseRequest,
-    Name, Node as _, Nonce, QueuedAt, ReplySink, Vote, WaitEvent,
+    Name, Node as _, Nonce, Precedence, QueuedAt, ReplySink, Vote, WaitEvent,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
@@ -92,8 +92,7 @@ async fn waiters_for_all_slots_have_one_queue() {
         assert!(matches!(granted, Answer::Yes(_)), "{wire:?}: {granted:?}");
         let place = |yields| EnqueueRequest {
             waited: Duration::ZERO,
-            yield_to_notified: yields,
-            was_notified: false,
+            precedence: if yields { Precedence::Yields } else { Precedence::AsItComes },
             handoff: None,
             previous: None,
             queued_at: QueuedAt::default(),

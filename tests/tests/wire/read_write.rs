@@ -6,7 +6,7 @@ use std::time::Duration;
 use quorumlock::{ConfigError, Error, Fence, Wire};
 use quorumlock_protocol::{
     Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Incarnation, Instant, Lane,
-    LeaseRequest, Name, Node as _, Nonce, QueuedAt, ReplyFuture, Vote,
+    LeaseRequest, Name, Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, Vote,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
@@ -127,11 +127,10 @@ async fn a_waiting_writer_keeps_new_readers_out() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
-        let place = |was_notified| {
+        let place = |precedence| {
             Hints::queued(EnqueueRequest {
                 waited: Duration::ZERO,
-                yield_to_notified: false,
-                was_notified,
+                precedence,
                 handoff: None,
                 previous: None,
                 queued_at: QueuedAt::default(),
@@ -147,12 +146,15 @@ async fn a_waiting_writer_keeps_new_readers_out() {
         assert!(granted(&acquire(&node, &reader(1)).await));
         // The writer is queued only where messages can reach it.
         eventually("the writer's turn", async || {
-            assert!(!granted(&acquire_with(&node, &writer(2), place(false)).await));
+            assert!(!granted(&acquire_with(&node, &writer(2), place(Precedence::AsItComes)).await));
             (!granted(&acquire(&node, &reader(3)).await)).then_some(())
         })
         .await;
         assert!(granted(&acquire(&node, &reader(1)).await), "it holds the name");
-        assert!(granted(&acquire_with(&node, &reader(4), place(true)).await), "it was notified");
+        assert!(
+            granted(&acquire_with(&node, &reader(4), place(Precedence::Notified)).await),
+            "it was notified"
+        );
         assert!(release(&node, &reader(1)).await && release(&node, &reader(4)).await);
         assert!(granted(&acquire(&node, &writer(2)).await), "{wire:?}: the writer gets in");
         assert!(release(&node, &writer(2)).await);
@@ -160,10 +162,10 @@ async fn a_waiting_writer_keeps_new_readers_out() {
         assert!(release(&node, &reader(5)).await && !plain.exists(NAME).await);
         // A writer that gives up keeps nobody out, nor does one whose last attempt came too late.
         assert!(granted(&acquire(&node, &reader(5)).await));
-        assert!(!granted(&acquire_with(&node, &writer(2), place(false)).await));
+        assert!(!granted(&acquire_with(&node, &writer(2), place(Precedence::AsItComes)).await));
         queue.leave(&writer(2).claim, None);
         assert!(granted(&acquire(&node, &reader(6)).await), "{wire:?}: it gave up");
-        assert!(!granted(&acquire_with(&node, &writer(2), place(false)).await));
+        assert!(!granted(&acquire_with(&node, &writer(2), place(Precedence::AsItComes)).await));
         assert!(!release(&node, &writer(2)).await, "it held nothing");
         assert!(granted(&acquire(&node, &reader(7)).await), "{wire:?}: it gave up");
         for nonce in [5, 6, 7] {
@@ -171,7 +173,7 @@ async fn a_waiting_writer_keeps_new_readers_out() {
         }
         // A writer that dies keeps readers out until its third poll would have come.
         assert!(granted(&acquire(&node, &reader(6)).await));
-        assert!(!granted(&acquire_with(&node, &writer(7), place(false)).await));
+        assert!(!granted(&acquire_with(&node, &writer(7), place(Precedence::AsItComes)).await));
         assert!(!granted(&acquire(&node, &reader(8)).await));
         eventually("the end of the turn", async || {
             granted(&acquire(&node, &reader(8)).await).then_some(())

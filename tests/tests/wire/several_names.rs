@@ -8,7 +8,8 @@ use std::time::Duration;
 use quorumlock::{ConfigError, Error, Fence, NodeProblem, Wire};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Incarnation, Instant,
-    Lane, LeaseRequest, Name, Node as _, Nonce, QueuedAt, ReplyFuture, ReplySink, Vote, WaitEvent,
+    Lane, LeaseRequest, Name, Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, ReplySink, Vote,
+    WaitEvent,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
@@ -198,8 +199,7 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
             assert!(matches!(acquire(&node, &one, Fence::NONE).await, Answer::Yes(_)));
             let hints = Hints::queued(EnqueueRequest {
                 waited: Duration::ZERO,
-                yield_to_notified: false,
-                was_notified: false,
+                precedence: Precedence::AsItComes,
                 handoff: None,
                 previous: None,
                 queued_at: queued_at.clone(),

@@ -108,7 +108,7 @@ async fn no_gate_lets_their_holders_in() {
 }
 
 fn unfenced(wire: Wire) -> Builder {
-    builder().wire(wire).fencing(false)
+    builder().label("").wire(wire).fencing(false)
 }
 
 fn locker(builder: Builder, servers: &Servers) -> Locker {

@@ -1,0 +1,192 @@
+//! Strict order on one node: a free name with a queue goes to its head only (PROTOCOL.md W10). A waiter
+//! that a test does not poll hears nothing, like a stopped process.
+
+use std::future::IntoFuture as _;
+use std::pin::Pin;
+use std::time::Duration;
+
+use quorumlock::{Error, Guard, Locker, Wire};
+use quorumlock_tests::{Plain, builder, eventually, within};
+use quorumlock_watchdog::Clock;
+
+use crate::{LONG_LEASE, Node, WIRES};
+
+const WAITERS: &str = "quorumlock:waiters:{x}";
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
+
+fn strict(node: &Node, wire: Wire) -> Locker {
+    let builder = builder().wire(wire).strict_order(true);
+    builder.single(node.server[0].url()).expect("a good URL")
+}
+
+/// Polls `waiting` until `event`.
+async fn until<T>(waiting: &mut Waiting, event: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        event = event => event,
+        granted = waiting => panic!("{granted:?}"),
+    }
+}
+
+async fn queued(plain: &Plain) -> usize {
+    plain.ask(&["ZCARD", WAITERS]).await
+}
+
+/// A waiter of a locker with strict order, queued behind `holder`.
+async fn queue_one(node: &Node, locker: &Locker, before: usize) -> Waiting {
+    let mut waiting: Waiting = Box::pin(locker.lock("x").lease(LONG_LEASE).into_future());
+    let plain = &node.plain;
+    let ahead = async || (queued(plain).await > before).then_some(());
+    until(&mut waiting, eventually("in the queue", ahead)).await;
+    waiting
+}
+
+#[tokio::test]
+async fn a_newcomer_leaves_a_free_name_to_the_head_of_the_queue() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let [first, second, third] = [(); 3].map(|()| strict(&node, wire));
+        let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
+        let mut waiting = queue_one(&node, &second, 0).await;
+        // As if the lease had ended: nobody is told.
+        node.plain.ask::<i64>(&["DEL", "x"]).await;
+        let newcomer = third.try_lock("x").await.expect("an answer");
+        assert!(newcomer.is_none(), "it overtook a waiter");
+        let next = within("its turn", &mut waiting).await.expect("granted");
+        assert!(node.locker.holder("x").await.expect("an answer").expect("held").has(next.nonce()));
+        drop(held);
+        next.unlock().await.expect("held");
+        let free = third.try_lock("x").await.expect("an answer");
+        assert!(free.is_some(), "nobody waits");
+    }
+}
+
+#[tokio::test]
+async fn a_newcomer_without_strict_order_overtakes() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let [first, second] = [(); 2].map(|()| strict(&node, wire));
+        let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
+        let _waiting = queue_one(&node, &second, 0).await;
+        node.plain.ask::<i64>(&["DEL", "x"]).await;
+        assert!(node.locker.try_lock("x").await.expect("an answer").is_some());
+        drop(held);
+    }
+}
+
+#[tokio::test]
+async fn waiters_are_served_in_the_order_in_which_they_came() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let lockers = [(); 5].map(|()| strict(&node, wire));
+        let held = within("free", lockers[0].lock("x").lease(LONG_LEASE)).await.expect("granted");
+        let mut waiting = Vec::new();
+        for (before, locker) in lockers[1..].iter().enumerate() {
+            let next = queue_one(&node, locker, before).await;
+            waiting.push(Box::pin(async move { (before, next.await) }));
+        }
+        let (mut held, mut turn) = (Some(held), 0);
+        while !waiting.is_empty() {
+            held.take().expect("one holds").unlock().await.expect("held");
+            // All others poll, too: none of them gets it.
+            let served = futures::future::select_all(std::mem::take(&mut waiting));
+            let ((number, granted), _, later) = within("its turn", served).await;
+            assert_eq!(number, turn, "a waiter overtook another");
+            (waiting, turn) = (later, turn + 1);
+            held = Some(granted.expect("granted"));
+        }
+    }
+}
+
+/// The queue member of a process that has ended is passed over at once.
+#[tokio::test]
+async fn a_dead_head_is_passed_over() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let dead = "00000000000000000000000000000001";
+        node.plain.ask::<i64>(&["ZADD", WAITERS, "1", dead]).await;
+        let guard = strict(&node, wire).try_lock("x").await.expect("an answer");
+        assert!(guard.is_some(), "a dead waiter keeps the name");
+        assert_eq!(queued(&node.plain).await, 0);
+    }
+}
+
+/// A waiter that was notified has a second to come.
+#[tokio::test]
+async fn a_notified_waiter_that_does_not_come_is_passed_over_after_a_second() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let locker = strict(&node, wire);
+        node.plain.ask::<i64>(&["ZADD", WAITERS, "0", ""]).await;
+        assert!(
+            locker.try_lock("x").await.expect("an answer").is_none(),
+            "it was notified just now"
+        );
+        let clock = Clock::system();
+        let begun = clock.now();
+        let guard = eventually("it is passed over", async || {
+            locker.try_lock("x").await.expect("an answer")
+        });
+        guard.await.unlock().await.expect("held");
+        let passed = clock.now().since(begun);
+        assert!(passed > Duration::from_millis(900), "{passed:?}");
+    }
+}
+
+/// A task of the holder's process does not get the lock before a process that waits for longer.
+#[tokio::test]
+async fn a_local_waiter_does_not_overtake_another_process() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let [ours, other] = [(); 2].map(|()| strict(&node, wire));
+        let held = within("free", ours.lock("x").lease(LONG_LEASE)).await.expect("granted");
+        let mut waiting = queue_one(&node, &other, 0).await;
+        let local = tokio::spawn({
+            let ours = ours.clone();
+            async move { ours.lock("x").lease(LONG_LEASE).await }
+        });
+        tokio::task::yield_now().await;
+        held.unlock().await.expect("held");
+        let first = within("its turn", &mut waiting).await.expect("granted");
+        assert!(!local.is_finished(), "two hold it");
+        first.unlock().await.expect("held");
+        drop(within("its turn", local).await.expect("no panic").expect("granted"));
+    }
+}
+
+/// All kinds of locks keep the order.
+#[tokio::test]
+async fn every_kind_of_lock_keeps_the_order() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let [first, second, third] = [(); 3].map(|()| strict(&node, wire));
+        let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
+        let _waiting = queue_one(&node, &second, 0).await;
+        node.plain.ask::<i64>(&["DEL", "x"]).await;
+        let set = third.try_lock_all(["a", "x"]).await.expect("an answer");
+        assert!(set.is_none(), "a set overtook a waiter");
+        assert!(third.try_lock("a").await.expect("an answer").is_some(), "it took nothing");
+        drop(held);
+
+        let permit = within("free", first.permit("p", 1).lease(LONG_LEASE)).await.expect("granted");
+        let mut waiting = Box::pin(second.permit("p", 1).lease(LONG_LEASE).into_future());
+        let key = "quorumlock:waiters:raw:quorumlock:permit:{p}:";
+        let in_queue = async || node.plain.exists(key).await.then_some(());
+        tokio::select! {
+            biased;
+            () = eventually("in the queue", in_queue) => {}
+            granted = &mut waiting => panic!("{granted:?}"),
+        }
+        node.plain.ask::<i64>(&["DEL", "quorumlock:permit:{p}:0"]).await;
+        let newcomer = third.try_permit("p", 1).await.expect("an answer");
+        assert!(newcomer.is_none(), "a permit overtook a waiter");
+        within("its turn", waiting).await.expect("granted").unlock().await.expect("held");
+        drop(permit);
+
+        let writer = within("free", first.write("rw").lease(LONG_LEASE)).await.expect("granted");
+        writer.unlock().await.expect("held");
+        let readers = (third.try_read("rw").await, second.try_read("rw").await);
+        assert!(matches!(readers, (Ok(Some(_)), Ok(Some(_)))), "readers share");
+    }
+}
