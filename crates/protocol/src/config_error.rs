@@ -184,7 +184,7 @@ pub enum ConfigError {
         max: usize,
     },
     /// A text that is no ticket.
-    #[error("the text is no ticket of a held lock: {why}")]
+    #[error("a ticket cannot be read: {why}")]
     BadTicket {
         /// What is wrong with it.
         why: String,

@@ -8,22 +8,22 @@ use crate::{ConfigError, Fence, Name, Nonce};
 /// [`Locker::resume`] takes up.
 ///
 /// Nobody renews the lock meanwhile, so it is lost when its lease ends. As text it has letters, digits and
-/// dots: it fits into a variable of the environment, a header or a message. Whoever has the text and
-/// may use the servers can take the hold up.
+/// dots: it fits into a variable of the environment, a header or a message. A process that has the text, and
+/// may use the servers, can take the hold up.
 ///
 /// [`Guard::into_ticket`]: https://docs.rs/quorumlock/latest/quorumlock/struct.Guard.html#method.into_ticket
 /// [`Locker::resume`]: https://docs.rs/quorumlock/latest/quorumlock/struct.Locker.html#method.resume
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The names that the lock holds.
-    pub(crate) names: Vec<Name>,
+    names: Vec<Name>,
     /// The nonce under which the nodes hold them.
-    pub(crate) nonce: Nonce,
+    nonce: Nonce,
     /// The token of the process that resumes, and the last one of its block.
-    pub(crate) tokens: (Fence, Fence),
-    pub(crate) lease: Duration,
+    tokens: (Fence, Fence),
+    lease: Duration,
     /// When `hold_at_most` ends the hold: wall-clock time since 1970.
-    pub(crate) hold_until: Option<Duration>,
+    hold_until: Option<Duration>,
 }
 
 impl Ticket {

@@ -62,7 +62,7 @@ pub enum Precedence {
     /// Before none: a free name goes to those before this waiter in the queue, and to those that were
     /// notified and have not asked yet.
     Yields,
-    /// As it comes: a free name goes to whoever asks first.
+    /// Before all: the request takes a free name, whether or not others wait.
     AsItComes,
     /// The waiter was notified, and asks because of that: no waiting writer keeps it out.
     Notified,

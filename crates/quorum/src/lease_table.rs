@@ -47,7 +47,11 @@ impl LeaseTable {
         let late = (stragglers > 0)
             .then(|| Box::new(Straggler { unanswered: stragglers, denied: Vec::new() }));
         let entry = Entry { window, fence, stragglers: late };
-        self.with(|leases| leases.entries.insert(nonce, Box::new(entry)));
+        self.with(|leases| {
+            // A lease that came back is this process's to release.
+            leases.moved.remove(&nonce);
+            leases.entries.insert(nonce, Box::new(entry));
+        });
     }
 
     /// Removes a lease that the caller is about to release on `lane`, and returns its window.
@@ -245,6 +249,10 @@ mod tests {
         assert!(lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "a top-up");
         lease_table.forget(Nonce::from_u128(8), now + ANSWERS_END);
         assert!(!lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "nobody answers so late");
+        lease_table.forget(nonce, now);
+        lease_table.insert(nonce, Window::shut(3), Fence::new(5), 0);
+        lease_table.remove(nonce, Lane::Watchdog);
+        assert!(!lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "it came back");
     }
 
     /// SAFETY.md H6.

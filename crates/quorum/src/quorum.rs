@@ -251,16 +251,8 @@ impl<N: Node> Lessor for Quorum<N> {
 
     fn resume(&self, lease: LeaseRequest, last: Fence) -> BoxFuture<Renewal> {
         let (nonce, quorum) = (lease.nonce, self.quorum());
-        self.leases.insert(nonce, Window::shut(self.nodes.len()), last, 0);
-        let (leases, nodes) = (self.leases.clone(), self.nodes.clone());
         let enough = move |answers: &[Option<Vec<Answer<Instant>>>]| is_settled(answers, 0, quorum);
-        let gather =
-            Gather::new(self.nodes.len(), enough, move |node, answers: &Vec<Answer<Instant>>| {
-                leases.advance_clock(node, nodes[node].clock_advance());
-                for answer in answers {
-                    leases.record(nonce, node, answer);
-                }
-            });
+        let gather = Gather::new(self.nodes.len(), enough, |_, _| {});
         for (i, node) in self.nodes.iter().enumerate() {
             node.renew(std::slice::from_ref(&lease), Lane::Caller, gather.reply_to(i));
         }
@@ -269,16 +261,22 @@ impl<N: Node> Lessor for Quorum<N> {
         Box::pin(async move {
             let connected = || connected_since(&nodes, Lane::Caller, |node| gather.lacks(node));
             let _ = answer_deadline(within, &clock, connected, gather.decided()).await;
-            match leases.until(nonce) {
-                Some(until) if until > Instant::NEVER => return Renewal::Until(until),
-                _ => leases.forget(nonce, clock.now()),
+            let (mut window, mut gone) = (Window::shut(nodes.len()), 0);
+            for (node, answers) in gather.take().into_iter().enumerate() {
+                leases.advance_clock(node, nodes[node].clock_advance());
+                match answers.as_deref() {
+                    Some([Answer::Yes(until)]) => window.record_held(node, *until),
+                    Some([Answer::No(Denial::Gone | Denial::NotAdmitted(_))]) => gone += 1,
+                    _ => {}
+                }
             }
-            let gone = |answers: &Vec<Answer<Instant>>| {
-                matches!(answers[..], [Answer::No(Denial::Gone | Denial::NotAdmitted(_))])
-            };
-            match gather.take().iter().flatten().filter(|answers| gone(answers)).count() {
-                gone if gone + quorum > nodes.len() => Renewal::Gone,
-                _ => Renewal::Unknown,
+            match window.until() {
+                Instant::NEVER if gone + quorum > nodes.len() => Renewal::Gone,
+                Instant::NEVER => Renewal::Unknown,
+                until => {
+                    leases.insert(nonce, window, last, 0);
+                    Renewal::Until(until)
+                }
             }
         })
     }

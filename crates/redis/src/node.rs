@@ -409,7 +409,7 @@ impl RedisNode {
         connected: impl FnOnce() -> Option<Instant>,
     ) {
         if !self.context.redis_cluster
-            && let Some((_, request)) = self.owner_label.due(lease, self.clock.now(), connected)
+            && let Some((_, request)) = self.owner_label.due(lease, || self.clock.now(), connected)
         {
             self.connection(lane).post(request);
         }

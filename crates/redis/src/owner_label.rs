@@ -36,10 +36,11 @@ impl OwnerLabel {
     pub(crate) fn due(
         &self,
         lease: Option<&LeaseRequest>,
-        now: Instant,
+        now: impl FnOnce() -> Instant,
         connected: impl FnOnce() -> Option<Instant>,
     ) -> Option<(Name, Command)> {
         let lease = lease.filter(|_| !self.label.is_empty())?;
+        let now = now();
         let written = self.written.load(Ordering::Relaxed);
         let before = Instant::from_nanos(written);
         let recent = before != Instant::NEVER && now.since(before) < KEPT / 2;

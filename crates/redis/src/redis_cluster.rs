@@ -59,7 +59,7 @@ impl RedisCluster {
     /// Tells the master that has the key of its label who this locker is, if it is time; `renews`: also if
     /// that master may have lost it.
     fn write_label(&self, lease: &LeaseRequest, lane: Lane, renews: bool) {
-        let (router, now) = (&self.0, self.0.seeds().clock.now());
+        let (router, now) = (&self.0, || self.0.seeds().clock.now());
         let master = || router.master_of(&Name::owner(lease.nonce));
         let connected = || renews.then(|| master().connected_since(lane))?;
         if let Some((key, request)) = self.1.due(Some(lease), now, connected) {

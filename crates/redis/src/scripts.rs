@@ -163,13 +163,8 @@ impl Scripts {
         );
         let notify = [layout, token, serve].concat();
         let order = match strict_order {
-            true => concat!(
-                include_str!("lua/told.lua"),
-                include_str!("lua/handoff.lua"),
-                include_str!("lua/notify_next.lua"),
-                include_str!("lua/strict_order.lua")
-            ),
-            false => "",
+            true => [serve, include_str!("lua/strict_order.lua")].concat(),
+            false => String::new(),
         };
         let script = |parts: &[&str]| Script::new(parts.concat());
         // Releases, inspection and leaving a queue need no proof of memory.
@@ -183,7 +178,7 @@ impl Scripts {
                 grant,
                 enqueue,
                 wait_queue,
-                order,
+                &order,
                 include_str!("lua/acquire.lua"),
             ]),
             raise: script(&[prologue, layout, token, claim, include_str!("lua/raise.lua")]),

@@ -79,6 +79,7 @@ struct Shared<R: Renewer> {
 }
 
 struct State<L> {
+    takeover_delay: Duration,
     schedule: Schedule<L>,
     releases: Vec<Arc<L>>,
     /// How many releases are in progress.
@@ -108,12 +109,8 @@ impl<R: Renewer> Watchdog<R> {
     /// A watchdog without a thread: it acts only while `work` is polled, on a tokio runtime. For
     /// simulations, which decide themselves when each task runs.
     pub fn new(clock: Clock, renewer: R) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let shared = Arc::new(Shared {
-            clock,
-            renewer,
-            state: Mutex::new(State::default()),
-            wake: Notify::new(),
-        });
+        let state = Mutex::new(State::new(renewer.takeover_delay()));
+        let shared = Arc::new(Shared { clock, renewer, state, wake: Notify::new() });
         let work = shared.clone();
         let work = async move {
             let tend = work.renewer.run_background();
@@ -154,8 +151,8 @@ impl<R: Renewer> Watchdog<R> {
     /// Notes that the lessor, asked by another caller, said that the lease is lost; returns why the
     /// lease ended.
     pub fn end(&self, lease: &R::Lease, loss: LossReason) -> LossReason {
-        let (now, delay) = (self.shared.clock.now(), self.shared.renewer.takeover_delay());
-        self.shared.state().end(lease.id(), loss, now, delay);
+        let now = self.shared.clock.now();
+        self.shared.state().end(lease.id(), loss, now);
         self.shared.wake.notify_one();
         lease.state().end(loss)
     }
@@ -184,25 +181,18 @@ impl<R: Renewer> Watchdog<R> {
     pub fn stop_renewing(&self, lease: &R::Lease) -> bool {
         // Locked first, so that the watchdog notes no loss in between.
         let mut state = self.shared.state();
-        !self.delays(lease) && state.schedule.remove(lease.id()).is_some()
+        !state.delays(lease) && state.schedule.remove(lease.id()).is_some()
     }
 
     /// Stops renewing the lease and releases it on the watchdog's thread, unless the watchdog has
     /// already given it up, or must delay its release.
     pub fn release(&self, lease: Arc<R::Lease>) {
         let mut state = self.shared.state();
-        if !self.delays(&lease) && state.schedule.remove(lease.id()).is_some() {
+        if !state.delays(&*lease) && state.schedule.remove(lease.id()).is_some() {
             state.releases.push(lease);
             drop(state);
             self.shared.wake.notify_one();
         }
-    }
-
-    /// Whether the lease was lost, and the takeover delay holds its release back: its holder may not
-    /// have stopped yet.
-    fn delays(&self, lease: &R::Lease) -> bool {
-        let lost = lease.state().loss().is_some_and(|loss| loss != LossReason::Released);
-        lost && !self.shared.renewer.takeover_delay().is_zero()
     }
 
     /// Waits until all releases requested so far are done.
@@ -306,7 +296,7 @@ impl<R: Renewer> Shared<R> {
     fn act(self: &Arc<Self>, acts: Vec<TimerAction>) {
         let mut batches = BTreeMap::<u64, Vec<_>>::new();
         {
-            let (now, delay) = (self.clock.now(), self.renewer.takeover_delay());
+            let now = self.clock.now();
             let mut state = self.state();
             for act in acts {
                 match act {
@@ -320,7 +310,7 @@ impl<R: Renewer> Shared<R> {
                     }
                     TimerAction::End(id, loss) => {
                         // The holder is told now; the nodes are released later all the same.
-                        state.end(id, loss, now, delay);
+                        state.end(id, loss, now);
                         self.wake.notify_one();
                     }
                 }
@@ -334,7 +324,7 @@ impl<R: Renewer> Shared<R> {
     async fn renew(self: Arc<Self>, batch: Vec<(Arc<R::Lease>, Duration)>) {
         let ids: Vec<_> = batch.iter().map(|(lease, _)| lease.id()).collect();
         let answers = self.renewer.renew(batch).await;
-        let (now, delay) = (self.clock.now(), self.renewer.takeover_delay());
+        let now = self.clock.now();
         let mut state = self.state();
         for (id, answer) in ids.into_iter().zip(answers) {
             // If the lease was released meanwhile, the caller cleans up. If it was handed off, the
@@ -348,7 +338,7 @@ impl<R: Renewer> Shared<R> {
                 },
                 Renewal::Gone => LossReason::Gone,
             };
-            state.end(id, loss, now, delay);
+            state.end(id, loss, now);
         }
         drop(state);
         self.wake.notify_one();
@@ -371,15 +361,22 @@ impl<L: WatchedLease> State<L> {
     /// read has shut, whichever comes first: until then the nodes that still hold the lease keep
     /// the next holder out (SAFETY.md H26). With a takeover delay, that long after the last window
     /// (PROTOCOL.md WIN3).
-    fn end(&mut self, id: u64, loss: LossReason, now: Instant, delay: Duration) {
+    fn end(&mut self, id: u64, loss: LossReason, now: Instant) {
         let Some(lease) = self.schedule.get(id) else { return };
         lease.state().end(loss);
-        let free_at = lease.state().furthest_promised() + delay;
+        let free_at = lease.state().furthest_promised() + self.takeover_delay;
         if free_at > now {
             self.schedule.defer_release(id, free_at);
         } else {
             self.releases.extend(self.schedule.remove(id));
         }
+    }
+
+    /// Whether the lease was lost, and the takeover delay holds its release back: its holder may not
+    /// have stopped yet.
+    fn delays(&self, lease: &L) -> bool {
+        let lost = lease.state().loss().is_some_and(|loss| loss != LossReason::Released);
+        lost && !self.takeover_delay.is_zero()
     }
 
     /// The callers that wait for releases, if no release is left.
@@ -391,9 +388,10 @@ impl<L: WatchedLease> State<L> {
     }
 }
 
-impl<L> Default for State<L> {
-    fn default() -> Self {
+impl<L> State<L> {
+    fn new(takeover_delay: Duration) -> Self {
         Self {
+            takeover_delay,
             schedule: Schedule::default(),
             releases: Vec::new(),
             releasing: 0,

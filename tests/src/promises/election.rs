@@ -1,11 +1,9 @@
 //! One leader at a time, in rising terms (docs/GUIDE.md, Electing a leader).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorumlock::{ConfigError, Error, Leadership, Locker};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::{LONG_LEASE, SHORT_LEASE};
 use crate::{Testbed, within};
@@ -93,17 +91,16 @@ pub async fn an_observer_says_when_it_does_not_know(bed: &Testbed) {
 pub async fn a_leader_that_lost_campaigns_again(bed: &Testbed) {
     let (ours, other) = (bed.build(bed.builder().lease(SHORT_LEASE)), candidate(bed, "other"));
     let (told, mut terms) = mpsc::unbounded_channel();
-    let done = Arc::new(AtomicU64::new(0));
+    let (finish, done) = watch::channel(0);
     let work = tokio::spawn({
-        let (election, done) = (ours.election(NAME), done.clone());
+        let election = ours.election(NAME);
         async move {
             let lead = |term: quorumlock::Watch| {
-                let (told, done) = (told.clone(), done.clone());
+                let (told, mut done) = (told.clone(), done.clone());
                 async move {
                     told.send(term.fence()).expect("the test listens");
-                    while done.load(Ordering::SeqCst) < term.fence().get() {
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                    }
+                    let last = term.fence().get();
+                    done.wait_for(|done| *done >= last).await.expect("the test goes on");
                     term.fence()
                 }
             };
@@ -114,7 +111,7 @@ pub async fn a_leader_that_lost_campaigns_again(bed: &Testbed) {
     assert!(other.force_unlock(NAME).await.expect("an answer"));
     let second = within("it leads again", terms.recv()).await.expect("it leads");
     assert!(second > first, "terms grow");
-    done.store(second.get(), Ordering::SeqCst);
+    finish.send_replace(second.get());
     let out = within("its end", work).await.expect("no panic").expect("it led");
     assert_eq!(out, second);
     assert!(other.try_lock(NAME).await.expect("an answer").is_some(), "it has resigned");

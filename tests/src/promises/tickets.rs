@@ -3,7 +3,7 @@
 use quorumlock::{ConfigError, Error, LossReason, Owner, Ticket};
 
 use super::{LONG_LEASE, NAME, SHORT_LEASE};
-use crate::{MAX_WAIT, Testbed, eventually, within};
+use crate::{Testbed, eventually, within};
 
 /// As a ticket travels.
 fn sent(ticket: &Ticket) -> Ticket {
@@ -102,10 +102,5 @@ pub async fn a_limit_moves_and_a_shared_hold_does_not(bed: &Testbed) {
     };
     assert!(matches!(refused, ConfigError::SharedHold { holds: 2, .. }), "{refused}");
     assert!(outer.check().is_ok(), "the outer hold stays");
-    within("one hold less", async {
-        while outer.hold_count() > 1 {
-            tokio::time::sleep(MAX_WAIT / 1_000).await;
-        }
-    })
-    .await;
+    eventually("one hold less", async || (outer.hold_count() == 1).then_some(())).await;
 }

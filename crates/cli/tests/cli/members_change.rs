@@ -14,7 +14,7 @@ use crate::members::{faketime, quick, quick_command, quick_servers};
 /// As [`quick_command`], with leases that a loaded machine renews in time.
 fn patient_command(urls: &[String], arguments: &[&str]) -> Command {
     let mut command = quick_command(urls, arguments);
-    command.env("QUORUMLOCK_MAX_LEASE", "2s");
+    command.env("QUORUMLOCK_MAX_LEASE", "4s");
     command
 }
 
@@ -30,20 +30,20 @@ fn patient_servers(count: usize) -> Option<Servers> {
 
 /// A program of such a cluster.
 fn locker(urls: &[String]) -> Locker {
-    let lease = Duration::from_secs(2);
+    let lease = Duration::from_secs(4);
     let builder = Locker::builder().max_lease(lease).lease(lease);
     builder.clock_bound(Duration::from_millis(250)).quorum(urls).unwrap()
 }
 
 /// A lock that a running command holds until its standard input is closed.
 fn hold(urls: &[String], name: &str) -> Running {
-    let run = ["run", "--name", name, "--lease", "2s", "--", "sh", "-c", "echo ready; cat"];
+    let run = ["run", "--name", name, "--lease", "4s", "--", "sh", "-c", "echo ready; cat"];
     start(patient_command(urls, &run))
 }
 
 /// Takes the lock for a moment, if it is free.
 fn patient_job(urls: &[String], name: &str) -> Finished {
-    patient(urls, &["run", "--name", name, "--lease", "2s", "--wait", "0s", "--", "true"])
+    patient(urls, &["run", "--name", name, "--lease", "4s", "--wait", "0s", "--", "true"])
 }
 
 fn job(urls: &[String], name: &str) -> Finished {

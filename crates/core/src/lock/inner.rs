@@ -151,14 +151,17 @@ impl Inner {
     /// Removes a guard of the lease. The last one hands the lease off, or leaves its release to the
     /// watchdog. Never blocks.
     pub(super) fn drop_guard(&self, lease: &Arc<Lease>) {
+        if lease.remove_guard() > 0 {
+            // The watchdog's next renewal carries the lower count.
+            return;
+        }
         let now = self.clock.now();
-        if lease.remove_guard() == 0 && !self.hand_off(lease, now) {
+        if !self.hand_off(lease, now) {
             // A lease whose window has shut is lost, also if nobody has noticed it.
             let _ = lease.check_at(now);
             lease.state.end(LossReason::Released);
             self.watchdog.release(lease.clone());
         }
-        // While other guards share the lease, the watchdog's next renewal carries the lower count.
     }
 }
 
