@@ -227,7 +227,7 @@ impl<R: Renewer> Drop for Watchdog<R> {
 
 impl<R: Renewer> fmt::Debug for Watchdog<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("kept", &self.len()).finish_non_exhaustive()
+        f.debug_struct("Watchdog").field("watched", &self.len()).finish_non_exhaustive()
     }
 }
 

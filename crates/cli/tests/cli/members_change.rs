@@ -14,7 +14,7 @@ use crate::members::{faketime, quick, quick_command, quick_servers};
 /// As [`quick_command`], with leases that a loaded machine renews in time.
 fn patient_command(urls: &[String], arguments: &[&str]) -> Command {
     let mut command = quick_command(urls, arguments);
-    command.env("QUORUMLOCK_MAX_LEASE", "4s");
+    command.env("QUORUMLOCK_MAX_LEASE", "6s");
     command
 }
 
@@ -30,20 +30,23 @@ fn patient_servers(count: usize) -> Option<Servers> {
 
 /// A program of such a cluster.
 fn locker(urls: &[String]) -> Locker {
-    let lease = Duration::from_secs(4);
+    let lease = Duration::from_secs(6);
     let builder = Locker::builder().max_lease(lease).lease(lease);
     builder.clock_bound(Duration::from_millis(250)).quorum(urls).unwrap()
 }
 
-/// A lock that a running command holds until its standard input is closed.
+/// A lock that a running command holds until its standard input is closed. A change of members makes
+/// each node known anew twice; with the usual grace time, the command is stopped before a loaded
+/// machine gets so far.
 fn hold(urls: &[String], name: &str) -> Running {
-    let run = ["run", "--name", name, "--lease", "4s", "--", "sh", "-c", "echo ready; cat"];
-    start(patient_command(urls, &run))
+    let options = ["run", "--name", name, "--lease", "6s", "--grace", "100ms"];
+    let command = ["--", "sh", "-c", "echo ready; cat"];
+    start(patient_command(urls, &[&options[..], &command].concat()))
 }
 
 /// Takes the lock for a moment, if it is free.
 fn patient_job(urls: &[String], name: &str) -> Finished {
-    patient(urls, &["run", "--name", name, "--lease", "4s", "--wait", "0s", "--", "true"])
+    patient(urls, &["run", "--name", name, "--lease", "6s", "--wait", "0s", "--", "true"])
 }
 
 fn job(urls: &[String], name: &str) -> Finished {
