@@ -138,6 +138,30 @@ async fn without_the_claim_an_update_is_lost(
     assert_eq!(of_quick.peek().await, 100 + 50, "the 1 is lost, and nobody was told");
 }
 
+/// A reader after a paused writer, and a writer after a paused reader (SAFETY.md G4).
+#[tokio::test]
+async fn a_gate_refuses_a_paused_writer_after_a_reader_and_a_paused_reader_after_a_writer() {
+    for (topology, wire) in
+        [(Topology::Single, Wire::Redisson), (Topology::QuorumOf3, Wire::Redlock)]
+    {
+        let Some(bed) = Testbed::start(topology, wire, "") else { return };
+        let (slow, quick, gate) = (bed.locker(), bed.locker(), FenceGate::new(100));
+        let writer = slow.write(NAME).hold_at_most(SHORT).await.expect("free");
+        let claimed = gate.claim(writer.fence()).expect("the first token");
+        let reader = within("the end of a short lease", quick.read(NAME)).await.expect("free");
+        let read = gate.read(reader.fence(), |balance| *balance);
+        let late = claimed.with(|balance| *balance += 1);
+        assert_eq!((read, late), (Ok(100), Err(Stale::new(reader.fence(), writer.fence()))));
+        reader.unlock().await.expect("held");
+
+        let reader = slow.read(NAME).hold_at_most(SHORT).await.expect("free");
+        let writer = within("the end of a short lease", quick.write(NAME)).await.expect("free");
+        gate.claim(writer.fence()).expect("the largest token").with(|b| *b = 150).expect("claimed");
+        let late = gate.read(reader.fence(), |balance| *balance);
+        assert_eq!(late, Err(Stale::new(writer.fence(), reader.fence())));
+    }
+}
+
 /// Gets the lock when the lease of `paused` has ended.
 async fn next_holder(paused: &Guard, lock: quorumlock::LockRequest) -> Guard {
     let next = within("the end of a short lease", lock).await.expect("free");

@@ -26,6 +26,6 @@ fn the_example_is_the_one_that_is_run() {
 #[test]
 fn every_recipe_on_the_page_is_run() {
     let blocks = PAGE.matches("\n```").count() / 2;
-    let run = 3 + 1; // sql and rust
+    let run = 6 + 1; // sql and rust
     assert_eq!(blocks, run, "a block of code was added: run it");
 }

@@ -12,14 +12,15 @@ use crate::page;
 
 const ID: &str = "account/7";
 
-fn schema() -> &'static str {
-    page::block("sql", 0)
-}
-
 /// The three statements of a claim: insert the row, claim it, read it.
 fn claim() -> [&'static str; 3] {
-    let statements = page::block("sql", 1).trim().trim_end_matches(';').split(';');
-    statements.collect::<Vec<_>>().try_into().expect("three statements")
+    statements(1)
+}
+
+/// The statements of a block of the page.
+fn statements<const COUNT: usize>(block: usize) -> [&'static str; COUNT] {
+    let statements = page::block("sql", block).trim().trim_end_matches(';').split(';');
+    statements.collect::<Vec<_>>().try_into().expect("as many statements")
 }
 
 pub(crate) fn write() -> &'static str {
@@ -34,9 +35,13 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) fn empty() -> Self {
+        Self::of(page::block("sql", 0))
+    }
+
+    fn of(schema: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let database = Self { file: dir.path().join("accounts"), _dir: dir };
-        database.connect().0.execute(schema(), []).expect("the schema");
+        database.connect().0.execute(schema, []).expect("the schema");
         database
     }
 
@@ -146,4 +151,30 @@ fn a_refused_claim_and_an_unfinished_one_change_nothing() {
     assert_eq!(change(&unfinished, claim()[1], Fence::new(35), 0), 1);
     drop(unfinished); // rolls back
     assert_eq!(one.write(write(), Fence::new(34), 151), Ok(()), "35 has not claimed");
+}
+
+/// Of two columns: readers and writers.
+#[test]
+fn a_reader_is_safe_from_the_writer_before_it_and_refuses_no_other_reader() {
+    let database = Database::of(page::block("sql", 3));
+    let mut connection = database.connect().0;
+    let row = "INSERT INTO account (id, balance) VALUES (?1, 100)";
+    connection.execute(row, [ID]).expect("a row");
+    let ([reads, select], [claims, writes]) = (statements(4), statements(5));
+    let mut run = |statement: &str, token, balance| {
+        let transaction = connection.transaction().expect("begun");
+        let changed = change(&transaction, statement, Fence::new(token), balance) == 1;
+        let balance = transaction.query_row(select, &[(":id", ID)], |row| row.get::<_, i64>(0));
+        transaction.commit().expect("committed");
+        (changed, balance.expect("a row"))
+    };
+    assert_eq!(run(claims, 1, 0), (true, 100));
+    assert_eq!(run(reads, 3, 0), (true, 100));
+    assert_eq!(run(reads, 2, 0), (true, 100), "it overlaps with 3");
+    assert_eq!(run(writes, 1, 101), (false, 100), "3 has read what was there");
+    assert_eq!(run(claims, 2, 0), (false, 100), "3 has been seen");
+    assert_eq!(run(claims, 4, 0), (true, 100));
+    assert_eq!(run(reads, 3, 0), (false, 100), "4 may write at any time");
+    assert_eq!(run(writes, 4, 150), (true, 150));
+    assert_eq!(run(reads, 5, 0), (true, 150));
 }

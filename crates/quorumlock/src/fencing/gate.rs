@@ -6,10 +6,14 @@ use crate::Fence;
 /// A value that only the holder with the largest token reaches: a resource as docs/SAFETY.md
 /// requires it (A8), with effects in the order of tokens (G4).
 ///
-/// [`claim`](Self::claim) is the only access, so no holder can read before its claim. The gate
+/// [`claim`](Self::claim) and [`read`](Self::read) are the only access, so no holder can read before
+/// its claim. The gate
 /// keeps the order among the tasks of one process; it does not control what other processes do to
 /// the same resource. Put the handle of the resource (a file, a device) behind the gate, or `()` to
 /// guard something that has no value in memory.
+///
+/// Holders of a [read-write lock](crate::Locker::read): writers claim, readers read. Readers that
+/// overlap have tokens in no order, so the gate refuses no reader because of another reader.
 ///
 /// A call blocks only while another caller's closure runs. Async code may use it.
 #[derive(Debug)]
@@ -19,6 +23,9 @@ pub struct FenceGate<T> {
 
 #[derive(Debug)]
 struct Inner<T> {
+    /// The largest token of a claim; below it nobody reads.
+    claimed: Fence,
+    /// The largest token of a claim or of a read; below it nobody claims or writes.
     seen: Fence,
     value: T,
 }
@@ -32,7 +39,7 @@ impl<T> FenceGate<T> {
     /// For a value that existed before this process: `seen` is the largest token it was written
     /// with, stored beside it. With a smaller number, an older holder would be accepted again.
     pub const fn with_seen(value: T, seen: Fence) -> Self {
-        Self { inner: Mutex::new(Inner { seen, value }) }
+        Self { inner: Mutex::new(Inner { claimed: seen, seen, value }) }
     }
 
     /// Refuses all smaller tokens from now on. [`Fence::NONE`] is no token and is always refused.
@@ -41,15 +48,32 @@ impl<T> FenceGate<T> {
     /// order.
     ///
     /// # Errors
-    /// [`Stale`] if a larger token has claimed, or for [`Fence::NONE`]: stop the work, the lock is
-    /// lost or has no token.
+    /// [`Stale`] if a larger token has claimed or read, or for [`Fence::NONE`]: stop the work, the
+    /// lock is lost or has no token.
     pub fn claim(&self, fence: Fence) -> Result<Claimed<'_, T>, Stale> {
         let mut inner = self.inner();
         if fence < inner.seen || fence == Fence::NONE {
             return Err(Stale::new(inner.seen, fence));
         }
-        inner.seen = fence;
+        (inner.claimed, inner.seen) = (fence, fence);
         Ok(Claimed { gate: self, fence })
+    }
+
+    /// Reads the value for a reader, and refuses claims with smaller tokens from now on: a writer
+    /// that held the lock before can no longer change what the reader saw. Each call is one step.
+    ///
+    /// The gate's mutex is locked while `act` runs: keep it short, and do not use the same gate in
+    /// it, which would deadlock or panic.
+    ///
+    /// # Errors
+    /// [`Stale`] if a larger token has claimed, or for [`Fence::NONE`]; `act` was not called then.
+    pub fn read<R>(&self, fence: Fence, act: impl FnOnce(&T) -> R) -> Result<R, Stale> {
+        let mut inner = self.inner();
+        if fence < inner.claimed || fence == Fence::NONE {
+            return Err(Stale::new(inner.claimed, fence));
+        }
+        inner.seen = inner.seen.max(fence);
+        Ok(act(&inner.value))
     }
 
     /// Ignores poisoning: after a panic the value is as the closure left it, which the gate cannot
@@ -59,7 +83,7 @@ impl<T> FenceGate<T> {
     }
 }
 
-/// The right to use the value of a [`FenceGate`] until a larger token claims it.
+/// The right to use the value of a [`FenceGate`] until a larger token claims or reads it.
 #[derive(Debug)]
 #[must_use = "read and write through `with`"]
 pub struct Claimed<'gate, T> {
@@ -76,7 +100,7 @@ impl<T> Claimed<'_, T> {
     /// it, which would deadlock or panic.
     ///
     /// # Errors
-    /// [`Stale`] if a larger token has claimed; `act` was not called then.
+    /// [`Stale`] if a larger token has claimed or read; `act` was not called then.
     pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, Stale> {
         let mut inner = self.gate.inner();
         if self.fence < inner.seen {
@@ -196,6 +220,24 @@ mod tests {
         let value = gate.claim(Fence::new(u64::MAX)).and_then(|claim| claim.with(|value| *value));
         assert_eq!(value, Ok(written.into_inner()));
         assert_ne!(value, Ok(0), "nobody got through");
+    }
+
+    /// Writer 1, readers 2 and 3 that overlap, and writer 4.
+    #[test]
+    fn readers_refuse_writers_before_them_and_no_other_reader() {
+        let gate = FenceGate::new("first");
+        let read = |token| gate.read(Fence::new(token), |value| *value);
+        let writer = gate.claim(Fence::new(1)).expect("nobody before");
+        assert_eq!(read(3), Ok("first"));
+        assert_eq!(read(2), Ok("first"), "it overlaps with 3");
+        let late = writer.with(|value| *value = "late");
+        assert_eq!(late, Err(refusal(3, 1)), "3 has read what was there");
+        assert_eq!(gate.claim(Fence::new(2)).err(), Some(refusal(3, 2)));
+        let next = gate.claim(Fence::new(4)).expect("after both");
+        assert_eq!(read(3), Err(refusal(4, 3)), "4 may write at any time");
+        assert_eq!(next.with(|value| *value = "second"), Ok(()));
+        assert_eq!(read(4), Ok("second"), "after downgrade");
+        assert_eq!(read(0), Err(refusal(4, 0)));
     }
 
     #[test]
