@@ -8,6 +8,9 @@ pub const SCHEMA: u32 = 1;
 /// Stands between a name and the number of a slot of permits: `x#0`. No name of the lab contains it.
 pub const SLOT: char = '#';
 
+/// Stands between names that are taken together: `x/0+x/1`. No name of the lab contains it.
+pub const TOGETHER: char = '+';
+
 /// One observation of a client, the nemesis, the resource or the lab. Fields that do not apply are
 /// absent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +41,7 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<u64>,
     /// The lock's name, or that of the permits. From the grant on, a slot of permits is `NAME#SLOT`.
+    /// Names that are taken together are `NAME+NAME`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// How many permits the name has. Present at the grant of a permit.

@@ -9,7 +9,7 @@ mod reader;
 mod refusal;
 mod writer;
 
-pub use self::event::{Event, Op, Phase, SCHEMA, SLOT};
+pub use self::event::{Event, Op, Phase, SCHEMA, SLOT, TOGETHER};
 pub use self::reader::{BadHistory, Reader};
 pub use self::refusal::Refusal;
 pub use self::writer::Writer;

@@ -3,12 +3,12 @@ use std::sync::Arc;
 
 use quorumlock_protocol::Instant;
 
-use crate::history::SLOT;
+use crate::history::{SLOT, TOGETHER};
 
 /// One hold of a lock, as recorded by its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// The lock's name. A slot of permits is `NAME#SLOT`.
+    /// The lock's name. A slot of permits is `NAME#SLOT`, names held together are `NAME+NAME`.
     pub name: Arc<str>,
     /// How many may hold the name at once: 1, or the number of permits.
     pub permits: u32,
@@ -55,7 +55,12 @@ impl Hold {
     /// The name that the holder asked for: without the slot.
     #[must_use]
     pub fn asked_name(&self) -> &str {
-        self.name.split_once(SLOT).map_or(&self.name, |(name, _)| name)
+        asked_name(&self.name)
+    }
+
+    /// Whether it is a hold of several names.
+    pub(super) fn is_set(&self) -> bool {
+        self.name.contains(TOGETHER)
     }
 
     /// Whether both may hold one name at the same time: both read.
@@ -76,20 +81,27 @@ impl Hold {
     }
 }
 
-/// The holds of each name, in the order of their grants. Each slot of permits is a name.
+fn asked_name(held: &str) -> &str {
+    held.split_once(SLOT).map_or(held, |(name, _)| name)
+}
+
+/// The holds of each name, in the order of their grants. Each slot of permits is a name. A hold of
+/// several names is one of each.
 pub(super) fn by_name(holds: &[Hold]) -> impl Iterator<Item = Vec<&Hold>> {
-    grouped(holds, |hold| &hold.name)
+    grouped(holds, |name| name)
 }
 
 /// As [`by_name`], and all slots of permits are one name.
 pub(super) fn by_asked_name(holds: &[Hold]) -> impl Iterator<Item = Vec<&Hold>> {
-    grouped(holds, Hold::asked_name)
+    grouped(holds, asked_name)
 }
 
-fn grouped(holds: &[Hold], name: fn(&Hold) -> &str) -> impl Iterator<Item = Vec<&Hold>> {
+fn grouped(holds: &[Hold], name: fn(&str) -> &str) -> impl Iterator<Item = Vec<&Hold>> {
     let mut names = BTreeMap::<&str, Vec<&Hold>>::new();
     for hold in holds {
-        names.entry(name(hold)).or_default().push(hold);
+        for held in hold.name.split(TOGETHER) {
+            names.entry(name(held)).or_default().push(hold);
+        }
     }
     names.into_values().map(|mut holds| {
         holds.sort_by_key(|hold| hold.granted);

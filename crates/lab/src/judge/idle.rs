@@ -4,6 +4,7 @@ use std::time::Duration;
 use quorumlock_protocol::Instant;
 
 use super::{Hold, Wait};
+use crate::history::TOGETHER;
 
 /// The longest vacancy of all names: a time in which a task waited for a lock and no task believed
 /// to hold it, or fewer than there are permits. Every lock needs a round trip of this between two
@@ -14,7 +15,8 @@ pub fn longest_vacancy(holds: &[Hold], waits: &[Wait]) -> Duration {
 }
 
 /// All vacancies of all names: times in which a task waited for a lock and no task believed to hold
-/// it, or fewer than there are permits.
+/// it, or fewer than there are permits. Who waits for several names together waits for one of them
+/// while another is free, so such calls and holds do not count.
 #[must_use]
 pub fn vacancies(holds: &[Hold], waits: &[Wait]) -> Vec<Duration> {
     let (mut names, mut permits) = (BTreeMap::<&str, Vec<Event>>::new(), BTreeMap::new());
@@ -24,13 +26,13 @@ pub fn vacancies(holds: &[Hold], waits: &[Wait]) -> Vec<Duration> {
             events.extend([(from, change(1)), (until, change(-1))]);
         }
     };
-    for hold in holds {
+    for hold in holds.iter().filter(|hold| !hold.is_set()) {
         permits.insert(hold.asked_name(), i64::from(hold.permits));
         note(hold.asked_name(), hold.asked, hold.granted, |by| Change { waiting: by, holding: 0 });
         let until = hold.believed_until();
         note(hold.asked_name(), hold.granted, until, |by| Change { waiting: 0, holding: by });
     }
-    for wait in waits {
+    for wait in waits.iter().filter(|wait| !wait.name.contains(TOGETHER)) {
         note(&*wait.name, wait.asked, wait.ended, |by| Change { waiting: by, holding: 0 });
     }
     let of_name = |(name, events)| of_one_name(events, permits.get(name).copied().unwrap_or(1));

@@ -151,6 +151,18 @@ mod tests {
     }
 
     #[test]
+    fn a_hold_of_several_names_overlaps_with_a_hold_of_any_of_them() {
+        let of = |name: &str, hold| Hold { name: name.into(), ..hold };
+        let set = of("x+y", held(1, 0, 10));
+        assert_eq!(overlaps(&[set.clone(), of("z+w", held(2, 0, 10))]), []);
+        for other in ["x", "y", "y+z", "z+x"] {
+            let holds = [set.clone(), of(other, held(2, 5, 10))];
+            assert_eq!(overlaps(&holds).len(), 1, "{other}");
+        }
+        assert_eq!(most_holders(&[set, of("y+z", held(2, 5, 10))]), 2);
+    }
+
+    #[test]
     fn a_slot_has_one_holder_and_the_slots_have_as_many_as_there_are() {
         let [a, b] = [of_slot(0, held(1, 0, 100)), of_slot(1, held(2, 10, 60))];
         let next = of_slot(1, held(3, 60, 90));

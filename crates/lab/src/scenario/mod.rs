@@ -57,6 +57,7 @@ mod l46_exchange;
 mod l47_short_processes;
 mod l48_boots_ahead;
 mod l49_tokens_fall;
+mod n1_sets;
 mod p1_permits;
 mod p2_slots_through_restarts;
 mod plan;
@@ -70,7 +71,7 @@ pub use self::draw::Draw;
 pub use self::expects::Expects;
 pub use self::fault::{Fault, Until, WayState};
 pub use self::plan::{
-    BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Overtaking, Plan, ReadWrite,
+    BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Overtaking, Plan, ReadWrite, Ring,
     ServerPlan, Span, Waiting, Work,
 };
 pub use self::step::{Step, When};
@@ -186,6 +187,8 @@ const ALL: &[Scenario] = &[
     l47_short_processes::ONE_BY_ONE,
     l48_boots_ahead::SCENARIO,
     l49_tokens_fall::SCENARIO,
+    n1_sets::SCENARIO,
+    n1_sets::ONE_BY_ONE,
     p1_permits::SCENARIO,
     p1_permits::COUNTED,
     p2_slots_through_restarts::SCENARIO,

@@ -124,6 +124,10 @@ pub struct Work {
     pub contenders: usize,
     /// The number of locks, which the tasks take in turn. Several locks are called `x/0`, `x/1`, ...
     pub names: usize,
+    /// Whether each task takes the next name together with its own, in a ring of the names, and how;
+    /// `None`: it does not.
+    #[serde(default)]
+    pub ring: Option<Ring>,
     /// Whether the name is a read-write lock, and how the tasks take it; `None`: it is not.
     #[serde(default)]
     pub read_write: Option<ReadWrite>,
@@ -154,6 +158,16 @@ pub struct Work {
     /// Whether the client keeps its events until it ends: writing each at once would slow down the
     /// locks that are measured.
     pub records_at_end: bool,
+}
+
+/// How a task takes two names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ring {
+    /// In one step.
+    AllOrNothing,
+    /// One after the other, a mistake: it holds the first while it waits for the second.
+    OneByOne,
 }
 
 /// How a client takes a read-write lock.
@@ -270,6 +284,7 @@ impl ClientPlan {
         let work = Work {
             contenders: 1,
             names: 1,
+            ring: None,
             read_write: None,
             holds: None,
             hold: Span { low_ms: 1, high_ms: 5 },

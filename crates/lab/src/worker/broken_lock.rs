@@ -10,9 +10,9 @@ use quorumlock_watchdog::Clock;
 use super::broken_guard::Broken;
 use super::config::Config;
 use super::not_granted::NotGranted;
-use crate::history::Phase;
+use crate::history::{Phase, TOGETHER};
 use crate::mode::{Engine, Mode};
-use crate::scenario::{Locking, ReadWrite, Work};
+use crate::scenario::{Locking, ReadWrite, Ring, Work};
 
 /// A locker of the library and what it takes, or a broken one.
 pub(super) enum Breached {
@@ -24,6 +24,8 @@ pub(super) enum Breached {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Takes {
     Lock,
+    /// Two names.
+    Ring(Ring),
     /// One of so many permits.
     Permit(u32),
     /// A read-write lock.
@@ -32,17 +34,50 @@ pub(crate) enum Takes {
 
 impl Takes {
     pub(crate) fn of(locking: &Locking, work: &Work) -> Self {
-        match (work.read_write, locking.permits) {
-            (Some(how), _) => Self::ReadWrite(how),
-            (None, Some(permits)) => Self::Permit(permits),
-            (None, None) => Self::Lock,
+        match (work.read_write, locking.permits, work.ring) {
+            (Some(how), ..) => Self::ReadWrite(how),
+            (None, Some(permits), _) => Self::Permit(permits),
+            (None, None, Some(ring)) => Self::Ring(ring),
+            (None, None, None) => Self::Lock,
         }
+    }
+
+    /// Waits for it. An error ends the wait at once.
+    async fn lock(self, locker: &Locker, name: &str) -> Result<Held, NotGranted> {
+        Ok(match self {
+            Self::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
+            Self::Ring(Ring::AllOrNothing) => {
+                Held::Ours(locker.lock_all(name.split(TOGETHER)).fail_fast().await?)
+            }
+            Self::Ring(Ring::OneByOne) => {
+                let (first, second) = name.split_once(TOGETHER).unwrap_or((name, name));
+                let first = locker.lock(first).fail_fast().await?;
+                // Until all others have their first name, too.
+                tokio::time::sleep(ONE_BY_ONE).await;
+                Held::Both(first, locker.lock(second).fail_fast().await?)
+            }
+            Self::Permit(of) => Held::Permit(locker.permit(name, of).fail_fast().await?),
+            Self::ReadWrite(ReadWrite::Read) => Held::Read(locker.read(name).fail_fast().await?),
+            Self::ReadWrite(ReadWrite::Write) => Held::Write(locker.write(name).fail_fast().await?),
+        })
+    }
+
+    /// Asks once.
+    async fn try_lock(self, locker: &Locker, name: &str) -> Result<Option<Held>, NotGranted> {
+        Ok(match self {
+            Self::Lock => locker.try_lock(name).await?.map(Held::Ours),
+            Self::Ring(_) => locker.try_lock_all(name.split(TOGETHER)).await?.map(Held::Ours),
+            Self::Permit(of) => locker.try_permit(name, of).await?.map(Held::Permit),
+            Self::ReadWrite(ReadWrite::Read) => locker.try_read(name).await?.map(Held::Read),
+            Self::ReadWrite(ReadWrite::Write) => locker.try_write(name).await?.map(Held::Write),
+        })
     }
 }
 
-/// A hold of the library's lock, permit or read-write lock, or of a broken one.
+/// A hold of the library's lock, of two of them, of its permit or read-write lock, or of a broken one.
 pub(crate) enum Held {
     Ours(Guard),
+    Both(Guard, Guard),
     Permit(Permit),
     Read(ReadGuard),
     Write(WriteGuard),
@@ -51,6 +86,9 @@ pub(crate) enum Held {
 
 /// The name that sentinels give the master.
 pub(crate) const MASTER: &str = "lab";
+
+/// The time between the names that a task takes one by one.
+const ONE_BY_ONE: Duration = Duration::from_millis(500);
 
 /// All clocks are those of one machine.
 const CLOCK_BOUND: Duration = Duration::from_millis(100);
@@ -114,16 +152,7 @@ impl Breached {
     /// A broken lock knows its name.
     pub(super) async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
         match self {
-            Self::Ours(locker, takes) => Ok(match *takes {
-                Takes::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
-                Takes::Permit(of) => Held::Permit(locker.permit(name, of).fail_fast().await?),
-                Takes::ReadWrite(ReadWrite::Read) => {
-                    Held::Read(locker.read(name).fail_fast().await?)
-                }
-                Takes::ReadWrite(ReadWrite::Write) => {
-                    Held::Write(locker.write(name).fail_fast().await?)
-                }
-            }),
+            Self::Ours(locker, takes) => takes.lock(locker, name).await,
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
                     return Ok(Held::Broken { lock: broken.clone(), value, until });
@@ -135,14 +164,7 @@ impl Breached {
 
     pub(super) async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
         match self {
-            Self::Ours(locker, takes) => Ok(match *takes {
-                Takes::Lock => locker.try_lock(name).await?.map(Held::Ours),
-                Takes::Permit(of) => locker.try_permit(name, of).await?.map(Held::Permit),
-                Takes::ReadWrite(ReadWrite::Read) => locker.try_read(name).await?.map(Held::Read),
-                Takes::ReadWrite(ReadWrite::Write) => {
-                    locker.try_write(name).await?.map(Held::Write)
-                }
-            }),
+            Self::Ours(locker, takes) => takes.try_lock(locker, name).await,
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;
                 let held = |(value, until)| Held::Broken { lock: broken.clone(), value, until };
@@ -162,7 +184,7 @@ impl Held {
     /// The view of the library's guard. A broken lock has none.
     fn watch(&self) -> Option<Watch> {
         match self {
-            Self::Ours(guard) => Some(guard.watch()),
+            Self::Ours(guard) | Self::Both(_, guard) => Some(guard.watch()),
             Self::Permit(permit) => Some(permit.watch()),
             Self::Read(reader) => Some(reader.watch()),
             Self::Write(writer) => Some(writer.watch()),
@@ -174,7 +196,7 @@ impl Held {
     pub(crate) fn slot(&self) -> Option<u16> {
         match self {
             Self::Permit(permit) => Some(permit.slot()),
-            Self::Ours(_) | Self::Read(_) | Self::Write(_) | Self::Broken { .. } => None,
+            _ => None,
         }
     }
 
@@ -190,6 +212,7 @@ impl Held {
     pub(crate) fn valid_for(&self) -> Duration {
         match self {
             Self::Ours(guard) => guard.valid_for(),
+            Self::Both(first, second) => first.valid_for().min(second.valid_for()),
             Self::Permit(permit) => permit.valid_for(),
             Self::Read(reader) => reader.valid_for(),
             Self::Write(writer) => writer.valid_for(),
@@ -212,6 +235,10 @@ impl Held {
     pub(crate) async fn unlock(self) -> Result<(), (Phase, String)> {
         match self {
             Self::Ours(guard) => unlock(guard).await,
+            Self::Both(first, second) => {
+                let unlocked = unlock(second).await;
+                unlock(first).await.and(unlocked)
+            }
             Self::Permit(permit) => unlock(permit).await,
             Self::Read(reader) => unlock(reader).await,
             Self::Write(writer) => unlock(writer).await,

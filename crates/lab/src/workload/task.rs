@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::{Client, Kind};
 use super::details::Details;
-use crate::history::{Op, Phase, SLOT};
+use crate::history::{Op, Phase, SLOT, TOGETHER};
 use crate::scenario::{FirstAccess, OnLoss, ReadWrite, Span, Waiting, Work};
 use crate::worker::broken_lock::Held;
 use crate::worker::not_granted::NotGranted;
@@ -21,13 +21,19 @@ const MOVED_NS: u64 = 1_000_000;
 
 /// The tasks of a client, as many as its work says.
 pub(crate) fn tasks<C: Client>(client: &Arc<C>) -> impl Iterator<Item = Task<C>> {
-    let Work { contenders, names, seed, .. } = *client.work();
+    let Work { contenders, names, ring, seed, .. } = *client.work();
     let attempts = Arc::new(AtomicU64::new(client.first_attempt()));
-    let name = client.name();
+    let of_all = client.name();
+    let name = move |task: usize| format!("{of_all}/{}", task % names);
+    let name = move |task: usize| match (ring, names) {
+        (Some(_), _) => format!("{}{TOGETHER}{}", name(task), name(task + 1)),
+        (None, 2..) => name(task),
+        (None, _) => of_all.to_owned(),
+    };
     (0..contenders).map(move |task| Task {
         client: Arc::clone(client),
         number: task as u64,
-        name: if names > 1 { format!("{name}/{}", task % names).into() } else { name.into() },
+        name: name(task).into(),
         attempts: Arc::clone(&attempts),
         dice: Dice::new(seed, task as u64),
     })
@@ -37,7 +43,7 @@ pub(crate) fn tasks<C: Client>(client: &Arc<C>) -> impl Iterator<Item = Task<C>>
 pub(crate) struct Task<C> {
     client: Arc<C>,
     number: u64,
-    /// The name of its lock or of its permits; of the slot, while it holds one.
+    /// The name of its lock, of its locks or of its permits; of the slot, while it holds one.
     name: Arc<str>,
     /// The number of the client's next attempt.
     attempts: Arc<AtomicU64>,

@@ -70,6 +70,9 @@ scenarios! {
     l48_a_node_boots_an_hour_ahead: "L48" with seed 2 in Q5 QQ;
     // SAFETY.md G3, A7; PROTOCOL.md MARK1, MEM5
     l49_a_majority_loses_its_marks: "L49" in S Q5 QQ;
+    n1_rings_of_sets: "N1" in S R Q5 QQ;
+    // A negative control.
+    n1c_names_one_by_one: "N1C" in S Q5;
     p1_two_permits: "P1" in S Q5 QQ;
     // A negative control; one server counts right.
     p1c_permits_that_each_node_counts: "P1C" in S Q5;

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::history::SimHistory;
 use super::resource::{SimResource, Write};
-use crate::history::{Op, Phase};
+use crate::history::{Op, Phase, TOGETHER};
 use crate::scenario::{ClientPlan, ReadWrite, Work};
 use crate::worker::broken_lock::{Held, Takes};
 use crate::worker::not_granted::NotGranted;
@@ -75,6 +75,7 @@ impl Client for SimClient {
         let locker = &self.locker;
         Ok(match self.takes {
             Takes::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
+            Takes::Ring(_) => Held::Ours(locker.lock_all(name.split(TOGETHER)).fail_fast().await?),
             Takes::Permit(of) => Held::Permit(locker.permit(name, of).fail_fast().await?),
             Takes::ReadWrite(ReadWrite::Read) => Held::Read(locker.read(name).fail_fast().await?),
             Takes::ReadWrite(ReadWrite::Write) => {
@@ -87,6 +88,7 @@ impl Client for SimClient {
         let locker = &self.locker;
         Ok(match self.takes {
             Takes::Lock => locker.try_lock(name).await?.map(Held::Ours),
+            Takes::Ring(_) => locker.try_lock_all(name.split(TOGETHER)).await?.map(Held::Ours),
             Takes::Permit(of) => locker.try_permit(name, of).await?.map(Held::Permit),
             Takes::ReadWrite(ReadWrite::Read) => locker.try_read(name).await?.map(Held::Read),
             Takes::ReadWrite(ReadWrite::Write) => locker.try_write(name).await?.map(Held::Write),

@@ -13,7 +13,7 @@ use crate::mode::Mode;
 use crate::runner::TrialError;
 use crate::runner::recorder::{ClientStates, Counts};
 use crate::runner::schedule::Target;
-use crate::scenario::{Fault, FirstAccess, Plan, Waiting, WayState};
+use crate::scenario::{Fault, FirstAccess, Plan, Ring, Waiting, WayState};
 use crate::timestamp;
 use quorumlock_sim::faults::Fault as Kind;
 use quorumlock_sim::store::Store;
@@ -35,6 +35,9 @@ pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
     }
     if plan.clients.iter().any(|client| client.work.broken_lock.is_some()) {
         return Some("the simulation has no broken locks".to_owned());
+    }
+    if plan.clients.iter().any(|client| client.work.ring == Some(Ring::OneByOne)) {
+        return Some("the simulation's clients take no names one by one".to_owned());
     }
     if plan.clients.iter().any(|client| client.work.read_write.is_some()) {
         return Some("the lab's resource in the simulation knows no readers".to_owned());
