@@ -20,15 +20,15 @@ pub struct Client {
     pub program: &'static str,
     /// Whether it takes several names in one step.
     names: bool,
-    /// Whether it has permits that expire.
-    permits: bool,
+    /// Whether it has permits that expire, read-write locks, and locks in strict order.
+    other_kinds: bool,
 }
 
 /// The clients that P12 and P13 measure.
 pub const CLIENTS: [Client; 3] = [
-    Client { name: "Redisson 4.7.0", program: "redisson-4.7.0", names: true, permits: true },
-    Client { name: "redsync 4.18.1", program: "redsync", names: false, permits: false },
-    Client { name: "node-redlock 5", program: "node-redlock", names: true, permits: false },
+    Client { name: "Redisson 4.7.0", program: "redisson-4.7.0", names: true, other_kinds: true },
+    Client { name: "redsync 4.18.1", program: "redsync", names: false, other_kinds: false },
+    Client { name: "node-redlock 5", program: "node-redlock", names: true, other_kinds: false },
 ];
 
 impl Client {
@@ -38,7 +38,7 @@ impl Client {
         match what {
             What::Lock => true,
             What::Names(_) => self.names,
-            What::Permit { .. } => self.permits,
+            What::Permit { .. } | What::Read | What::Write | What::InOrder => self.other_kinds,
         }
     }
 }
@@ -116,7 +116,7 @@ impl Driver {
     pub async fn pairs(&mut self, what: What, count: usize, callers: usize) -> Result<Pairs> {
         let prefix = match what {
             What::Permit { .. } => format!("invoices:{what}"),
-            What::Lock | What::Names(_) => fresh(),
+            _ => fresh(),
         };
         match self.ask(&format!("pairs {prefix} {count} {callers} {what}")).await?[..] {
             [p50, rate] => Ok(Pairs { p50, rate }),
@@ -124,12 +124,17 @@ impl Driver {
         }
     }
 
-    /// Lets `waiters` callers contend for one lock for this time. Each hold lasts a millisecond.
+    /// Lets `waiters` callers contend for one name for this time. Each hold lasts a millisecond.
     ///
     /// # Errors
     /// The error that the client reports.
-    pub async fn contend(&mut self, waiters: usize, time: Duration) -> Result<Contended> {
-        let command = format!("contend {} {waiters} {}", fresh(), time.as_secs_f64());
+    pub async fn contend(
+        &mut self,
+        what: What,
+        waiters: usize,
+        time: Duration,
+    ) -> Result<Contended> {
+        let command = format!("contend {} {waiters} {} {what}", fresh(), time.as_secs_f64());
         match self.ask(&command).await?[..] {
             [gap, longest, grants] => {
                 let gap = if gap < 0.0 { f64::NAN } else { gap };
@@ -195,7 +200,7 @@ mod tests {
         let mut driver = Driver::start(&path, &["redis://localhost:1".into()]).await?;
         std::fs::remove_file(&path)?;
         assert_eq!(driver.pairs(What::Lock, 1, 1).await?, Pairs { p50: 250.0, rate: 1500.5 });
-        let found = driver.contend(2, Duration::from_secs(1)).await?;
+        let found = driver.contend(What::Lock, 2, Duration::from_secs(1)).await?;
         assert!(found.gap.is_nan() && (found.longest, found.grants) == (3.0, 4.0), "{found:?}");
         let error = driver.pairs(What::Lock, 1, 1).await.unwrap_err().to_string();
         assert!(error.contains("no such lock"), "{error}");

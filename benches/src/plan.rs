@@ -37,6 +37,8 @@ pub const MEMORY: &str = "memory";
 pub const KEYS: &str = "keys";
 /// The price of one or more features.
 pub const PRICE: &str = "price";
+/// The rate of holds over that of the same subject's lock of one name.
+pub const OVER_EXCLUSIVE: &str = "x a lock of one name";
 /// The time of a pair over that of the same subject's lock.
 pub const OVER_LOCK: &str = "x a lock";
 /// The time of a pair over that of a lock that quorumlock takes by script.
@@ -137,10 +139,12 @@ pub const ALL: [Workload; 14] = [
         about: "As P1: several names in one step, and permits, which are slots of one name. Where \
             one permit is left, another client holds the others. \"x a lock\" is the time of a pair \
             over that of the same subject's lock, \"by script\" over that of quorumlock's lock when \
-            a script takes it. The raw client takes other kinds by a script. Redisson has \
-            RMultiLock and RPermitExpirableSemaphore, node-redlock has several resources; both are \
-            in processes of their own, on the processor of all others, and have no p99.",
-        main: &[P50],
+            a script takes it. The raw client takes other kinds by a script. Then sixty-four tasks \
+            want one name and hold it for a millisecond, to read, or each alone. Redisson has \
+            RMultiLock, RPermitExpirableSemaphore, RReadWriteLock and RFairLock, node-redlock has \
+            several resources; both are in processes of their own, on the processor of all others, \
+            and have no p99.",
+        main: &[P50, RATE],
     },
     Workload {
         id: "growth",

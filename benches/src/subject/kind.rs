@@ -37,7 +37,11 @@ impl Kind {
     /// Whether the subject is measured with this kind of lock.
     #[must_use]
     pub fn takes(self, what: What) -> bool {
-        what == What::Lock || matches!(self, Self::Raw | Self::Default)
+        match what {
+            What::Lock => true,
+            What::Names(_) | What::Permit { .. } => matches!(self, Self::Raw | Self::Default),
+            What::Read | What::Write | What::InOrder => self == Self::Default,
+        }
     }
 
     /// The name of the subject in reports.

@@ -102,7 +102,7 @@ impl Subject {
         Ok(match (self, what) {
             (subject, What::Lock) => subject,
             (Self::Raw(raw), what) => Self::Scripted(Scripted::load(raw.first()?, what).await?),
-            (Self::Ours(ours), what) => Self::Ours(ours.taking(what)),
+            (Self::Ours(ours), what) => Self::Ours(ours.taking(what)?),
             _ => bail!("it takes locks only"),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use quorumlock::{Admission, LockRequest, Locker, Permit, Wire, kind};
 
 use super::hold::{Held, Hold, LEASE, Work};
@@ -13,6 +13,8 @@ use super::what::{What, several};
 #[derive(Clone)]
 pub struct Ours {
     locker: Locker,
+    /// The same options with a strict order; `None` on several nodes.
+    in_order: Option<Locker>,
     what: What,
     hold_at_most: Option<Duration>,
 }
@@ -30,16 +32,20 @@ impl Ours {
         if like || kind == Kind::NoTokens {
             builder = builder.fencing(false);
         }
-        let locker = match urls {
-            [one] => builder.single(one)?,
-            several => builder.quorum(several)?,
+        let (locker, in_order) = match urls {
+            [one] => (builder.clone().single(one)?, Some(builder.strict_order(true).single(one)?)),
+            several => (builder.quorum(several)?, None),
         };
         let hold_at_most = (kind == Kind::NoRenewal).then_some(LEASE);
-        Ok(Self { locker, what: What::Lock, hold_at_most })
+        Ok(Self { locker, in_order, what: What::Lock, hold_at_most })
     }
 
-    pub(super) fn taking(self, what: What) -> Self {
-        Self { what, ..self }
+    pub(super) fn taking(self, what: What) -> Result<Self> {
+        let locker = match what {
+            What::InOrder => self.in_order.clone().context("a quorum keeps no strict order")?,
+            _ => self.locker,
+        };
+        Ok(Self { locker, what, ..self })
     }
 
     /// Takes the permits of a name that are not free.
@@ -68,9 +74,11 @@ impl Hold for Ours {
     async fn hold(&self, name: &str, work: Work) -> Result<Held> {
         let locker = &self.locker;
         match self.what {
-            What::Lock => self.pair(locker.lock(name), work).await,
+            What::Lock | What::InOrder => self.pair(locker.lock(name), work).await,
             What::Names(count) => self.pair(locker.lock_all(several(name, count)), work).await,
             What::Permit { of, .. } => self.pair(locker.permit(name, of), work).await,
+            What::Read => self.pair(locker.read(name), work).await,
+            What::Write => self.pair(locker.write(name), work).await,
         }
     }
 }

@@ -56,6 +56,7 @@ impl Scripted {
             What::Names(_) => TAKE_ALL,
             What::Permit { .. } => TAKE_ONE,
             What::Lock => bail!("plain commands take a lock"),
+            What::Read | What::Write | What::InOrder => bail!("no script takes it"),
         };
         let (take, give) = (Script::new(take), Script::new(GIVE));
         for script in [&take, &give] {
@@ -76,9 +77,9 @@ impl Scripted {
 
     fn keys(&self, name: &str) -> Vec<String> {
         let count = match self.what {
-            What::Lock => 1,
             What::Names(count) => count,
             What::Permit { of, .. } => of as usize,
+            _ => 1,
         };
         several(name, count).collect()
     }
@@ -102,7 +103,7 @@ impl Hold for Scripted {
         let held = work.run().await;
         let keys = match self.what {
             What::Permit { .. } => &keys[taken - 1..taken],
-            What::Lock | What::Names(_) => &keys[..],
+            _ => &keys[..],
         };
         ensure!(self.run(&self.give, keys, &nonce).await? == keys.len(), "{name} was gone");
         Ok(held)

@@ -17,6 +17,12 @@ pub enum What {
         /// The number of permits that are not free.
         held: u32,
     },
+    /// A read lock of one name.
+    Read,
+    /// A write lock of one name.
+    Write,
+    /// One name, from a locker that grants in strict order.
+    InOrder,
 }
 
 impl What {
@@ -24,7 +30,7 @@ impl What {
     pub(crate) fn held(self) -> u32 {
         match self {
             Self::Permit { held, .. } => held,
-            Self::Lock | Self::Names(_) => 0,
+            Self::Lock | Self::Names(_) | Self::Read | Self::Write | Self::InOrder => 0,
         }
     }
 }
@@ -36,6 +42,9 @@ impl fmt::Display for What {
             Self::Lock => write!(f, "lock"),
             Self::Names(count) => write!(f, "names:{count}"),
             Self::Permit { of, held } => write!(f, "permit:{of}:{held}"),
+            Self::Read => write!(f, "read"),
+            Self::Write => write!(f, "write"),
+            Self::InOrder => write!(f, "fair"),
         }
     }
 }
@@ -51,9 +60,9 @@ mod tests {
 
     #[test]
     fn drivers_read_a_word_for_each_kind() {
-        let kinds = [What::Lock, What::Names(10), What::Permit { of: 10, held: 9 }];
-        assert_eq!(kinds.map(|what| what.to_string()), ["lock", "names:10", "permit:10:9"]);
-        assert_eq!(kinds.map(What::held), [0, 0, 9]);
+        let kinds = [What::Lock, What::Names(10), What::Permit { of: 10, held: 9 }, What::Read];
+        assert_eq!(kinds.map(|what| what.to_string()), ["lock", "names:10", "permit:10:9", "read"]);
+        assert_eq!(kinds.map(What::held), [0, 0, 9, 0]);
         assert_eq!(several("a", 2).collect::<Vec<_>>(), ["a/0", "a/1"]);
     }
 }

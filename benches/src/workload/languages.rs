@@ -61,7 +61,7 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
                 let time = run.plan.lap(5_000);
                 let kind = all[at].name();
                 let lap = Lap { round, kind, nodes, tasks: waiters, case: ONE };
-                let found = all[at].contend(waiters, time).await;
+                let found = all[at].contend(What::Lock, waiters, time).await;
                 enter_contended(run, lap, found);
             }
         }
@@ -148,10 +148,18 @@ impl Contender {
         }
     }
 
-    async fn contend(&self, waiters: usize, time: Duration) -> Result<Contended> {
+    /// Callers want one fresh name for this time.
+    pub(super) async fn contend(
+        &self,
+        what: What,
+        waiters: usize,
+        time: Duration,
+    ) -> Result<Contended> {
         match self {
-            Self::Here(_, subject) => contend_here(subject, waiters, time).await,
-            Self::There(_, driver) => driver.lock().await.contend(waiters, time).await,
+            Self::Here(_, subject) => {
+                contend_here(&subject.clone().taking(what).await?, waiters, time).await
+            }
+            Self::There(_, driver) => driver.lock().await.contend(what, waiters, time).await,
         }
     }
 }

@@ -60,9 +60,9 @@ pub(super) async fn run(run: &mut Run<'_>, nodes: usize, tasks: &[usize]) -> Res
 }
 
 /// A client in a case.
-struct Entry {
-    contender: Contender,
-    case: Case,
+pub(super) struct Entry {
+    pub(super) contender: Contender,
+    pub(super) case: Case,
     /// What another client holds meanwhile.
     _others: Others,
 }
@@ -73,7 +73,7 @@ impl Case {
         match self.what {
             _ if self.fresh => Names::fresh_for(time),
             What::Permit { .. } => Names::of_all(&format!("bench:{}", self.what)),
-            What::Lock | What::Names(_) => Names::repeated(tasks),
+            _ => Names::repeated(tasks),
         }
     }
 }
@@ -104,7 +104,12 @@ pub(super) async fn sweep(run: &mut Run<'_>, sweep: &Sweep<'_>) -> Result<()> {
 }
 
 /// A subject of this process in its cases, connected and warm.
-async fn here(kind: Kind, sweep: &Sweep<'_>, urls: &[String], tasks: usize) -> Result<Vec<Entry>> {
+pub(super) async fn here(
+    kind: Kind,
+    sweep: &Sweep<'_>,
+    urls: &[String],
+    tasks: usize,
+) -> Result<Vec<Entry>> {
     let warm = warm(kind, urls, tasks, sweep.time).await?;
     let mut entries = Vec::new();
     for case in sweep.cases.iter().filter(|case| kind.takes(case.what)) {
@@ -126,7 +131,11 @@ async fn here(kind: Kind, sweep: &Sweep<'_>, urls: &[String], tasks: usize) -> R
 }
 
 /// A client of another language in its cases, started and warm.
-async fn there(client: &'static Client, sweep: &Sweep<'_>, urls: &[String]) -> Result<Vec<Entry>> {
+pub(super) async fn there(
+    client: &'static Client,
+    sweep: &Sweep<'_>,
+    urls: &[String],
+) -> Result<Vec<Entry>> {
     /// Java compiles code that runs often, in threads that share the processor with the pairs.
     const WARM: usize = 3_000;
     const REST: Duration = Duration::from_secs(3);

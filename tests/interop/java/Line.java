@@ -43,7 +43,7 @@ public class Line {
             case "pairs":
                 return pairs(pair(a[0], a.length > 3 ? a[3] : "lock"), a[0], Integer.parseInt(a[1]), Integer.parseInt(a[2]));
             case "contend":
-                return contend(a[0], Integer.parseInt(a[1]), Double.parseDouble(a[2]));
+                return contend(a.length > 3 ? a[3] : "lock", a[0], Integer.parseInt(a[1]), Double.parseDouble(a[2]));
         }
         String kind = command.contains(":") ? command.substring(0, command.indexOf(':')) : "";
         String verb = command.substring(command.indexOf(':') + 1);
@@ -69,7 +69,7 @@ public class Line {
         }
     }
 
-    /** Takes and gives back a lock, names:COUNT, or permit:OF:HELD of PREFIX; nobody gives the held ones back. */
+    /** Takes and gives back a lock, another lock object, names:COUNT, or permit:OF:HELD of PREFIX; nobody gives the held ones back. */
     static Named pair(String prefix, String what) throws Exception {
         RedissonClient one = clients.get(0);
         int[] n = Arrays.stream(what.split(":")).skip(1).mapToInt(Integer::parseInt).toArray();
@@ -79,7 +79,7 @@ public class Line {
             return name -> permits.release(permits.acquire(lease, TimeUnit.MILLISECONDS));
         }
         return name -> {
-            RLock l = n.length == 0 ? lock("", name) : new RedissonMultiLock(
+            RLock l = n.length == 0 ? lock(what, name) : new RedissonMultiLock(
                 IntStream.range(0, n[0]).mapToObj(i -> one.getLock(name + "/" + i)).toArray(RLock[]::new));
             l.lock();
             l.unlock();
@@ -106,10 +106,10 @@ public class Line {
         return "ok " + took[count / 2] / 1_000 + " " + count / seconds;
     }
 
-    static String contend(String name, int waiters, double seconds) throws Exception {
+    static String contend(String kind, String name, int waiters, double seconds) throws Exception {
         Turns turns = new Turns(System.nanoTime() + (long) (seconds * 1e9));
         inThreads(waiters, caller -> {
-            RLock l = lock("", name);
+            RLock l = lock(kind, name);
             for (long asked; (asked = System.nanoTime()) < turns.end; ) {
                 l.lock();
                 if (turns.begin(caller, asked)) Thread.sleep(1);
