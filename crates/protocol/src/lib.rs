@@ -8,6 +8,7 @@
 //! - [`round`]: one acquisition on a quorum, as a state machine.
 //! - [`waiting`]: one call on its way to the lock, as a state machine.
 //! - [`admission`]: which nodes may vote.
+//! - [`telemetry`]: what a program hears of its locks.
 //! - [`Error`], [`NodeProblem`]: what can go wrong, and who must act.
 
 pub mod admission;
@@ -32,6 +33,7 @@ mod redact;
 mod reply;
 pub mod round;
 mod settings;
+pub mod telemetry;
 #[cfg(test)]
 mod test_clock;
 mod ticket;

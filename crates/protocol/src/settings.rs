@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::telemetry::EventHandler;
 use crate::{ConfigError, CredentialsProvider, Wire};
 
 /// The settings of a locker, for all its locks. [`Settings::default`] is what most users want.
@@ -56,6 +57,8 @@ pub struct Settings {
     pub label: Option<String>,
     /// The `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
+    /// Hears what happens to the locks. Default none.
+    pub on_event: Option<EventHandler>,
     /// Gives the user and the password at each dial, in place of those in URLs. Default none.
     pub credentials: Option<CredentialsProvider>,
     /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
@@ -98,6 +101,7 @@ impl Default for Settings {
             strict_order: false,
             takeover_delay: Duration::ZERO,
             label: None,
+            on_event: None,
             client_name: Some("quorumlock".into()),
             credentials: None,
             tls_ca: None,

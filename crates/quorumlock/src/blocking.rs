@@ -26,6 +26,7 @@ pub use handles::{Election, Mutex, RwLock, Semaphore};
 use driver::Driver;
 
 use crate::kind::{self, Kind, Owned};
+use crate::telemetry::Stats;
 use crate::{Error, Fence, Holder, LossReason, Lost, Nonce, Owner, Ticket, Watch};
 
 /// As [`crate::Locker`], without async.
@@ -269,6 +270,11 @@ impl Locker {
     pub fn force_release_permit(&self, name: impl AsRef<str>, slot: u16) -> Result<bool, Error> {
         let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
         self.driver.wait(async move { inner.force_release_permit(name, slot).await })?
+    }
+
+    /// As [`crate::Locker::stats`].
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
     }
 
     /// As [`crate::Locker::ping`].

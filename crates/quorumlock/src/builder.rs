@@ -5,6 +5,7 @@ use std::time::Duration;
 use quorumlock_core::{Environment, Single};
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::CLOCK_BOUND;
+use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_protocol::{ClientCertificate, CredentialsProvider, Node, Settings};
 use quorumlock_quorum::Quorum;
 use quorumlock_redis::{member_list, redis_cluster, redis_master, redis_nodes, redis_sentinel};
@@ -12,6 +13,7 @@ use quorumlock_watchdog::Clock;
 
 use crate::admission::{MemberChange, Until};
 use crate::env::Servers;
+use crate::telemetry::Event;
 use crate::{ConfigError, Credentials, Error, Locker, Name, Wire};
 
 /// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`],
@@ -274,6 +276,25 @@ impl Builder {
     /// `quorumlock:owner:ID`, where `ID` is how all its nonces end.
     pub fn label(mut self, label: &str) -> Self {
         self.settings.label = Some(label.to_owned());
+        self
+    }
+
+    /// Calls `handle` with each [`Event`]: for the metrics and logs of the program. It is called on
+    /// the thread on which the event happens, the watchdog's included: it must not block, or locks are
+    /// renewed late. A handler that panics is not called again. Default: none, which costs nothing.
+    ///
+    /// With the feature `metrics`, [`telemetry::record_metrics`](crate::telemetry) is such a handler.
+    ///
+    /// ```
+    /// # use quorumlock::{Locker, telemetry::{Event, HoldEnd}};
+    /// let builder = Locker::builder().on_event(|event| {
+    ///     if let Event::HoldEnded { lock, end: HoldEnd::Lost(why), .. } = event {
+    ///         eprintln!("{} is lost: {why}", lock.name);
+    ///     }
+    /// });
+    /// ```
+    pub fn on_event(mut self, handle: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.settings.on_event = Some(EventHandler::new(handle));
         self
     }
 

@@ -42,6 +42,7 @@ pub mod admission;
 pub mod blocking;
 pub mod env;
 pub mod fencing;
+pub mod telemetry;
 
 pub use builder::{Admission, Builder};
 pub use election::{Election, Leadership, Observer};

@@ -8,6 +8,7 @@ use crate::election::Election;
 use crate::mutex::Mutex;
 use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
+use crate::telemetry::Stats;
 use crate::{Error, Guard, Holder, LockRequest, Owner, Ticket, TryLockRequest, Watch, kind};
 
 /// Takes locks, on one node or on a quorum: the same API and the same promises.
@@ -404,6 +405,11 @@ impl Locker {
     /// Cancel safe: it only reads.
     pub async fn ping(&self) -> Result<(), Error> {
         self.inner.ping().await
+    }
+
+    /// What this locker has counted since it was made, over all its clones. Reads memory only.
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
     }
 
     /// Admits all nodes at once. By this call you vouch that none of them has forgotten a granted

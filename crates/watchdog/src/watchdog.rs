@@ -54,6 +54,11 @@ pub trait Renewer: Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// Hears, once or more often, that a lease was lost. Must not block. Does nothing by default.
+    fn lost(&self, lease: &Self::Lease, loss: LossReason) {
+        let _ = (lease, loss);
+    }
+
     /// Background work while the watchdog lives. Does nothing by default.
     fn run_background(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::pending())
@@ -152,7 +157,8 @@ impl<R: Renewer> Watchdog<R> {
     /// lease ended.
     pub fn end(&self, lease: &R::Lease, loss: LossReason) -> LossReason {
         let now = self.shared.clock.now();
-        self.shared.state().end(lease.id(), loss, now);
+        let ended = self.shared.state().end(lease.id(), loss, now);
+        self.shared.tell(ended);
         self.shared.wake.notify_one();
         lease.state().end(loss)
     }
@@ -295,6 +301,7 @@ impl<R: Renewer> Shared<R> {
 
     fn act(self: &Arc<Self>, acts: Vec<TimerAction>) {
         let mut batches = BTreeMap::<u64, Vec<_>>::new();
+        let mut ended = Vec::new();
         {
             let now = self.clock.now();
             let mut state = self.state();
@@ -310,12 +317,13 @@ impl<R: Renewer> Shared<R> {
                     }
                     TimerAction::End(id, loss) => {
                         // The holder is told now; the nodes are released later all the same.
-                        state.end(id, loss, now);
+                        ended.extend(state.end(id, loss, now));
                         self.wake.notify_one();
                     }
                 }
             }
         }
+        self.tell(ended);
         for batch in batches.into_values() {
             tokio::spawn(self.clone().renew(batch));
         }
@@ -325,6 +333,7 @@ impl<R: Renewer> Shared<R> {
         let ids: Vec<_> = batch.iter().map(|(lease, _)| lease.id()).collect();
         let answers = self.renewer.renew(batch).await;
         let now = self.clock.now();
+        let mut ended = Vec::new();
         let mut state = self.state();
         for (id, answer) in ids.into_iter().zip(answers) {
             // If the lease was released meanwhile, the caller cleans up. If it was handed off, the
@@ -338,10 +347,18 @@ impl<R: Renewer> Shared<R> {
                 },
                 Renewal::Gone => LossReason::Gone,
             };
-            state.end(id, loss, now);
+            ended.extend(state.end(id, loss, now));
         }
         drop(state);
+        self.tell(ended);
         self.wake.notify_one();
+    }
+
+    /// Tells the renewer of lost leases, without the lock on the state.
+    fn tell(&self, lost: impl IntoIterator<Item = (Arc<R::Lease>, LossReason)>) {
+        for (lease, loss) in lost {
+            self.renewer.lost(&lease, loss);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State<R::Lease>> {
@@ -361,15 +378,18 @@ impl<L: WatchedLease> State<L> {
     /// read has shut, whichever comes first: until then the nodes that still hold the lease keep
     /// the next holder out (SAFETY.md H26). With a takeover delay, that long after the last window
     /// (PROTOCOL.md WIN3).
-    fn end(&mut self, id: u64, loss: LossReason, now: Instant) {
-        let Some(lease) = self.schedule.get(id) else { return };
-        lease.state().end(loss);
+    ///
+    /// Returns the lease, and why it ended; `None` if it is not watched.
+    fn end(&mut self, id: u64, loss: LossReason, now: Instant) -> Option<(Arc<L>, LossReason)> {
+        let lease = self.schedule.get(id)?.clone();
+        let loss = lease.state().end(loss);
         let free_at = lease.state().furthest_promised() + self.takeover_delay;
         if free_at > now {
             self.schedule.defer_release(id, free_at);
         } else {
             self.releases.extend(self.schedule.remove(id));
         }
+        Some((lease, loss))
     }
 
     /// Whether the lease was lost, and the takeover delay holds its release back: its holder may not

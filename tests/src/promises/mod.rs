@@ -24,6 +24,7 @@ pub mod renewing;
 pub mod runtimes;
 pub mod several_names;
 pub mod takeover;
+pub mod telemetry;
 pub mod tickets;
 pub mod waiting;
 

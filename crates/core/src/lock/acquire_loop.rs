@@ -1,6 +1,6 @@
 //! The loop of a call that has the local permit: it carries out what [`Waiting`] says.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -286,10 +286,13 @@ impl<'a> AcquireLoop<'a> {
             fence,
             chain,
             state: LeaseState::new(inner.clock.clone(), timing),
+            begun: asked,
+            told: AtomicBool::new(false),
             holds: AtomicU32::new(1),
             permit: Mutex::new(permit),
             hold_at_most: spec.hold_at_most,
         });
+        inner.telemetry.hold_began(&lease.claim);
         inner.watchdog.watch(&lease, asked);
         Guard::new(inner.clone(), lease)
     }

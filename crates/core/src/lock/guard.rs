@@ -10,6 +10,7 @@ use super::inner::Inner;
 use super::kind::{self, Kind};
 use super::lease::Lease;
 use super::owner_table::OwnerSlot;
+use quorumlock_protocol::telemetry::HoldEnd;
 use quorumlock_protocol::{
     ConfigError, Error, Fence, Hints, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority,
     NodeProblem, NodeReport, Nonce, Ticket, expiry, quorum_of,
@@ -244,13 +245,15 @@ impl Guard<kind::Write> {
         }
         let now = inner.clock.now();
         let reader =
-            inner.watchdog.hand_off(&lease, now, |until| lease.reader(until, &inner.clock));
+            inner.watchdog.hand_off(&lease, now, |until| lease.reader(until, now, &inner.clock));
         let Some(reader) = reader else {
             lease.check()?;
             return Err(lease.lost(LossReason::Gone).into());
         };
         self.unlocked = true;
         lease.release_permit();
+        lease.end_hold(HoldEnd::HandedOff, &inner.telemetry);
+        inner.telemetry.hold_began(&reader.claim);
         let guard = Guard::new(inner.clone(), reader.clone());
         renew_once(&inner, &reader, now).await?;
         Ok(guard)
@@ -389,6 +392,7 @@ impl<K: Kind> Guard<K> {
         self.unlocked = true;
         let kept = self.inner.watchdog.stop_renewing(&self.lease);
         let why = self.lease.state.end(LossReason::Released);
+        self.lease.end_hold(why.into(), &self.inner.telemetry);
         if kept {
             Ok(self.lease.request(self.lease.state.timing().lease))
         } else {

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use quorumlock_protocol::telemetry::HoldEnd;
 use quorumlock_protocol::{
     Claim, ConfigError, Error, Instant, LeaseTiming, LossReason, Nonce, Owner, Settings,
 };
@@ -14,6 +15,7 @@ use super::lease::Lease;
 use super::lease_renewer::LeaseRenewer;
 use super::local_queue::{LocalHandoff, LocalQueues};
 use super::owner_table::OwnerTable;
+use super::telemetry::Telemetry;
 use crate::{Entropy, Lessor};
 
 /// What a locker, its requests and its guards share.
@@ -26,6 +28,7 @@ pub(super) struct Inner {
     pub(super) watchdog: Watchdog<LeaseRenewer>,
     pub(super) local_queues: LocalQueues<Lease>,
     pub(super) owners: OwnerTable,
+    pub(super) telemetry: Arc<Telemetry>,
     /// True once the locker is closed. Each call that may still be granted a lock holds a receiver.
     pub(super) calls: watch::Sender<bool>,
 }
@@ -39,11 +42,13 @@ impl Inner {
         settings.check()?;
         let Environment { clock, entropy, watchdog_on_this_runtime } = environment;
         let queues = LocalQueues::default();
+        let telemetry = Arc::new(Telemetry::new(settings.on_event.clone(), clock.clone()));
         let renewer = LeaseRenewer {
             lessor: lessor.clone(),
             local_queues: queues.clone(),
             clock: clock.clone(),
             takeover_delay: settings.takeover_delay,
+            telemetry: telemetry.clone(),
         };
         let watchdog = if watchdog_on_this_runtime {
             let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
@@ -65,6 +70,7 @@ impl Inner {
             watchdog,
             local_queues: queues,
             owners: OwnerTable::default(),
+            telemetry,
             calls: watch::Sender::new(false),
         })
     }
@@ -130,10 +136,14 @@ impl Inner {
         let hold_until = hold_at_most.map(|limit| now + limit);
         let successor = |until| {
             let timing = LeaseTiming { until, hold_until, ..timing };
-            Arc::new(lease.successor(timing, hold_at_most, &self.clock))
+            Arc::new(lease.successor(timing, hold_at_most, now, &self.clock))
         };
         let passed = self.watchdog.hand_off(lease, now, successor);
         let handed = passed.is_some();
+        if let Some(successor) = &passed {
+            lease.end_hold(HoldEnd::HandedOff, &self.telemetry);
+            self.telemetry.hold_began(&successor.claim);
+        }
         let refused = next.give(match passed {
             Some(successor) => {
                 *successor.permit() = Some(permit);
@@ -159,7 +169,7 @@ impl Inner {
         if !self.hand_off(lease, now) {
             // A lease whose window has shut is lost, also if nobody has noticed it.
             let _ = lease.check_at(now);
-            lease.state.end(LossReason::Released);
+            lease.end_hold(lease.state.end(LossReason::Released).into(), &self.telemetry);
             self.watchdog.release(lease.clone());
         }
     }

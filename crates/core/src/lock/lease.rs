@@ -1,7 +1,8 @@
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use quorumlock_protocol::telemetry::HoldEnd;
 use quorumlock_protocol::{
     Claim, Fence, HeldInterval, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, Nonce,
 };
@@ -9,6 +10,7 @@ use quorumlock_watchdog::{Clock, LeaseState, WatchedLease};
 
 use super::local_handoff::HandoffChain;
 use super::local_queue::{LocalPermit, Waiter};
+use super::telemetry::Telemetry;
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -19,6 +21,10 @@ pub(super) struct Lease {
     pub(super) fence: Fence,
     pub(super) chain: HandoffChain,
     pub(super) state: LeaseState,
+    /// When the hold began: when it was asked for.
+    pub(super) begun: Instant,
+    /// Whether its end was told.
+    pub(super) told: AtomicBool,
     /// The limit that the first guard asked for. A re-entry cannot change it.
     pub(super) hold_at_most: Option<Duration>,
     /// How many guards share it. At zero the lease is being released.
@@ -60,6 +66,13 @@ impl Lease {
     /// Since when the nodes hold the lease, and until when they certainly do.
     pub(super) fn held_interval(&self) -> HeldInterval {
         HeldInterval { since: self.chain.since, until: self.state.until() }
+    }
+
+    /// Counts the end of the hold, and tells it, once.
+    pub(super) fn end_hold(&self, end: HoldEnd, telemetry: &Telemetry) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            telemetry.hold_ended(&self.claim, end, (self.begun, self.state.until()));
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), Lost> {
@@ -113,6 +126,7 @@ impl Lease {
         &self,
         timing: LeaseTiming,
         hold_at_most: Option<Duration>,
+        now: Instant,
         clock: &Clock,
     ) -> Self {
         let (chain, fence) = self.chain.next(self.fence);
@@ -123,6 +137,8 @@ impl Lease {
             fence,
             chain,
             state: LeaseState::new(clock.clone(), timing),
+            begun: now,
+            told: AtomicBool::new(false),
             hold_at_most,
             holds: AtomicU32::new(1),
             permit: Mutex::new(None),
@@ -130,7 +146,7 @@ impl Lease {
     }
 
     /// The same hold of a read-write lock, for reading. It excludes less, and keeps its token.
-    pub(super) fn reader(&self, until: Instant, clock: &Clock) -> Arc<Self> {
+    pub(super) fn reader(&self, until: Instant, now: Instant, clock: &Clock) -> Arc<Self> {
         let timing = LeaseTiming { until, ..self.state.timing() };
         Arc::new(Self {
             id: self.id,
@@ -139,6 +155,8 @@ impl Lease {
             fence: self.fence,
             chain: self.chain,
             state: LeaseState::new(clock.clone(), timing),
+            begun: now,
+            told: AtomicBool::new(false),
             hold_at_most: self.hold_at_most,
             holds: AtomicU32::new(1),
             permit: Mutex::new(None),

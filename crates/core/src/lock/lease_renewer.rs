@@ -2,11 +2,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_protocol::{Hints, Lane};
+use quorumlock_protocol::{Hints, Lane, LossReason};
 use quorumlock_watchdog::{Clock, Renewal, Renewer};
 
 use super::lease::Lease;
 use super::local_queue::LocalQueues;
+use super::telemetry::Telemetry;
 use crate::Lessor;
 
 /// Renews and releases leases for the watchdog, on the watchdog's own connections.
@@ -15,6 +16,7 @@ pub(super) struct LeaseRenewer {
     pub(super) local_queues: LocalQueues<Lease>,
     pub(super) clock: Clock,
     pub(super) takeover_delay: Duration,
+    pub(super) telemetry: Arc<Telemetry>,
 }
 
 impl Renewer for LeaseRenewer {
@@ -25,7 +27,18 @@ impl Renewer for LeaseRenewer {
         batch: Vec<(Arc<Lease>, Duration)>,
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
         let requests = batch.iter().map(|(lease, ttl)| lease.request(*ttl)).collect();
-        self.lessor.renew(requests, Lane::Watchdog)
+        let before: Vec<_> = batch.iter().map(|(lease, _)| lease.state.until()).collect();
+        let (asked, telemetry) = (self.clock.now(), self.telemetry.clone());
+        let renewed = self.lessor.renew(requests, Lane::Watchdog);
+        Box::pin(async move {
+            let answers = renewed.await;
+            telemetry.renewed(asked, &before, &answers);
+            answers
+        })
+    }
+
+    fn lost(&self, lease: &Lease, loss: LossReason) {
+        lease.end_hold(loss.into(), &self.telemetry);
     }
 
     fn shard(&self, lease: &Lease) -> u64 {

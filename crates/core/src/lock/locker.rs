@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use quorumlock_protocol::admission::NodeStatusReport;
+use quorumlock_protocol::telemetry::Stats;
 use quorumlock_protocol::{
     Claim, ConfigError, Error, Holder, Lane, Name, NoMajority, NodeReport, Owner, Settings, Ticket,
     quorum_of,
@@ -234,6 +235,11 @@ impl Locker {
     pub async fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
         self.inner.ensure_open()?;
         self.inner.lessor.force_release(one(name.as_ref())?).await
+    }
+
+    /// What this locker has counted since it was made, over all its clones.
+    pub fn stats(&self) -> Stats {
+        self.inner.telemetry.stats()
     }
 
     /// Admits all nodes at once. `force`: also nodes that belong to another cluster.

@@ -245,11 +245,15 @@ impl LockOptions {
     async fn acquire<K: Kind>(self) -> Result<Guard<K>, Error> {
         let calls = self.inner.calls.subscribe();
         until_closed(calls, async {
-            match self.into_acquisition()? {
-                (call, None) => call.run().await,
+            let (call, place) = self.into_acquisition()?;
+            let telling = call.inner.telemetry.call_began(&call.spec.claim);
+            let acquired = match place {
+                None => call.run().await,
                 // Boxed, because few calls have an owner and the future should be small.
-                (call, Some(place)) => Box::pin(call.acquire_for_owner(place)).await,
-            }
+                Some(place) => Box::pin(call.acquire_for_owner(place)).await,
+            };
+            telling.end(&acquired);
+            acquired
         })
         .await
         .map(Guard::into_kind)

@@ -1,6 +1,6 @@
 //! A hold that comes from another process.
 
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -72,10 +72,13 @@ fn guard(
         fence,
         chain: HandoffChain::of_ticket(asked, timing.until, last),
         state: LeaseState::new(inner.clock.clone(), timing),
+        begun: asked,
+        told: AtomicBool::new(false),
         hold_at_most: None,
         holds: AtomicU32::new(1),
         permit: Mutex::new(None),
     });
+    inner.telemetry.hold_began(&lease.claim);
     inner.watchdog.watch(&lease, asked);
     Guard::new(inner.clone(), lease)
 }

@@ -1,0 +1,208 @@
+//! Counts what happens to locks, and tells the program's event handler.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorumlock_protocol::telemetry::{
+    CallOutcome, Event, EventHandler, HoldEnd, LockId, LockKind, Stats,
+};
+use quorumlock_protocol::{Claim, Error, Instant, LossReason};
+use quorumlock_watchdog::{Clock, Renewal};
+
+/// The counters of one locker, and its handler.
+#[derive(Debug)]
+pub(super) struct Telemetry {
+    counters: Counters,
+    handler: Option<EventHandler>,
+    /// Set by a handler that panicked: it hears nothing more.
+    panicked: AtomicBool,
+    clock: Clock,
+}
+
+/// Each counts one field of [`Stats`]; the gauges are differences.
+#[derive(Debug, Default)]
+struct Counters {
+    calls: AtomicU64,
+    granted: AtomicU64,
+    busy: AtomicU64,
+    failed: AtomicU64,
+    dropped: AtomicU64,
+    holds: AtomicU64,
+    released: AtomicU64,
+    lost: AtomicU64,
+    renewed: AtomicU64,
+    not_renewed: AtomicU64,
+}
+
+/// A call that has not ended. Dropped without an outcome, its future was dropped.
+pub(super) struct Call<'a> {
+    telemetry: &'a Telemetry,
+    claim: &'a Claim,
+    begun: Option<Instant>,
+    outcome: CallOutcome,
+}
+
+impl Telemetry {
+    pub(super) fn new(handler: Option<EventHandler>, clock: Clock) -> Self {
+        let (counters, panicked) = (Counters::default(), AtomicBool::new(false));
+        Self { counters, handler, panicked, clock }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let Counters {
+            calls,
+            granted,
+            busy,
+            failed,
+            dropped,
+            holds,
+            released,
+            lost,
+            renewed,
+            not_renewed,
+        } = &self.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = Stats::default();
+        (stats.granted, stats.busy) = (read(granted), read(busy));
+        (stats.failed, stats.dropped) = (read(failed), read(dropped));
+        (stats.released, stats.lost) = (read(released), read(lost));
+        (stats.renewed, stats.not_renewed) = (read(renewed), read(not_renewed));
+        // What ended is read before what began, so that no gauge is below zero.
+        let ended = stats.granted + stats.busy + stats.failed + stats.dropped;
+        stats.waiting = read(calls).saturating_sub(ended);
+        stats.held = read(holds).saturating_sub(stats.released + stats.lost);
+        stats
+    }
+
+    pub(super) fn call_began<'a>(&'a self, claim: &'a Claim) -> Call<'a> {
+        add(&self.counters.calls, 1);
+        self.tell(claim, |lock| Event::CallBegan { lock });
+        Call { telemetry: self, claim, begun: self.now(), outcome: CallOutcome::Dropped }
+    }
+
+    pub(super) fn hold_began(&self, claim: &Claim) {
+        add(&self.counters.holds, 1);
+        self.tell(claim, |lock| Event::HoldBegan { lock });
+    }
+
+    /// `begun`: when the lock was asked for; `until`: when its lease ends, or ended.
+    pub(super) fn hold_ended(
+        &self,
+        claim: &Claim,
+        end: HoldEnd,
+        (begun, until): (Instant, Instant),
+    ) {
+        match end {
+            HoldEnd::Lost(why) => {
+                add(&self.counters.lost, 1);
+                warn_of(claim, why);
+            }
+            _ => add(&self.counters.released, 1),
+        }
+        self.tell(claim, |lock| {
+            let now = self.clock.now();
+            let left = match end {
+                HoldEnd::Lost(_) => Duration::ZERO,
+                _ => until.since(now),
+            };
+            Event::HoldEnded { lock, end, held: now.since(begun), left }
+        });
+    }
+
+    /// Counts a batch that the watchdog renewed. The leases ended at `before`.
+    pub(super) fn renewed(&self, asked: Instant, before: &[Instant], answers: &[Renewal]) {
+        let moved = |(answer, before): &(&Renewal, &Instant)| matches!(answer, Renewal::Until(until) if until > before);
+        let confirmed = answers.iter().zip(before).filter(moved).count();
+        let gone = answers.iter().filter(|answer| matches!(answer, Renewal::Gone)).count();
+        let unconfirmed = answers.len().saturating_sub(confirmed + gone);
+        add(&self.counters.renewed, confirmed);
+        add(&self.counters.not_renewed, unconfirmed);
+        if self.hears() {
+            let took = self.clock.now().since(asked);
+            self.handle(&Event::Renewed { confirmed, unconfirmed, gone, took });
+        }
+    }
+
+    fn tell(&self, claim: &Claim, event: impl for<'a> FnOnce(LockId<'a>) -> Event<'a>) {
+        if self.hears() {
+            let name = claim.to_string();
+            self.handle(&event(LockId { kind: kind_of(claim), name: &name }));
+        }
+    }
+
+    fn handle(&self, event: &Event<'_>) {
+        let Some(handler) = &self.handler else { return };
+        // A panic must not unwind through the watchdog, which would then renew nothing.
+        if catch_unwind(AssertUnwindSafe(|| handler.handle(event))).is_err() {
+            self.panicked.store(true, Ordering::Relaxed);
+            tracing::error!("the event handler panicked: it is not called any more");
+        }
+    }
+
+    fn hears(&self) -> bool {
+        self.handler.is_some() && !self.panicked.load(Ordering::Relaxed)
+    }
+
+    /// Only a handler needs the time.
+    fn now(&self) -> Option<Instant> {
+        self.hears().then(|| self.clock.now())
+    }
+}
+
+impl Call<'_> {
+    pub(super) fn end<T>(mut self, result: &Result<T, Error>) {
+        self.outcome = match result {
+            Ok(_) => CallOutcome::Granted,
+            Err(Error::Busy(_)) => CallOutcome::Busy,
+            Err(Error::Unreachable(_)) => CallOutcome::Unreachable,
+            Err(Error::Refused(_)) => CallOutcome::Refused,
+            Err(_) => CallOutcome::Failed,
+        };
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let Self { telemetry, claim, begun, outcome } = *self;
+        let counters = &telemetry.counters;
+        let counter = match outcome {
+            CallOutcome::Granted => &counters.granted,
+            CallOutcome::Busy => &counters.busy,
+            CallOutcome::Dropped => &counters.dropped,
+            _ => &counters.failed,
+        };
+        add(counter, 1);
+        telemetry.tell(claim, |lock| {
+            let took = begun.map_or(Duration::ZERO, |begun| telemetry.clock.now().since(begun));
+            Event::CallEnded { lock, outcome, took }
+        });
+    }
+}
+
+/// The line that people look for.
+fn warn_of(claim: &Claim, why: LossReason) {
+    if why == LossReason::HoldLimit {
+        tracing::debug!(name = %claim, %why, "the lock has ended");
+    } else {
+        tracing::warn!(
+            name = %claim,
+            %why,
+            "the lock is lost: its holder must stop; `quorumlock doctor` tells which node has trouble"
+        );
+    }
+}
+
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+fn kind_of(claim: &Claim) -> LockKind {
+    match (claim.is_read_write(), claim.reads()) {
+        (true, true) => LockKind::Read,
+        (true, false) => LockKind::Write,
+        _ if claim.slots().is_some() || claim.slot().is_some() => LockKind::Permit,
+        _ if claim.is_one() => LockKind::Lock,
+        _ => LockKind::All,
+    }
+}

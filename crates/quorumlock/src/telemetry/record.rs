@@ -1,0 +1,162 @@
+//! The metrics of the crate `metrics`.
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+use super::{Event, HoldEnd};
+
+/// A metric that [`record_metrics`] records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// Its name. Prometheus shows `_` for each dot.
+    pub name: &'static str,
+    /// Whether it counts, shows a present number, or has a distribution in seconds.
+    pub kind: MetricKind,
+    /// Its labels. No label has a value of many: no lock's name is one.
+    pub labels: &'static [&'static str],
+    /// What it says, for people.
+    pub about: &'static str,
+}
+
+/// What kind of metric it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricKind {
+    /// It only grows.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// A distribution of times, in seconds.
+    Histogram,
+}
+
+const WAITING: &str = "quorumlock.waiting";
+const ACQUIRE: &str = "quorumlock.acquire.duration";
+const HELD: &str = "quorumlock.held";
+const HOLD: &str = "quorumlock.hold.duration";
+const MARGIN: &str = "quorumlock.unlock.margin";
+const LOST: &str = "quorumlock.lost";
+const HANDOFF: &str = "quorumlock.handoff";
+const RENEW: &str = "quorumlock.renew.duration";
+const RENEWED: &str = "quorumlock.renewals";
+
+/// All metrics.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: WAITING,
+        kind: MetricKind::Gauge,
+        labels: &["kind"],
+        about: "Calls that wait for a lock.",
+    },
+    Metric {
+        name: ACQUIRE,
+        kind: MetricKind::Histogram,
+        labels: &["kind", "outcome"],
+        about: "How long calls for a lock took, failed ones included.",
+    },
+    Metric {
+        name: HELD,
+        kind: MetricKind::Gauge,
+        labels: &["kind"],
+        about: "Locks that are held.",
+    },
+    Metric {
+        name: HOLD,
+        kind: MetricKind::Histogram,
+        labels: &["kind", "end"],
+        about: "How long locks were held.",
+    },
+    Metric {
+        name: MARGIN,
+        kind: MetricKind::Histogram,
+        labels: &["kind"],
+        about: "How much of the lease was left at the release: how near holders came to a loss.",
+    },
+    Metric {
+        name: LOST,
+        kind: MetricKind::Counter,
+        labels: &["kind", "reason"],
+        about: "Locks that were lost.",
+    },
+    Metric {
+        name: HANDOFF,
+        kind: MetricKind::Counter,
+        labels: &["kind"],
+        about: "Locks that passed to the next task of the process without a request.",
+    },
+    Metric {
+        name: RENEW,
+        kind: MetricKind::Histogram,
+        labels: &[],
+        about: "How long the watchdog's renewals took.",
+    },
+    Metric {
+        name: RENEWED,
+        kind: MetricKind::Counter,
+        labels: &["outcome"],
+        about: "Renewals of one lease by the watchdog: confirmed, unconfirmed (asked again), gone.",
+    },
+];
+
+/// Records an event in the recorder that the program has installed: a handler for
+/// [`Builder::on_event`](crate::Builder::on_event). Needs the feature `metrics`.
+///
+/// ```no_run
+/// # fn doc() -> Result<(), quorumlock::Error> {
+/// use quorumlock::{Locker, telemetry};
+///
+/// // Install a recorder first, such as that of metrics-exporter-prometheus.
+/// telemetry::describe_metrics();
+/// let locker =
+///     Locker::builder().on_event(telemetry::record_metrics).single("redis://127.0.0.1")?;
+/// # Ok(()) }
+/// ```
+pub fn record_metrics(event: &Event<'_>) {
+    match event {
+        Event::CallBegan { lock } => gauge!(WAITING, "kind" => lock.kind.as_str()).increment(1),
+        Event::CallEnded { lock, outcome, took } => {
+            let (kind, outcome) = (lock.kind.as_str(), outcome.as_str());
+            gauge!(WAITING, "kind" => kind).decrement(1);
+            histogram!(ACQUIRE, "kind" => kind, "outcome" => outcome).record(*took);
+        }
+        Event::HoldBegan { lock } => gauge!(HELD, "kind" => lock.kind.as_str()).increment(1),
+        Event::HoldEnded { lock, end, held, left } => {
+            let kind = lock.kind.as_str();
+            gauge!(HELD, "kind" => kind).decrement(1);
+            histogram!(HOLD, "kind" => kind, "end" => end.as_str()).record(*held);
+            match end {
+                HoldEnd::Lost(_) => {
+                    counter!(LOST, "kind" => kind, "reason" => end.as_str()).increment(1);
+                }
+                _ => histogram!(MARGIN, "kind" => kind).record(*left),
+            }
+            if *end == HoldEnd::HandedOff {
+                counter!(HANDOFF, "kind" => kind).increment(1);
+            }
+        }
+        Event::Renewed { confirmed, unconfirmed, gone, took } => {
+            histogram!(RENEW).record(*took);
+            for (outcome, count) in
+                [("confirmed", confirmed), ("unconfirmed", unconfirmed), ("gone", gone)]
+            {
+                counter!(RENEWED, "outcome" => outcome).increment(*count as u64);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Gives the installed recorder the unit and the description of each metric. Needs the feature `metrics`.
+pub fn describe_metrics() {
+    for metric in METRICS {
+        match metric.kind {
+            MetricKind::Counter => describe_counter!(metric.name, metric.about),
+            MetricKind::Gauge => describe_gauge!(metric.name, metric.about),
+            MetricKind::Histogram => {
+                describe_histogram!(metric.name, Unit::Seconds, metric.about);
+            }
+        }
+    }
+}
