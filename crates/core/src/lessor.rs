@@ -3,7 +3,7 @@
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
     Acquired, BoxFuture, Claim, ConfigError, Error, Fence, HeldInterval, Hints, Holder, Instant,
-    Lane, LeaseRequest, Name, Nonce, ReleaseOutcome, WaitQueue,
+    Lane, LeaseRequest, Name, NodeReport, Nonce, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
 
@@ -29,6 +29,11 @@ pub trait Lessor: Send + Sync + 'static {
     /// Extends leases; the watchdog gives at most 128 to one call.
     /// Returns one answer per lease request, in order.
     fn renew(&self, leases: Vec<LeaseRequest>, lane: Lane) -> BoxFuture<Vec<Renewal>>;
+    /// The nodes that did not carry out the watchdog's last renewal, and why: for messages. None by
+    /// default.
+    fn renewal_problems(&self) -> Vec<NodeReport> {
+        Vec::new()
+    }
     /// Takes up a lease that another process held: asks the nodes to renew it, and counts on it if enough
     /// still hold it. `last` is the last token of its block.
     fn resume(&self, lease: LeaseRequest, last: Fence) -> BoxFuture<Renewal> {

@@ -11,6 +11,7 @@ mod deadline;
 mod entropy;
 mod lessor;
 mod lock;
+mod renewal_problems;
 mod single;
 
 pub use deadline::answer_deadline;
@@ -18,4 +19,5 @@ pub use entropy::Entropy;
 pub use lessor::Lessor;
 pub use lock::kind;
 pub use lock::{Environment, Guard, LockRequest, Locker, TryLockRequest, Watch};
+pub use renewal_problems::RenewalProblems;
 pub use single::Single;

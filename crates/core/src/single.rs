@@ -4,9 +4,9 @@ use std::time::Duration;
 use quorumlock_protocol::Instant;
 use quorumlock_watchdog::{Clock, Renewal};
 
-use crate::Lessor;
 use crate::attempt::Attempt;
 use crate::deadline::answer_deadline;
+use crate::{Lessor, RenewalProblems};
 use quorumlock_protocol::{
     Acceptance, Acquired, Answer, BoxFuture, Claim, Denial, Error, Fence, Grant, HeldInterval,
     Hints, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport, Proposals,
@@ -20,13 +20,15 @@ pub struct Single<N> {
     clock: Clock,
     answer_timeout: Duration,
     proposals: Arc<Proposals>,
+    renewal_problems: RenewalProblems,
 }
 
 impl<N: Node> Single<N> {
     /// Locks on `node` alone.
     pub fn new(node: N, clock: Clock, answer_timeout: Duration) -> Self {
         let proposals = Arc::new(Proposals::new());
-        Self { node: Arc::new(node), clock, answer_timeout, proposals }
+        let renewal_problems = RenewalProblems::default();
+        Self { node: Arc::new(node), clock, answer_timeout, proposals, renewal_problems }
     }
 
     /// Posts a request on [`Lane::Caller`] and waits for its definite answer, at most for the
@@ -108,6 +110,9 @@ impl<N: Node> Lessor for Single<N> {
 
     fn renew(&self, leases: Vec<LeaseRequest>, lane: Lane) -> BoxFuture<Vec<Renewal>> {
         let (slot, to) = ReplyFuture::new();
+        if lane == Lane::Watchdog {
+            self.renewal_problems.asked(0, self.node.label(), self.clock.now());
+        }
         self.node.renew(&leases, lane, to);
         let within = match lane {
             Lane::Caller => self.answer_timeout,
@@ -115,9 +120,13 @@ impl<N: Node> Lessor for Single<N> {
             // lock.
             Lane::Watchdog => self.answer_timeout * MAX_RENEWAL_TIMEOUTS,
         };
+        let problems = (lane == Lane::Watchdog).then(|| self.renewal_problems.clone());
         Box::pin(async move {
             let answers: Vec<Answer<Instant>> =
                 tokio::time::timeout(within, slot).await.unwrap_or_default();
+            if let (Some(problems), false) = (problems, answers.is_empty()) {
+                problems.answered(0, &answers);
+            }
             let known = answers.into_iter().map(|answer| match answer {
                 Answer::Yes(until) => Renewal::Until(until),
                 Answer::No(Denial::Gone | Denial::NotAdmitted(_)) => Renewal::Gone,
@@ -126,6 +135,10 @@ impl<N: Node> Lessor for Single<N> {
             });
             known.chain(std::iter::repeat(Renewal::Unknown)).take(leases.len()).collect()
         })
+    }
+
+    fn renewal_problems(&self) -> Vec<NodeReport> {
+        self.renewal_problems.all(self.clock.now())
     }
 
     fn release(

@@ -38,7 +38,8 @@ pub enum Event<'a> {
         end: HoldEnd,
         /// How long the lock was held, from when it was asked for.
         held: Duration,
-        /// How much of the lease was left: how near the holder came to a loss. Zero for a loss.
+        /// How much of the lease was left: how near the holder came to a loss. After a loss, how long the
+        /// holder might still have counted on it.
         left: Duration,
     },
     /// The watchdog's renewal of some locks has ended.

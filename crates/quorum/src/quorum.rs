@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock_core::{Entropy, Lessor, answer_deadline};
+use quorumlock_core::{Entropy, Lessor, RenewalProblems, answer_deadline};
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
 use quorumlock_protocol::{
     Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, Fence, HandoffOffer,
@@ -35,6 +35,7 @@ pub struct Quorum<N: Node> {
     home_latency: HomeLatency,
     proposals: Arc<Proposals>,
     leases: LeaseTable,
+    renewal_problems: RenewalProblems,
     /// `Some` under strict admission.
     admission: Option<Arc<dyn Admission>>,
 }
@@ -56,6 +57,7 @@ impl<N: Node> Quorum<N> {
             losses: 0,
             home_latency: HomeLatency::default(),
             leases: LeaseTable::default(),
+            renewal_problems: RenewalProblems::default(),
             admission: None,
         })
     }
@@ -220,15 +222,23 @@ impl<N: Node> Lessor for Quorum<N> {
                 is_settled(answers, i, quorum) || has_shrunk(&looked_up, lease, *before)
             })
         };
+        let problems = (lane == Lane::Watchdog).then(|| self.renewal_problems.clone());
         let gather =
             Gather::new(self.nodes.len(), enough, move |node, answers: &Vec<Answer<Instant>>| {
+                if let Some(problems) = &problems {
+                    problems.answered(node, answers);
+                }
                 // The clock jump first: it shortens only leases that were granted before it.
                 lease_table.advance_clock(node, nodes[node].clock_advance());
                 for (lease, answer) in noted.iter().zip(answers) {
                     lease_table.record(lease.nonce, node, answer);
                 }
             });
+        let now = self.clock.now();
         for (i, node) in self.nodes.iter().enumerate() {
+            if lane == Lane::Watchdog {
+                self.renewal_problems.asked(i, node.label(), now);
+            }
             node.renew(&leases, lane, gather.reply_to(i));
         }
         if lane == Lane::Watchdog && self.admission.is_some() {
@@ -247,6 +257,10 @@ impl<N: Node> Lessor for Quorum<N> {
             };
             leases.iter().map(renewed).collect()
         })
+    }
+
+    fn renewal_problems(&self) -> Vec<NodeReport> {
+        self.renewal_problems.all(self.clock.now())
     }
 
     fn resume(&self, lease: LeaseRequest, last: Fence) -> BoxFuture<Renewal> {

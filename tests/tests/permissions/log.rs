@@ -1,13 +1,8 @@
 //! What the log says of a command that is refused.
 
-use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
-
 use quorumlock::Builder;
-use quorumlock_tests::{eventually, within};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber, subscriber};
+use quorumlock_tests::{Warnings, eventually, within};
+use tracing::subscriber;
 
 use crate::{Bed, LONG_LEASE};
 
@@ -22,16 +17,16 @@ async fn a_command_that_locks_do_without_is_told_once() {
         tracing::callsite::rebuild_interest_cache();
         let guard = within("free", bed.locker().lock("y")).await.expect("granted");
         guard.unlock().await.expect("released");
-        (!warnings.0.lock().expect("no panic").is_empty()).then_some(())
+        (!warnings.all().is_empty()).then_some(())
     })
     .await;
-    warnings.0.lock().expect("no panic").clear();
+    warnings.clear();
     let (locker, other) = (bed.locker(), bed.locker());
     for round in 0..3 {
         let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let waiting = tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
         eventually("both lockers have met the refusals", async || {
-            (warnings.0.lock().expect("no panic").len() >= 5).then_some(())
+            (warnings.all().len() >= 5).then_some(())
         })
         .await;
         guard.unlock().await.expect("released");
@@ -40,7 +35,7 @@ async fn a_command_that_locks_do_without_is_told_once() {
             bed.plain[0].ask::<i64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
         }
     }
-    let mut told = warnings.0.lock().expect("no panic").clone();
+    let mut told = warnings.all();
     told.sort();
     for (command, lost, lockers) in [
         ("client|setname", "`CLIENT LIST` shows no name of the connections", 2..=2),
@@ -52,38 +47,5 @@ async fn a_command_that_locks_do_without_is_told_once() {
         let texts: Vec<_> = told.iter().filter(of).collect();
         assert!(lockers.contains(&texts.len()), "{told:#?}");
         assert!(texts.iter().all(|text| text.contains(lost)), "{told:#?}");
-    }
-}
-
-/// The warnings of the library on this thread.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN && metadata.target().starts_with("quorumlock")
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut text = Text(String::new());
-        event.record(&mut text);
-        self.0.lock().expect("no panic").push(text.0);
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-struct Text(String);
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let _ = write!(self.0, "{}={value:?} ", field.name());
     }
 }

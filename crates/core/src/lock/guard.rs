@@ -252,7 +252,7 @@ impl Guard<kind::Write> {
         };
         self.unlocked = true;
         lease.release_permit();
-        lease.end_hold(HoldEnd::HandedOff, &inner.telemetry);
+        inner.telemetry.hold_ended(&lease, HoldEnd::HandedOff);
         inner.telemetry.hold_began(&reader.claim);
         let guard = Guard::new(inner.clone(), reader.clone());
         renew_once(&inner, &reader, now).await?;
@@ -392,7 +392,7 @@ impl<K: Kind> Guard<K> {
         self.unlocked = true;
         let kept = self.inner.watchdog.stop_renewing(&self.lease);
         let why = self.lease.state.end(LossReason::Released);
-        self.lease.end_hold(why.into(), &self.inner.telemetry);
+        self.inner.telemetry.hold_ended(&self.lease, why.into());
         if kept {
             Ok(self.lease.request(self.lease.state.timing().lease))
         } else {

@@ -42,7 +42,8 @@ impl Inner {
         settings.check()?;
         let Environment { clock, entropy, watchdog_on_this_runtime } = environment;
         let queues = LocalQueues::default();
-        let telemetry = Arc::new(Telemetry::new(settings.on_event.clone(), clock.clone()));
+        let telemetry =
+            Arc::new(Telemetry::new(settings.on_event.clone(), clock.clone(), lessor.clone()));
         let renewer = LeaseRenewer {
             lessor: lessor.clone(),
             local_queues: queues.clone(),
@@ -141,7 +142,7 @@ impl Inner {
         let passed = self.watchdog.hand_off(lease, now, successor);
         let handed = passed.is_some();
         if let Some(successor) = &passed {
-            lease.end_hold(HoldEnd::HandedOff, &self.telemetry);
+            self.telemetry.hold_ended(lease, HoldEnd::HandedOff);
             self.telemetry.hold_began(&successor.claim);
         }
         let refused = next.give(match passed {
@@ -169,7 +170,7 @@ impl Inner {
         if !self.hand_off(lease, now) {
             // A lease whose window has shut is lost, also if nobody has noticed it.
             let _ = lease.check_at(now);
-            lease.end_hold(lease.state.end(LossReason::Released).into(), &self.telemetry);
+            self.telemetry.hold_ended(lease, lease.state.end(LossReason::Released).into());
             self.watchdog.release(lease.clone());
         }
     }

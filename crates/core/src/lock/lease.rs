@@ -2,7 +2,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorumlock_protocol::telemetry::HoldEnd;
 use quorumlock_protocol::{
     Claim, Fence, HeldInterval, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, Nonce,
 };
@@ -10,7 +9,6 @@ use quorumlock_watchdog::{Clock, LeaseState, WatchedLease};
 
 use super::local_handoff::HandoffChain;
 use super::local_queue::{LocalPermit, Waiter};
-use super::telemetry::Telemetry;
 
 /// One granted lease, shared by the guards of its owner (SAFETY.md G8).
 #[derive(Debug)]
@@ -66,13 +64,6 @@ impl Lease {
     /// Since when the nodes hold the lease, and until when they certainly do.
     pub(super) fn held_interval(&self) -> HeldInterval {
         HeldInterval { since: self.chain.since, until: self.state.until() }
-    }
-
-    /// Counts the end of the hold, and tells it, once.
-    pub(super) fn end_hold(&self, end: HoldEnd, telemetry: &Telemetry) {
-        if !self.told.swap(true, Ordering::Relaxed) {
-            telemetry.hold_ended(&self.claim, end, (self.begun, self.state.until()));
-        }
     }
 
     pub(super) fn check(&self) -> Result<(), Lost> {

@@ -38,7 +38,7 @@ impl Renewer for LeaseRenewer {
     }
 
     fn lost(&self, lease: &Lease, loss: LossReason) {
-        lease.end_hold(loss.into(), &self.telemetry);
+        self.telemetry.hold_ended(lease, loss.into());
     }
 
     fn shard(&self, lease: &Lease) -> u64 {

@@ -1,6 +1,7 @@
 //! Counts what happens to locks, and tells the program's event handler.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -10,14 +11,17 @@ use quorumlock_protocol::telemetry::{
 use quorumlock_protocol::{Claim, Error, Instant, LossReason};
 use quorumlock_watchdog::{Clock, Renewal};
 
+use super::lease::Lease;
+use crate::Lessor;
+
 /// The counters of one locker, and its handler.
-#[derive(Debug)]
 pub(super) struct Telemetry {
     counters: Counters,
     handler: Option<EventHandler>,
     /// Set by a handler that panicked: it hears nothing more.
     panicked: AtomicBool,
     clock: Clock,
+    lessor: Arc<dyn Lessor>,
 }
 
 /// Each counts one field of [`Stats`]; the gauges are differences.
@@ -44,9 +48,13 @@ pub(super) struct Call<'a> {
 }
 
 impl Telemetry {
-    pub(super) fn new(handler: Option<EventHandler>, clock: Clock) -> Self {
+    pub(super) fn new(
+        handler: Option<EventHandler>,
+        clock: Clock,
+        lessor: Arc<dyn Lessor>,
+    ) -> Self {
         let (counters, panicked) = (Counters::default(), AtomicBool::new(false));
-        Self { counters, handler, panicked, clock }
+        Self { counters, handler, panicked, clock, lessor }
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -86,28 +94,44 @@ impl Telemetry {
         self.tell(claim, |lock| Event::HoldBegan { lock });
     }
 
-    /// `begun`: when the lock was asked for; `until`: when its lease ends, or ended.
-    pub(super) fn hold_ended(
-        &self,
-        claim: &Claim,
-        end: HoldEnd,
-        (begun, until): (Instant, Instant),
-    ) {
+    /// Counts the end of a hold, and tells it, once.
+    pub(super) fn hold_ended(&self, lease: &Lease, end: HoldEnd) {
+        if lease.told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         match end {
             HoldEnd::Lost(why) => {
                 add(&self.counters.lost, 1);
-                warn_of(claim, why);
+                self.log_loss(lease, why);
             }
             _ => add(&self.counters.released, 1),
         }
-        self.tell(claim, |lock| {
+        self.tell(&lease.claim, |lock| {
             let now = self.clock.now();
-            let left = match end {
-                HoldEnd::Lost(_) => Duration::ZERO,
-                _ => until.since(now),
-            };
-            Event::HoldEnded { lock, end, held: now.since(begun), left }
+            let (held, left) = (now.since(lease.begun), lease.state.until().since(now));
+            Event::HoldEnded { lock, end, held, left }
         });
+    }
+
+    /// The line that people look for.
+    fn log_loss(&self, lease: &Lease, why: LossReason) {
+        let (name, left) = (&lease.claim, lease.state.until().since(self.clock.now()));
+        if why == LossReason::HoldLimit {
+            return tracing::debug!(%name, %why, "the hold has reached its limit");
+        }
+        let problems: Vec<_> =
+            self.lessor.renewal_problems().iter().map(ToString::to_string).collect();
+        let advice = match (why, problems.is_empty()) {
+            (LossReason::WindowShut, true) => {
+                "no node had trouble at the last renewal: look whether this process was paused"
+            }
+            (LossReason::WindowShut, false) => "run `quorumlock doctor`, and mend these nodes",
+            _ => "look who unlocked it by force, or which servers lost their data",
+        };
+        let nodes = problems.join("; ");
+        tracing::warn!(
+            %name, %why, ?left, nodes, advice, "the lock is lost: its holder must stop"
+        );
     }
 
     /// Counts a batch that the watchdog renewed. The leases ended at `before`.
@@ -177,19 +201,6 @@ impl Drop for Call<'_> {
             let took = begun.map_or(Duration::ZERO, |begun| telemetry.clock.now().since(begun));
             Event::CallEnded { lock, outcome, took }
         });
-    }
-}
-
-/// The line that people look for.
-fn warn_of(claim: &Claim, why: LossReason) {
-    if why == LossReason::HoldLimit {
-        tracing::debug!(name = %claim, %why, "the lock has ended");
-    } else {
-        tracing::warn!(
-            name = %claim,
-            %why,
-            "the lock is lost: its holder must stop; `quorumlock doctor` tells which node has trouble"
-        );
     }
 }
 

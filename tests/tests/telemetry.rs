@@ -1,4 +1,4 @@
-//! The metrics of a real locker, and what docs/ says of them.
+//! The metrics and the log of a real locker, and what docs/ says of them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use quorumlock::Wire;
 use quorumlock::telemetry::{METRICS, Metric, MetricKind, describe_metrics, record_metrics};
-use quorumlock_tests::{Testbed, Topology, eventually, within};
+use quorumlock_tests::{Testbed, Topology, Warnings, eventually, within};
 use serde_json::Value;
 
 const LEASE: Duration = Duration::from_millis(300);
@@ -72,6 +72,43 @@ fn of_type(kind: MetricKind) -> &'static str {
         MetricKind::Gauge => "gauge",
         _ => "histogram",
     }
+}
+
+/// The watchdog writes the warning on its own thread. This is the only test of this program that listens.
+#[tokio::test]
+async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
+    let warnings = Warnings::default();
+    tracing::subscriber::set_global_default(warnings.clone()).expect("the first one");
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let (locker, other) = (bed.locker(), bed.locker());
+
+    let forced = within("free", locker.lock("forced").lease(LEASE)).await.expect("granted");
+    other.force_unlock("forced").await.expect("an answer");
+    within("the loss", forced.lost()).await;
+    let told = warning(&warnings, "forced").await;
+    for part in ["why=the nodes no longer hold it", "nodes=\"\"", "look who unlocked it by force"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+
+    let silent = within("free", locker.lock("silent").lease(4 * LEASE)).await.expect("granted");
+    bed.pause_all();
+    within("the loss", silent.lost()).await;
+    let told = warning(&warnings, "silent").await;
+    for part in
+        ["why=no renewal was confirmed", "left=0ns", "redis://127.0.0.1:", "`quorumlock doctor`"]
+    {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    drop((forced, silent));
+    for name in ["name=forced ", "name=silent "] {
+        let told = warnings.all().into_iter().filter(|text| text.contains(name)).count();
+        assert_eq!(told, 1, "{:#?}", warnings.all());
+    }
+}
+
+async fn warning(warnings: &Warnings, name: &str) -> String {
+    let of_name = |text: &String| text.contains(&format!("name={name} "));
+    eventually("the warning", async || warnings.all().into_iter().find(of_name)).await
 }
 
 #[test]
