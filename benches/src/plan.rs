@@ -110,7 +110,8 @@ pub const ALL: [Workload; 14] = [
         id: "P10",
         title: "the price of features",
         about: "As P1 and P3 with fresh names, with one feature switched off; how much longer a \
-            pair of the default takes.",
+            pair of the default takes. With events: how much longer a pair takes with a handler that \
+            looks at each event.",
         main: &[P50],
     },
     Workload {

@@ -19,6 +19,8 @@ pub enum Kind {
     NoAdmission,
     /// The default, but no lease is ever renewed.
     NoRenewal,
+    /// The default, and a handler that looks at each event.
+    WithEvents,
     /// The default, but a script takes every lock, as it takes all other kinds.
     ScriptsOnly,
     /// `rslock`.
@@ -55,6 +57,7 @@ impl Kind {
             Self::NoTokens => "no tokens",
             Self::NoAdmission => "no admission",
             Self::NoRenewal => "no renewal",
+            Self::WithEvents => "with events",
             Self::ScriptsOnly => "scripts only",
             Self::Rslock => "rslock",
             Self::RedisLock => "redis-lock",

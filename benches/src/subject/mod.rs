@@ -59,6 +59,7 @@ impl Kind {
             | Self::NoTokens
             | Self::NoAdmission
             | Self::NoRenewal
+            | Self::WithEvents
             | Self::ScriptsOnly => Subject::Ours(Ours::connect(self, urls)?),
             Self::Rslock => Subject::Rslock(Rslock::new(urls)),
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),

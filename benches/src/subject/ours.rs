@@ -23,6 +23,11 @@ impl Ours {
     pub(super) fn connect(kind: Kind, urls: &[String]) -> Result<Self> {
         let like = kind == Kind::Like;
         let mut builder = Locker::builder().scripts_only(kind == Kind::ScriptsOnly);
+        if kind == Kind::WithEvents {
+            builder = builder.on_event(|event| {
+                std::hint::black_box(event.clone());
+            });
+        }
         if urls.len() > 1 && (like || kind == Kind::NoAdmission) {
             builder = builder.admission(Admission::Redlock);
         }

@@ -1,4 +1,4 @@
-//! P10: the cost of tokens, admission and renewal, each and together.
+//! P10: the cost of tokens, admission and renewal, each and together, and of a handler of events.
 
 use anyhow::Result;
 
@@ -8,11 +8,12 @@ use crate::plan::{P50, PRICE};
 use crate::subject::Kind;
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
-    use Kind::{Default, Like, NoAdmission, NoRenewal, NoTokens, Raw};
+    use Kind::{Default, Like, NoAdmission, NoRenewal, NoTokens, Raw, WithEvents};
     let time = run.plan.lap(400);
-    for (nodes, without) in
-        [(1, vec![NoTokens, NoRenewal]), (5, vec![NoTokens, NoAdmission, Like, NoRenewal])]
-    {
+    for (nodes, without) in [
+        (1, vec![NoTokens, NoRenewal, WithEvents]),
+        (5, vec![NoTokens, NoAdmission, Like, NoRenewal]),
+    ] {
         let kinds = [&[Raw, Default][..], &without].concat();
         sweep(
             run,
@@ -24,18 +25,21 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Enters how much longer a pair takes with the default options than without a feature, round by
-/// round.
-fn price(run: &mut Run<'_>, nodes: usize, without: Kind) {
+/// Enters how much longer a pair takes with the default options than without a feature, or with events
+/// than with the default options, round by round.
+fn price(run: &mut Run<'_>, nodes: usize, kind: Kind) {
     let lap = |kind, round| Lap { round, kind, nodes, tasks: 1, case: FRESH.text };
     let rounds = |kind| {
         let row = run.results.find(&run.key(lap(kind, 0), P50, "us"));
         row.map_or_else(Vec::new, |row| row.rounds.clone())
     };
-    let (with, without_it) = (rounds(Kind::Default), rounds(without));
+    let (mut with, mut without_it) = (rounds(Kind::Default), rounds(kind));
+    if kind == Kind::WithEvents {
+        std::mem::swap(&mut with, &mut without_it);
+    }
     for (round, both) in with.into_iter().zip(without_it).enumerate() {
         if let (Some(with), Some(without_it)) = both {
-            run.enter(lap(without, round), PRICE, "%", (with / without_it - 1.0) * 100.0);
+            run.enter(lap(kind, round), PRICE, "%", (with / without_it - 1.0) * 100.0);
         }
     }
 }
