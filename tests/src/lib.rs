@@ -31,3 +31,10 @@ pub use self::polls::{CountPolls, Drops};
 pub use self::second::second_server;
 pub use self::testbed::{Testbed, Topology, waiters};
 pub use quorumlock_testbed::proxy::{Proxy, Way};
+
+/// The examples of these pages compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/GUIDE.md")]
+#[doc = include_str!("../../docs/OPERATIONS.md")]
+struct Pages;

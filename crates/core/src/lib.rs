@@ -6,6 +6,8 @@
 //!   makes one of a quorum.
 //! - [`Locker`], [`Guard`], [`Watch`]: the user's handles. The same for every lessor.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod attempt;
 mod deadline;
 mod entropy;

@@ -11,6 +11,8 @@
 //! - [`telemetry`]: what a program hears of its locks.
 //! - [`Error`], [`NodeProblem`]: what can go wrong, and who must act.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod admission;
 pub mod answers;
 mod claim;

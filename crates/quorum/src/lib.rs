@@ -5,6 +5,8 @@
 //! [`Node`](quorumlock_protocol::Node)s. The decisions are made in [`quorumlock_protocol::round`],
 //! which is pure; this crate carries them out.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod acquire;
 mod admission_calls;
 mod admission_task;

@@ -28,6 +28,8 @@
 //! [`Guard::run`]). A lease alone cannot protect data from a paused holder, so every lock carries a
 //! **fencing token** ([`Guard::fence`]), on a quorum too: send it with every write.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod builder;
 mod constructors;
 mod election;
@@ -67,9 +69,7 @@ pub type ReadGuard = Guard<kind::Read>;
 /// A read-write lock that is held for writing; see [`Locker::write`].
 pub type WriteGuard = Guard<kind::Write>;
 
-/// The examples of these pages compile.
+/// The example of this page compiles. Those of the repository's pages are in its package of tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-#[doc = include_str!("../../../docs/GUIDE.md")]
-#[doc = include_str!("../../../docs/OPERATIONS.md")]
-struct Pages;
+#[doc = include_str!("../README.md")]
+struct Page;

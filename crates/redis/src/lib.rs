@@ -10,6 +10,8 @@
 //! - [`RedisNode`]: two connections for requests and one for subscriptions.
 //! - [`RedisCluster`]: a node for each master of a Redis Cluster, and what goes to which.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admission_rpc;
 mod ask_all;
 mod command;

@@ -8,6 +8,8 @@
 //! - [`LeaseState`]: whether one lease is valid. Loss is final and can be awaited.
 //! - [`schedule`]: pure: which lease is due at what instant; [`Watchdog`] is the thread that acts.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod clock;
 mod lease_state;
 #[cfg(any(target_os = "linux", target_os = "android", test))]
