@@ -4,6 +4,7 @@ mod citations;
 mod groups;
 mod imports;
 mod map;
+mod packages;
 
 use std::collections::HashSet;
 use std::fs;
