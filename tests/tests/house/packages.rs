@@ -71,6 +71,16 @@ fn readmes_of_published_crates_link_to_whole_addresses() {
 }
 
 #[test]
+fn the_release_page_lists_the_published_crates_from_the_bottom_up() {
+    let page = fs::read_to_string(root().join("RELEASING.md")).expect("a page");
+    let (_, section) = page.split_once("## The crates").expect("a section");
+    let (section, _) = section.split_once("\n## ").expect("a section after it");
+    let entries = section.lines().filter_map(|line| line.split_once(". `")?.1.strip_suffix('`'));
+    let rooms = published().into_iter().map(package).collect::<Vec<_>>();
+    assert_eq!(entries.collect::<Vec<_>>(), rooms);
+}
+
+#[test]
 fn packages_hold_sources_what_they_include_readme_and_licences_and_nothing_else() {
     const REQUIRED: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
     const BY_CARGO: [&str; 4] =
