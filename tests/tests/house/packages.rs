@@ -81,6 +81,16 @@ fn the_release_page_lists_the_published_crates_from_the_bottom_up() {
 }
 
 #[test]
+fn the_hosted_jobs_check_the_published_crates() {
+    let jobs = fs::read_to_string(root().join(".github/workflows/ci.yml")).expect("a workflow");
+    let (_, list) = jobs.split_once("PUBLISHED: >-\n").expect("a list");
+    let (list, _) = list.split_once("\n\n").expect("an end of the list");
+    let rooms = published().into_iter().map(package).collect::<Vec<_>>();
+    let named = list.split_whitespace().filter(|word| *word != "-p");
+    assert_eq!(named.collect::<Vec<_>>(), rooms);
+}
+
+#[test]
 fn packages_hold_sources_what_they_include_readme_and_licences_and_nothing_else() {
     const REQUIRED: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
     const BY_CARGO: [&str; 4] =
@@ -137,7 +147,7 @@ fn includes(text: &str) -> impl Iterator<Item = &str> {
 
 /// The path that a file names from its own directory.
 fn beside(file: &Path, named: &str) -> PathBuf {
-    let mut path = file.parent().unwrap_or(Path::new("")).to_owned();
+    let mut path = file.parent().expect("a file").to_owned();
     for part in Path::new(named) {
         if part != ".." || !path.pop() {
             path.push(part);
