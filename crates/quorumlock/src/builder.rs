@@ -528,7 +528,7 @@ impl Builder {
     }
 
     /// An option that one server cannot serve is an error, and never ignored.
-    fn only_for_a_quorum(&self, servers: &'static str) -> Result<(), ConfigError> {
+    pub(crate) fn only_for_a_quorum(&self, servers: &'static str) -> Result<(), ConfigError> {
         applies([
             ("admission", self.admission.is_some(), servers),
             ("clock_bound", self.clock_bound.is_some(), servers),
@@ -550,7 +550,7 @@ impl Builder {
     }
 
     /// The prefix, if a name can begin with it; empty if there is none.
-    fn checked_prefix(&self) -> Result<String, ConfigError> {
+    pub(crate) fn checked_prefix(&self) -> Result<String, ConfigError> {
         let Some(prefix) = &self.prefix else { return Ok(String::new()) };
         // With the shortest name.
         match Name::new(&format!("{prefix}x")) {
@@ -563,7 +563,7 @@ impl Builder {
 }
 
 /// The name of the machine and the number of the process.
-fn process_label() -> String {
+pub(crate) fn process_label() -> String {
     let host = gethostname::gethostname().to_string_lossy().into_owned();
     let host: String = host.chars().filter(|c| !c.is_control()).take(64).collect();
     format!("{host}:{}", std::process::id())
@@ -571,7 +571,7 @@ fn process_label() -> String {
 
 /// Fails for the first option that is given and does not apply: (option, whether it is so, to
 /// what).
-fn applies<const N: usize>(
+pub(crate) fn applies<const N: usize>(
     options: [(&'static str, bool, &'static str); N],
 ) -> Result<(), ConfigError> {
     match options.into_iter().find(|(_, wrong, _)| *wrong) {

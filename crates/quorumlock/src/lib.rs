@@ -45,6 +45,8 @@ pub mod blocking;
 pub mod env;
 pub mod fencing;
 pub mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use builder::{Admission, Builder};
 pub use election::{Election, Leadership, Observer};
