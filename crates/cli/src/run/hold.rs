@@ -16,7 +16,7 @@ pub(super) struct Hold<K: Kind> {
 }
 
 impl Hold<kind::Lock> {
-    pub(super) fn lock(locker: &Locker, names: &[String]) -> Self {
+    pub(super) fn lock(locker: &Locker, names: &[&str]) -> Self {
         Self {
             request: locker.lock_all(names),
             label: format!("the lock {}", names.join(", ")),

@@ -9,7 +9,7 @@ use crate::nodes::LockNodes;
 /// Run a command while this process is the leader, and campaign again after a loss.
 ///
 /// Of all processes that campaign under one name, one leads, and the others wait. The leader holds
-/// the lock of the name, so that lead NAME and run --name NAME exclude each other. The command finds
+/// the lock of the name, so that lead NAME and run NAME exclude each other. The command finds
 /// the name in QUORUMLOCK_NAME, and in QUORUMLOCK_FENCE the fencing token: the number of this
 /// leader's term, which is larger than that of every leader before.
 ///
@@ -48,5 +48,5 @@ pub(crate) struct Args {
 pub(crate) async fn lead(args: Args) -> Outcome {
     let supervisor = Supervisor::new(&args.supervised, None, AfterLoss::Campaign)?;
     let locker = args.nodes.locker()?;
-    supervisor.run(&locker, Hold::lock(&locker, &[args.name])).await
+    supervisor.run(&locker, Hold::lock(&locker, &[&args.name])).await
 }

@@ -58,23 +58,21 @@ pub(crate) struct Args {
     #[command(flatten)]
     nodes: LockNodes,
 
-    /// The lock's name. With several names the command runs while all of them are held: they are
-    /// taken in one step, all or none.
-    #[arg(long = "name", value_name = "NAME", required = true)]
-    names: Vec<String>,
+    #[command(flatten)]
+    names: Names,
 
     /// Hold one of K permits of the name (1 to 256) instead of its lock, so that up to K commands
-    /// run at a time. All programs must give the same K. Takes one --name.
+    /// run at a time. All programs must give the same K. Takes one name.
     #[arg(long, value_name = "K", value_parser = permits::number())]
     permits: Option<u32>,
 
     /// Hold the read-write lock of the name to read: other readers run at the same time, and no
-    /// writer does. Takes one --name.
+    /// writer does. Takes one name.
     #[arg(long, conflicts_with_all = ["write", "permits"])]
     read: bool,
 
     /// Hold the read-write lock of the name to write: nobody else runs, no reader either. Takes one
-    /// --name.
+    /// name.
     #[arg(long, conflicts_with = "permits")]
     write: bool,
 
@@ -92,9 +90,29 @@ pub(crate) struct Args {
     supervised: Supervised,
 }
 
+/// The names, in either form or in both.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = true)]
+struct Names {
+    /// The lock's name. With several names the command runs while all of them are held: they are
+    /// taken in one step, all or none.
+    #[arg(value_name = "NAME")]
+    given: Vec<String>,
+
+    /// A name, as the argument NAME. Repeat the option for several names.
+    #[arg(short = 'n', long = "name", value_name = "NAME")]
+    named: Vec<String>,
+}
+
+impl Names {
+    fn all(&self) -> Vec<&str> {
+        self.given.iter().chain(&self.named).map(String::as_str).collect()
+    }
+}
+
 /// What the options ask for.
 enum Wanted<'a> {
-    Lock(&'a [String]),
+    Lock(Vec<&'a str>),
     Permit(&'a str, u32),
     Read(&'a str),
     Write(&'a str),
@@ -106,16 +124,16 @@ impl Args {
             (Some(permits), ..) => Wanted::Permit(self.one_name("--permits")?, permits),
             (None, true, _) => Wanted::Read(self.one_name("--read")?),
             (None, false, true) => Wanted::Write(self.one_name("--write")?),
-            (None, false, false) => Wanted::Lock(&self.names),
+            (None, false, false) => Wanted::Lock(self.names.all()),
         })
     }
 
     /// The only name, which `option` needs.
     fn one_name(&self, option: &str) -> Result<&str, Failure> {
-        match &self.names[..] {
+        match self.names.all()[..] {
             [name] => Ok(name),
-            names => Err(Failure::usage(format!(
-                "{option} takes one --name, and {} are given: give one, or leave {option} out",
+            ref names => Err(Failure::usage(format!(
+                "{option} takes one name, and {} are given: give one, or leave {option} out",
                 names.len(),
             ))),
         }
@@ -140,7 +158,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
     let locker = args.nodes.locker()?;
     match wanted {
         Wanted::Lock(names) => {
-            supervisor.run(&locker, args.set_options(Hold::lock(&locker, names))).await
+            supervisor.run(&locker, args.set_options(Hold::lock(&locker, &names))).await
         }
         Wanted::Permit(name, permits) => {
             supervisor.run(&locker, args.set_options(Hold::permit(&locker, name, permits))).await

@@ -161,7 +161,7 @@ fn numbers_out_of_bounds_and_several_names_are_bad_usage() {
         let unlock = ["unlock", "--force", "x", "--slot", number];
         ask(&nowhere, &unlock).expect(64).says(&["--slot", &said]);
     }
-    let said = ["--permits takes one --name", "2 are given"];
+    let said = ["--permits takes one name", "2 are given"];
     finish(run(&nowhere, &[&TWO[..], &["--name", "x"]].concat(), "exit 0")).expect(64).says(&said);
     // The bounds themselves are good usage: only the server is missing.
     ask(&nowhere, &["status", "x", "--permits", "256"]).expect(69);

@@ -209,7 +209,7 @@ fn options_that_exclude_each_other_are_bad_usage() {
     let run = |options: &[&'static str]| [&["run"], options, &["--", "true"]].concat();
     for (kind, option) in [(READ, "--read"), (WRITE, "--write")] {
         bad(&run(&[&kind[..], &["--permits", "2"]].concat()), &[option, "--permits"]);
-        let said = [&format!("{option} takes one --name"), "2 are given"];
+        let said = [&format!("{option} takes one name"), "2 are given"];
         bad(&run(&[&kind[..], &["--name", "x"]].concat()), &said);
         // The option alone is good usage: only the server is missing.
         ask(&nowhere, &run(&[&kind[..], &["--wait", "0s"]].concat())).expect(69);

@@ -88,6 +88,27 @@ fn several_names_are_held_together() {
 }
 
 #[test]
+fn a_name_is_an_argument_or_an_option() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    let names = |arguments: &[&str]| {
+        let script = r#"echo "$QUORUMLOCK_NAME""#;
+        finish(run(&urls, arguments, script)).expect(0).stdout
+    };
+    for one in [&["a"][..], &["-n", "a"], &["--name", "a"], &["-na"], &["a", "-n", "a"]] {
+        assert_eq!(names(one), "a\n", "{one:?}");
+    }
+    for both in [&["b", "a"][..], &["-n", "a", "-n", "b"], &["b", "--wait", "1s", "--name", "a"]] {
+        assert_eq!(names(both), "a\nb\n", "{both:?}");
+    }
+    assert_eq!(names(&["a", "--permits", "2"]), "a\n");
+    let mut holder = start(run(&urls, &["job"], "echo ready; cat"));
+    finish(run(&urls, &["-n", "job", "--wait", "0s"], "echo never")).expect(75).says(&["job"]);
+    holder.close_stdin();
+    holder.finish().expect(0);
+}
+
+#[test]
 fn without_a_majority_nothing_runs() {
     for (count, dead) in [(1, 1), (3, 2), (5, 3)] {
         let Some(servers) = servers(count) else { return };
@@ -123,6 +144,12 @@ fn bad_usage_is_told_apart() {
     bad(&[], "Usage");
     bad(&["fly"], "fly");
     bad(&["run", "--name", "x"], "COMMAND");
+    // The second word is a name without `--`.
+    bad(&["run", "x", "true"], "COMMAND");
+    for form in ["<NAME|", "--name <NAME>"] {
+        bad(&["run", "--", "true"], form);
+    }
+    bad(&["run", "a", "-n", "b", "--permits", "2", "--", "true"], "--permits takes one name");
     bad(&["run", "--name", "", "--", "true"], "name");
     bad(&["run", "--name", "x", "--lease", "soon", "--", "true"], "soon");
     bad(&["run", "--name", "x", "--lease", "0s", "--", "true"], "lease");
