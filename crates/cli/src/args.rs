@@ -5,7 +5,7 @@ use crate::{doctor, init, members, run, status, unlock};
 
 /// Distributed locks on Redis or Valkey, on one node or on a quorum of independent nodes.
 #[derive(Debug, Parser)]
-#[command(name = "quorumlock", version, after_help = EXIT_CODES)]
+#[command(name = "quorumlock", version, after_help = NOTES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -26,7 +26,9 @@ pub(crate) enum Command {
     Exec(run::exec::Args),
 }
 
-const EXIT_CODES: &str = "\
+const NOTES: &str = "\
+A TIME is a number of seconds, as 30 or 0.5, or has units, as 500ms or 1m30s.
+
 Exit codes:
   64  bad usage: fix the command line
   69  too few nodes answer: look at the nodes (quorumlock doctor)

@@ -8,7 +8,8 @@ use std::{fmt, fs};
 
 use clap::ValueEnum;
 use clap::builder::BoolishValueParser;
-use quorumlock::{Admission, Builder, Error, Locker, Wire, env};
+use quorumlock::env::{self, parse_duration};
+use quorumlock::{Admission, Builder, Error, Locker, Wire};
 use quorumlock_command::Failure;
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, note_age};
 use quorumlock_protocol::{Settings, without_password};
@@ -117,7 +118,7 @@ pub(crate) struct LockNodes {
 
     /// How long nobody else gets a lock after its holder could last rely on it, unless the holder
     /// unlocked it.
-    #[arg(long, value_name = "DURATION", env = env::TAKEOVER_DELAY, default_value = "0s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", env = env::TAKEOVER_DELAY, default_value = "0s", value_parser = parse_duration)]
     takeover_delay: Duration,
 
     /// How many replicas of a single master must confirm a lock before it counts (WAIT); or "all".
@@ -142,12 +143,12 @@ pub(crate) struct ClusterArgs {
     admission: Option<AdmissionArg>,
 
     /// The longest lease that any lock may have; all programs must agree.
-    #[arg(long, value_name = "DURATION", env = env::MAX_LEASE, default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", env = env::MAX_LEASE, default_value = "60s", value_parser = parse_duration)]
     pub(crate) max_lease: Duration,
 
     /// How far the clocks of a server and of a program may be apart [default: 5s]; all programs must
     /// agree.
-    #[arg(long, value_name = "DURATION", env = env::CLOCK_BOUND, value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", env = env::CLOCK_BOUND, value_parser = parse_duration)]
     clock_bound: Option<Duration>,
 }
 

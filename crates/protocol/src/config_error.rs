@@ -148,6 +148,16 @@ pub enum ConfigError {
         /// What is wrong with it, and what it must be.
         why: String,
     },
+    /// A text that is no duration.
+    #[error(
+        "{text:?} is no duration: {why}. Write seconds, as 30 or 0.5, or units, as 500ms or 1m30s"
+    )]
+    NoDuration {
+        /// The text given, without password.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A duration out of bounds.
     #[error("{what} of {value:?} is out of bounds: {min:?} to {max:?}")]
     BadDuration {

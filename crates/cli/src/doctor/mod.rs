@@ -11,6 +11,7 @@ mod report;
 use std::time::Duration;
 
 use futures::future::join_all;
+use quorumlock::env::parse_duration;
 use quorumlock::{ConfigError, Error, Locker, NoMajority, NodeReport, Wire};
 use quorumlock_command::{Failure, Outcome, print};
 use quorumlock_protocol::{ClientCertificate, Node as _, Settings};
@@ -37,7 +38,7 @@ pub(crate) struct Args {
 
     /// Give up on a node after this time.
     #[arg(
-        long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2s"
+        long, value_name = "TIME", value_parser = parse_duration, default_value = "2s"
     )]
     timeout: Duration,
 

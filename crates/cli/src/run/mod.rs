@@ -11,6 +11,7 @@ mod terminal;
 
 use std::time::Duration;
 
+use quorumlock::env::parse_duration;
 use quorumlock::kind::Kind;
 use quorumlock_command::{Failure, Outcome};
 
@@ -78,12 +79,12 @@ pub(crate) struct Args {
 
     /// Give up after this time if other clients hold the lock, or all permits [default: wait
     /// without limit].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     wait: Option<Duration>,
 
     /// End the hold, and with it the command, after this time at the latest; SIGTERM comes earlier
     /// by the grace time.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     hold_at_most: Option<Duration>,
 
     #[command(flatten)]

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use quorumlock::env::parse_duration;
 use quorumlock::kind::Kind;
 use quorumlock::{Error, Guard, Locker, Lost, Watch};
 use quorumlock_command::{Failure, Outcome, exit, say};
@@ -24,12 +25,12 @@ use super::signals::Signals;
 pub(super) struct Supervised {
     /// How long the servers keep the lock without a renewal; it is renewed every third of that.
     #[arg(
-        long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30s"
+        long, value_name = "TIME", value_parser = parse_duration, default_value = "30s"
     )]
     lease: Duration,
 
     /// Time between SIGTERM and SIGKILL when the lock is lost [default: a third of the lease].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     grace: Option<Duration>,
 
     /// The command and its arguments.

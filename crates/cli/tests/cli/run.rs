@@ -108,6 +108,19 @@ fn a_name_is_an_argument_or_an_option() {
     holder.finish().expect(0);
 }
 
+/// What a number without a unit means shows in the messages about times that do not fit.
+#[test]
+fn a_number_without_a_unit_is_seconds() {
+    let run = |options: &[&str]| finish(run(&["redis://127.0.0.1:1".into()], options, "true"));
+    for (lease, grace) in [("9", "8"), ("9s", "8s"), ("0.15m", "8000ms")] {
+        let options = ["x", "--lease", lease, "--grace", grace];
+        run(&options).expect(64).says(&["--grace 8s", "--lease 9s"]);
+    }
+    run(&["x", "--hold-at-most", "2", "--grace", "1.5"]).expect(64).says(&["--hold-at-most 2s"]);
+    run(&["x", "--max-lease", "20"]).expect(64).says(&["20s"]); // the lease is 30 s
+    run(&["x", "--wait", "0.3"]).expect(69);
+}
+
 #[test]
 fn without_a_majority_nothing_runs() {
     for (count, dead) in [(1, 1), (3, 2), (5, 3)] {
@@ -153,6 +166,15 @@ fn bad_usage_is_told_apart() {
     bad(&["run", "--name", "", "--", "true"], "name");
     bad(&["run", "--name", "x", "--lease", "soon", "--", "true"], "soon");
     bad(&["run", "--name", "x", "--lease", "0s", "--", "true"], "lease");
+    for option in ["--wait", "--lease", "--hold-at-most", "--grace", "--max-lease"] {
+        let usage = ["run", "x", option, "1m30", "--", "true"];
+        for part in [option, "\"1m30\" is no duration", "seconds, as 30"] {
+            bad(&usage, part);
+        }
+        let usage = ["run", "x", option, "90", "--permits", "0", "--", "true"];
+        bad(&usage, "'--permits <K>'"); // and not the option
+    }
+    bad(&["doctor", "--timeout", "5x"], "\"5x\" is no duration");
     bad(&["run", "--name", "x", "--lease", "2s", "--grace", "2s", "--", "true"], "--grace 2s");
     bad(&["run", "--name", "x", "--lease", "10ms", "--", "true"], "Use 100ms at least");
     bad(&["run", "--name", "x", "--tls-ca", "/no/such/file", "--", "true"], "/no/such/file");
