@@ -101,7 +101,7 @@ pub(crate) struct LockNodes {
     /// How locks are stored. All programs that share a lock must agree.
     ///
     /// Without it: redisson on a single node, redlock on a quorum.
-    #[arg(long)]
+    #[arg(long, env = env::WIRE)]
     wire: Option<WireArg>,
 
     /// Count fencing tokens in the key of Redisson's RFencedLock, so that Java programs and this

@@ -37,6 +37,8 @@ pub const ADMISSION: &str = "QUORUMLOCK_ADMISSION";
 pub const MAX_LEASE: &str = "QUORUMLOCK_MAX_LEASE";
 /// [`Builder::clock_bound`](crate::Builder::clock_bound).
 pub const CLOCK_BOUND: &str = "QUORUMLOCK_CLOCK_BOUND";
+/// [`Builder::wire`](crate::Builder::wire): `redisson` or `redlock`.
+pub const WIRE: &str = "QUORUMLOCK_WIRE";
 /// [`Builder::redisson_fenced`](crate::Builder::redisson_fenced): yes or no.
 pub const REDISSON_FENCED: &str = "QUORUMLOCK_REDISSON_FENCED";
 /// [`Builder::strict_order`](crate::Builder::strict_order): yes or no.

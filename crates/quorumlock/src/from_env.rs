@@ -2,7 +2,7 @@
 
 use crate::builder::Admission;
 use crate::env::{self, Servers, Variable};
-use crate::{Builder, ConfigError, Error, Locker};
+use crate::{Builder, ConfigError, Error, Locker, Wire};
 
 impl Builder {
     /// A builder with the options that the environment sets. The variables are those of the command
@@ -46,6 +46,10 @@ impl Builder {
         }
         if let Some(durable) = read(env::DURABLE)? {
             builder = builder.durable(durable.flag()?);
+        }
+        if let Some(wire) = read(env::WIRE)? {
+            let values = [("redisson", Wire::Redisson), ("redlock", Wire::Redlock)];
+            builder = builder.wire(wire.one_of(&values)?);
         }
         if let Some(fenced) = read(env::REDISSON_FENCED)? {
             builder = builder.redisson_fenced(fenced.flag()?);

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use quorumlock::{Builder, Error, Locker};
 
-use crate::common::{blank_servers, finish, quorumlock, run};
+use crate::common::{blank_servers, finish, quorumlock, run, start};
 
 /// No server listens here.
 const NOWHERE: &str = "redis://127.0.0.1:1";
@@ -43,6 +43,7 @@ fn a_wrong_variable_is_named_with_its_value_and_what_it_must_be() {
         ("QUORUMLOCK_MAX_LEASE", "soon", "1m30s"),
         ("QUORUMLOCK_MAX_LEASE", "1ms", "10ms to"),
         ("QUORUMLOCK_ADMISSION", "lax", "strict or redlock"),
+        ("QUORUMLOCK_WIRE", "hash", "redisson or redlock"),
         ("QUORUMLOCK_CLOCK_BOUND", "5x", "seconds, as 30"),
         ("QUORUMLOCK_REPLICAS", "-1", "number"),
         ("QUORUMLOCK_REPLICATED", "perhaps", "neither true nor false"),
@@ -88,6 +89,12 @@ fn the_command_and_the_library_read_the_same_environment() {
         &[("NODES", NOWHERE), ("CLOCK_BOUND", "2s")],
         &[("NODES", NOWHERE), ("REDISSON_FENCED", "yes"), ("MAX_LEASE", "10s")],
         &[("NODES", THREE), ("REDISSON_FENCED", "yes")],
+        &[("NODES", NOWHERE), ("WIRE", "redlock")],
+        &[("NODES", THREE), ("WIRE", "redisson")],
+        &[("NODES", NOWHERE), ("WIRE", "hash")],
+        &[("NODES", NOWHERE), ("WIRE", "")],
+        // Tokens of Redisson's `RFencedLock` are for its layout only.
+        &[("NODES", NOWHERE), ("WIRE", "redlock"), ("REDISSON_FENCED", "yes")],
         &[("NODES", NOWHERE), ("STRICT_ORDER", "yes"), ("TAKEOVER_DELAY", "5s")],
         &[("NODES", THREE), ("STRICT_ORDER", "no"), ("TAKEOVER_DELAY", "29s")],
         &[("NODES", THREE), ("STRICT_ORDER", "yes")],
@@ -116,6 +123,64 @@ fn the_command_and_the_library_read_the_same_environment() {
             assert_eq!(quorum, voters > 1, "{case:?}: {said} {finished:?}");
         }
     }
+}
+
+/// The type of the key on the server tells the layout.
+#[test]
+fn the_layout_comes_from_the_environment_unless_an_option_gives_it() {
+    use quorumlock_testbed::servers::ask;
+    let Some(servers) = blank_servers(1) else { return };
+    let type_of = |name: &str| ask(servers[0].addr().unwrap(), &["TYPE", name]).unwrap();
+    for (variable, options, found) in [
+        (None, &[][..], "hash"),
+        (Some("redlock"), &[], "string"),
+        (Some("redlock"), &["--wire", "redisson"], "hash"),
+    ] {
+        let mut holder = run(&servers.urls(), &[&["x"], options].concat(), "echo ready; cat");
+        holder.envs(variable.map(|wire| ("QUORUMLOCK_WIRE", wire)));
+        let mut holder = start(holder);
+        assert_eq!(type_of("x"), found, "{variable:?} {options:?}");
+        holder.close_stdin();
+        holder.finish().expect(0);
+    }
+}
+
+/// An option without a variable is one of a single call.
+#[test]
+fn every_option_but_those_of_one_call_has_a_variable() {
+    const ONE_CALL: [&str; 15] = [
+        "exit-code",
+        "force",
+        "grace",
+        "help",
+        "hold-at-most",
+        "json",
+        "lease",
+        "name",
+        "permits",
+        "read",
+        "read-write",
+        "slot",
+        "timeout",
+        "wait",
+        "write",
+    ];
+    let mut without = std::collections::BTreeSet::new();
+    for part in ["run", "lead", "status", "unlock", "doctor", "init", "members"] {
+        let mut help = quorumlock(&[]);
+        help.args([part, "--help"]);
+        let help = finish(help).expect(0).stdout;
+        // An option begins a line, after two spaces or six; what it does follows after ten.
+        let begins = |line: &&str| line.starts_with("  -") || line.starts_with("      -");
+        let lines = help.lines().skip_while(|line| !begins(line)).collect::<Vec<_>>();
+        for option in lines.chunk_by(|_, next| !begins(next)) {
+            let name = option[0].split("--").nth(1).and_then(|name| name.split(' ').next());
+            if !option.iter().any(|line| line.contains("[env: QUORUMLOCK_")) {
+                without.insert(name.expect("a long name").to_owned());
+            }
+        }
+    }
+    assert_eq!(without.iter().map(String::as_str).collect::<Vec<_>>(), ONE_CALL);
 }
 
 #[test]
