@@ -41,6 +41,11 @@ use crate::permits;
 /// (taken away by force, or forgotten by a server) leaves no time: SIGKILL follows at once. The
 /// next renewal finds that out, after a third of the lease.
 ///
+/// With --hold-at-least the lock is kept after the command, and quorumlock exits with the command's
+/// code when the time is over. INT, TERM, QUIT, HUP, USR1 or USR2 ends quorumlock at once meanwhile, and
+/// the lock is released; after INT, TERM or QUIT to the command it is not kept. If the lock is lost
+/// meanwhile, a message says so.
+///
 /// The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed
 /// on to that group. Descendants that are still running when the command has ended, or that left
 /// the group, run on without the lock.
@@ -86,6 +91,11 @@ pub(crate) struct Args {
     /// by the grace time.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     hold_at_most: Option<Duration>,
+
+    /// Keep the lock for this time after the grant, also if the command ends sooner: for a job that
+    /// several hosts start at one time, longer than their clocks differ.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
+    hold_at_least: Duration,
 
     #[command(flatten)]
     supervised: Supervised,
@@ -154,7 +164,8 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args) -> Outcome {
-    let supervisor = Supervisor::new(&args.supervised, args.hold_at_most, AfterLoss::Exit)?;
+    let supervisor = Supervisor::new(&args.supervised, args.hold_at_most, AfterLoss::Exit)?
+        .hold_at_least(args.hold_at_least)?;
     let wanted = args.wanted()?;
     let locker = args.nodes.locker()?;
     match wanted {

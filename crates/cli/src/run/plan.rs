@@ -55,6 +55,19 @@ impl Plan {
         Ok(Self { grace, margin: (window / 20).min(Duration::from_secs(1)), hold_at_most })
     }
 
+    /// Fails if the lock may not be held for so long.
+    pub(super) fn check_hold_at_least(&self, time: Duration) -> Result<(), Failure> {
+        match self.hold_at_most {
+            Some(limit) if limit < time => Err(Failure::usage(format!(
+                "--hold-at-least {} is longer than --hold-at-most {limit}. Use {limit} at most, or a \
+                 longer --hold-at-most",
+                format_duration(time),
+                limit = format_duration(limit),
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Why the command is stopped while the lock is still held: the reason for which the lock will
     /// end.
     pub(super) fn reason(&self, ahead: LossReason) -> String {
@@ -117,6 +130,19 @@ mod tests {
         assert_eq!(Plan::new(ms(30_000), Some(ms(3_000)), None).unwrap().grace, ms(1_000));
         assert_eq!(Plan::new(ms(30_000), Some(ms(60_000)), None).unwrap().grace, ms(10_000));
         assert_eq!(Plan::new(ms(30_000), None, Some(ms(0))).unwrap().grace, ms(0));
+    }
+
+    #[test]
+    fn a_hold_is_at_least_as_long_as_it_is_at_most_or_shorter() {
+        let check = |most, least| {
+            let plan = Plan::new(ms(30_000), most, None).unwrap();
+            plan.check_hold_at_least(ms(least)).map_err(|failure| failure.message)
+        };
+        assert_eq!(check(Some(ms(60_000)), 60_000), Ok(()));
+        assert_eq!(check(None, 600_000), Ok(()));
+        let refused = check(Some(ms(60_000)), 60_001).unwrap_err();
+        assert!(refused.contains("--hold-at-least 1m 1ms"), "{refused}");
+        assert!(refused.contains("--hold-at-most 1m."), "{refused}");
     }
 
     #[test]

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use quorumlock::env::parse_duration;
 use quorumlock::kind::Kind;
-use quorumlock::{Error, Guard, Locker, Lost, Watch};
+use quorumlock::{Error, Guard, Locker, LossReason, Lost, Watch};
 use quorumlock_command::{Failure, Outcome, exit, say};
+use quorumlock_watchdog::Clock;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
@@ -52,6 +53,8 @@ pub(super) enum AfterLoss {
 pub(super) struct Supervisor<'a> {
     supervised: &'a Supervised,
     plan: Plan,
+    /// Since the grant: the lock is kept for so long, also after the command.
+    hold_at_least: Duration,
     after_loss: AfterLoss,
 }
 
@@ -71,7 +74,14 @@ impl<'a> Supervisor<'a> {
         after_loss: AfterLoss,
     ) -> Result<Self, Failure> {
         let plan = Plan::new(supervised.lease, hold_at_most, supervised.grace)?;
-        Ok(Self { supervised, plan, after_loss })
+        Ok(Self { supervised, plan, hold_at_least: Duration::ZERO, after_loss })
+    }
+
+    /// Keeps the lock for this time after the grant, if the command ends sooner. Fails if the lock
+    /// may not be held for so long.
+    pub(super) fn hold_at_least(self, time: Duration) -> Result<Self, Failure> {
+        self.plan.check_hold_at_least(time)?;
+        Ok(Self { hold_at_least: time, ..self })
     }
 
     pub(super) async fn run<K: Kind>(&self, locker: &Locker, hold: Hold<K>) -> Outcome {
@@ -116,25 +126,31 @@ impl<'a> Supervisor<'a> {
             held = self.acquire(hold) => held?,
             signal = ends(signals) => return Ok(Ended::Done(job::code_of_signal(signal.as_raw()))),
         };
+        let clock = Clock::system();
+        let granted = clock.now();
         let mut job = match Job::start(command, &guard, slot) {
             Ok(job) => job,
             Err(error) => {
-                self.release(guard).await?;
+                self.release(guard, false).await?;
                 return Err(exec::cannot_execute(&command[0], &error));
             }
         };
-        match supervise(&mut job, &guard.watch(), signals, self.plan).await {
-            Ok(End::Itself(status)) => {
-                self.release(guard).await?;
+        let watch = guard.watch();
+        let end = supervise(&mut job, &watch, signals, self.plan).await.map_err(|error| {
+            Failure::new(exit::SOFTWARE, format!("cannot wait for the command: {error}"))
+        })?;
+        drop(job); // gives the terminal back, so that Ctrl-C ends what follows
+        let rest = self.hold_at_least.saturating_sub(clock.now().since(granted));
+        let kept = keep(&watch, rest, signals).await;
+        match end {
+            End::Itself(status) => {
+                self.release(guard, kept).await?;
                 Ok(Ended::Done(job::code_of(status)))
             }
-            Ok(End::Stopped { why }) => {
+            End::Stopped { why } => {
                 // The lock is lost or about to end: the nodes' answer changes nothing.
                 let _ = guard.unlock().await;
                 Ok(Ended::Lost { why })
-            }
-            Err(error) => {
-                Err(Failure::new(exit::SOFTWARE, format!("cannot wait for the command: {error}")))
             }
         }
     }
@@ -156,10 +172,17 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Reports a lock that was lost before, so that the command's work may have overlapped with that
-    /// of another holder: as a failure if a loss ends quorumlock.
-    async fn release<K: Kind>(&self, guard: Guard<K>) -> Result<(), Failure> {
+    /// of another holder: as a failure if a loss ends quorumlock. `kept`: the lock was kept after the
+    /// command, whose result stands.
+    async fn release<K: Kind>(&self, guard: Guard<K>, kept: bool) -> Result<(), Failure> {
         match guard.unlock().await {
             Ok(()) => {}
+            // --hold-at-most is as long as --hold-at-least.
+            Err(Error::Lost(Lost { why: LossReason::HoldLimit, .. })) if kept => {}
+            Err(Error::Lost(Lost { name, why, .. })) if kept => say(format_args!(
+                "{name}: the lock was lost: {why}. The command had ended, but somebody else may \
+                 have the lock before --hold-at-least is over"
+            )),
             Err(Error::Lost(Lost { name, why, .. })) => {
                 let loss = format!(
                     "{name}: the lock was lost: {why}. The command has ended, but somebody else may \
@@ -176,6 +199,21 @@ impl<'a> Supervisor<'a> {
         }
         Ok(())
     }
+}
+
+/// Keeps the lock for this time after the command has ended: less if the lock is lost, or if a signal
+/// asks this program to end. Returns whether it was kept at all.
+async fn keep(watch: &Watch, time: Duration, signals: &mut Signals) -> bool {
+    // A signal that ended the command was meant for quorumlock, too.
+    if time.is_zero() || signals.asked_to_end().is_some() || watch.check().is_err() {
+        return false;
+    }
+    tokio::select! {
+        () = sleep(time) => {}
+        _ = watch.lost() => {}
+        _ = ends(signals) => {}
+    }
+    true
 }
 
 /// The next signal but Ctrl-Z: nothing runs that it could stop.

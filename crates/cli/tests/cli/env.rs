@@ -148,11 +148,12 @@ fn the_layout_comes_from_the_environment_unless_an_option_gives_it() {
 /// An option without a variable is one of a single call.
 #[test]
 fn every_option_but_those_of_one_call_has_a_variable() {
-    const ONE_CALL: [&str; 15] = [
+    const ONE_CALL: [&str; 16] = [
         "exit-code",
         "force",
         "grace",
         "help",
+        "hold-at-least",
         "hold-at-most",
         "json",
         "lease",

@@ -4,6 +4,7 @@
 
 mod common;
 mod env;
+mod hold_at_least;
 mod init;
 mod json_errors;
 mod lead;

@@ -1,6 +1,6 @@
 //! `quorumlock run` in a terminal, and at its own sudden end.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -10,7 +10,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use crate::common::{quorumlock, servers};
+use tempfile::tempdir;
+
+use crate::common::{await_end, quorumlock, servers};
 
 /// A shell whose controlling terminal is a pseudo-terminal.
 struct Session {
@@ -125,6 +127,25 @@ fn ctrl_z_stops_the_command_which_keeps_its_lock_until_it_goes_on_or_ends() {
     session.awaits("Ctrl-C ends it");
     session.type_in(CTRL_C);
     session.awaits("code-130");
+}
+
+#[test]
+fn ctrl_c_ends_a_lock_that_is_kept_after_its_command() {
+    let Some(servers) = servers(1) else { return };
+    let dir = tempdir().unwrap();
+    let id = dir.path().join("id");
+    let script = format!(
+        "trap : INT; $Q run job --hold-at-least 1h -- sh -c 'echo $$ > {}; echo ready; exit 5'; \
+         echo code-$?",
+        id.display(),
+    );
+    let mut session = Session::start(&servers.urls(), &script);
+    session.awaits("ready");
+    await_end(&fs::read_to_string(id).unwrap());
+    session.type_in(CTRL_Z);
+    session.awaits("Ctrl-C gives it up");
+    session.type_in(CTRL_C);
+    session.awaits("code-5");
 }
 
 #[test]

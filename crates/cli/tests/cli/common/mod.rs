@@ -3,11 +3,14 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use quorumlock_testbed::command::command;
 pub(crate) use quorumlock_testbed::command::{Finished, finish};
 use quorumlock_testbed::servers::{Server, ServerOptions, Servers, for_test};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// Servers of the test's own, or `None` on a machine without a server program. Those of a quorum
 /// are admitted.
@@ -49,6 +52,15 @@ pub(crate) fn run(urls: &[String], options: &[&str], script: &str) -> Command {
     let mut command = quorumlock(urls);
     command.arg("run").args(options).args(["--", "sh", "-c", script]);
     command
+}
+
+/// Waits until a command with this process id has ended, and quorumlock has seen that.
+pub(crate) fn await_end(id: &str) {
+    let command = Pid::from_raw(id.trim().parse().unwrap()).unwrap();
+    // No event tells what quorumlock has seen.
+    while test_kill_process(command) != Err(Errno::SRCH) {
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A running process, which is ended if the test fails.
