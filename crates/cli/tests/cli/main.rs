@@ -6,6 +6,7 @@ mod common;
 mod env;
 mod hold_at_least;
 mod init;
+mod jobs;
 mod json_errors;
 mod lead;
 mod look;

@@ -1,0 +1,129 @@
+//! The crontab, the units and the manifests of docs/OPERATIONS.md: what of them this machine can run.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use quorumlock_testbed::command::{Finished, command, finish};
+use quorumlock_testbed::skip;
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::common::{Running, await_end, quorumlock, servers};
+
+const PAGE: &str = include_str!("../../../../docs/OPERATIONS.md");
+const QUORUMLOCK: &str = env!("CARGO_BIN_EXE_quorumlock");
+
+/// The blocks of the page in this language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("\n```{language}\n");
+    let ends = |block: &'static str| block.split_once("```").expect("an end").0;
+    PAGE.split(&fence).skip(1).map(ends).collect()
+}
+
+/// The text, with this program instead of the page's.
+fn with(program: &str, text: &str) -> String {
+    let text = text.replace("/usr/local/bin/quorumlock", QUORUMLOCK);
+    ["report", "scheduler"]
+        .iter()
+        .fold(text, |text, name| text.replace(&format!("/usr/local/bin/{name}"), program))
+}
+
+#[test]
+fn of_two_hosts_with_the_crontab_line_one_runs_the_job() {
+    let Some(servers) = servers(3) else { return };
+    let [crontab] = blocks("crontab")[..] else { panic!("one crontab") };
+    let (nodes, line) = crontab.trim_end().split_once('\n').expect("two lines");
+    assert_eq!(nodes.matches("redis://").count(), 3);
+    // Five fields of time.
+    let line = with("sh -c 'echo $$'", line);
+    let line = line.splitn(6, ' ').nth(5).expect("a command");
+    let cron = || {
+        let mut shell = command("sh");
+        // `exec`: a signal to the shell is one to quorumlock.
+        shell.args(["-c", &format!("exec {line}")]);
+        shell.env("QUORUMLOCK_NODES", servers.urls().join(","));
+        shell
+    };
+    let mut first = Running::spawn(cron());
+    await_end(&first.next_line());
+    let second = finish(cron()).expect(75);
+    assert_eq!((second.stdout.lines().count(), second.stderr.lines().count()), (0, 1), "the mail");
+    first.signal(Signal::TERM);
+    assert_eq!(first.finish().expect(0).stderr, "");
+}
+
+#[test]
+fn systemd_takes_the_units() {
+    let systemd_analyze = || Command::new("systemd-analyze");
+    if systemd_analyze().arg("--version").output().is_err() {
+        return skip("QUORUMLOCK_REQUIRE_SYSTEMD", "systemd-analyze is not installed");
+    }
+    let dir = tempdir().unwrap();
+    let units = blocks("ini").into_iter().filter(|unit| unit.starts_with("[Unit]"));
+    let names = ["report.service", "report.timer", "scheduler.service"];
+    assert_eq!(units.clone().count(), names.len());
+    for (name, unit) in names.into_iter().zip(units) {
+        fs::write(dir.path().join(name), with("/bin/true", unit)).unwrap();
+    }
+    for name in names {
+        let mut verify = systemd_analyze();
+        verify.args(["verify", "--man=no"]).arg(dir.path().join(name));
+        let done = finish(verify).expect(0);
+        // It tells of the machine's own units, too.
+        assert!(!done.stderr.contains(&dir.path().display().to_string()), "{done:?}");
+    }
+}
+
+/// The documents of the page's manifests.
+fn manifests() -> Option<Vec<Value>> {
+    let read = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
+    let mut python = Command::new("python3");
+    python.args(["-c", read]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut python = python.spawn().ok()?;
+    let text = blocks("yaml").join("---\n");
+    let given = python.stdin.take().unwrap().write_all(text.as_bytes());
+    let done = python.wait_with_output().unwrap();
+    if String::from_utf8_lossy(&done.stderr).contains("No module named 'yaml'") {
+        return None;
+    }
+    given.unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    Some(serde_json::from_slice(&done.stdout).unwrap())
+}
+
+/// Runs what the container of this pod runs, with `true` instead of the program.
+fn run_pod(pod: &Value, nodes: &[String]) -> Finished {
+    let container = &pod["spec"]["containers"][0];
+    let words = |key: &str| {
+        let words = container[key].as_array().unwrap_or_else(|| panic!("{key}: {container}"));
+        words.iter().map(|word| word.as_str().expect("a text").to_owned()).collect::<Vec<_>>()
+    };
+    let [command, args] = [words("command"), words("args")];
+    assert_eq!(command[0], "quorumlock");
+    assert_eq!(args.len(), 1, "the program");
+    assert_eq!(container["env"][0]["name"], "QUORUMLOCK_NODES");
+    let mut run = quorumlock(nodes);
+    run.args(command[1..].iter().map(|word| if word == "60" { "1" } else { word }));
+    run.arg("true");
+    finish(run)
+}
+
+#[test]
+fn the_containers_of_the_manifests_run() {
+    let Some(servers) = servers(3) else { return };
+    let Some(manifests) = manifests() else {
+        return skip("QUORUMLOCK_REQUIRE_YAML", "python3 has no module yaml, or is not installed");
+    };
+    let [job, leader] = &manifests[..] else { panic!("{manifests:?}") };
+    assert_eq!((&job["kind"], &job["apiVersion"]), (&"CronJob".into(), &"batch/v1".into()));
+    let pod = &job["spec"]["jobTemplate"]["spec"]["template"];
+    assert_eq!(pod["spec"]["restartPolicy"], "Never");
+    run_pod(pod, &servers.urls()).expect(0);
+
+    assert_eq!((&leader["kind"], &leader["apiVersion"]), (&"Deployment".into(), &"apps/v1".into()));
+    let spec = &leader["spec"];
+    assert_eq!(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]);
+    run_pod(&spec["template"], &servers.urls()).expect(0);
+}
