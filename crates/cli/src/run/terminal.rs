@@ -16,7 +16,8 @@ impl Terminal {
     pub(super) fn ours() -> Option<Self> {
         let stdin = stdin();
         let ours = isatty(&stdin) && tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp());
-        ours.then_some(Self(()))
+        // Not `then_some`: to drop a terminal takes the foreground.
+        ours.then(|| Self(()))
     }
 
     /// Makes the command's group the foreground again, after [`take`].

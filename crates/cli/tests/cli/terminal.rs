@@ -91,6 +91,21 @@ fn a_command_in_the_foreground_reads_from_the_terminal_which_its_caller_has_agai
     session.awaits("then-two");
 }
 
+/// `set -m`: the shell gives each job a process group of its own.
+#[test]
+fn a_job_in_the_background_leaves_the_terminal_to_the_foreground() {
+    let Some(servers) = servers(1) else { return };
+    let script = "set -m; $Q run --name job -- sh -c 'echo ready; sleep 1000' & echo started; \
+                  read a; echo got-$a; read b; echo then-$b; kill $!; wait $!; echo code-$?";
+    let mut session = Session::start(&servers.urls(), script);
+    session.awaits("ready");
+    session.type_in("one\n");
+    session.awaits("got-one");
+    session.type_in("two\n");
+    session.awaits("then-two");
+    session.awaits("code-143");
+}
+
 #[test]
 fn ctrl_c_reaches_the_command() {
     let Some(servers) = servers(1) else { return };
