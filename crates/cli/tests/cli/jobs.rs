@@ -4,16 +4,15 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use quorumlock_testbed::command::{Finished, command, finish};
+use quorumlock_testbed::command::{Finished, finish};
 use quorumlock_testbed::skip;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::common::{Running, await_end, quorumlock, servers};
+use crate::common::{QUORUMLOCK, Running, await_end, program, quorumlock, servers};
 
 const PAGE: &str = include_str!("../../../../docs/OPERATIONS.md");
-const QUORUMLOCK: &str = env!("CARGO_BIN_EXE_quorumlock");
 
 /// The blocks of the page in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
@@ -23,11 +22,11 @@ fn blocks(language: &str) -> Vec<&'static str> {
 }
 
 /// The text, with this program instead of the page's.
-fn with(program: &str, text: &str) -> String {
+fn with(other: &str, text: &str) -> String {
     let text = text.replace("/usr/local/bin/quorumlock", QUORUMLOCK);
     ["report", "scheduler"]
         .iter()
-        .fold(text, |text, name| text.replace(&format!("/usr/local/bin/{name}"), program))
+        .fold(text, |text, name| text.replace(&format!("/usr/local/bin/{name}"), other))
 }
 
 #[test]
@@ -40,10 +39,9 @@ fn of_two_hosts_with_the_crontab_line_one_runs_the_job() {
     let line = with("sh -c 'echo $$'", line);
     let line = line.splitn(6, ' ').nth(5).expect("a command");
     let cron = || {
-        let mut shell = command("sh");
+        let mut shell = program("sh", &servers.urls());
         // `exec`: a signal to the shell is one to quorumlock.
         shell.args(["-c", &format!("exec {line}")]);
-        shell.env("QUORUMLOCK_NODES", servers.urls().join(","));
         shell
     };
     let mut first = Running::spawn(cron());

@@ -4,6 +4,7 @@
 
 mod common;
 mod env;
+mod first_process;
 mod hold_at_least;
 mod init;
 mod jobs;

@@ -37,9 +37,17 @@ pub(crate) fn labels(servers: &Servers) -> Vec<String> {
     labels
 }
 
-/// `quorumlock` on these nodes, without environment variables that would change its options.
+pub(crate) const QUORUMLOCK: &str = env!("CARGO_BIN_EXE_quorumlock");
+
+/// `quorumlock` on these nodes.
 pub(crate) fn quorumlock(urls: &[String]) -> Command {
-    let mut command = command(env!("CARGO_BIN_EXE_quorumlock"));
+    program(QUORUMLOCK, urls)
+}
+
+/// A program that runs `quorumlock` on these nodes, without environment variables that would change
+/// its options.
+pub(crate) fn program(program: &str, urls: &[String]) -> Command {
+    let mut command = command(program);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORUMLOCK_")) {
         command.env_remove(name);
     }
