@@ -14,6 +14,7 @@ use std::time::Duration;
 use quorumlock::env::parse_duration;
 use quorumlock::kind::Kind;
 use quorumlock_command::{Failure, Outcome};
+use quorumlock_protocol::without_password;
 
 use self::hold::Hold;
 use self::supervisor::{AfterLoss, Supervised, Supervisor};
@@ -116,9 +117,22 @@ struct Names {
 }
 
 impl Names {
-    fn all(&self) -> Vec<&str> {
-        self.given.iter().chain(&self.named).map(String::as_str).collect()
+    /// An argument that is a node's URL is refused: a `--node` is missing before it, and a name is
+    /// shown, and a password in it.
+    fn all(&self) -> Result<Vec<&str>, Failure> {
+        if let Some(url) = self.given.iter().find(|name| is_node_url(name)) {
+            let url = without_password(url);
+            return Err(Failure::usage(format!(
+                "{url} is the URL of a node: put --node before it (or --name, if it is the lock's name)"
+            )));
+        }
+        Ok(self.given.iter().chain(&self.named).map(String::as_str).collect())
     }
+}
+
+fn is_node_url(text: &str) -> bool {
+    let begins = |scheme| text.starts_with(scheme);
+    text.contains("://") && ["redis", "valkey", "unix:"].into_iter().any(begins)
 }
 
 /// What the options ask for.
@@ -135,13 +149,13 @@ impl Args {
             (Some(permits), ..) => Wanted::Permit(self.one_name("--permits")?, permits),
             (None, true, _) => Wanted::Read(self.one_name("--read")?),
             (None, false, true) => Wanted::Write(self.one_name("--write")?),
-            (None, false, false) => Wanted::Lock(self.names.all()),
+            (None, false, false) => Wanted::Lock(self.names.all()?),
         })
     }
 
     /// The only name, which `option` needs.
     fn one_name(&self, option: &str) -> Result<&str, Failure> {
-        match self.names.all()[..] {
+        match self.names.all()?[..] {
             [name] => Ok(name),
             ref names => Err(Failure::usage(format!(
                 "{option} takes one name, and {} are given: give one, or leave {option} out",

@@ -57,6 +57,7 @@ fn a_url_in_the_wrong_place_is_named_without_its_password() {
         &["status", "job", url][..],
         &["status", "job", "--json", url],
         &["run", "--name", "job", url, "--", "true"],
+        &["run", "job", "redis://:geheim", "--", "true"],
         &["status", "job", "--nodes", url],
         &["status", "job", "--max-lease", url],
         &["status", "job", "--admission", url],

@@ -102,6 +102,9 @@ fn a_name_is_an_argument_or_an_option() {
         assert_eq!(names(both), "a\nb\n", "{both:?}");
     }
     assert_eq!(names(&["a", "--permits", "2"]), "a\n");
+    for url in [&["http://a"][..], &["-n", "redis://a"]] {
+        assert_eq!(names(url), format!("{}\n", url[url.len() - 1]));
+    }
     let mut holder = start(run(&urls, &["job"], "echo ready; cat"));
     finish(run(&urls, &["-n", "job", "--wait", "0s"], "echo never")).expect(75).says(&["job"]);
     holder.close_stdin();
@@ -162,6 +165,7 @@ fn bad_usage_is_told_apart() {
     for form in ["<NAME|", "--name <NAME>"] {
         bad(&["run", "--", "true"], form);
     }
+    bad(&["run", "x", "redis://r1", "--", "true"], "redis://r1 is the URL of a node: put --node");
     bad(&["run", "a", "-n", "b", "--permits", "2", "--", "true"], "--permits takes one name");
     bad(&["run", "--name", "", "--", "true"], "name");
     bad(&["run", "--name", "x", "--lease", "soon", "--", "true"], "soon");
