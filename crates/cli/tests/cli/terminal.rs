@@ -1,6 +1,6 @@
 //! `quorumlock run` in a terminal, and at its own sudden end.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::tcgetpgrp;
 
-use tempfile::tempdir;
-
-use crate::common::{await_end, quorumlock, servers};
+use crate::common::{quorumlock, servers};
 
 /// A shell whose controlling terminal is a pseudo-terminal.
 struct Session {
@@ -53,6 +52,14 @@ impl Session {
 
     fn type_in(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits until the command has ended, and the terminal's foreground is that of quorumlock.
+    fn await_foreground(&self) {
+        // No event tells.
+        while tcgetpgrp(&self.keyboard) != Ok(Pid::from_child(&self.shell)) {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits until this was shown since the last call.
@@ -147,16 +154,12 @@ fn ctrl_z_stops_the_command_which_keeps_its_lock_until_it_goes_on_or_ends() {
 #[test]
 fn ctrl_c_ends_a_lock_that_is_kept_after_its_command() {
     let Some(servers) = servers(1) else { return };
-    let dir = tempdir().unwrap();
-    let id = dir.path().join("id");
-    let script = format!(
-        "trap : INT; $Q run job --hold-at-least 1h -- sh -c 'echo $$ > {}; echo ready; exit 5'; \
-         echo code-$?",
-        id.display(),
-    );
-    let mut session = Session::start(&servers.urls(), &script);
+    let script = "trap : INT; $Q run job --hold-at-least 1h -- sh -c 'echo ready; read a; exit 5'; \
+                  echo code-$?";
+    let mut session = Session::start(&servers.urls(), script);
     session.awaits("ready");
-    await_end(&fs::read_to_string(id).unwrap());
+    session.type_in("one\n");
+    session.await_foreground();
     session.type_in(CTRL_Z);
     session.awaits("Ctrl-C gives it up");
     session.type_in(CTRL_C);

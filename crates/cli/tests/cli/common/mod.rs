@@ -122,9 +122,15 @@ impl Running {
     /// Asserts that the next message for people has this part.
     #[track_caller]
     pub(crate) fn await_message(&mut self, part: &str) {
+        let found = self.next_message();
+        assert!(found.contains(part), "{found:?}");
+    }
+
+    /// The next message for people; empty at the end.
+    pub(crate) fn next_message(&mut self) -> String {
         let mut found = String::new();
         self.stderr.read_line(&mut found).unwrap();
-        assert!(found.contains(part), "{found:?}");
+        found
     }
 
     /// The number of the process.
