@@ -136,7 +136,10 @@ impl Telemetry {
 
     /// Counts a batch that the watchdog renewed. The leases ended at `before`.
     pub(super) fn renewed(&self, asked: Instant, before: &[Instant], answers: &[Renewal]) {
-        let moved = |(answer, before): &(&Renewal, &Instant)| matches!(answer, Renewal::Until(until) if until > before);
+        let moved = |(answer, before): &(&Renewal, &Instant)| match answer {
+            Renewal::Until(until) => until > *before,
+            Renewal::Gone | Renewal::Unknown => false,
+        };
         let confirmed = answers.iter().zip(before).filter(moved).count();
         let gone = answers.iter().filter(|answer| matches!(answer, Renewal::Gone)).count();
         let unconfirmed = answers.len().saturating_sub(confirmed + gone);
