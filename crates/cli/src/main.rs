@@ -9,6 +9,7 @@ mod nodes;
 mod permits;
 mod read_write;
 mod run;
+mod servers;
 mod status;
 mod text;
 mod unlock;

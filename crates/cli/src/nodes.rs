@@ -96,7 +96,7 @@ impl Tls {
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockNodes {
     #[command(flatten)]
-    nodes: Nodes,
+    pub(crate) nodes: Nodes,
 
     /// How locks are stored. All programs that share a lock must agree.
     ///
@@ -130,7 +130,7 @@ pub(crate) struct LockNodes {
     durable: bool,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    pub(crate) cluster: ClusterArgs,
 }
 
 /// The settings that all programs of one quorum must share. Only given options reach the library,

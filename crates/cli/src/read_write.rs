@@ -61,16 +61,24 @@ impl fmt::Display for ReadWriteStatus {
 /// The failure of a question about the lock `name`. If the name is a read-write lock, the failure says
 /// so, and names the option.
 pub(crate) async fn advise(error: Error, locker: &Locker, name: &str) -> Failure {
-    let other_type = |problem: &NodeProblem| matches!(problem, NodeProblem::WrongType { .. });
-    let ask = match &error {
-        Error::Refused(none) => none.nodes.iter().any(|node| other_type(&node.problem)),
-        _ => false,
-    };
+    let read_write = holder_instead(&error, locker, name).await.is_some();
     let mut failure = Failure::from(error);
-    if ask && matches!(locker.read_write_holder(name).await, Ok(Some(_))) {
+    if read_write {
         failure.message += &format!("\n{name} is a read-write lock: add --read-write");
     }
     failure
+}
+
+/// The holder of the read-write lock `name`, if the question about the lock failed because the name is
+/// a read-write lock.
+pub(crate) async fn holder_instead(error: &Error, locker: &Locker, name: &str) -> Option<Holder> {
+    let other_type = |problem: &NodeProblem| matches!(problem, NodeProblem::WrongType { .. });
+    match error {
+        Error::Refused(none) if none.nodes.iter().any(|node| other_type(&node.problem)) => {
+            locker.read_write_holder(name).await.ok().flatten()
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

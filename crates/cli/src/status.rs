@@ -6,10 +6,10 @@ use quorumlock::Holder;
 use quorumlock_command::{Outcome, print};
 use serde::Serialize;
 
-use crate::nodes::{LockNodes, millis};
+use crate::nodes::LockNodes;
 use crate::permits;
 use crate::read_write::{self, ReadWriteStatus};
-use crate::text::{Left, Who};
+use crate::text::{Held, Left, Who};
 
 /// Say whether a lock is held, by whom and for how long.
 ///
@@ -90,23 +90,6 @@ struct SlotStatus {
     slot: usize,
     held: bool,
     holder: Option<Held>,
-}
-
-#[derive(Debug, Serialize)]
-struct Held {
-    id: String,
-    /// `null`: it is not known.
-    label: Option<String>,
-    /// `null`: the key never expires, so that only its writer ends the lock.
-    remaining_ms: Option<u64>,
-    holds: u32,
-}
-
-impl From<Holder> for Held {
-    fn from(holder: Holder) -> Self {
-        let Holder { id, remaining, holds, label, .. } = holder;
-        Self { id, label, remaining_ms: remaining.map(millis), holds }
-    }
 }
 
 impl Status {

@@ -4,13 +4,35 @@ use std::fmt;
 use std::time::Duration;
 
 use humantime::format_duration;
+use quorumlock::Holder;
 use quorumlock::admission::MemberList;
+use serde::Serialize;
+
+use crate::nodes::millis;
 
 /// A duration as people read it: rounded up to whole seconds, below 10 s to tenths.
 pub(crate) fn brief(time: Duration) -> String {
     let unit = if time < Duration::from_secs(10) { 100 } else { 1_000 };
     let ms = time.as_nanos().div_ceil(unit * 1_000_000) * unit;
     format_duration(Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))).to_string()
+}
+
+/// The holder of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Held {
+    pub(crate) id: String,
+    /// `null`: it is not known.
+    pub(crate) label: Option<String>,
+    /// `null`: the key never expires, so that only its writer ends the lock.
+    pub(crate) remaining_ms: Option<u64>,
+    pub(crate) holds: u32,
+}
+
+impl From<Holder> for Held {
+    fn from(holder: Holder) -> Self {
+        let Holder { id, remaining, holds, label, .. } = holder;
+        Self { id, label, remaining_ms: remaining.map(millis), holds }
+    }
 }
 
 /// The labels of a list.

@@ -36,7 +36,7 @@ pub(super) struct Facts {
 
 /// From `INFO` and `CONFIG GET`. `None`: the node did not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Info {
+pub(crate) struct Info {
     /// `redis`, `valkey` or another name.
     pub(super) server: Option<String>,
     pub(super) version: Option<String>,
@@ -44,8 +44,10 @@ pub(super) struct Info {
     /// `standalone`, `sentinel` or `cluster`.
     pub(super) mode: Option<String>,
     /// `master` or `slave`.
-    pub(super) role: Option<String>,
+    pub(crate) role: Option<String>,
     pub(super) replicas: Option<u32>,
+    /// How many clients are connected, replicas not counted.
+    pub(crate) connections: Option<u64>,
     pub(super) loading: Option<bool>,
     /// In bytes; 0 is no limit.
     pub(super) maxmemory: Option<u64>,
@@ -71,7 +73,7 @@ impl NodeFacts {
 
 impl Info {
     /// Reads the answer to `INFO`.
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let field = |name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             value.map(|value| value.trim().to_owned())
@@ -92,6 +94,7 @@ impl Info {
             mode: field("redis_mode").or_else(|| field("server_mode")),
             role: field("role"),
             replicas: field("connected_slaves").and_then(|number| number.parse().ok()),
+            connections: field("connected_clients").and_then(|number| number.parse().ok()),
             loading: flag("loading"),
             maxmemory: field("maxmemory").and_then(|number| number.parse().ok()),
             maxmemory_policy: field("maxmemory_policy"),

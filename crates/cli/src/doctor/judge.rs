@@ -8,6 +8,7 @@ use quorumlock_redis::permissions::{PERMISSIONS, Without};
 use serde::Serialize;
 
 use super::facts::{Answer, Info, NodeFacts};
+use crate::servers::{Topology, majority};
 
 /// One result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,38 +31,14 @@ pub(super) enum Severity {
     Problem,
 }
 
-/// What the nodes are to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Topology {
-    /// One node, or several independent ones.
-    Quorum,
-    /// Independent ones that vote under strict admission.
-    StrictQuorum,
-    /// A master and its replicas.
-    Replicated,
-    /// The masters of a Redis Cluster.
-    Cluster,
-}
-
-impl Topology {
-    /// How many of `nodes` must answer for a lock.
-    pub(super) fn needed(self, nodes: usize) -> usize {
-        match self {
-            Self::Replicated => 1,
-            // Each has the vote on the names of its slots.
-            Self::Cluster => nodes,
-            Self::Quorum | Self::StrictQuorum => majority(nodes),
-        }
-    }
-
-    fn checks(self) -> Vec<&'static Check> {
-        let for_a_quorum = |check: &&Check| ["number", "distinct", "role"].contains(&check.name);
-        match self {
-            Self::Quorum | Self::StrictQuorum => CHECKS.iter().collect(),
-            Self::Replicated | Self::Cluster => {
-                let role = if self == Self::Cluster { &SLOTS } else { &ONE_MASTER };
-                CHECKS.iter().filter(|check| !for_a_quorum(check)).chain([role]).collect()
-            }
+/// The checks for servers that stand so to each other.
+fn checks(topology: Topology) -> Vec<&'static Check> {
+    let for_a_quorum = |check: &&Check| ["number", "distinct", "role"].contains(&check.name);
+    match topology {
+        Topology::Quorum | Topology::StrictQuorum => CHECKS.iter().collect(),
+        Topology::Replicated | Topology::Cluster => {
+            let role = if topology == Topology::Cluster { &SLOTS } else { &ONE_MASTER };
+            CHECKS.iter().filter(|check| !for_a_quorum(check)).chain([role]).collect()
         }
     }
 }
@@ -79,7 +56,7 @@ pub(super) fn judge(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
         ));
     }
     findings.iter_mut().for_each(|finding| finding.check = "permissions");
-    for check in topology.checks() {
+    for check in checks(topology) {
         let mut found = (check.look)(nodes);
         if topology == Topology::StrictQuorum && check.name == "persistence" {
             found.iter_mut().for_each(covered_by_admission);
@@ -92,11 +69,6 @@ pub(super) fn judge(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
         findings.extend(found.into_iter().map(|found| Finding { check: check.name, ..found }));
     }
     findings
-}
-
-/// How many nodes must grant a lock.
-pub(super) fn majority(nodes: usize) -> usize {
-    nodes / 2 + 1
 }
 
 /// NTP keeps clocks of one site within a few milliseconds of each other, and of the whole world

@@ -2,26 +2,24 @@
 
 mod admission;
 mod capabilities;
-mod facts;
+pub(crate) mod facts;
 mod judge;
 mod permissions;
-mod probe;
+pub(crate) mod probe;
 mod report;
 
 use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock::env::parse_duration;
-use quorumlock::{ConfigError, Error, Locker, NoMajority, NodeReport, Wire};
+use quorumlock::{ConfigError, Error, Locker};
 use quorumlock_command::{Failure, Outcome, print};
-use quorumlock_protocol::{ClientCertificate, Node as _, Settings};
-use quorumlock_redis::{redis_cluster, redis_master};
 use quorumlock_watchdog::Clock;
 
-use self::judge::Topology;
 use self::probe::Probe;
 use self::report::Report;
 use crate::nodes::{ClusterArgs, Nodes, Tls};
+use crate::servers::{Servers, Topology};
 
 /// Examine the nodes: what would make locks fail or forget.
 ///
@@ -51,18 +49,10 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     let tls = args.nodes.tls()?;
     // The library says what is wrong with a URL.
     let locker = locker(&args, &tls)?;
-    let given = args.nodes.urls()?;
-    let discovered = discovered(&args, &tls).await?;
-    let replicated = args.nodes.replicated || discovered.is_some();
-    let urls = discovered.unwrap_or_else(|| given.iter().map(|&url| url.to_owned()).collect());
+    let Servers { urls, topology } =
+        Servers::find(&args.nodes, &args.cluster, &tls, timeout(&args)).await?;
     let probe = |url: &String| Probe::new(url, &tls, args.timeout);
     let probes = urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
-    let topology = match replicated {
-        _ if args.nodes.cluster => Topology::Cluster,
-        true => Topology::Replicated,
-        false if urls.len() > 1 && args.cluster.strict() => Topology::StrictQuorum,
-        false => Topology::Quorum,
-    };
     let clock = Clock::system();
     let start = clock.now();
     let nodes = join_all(probes.iter().map(|probe| probe.examine(&clock, start))).await;
@@ -73,36 +63,6 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     let report = Report::new(nodes, topology, admission);
     print(args.json, &report)?;
     Ok(report.exit_code())
-}
-
-/// The URLs of the servers, if the one URL given is that of sentinels, or those given are members of a
-/// Redis Cluster.
-async fn discovered(args: &Args, tls: &Tls) -> Result<Option<Vec<String>>, Failure> {
-    let urls = args.nodes.urls()?;
-    if urls.len() > 1 && !args.nodes.cluster {
-        return Ok(None);
-    }
-    let mut settings = Settings::default();
-    settings.connect_timeout = timeout(args);
-    settings.tls_ca.clone_from(&tls.ca);
-    settings.tls_client = tls.client.clone().map(|(cert, key)| ClientCertificate { cert, key });
-    let clock = Clock::system();
-    let (label, found) = match args.nodes.cluster {
-        true => {
-            let node = redis_cluster(&urls, Wire::Redisson, &settings, &clock);
-            let node = node.map_err(Error::from)?;
-            (node.label().to_owned(), node.discovered_urls().await)
-        }
-        false => {
-            let node = redis_master(&urls, Wire::Redisson, &settings, &clock);
-            let node = node.map_err(Error::from)?;
-            (node.label().to_owned(), node.discovered_urls().await)
-        }
-    };
-    found.map_err(|problem| {
-        let report = NodeReport::new(label, problem);
-        Error::from(NoMajority::new(None, (1, 1), 0, vec![report])).into()
-    })
 }
 
 /// A locker on these nodes; `None` if two addresses are one server, which the checks report.

@@ -14,14 +14,14 @@ use super::permissions;
 use crate::nodes::Tls;
 
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(crate) struct Probe {
     client: Client,
     node: String,
     timeout: Duration,
 }
 
 impl Probe {
-    pub(super) fn new(url: &str, tls: &Tls, timeout: Duration) -> Result<Self, Failure> {
+    pub(crate) fn new(url: &str, tls: &Tls, timeout: Duration) -> Result<Self, Failure> {
         // The redis crate panics at the first rediss:// without a crypto provider. An error means
         // that one is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -51,23 +51,52 @@ impl Probe {
         NodeFacts { node: self.node.clone(), answer }
     }
 
-    async fn ask(&self, clock: &Clock, start: Instant) -> RedisResult<Facts> {
-        // The caller's timeout covers all of this, so the client has none.
+    /// Its address, without password.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// A connection to the node. The caller limits the time.
+    pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let mut node = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        let (round_trip, clock) = read_clock(&mut node, clock, start).await?;
-        let text = answered(cmd("INFO").query_async::<String>(&mut node).await)?;
+        self.client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    async fn ask(&self, clock: &Clock, start: Instant) -> RedisResult<Facts> {
+        let mut node = self.connect().await?;
+        let Overview { round_trip, clock, text } = overview(&mut node, clock, start).await?;
         // A server outside a Redis Cluster answers with an error.
         let cluster = cmd("CLUSTER").arg("INFO").query_async::<String>(&mut node).await;
         let cluster = answered(cluster)?.unwrap_or_default();
-        let mut info = Info::parse(&format!("{}\n{cluster}", text.unwrap_or_default()));
+        let mut info = Info::parse(&format!("{}\n{cluster}", text));
         info.appendfsync = setting(&mut node, "appendfsync").await?;
         info.save = setting(&mut node, "save").await?;
         let missing_rights = permissions::missing(&self.client, &mut node).await?;
         let capabilities = Capabilities::of(&mut node, &missing_rights).await?;
         Ok(Facts { round_trip, clock, info, missing_rights, capabilities })
     }
+}
+
+/// What a node tells at little cost.
+#[derive(Debug)]
+pub(crate) struct Overview {
+    pub(crate) round_trip: Duration,
+    /// As [`Facts::clock`].
+    pub(crate) clock: Option<i64>,
+    /// The answer to `INFO`; empty if the node refuses it.
+    pub(crate) text: String,
+}
+
+/// Asks for the time and `INFO`. `start` is the same for all nodes.
+pub(crate) async fn overview(
+    node: &mut MultiplexedConnection,
+    clock: &Clock,
+    start: Instant,
+) -> RedisResult<Overview> {
+    let (round_trip, clock) = read_clock(node, clock, start).await?;
+    let text = answered(cmd("INFO").query_async::<String>(node).await)?;
+    Ok(Overview { round_trip, clock, text: text.unwrap_or_default() })
 }
 
 /// The shortest of some round trips, and by how much the node's clock was ahead of ours in it.
@@ -98,7 +127,7 @@ async fn setting(node: &mut MultiplexedConnection, name: &str) -> RedisResult<Op
 }
 
 /// `None` if the server answers with a refusal.
-fn answered<T>(answer: RedisResult<T>) -> Result<Option<T>, RedisError> {
+pub(crate) fn answered<T>(answer: RedisResult<T>) -> Result<Option<T>, RedisError> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.is_io_error() => Err(error),

@@ -5,7 +5,8 @@ use quorumlock_command::exit;
 use serde::Serialize;
 
 use super::facts::{Answer, Info, NodeFacts};
-use super::judge::{Finding, Severity, Topology, judge};
+use super::judge::{Finding, Severity, judge};
+use crate::servers::Topology;
 
 /// What `quorumlock doctor` prints.
 #[derive(Debug, Serialize)]

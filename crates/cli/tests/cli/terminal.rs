@@ -1,87 +1,14 @@
 //! `quorumlock run` in a terminal, and at its own sudden end.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::tcgetpgrp;
 
+use crate::common::session::Session;
 use crate::common::{quorumlock, servers};
-
-/// A shell whose controlling terminal is a pseudo-terminal.
-struct Session {
-    shell: Child,
-    keyboard: File,
-    screen: mpsc::Receiver<String>,
-    shown: String,
-}
-
-impl Session {
-    /// `script` finds the command in `$Q`, and nodes in its environment.
-    fn start(urls: &[String], script: &str) -> Self {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let path = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
-        let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let mut shell = Command::new("setsid");
-        shell.args(["--ctty", "sh", "-c", script]);
-        shell.env("QUORUMLOCK_NODES", urls.join(","));
-        shell.env("Q", env!("CARGO_BIN_EXE_quorumlock"));
-        shell.stdin(open()).stdout(open()).stderr(open());
-        let shell = shell.spawn().unwrap();
-        let terminal = File::from(terminal);
-        let mut output = terminal.try_clone().unwrap();
-        let (sender, screen) = mpsc::channel();
-        thread::spawn(move || {
-            let mut buffer = [0; 1_024];
-            // The read fails once no process has the terminal.
-            while let Ok(n @ 1..) = output.read(&mut buffer) {
-                if sender.send(String::from_utf8_lossy(&buffer[..n]).into_owned()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { shell, keyboard: terminal, screen, shown: String::new() }
-    }
-
-    fn type_in(&mut self, text: &str) {
-        self.keyboard.write_all(text.as_bytes()).unwrap();
-    }
-
-    /// Waits until the command has ended, and the terminal's foreground is that of quorumlock.
-    fn await_foreground(&self) {
-        // No event tells.
-        while tcgetpgrp(&self.keyboard) != Ok(Pid::from_child(&self.shell)) {
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// Waits until this was shown since the last call.
-    #[track_caller]
-    fn awaits(&mut self, text: &str) {
-        while !self.shown.contains(text) {
-            match self.screen.recv_timeout(Duration::from_secs(20)) {
-                Ok(more) => self.shown.push_str(&more),
-                Err(_) => panic!("no {text:?} in {:?}", self.shown),
-            }
-        }
-        let end = self.shown.find(text).unwrap() + text.len();
-        self.shown.drain(..end);
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        drop(self.shell.kill());
-        drop(self.shell.wait());
-    }
-}
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";

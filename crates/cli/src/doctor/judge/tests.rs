@@ -11,6 +11,7 @@ fn good(name: &str) -> (String, Facts) {
         mode: Some("standalone".into()),
         role: Some("master".into()),
         replicas: Some(0),
+        connections: Some(3),
         loading: Some(false),
         maxmemory: Some(0),
         maxmemory_policy: Some("noeviction".into()),

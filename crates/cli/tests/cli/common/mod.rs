@@ -1,6 +1,8 @@
 //! Runs the command as a process, with servers for it.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
+pub(crate) mod session;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::thread;

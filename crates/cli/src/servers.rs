@@ -1,0 +1,103 @@
+//! Which servers stand behind the URLs, and how they stand to each other.
+
+use std::time::Duration;
+
+use quorumlock::{Error, NoMajority, NodeReport, Wire};
+use quorumlock_command::Failure;
+use quorumlock_protocol::{ClientCertificate, Node as _, Settings};
+use quorumlock_redis::{redis_cluster, redis_master};
+use quorumlock_watchdog::Clock;
+
+use crate::nodes::{ClusterArgs, Nodes, Tls};
+
+/// The servers that a locker on the nodes would use.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    pub(crate) urls: Vec<String>,
+    pub(crate) topology: Topology,
+}
+
+/// What the nodes are to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Topology {
+    /// One node, or several independent ones.
+    Quorum,
+    /// Independent ones that vote under strict admission.
+    StrictQuorum,
+    /// A master and its replicas.
+    Replicated,
+    /// The masters of a Redis Cluster.
+    Cluster,
+}
+
+impl Topology {
+    /// How many of `nodes` must answer for a lock.
+    pub(crate) fn needed(self, nodes: usize) -> usize {
+        match self {
+            Self::Replicated => 1,
+            // Each has the vote on the names of its slots.
+            Self::Cluster => nodes,
+            Self::Quorum | Self::StrictQuorum => majority(nodes),
+        }
+    }
+}
+
+/// How many nodes must grant a lock.
+pub(crate) fn majority(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+impl Servers {
+    /// The servers at the URLs that were given. If the one URL is that of sentinels, or the URLs are of
+    /// members of a Redis Cluster, asks those for the servers.
+    pub(crate) async fn find(
+        nodes: &Nodes,
+        cluster: &ClusterArgs,
+        tls: &Tls,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let given = nodes.urls()?;
+        let discovered = discovered(nodes, tls, timeout).await?;
+        let replicated = nodes.replicated || discovered.is_some();
+        let urls = discovered.unwrap_or_else(|| given.iter().map(|&url| url.to_owned()).collect());
+        let topology = match replicated {
+            _ if nodes.cluster => Topology::Cluster,
+            true => Topology::Replicated,
+            false if urls.len() > 1 && cluster.strict() => Topology::StrictQuorum,
+            false => Topology::Quorum,
+        };
+        Ok(Self { urls, topology })
+    }
+}
+
+async fn discovered(
+    nodes: &Nodes,
+    tls: &Tls,
+    timeout: Duration,
+) -> Result<Option<Vec<String>>, Failure> {
+    let urls = nodes.urls()?;
+    if urls.len() > 1 && !nodes.cluster {
+        return Ok(None);
+    }
+    let mut settings = Settings::default();
+    settings.connect_timeout = timeout;
+    settings.tls_ca.clone_from(&tls.ca);
+    settings.tls_client = tls.client.clone().map(|(cert, key)| ClientCertificate { cert, key });
+    let clock = Clock::system();
+    let (label, found) = match nodes.cluster {
+        true => {
+            let node = redis_cluster(&urls, Wire::Redisson, &settings, &clock);
+            let node = node.map_err(Error::from)?;
+            (node.label().to_owned(), node.discovered_urls().await)
+        }
+        false => {
+            let node = redis_master(&urls, Wire::Redisson, &settings, &clock);
+            let node = node.map_err(Error::from)?;
+            (node.label().to_owned(), node.discovered_urls().await)
+        }
+    };
+    found.map_err(|problem| {
+        let report = NodeReport::new(label, problem);
+        Error::from(NoMajority::new(None, (1, 1), 0, vec![report])).into()
+    })
+}
