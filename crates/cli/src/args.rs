@@ -1,7 +1,7 @@
 use clap::{Parser, Subcommand};
 use quorumlock_command::{CompletionsArgs, ManArgs};
 
-use crate::{doctor, init, members, run, status, unlock};
+use crate::{doctor, init, members, run, status, top, unlock};
 
 /// Distributed locks on Redis or Valkey, on one node or on a quorum of independent nodes.
 #[derive(Debug, Parser)]
@@ -18,6 +18,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Unlock(unlock::Args),
     Doctor(doctor::Args),
+    Top(top::Args),
     Init(init::Args),
     Members(members::Args),
     Completions(CompletionsArgs),

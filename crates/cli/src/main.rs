@@ -12,6 +12,7 @@ mod run;
 mod servers;
 mod status;
 mod text;
+mod top;
 mod unlock;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ async fn main() -> ExitCode {
         Command::Status(args) => status::status(args).await,
         Command::Unlock(args) => unlock::unlock(args).await,
         Command::Doctor(args) => doctor::doctor(args).await,
+        Command::Top(args) => top::top(args).await,
         Command::Init(args) => init::init(args).await,
         Command::Members(args) => members::members(args).await,
         Command::Completions(args) => completions(&args, Cli::command()),

@@ -46,10 +46,12 @@ fn nodes_that_do_not_answer_are_listed() {
 #[test]
 fn bad_usage_is_told_as_json_too() {
     let bad_url = ["http://x"];
-    let by_us: [(&[&str], &[&str]); 12] = [
+    let by_us: [(&[&str], &[&str]); 14] = [
         (&bad_url, &["status", "x", "--json"]),
         (&bad_url, &["unlock", "--force", "x", "--json"]),
         (&bad_url, &["doctor", "--json"]),
+        (&bad_url, &["top", "--json"]),
+        (&[NOWHERE], &["top", "", "--json"]),
         (&["http://x", NOWHERE], &["init", "--json"]),
         (&["redis://a", ""], &["status", "x", "--json"]),
         (&[NOWHERE], &["status", "", "--json"]),

@@ -21,3 +21,4 @@ mod permits;
 mod read_write;
 mod run;
 mod terminal;
+mod top;

@@ -44,7 +44,9 @@ fn the_manual_has_a_page_for_each_subcommand() {
     }
     let lead = fs::read_to_string(out.join("quorumlock-lead.1")).unwrap();
     assert!(lead.contains("QUORUMLOCK_FENCE"), "{lead}");
-    for part in ["status", "unlock", "doctor", "init", "members", "members-add", "members-finish"] {
+    for part in
+        ["status", "unlock", "doctor", "top", "init", "members", "members-add", "members-finish"]
+    {
         assert!(out.join(format!("quorumlock-{part}.1")).exists(), "{part}");
     }
     ask(&["man", "--out", "/dev/null/x"]).expect(74).says(&["/dev/null/x"]);

@@ -17,11 +17,12 @@ const MANGLED: [&str; 9] = [
     "unix:///run/redis.sock?passwd=geheim",
 ];
 
-const SUBCOMMANDS: [&[&str]; 6] = [
+const SUBCOMMANDS: [&[&str]; 7] = [
     &["run", "--name", "job", "--", "true"],
     &["status", "job"],
     &["unlock", "--force", "job"],
     &["doctor"],
+    &["top", "job"],
     &["init"],
     &["members"],
 ];
@@ -56,6 +57,8 @@ fn a_url_in_the_wrong_place_is_named_without_its_password() {
     for words in [
         &["status", "job", url][..],
         &["status", "job", "--json", url],
+        &["top", "job", url],
+        &["top", "job", "--json", url],
         &["run", "--name", "job", url, "--", "true"],
         &["run", "job", "redis://:geheim", "--", "true"],
         &["status", "job", "--nodes", url],
