@@ -36,7 +36,7 @@ struct AskedNode {
     probe: Probe,
     /// `None`: not connected, or the last question failed.
     connection: Option<MultiplexedConnection>,
-    /// When they were last counted.
+    /// As last counted; `None`: not counted since it answers.
     marks: Option<u64>,
 }
 
@@ -122,7 +122,6 @@ impl AskedNode {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {TIMEOUT:?}"),
         };
-        self.connection = None;
         self.marks = None;
         (NodeRow { node, problem: Some(problem), ..NodeRow::default() }, None)
     }
@@ -138,8 +137,8 @@ impl AskedNode {
             let length = cmd("ZCARD").arg(name.waiters_key()).query_async(&mut connection).await;
             queues.push(answered(length)?);
         }
-        if questions.count_marks || self.marks.is_none() {
-            self.marks = marks(&connection, questions).await?;
+        if questions.count_marks {
+            self.marks = marks(&connection).await?;
         }
         self.connection = Some(connection);
         Ok(Answers { overview, queues })
@@ -163,16 +162,10 @@ impl AskedNode {
 }
 
 /// How many keys of marks the node has; `None` if it does not tell.
-async fn marks(
-    connection: &MultiplexedConnection,
-    questions: &Questions<'_>,
-) -> RedisResult<Option<u64>> {
+async fn marks(connection: &MultiplexedConnection) -> RedisResult<Option<u64>> {
     /// Few enough that the server answers others in between.
     const KEYS: usize = 512;
 
-    if !questions.count_marks {
-        return Ok(None);
-    }
     let count = async |first: usize| {
         let mut exists = cmd("EXISTS");
         for slot in first..(first + KEYS).min(Name::SLOTS) {
