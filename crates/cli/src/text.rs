@@ -70,6 +70,12 @@ impl fmt::Display for Who<'_> {
     }
 }
 
+/// Whether an argument that should be a name is the URL of a node, which may hold a password.
+pub(crate) fn is_node_url(text: &str) -> bool {
+    let begins = |scheme| text.starts_with(scheme);
+    text.contains("://") && ["redis", "valkey", "unix:"].into_iter().any(begins)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

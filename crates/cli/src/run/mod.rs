@@ -20,6 +20,7 @@ use self::hold::Hold;
 use self::supervisor::{AfterLoss, Supervised, Supervisor};
 use crate::nodes::LockNodes;
 use crate::permits;
+use crate::text::is_node_url;
 
 /// Hold a lock, or one of several permits, while a command runs.
 ///
@@ -128,11 +129,6 @@ impl Names {
         }
         Ok(self.given.iter().chain(&self.named).map(String::as_str).collect())
     }
-}
-
-fn is_node_url(text: &str) -> bool {
-    let begins = |scheme| text.starts_with(scheme);
-    text.contains("://") && ["redis", "valkey", "unix:"].into_iter().any(begins)
 }
 
 /// What the options ask for.

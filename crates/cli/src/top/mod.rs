@@ -7,6 +7,7 @@ mod snapshot;
 
 use std::time::Duration;
 
+use quorumlock::env::parse_duration;
 use quorumlock::{Error, Name};
 use quorumlock_command::{Failure, Outcome, exit, print};
 use quorumlock_protocol::without_password;
@@ -20,6 +21,7 @@ use self::snapshot::Snapshot;
 use crate::doctor::probe::Probe;
 use crate::nodes::LockNodes;
 use crate::servers::Servers;
+use crate::text::is_node_url;
 
 /// Watch the nodes and named locks in a live table; q ends it.
 ///
@@ -35,7 +37,7 @@ pub(crate) struct Args {
 
     /// Ask the nodes again after this time.
     #[arg(
-        long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1s"
+        long, value_name = "TIME", value_parser = parse_duration, default_value = "1s"
     )]
     interval: Duration,
 
@@ -74,15 +76,11 @@ async fn asker(args: &Args) -> Result<Asker, Failure> {
 
 /// The name, unless it is a URL of a node in the wrong place, which may hold a password.
 fn lock_name(text: &str) -> Result<Name, Failure> {
-    if ["redis", "rediss", "redis-sentinel", "unix"].iter().any(|s| begins_with_scheme(text, s)) {
+    if is_node_url(text) {
         let url = without_password(text);
-        return Err(Failure::usage(format!("{url} is no name of a lock: give a URL by --node")));
+        return Err(Failure::usage(format!("{url} is the URL of a node: put --node before it")));
     }
     Ok(Name::new(text).map_err(Error::from)?)
-}
-
-fn begins_with_scheme(text: &str, scheme: &str) -> bool {
-    text.strip_prefix(scheme).is_some_and(|rest| rest.starts_with("://"))
 }
 
 /// Draws until a key or a signal ends it.
