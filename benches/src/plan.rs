@@ -141,7 +141,8 @@ pub const ALL: [Workload; 14] = [
             one permit is left, another client holds the others. \"x a lock\" is the time of a pair \
             over that of the same subject's lock, \"by script\" over that of quorumlock's lock when \
             a script takes it. The raw client takes other kinds by a script. Then sixty-four tasks \
-            want one name and hold it for a millisecond, to read, or each alone. Redisson has \
+            want one name and hold it for a millisecond, to read, or each alone; such a sleep takes a \
+            different time in each language, so only the ratio to the same subject compares. Redisson has \
             RMultiLock, RPermitExpirableSemaphore, RReadWriteLock and RFairLock, node-redlock has \
             several resources; both are in processes of their own, on the processor of all others, \
             and have no p99.",
