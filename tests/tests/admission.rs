@@ -56,6 +56,23 @@ async fn without_admission_a_node_that_restarts_empty_gives_the_lock_to_a_second
     drop(other);
 }
 
+/// Connecting is bounded by the connect timeout, and the answer timeout begins after it.
+#[tokio::test]
+async fn a_node_that_is_slow_to_connect_is_admitted() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let builder = Locker::builder().connect_timeout(PATIENCE);
+    let locker = builder.quorum(servers.urls()).expect("a good configuration");
+    servers[2].pause().expect("ours");
+    let admits = tokio::spawn({
+        let locker = locker.clone();
+        async move { locker.admit_nodes().await }
+    });
+    // Longer than the answer timeout.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    servers[2].resume().expect("ours");
+    admits.await.expect("no panic").expect("all nodes answer");
+}
+
 /// A lock on three nodes of five, of which one has restarted empty. Two never held it.
 async fn bare_majority_of_which_one_forgot() -> Option<(Servers, Locker, quorumlock::Guard)> {
     let servers = for_test(5, &ServerOptions::default())?;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock_core::Entropy;
+use quorumlock_core::{Entropy, answer_deadline};
 use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{
     AdmissionRpc, ClusterConfig, NodeInfo, NodeStatus, NodeStatusReport, classify, status_reports,
 };
-use quorumlock_protocol::{BoxFuture, Error, Instant, NoMajority, NodeProblem, NodeReport};
+use quorumlock_protocol::{BoxFuture, Error, Instant, Lane, NoMajority, NodeProblem, NodeReport};
 use quorumlock_watchdog::Clock;
 use tokio::sync::Mutex;
 
@@ -81,7 +81,7 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
 
     /// Admits all nodes at once, and waits up to 1 s until their connections know it.
     async fn admit_all(&self, force: bool) -> Result<(), Error> {
-        let examined = self.examine().await;
+        let examined = self.connect_and_examine().await;
         let silent: Vec<_> = examined.iter().filter_map(|info| info.clone().err()).collect();
         let infos: Vec<_> = examined.into_iter().map(Result::ok).collect();
         let objections = [self.objections(&infos, force).await, silent].concat();
@@ -183,6 +183,19 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
 
     async fn examine(&self) -> Vec<Result<NodeInfo, NodeReport>> {
         self.calls().examine(&self.refs()).await
+    }
+
+    /// As [`Self::examine`]. A node that is being connected has the time for that, too: the connect
+    /// timeout bounds it.
+    async fn connect_and_examine(&self) -> Vec<Result<NodeInfo, NodeReport>> {
+        let within = self.answer_timeout;
+        join_all(self.nodes.iter().map(async |node| {
+            let connected = || node.connected_since(Lane::Watchdog);
+            let shown = answer_deadline(within, &self.clock, connected, node.node_info()).await;
+            let late = || NodeReport::new(node.label(), NodeProblem::NoAnswer(within));
+            shown.unwrap_or_else(|| Err(late()))
+        }))
+        .await
     }
 
     /// How long one pass comes after another.
