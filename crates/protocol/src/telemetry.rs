@@ -15,7 +15,7 @@ pub enum Event<'a> {
         /// What it asks for.
         lock: LockId<'a>,
     },
-    /// A call has its answer, or its future was dropped.
+    /// A call has its answer, its future was dropped, or the locker was closed.
     CallEnded {
         /// What it asked for.
         lock: LockId<'a>,
@@ -93,9 +93,9 @@ pub enum CallOutcome {
     Unreachable,
     /// Enough nodes answered, and too few of them can vote.
     Refused,
-    /// Another error: bad input, a closed locker, or the loss of the owner's outer hold.
+    /// Another error, as the loss of the owner's outer hold. A call with bad input does not begin.
     Failed,
-    /// The caller dropped the future.
+    /// The caller dropped the future, or the locker was closed.
     Dropped,
 }
 
@@ -173,7 +173,7 @@ pub struct Stats {
     pub busy: u64,
     /// Calls that ended with another error.
     pub failed: u64,
-    /// Calls whose future was dropped before it had an answer.
+    /// Calls without an answer: the future was dropped, or the locker was closed.
     pub dropped: u64,
     /// Holds of now.
     pub held: u64,

@@ -281,7 +281,7 @@ impl Builder {
 
     /// Calls `handle` with each [`Event`]: for the metrics and logs of the program. It is called on
     /// the thread on which the event happens, the watchdog's included: it must not block, or locks are
-    /// renewed late. A handler that panics is not called again. Default: none, which costs nothing.
+    /// renewed late. A handler that panics is not called again. Default: none.
     ///
     /// With the feature `metrics`, [`telemetry::record_metrics`](crate::telemetry) is such a handler.
     ///

@@ -147,7 +147,8 @@ pub async fn a_handoff_inside_the_process_is_told(bed: &Testbed) {
     .await;
 }
 
-/// A loss is told once, with its reason, whoever notices it first, and what the guard does then.
+/// A loss is one event with its reason: the guard and the watchdog both notice it, and the guard is then
+/// dropped or unlocked.
 pub async fn a_loss_is_told_once_with_its_reason(bed: &Testbed) {
     let ((heard, locker), other) = (Heard::by(bed), bed.locker());
     let forced = within("free", locker.lock(NAME).lease(SHORT_LEASE)).await.expect("granted");
