@@ -50,7 +50,9 @@ fn one_by_one(draw: &mut Draw) -> Plan {
     (client.work.contenders, client.work.names) = (NAMES, NAMES);
     client.work.ring = Some(Ring::OneByOne);
     plan.clients = vec![client, draw.client("b")];
-    plan.schedule = vec![When::AfterMs(2 * plan.locking.lease_ms).then(Fault::None)];
+    // Killed: a client that ends in order releases names, and a task would get both.
+    let end = Fault::ClientKill("a".to_owned());
+    plan.schedule = vec![When::AfterMs(2 * plan.locking.lease_ms).then(end)];
     plan.starved = vec!["a".to_owned()];
     plan
 }
