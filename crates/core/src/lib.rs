@@ -8,6 +8,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod admission;
 mod attempt;
 mod deadline;
 mod entropy;
@@ -16,6 +17,7 @@ mod lock;
 mod renewal_problems;
 mod single;
 
+pub use admission::Admission;
 pub use deadline::answer_deadline;
 pub use entropy::Entropy;
 pub use lessor::Lessor;

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,55 +7,47 @@ use quorumlock_watchdog::{Clock, Renewal};
 
 use crate::attempt::Attempt;
 use crate::deadline::answer_deadline;
-use crate::{Lessor, RenewalProblems};
+use crate::{Admission, Lessor, RenewalProblems};
+use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    Acceptance, Acquired, Answer, BoxFuture, Claim, Denial, Error, Fence, Grant, HeldInterval,
-    Hints, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport, Proposals,
-    ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
+    Acceptance, Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, Fence, Grant,
+    HeldInterval, Hints, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem,
+    NodeReport, Proposals, ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
 };
 
 /// One node as a lessor: the nonce that the node holds has the lock (SAFETY.md G1).
-#[derive(Debug)]
 pub struct Single<N> {
     node: Arc<N>,
     clock: Clock,
     answer_timeout: Duration,
     proposals: Arc<Proposals>,
     renewal_problems: RenewalProblems,
+    /// `Some` if the node counts only while its memory is proven.
+    admission: Option<Arc<dyn Admission>>,
 }
 
 impl<N: Node> Single<N> {
     /// Locks on `node` alone.
-    pub fn new(node: N, clock: Clock, answer_timeout: Duration) -> Self {
-        let proposals = Arc::new(Proposals::new());
-        let renewal_problems = RenewalProblems::default();
-        Self { node: Arc::new(node), clock, answer_timeout, proposals, renewal_problems }
+    pub fn new(node: impl Into<Arc<N>>, clock: Clock, answer_timeout: Duration) -> Self {
+        Self {
+            node: node.into(),
+            clock,
+            answer_timeout,
+            proposals: Arc::new(Proposals::new()),
+            renewal_problems: RenewalProblems::default(),
+            admission: None,
+        }
     }
 
-    /// Posts a request on [`Lane::Caller`] and waits for its definite answer, at most for the
-    /// answer timeout.
-    fn ask<T: Send + 'static>(
-        &self,
-        name: Name,
-        post: impl FnOnce(&N, Responder<Answer<T>>),
-    ) -> BoxFuture<Result<T, Error>> {
-        let (slot, to) = ReplyFuture::new();
-        post(&self.node, to);
-        let (node, clock, within) = (self.node.clone(), self.clock.clone(), self.answer_timeout);
-        Box::pin(async move {
-            let connected = || node.connected_since(Lane::Caller);
-            let answer = answer_deadline(within, &clock, connected, slot).await;
-            definite(&*node, name, within, answer)
-        })
-    }
-}
-
-impl<N: Node> Lessor for Single<N> {
-    fn nodes(&self) -> usize {
-        1
+    /// The node, which proves its memory in each vote, counts only while `admission` has admitted it
+    /// (SAFETY.md A3).
+    #[must_use]
+    pub fn with_admission(self, admission: Arc<dyn Admission>) -> Self {
+        Self { admission: Some(admission), ..self }
     }
 
-    fn acquire(
+    /// Makes one attempt.
+    fn attempt(
         &self,
         lease: LeaseRequest,
         fencing: bool,
@@ -105,6 +98,47 @@ impl<N: Node> Lessor for Single<N> {
                 return Ok(Acquired::Granted(Grant { until, fence, counted }));
             }
             Err(no_vote(name, NodeReport::new(node.label(), NodeProblem::TooLate)))
+        })
+    }
+
+    /// Posts a request on [`Lane::Caller`] and waits for its definite answer, at most for the
+    /// answer timeout.
+    fn ask<T: Send + 'static>(
+        &self,
+        name: Name,
+        post: impl FnOnce(&N, Responder<Answer<T>>),
+    ) -> BoxFuture<Result<T, Error>> {
+        let (slot, to) = ReplyFuture::new();
+        post(&self.node, to);
+        let (node, clock, within) = (self.node.clone(), self.clock.clone(), self.answer_timeout);
+        Box::pin(async move {
+            let connected = || node.connected_since(Lane::Caller);
+            let answer = answer_deadline(within, &clock, connected, slot).await;
+            definite(&*node, name, within, answer)
+        })
+    }
+}
+
+impl<N: Node> Lessor for Single<N> {
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    fn acquire(
+        &self,
+        lease: LeaseRequest,
+        fencing: bool,
+        hints: Hints,
+    ) -> BoxFuture<Result<Acquired, Error>> {
+        let acquired = self.attempt(lease, fencing, hints);
+        let Some(admission) = self.admission.clone() else { return acquired };
+        Box::pin(async move {
+            let acquired = acquired.await;
+            // This process may end now, and the next one, too: each brings the node a step on.
+            if let Err(Error::Refused(_) | Error::Unreachable(_)) = &acquired {
+                admission.pass().await;
+            }
+            acquired
         })
     }
 
@@ -181,7 +215,35 @@ impl<N: Node> Lessor for Single<N> {
     fn drain(&self, lane: Lane) -> BoxFuture<()> {
         // Requests of a lane are answered in order: an empty renewal is answered last.
         let renewed = self.renew(Vec::new(), lane);
-        Box::pin(async move { drop(renewed.await) })
+        let admission = self.admission.clone().filter(|_| lane == Lane::Caller);
+        let within = self.answer_timeout * 2;
+        Box::pin(async move {
+            drop(renewed.await);
+            if let Some(admission) = admission {
+                let _ = tokio::time::timeout(within, admission.pass()).await;
+            }
+        })
+    }
+
+    fn admit_nodes(&self, force: bool) -> BoxFuture<Result<(), Error>> {
+        match &self.admission {
+            Some(admission) => admission.clone().admit_nodes(force),
+            None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
+        }
+    }
+
+    fn node_status(&self) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> {
+        match &self.admission {
+            Some(admission) => admission.clone().node_status(),
+            None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
+        }
+    }
+
+    fn run_background(&self) -> BoxFuture<()> {
+        match &self.admission {
+            Some(admission) => admission.clone().run(),
+            None => Box::pin(std::future::pending()),
+        }
     }
 
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {
@@ -191,6 +253,12 @@ impl<N: Node> Lessor for Single<N> {
 
 /// In answer timeouts. This is longer than a connection waits for any answer.
 const MAX_RENEWAL_TIMEOUTS: u32 = 4;
+
+impl<N: Node> fmt::Debug for Single<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Single").field("node", &self.node.label()).finish_non_exhaustive()
+    }
+}
 
 fn definite<T>(
     node: &impl Node,

@@ -22,7 +22,7 @@ use quorumlock_protocol::round::{Round, Step};
 pub(crate) struct QuorumAcquire<N: Node>(Arc<Shared<N>>);
 
 struct Shared<N: Node> {
-    nodes: Arc<[N]>,
+    nodes: Arc<[Arc<N>]>,
     lease: LeaseRequest,
     /// Each node's incarnation when the round began. Every request of the round carries it
     /// (PROTOCOL.md ADM3, M8e).
@@ -63,7 +63,7 @@ enum Phase {
 
 impl<N: Node> QuorumAcquire<N> {
     pub(crate) fn open(
-        nodes: &Arc<[N]>,
+        nodes: &Arc<[Arc<N>]>,
         (lease, token): (LeaseRequest, Fence),
         round: Round,
         (hints, home): (Hints, Option<usize>),
@@ -77,7 +77,7 @@ impl<N: Node> QuorumAcquire<N> {
         let shared = Arc::new_cyclic(|me| Shared {
             nodes: nodes.clone(),
             lease,
-            incarnations: nodes.iter().map(Node::incarnation).collect(),
+            incarnations: nodes.iter().map(|node| node.incarnation()).collect(),
             token,
             hints,
             home,
@@ -142,7 +142,7 @@ impl<N: Node> QuorumAcquire<N> {
 /// Since when requests can be sent to all nodes that matter; `None` while one of them is being
 /// connected.
 pub(crate) fn connected_since<N: Node>(
-    nodes: &[N],
+    nodes: &[Arc<N>],
     lane: Lane,
     matters: impl Fn(usize) -> bool,
 ) -> Option<Instant> {

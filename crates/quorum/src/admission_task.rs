@@ -1,10 +1,11 @@
 //! Watches over the nodes whose memory is not proven, and admits nodes on an operator's word.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock_core::{Entropy, answer_deadline};
+use quorumlock_core::{Admission, Entropy, answer_deadline};
 use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{
     AdmissionRpc, ClusterConfig, NodeInfo, NodeStatus, NodeStatusReport, classify, status_reports,
@@ -16,13 +17,16 @@ use tokio::sync::Mutex;
 use crate::admission_calls::AdmissionCalls;
 use crate::member_pass::MemberPass;
 
-/// What a [`Quorum`](crate::Quorum) can do if its nodes are [`AdmissionRpc`] nodes: it itself
-/// requires only [`Node`](quorumlock_protocol::Node).
-pub(crate) trait Admission: Send + Sync {
-    fn run(self: Arc<Self>) -> BoxFuture<()>;
-    fn pass(self: Arc<Self>) -> BoxFuture<()>;
-    fn admit_nodes(self: Arc<Self>, force: bool) -> BoxFuture<Result<(), Error>>;
-    fn node_status(self: Arc<Self>) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>>;
+/// Admits the nodes of one list.
+pub(crate) struct AdmissionTask<N> {
+    nodes: Arc<[Arc<N>]>,
+    cluster: ClusterConfig,
+    clock: Clock,
+    entropy: Entropy,
+    max_clock_drift: f64,
+    answer_timeout: Duration,
+    /// When the nodes were last examined.
+    last_pass: Mutex<Option<Instant>>,
 }
 
 impl<N: AdmissionRpc> Admission for AdmissionTask<N> {
@@ -43,19 +47,20 @@ impl<N: AdmissionRpc> Admission for AdmissionTask<N> {
     }
 }
 
-/// Admits the nodes of one list.
-pub(crate) struct AdmissionTask<N: AdmissionRpc> {
-    pub(crate) nodes: Arc<[N]>,
-    pub(crate) cluster: ClusterConfig,
-    pub(crate) clock: Clock,
-    pub(crate) entropy: Entropy,
-    pub(crate) max_clock_drift: f64,
-    pub(crate) answer_timeout: Duration,
-    /// When the nodes were last examined.
-    pub(crate) last_pass: Mutex<Option<Instant>>,
-}
-
 impl<N: AdmissionRpc> AdmissionTask<N> {
+    /// For a lessor over these nodes, the list of `cluster`. `max_clock_drift` is the bound on the
+    /// drift of the nodes' clocks.
+    pub(crate) fn new(
+        nodes: Arc<[Arc<N>]>,
+        cluster: ClusterConfig,
+        clock: Clock,
+        entropy: Entropy,
+        (max_clock_drift, answer_timeout): (f64, Duration),
+    ) -> Self {
+        let last_pass = Mutex::default();
+        Self { nodes, cluster, clock, entropy, max_clock_drift, answer_timeout, last_pass }
+    }
+
     /// Examines the nodes while one of them is not proven. Never ends.
     async fn watch(&self) {
         loop {
@@ -67,7 +72,7 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
     /// Examines the nodes now, and does what the rules say, unless all are proven or somebody has
     /// just done so. A short process does this before it fails, so that a fleet of them gets on.
     async fn pass_if_due(&self) {
-        if self.nodes.iter().all(AdmissionRpc::proven) {
+        if self.nodes.iter().all(|node| node.proven()) {
             return;
         }
         let mut last = self.last_pass.lock().await;
@@ -101,7 +106,7 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
             return Err(self.no_majority(failed));
         }
         let proven = async {
-            while !self.nodes.iter().all(AdmissionRpc::proven) {
+            while !self.nodes.iter().all(|node| node.proven()) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -124,7 +129,7 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
                 _ => false,
             })
             .collect();
-        let other_cluster = async |(node, info): (&N, &Option<NodeInfo>)| {
+        let other_cluster = async |(node, info): (&Arc<N>, &Option<NodeInfo>)| {
             let new = info.as_ref().is_some_and(|info| info.memory.record.is_none());
             if force || !new {
                 return None;
@@ -169,7 +174,7 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
 
     /// Which nodes may vote now.
     async fn status(&self) -> Vec<NodeStatusReport> {
-        let named = |(node, info): (&N, Result<NodeInfo, NodeReport>)| {
+        let named = |(node, info): (&Arc<N>, Result<NodeInfo, NodeReport>)| {
             let info = info.map_err(|report| report.problem);
             (node.label().to_owned(), node.member().clone(), info)
         };
@@ -208,10 +213,16 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
     }
 
     fn refs(&self) -> Vec<&N> {
-        self.nodes.iter().collect()
+        self.nodes.iter().map(|node| &**node).collect()
     }
 
     fn calls(&self) -> AdmissionCalls<'_> {
         AdmissionCalls { entropy: &self.entropy, answer_timeout: self.answer_timeout }
+    }
+}
+
+impl<N> fmt::Debug for AdmissionTask<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdmissionTask").field("cluster", &self.cluster).finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ use quorumlock_protocol::waiting::TUNING;
 use quorumlock_protocol::{Name, Node, fnv1a};
 
 /// The index of the home node of a name.
-pub(crate) fn home_of<N: Node>(nodes: &[N], name: &Name) -> Option<usize> {
+pub(crate) fn home_of<N: Node>(nodes: &[Arc<N>], name: &Name) -> Option<usize> {
     (0..nodes.len()).max_by_key(|at| mix(fnv1a(nodes[*at].identity(), name.as_str())))
 }
 

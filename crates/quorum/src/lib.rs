@@ -15,8 +15,10 @@ mod home;
 mod lease_table;
 mod member_change;
 mod member_pass;
+mod proven;
 mod quorum;
 mod top_up;
 
 pub use member_change::{ChangeProgress, MemberChange};
+pub use proven::proven;
 pub use quorum::Quorum;

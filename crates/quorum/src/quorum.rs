@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock_core::{Entropy, Lessor, RenewalProblems, answer_deadline};
+use quorumlock_core::{Admission, Entropy, Lessor, RenewalProblems, answer_deadline};
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
 use quorumlock_protocol::{
     Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, Fence, HandoffOffer,
@@ -13,7 +13,7 @@ use quorumlock_protocol::{
 use quorumlock_watchdog::{Clock, Renewal};
 
 use crate::acquire::{QuorumAcquire, connected_since};
-use crate::admission_task::{Admission, AdmissionTask};
+use crate::admission_task::AdmissionTask;
 use crate::gather::Gather;
 use crate::home::{HomeLatency, home_of};
 use crate::lease_table::LeaseTable;
@@ -27,7 +27,7 @@ use quorumlock_protocol::waiting::TUNING;
 /// N independent nodes as one lessor: a majority grants, and a dead or hung minority costs nothing
 /// (SAFETY.md G2).
 pub struct Quorum<N: Node> {
-    nodes: Arc<[N]>,
+    nodes: Arc<[Arc<N>]>,
     clock: Clock,
     answer_timeout: Duration,
     /// Tokens stay unique while at most this many nodes have lost their marks.
@@ -50,7 +50,7 @@ impl<N: Node> Quorum<N> {
             return Err(ConfigError::NoNodes);
         }
         Ok(Self {
-            nodes: nodes.into(),
+            nodes: nodes.into_iter().map(Arc::new).collect(),
             proposals: Arc::new(Proposals::new()),
             clock,
             answer_timeout,
@@ -94,16 +94,10 @@ impl<N: Node> Quorum<N> {
         N: AdmissionRpc,
     {
         let mut quorum = Self::new(nodes, clock.clone(), answer_timeout)?;
-        let admission = Arc::new(AdmissionTask {
-            nodes: quorum.nodes.clone(),
-            cluster,
-            clock,
-            entropy: chance,
-            max_clock_drift,
-            answer_timeout,
-            last_pass: Default::default(),
-        });
-        quorum.admission = Some(admission);
+        let nodes = quorum.nodes.clone();
+        let times = (max_clock_drift, answer_timeout);
+        let admission = AdmissionTask::new(nodes, cluster, clock, chance, times);
+        quorum.admission = Some(Arc::new(admission));
         Ok(quorum)
     }
 
@@ -170,7 +164,7 @@ impl<N: Node> Lessor for Quorum<N> {
         fencing: bool,
         hints: Hints,
     ) -> BoxFuture<Result<Acquired, Error>> {
-        self.proposals.compare_clocks(self.nodes.iter().filter_map(Node::wall_offset));
+        self.proposals.compare_clocks(self.nodes.iter().filter_map(|node| node.wall_offset()));
         let token = if fencing {
             self.proposals.first(&lease.claim, self.clock.wall_micros())
         } else {
@@ -367,7 +361,7 @@ impl<N: Node> Lessor for Quorum<N> {
 
     fn drain(&self, lane: Lane) -> BoxFuture<()> {
         let (nodes, within) = (self.nodes.clone(), self.answer_timeout);
-        let answered: Vec<_> = nodes.iter().map(|node| answers(node, lane)).collect();
+        let answered: Vec<_> = nodes.iter().map(|node| answers(&**node, lane)).collect();
         // The process may end now, and have met a node that is not proven: a fleet of short
         // processes that are granted their locks by the other nodes brings it back, too.
         let admission = self.admission.clone().filter(|_| lane == Lane::Caller);
@@ -376,7 +370,7 @@ impl<N: Node> Lessor for Quorum<N> {
                 answered.await;
                 if lane == Lane::Caller {
                     // The release of a late grant is posted when the grant is heard of.
-                    answers(node, lane).await;
+                    answers(&**node, lane).await;
                 }
             });
             let _ = tokio::time::timeout(within, join_all(drained)).await;
@@ -419,7 +413,7 @@ impl<N: Node> WaitQueue for Quorum<N> {
         to: Arc<dyn ReplySink<WaitEvent>>,
         from: usize,
     ) -> Subscription {
-        let queues = self.nodes.iter().map(Node::wait_queue).enumerate();
+        let queues = self.nodes.iter().map(|node| node.wait_queue()).enumerate();
         let subscribed = queues.filter_map(|(i, queue)| {
             queue.map(|queue| queue.subscribe(name, to.clone(), from + i))
         });
@@ -429,14 +423,14 @@ impl<N: Node> WaitQueue for Quorum<N> {
     fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>) {
         self.nodes
             .iter()
-            .filter_map(Node::wait_queue)
+            .filter_map(|node| node.wait_queue())
             .for_each(|queue| queue.leave(claim, offered));
     }
 }
 
 impl<N: Node> std::fmt::Debug for Quorum<N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let nodes: Vec<_> = self.nodes.iter().map(Node::label).collect();
+        let nodes: Vec<_> = self.nodes.iter().map(|node| node.label()).collect();
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use crate::lease_table::LeaseTable;
 /// Asks the `lacking` nodes to hold a lease whose window is open. A yes counts as a fresh grant, so
 /// only nodes with proven memory may give it (PROTOCOL.md ADM4).
 pub(crate) fn top_up<N: Node>(
-    nodes: &Arc<[N]>,
+    nodes: &Arc<[Arc<N>]>,
     lease_table: &LeaseTable,
     lease: &LeaseRequest,
     fence: Fence,
@@ -26,7 +26,7 @@ pub(crate) fn top_up<N: Node>(
 }
 
 struct Answers<N> {
-    nodes: Arc<[N]>,
+    nodes: Arc<[Arc<N>]>,
     leases: LeaseTable,
     lease: LeaseRequest,
     lane: Lane,
