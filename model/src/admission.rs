@@ -59,6 +59,7 @@ fn judged(lost: bool) -> Memory {
         members: list.clone(),
         longest: Duration::from_secs(3),
         clock_bound: CLOCK_BOUND,
+        replicated: false,
     };
     let record = MemberRecord {
         label: "a".into(),

@@ -15,6 +15,7 @@
 //! - [`release`]: an unlock that repeats its release reports the truth.
 //! - [`admission`]: which answers of a node count after it has lost its data.
 //! - [`handshake`]: the scripts of an incarnation vote on no other memory.
+//! - [`promotion`]: leases across the promotion of a replica.
 //! - [`members`]: who belongs to a cluster, how servers come back, how the list changes.
 //! - [`plan`]: all searches, right rules and planted bugs; [`search`] runs one.
 //!
@@ -29,6 +30,7 @@ pub mod handshake;
 pub mod lease;
 pub mod members;
 pub mod plan;
+pub mod promotion;
 pub mod release;
 pub mod rings;
 pub mod search;

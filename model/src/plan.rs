@@ -6,6 +6,7 @@ use crate::handshake::{HandshakeModel, Rule as Handshake};
 use crate::lease::{LeaseModel, Rule as Shares, TTL};
 use crate::members::note::{NoteModel, Rule as Clocks};
 use crate::members::{MembersModel, Rule as Members, Scenario};
+use crate::promotion::{LEASE, PromotionModel, Rule as Promotion};
 use crate::release::{ReleaseModel, Rule as Repeat};
 use crate::rings::{Order, RingModel};
 use crate::search::{Outcome, Searched, search};
@@ -84,6 +85,7 @@ pub fn plan(size: Size) -> Vec<Case> {
         planted_members(),
         notes(),
         handshakes(),
+        promotions(),
     ];
     cases.into_iter().flatten().filter(|case| case.size <= size).collect()
 }
@@ -526,6 +528,29 @@ fn handshakes() -> Vec<Case> {
         of("M22c", "each vote compares the run", Expected::Holds, || {
             HandshakeModel::new(Handshake::RunInVote).exchange()
         }),
+    ]
+}
+
+fn promotions() -> Vec<Case> {
+    use Expected::{Caught, Holds};
+    let of = |what, expected, rule| {
+        case("M27", what, expected, Size::Quick, move || PromotionModel::new(rule))
+    };
+    let none =
+        Promotion { grants_await: false, renewals_await: false, watched: LEASE, lives_on: false };
+    let all = Promotion { grants_await: true, renewals_await: true, lives_on: true, ..none };
+    vec![
+        of("the master dies, and its replica is watched", Holds, none),
+        of("the old master lives on, all is acknowledged", Holds, all),
+        of(
+            "the only replica acknowledges all, and is not watched",
+            Holds,
+            Promotion { watched: 0, ..all },
+        ),
+        of("the promoted server votes at once", Caught, Promotion { watched: 0, ..none }),
+        of("it is watched for too short", Caught, Promotion { watched: LEASE - 1, ..none }),
+        of("the old master lives on", Caught, Promotion { lives_on: true, ..none }),
+        of("its renewals await nothing", Caught, Promotion { renewals_await: false, ..all }),
     ]
 }
 

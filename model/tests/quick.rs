@@ -3,7 +3,7 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// The number of steps to each planted bug. A different number means another bug, or another model.
-const STEPS: [(&str, usize); 51] = [
+const STEPS: [(&str, usize); 55] = [
     ("M3", 8),
     ("M2", 8),
     ("M15c", 10),
@@ -55,6 +55,10 @@ const STEPS: [(&str, usize); 51] = [
     ("M22", 5),
     ("M22", 5),
     ("M22b", 6),
+    ("M27", 3),
+    ("M27", 4),
+    ("M27", 5),
+    ("M27", 6),
 ];
 
 #[test]
