@@ -13,6 +13,10 @@ use crate::{DeadNode, Plain, eventually};
 pub enum Topology {
     /// One node.
     Single,
+    /// One node, which must prove its memory before it votes.
+    Proven,
+    /// As [`Self::Proven`], a master whose replicas may be promoted.
+    ProvenMaster,
     /// A Redis Cluster of one member.
     Cluster,
     /// Three independent nodes.
@@ -29,7 +33,7 @@ pub enum Topology {
 impl Topology {
     fn servers(self) -> usize {
         match self {
-            Self::Single | Self::Cluster => 1,
+            Self::Single | Self::Proven | Self::ProvenMaster | Self::Cluster => 1,
             Self::QuorumOf3 | Self::StrictQuorumOf3 => 3,
             // The dead node has no server.
             Self::QuorumOf5TwoDown => 4,
@@ -67,7 +71,9 @@ impl Testbed {
         let dead = (topology == Topology::QuorumOf5TwoDown).then(DeadNode::new);
         let bed = Self { topology, wire, worker: worker.into(), servers, dead };
         match topology {
-            Topology::StrictQuorumOf3 => bed.admit_nodes(),
+            Topology::Proven | Topology::ProvenMaster | Topology::StrictQuorumOf3 => {
+                bed.admit_nodes();
+            }
             Topology::Cluster => bed.assign_slots(),
             _ => {}
         }
@@ -117,6 +123,8 @@ impl Testbed {
         let urls = self.urls();
         let locker = match self.topology {
             Topology::Single => builder.single(&urls[0]),
+            Topology::Proven => builder.admission(Admission::Strict).single(&urls[0]),
+            Topology::ProvenMaster => builder.admission(Admission::Strict).replicated(&urls),
             Topology::Cluster => builder.cluster(&urls),
             Topology::StrictQuorumOf3 => builder.quorum(&urls),
             _ => builder.admission(Admission::Redlock).quorum(&urls),
@@ -226,9 +234,13 @@ impl Testbed {
     /// The arguments of another process.
     #[must_use]
     pub fn target(&self, name: &str, lease: Duration) -> Target {
-        let strict = self.topology == Topology::StrictQuorumOf3;
+        let strict = matches!(
+            self.topology,
+            Topology::Proven | Topology::ProvenMaster | Topology::StrictQuorumOf3
+        );
+        let replicated = self.topology == Topology::ProvenMaster;
         let (cluster, name) = (self.topology == Topology::Cluster, name.to_owned());
-        Target { wire: self.wire, strict, cluster, name, lease, urls: self.urls() }
+        Target { wire: self.wire, strict, replicated, cluster, name, lease, urls: self.urls() }
     }
 
     /// The program that other processes run.

@@ -289,7 +289,7 @@ fn options_that_do_not_apply_are_refused_and_named() {
     const QUORUM: [bool; 3] = [false, false, true];
     type Set = fn(Builder) -> Builder;
     // Whether it applies to: a single server, a master with replicas, a quorum.
-    let options: [(&str, Set, [bool; 3]); 20] = [
+    let options: [(&str, Set, [bool; 3]); 21] = [
         ("with_prefix", |b| b.with_prefix("app:"), ALL),
         ("wire", |b| b.wire(Wire::Redlock), ALL),
         ("lease", |b| b.lease(SECOND), ALL),
@@ -305,7 +305,8 @@ fn options_that_do_not_apply_are_refused_and_named() {
         ("redisson_fenced", |b| b.redisson_fenced(true), [true, false, false]),
         ("strict_order", |b| b.strict_order(true), ONE_NODE),
         ("takeover_delay", |b| b.takeover_delay(SECOND), ALL),
-        ("admission", |b| b.admission(Admission::Strict), QUORUM),
+        ("admission", |b| b.admission(Admission::Strict), ALL),
+        ("admission", |b| b.admission(Admission::Redlock), QUORUM),
         ("clock_bound", |b| b.clock_bound(SECOND), QUORUM),
         ("tolerate_lost_marks", |b| b.tolerate_lost_marks(0), QUORUM),
         // Not with plain URLs: see below.
@@ -350,6 +351,11 @@ fn options_that_do_not_apply_beside_others_are_refused_and_named() {
     refuses("clock_bound", redlock().clock_bound(SECOND).quorum(pair));
     refuses("replica_timeout", builder().replica_timeout(SECOND / 9).single(NOWHERE));
     refuses("replica_timeout", builder().replica_timeout(SECOND / 9).quorum(pair));
+    let strict = || builder().admission(Admission::Strict);
+    assert!(strict().clock_bound(SECOND).single(NOWHERE).is_ok());
+    refuses("tolerate_lost_marks", strict().tolerate_lost_marks(0).single(NOWHERE));
+    refuses("redisson_fenced", strict().redisson_fenced(true).single(NOWHERE));
+    refuses("admission", strict().cluster(pair));
     refuses("redisson_fenced", fenced().wire(Wire::Redlock).single(NOWHERE));
     refuses("redisson_fenced", fenced().fencing(false).single(NOWHERE));
     let tokenless = builder().fencing(false).tolerate_lost_marks(1);

@@ -172,6 +172,9 @@ macro_rules! beds {
 beds! {
     single_redisson: Single, Redisson;
     single_redlock: Single, Redlock;
+    proven_redisson: Proven, Redisson;
+    proven_redlock: Proven, Redlock;
+    proven_master: ProvenMaster, Redisson;
     cluster_redisson: Cluster, Redisson;
     cluster_redlock: Cluster, Redlock;
     quorum_of_3_redisson: QuorumOf3, Redisson;

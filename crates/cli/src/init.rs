@@ -1,4 +1,4 @@
-//! `quorumlock init`: admits all nodes of a quorum.
+//! `quorumlock init`: admits all nodes of a quorum, or the one server that must prove its memory.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::nodes::{ClusterArgs, Nodes, millis};
 
-/// Admit all nodes of a quorum at once; you vouch that no node has forgotten a lock.
+/// Admit all nodes of a quorum, or with --admission strict the one server or master, at once; you vouch
+/// that no node has forgotten a lock.
 ///
 /// For new servers, and after repairs by hand. Without it, programs that lock admit new servers
 /// after the longest lease and twice the clock bound, when all of them answer. Programs with plain
@@ -32,8 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn init(args: Args) -> Outcome {
-    let (urls, builder) = args.nodes.strict_quorum(&args.cluster)?;
-    let locker = builder.quorum(&urls)?;
+    let locker = args.nodes.strict(&args.cluster)?;
     match args.force {
         true => locker.force_admit_nodes().await?,
         false => locker.admit_nodes().await?,

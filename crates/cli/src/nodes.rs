@@ -137,7 +137,7 @@ pub(crate) struct LockNodes {
 /// so that it refuses quorum options for a single node.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterArgs {
-    /// Which nodes of a quorum may vote [default: strict]. All programs that share a lock must
+    /// Which nodes may vote. Default: on a quorum strict, else all. All programs that share a lock must
     /// agree.
     #[arg(long, env = env::ADMISSION)]
     admission: Option<AdmissionArg>,
@@ -218,6 +218,29 @@ impl Nodes {
         })
     }
 
+    /// A locker on nodes under strict admission: those of a quorum, or with `--admission strict` one
+    /// server, or a master with its replicas.
+    pub(crate) fn strict(&self, cluster: &ClusterArgs) -> Result<Locker, Failure> {
+        if self.cluster {
+            return Err(Failure::usage(
+                "the masters of a Redis Cluster need no admission: leave out --cluster \
+                 (QUORUMLOCK_CLUSTER) to admit other servers",
+            ));
+        }
+        let independent = if self.replicated { 1 } else { self.urls()?.len() };
+        if independent < 2 && !cluster.strict_with(independent) {
+            return Err(Failure::usage(
+                "one server, or a master with its replicas, needs no admission, unless all programs that \
+                 lock use --admission strict (QUORUMLOCK_ADMISSION): give it here, too. For a quorum give \
+                 all nodes, each with --node",
+            ));
+        }
+        if !cluster.strict() {
+            return Err(Failure::usage("with --admission redlock there is nothing to admit"));
+        }
+        Ok(self.locker(self.tls()?.give_to(cluster.builder()))??)
+    }
+
     /// The URLs of a quorum under strict admission, and a builder for it.
     pub(crate) fn strict_quorum(
         &self,
@@ -226,7 +249,7 @@ impl Nodes {
         let urls = self.urls()?;
         if urls.len() < 2 || self.replicated || self.cluster {
             return Err(Failure::usage(
-                "admission is for quorums: give all nodes, each with --node, without --replicated or \
+                "this is for quorums: give all nodes, each with --node, without --replicated or \
                  --cluster",
             ));
         }
@@ -253,6 +276,15 @@ impl Nodes {
 impl ClusterArgs {
     pub(crate) fn strict(&self) -> bool {
         !matches!(self.admission, Some(AdmissionArg::Redlock))
+    }
+
+    /// Whether so many independent nodes must prove their memory: one only if it is said.
+    pub(crate) fn strict_with(&self, nodes: usize) -> bool {
+        match self.admission {
+            Some(AdmissionArg::Strict) => true,
+            Some(AdmissionArg::Redlock) => false,
+            None => nodes > 1,
+        }
     }
 
     pub(crate) fn clock_bound(&self) -> Duration {

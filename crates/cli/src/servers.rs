@@ -22,7 +22,7 @@ pub(crate) struct Servers {
 pub(crate) enum Topology {
     /// One node, or several independent ones.
     Quorum,
-    /// Independent ones that vote under strict admission.
+    /// The same, under strict admission.
     StrictQuorum,
     /// A master and its replicas.
     Replicated,
@@ -63,7 +63,7 @@ impl Servers {
         let topology = match replicated {
             _ if nodes.cluster => Topology::Cluster,
             true => Topology::Replicated,
-            false if urls.len() > 1 && cluster.strict() => Topology::StrictQuorum,
+            false if cluster.strict_with(urls.len()) => Topology::StrictQuorum,
             false => Topology::Quorum,
         };
         Ok(Self { urls, topology })
@@ -91,7 +91,7 @@ async fn discovered(
             (node.label().to_owned(), node.discovered_urls().await)
         }
         false => {
-            let node = redis_master(&urls, Wire::Redisson, &settings, &clock);
+            let node = redis_master(&urls, (Wire::Redisson, None), &settings, &clock);
             let node = node.map_err(Error::from)?;
             (node.label().to_owned(), node.discovered_urls().await)
         }

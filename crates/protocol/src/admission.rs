@@ -30,6 +30,9 @@ pub struct ClusterConfig {
     pub longest: Duration,
     /// How far a node's wall clock may be from a client's when a note is written or matured.
     pub clock_bound: Duration,
+    /// Whether the one node is a master whose replicas may be promoted. A replica has a copy of the
+    /// admission record, so each vote compares the run identity, too (PROTOCOL.md ADM7).
+    pub replicated: bool,
 }
 
 impl ClusterConfig {
@@ -169,7 +172,7 @@ impl NodeStatusReport {
 
 /// Judges one node by what it says about itself.
 pub fn classify(info: &NodeInfo, cluster: &ClusterConfig) -> NodeStatus {
-    if let Some(error) = unfit(info) {
+    if let Some(error) = unfit(info, cluster) {
         return NodeStatus::Unfit(error);
     }
     match (membership(&info.memory, &cluster.members), info.incarnation) {
@@ -186,7 +189,7 @@ pub fn classify(info: &NodeInfo, cluster: &ClusterConfig) -> NodeStatus {
     }
 }
 
-fn unfit(info: &NodeInfo) -> Option<Mismatch> {
+fn unfit(info: &NodeInfo, cluster: &ClusterConfig) -> Option<Mismatch> {
     if info.major < 7 {
         // Before 7.0, servers saved and replicated scripts, so scripts would outlive a run.
         return mismatch("version", info.major.to_string(), "7 or later");
@@ -194,7 +197,7 @@ fn unfit(info: &NodeInfo) -> Option<Mismatch> {
     if info.role != "master" {
         return mismatch("role", info.role.clone(), "master");
     }
-    if info.replicas > 0 {
+    if info.replicas > 0 && !cluster.replicated {
         // A replica may be promoted with a stale copy of everything, the admission record included.
         return mismatch("connected replicas", info.replicas.to_string(), "0");
     }

@@ -264,7 +264,10 @@ impl Mismatch {
     fn set_up(&self) -> &'static str {
         match self.what {
             "role" => "give its master's address: a quorum is made of masters",
-            "connected replicas" => "detach its replicas: a quorum is made of lone masters",
+            "connected replicas" => {
+                "detach its replicas, since a node is a lone master, or give the master with its replicas as \
+                 `replicated`"
+            }
             "maxmemory-policy" => "set it at the server: CONFIG SET maxmemory-policy noeviction",
             "version" => "upgrade the server",
             _ => "set up the server as expected",

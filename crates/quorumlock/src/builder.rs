@@ -1,20 +1,12 @@
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock_core::{Environment, Single};
-use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::admission::members::CLOCK_BOUND;
 use quorumlock_protocol::telemetry::EventHandler;
-use quorumlock_protocol::{ClientCertificate, CredentialsProvider, Node, Settings};
-use quorumlock_quorum::Quorum;
-use quorumlock_redis::{member_list, redis_cluster, redis_master, redis_nodes, redis_sentinel};
-use quorumlock_watchdog::Clock;
+use quorumlock_protocol::{ClientCertificate, CredentialsProvider, Settings};
 
-use crate::admission::{MemberChange, Until};
 use crate::env::Servers;
 use crate::telemetry::Event;
-use crate::{ConfigError, Credentials, Error, Locker, Name, Wire};
+use crate::{ConfigError, Credentials, Name, Wire};
 
 /// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`],
 /// [`Builder::cluster`] or [`Builder::quorum`] makes the locker: they check the bounds of all options and
@@ -25,15 +17,15 @@ use crate::{ConfigError, Credentials, Error, Locker, Name, Wire};
 pub struct Builder {
     /// From the environment, for [`Builder::build`].
     pub(crate) servers: Servers,
-    prefix: Option<String>,
-    wire: Option<Wire>,
-    admission: Option<Admission>,
-    clock_bound: Option<Duration>,
-    lost_marks: Option<usize>,
+    pub(crate) prefix: Option<String>,
+    pub(crate) wire: Option<Wire>,
+    pub(crate) admission: Option<Admission>,
+    pub(crate) clock_bound: Option<Duration>,
+    pub(crate) lost_marks: Option<usize>,
     pub(crate) settings: Settings,
 }
 
-/// Which nodes of a quorum may vote.
+/// Which nodes may vote: of a quorum, or the one server, or the master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Admission {
@@ -45,9 +37,14 @@ pub enum Admission {
     ///
     /// New nodes are admitted by `quorumlock init` or [`Locker::admit_nodes`](crate::Locker), or by
     /// lockers after the same time.
+    ///
+    /// A single server and a master with replicas are proven in the same way, if a builder says so. A
+    /// promoted replica has not proven its memory, whatever it has copied: nobody is granted a lock for
+    /// that time (docs/SAFETY.md, Proven memory).
     #[default]
     Strict,
-    /// Every node that answers: plain Redlock. A node that restarts empty can break exclusion.
+    /// Every node of a quorum that answers: plain Redlock. A node that restarts empty can break
+    /// exclusion.
     Redlock,
 }
 
@@ -61,7 +58,7 @@ impl Builder {
     /// `{tag}` in the prefix gives all names one hash slot) and fencing marks and counters. The
     /// nodes' admission has nothing to do with it.
     ///
-    /// [`Error::Config`] if no name can begin so: the prefix is empty, reserved, or leaves no room
+    /// [`Error::Config`](crate::Error::Config) if no name can begin so: the prefix is empty, reserved, or leaves no room
     /// for a name.
     pub fn with_prefix(mut self, prefix: &str) -> Self {
         self.prefix = Some(prefix.to_owned());
@@ -91,7 +88,8 @@ impl Builder {
         self
     }
 
-    /// Which nodes of a quorum may vote. Default [`Admission::Strict`]. For a quorum only.
+    /// Which nodes may vote. Default: of a quorum [`Admission::Strict`]; a single server and a master
+    /// with replicas always vote, unless this is [`Admission::Strict`]. Not for a Redis Cluster.
     pub fn admission(mut self, admission: Admission) -> Self {
         self.admission = Some(admission);
         self
@@ -99,8 +97,7 @@ impl Builder {
 
     /// How far the wall clocks of a node and of a client may be apart: 10 ms to 1 min. Default 5 s.
     /// A node that restarted may vote again after `max_lease` and twice this, and only a client
-    /// whose clock agrees admits it. All clients must use the same value. For a quorum under strict
-    /// admission only.
+    /// whose clock agrees admits it. All clients must use the same value. Under strict admission only.
     pub fn clock_bound(mut self, bound: Duration) -> Self {
         self.clock_bound = Some(bound);
         self
@@ -131,7 +128,7 @@ impl Builder {
     /// address; 0 on a quorum, whose nodes have no replicas.
     ///
     /// A grant that too few replicas acknowledge is released, and the call fails with
-    /// [`Error::Refused`] and [`NodeProblem::NoReplicas`](crate::NodeProblem::NoReplicas): check
+    /// [`Error::Refused`](crate::Error::Refused) and [`NodeProblem::NoReplicas`](crate::NodeProblem::NoReplicas): check
     /// the replicas. A renewal that too few replicas acknowledge does not extend the lease, because
     /// a replica that has not received it would free the lock too early. If that goes on, the lock
     /// is lost.
@@ -324,7 +321,7 @@ impl Builder {
     /// ```
     ///
     /// A dial fails with [`NodeProblem::Authentication`](crate::NodeProblem::Authentication) if the
-    /// provider fails. [`Error::Config`] if a URL has a password, too.
+    /// provider fails. [`Error::Config`](crate::Error::Config) if a URL has a password, too.
     pub fn credentials<F, E>(mut self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Credentials, E>> + Send + 'static,
@@ -349,204 +346,6 @@ impl Builder {
         let (cert, key) = (cert.as_ref().to_vec(), key.as_ref().to_vec());
         self.settings.tls_client = Some(ClientCertificate { cert, key });
         self
-    }
-
-    /// Locks on the single server at `url`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad URL, an option out of bounds, or one that is for a quorum only.
-    pub fn single(self, url: impl AsRef<str>) -> Result<Locker, Error> {
-        self.only_for_a_quorum("a single server")?;
-        self.of_one_node(&[url], None, redis_master)
-    }
-
-    /// Locks on the master among the servers at `urls`: see [`Locker::replicated`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad URL, an empty list, one address listed twice, an option out of
-    /// bounds, or one that is for a quorum only.
-    pub fn replicated<U: AsRef<str>>(
-        self,
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<Locker, Error> {
-        self.only_for_a_quorum("a master and its replicas")?;
-        let urls: Vec<U> = urls.into_iter().collect();
-        self.of_one_node(&urls, None, redis_master)
-    }
-
-    /// Locks on the master that the sentinels at `urls` monitor: see [`Locker::sentinel`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad URL, an empty list, one sentinel listed twice, a bad name, an option
-    /// out of bounds, or one that is for a quorum only.
-    pub fn sentinel<U: AsRef<str>>(
-        self,
-        urls: impl IntoIterator<Item = U>,
-        master: impl AsRef<str>,
-    ) -> Result<Locker, Error> {
-        self.only_for_a_quorum("a master and its replicas")?;
-        let (urls, master) = (urls.into_iter().collect::<Vec<U>>(), master.as_ref());
-        self.of_one_node(&urls, Some(master), |urls, wire, settings, clock| {
-            redis_sentinel(urls, master, wire, settings, clock)
-        })
-    }
-
-    /// Locks on the Redis Cluster of which the servers at `urls` are members: see [`Locker::cluster`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad URL, an empty list, one address listed twice, a database number, an
-    /// option out of bounds, or one that is for a quorum only.
-    pub fn cluster<U: AsRef<str>>(
-        self,
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<Locker, Error> {
-        self.only_for_a_quorum("a Redis Cluster")?;
-        let urls: Vec<U> = urls.into_iter().collect();
-        self.of_one_node(&urls, None, redis_cluster)
-    }
-
-    /// Locks on a majority of the independent servers at `urls`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad URL, an empty list, one server listed twice, an option out of
-    /// bounds, or one that is not for a quorum.
-    pub fn quorum<U: AsRef<str>>(
-        mut self,
-        urls: impl IntoIterator<Item = U>,
-    ) -> Result<Locker, Error> {
-        let strict = self.admission.unwrap_or_default() == Admission::Strict;
-        applies([
-            (
-                "clock_bound",
-                !strict && self.clock_bound.is_some(),
-                "a quorum with Admission::Redlock",
-            ),
-            ("replica_timeout", self.settings.replica_timeout.is_some(), "a quorum"),
-            ("durable", self.settings.durable, "a quorum"),
-            ("all_replicas", self.settings.all_replicas, "a quorum"),
-            (
-                "tolerate_lost_marks",
-                self.lost_marks.is_some() && !self.settings.fencing,
-                "a locker without fencing",
-            ),
-        ])?;
-        self.settings.label.get_or_insert_with(process_label);
-        let (prefix, urls) = (self.checked_prefix()?, urls.into_iter().collect::<Vec<U>>());
-        let environment = Environment::default();
-        let wire = self.wire.unwrap_or(Wire::Redlock);
-        let cluster = self.cluster_of(&urls)?;
-        let bound = strict.then_some(&cluster);
-        let nodes = redis_nodes(&urls, wire, bound, &self.settings, &environment.clock)?;
-        self.tls_applies(urls.iter().map(AsRef::as_ref))?;
-        let (clock, timeout) = (environment.clock.clone(), self.settings.answer_timeout);
-        let quorum = if strict {
-            let entropy = environment.entropy.clone();
-            Quorum::strict(nodes, clock, entropy, timeout, self.settings.max_clock_drift, cluster)?
-        } else {
-            Quorum::new(nodes, clock, timeout)?
-        };
-        let quorum = quorum.tolerate_lost_marks(self.lost_marks.unwrap_or(0))?;
-        let locker =
-            quorumlock_core::Locker::with_lessor(Arc::new(quorum), self.settings, environment)?;
-        Ok(Locker::new(locker, &prefix))
-    }
-
-    /// Changes the list of a quorum's nodes by one server that is added or removed: from the list of
-    /// `urls`, which all clients use now, to that of `target`. Under strict admission, for an
-    /// operator: see [`MemberChange`]. Does no I/O.
-    ///
-    /// # Errors
-    /// As [`Builder::quorum`].
-    pub fn change_members<U: AsRef<str>>(
-        self,
-        urls: impl IntoIterator<Item = U>,
-        target: impl IntoIterator<Item = U>,
-        until: Until,
-    ) -> Result<MemberChange, Error> {
-        let mut all: Vec<U> = urls.into_iter().collect();
-        let (present, target) = (member_list(&all)?, target.into_iter().collect::<Vec<_>>());
-        let cluster = self.cluster_of(&target)?;
-        for url in target {
-            if !present.contains(&member_list(&[&url])?.labels()[0]) {
-                all.push(url);
-            }
-        }
-        let environment = Environment::default();
-        let wire = self.wire.unwrap_or(Wire::Redlock);
-        let nodes = redis_nodes(&all, wire, Some(&cluster), &self.settings, &environment.clock)?;
-        let Settings { max_clock_drift, answer_timeout, .. } = self.settings;
-        Ok(MemberChange(quorumlock_quorum::MemberChange::new(
-            nodes,
-            cluster,
-            until,
-            max_clock_drift,
-            answer_timeout,
-            environment,
-        )))
-    }
-
-    /// What all clients of the quorum at these URLs must agree on.
-    fn cluster_of(&self, urls: &[impl AsRef<str>]) -> Result<ClusterConfig, ConfigError> {
-        let clock_bound = self.clock_bound.unwrap_or(CLOCK_BOUND);
-        let (min, max) = (Duration::from_millis(10), Duration::from_secs(60));
-        if !(min..=max).contains(&clock_bound) {
-            let what = "clock_bound";
-            return Err(ConfigError::BadDuration { what, value: clock_bound, min, max });
-        }
-        Ok(ClusterConfig {
-            prefix: "quorumlock".into(),
-            members: member_list(urls)?,
-            longest: self.settings.max_lease,
-            clock_bound,
-        })
-    }
-
-    /// One vote is the lock: the vote of the node that `node` makes. `urls` are its addresses, or those
-    /// of the sentinels that monitor `master`.
-    fn of_one_node<U: AsRef<str>, N: Node>(
-        mut self,
-        urls: &[U],
-        master: Option<&str>,
-        node: impl FnOnce(&[U], Wire, &Settings, &Clock) -> Result<N, ConfigError>,
-    ) -> Result<Locker, Error> {
-        self.settings.label.get_or_insert_with(process_label);
-        let environment = Environment::default();
-        let wire = self.wire.unwrap_or(Wire::Redisson);
-        let prefix = self.checked_prefix()?;
-        let Settings { replicas, all_replicas, replica_timeout, .. } = self.settings;
-        let no_copies = replica_timeout.is_some() && !self.settings.awaits_copies();
-        applies([
-            ("replicas", replicas > 0 && all_replicas, "a locker with all_replicas"),
-            ("replica_timeout", no_copies, "a locker without replicas"),
-        ])?;
-        let node = node(urls, wire, &self.settings, &environment.clock)?;
-        self.tls_applies(urls.iter().map(AsRef::as_ref).chain(master))?;
-        let single = Single::new(node, environment.clock.clone(), self.settings.answer_timeout);
-        let locker =
-            quorumlock_core::Locker::with_lessor(Arc::new(single), self.settings, environment)?;
-        Ok(Locker::new(locker, &prefix))
-    }
-
-    /// An option that one server cannot serve is an error, and never ignored.
-    pub(crate) fn only_for_a_quorum(&self, servers: &'static str) -> Result<(), ConfigError> {
-        applies([
-            ("admission", self.admission.is_some(), servers),
-            ("clock_bound", self.clock_bound.is_some(), servers),
-            ("tolerate_lost_marks", self.lost_marks.is_some(), servers),
-        ])
-    }
-
-    fn tls_applies<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
-        let is_tls = |url: &str| url.get(..6).is_some_and(|s| s.eq_ignore_ascii_case("rediss"));
-        let plain = !urls.into_iter().any(is_tls);
-        applies([
-            ("tls_ca", plain && self.settings.tls_ca.is_some(), "servers without rediss://"),
-            (
-                "tls_client",
-                plain && self.settings.tls_client.is_some(),
-                "servers without rediss://",
-            ),
-        ])
     }
 
     /// The prefix, if a name can begin with it; empty if there is none.

@@ -1,7 +1,7 @@
 //! The constructors of [`Locker`], each by a [`Builder`]. A builder makes lockers, so a locker knows
 //! no builder.
 
-use crate::{Builder, Error, Locker};
+use crate::{Admission, Builder, Error, Locker};
 
 /// Constructors.
 impl Locker {
@@ -16,6 +16,25 @@ impl Locker {
     /// [`Error::Config`] for a bad URL.
     pub fn single(url: impl AsRef<str>) -> Result<Self, Error> {
         Self::builder().single(url)
+    }
+
+    /// As [`Locker::single`], on a server that must prove its memory: after a restart, a flush or the
+    /// promotion of another server behind its address it grants no lock for the longest lease and twice
+    /// the clock bound, so that no lock has two holders. Does no I/O.
+    ///
+    /// A new server votes once it is admitted (`quorumlock init`, or
+    /// [`admit_nodes`](Locker::admit_nodes)), or after the same time: see
+    /// [`Admission::Strict`](crate::Admission::Strict). [`Builder::max_lease`] bounds the time without
+    /// locks after a restart: 10 to 15 s is a good value. All clients of the server's locks must prove it:
+    /// those of [`Locker::single`] and of other libraries do not see that it has lost its memory.
+    ///
+    /// A master with replicas is proven by [`Builder::admission`] and [`Builder::replicated`] or
+    /// [`Builder::sentinel`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL.
+    pub fn proven(url: impl AsRef<str>) -> Result<Self, Error> {
+        Self::builder().admission(Admission::Strict).single(url)
     }
 
     /// Locks on the master among the servers at `urls`, in Redisson's format. Does no I/O.

@@ -30,6 +30,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod build_locker;
 mod builder;
 mod constructors;
 mod election;

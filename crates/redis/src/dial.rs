@@ -48,6 +48,8 @@ pub(super) struct DialOptions {
     pub(super) wire: Wire,
     /// The cluster config on which the node must agree; `None` without admission.
     pub(super) cluster: Option<Arc<ClusterConfig>>,
+    /// Set if the node is the whole lessor: whether a free name goes to the first of its waiters.
+    pub(super) one_node: Option<bool>,
     pub(super) clock: Clock,
     pub(super) unbound: Arc<Scripts>,
     pub(super) last_bound: LastBound,

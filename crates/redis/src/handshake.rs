@@ -177,6 +177,13 @@ impl Dialer {
         {
             self.refuse_mode(&server.text())?;
         }
+        let replication_ids = match (cluster.replicated, reply) {
+            (true, Value::Array(parts)) => {
+                self.read_replication_ids(&parts.get(2).map(Value::text).unwrap_or_default())?
+            }
+            // Which role a node of a quorum has is judged with the rest of what it shows.
+            _ => ReplicationIds::default(),
+        };
         let wall_micros = self.options.clock.wall_micros();
         let info = read_node_info(reply, self.target.member(), cluster, wall_micros)
             .ok_or_else(|| NodeProblem::Malformed("INFO in a script".into()))?;
@@ -184,8 +191,9 @@ impl Dialer {
         let run_id = run_identity_text.split('/').next().unwrap_or_default();
         let (identity, presence) = self.register(run_id)?;
         let life = run_identity(run_id, run_identity_text);
-        let server = ServerInfo { run_identity: life, ..self.admit(&info, cluster) };
-        Ok(HandshakeInfo::new(server, identity, presence))
+        let replicas = usize::try_from(info.replicas).unwrap_or(usize::MAX);
+        let server = ServerInfo { run_identity: life, replicas, ..self.admit(&info, cluster) };
+        Ok(HandshakeInfo { replication_ids, ..HandshakeInfo::new(server, identity, presence) })
     }
 
     /// Loads the scripts, by `EVAL` where the server refuses `SCRIPT LOAD` or the transaction that
@@ -341,7 +349,8 @@ impl Dialer {
     fn admit(&self, info: &NodeInfo, cluster: &ClusterConfig) -> ServerInfo {
         let status = classify(info, cluster);
         if let NodeStatus::Admitted(incarnation) = status {
-            let scripts = self.bound(cluster, incarnation, Proof::Cache);
+            let proof = if cluster.replicated { Proof::Run } else { Proof::Cache };
+            let scripts = self.bound(cluster, incarnation, proof);
             return ServerInfo { scripts, incarnation, ..self.unbound(None) };
         }
         // The connection still serves inspection, releases and admission.
@@ -356,9 +365,9 @@ impl Dialer {
 
     fn bound(&self, cluster: &ClusterConfig, to: Incarnation, proof: Proof) -> Arc<Scripts> {
         let bound_to = (to, proof);
-        self.options
-            .last_bound
-            .of(bound_to, || Scripts::bound(self.options.wire, cluster, bound_to))
+        self.options.last_bound.of(bound_to, || {
+            Scripts::bound(self.options.wire, cluster, bound_to, self.options.one_node)
+        })
     }
 
     fn unbound(&self, unproven: Option<Denial>) -> ServerInfo {

@@ -45,10 +45,11 @@ mod slot_router;
 mod stream;
 mod subscriptions;
 mod talk;
+mod targets;
 mod tls;
 mod unconfirmed_releases;
 
-pub use node::{RedisNode, member_list, redis_master, redis_nodes, redis_sentinel};
+pub use node::{RedisNode, master_list, member_list, redis_master, redis_nodes, redis_sentinel};
 #[doc(hidden)]
 pub use node_addr::split_urls;
 pub use redis_cluster::{RedisCluster, redis_cluster};

@@ -21,6 +21,7 @@ use crate::scripts::{LastBound, Scripts, Tokens};
 use crate::sentinel_url::{SentinelUrl, master_addr, sentinel_addr};
 use crate::sentinels::Sentinels;
 use crate::subscriptions::Subscriptions;
+use crate::targets::{Targets, distinct, parse};
 use crate::unconfirmed_releases::UnconfirmedReleases;
 use quorumlock_protocol::ClockMonitor;
 use quorumlock_protocol::admission::ClusterConfig;
@@ -94,14 +95,36 @@ pub fn member_list(urls: &[impl AsRef<str>]) -> Result<MemberList, ConfigError> 
     Ok(MemberList::new(parse(urls)?.iter().map(|target| target.member().clone())))
 }
 
+/// The list of the one node at `urls`, which are its addresses, or those of the sentinels that monitor
+/// `master`; and whether they may lead to several servers. The label is the same for all addresses, so
+/// that a replica may come and go. Does no I/O.
+///
+/// # Errors
+/// [`ConfigError`] for a bad URL, an empty list, or one address listed twice.
+pub fn master_list(
+    urls: &[impl AsRef<str>],
+    master: Option<&str>,
+) -> Result<(MemberList, bool), ConfigError> {
+    let sentinels = match urls {
+        [url] => SentinelUrl::parse(url.as_ref()).transpose()?,
+        _ => None,
+    };
+    let (server, several) = match master.or_else(|| Some(&*sentinels.as_ref()?.master)) {
+        Some(master) => (master_addr(master)?.1, true),
+        None => (parse(urls)?.swap_remove(0), urls.len() > 1),
+    };
+    Ok((MemberList::new([format!("master/{}", server.redis().db())]), several))
+}
+
 /// The one node at `urls`: the only server, or the master among several servers, or the master that one
-/// URL `redis-sentinel://...` names. Does no I/O.
+/// URL `redis-sentinel://...` names. With a `cluster`, which has one member, it counts only while its
+/// memory is proven. Does no I/O.
 ///
 /// # Errors
 /// As [`redis_nodes`], and as [`redis_sentinel`].
 pub fn redis_master(
     urls: &[impl AsRef<str>],
-    wire: Wire,
+    (wire, cluster): (Wire, Option<&ClusterConfig>),
     settings: &Settings,
     clock: &Clock,
 ) -> Result<RedisNode, ConfigError> {
@@ -109,7 +132,7 @@ pub fn redis_master(
         && let Some(parsed) = SentinelUrl::parse(url.as_ref())
     {
         let SentinelUrl { sentinels, master } = parsed?;
-        return redis_sentinel(&sentinels, &master, wire, settings, clock);
+        return redis_sentinel(&sentinels, &master, (wire, cluster), settings, clock);
     }
     let targets = parse(urls)?;
     let max_replicas = match targets.len() {
@@ -117,40 +140,48 @@ pub fn redis_master(
         1 => MAX_REPLICAS,
         n => n - 1,
     };
-    one_node(Targets::Listed(targets), max_replicas, wire, settings, clock)
+    one_node(Targets::Listed(targets), max_replicas, (wire, cluster), settings, clock)
 }
 
 /// The master that the sentinels at `urls` monitor. `master` is its name, or a URL with the name in
-/// place of the host, which has the user, password, database and TLS of the servers. Does no I/O.
+/// place of the host, which has the user, password, database and TLS of the servers. `cluster` as for
+/// [`redis_master`]. Does no I/O.
 ///
 /// # Errors
 /// As [`redis_nodes`], and [`ConfigError::BadMasterName`].
 pub fn redis_sentinel(
     urls: &[impl AsRef<str>],
     master: &str,
-    wire: Wire,
+    (wire, cluster): (Wire, Option<&ClusterConfig>),
     settings: &Settings,
     clock: &Clock,
 ) -> Result<RedisNode, ConfigError> {
     let sentinels = urls.iter().map(|url| sentinel_addr(url.as_ref())).collect::<Result<_, _>>()?;
     let targets = Targets::Sentinels(distinct(sentinels)?, master_addr(master)?);
-    one_node(targets, MAX_REPLICAS, wire, settings, clock)
+    one_node(targets, MAX_REPLICAS, (wire, cluster), settings, clock)
 }
 
 fn one_node(
     targets: Targets,
     max_replicas: usize,
-    wire: Wire,
+    (wire, cluster): (Wire, Option<&ClusterConfig>),
     settings: &Settings,
     clock: &Clock,
 ) -> Result<RedisNode, ConfigError> {
     settings.check()?;
-    let replicated = targets.replicated().then_some("a master and its replicas");
-    settings.check_redisson_fenced(wire, replicated)?;
+    let uncounted = match cluster {
+        Some(_) => Some("a server that proves its memory"),
+        None => targets.replicated().then_some("a master and its replicas"),
+    };
+    settings.check_redisson_fenced(wire, uncounted)?;
     settings.check_replicas(max_replicas)?;
+    let targets = match cluster.and_then(|cluster| cluster.members.labels().first()) {
+        Some(member) => targets.of_member(member),
+        None => targets,
+    };
     NodeFactory {
         wire,
-        cluster: None,
+        cluster: cluster.cloned().map(Arc::new),
         settings,
         clock,
         run_ids: RunIdRegistry::default(),
@@ -165,57 +196,8 @@ fn one_node(
     .node(targets)
 }
 
-/// Where a node is, as it was given.
-pub(crate) enum Targets {
-    /// One server, or a master and its replicas.
-    Listed(Vec<NodeAddr>),
-    /// Members of one Redis Cluster.
-    AnyOf(Vec<NodeAddr>),
-    /// Sentinels, and the name of the master that they monitor with the user, password, database and
-    /// TLS of its servers.
-    Sentinels(Vec<NodeAddr>, (String, NodeAddr)),
-}
-
-impl Targets {
-    fn replicated(&self) -> bool {
-        match self {
-            Self::Listed(targets) => targets.len() > 1,
-            Self::Sentinels(..) | Self::AnyOf(_) => true,
-        }
-    }
-
-    /// The addresses of servers, at least one.
-    fn servers(&self) -> impl Iterator<Item = &NodeAddr> {
-        match self {
-            Self::Listed(targets) | Self::AnyOf(targets) => targets.iter(),
-            Self::Sentinels(_, (_, server)) => std::slice::from_ref(server).iter(),
-        }
-    }
-}
-
 /// No real master has more replicas, and a larger number may be meant as milliseconds.
 pub(crate) const MAX_REPLICAS: usize = 32;
-
-pub(crate) fn parse(urls: &[impl AsRef<str>]) -> Result<Vec<NodeAddr>, ConfigError> {
-    distinct(urls.iter().map(|url| NodeAddr::parse(url.as_ref())).collect::<Result<_, _>>()?)
-}
-
-/// Refuses an empty list, and two equal addresses.
-fn distinct(targets: Vec<NodeAddr>) -> Result<Vec<NodeAddr>, ConfigError> {
-    if targets.is_empty() {
-        return Err(ConfigError::NoNodes);
-    }
-    for (i, target) in targets.iter().enumerate() {
-        let is_twin = |other: &&NodeAddr| {
-            other.label() == target.label() || other.member() == target.member()
-        };
-        if let Some(twin) = targets[..i].iter().find(is_twin) {
-            let (a, b) = (twin.label().to_owned(), target.label().to_owned());
-            return Err(ConfigError::SameServer { a, b });
-        }
-    }
-    Ok(targets)
-}
 
 /// What the nodes of one locker have in common.
 pub(crate) struct NodeFactory<'a> {
@@ -357,13 +339,28 @@ impl NodeFactory<'_> {
             wire: self.wire,
             cluster: self.cluster.clone(),
             clock: self.clock.clone(),
-            unbound: Scripts::unbound(self.wire, self.tokens(), settings.strict_order),
+            one_node: self.one_node(),
+            unbound: self.unbound(),
             last_bound: LastBound::default(),
             waiter: self.waiter,
             probes: AtomicU64::new(0),
             warned: Mutex::default(),
             network: self.network.clone(),
         }
+    }
+
+    /// The scripts of a connection to a server that is not verified, or that nobody has to verify.
+    fn unbound(&self) -> Arc<Scripts> {
+        match (&self.cluster, self.one_node()) {
+            (Some(cluster), Some(order)) => Scripts::unproven(self.wire, cluster, order),
+            _ => Scripts::unbound(self.wire, self.tokens(), self.settings.strict_order),
+        }
+    }
+
+    /// As [`DialOptions::one_node`].
+    fn one_node(&self) -> Option<bool> {
+        let cluster = self.cluster.as_ref()?;
+        (cluster.members.labels().len() == 1).then_some(self.settings.strict_order)
     }
 
     fn tokens(&self) -> Tokens {

@@ -61,7 +61,12 @@ impl NodeAddr {
             false => Addr::Tcp { host, port },
         };
         let (label, redis) = (addr.to_string(), self.redis.clone());
-        Self { member: label.as_str().into(), label, addr, redis }
+        Self { member: self.member.clone(), label, addr, redis }
+    }
+
+    /// As one of the addresses of the node with this label.
+    pub(super) fn of_member(self, member: &Arc<str>) -> Self {
+        Self { member: member.clone(), ..self }
     }
 
     /// The address, without user and password.

@@ -8,9 +8,10 @@ use quorumlock_protocol::{
 use quorumlock_watchdog::Clock;
 
 use crate::gather::Gather;
-use crate::node::{MAX_REPLICAS, RedisNode, parse};
+use crate::node::{MAX_REPLICAS, RedisNode};
 use crate::owner_label::{OwnerLabel, with_label};
 use crate::slot_router::SlotRouter;
+use crate::targets::parse;
 
 /// A Redis Cluster as one node: the vote on a name is that of the master which serves its slot
 /// (PROTOCOL.md, Redis Cluster).

@@ -102,15 +102,26 @@ impl Scripts {
             + 2 * usize::from(tokens == Tokens::Counted)
             + 4 * usize::from(strict_order);
         let prologue = include_str!("lua/no_admission.lua");
-        let make = || Self::of_wire(wire, (tokens, strict_order), (prologue, None));
+        let make = || Self::of_wire(wire, (tokens, strict_order), (prologue, None), "");
         MADE[at].get_or_init(|| Arc::new(make())).clone()
     }
 
+    /// Scripts for a node whose memory is not proven: they hand nothing off.
+    pub(super) fn unproven(wire: Wire, cluster: &ClusterConfig, strict_order: bool) -> Arc<Self> {
+        let prologue = include_str!("lua/no_admission.lua");
+        let handoff = handoff_proof(cluster, "");
+        Arc::new(Self::of_wire(wire, (Tokens::Proposed, strict_order), (prologue, None), &handoff))
+    }
+
     /// Scripts whose votes only this incarnation of one server gives.
+    ///
+    /// `one_node`: set if the node is the whole lessor, which may hand a name off: whether a free name
+    /// with a queue goes to its head only.
     pub(super) fn bound(
         wire: Wire,
         cluster: &ClusterConfig,
         (incarnation, proof): BoundTo,
+        one_node: Option<bool>,
     ) -> Self {
         let bound = Bound { record: cluster.record_key(), longest_ms: cluster.longest_ms(), proof };
         let [before, after] = match proof {
@@ -121,17 +132,24 @@ impl Scripts {
             .concat()
             .replace("@STAMP@", &incarnation.to_string())
             .replace("@LONGEST@", &bound.longest_ms.to_string());
-        Self::of_wire(wire, (Tokens::Proposed, false), (&prologue, Some(bound)))
+        let handoff = match one_node {
+            Some(_) => handoff_proof(cluster, &incarnation.to_string()),
+            None => String::new(),
+        };
+        let grants = (Tokens::Proposed, one_node.unwrap_or(false));
+        Self::of_wire(wire, grants, (&prologue, Some(bound)), &handoff)
     }
 
     fn of_wire(
         wire: Wire,
         grants: (Tokens, bool),
         (prologue, bound): (&str, Option<Bound>),
+        handoff_proof: &str,
     ) -> Self {
-        let read_write = (grants.0 == Tokens::Proposed)
-            .then(|| Box::new(Self::of(Layout::ReadWrite, grants, (prologue, bound.clone()))));
-        Self { read_write, ..Self::of(Layout::Of(wire), grants, (prologue, bound)) }
+        let of = |layout, bound| Self::of(layout, grants, (prologue, bound), handoff_proof);
+        let read_write =
+            (grants.0 == Tokens::Proposed).then(|| Box::new(of(Layout::ReadWrite, bound.clone())));
+        Self { read_write, ..of(Layout::Of(wire), bound) }
     }
 
     /// `strict_order`: a free name with a queue goes to its head only.
@@ -139,6 +157,7 @@ impl Scripts {
         layout: Layout,
         (tokens, strict_order): (Tokens, bool),
         (prologue, bound): (&str, Option<Bound>),
+        handoff_proof: &str,
     ) -> Self {
         let (token, claim) = (include_str!("lua/token.lua"), include_str!("lua/claim.lua"));
         let grant = match tokens {
@@ -156,14 +175,16 @@ impl Scripts {
         };
         let (enqueue, wait_queue) =
             (include_str!("lua/enqueue.lua"), include_str!("lua/wait_queue.lua"));
-        let serve = concat!(
+        let serve = [
             include_str!("lua/told.lua"),
             include_str!("lua/handoff.lua"),
-            include_str!("lua/notify_next.lua")
-        );
-        let notify = [layout, token, serve].concat();
+            handoff_proof,
+            include_str!("lua/notify_next.lua"),
+        ]
+        .concat();
+        let notify = [layout, token, &serve].concat();
         let order = match strict_order {
-            true => [serve, include_str!("lua/strict_order.lua")].concat(),
+            true => [&serve, include_str!("lua/strict_order.lua")].concat(),
             false => String::new(),
         };
         let script = |parts: &[&str]| Script::new(parts.concat());
@@ -218,6 +239,13 @@ impl Scripts {
         let more = read_write.iter().flat_map(|scripts| scripts.others());
         [release, inspect, force_release, dequeue, delete_if_ours].into_iter().chain(more).collect()
     }
+}
+
+/// What makes a handoff prove the memory: `incarnation` is the verified one, empty if there is none.
+fn handoff_proof(cluster: &ClusterConfig, incarnation: &str) -> String {
+    concat!(include_str!("lua/run_identity.lua"), include_str!("lua/handoff_proof.lua"))
+        .replace("@RECORD@", &cluster.record_key())
+        .replace("@STAMP@", incarnation)
 }
 
 /// The bound scripts of the last connection. Most often the next one leads to the same incarnation,

@@ -17,10 +17,11 @@ use crate::dial::{Dialer, RunIdRegistry};
 use crate::handshake::ask_slots;
 use crate::master::{Addresses, MasterResolver};
 use crate::network::Network;
-use crate::node::{NodeFactory, RedisNode, Targets};
+use crate::node::{NodeFactory, RedisNode};
 use crate::node_addr::NodeAddr;
 use crate::redirect::{Endpoint, Redirected, Router, SlotRange, Source, pause_before, read_slots};
 use crate::resp::Value;
+use crate::targets::Targets;
 use crate::unconfirmed_releases::UnconfirmedRelease;
 
 /// Routes the requests of one Redis Cluster, and moves waiters and releases to where slots move.

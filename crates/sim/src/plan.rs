@@ -227,6 +227,7 @@ impl Plan {
             members: MemberList::new((0..self.nodes).map(member)),
             longest: self.settings().max_lease,
             clock_bound: duration(self.clock_bound()),
+            replicated: false,
         }
     }
 

@@ -11,6 +11,8 @@ pub struct Target {
     pub wire: Wire,
     /// Whether nodes must prove their memory before they vote.
     pub strict: bool,
+    /// Whether the one node is a master whose replicas may be promoted.
+    pub replicated: bool,
     /// Whether the nodes are members of a Redis Cluster.
     pub cluster: bool,
     /// The lock's name.
@@ -23,23 +25,33 @@ pub struct Target {
 
 impl Target {
     /// The target as command-line arguments.
-    pub(super) fn arguments(&self) -> [String; 6] {
+    pub(super) fn arguments(&self) -> [String; 7] {
         let wire = match self.wire {
             Wire::Redisson => "redisson",
             _ => "redlock",
         };
         let lease = self.lease.as_millis().to_string();
-        let [strict, cluster] = [self.strict, self.cluster].map(|flag| flag.to_string());
-        [wire.to_owned(), strict, cluster, self.name.clone(), lease, self.urls.join(",")]
+        let flags = [self.strict, self.replicated, self.cluster];
+        let [strict, replicated, cluster] = flags.map(|flag| flag.to_string());
+        [
+            wire.to_owned(),
+            strict,
+            replicated,
+            cluster,
+            self.name.clone(),
+            lease,
+            self.urls.join(","),
+        ]
     }
 
     /// Reads the target from command-line arguments. Returns it and the remaining arguments.
     pub(super) fn parse(arguments: &[String]) -> (Self, &[String]) {
-        let ([wire, strict, cluster, name, lease, urls], rest) =
-            arguments.split_first_chunk::<6>().expect("all that `arguments` gives");
+        let ([wire, strict, replicated, cluster, name, lease, urls], rest) =
+            arguments.split_first_chunk::<7>().expect("all that `arguments` gives");
         let target = Self {
             wire: if wire == "redisson" { Wire::Redisson } else { Wire::Redlock },
             strict: strict == "true",
+            replicated: replicated == "true",
             cluster: cluster == "true",
             name: name.clone(),
             lease: Duration::from_millis(lease.parse().expect("milliseconds")),
@@ -50,11 +62,16 @@ impl Target {
 
     pub(super) fn locker(&self) -> Locker {
         let builder = patient_builder(self.wire);
+        let builder = match (self.strict, self.urls.len()) {
+            (true, _) => builder.admission(Admission::Strict),
+            (false, 1) => builder,
+            _ => builder.admission(Admission::Redlock),
+        };
         let locker = match self.urls.as_slice() {
             urls if self.cluster => builder.cluster(urls),
+            urls if self.replicated => builder.replicated(urls),
             [url] => builder.single(url),
-            urls if self.strict => builder.quorum(urls),
-            urls => builder.admission(Admission::Redlock).quorum(urls),
+            urls => builder.quorum(urls),
         };
         locker.expect("a good configuration")
     }

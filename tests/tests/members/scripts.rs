@@ -49,6 +49,7 @@ fn node_at(url: String, clock: &Clock, clock_bound: Duration) -> RedisNode {
         members: ours(),
         longest: MAX_LEASE,
         clock_bound,
+        replicated: false,
     };
     let settings = Settings::default();
     let nodes = redis_nodes(&[url], Wire::Redlock, Some(&cluster), &settings, clock);

@@ -8,6 +8,7 @@ mod failover;
 mod l16_promotion;
 mod l17_another_promoted;
 mod l18_old_expiry;
+mod proven;
 mod roles;
 
 use std::time::Duration;

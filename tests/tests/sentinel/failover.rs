@@ -1,11 +1,15 @@
 use std::time::Duration;
 
+use quorumlock::Admission;
 use quorumlock_tests::{Stopwatch, eventually, granted, within};
 
 use crate::{Fleet, MASTER, NAME};
 
 /// How soon after a promotion a lock can be had again.
 const AGAIN_WITHIN: Duration = Duration::from_secs(2);
+
+/// All clocks are those of one machine.
+const CLOCK_BOUND: Duration = Duration::from_millis(100);
 
 /// Fails the master over by `fail`, with a lock held that was copied. Locks can be had again soon after
 /// the promotion, and the holder goes on at the promoted server.
@@ -100,6 +104,28 @@ async fn locks_go_on_while_no_sentinel_answers() {
 }
 
 /// A waiting caller sees no error, and gets the lock at the promoted server.
+/// A promoted server has not proven its memory (docs/PROTOCOL.md ADM7).
+#[tokio::test]
+async fn a_promoted_server_must_prove_its_memory_first() {
+    let Some(fleet) = Fleet::start(1).await else { return };
+    let longest = Duration::from_secs(6);
+    let locker = || {
+        let builder = fleet.builder().admission(Admission::Strict);
+        let builder = builder.max_lease(longest).lease(longest).clock_bound(CLOCK_BOUND);
+        builder.sentinel(fleet.sentinels.urls(), MASTER).expect("good URLs")
+    };
+    let (first, second) = (locker(), locker());
+    first.admit_nodes().await.expect("the master answers");
+    let guard = granted(&first, NAME).await;
+    fleet.servers[0].kill().expect("ours");
+    fleet.promoted(0).await;
+    let since = Stopwatch::start();
+    let other = eventually("granted", async || second.try_lock(NAME).await.ok().flatten()).await;
+    assert!(guard.check().is_err(), "{guard:?} and {other:?} are valid at once");
+    // The promotion is seen a little later than it happens.
+    assert!(since.elapsed() > longest - Duration::from_secs(1), "after {:?}", since.elapsed());
+}
+
 #[tokio::test]
 async fn a_waiting_caller_sees_no_error() {
     let Some(fleet) = Fleet::start(1).await else { return };

@@ -225,6 +225,7 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
         members: member_list(&[server.server[0].url()]).expect("a good URL"),
         longest: LONG_LEASE,
         clock_bound: CLOCK_BOUND,
+        replicated: false,
     };
     let node = one_node(&server, Wire::Redlock, Some(&cluster));
     let incarnation = async || plain.ask::<String>(&["HGET", "quorumlock:node", "stamp"]).await;

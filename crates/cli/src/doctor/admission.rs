@@ -52,7 +52,10 @@ fn finding(severity: Severity, Remark { nodes, what, cure }: Remark) -> Finding 
 
 fn verdict(cluster: &Cluster<'_>) -> Finding {
     let (votes, needed) = (cluster.votes(), cluster.needed());
-    let (severity, what, remedy) = if votes == cluster.nodes.len() {
+    let (severity, what, remedy) = if (votes, cluster.nodes.len()) == (1, 1) {
+        let what = "the server may vote: a restart costs all locks, until it has proven its memory";
+        (Severity::Ok, what.into(), None)
+    } else if votes == cluster.nodes.len() {
         (Severity::Ok, "every node may vote: one of them may be restarted".into(), None)
     } else if votes > needed {
         (

@@ -211,10 +211,10 @@ fn doctor_heeds_that_the_nodes_are_replicated() {
 
     let mut init = quorumlock(&[master.urls(), other.urls()].concat());
     init.env("QUORUMLOCK_REPLICATED", "true").arg("init");
-    finish(init).expect(64).says(&["without --replicated"]);
+    finish(init).expect(64).says(&["--admission strict"]);
     // Options of a quorum do not apply, here as elsewhere.
     let mut doctor = quorumlock(&master.urls());
-    doctor.args(["doctor", "--replicated", "--admission", "strict"]);
+    doctor.args(["doctor", "--replicated", "--admission", "redlock"]);
     finish(doctor).expect(64).says(&["admission", "a master"]);
 }
 

@@ -32,6 +32,27 @@ async fn init_admits_new_nodes_at_once_and_says_the_list() {
     assert!(refused.contains("clock bound is 2000 ms, expected 5000 ms"), "{refused}");
 }
 
+#[tokio::test]
+async fn init_admits_one_server_if_its_programs_prove_its_memory() {
+    let Some(servers) = blank_servers(1) else { return };
+    let urls = servers.urls();
+    init(&urls, &[]).expect(64).says(&["--admission strict"]);
+    let strict = ["--admission", "strict"];
+    assert!(Locker::proven(&urls[0]).unwrap().try_lock("x").await.is_err(), "nobody vouched");
+    let doctor = |code| {
+        let mut command = quorumlock(&urls);
+        command.arg("doctor").args(strict);
+        finish(command).expect(code)
+    };
+    assert!(doctor(78).stdout.contains("votes within"));
+    let admitted = init(&urls, &[&strict[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!(admitted["nodes"], json!(["master/0"]));
+    assert!(Locker::proven(&urls[0]).unwrap().try_lock("x").await.unwrap().is_some());
+    let name = [&strict[..], &["--name", "y"]].concat();
+    finish(run(&urls, &name, "true")).expect(0);
+    assert!(doctor(0).stdout.contains("a restart costs all locks"));
+}
+
 #[test]
 fn init_takes_no_node_of_another_cluster_unless_it_is_told_to() {
     let (Some(ours), Some(more)) = (servers(3), blank_servers(2)) else { return };

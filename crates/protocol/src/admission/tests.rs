@@ -17,6 +17,7 @@ fn cluster_config() -> ClusterConfig {
         members: list("a b c"),
         longest: Duration::from_secs(10),
         clock_bound: CLOCK_BOUND,
+        replicated: false,
     }
 }
 

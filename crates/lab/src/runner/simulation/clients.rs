@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quorumlock_core::{Entropy, Environment as Given, Lessor, Locker, Single};
 use quorumlock_protocol::ConfigError;
-use quorumlock_quorum::Quorum;
+use quorumlock_quorum::{Quorum, proven};
 use tokio::sync::Notify;
 
 use super::client::SimClient;
@@ -116,6 +116,10 @@ fn locker(world: &World, place: usize, mut nodes: Vec<SimNode>) -> Result<Locker
     let entropy =
         Entropy::given(move || dice.lock().unwrap_or_else(PoisonError::into_inner).next_u64());
     let lessor: Arc<dyn Lessor> = match (plan.cluster.clone(), nodes.len()) {
+        (Some(cluster), 1) => {
+            let (node, clock, entropy) = (nodes.remove(0), clock.clone(), entropy.clone());
+            Arc::new(proven(node, clock, entropy, within, plan.max_clock_drift, cluster))
+        }
         (None, 1) => Arc::new(Single::new(nodes.remove(0), clock.clone(), within)),
         (None, _) => Arc::new(Quorum::new(nodes, clock.clone(), within)?),
         (Some(cluster), _) => {

@@ -303,7 +303,7 @@ fn incarnation() -> Incarnation {
 static SCRIPTS: LazyLock<[[Arc<Scripts>; 2]; 2]> = LazyLock::new(|| {
     [Wire::Redlock, Wire::Redisson].map(|wire| {
         let unbound = Scripts::unbound(wire, Tokens::Proposed, false);
-        [unbound, Arc::new(Scripts::bound(wire, &cluster(), (incarnation(), Proof::Cache)))]
+        [unbound, Arc::new(Scripts::bound(wire, &cluster(), (incarnation(), Proof::Cache), None))]
     })
 });
 
@@ -313,6 +313,7 @@ fn cluster() -> ClusterConfig {
         members: MemberList::new(["a", "b", "c"]),
         longest: Duration::from_secs(60),
         clock_bound: Duration::from_secs(5),
+        replicated: false,
     }
 }
 
