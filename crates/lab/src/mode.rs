@@ -10,10 +10,16 @@ use serde::{Deserialize, Serialize};
 pub enum Mode {
     /// One standalone node.
     S,
+    /// As [`S`](Self::S), and the node votes only while it is known to have kept its data.
+    S1,
     /// A master with an asynchronous replica that can be promoted.
     R,
     /// As [`R`](Self::R), with two replicas, and a grant waits for the replicas' acknowledgements.
     W,
+    /// As [`R`](Self::R), and a server votes only while it is known to have kept its data.
+    RR,
+    /// As [`W`](Self::W), and a server votes only while it is known to have kept its data.
+    WW,
     /// As [`R`](Self::R), behind sentinels, which tell the clients the master.
     RS,
     /// As [`W`](Self::W), behind sentinels.
@@ -47,10 +53,13 @@ pub enum Engine {
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::S,
+        Self::S1,
         Self::R,
         Self::W,
+        Self::RR,
+        Self::WW,
         Self::RS,
         Self::WS,
         Self::RC,
@@ -63,16 +72,17 @@ impl Mode {
     ];
 
     /// The modes that run by default: one of each kind, with clients that know all addresses.
-    pub const KINDS: [Self; 6] = [Self::S, Self::R, Self::W, Self::Q5, Self::QQ, Self::QF];
+    pub const KINDS: [Self; 9] =
+        [Self::S, Self::S1, Self::R, Self::W, Self::RR, Self::WW, Self::Q5, Self::QQ, Self::QF];
 
     /// The number of nodes that a locker is configured with.
     #[must_use]
     pub fn voters(self) -> usize {
         match self {
-            Self::S | Self::R | Self::W | Self::RS | Self::WS | Self::RC | Self::WC => 1,
             Self::Q3 => 3,
             Self::Q5 | Self::QQ | Self::QF => 5,
             Self::Q7 => 7,
+            _ => 1,
         }
     }
 
@@ -86,8 +96,8 @@ impl Mode {
     #[must_use]
     pub fn replicas(self) -> usize {
         match self {
-            Self::R | Self::RS | Self::RC => 1,
-            Self::W | Self::WS | Self::WC => 2,
+            Self::R | Self::RR | Self::RS | Self::RC => 1,
+            Self::W | Self::WW | Self::WS | Self::WC => 2,
             _ => 0,
         }
     }
@@ -95,7 +105,7 @@ impl Mode {
     /// Whether a grant waits for the replicas' acknowledgements.
     #[must_use]
     pub fn awaits_replicas(self) -> bool {
-        matches!(self, Self::W | Self::WS | Self::WC)
+        matches!(self, Self::W | Self::WW | Self::WS | Self::WC)
     }
 
     /// How clients find the master.
@@ -111,7 +121,7 @@ impl Mode {
     /// Whether a node votes only while it is known to have kept its data.
     #[must_use]
     pub fn strict(self) -> bool {
-        matches!(self, Self::QQ | Self::QF)
+        matches!(self, Self::S1 | Self::RR | Self::WW | Self::QQ | Self::QF)
     }
 
     /// Whether the resource refuses stale fencing tokens.
@@ -129,7 +139,7 @@ impl fmt::Display for Mode {
 
 /// The text is not the name of a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no mode: S, R, W, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF")]
+#[error("{0:?} is no mode: S, S1, R, W, RR, WW, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF")]
 pub struct NoMode(String);
 
 impl FromStr for Mode {
@@ -153,6 +163,6 @@ mod tests {
             assert_eq!(mode.to_string().parse(), Ok(mode));
         }
         assert_eq!("q".parse(), Ok(Mode::Q5));
-        assert!("X".parse::<Mode>().unwrap_err().to_string().contains("S, R, W"));
+        assert!("X".parse::<Mode>().unwrap_err().to_string().contains("S, S1, R, W"));
     }
 }

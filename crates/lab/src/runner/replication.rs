@@ -207,12 +207,13 @@ impl Replication {
         Ok(())
     }
 
-    /// Waits until the replica has the replication offset of node 0.
+    /// Waits until the replica and node 0 have one replication offset, whichever follows the other.
     pub(super) async fn in_sync(&self, replica: usize) -> Result<(), TrialError> {
         let in_sync = async || {
             let of_master = self.ask(0, &["INFO", "replication"]).await?;
             let of_replica = self.ask(replica, &["INFO", "replication"]).await?;
-            let up = field(&of_replica, "master_link_status") == Some("up");
+            let follows = |info: &String| field(info, "master_link_status") == Some("up");
+            let up = follows(&of_replica) || follows(&of_master);
             let offset = |info| field(info, "master_repl_offset").map(str::to_owned);
             Ok(up && offset(&of_master) == offset(&of_replica))
         };

@@ -9,7 +9,14 @@ pub(crate) const SCENARIO: Scenario = Scenario {
             and is back after 300 ms, with nothing. If it is the only one, it grants what is still \
             held. Those of a quorum that were not killed still know; under strict admission the \
             one that has forgotten does not vote for the longest lease and twice the clock bound.",
-    expects: Expects { s: Some(Any), q: Some(Any), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
+    expects: Expects {
+        s: Some(Any),
+        s1: Some(Ok),
+        q: Some(Any),
+        qq: Some(Ok),
+        qf: Some(Ok),
+        ..Expects::NONE
+    },
     plan,
 };
 

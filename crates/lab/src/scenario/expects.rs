@@ -6,10 +6,16 @@ use crate::record::Expected;
 pub struct Expects {
     /// One standalone node.
     pub s: Option<Expected>,
+    /// One standalone node that must prove its memory.
+    pub s1: Option<Expected>,
     /// One node with an asynchronous replica.
     pub r: Option<Expected>,
     /// One node with replicas whose acknowledgements are awaited.
     pub w: Option<Expected>,
+    /// As `r`, and the server must prove its memory.
+    pub rr: Option<Expected>,
+    /// As `w`, and the server must prove its memory.
+    pub ww: Option<Expected>,
     /// Whether the predictions for `r` and `w` hold behind sentinels and in a Redis Cluster too, and
     /// the scenario runs there.
     pub on_engines: bool,
@@ -23,13 +29,24 @@ pub struct Expects {
 
 impl Expects {
     /// Applies to no mode: the base for struct updates.
-    pub const NONE: Self =
-        Self { s: None, r: None, w: None, on_engines: false, q: None, qq: None, qf: None };
+    pub const NONE: Self = Self {
+        s: None,
+        s1: None,
+        r: None,
+        w: None,
+        rr: None,
+        ww: None,
+        on_engines: false,
+        q: None,
+        qq: None,
+        qf: None,
+    };
 
     /// A node forgets: two hold on one node and in plain Redlock, and not where memories must be
     /// proven. No replica takes part.
     pub const MEMORY_NEEDED: Self = Self {
         s: Some(Expected::Violation),
+        s1: Some(Expected::Ok),
         q: Some(Expected::Violation),
         qq: Some(Expected::Ok),
         qf: Some(Expected::Ok),
@@ -43,7 +60,18 @@ impl Expects {
     #[must_use]
     pub const fn in_all_modes(expected: Expected) -> Self {
         let all = Some(expected);
-        Self { s: all, r: all, w: all, on_engines: false, q: all, qq: all, qf: all }
+        Self {
+            s: all,
+            s1: all,
+            r: all,
+            w: all,
+            rr: all,
+            ww: all,
+            on_engines: false,
+            q: all,
+            qq: all,
+            qf: all,
+        }
     }
 
     /// The prediction for one mode.
@@ -51,8 +79,11 @@ impl Expects {
     pub fn of(&self, mode: Mode) -> Option<Expected> {
         match mode {
             Mode::S => self.s,
+            Mode::S1 => self.s1,
             Mode::R => self.r,
             Mode::W => self.w,
+            Mode::RR => self.rr,
+            Mode::WW => self.ww,
             Mode::RS | Mode::RC => self.r.filter(|_| self.on_engines),
             Mode::WS | Mode::WC => self.w.filter(|_| self.on_engines),
             Mode::Q3 | Mode::Q5 | Mode::Q7 => self.q,

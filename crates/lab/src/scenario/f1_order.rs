@@ -18,7 +18,15 @@ pub(super) const STRICT: Scenario = Scenario {
     story: "As F1, and all clients have the option of a strict order: a free lock with waiters goes to \
             the first of them only. No grant overtakes a call of another process. A quorum refuses the \
             option.",
-    expects: Expects { s: Some(Ok), r: Some(Ok), w: Some(Ok), ..Expects::NONE },
+    expects: Expects {
+        s: Some(Ok),
+        s1: Some(Ok),
+        r: Some(Ok),
+        w: Some(Ok),
+        rr: Some(Ok),
+        ww: Some(Ok),
+        ..Expects::NONE
+    },
     plan: strict,
 };
 

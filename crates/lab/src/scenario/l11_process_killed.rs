@@ -7,7 +7,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "As L10, but the node keeps its data on disk, synchronised every second. The kernel \
             keeps what the process has written before it is killed: nothing is lost. A kill is no \
             power loss (L12).",
-    expects: Expects { s: Some(Ok), q: Some(Ok), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
+    expects: Expects {
+        s: Some(Ok),
+        s1: Some(Ok),
+        q: Some(Ok),
+        qq: Some(Ok),
+        qf: Some(Ok),
+        ..Expects::NONE
+    },
     plan,
 };
 

@@ -7,7 +7,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "As L12 with appendfsync always. The disk has all that a client was told, so the power \
             loss takes nothing that counts. The price is a synchronisation for every batch of \
             requests, which shows in the handovers before the fault.",
-    expects: Expects { s: Some(Ok), q: Some(Ok), qq: Some(Ok), qf: Some(Ok), ..Expects::NONE },
+    expects: Expects {
+        s: Some(Ok),
+        s1: Some(Ok),
+        q: Some(Ok),
+        qq: Some(Ok),
+        qf: Some(Ok),
+        ..Expects::NONE
+    },
     plan,
 };
 

@@ -8,7 +8,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
             which never heard of the lock, takes its place and grants it again: two clients hold, \
             and the order of their tokens rests on the clocks. Where grants await replicas, the \
             first grant is refused.",
-    expects: Expects { r: Some(Violation), w: Some(Ok), on_engines: true, ..Expects::NONE },
+    expects: Expects {
+        r: Some(Violation),
+        w: Some(Ok),
+        rr: Some(Ok),
+        ww: Some(Ok),
+        on_engines: true,
+        ..Expects::NONE
+    },
     plan,
 };
 

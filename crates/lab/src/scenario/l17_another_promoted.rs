@@ -1,5 +1,5 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
-use crate::record::Expected::Violation;
+use crate::record::Expected::{Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L17",
@@ -8,7 +8,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
             the other replica gives it. Then the master dies, the lagging replica is promoted, and \
             it grants the lock again: two clients hold. Waiting for fewer than all replicas is \
             waiting for the wrong one.",
-    expects: Expects { r: Some(Violation), w: Some(Violation), on_engines: true, ..Expects::NONE },
+    expects: Expects {
+        r: Some(Violation),
+        w: Some(Violation),
+        rr: Some(Ok),
+        ww: Some(Ok),
+        on_engines: true,
+        ..Expects::NONE
+    },
     plan,
 };
 

@@ -7,7 +7,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "The replica has the lock with the expiry of the grant. Then replication stops, and the \
             holder goes on renewing at the master. When the replica is promoted, its copy has \
             expired. Where renewals await replicas too, the holder is told in time.",
-    expects: Expects { r: Some(Violation), w: Some(Ok), on_engines: true, ..Expects::NONE },
+    expects: Expects {
+        r: Some(Violation),
+        w: Some(Ok),
+        rr: Some(Ok),
+        ww: Some(Ok),
+        on_engines: true,
+        ..Expects::NONE
+    },
     plan,
 };
 

@@ -7,7 +7,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A network falls apart: the master with one client, the replicas with another. A \
             replica is promoted, and each master grants the lock to its client. Where a grant \
             awaits a replica, the old master has none left and grants nothing.",
-    expects: Expects { r: Some(Violation), w: Some(Ok), on_engines: true, ..Expects::NONE },
+    expects: Expects {
+        r: Some(Violation),
+        w: Some(Ok),
+        rr: Some(Violation),
+        ww: Some(Ok),
+        on_engines: true,
+        ..Expects::NONE
+    },
     plan,
 };
 

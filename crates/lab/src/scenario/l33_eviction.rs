@@ -8,7 +8,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
             data until one forgets the lock. The lock is granted a second time. Where memories \
             must be proven, such nodes are refused when a locker connects. The error names the \
             setting.",
-    expects: Expects { qq: Some(Refused), qf: Some(Refused), ..Expects::in_all_modes(Violation) },
+    expects: Expects {
+        s1: Some(Refused),
+        rr: Some(Refused),
+        ww: Some(Refused),
+        qq: Some(Refused),
+        qf: Some(Refused),
+        ..Expects::in_all_modes(Violation)
+    },
     plan,
 };
 

@@ -40,7 +40,8 @@ fn all_at_once(draw: &mut Draw) -> Plan {
 
 fn one_by_one(draw: &mut Draw) -> Plan {
     let mut plan = two_fleets(draw);
-    let restarted = if draw.mode.strict() && draw.quick { 2 } else { draw.mode.voters() };
+    let all = draw.mode.voters();
+    let restarted = if draw.mode.strict() && draw.quick { all.min(2) } else { all };
     for node in 0..restarted {
         plan.schedule.push(When::NOW.then(Fault::RestartEmpty(node)));
         if draw.mode.strict() {

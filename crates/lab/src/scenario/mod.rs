@@ -57,6 +57,7 @@ mod l46_exchange;
 mod l47_short_processes;
 mod l48_boots_ahead;
 mod l49_tokens_fall;
+mod l50_replica_meanwhile;
 mod n1_sets;
 mod p1_permits;
 mod p2_slots_through_restarts;
@@ -187,6 +188,7 @@ const ALL: &[Scenario] = &[
     l47_short_processes::ONE_BY_ONE,
     l48_boots_ahead::SCENARIO,
     l49_tokens_fall::SCENARIO,
+    l50_replica_meanwhile::SCENARIO,
     n1_sets::SCENARIO,
     n1_sets::ONE_BY_ONE,
     p1_permits::SCENARIO,

@@ -54,7 +54,7 @@ pub enum When {
     Has(usize),
     /// As soon as this node votes under strict admission.
     Admitted(usize),
-    /// As soon as this replica and its master have the same replication offset.
+    /// As soon as this replica and node 0 have the same replication offset, whichever follows the other.
     InSync(usize),
 }
 

@@ -104,7 +104,9 @@ pub(crate) fn locker(
     match (mode.engine(), mode) {
         (Engine::Sentinel, _) => builder.sentinel(urls, MASTER),
         (Engine::Cluster, _) => builder.cluster(urls),
-        (Engine::Addresses, Mode::S) => builder.single(urls.first().map_or("", String::as_str)),
+        (Engine::Addresses, Mode::S | Mode::S1) => {
+            builder.single(urls.first().map_or("", String::as_str))
+        }
         (Engine::Addresses, _) if mode.replicas() > 0 => builder.replicated(urls),
         (Engine::Addresses, _) => builder.quorum(urls),
     }
@@ -119,9 +121,9 @@ pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
         .replicas(locking.acks)
         .strict_order(locking.strict_order);
     match mode {
-        Mode::S | Mode::R | Mode::W | Mode::RS | Mode::WS | Mode::RC | Mode::WC => builder,
-        Mode::QQ | Mode::QF => builder.admission(Admission::Strict).clock_bound(CLOCK_BOUND),
+        mode if mode.strict() => builder.admission(Admission::Strict).clock_bound(CLOCK_BOUND),
         Mode::Q3 | Mode::Q5 | Mode::Q7 => builder.admission(Admission::Redlock),
+        _ => builder,
     }
 }
 

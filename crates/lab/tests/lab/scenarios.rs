@@ -30,16 +30,16 @@ scenarios! {
     f1_who_comes_first: "F1" in S R Q5 QQ;
     f1s_who_comes_first_in_strict_order: "F1S" in S R W;
     // SAFETY.md H9
-    l10_a_node_restarts_empty: "L10" in Q5 QQ;
+    l10_a_node_restarts_empty: "L10" in S S1 Q5 QQ;
     // SAFETY.md H10
     l12_a_power_loss_takes_the_end_of_a_file: "L12" in Q5 QQ;
-    l14_a_majority_restarts_empty: "L14" in Q5 QQ;
+    l14_a_majority_restarts_empty: "L14" in S1 Q5 QQ;
     l15_a_rolling_restart: "L15" in Q5 QQ;
     // SAFETY.md H11, H12
-    l16_a_replica_that_lags_is_promoted: "L16" in R W RS WS RC WC;
-    l17_another_replica_is_promoted: "L17" in RS WS RC WC;
-    l18_a_replica_with_the_old_expiry_is_promoted: "L18" in R W RS WS RC WC;
-    l19_two_masters: "L19" in R W RS WS RC WC;
+    l16_a_replica_that_lags_is_promoted: "L16" in R W RR WW RS WS RC WC;
+    l17_another_replica_is_promoted: "L17" in RR WW RS WS RC WC;
+    l18_a_replica_with_the_old_expiry_is_promoted: "L18" in R W RR WW RS WS RC WC;
+    l19_two_masters: "L19" in R W RR WW RS WS RC WC;
     l20_a_replica_takes_a_nodes_address: "L20" in Q5 QQ;
     // SAFETY.md H13
     l21_the_data_of_a_living_node_is_gone: "L21" in Q5 QQ;
@@ -69,6 +69,8 @@ scenarios! {
     l48_a_node_boots_an_hour_behind: "L48" in Q5 QQ;
     l48_a_node_boots_an_hour_ahead: "L48" with seed 2 in Q5 QQ;
     // SAFETY.md G3, A7; PROTOCOL.md MARK1, MEM5
+    // PROTOCOL.md ADM7
+    l50_a_master_is_a_replica_meanwhile: "L50" in R RR;
     l49_a_majority_loses_its_marks: "L49" in S Q5 QQ;
     n1_rings_of_sets: "N1" in S R Q5 QQ;
     // A negative control.
