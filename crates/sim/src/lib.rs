@@ -38,6 +38,7 @@ pub mod event;
 pub mod exchange;
 #[doc(hidden)]
 pub mod faults;
+pub mod fleet;
 #[doc(hidden)]
 pub mod follow;
 #[doc(hidden)]

@@ -53,6 +53,7 @@ impl Peer {
         out: &mut Vec<u8>,
     ) -> Effects {
         let mut effects = Effects::default();
+        server.commands += 1;
         if now < server.run.loading_until {
             let text = "LOADING Redis is loading the dataset in memory".to_owned();
             Reply::Error(text).write(out);

@@ -38,6 +38,8 @@ pub struct Server {
     /// Whether it refuses `MULTI` to the clients' user: they load scripts by `EVAL`.
     pub forbids_transactions: bool,
     pub bug: Option<Bug>,
+    /// How many commands it has carried out.
+    pub commands: u64,
 }
 
 /// One run of the server process. A crash ends it and all its connections.
@@ -92,6 +94,7 @@ impl Server {
             has_delifeq: plan.seed % 4 < 2,
             forbids_transactions: plan.seed % 8 == 5,
             bug,
+            commands: 0,
         }
     }
 

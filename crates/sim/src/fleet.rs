@@ -1,0 +1,186 @@
+//! A large fleet without faults: what each process and each node pays for its size.
+//!
+//! Every process has a locker of its own and takes locks of random names, one after the other. All of
+//! it is the real client code over simulated nodes, so the counts are exact and repeatable; the times
+//! are those of the network that the plan gives, and the nodes' own time is nothing.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quorumlock_core::{Entropy, Environment as Given, Locker};
+use quorumlock_quorum::Quorum;
+
+use super::lua;
+use super::node::SimNode;
+use super::plan::Plan;
+use super::script::Script;
+use super::start::spawn;
+use super::time::{duration, micros};
+use super::world::World;
+use crate::dice::Dice;
+
+/// The fleet, its network and its work.
+#[derive(Clone, Copy, Debug)]
+pub struct Fleet {
+    /// The number of processes.
+    pub processes: usize,
+    /// The number of locks that they share.
+    pub names: usize,
+    /// The number of nodes, which form a quorum under strict admission.
+    pub nodes: usize,
+    /// The time of a request and its reply.
+    pub round_trip: Duration,
+    /// For how long a process holds a lock.
+    pub hold: Duration,
+    /// For how long it pauses after that: a random time of 0 to twice this.
+    pub think: Duration,
+    /// For how long the processes ask for locks.
+    pub time: Duration,
+    /// What decides all random choices.
+    pub seed: u64,
+}
+
+/// What the fleet did.
+#[derive(Clone, Debug, Default)]
+pub struct FleetReport {
+    /// How long each acquisition took, in order.
+    pub waits: Vec<Duration>,
+    /// Acquisitions that failed.
+    pub failed: u64,
+    /// The commands that each node carried out while the processes asked for locks, without those of
+    /// the handshakes.
+    pub commands: Vec<u64>,
+    /// The connections that each node has.
+    pub connections: usize,
+}
+
+impl FleetReport {
+    /// The wait that a share of the acquisitions did not exceed.
+    #[must_use]
+    pub fn wait(&self, share: f64) -> Duration {
+        let last = self.waits.len().saturating_sub(1);
+        let at = (share * last as f64).round() as usize;
+        self.waits.get(at).copied().unwrap_or_default()
+    }
+
+    /// Commands of all nodes for each acquisition.
+    #[must_use]
+    pub fn commands_each(&self) -> f64 {
+        self.commands.iter().sum::<u64>() as f64 / self.waits.len().max(1) as f64
+    }
+}
+
+/// Before the processes ask for locks they connect, so that handshakes are not counted.
+const CONNECT: Duration = Duration::from_secs(5);
+
+impl Fleet {
+    /// Runs the fleet in simulated time.
+    ///
+    /// # Panics
+    /// If the operating system cannot start the runtime.
+    #[must_use]
+    pub fn run(&self) -> FleetReport {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap_or_else(|error| panic!("no runtime: {error}"));
+        if Script::forget_former() {
+            lua::forget_compiled();
+        }
+        let report = runtime.block_on(async {
+            let world = World::new(self.plan(), None, 0);
+            let report = self.live(&world).await;
+            world.close();
+            report
+        });
+        drop(runtime);
+        report
+    }
+
+    fn plan(&self) -> Plan {
+        let one_way = micros(self.round_trip) / 2;
+        Plan {
+            latency: one_way - one_way / 10,
+            jitter: one_way / 5,
+            ..Plan::scripted(self.seed, (self.nodes, self.processes), (30_000, 60_000), true)
+        }
+    }
+
+    async fn live(&self, world: &World) -> FleetReport {
+        world.with(|state| state.provision());
+        tokio::spawn(world.clone().run());
+        let report = Arc::new(Mutex::new(FleetReport::default()));
+        for place in 0..self.processes {
+            world.with(|state| state.add_process(place));
+            let locker = self.locker(world, place);
+            spawn(world, place, self.work(world.clone(), place, locker, report.clone()));
+        }
+        tokio::time::sleep(CONNECT).await;
+        let count = || world.with(|state| state.servers.iter().map(|s| s.commands).collect());
+        let before: Vec<u64> = count();
+        tokio::time::sleep(self.time).await;
+        let after: Vec<u64> = count();
+        let connections = world.with(|state| state.conns.len()) / self.nodes;
+        let mut report = std::mem::take(&mut *lock(&report));
+        report.waits.sort_unstable();
+        report.commands = after.iter().zip(before).map(|(after, before)| after - before).collect();
+        report.connections = connections;
+        report
+    }
+
+    fn locker(&self, world: &World, place: usize) -> Locker {
+        let nodes = SimNode::all(world, place).unwrap_or_else(|error| panic!("{error}"));
+        nodes.iter().for_each(SimNode::connect);
+        let (plan, clock) =
+            world.with(|state| (state.plan.clone(), state.processes[place].clock.clock()));
+        let settings = plan.settings();
+        let dice = Mutex::new(Dice::new(plan.seed, 1_000 + place as u64));
+        let entropy = Entropy::given(move || lock(&dice).next_u64());
+        let within = settings.answer_timeout;
+        let cluster = plan.cluster.clone().unwrap_or_else(|| panic!("strict"));
+        let drift = plan.max_clock_drift;
+        let quorum = Quorum::strict(nodes, clock.clone(), entropy.clone(), within, drift, cluster);
+        let quorum = quorum.unwrap_or_else(|error| panic!("{error}"));
+        let given = Given { clock, entropy, watchdog_on_this_runtime: true };
+        Locker::with_lessor(Arc::new(quorum), settings, given)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn work(
+        &self,
+        world: World,
+        place: usize,
+        locker: Locker,
+        report: Arc<Mutex<FleetReport>>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let Self { names, hold, think, time, seed, .. } = *self;
+        let mut dice = Dice::new(seed, 3_000_000 + place as u64);
+        let end = micros(CONNECT + time);
+        let now = move || world.with(|state| state.now);
+        async move {
+            let mut pause = || think.mul_f64(2.0 * dice.fraction());
+            tokio::time::sleep(CONNECT).await;
+            let mut pick = Dice::new(seed, 4_000_000 + place as u64);
+            loop {
+                tokio::time::sleep(pause()).await;
+                let asked = now();
+                if asked >= end {
+                    return;
+                }
+                let name = format!("name-{}", pick.within(0, names as u64 - 1));
+                let Ok(guard) = locker.lock(&*name).await else {
+                    lock(&report).failed += 1;
+                    continue;
+                };
+                lock(&report).waits.push(duration(now() - asked));
+                tokio::time::sleep(hold).await;
+                let _ = guard.unlock().await;
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
