@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use quorumlock_protocol::round::Round;
-use quorumlock_protocol::{Acceptance, Answer, Fence, LeaseTiming, Vote, Window};
+use quorumlock_protocol::{Acceptance, Answer, Fence, LeaseTiming, Nonce, Vote, Window};
 use quorumlock_watchdog::Clock;
 use quorumlock_watchdog::schedule::Schedule;
 use quorumlock_watchdog::{LeaseState, WatchedLease};
@@ -44,6 +44,10 @@ struct Lease(u64, LeaseState);
 impl WatchedLease for Lease {
     fn id(&self) -> u64 {
         self.0
+    }
+
+    fn nonce(&self) -> Nonce {
+        Nonce::from_u128(self.0.into())
     }
 
     fn state(&self) -> &LeaseState {

@@ -141,6 +141,12 @@ impl Testbed {
         quorumlock::blocking::Locker::new(self.locker()).expect("a thread")
     }
 
+    /// What its nodes are.
+    #[must_use]
+    pub fn topology(&self) -> Topology {
+        self.topology
+    }
+
     /// The layout that lockers of this testbed use.
     #[must_use]
     pub fn wire(&self) -> Wire {

@@ -54,11 +54,12 @@ impl LeaseTiming {
     /// For how long to renew at `now`, never past the hold limit; `None` if a renewal gains
     /// nothing.
     pub fn renewable(&self, now: Instant) -> Option<Duration> {
-        match self.hold_until {
-            Some(_) if self.reaches_limit() => None,
-            Some(limit) => Some(self.lease.min(limit.since(now))),
-            None => Some(self.lease),
-        }
+        (!self.reaches_limit()).then(|| self.longest(now))
+    }
+
+    /// The longest lease to ask for at `now`: the whole lease, but never past the hold limit.
+    pub fn longest(&self, now: Instant) -> Duration {
+        self.hold_until.map_or(self.lease, |limit| self.lease.min(limit.since(now)))
     }
 
     /// Whether the lease already lasts to its hold limit, up to a tenth of the lease as allowance

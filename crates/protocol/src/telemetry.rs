@@ -147,6 +147,7 @@ impl HoldEnd {
             Self::HandedOff => "handed_off",
             Self::Lost(LossReason::WindowShut) => "window_shut",
             Self::Lost(LossReason::Gone) => "gone",
+            Self::Lost(LossReason::Forced) => "forced",
             Self::Lost(LossReason::HoldLimit) => "hold_limit",
         }
     }

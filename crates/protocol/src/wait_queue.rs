@@ -27,6 +27,12 @@ pub trait WaitQueue {
     /// next waiter. If the node has already handed the name off to this locker, the name is
     /// released: `offered` is the locker's last lease request and its offer.
     fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>);
+    /// Tells `to` the nonces of holds that somebody releases by force, of the locker whose nonces end as
+    /// `locker` does. Asking again changes nothing. By default nobody is told: a holder then learns of
+    /// it at its next renewal.
+    fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
+        let _ = (locker, to);
+    }
     /// Whether a release may hand the name off to a queued waiter ([`EnqueueRequest::handoff`]).
     /// Only where the vote of one node is the lock.
     fn supports_handoff(&self) -> bool {

@@ -426,6 +426,11 @@ impl<N: Node> WaitQueue for Quorum<N> {
             .filter_map(|node| node.wait_queue())
             .for_each(|queue| queue.leave(claim, offered));
     }
+
+    fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
+        let queues = self.nodes.iter().filter_map(Node::wait_queue);
+        queues.for_each(|queue| queue.hear_forced(locker, to.clone()));
+    }
 }
 
 impl<N: Node> std::fmt::Debug for Quorum<N> {

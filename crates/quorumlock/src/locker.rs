@@ -341,7 +341,8 @@ impl Locker {
     /// Frees `name`, regardless of its holder, and raises its fencing mark. True if the lock was
     /// held.
     ///
-    /// The holder learns of the loss at its next renewal. Its token is stale as soon as the
+    /// The holder hears of the loss by message at once, if its process has held a lock for a second, and
+    /// else at its next renewal. Its token is stale as soon as the
     /// resource has seen a larger one.
     ///
     /// It deletes only locks of this locker's wire. [`Wire::Redlock`](crate::Wire::Redlock) does

@@ -576,4 +576,8 @@ impl WaitQueue for RedisNode {
     ) -> Subscription {
         self.subscriptions.subscribe(name, to, from)
     }
+
+    fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
+        self.subscriptions.hear_forced(locker, to);
+    }
 }

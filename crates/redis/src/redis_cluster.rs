@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, ConfigError, Denial, Fence, HandoffOffer, HeldInterval, Hints,
-    Holder, Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, OnDropped,
+    Holder, Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, Nonce, OnDropped,
     ReleaseOutcome, ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
 };
 use quorumlock_watchdog::Clock;
@@ -205,6 +205,11 @@ impl WaitQueue for RedisCluster {
 
     fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>) {
         self.0.master_of(claim.name()).leave(claim, offered);
+    }
+
+    /// A message that one member publishes reaches the subscribers of all.
+    fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
+        self.0.seeds().hear_forced(locker, to);
     }
 }
 

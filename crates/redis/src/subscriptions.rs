@@ -11,6 +11,9 @@
 //!
 //! A second private channel carries handoffs. Such a message is an answer (handoff.lua) to the request
 //! whose nonce it names, and to no other.
+//!
+//! A third one tells holders of forced releases. It has the end of the holders' nonces in its name, so that
+//! the script finds it. It is subscribed once the locker has held a lock for a while.
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
@@ -68,6 +71,8 @@ struct State {
     /// The subscribers, by the name that they wait for.
     subscribers: BTreeMap<Name, Vec<Subscriber>>,
     next_id: u64,
+    /// The channel of forced releases, and who hears of them.
+    forced: Option<(String, Arc<dyn ReplySink<Nonce>>)>,
     /// Whether a driver task runs.
     driven: bool,
     closed: bool,
@@ -135,13 +140,7 @@ impl Subscriptions {
             to: to.clone(),
             from,
         });
-        if !state.driven
-            && let Ok(runtime) = Handle::try_current()
-        {
-            state.driven = true;
-            let network = shared.addresses.network();
-            network.spawn(&runtime, drive(Driver(shared.clone())));
-        }
+        shared.start(&mut state);
         drop(state);
         if shared.name_channels {
             shared.changed.notify_one();
@@ -150,6 +149,16 @@ impl Subscriptions {
             to.collect(from, WaitEvent::Retry);
         }
         Box::new(SubscriptionGuard { shared: shared.clone(), name: name.clone(), id })
+    }
+
+    /// Tells `to` of forced releases, of the locker whose nonces end as `locker` does.
+    pub(super) fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
+        let mut state = self.0.state();
+        if state.forced.is_none() {
+            state.forced = Some((format!("quorumlock:forced:{}", locker.locker_id()), to));
+            self.0.changed.notify_one();
+        }
+        self.0.start(&mut state);
     }
 }
 
@@ -185,6 +194,16 @@ impl Drop for SubscriptionGuard {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the driver task on this runtime, unless there is one.
+    fn start(self: &Arc<Self>, state: &mut State) {
+        if !state.driven
+            && let Ok(runtime) = Handle::try_current()
+        {
+            state.driven = true;
+            self.addresses.network().spawn(&runtime, drive(Driver(self.clone())));
+        }
     }
 
     /// Sends an event to all subscribers of a name; false if there are none.
@@ -231,6 +250,24 @@ impl Shared {
             let held = HeldInterval::UNKNOWN;
             callers.post(Command::release(lease, held, None, Responder::nobody()));
         }
+    }
+
+    /// Somebody released by force what has this holder on the node.
+    fn on_forced(&self, holder: &str) {
+        let to = self.state().forced.as_ref().map(|(_, to)| to.clone());
+        if let (Some(nonce), Some(to)) = (Nonce::parse(holder), to) {
+            to.collect(0, nonce);
+        }
+    }
+
+    /// Subscribes to the channel of forced releases once somebody wants to hear of them, and returns it. A
+    /// user that may not is told nothing.
+    async fn open_forced(&self, sink: &mut PubSubSink) -> Option<String> {
+        let (channel, _) = self.state().forced.clone()?;
+        if let Err(why) = sink.subscribe(&channel).await {
+            tracing::debug!(node = %self.addresses.label(), %why, "forced releases are not heard of");
+        }
+        Some(channel)
     }
 
     /// Subscribes to the private channels.
@@ -376,13 +413,16 @@ async fn serve(shared: &Shared) -> Result<(), String> {
     shared.up.store(true, Ordering::SeqCst);
     // A release may have come before the subscription (PROTOCOL.md W1).
     shared.notify_all();
-    let mut strangers = NameChannels::default();
+    let (mut strangers, mut forced) = (NameChannels::default(), None);
     loop {
         if shared.state().closed {
             return Ok(());
         }
         if shared.name_channels {
             strangers.tidy(shared, &mut sink).await?;
+        }
+        if forced.is_none() {
+            forced = shared.open_forced(&mut sink).await;
         }
         // In a fixed order, so that a simulation can repeat a run.
         tokio::select! {
@@ -393,6 +433,7 @@ async fn serve(shared: &Shared) -> Result<(), String> {
                     match message.get_channel_name() {
                         channel if channel == shared.handoff_channel => shared.on_handoff(&text()),
                         channel if channel == shared.wake_channel => shared.on_head(&text()),
+                        channel if Some(channel) == forced.as_deref() => shared.on_forced(&text()),
                         channel => {
                             for name in strangers.channels.get(channel).into_iter().flatten() {
                                 // All waiters here ask, and yield to the waiters before them

@@ -150,7 +150,7 @@ impl Bug {
             Self::RevokesNothing => 320,
             Self::ReadsBesideWriter => 10,
             Self::SlotOfOthers => 6,
-            Self::NoTakeoverDelay => 21,
+            Self::NoTakeoverDelay => 26,
         })
     }
 

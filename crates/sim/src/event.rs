@@ -34,6 +34,8 @@ pub enum Notification {
     Handoff(Claim, RemoteGrant),
     /// A release was published on the channel of a name.
     Released,
+    /// A hold was released by force.
+    Forced,
 }
 
 /// A moment for a fault that the plan gives, or that a random time seldom hits.

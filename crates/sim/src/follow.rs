@@ -150,7 +150,7 @@ impl State {
             return;
         }
         self.note("message", Who::both(client, node).on(attempt), 0);
-        self.processes[client].wake_ups.0 = true;
+        self.processes[client].wake_ups.0 |= !matches!(notification, Notification::Forced);
         if let Notification::Handoff(claim, handoff) = &notification {
             if let Some(attempt) = attempt {
                 self.record_lost_handoff((client, node), claim, attempt);
@@ -219,7 +219,7 @@ fn outcome(at: usize, reply: &Reply) -> &'static str {
 fn handoff_of(notification: &Notification) -> Option<RemoteGrant> {
     match notification {
         Notification::Handoff(_, handoff) => Some(*handoff),
-        Notification::Head(_) | Notification::Released => None,
+        Notification::Head(_) | Notification::Released | Notification::Forced => None,
     }
 }
 
@@ -228,6 +228,9 @@ fn notification_of(channel: &[u8], payload: &[u8]) -> Option<Notification> {
     let text = std::str::from_utf8(payload).ok()?;
     if channel.starts_with(b"quorumlock:wake:") {
         return Some(Notification::Head(Claim::of_message(text).ok()?.0));
+    }
+    if channel.starts_with(b"quorumlock:forced:") {
+        return Some(Notification::Forced);
     }
     if !channel.starts_with(b"quorumlock:handoff:") {
         return Some(Notification::Released);

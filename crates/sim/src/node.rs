@@ -11,6 +11,7 @@ use quorumlock_redis::RedisNode;
 use quorumlock_redis::simulation::{SimulatedClient, Site};
 
 use super::bug::Bug;
+use super::faults::Fault;
 use super::mutants;
 use super::network::SimNetwork;
 use super::plan::Plan;
@@ -298,6 +299,13 @@ impl WaitQueue for SimNode {
             Unsubscribe { world: world.clone(), client, node: self.node, name: name.clone() };
         let tap = Arc::new(MessageTap { world, client, to });
         Box::new((WaitQueue::subscribe(&*self.inner, name, tap, from), gone))
+    }
+
+    /// In plans without forced releases no client listens for them, so that those runs are the shorter.
+    fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
+        if self.world.with(|state| state.plan.faults.contains(&Fault::ForceUnlock)) {
+            WaitQueue::hear_forced(&*self.inner, locker, to);
+        }
     }
 }
 

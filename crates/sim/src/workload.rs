@@ -366,13 +366,14 @@ impl WorkTask {
             let what = match lost.why {
                 LossReason::WindowShut => "lost: window shut",
                 LossReason::Gone => "lost: gone",
+                LossReason::Forced => "lost: forced",
                 LossReason::HoldLimit => "lost: hold limit",
                 _ => "lost",
             };
             state.note(what, Who::client(self.client).on(Some(attempt)), 0);
             match lost.why {
                 LossReason::WindowShut => state.see(Sometimes::Lapsed),
-                LossReason::Gone => state.see(Sometimes::LostByNo),
+                LossReason::Gone | LossReason::Forced => state.see(Sometimes::LostByNo),
                 LossReason::HoldLimit => state.see(Sometimes::HoldLimit),
                 _ => {}
             }

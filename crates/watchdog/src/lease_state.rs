@@ -30,6 +30,10 @@ struct State {
     /// The furthest end that any caller can have been told.
     furthest_promised: Instant,
     loss: Option<LossReason>,
+    /// When a message said that somebody released it by force.
+    forced: Option<Instant>,
+    /// How many renewals it still calls for.
+    forced_asks: u32,
     /// How many renewals were sent since the last one that was confirmed.
     unconfirmed: u32,
 }
@@ -38,10 +42,22 @@ struct State {
 /// the lease, so it is a sixth of the lease since the first of them: an outage, not a slow answer.
 const MAX_UNCONFIRMED: u32 = 6;
 
+/// How often the nodes are asked after a message about a forced release. The first noes of a quorum are
+/// reported before the others come, and the release may not have reached all nodes yet.
+const FORCED_ASKS: u32 = 3;
+
 impl LeaseState {
     /// A lease that is valid until `terms.until`, unless it is renewed.
     pub fn new(clock: Clock, timing: LeaseTiming) -> Self {
-        let state = State { timing, furthest_promised: timing.until, loss: None, unconfirmed: 0 };
+        let furthest_promised = timing.until;
+        let state = State {
+            timing,
+            furthest_promised,
+            loss: None,
+            forced: None,
+            forced_asks: 0,
+            unconfirmed: 0,
+        };
         Self {
             clock,
             state: Mutex::new(state),
@@ -137,11 +153,28 @@ impl LeaseState {
         let at_risk = {
             let mut state = self.state();
             state.unconfirmed = state.unconfirmed.saturating_add(1);
+            state.forced_asks = state.forced_asks.saturating_sub(1);
             state.unconfirmed == MAX_UNCONFIRMED
         };
         if at_risk {
             self.changed.notify_waiters();
         }
+    }
+
+    /// Notes that a message says that somebody released the lease by force. It ends nothing: anybody may
+    /// have sent it. False if the lease has ended.
+    pub(crate) fn hear_forced(&self, now: Instant) -> bool {
+        let mut state = self.state();
+        let valid = state.loss.is_none();
+        if valid {
+            (state.forced, state.forced_asks) = (Some(now), FORCED_ASKS);
+        }
+        valid
+    }
+
+    /// Whether such a message calls for a renewal.
+    pub(crate) fn must_ask(&self) -> bool {
+        self.state().forced_asks > 0
     }
 
     /// Whether the lease is valid, and none of the watchdog's last 6 renewals is confirmed.
@@ -185,11 +218,16 @@ impl LeaseState {
 
     /// Ends the lease for `loss`, unless it had already ended; returns why it ended.
     pub fn end(&self, loss: LossReason) -> LossReason {
-        let before = {
+        let now = self.clock.now();
+        let (before, loss) = {
             let mut state = self.state();
+            let loss = match loss {
+                LossReason::Gone if state.is_said_forced(now) => LossReason::Forced,
+                loss => loss,
+            };
             let before = state.loss;
             state.loss.get_or_insert(loss);
-            before
+            (before, loss)
         };
         before.unwrap_or_else(|| {
             self.notify_end();
@@ -258,6 +296,13 @@ impl LeaseState {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether such a message came since about the last regular renewal.
+    fn is_said_forced(&self, now: Instant) -> bool {
+        self.forced.is_some_and(|heard| now.since(heard) <= self.timing.lease / 3)
     }
 }
 

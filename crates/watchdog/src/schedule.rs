@@ -11,12 +11,14 @@ use std::time::Duration;
 use foldhash::HashMap;
 
 use crate::LeaseState;
-use quorumlock_protocol::{Instant, LossReason};
+use quorumlock_protocol::{Instant, LossReason, Nonce};
 
 /// A lease that a [`Watchdog`](crate::Watchdog) can renew.
 pub trait WatchedLease: Send + Sync + 'static {
     /// The lease's id, unique among the leases of one watchdog.
     fn id(&self) -> u64;
+    /// Under which nonce the nodes hold it.
+    fn nonce(&self) -> Nonce;
     /// Whether the lease is valid, and its timing for renewals.
     fn state(&self) -> &LeaseState;
 }
@@ -29,6 +31,15 @@ pub trait WatchedLease: Send + Sync + 'static {
 pub struct Schedule<L> {
     entries: HashMap<u64, Entry<L>>,
     queue: BTreeSet<(Instant, u64)>,
+}
+
+/// From a message about a forced release to the question. The release reaches the nodes of a quorum one
+/// after the other: a node that has not carried it out yet would say yes, and those that have would be
+/// granted the lease again.
+const FORCED_DELAY: Duration = Duration::from_millis(100);
+
+fn forced_delay(lease: &impl WatchedLease, now: Instant) -> Duration {
+    lease.state().timing().again(now, 3).min(FORCED_DELAY)
 }
 
 /// What to do now with one lease.
@@ -74,7 +85,29 @@ impl<L: WatchedLease> Schedule<L> {
     /// The lessor answered, and the end of the lease was moved. Without an answer, do not call
     /// this.
     pub fn renewed(&mut self, id: u64, now: Instant) {
-        self.place(id, |lease| lease.state().timing().next_renewal(now));
+        self.place(id, |lease| {
+            let next = lease.state().timing().next_renewal(now);
+            match lease.state().must_ask() {
+                true => next.min(now + forced_delay(lease, now)),
+                false => next,
+            }
+        });
+    }
+
+    /// A message says that somebody released the lease with this nonce by force: it is renewed soon, which
+    /// asks the nodes whether they still hold it.
+    pub fn said_forced(&mut self, nonce: Nonce, now: Instant) {
+        let says = |lease: &L| lease.nonce() == nonce && lease.state().hear_forced(now);
+        let found: Vec<_> = self
+            .entries
+            .values()
+            .filter(|kept| says(&kept.lease))
+            .map(|kept| kept.lease.id())
+            .collect();
+        for id in found {
+            let Some(planned) = self.entries.get(&id).map(|kept| kept.next) else { continue };
+            self.place(id, |lease| planned.min(now + forced_delay(lease, now)));
+        }
     }
 
     /// The lease is lost and must not be renewed; it is due once more, to be given up at `until`.
@@ -98,7 +131,10 @@ impl<L: WatchedLease> Schedule<L> {
                 continue;
             }
             // Unless an answer moves it, the next try follows shortly.
-            let renewable = timing.renewable(now);
+            let renewable = match state.must_ask() {
+                true => Some(timing.longest(now)),
+                false => timing.renewable(now),
+            };
             kept.next = timing.bounded(match renewable {
                 Some(_) => now + timing.again(now, 3),
                 None => timing.until,
@@ -163,6 +199,10 @@ mod tests {
     impl WatchedLease for Lease {
         fn id(&self) -> u64 {
             self.0
+        }
+
+        fn nonce(&self) -> Nonce {
+            Nonce::from_u128(self.0.into())
         }
 
         fn state(&self) -> &LeaseState {
@@ -291,6 +331,46 @@ mod tests {
         }
         assert_eq!(acts, [TimerAction::End(1, LossReason::HoldLimit)]);
         assert!(t.clock.now().since(start) <= hold);
+    }
+
+    #[test]
+    fn what_is_said_to_be_forced_is_asked_for_soon_and_ends_only_by_the_answer() {
+        let mut t = Table::with(None);
+        let nonce = Nonce::from_u128(1);
+        t.schedule.said_forced(Nonce::from_u128(2), t.clock.now());
+        assert!(t.until_next() > Some(LEASE / 4), "another lease");
+        t.schedule.said_forced(nonce, t.clock.now());
+        assert_eq!(t.until_next(), Some(FORCED_DELAY));
+        assert_eq!(t.step(FORCED_DELAY / 2), []);
+        t.schedule.said_forced(nonce, t.clock.now());
+        assert_eq!(t.until_next(), Some(FORCED_DELAY / 2), "a second message delays nothing");
+        assert_eq!(t.step(FORCED_DELAY / 2), [TimerAction::Renew(1, LEASE)]);
+        for _ in 1..3 {
+            t.renewed(t.clock.now() + LEASE);
+            assert_eq!(t.until_next(), Some(FORCED_DELAY));
+            assert_eq!(t.step(FORCED_DELAY), [TimerAction::Renew(1, LEASE)]);
+        }
+        // The message was wrong.
+        t.renewed(t.clock.now() + LEASE);
+        assert_eq!(t.until_next(), Some(LEASE / 3));
+        let state = &t.schedule.get(1).expect("kept").1;
+        assert_eq!(state.check(), Ok(()));
+        // A loss much later has another reason.
+        t.clock.advance(LEASE / 3);
+        let state = &t.schedule.get(1).expect("kept").1;
+        assert_eq!(state.end(LossReason::Gone), LossReason::Gone);
+        t.schedule.said_forced(nonce, t.clock.now());
+        assert_eq!(t.step(FORCED_DELAY), [], "what is lost is not renewed");
+    }
+
+    #[test]
+    fn a_hold_that_is_never_renewed_is_asked_for_once_and_not_past_its_limit() {
+        let mut t = Table::with(Some(LEASE / 2));
+        t.schedule.said_forced(Nonce::from_u128(1), t.clock.now());
+        let rest = LEASE / 2 - FORCED_DELAY;
+        assert_eq!(t.step(FORCED_DELAY), [TimerAction::Renew(1, rest)]);
+        let state = &t.schedule.get(1).expect("kept").1;
+        assert_eq!(state.end(LossReason::Gone), LossReason::Forced, "the nodes have said no");
     }
 
     #[test]

@@ -3,14 +3,14 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
 use crate::Clock;
 use crate::schedule::{Schedule, TimerAction, WatchedLease};
-use quorumlock_protocol::{Instant, LossReason};
+use quorumlock_protocol::{Instant, LossReason, Nonce, ReplySink};
 
 /// What a renewal found out about one lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,12 @@ pub trait Renewer: Send + Sync + 'static {
         let _ = (lease, loss);
     }
 
+    /// Lets the lessor tell `to` the nonces of leases that somebody released by force. Called when leases
+    /// are held for a while, and again with renewals. Does nothing by default.
+    fn hear_forced(&self, to: Arc<dyn ReplySink<Nonce>>) {
+        let _ = to;
+    }
+
     /// Background work while the watchdog lives. Does nothing by default.
     fn run_background(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::pending())
@@ -92,6 +98,10 @@ struct State<L> {
     /// Whether anything was released since the nodes last settled.
     unsettled: bool,
     flushes: Vec<oneshot::Sender<()>>,
+    /// Since when there is a lease, as far as it is known.
+    held_since: Option<Instant>,
+    /// Whether the lessor was asked to tell of forced releases.
+    hears_forced: bool,
     /// When the thread wakes without a notification; a lease that is due later does not notify it.
     planned: Option<Instant>,
     closed: bool,
@@ -132,8 +142,11 @@ impl<R: Renewer> Watchdog<R> {
     /// loss. `asked` is when the lease was requested: the lessor counts the lease from then on.
     pub fn watch(&self, lease: &Arc<R::Lease>, asked: Instant) {
         let mut state = self.shared.state();
+        if state.schedule.is_empty() {
+            state.held_since = Some(asked);
+        }
         state.schedule.add(lease.clone(), asked);
-        let sooner = match (state.schedule.next(), state.planned) {
+        let sooner = match (state.next(), state.planned) {
             (Some(next), Some(planned)) => next < planned,
             _ => true,
         };
@@ -179,6 +192,9 @@ impl<R: Renewer> Watchdog<R> {
         let new = successor(old.state().hand_off(now).ok()?);
         debug_assert_eq!(new.id(), old.id());
         state.schedule.add(new.clone(), now);
+        if old.state().must_ask() {
+            state.schedule.said_forced(new.nonce(), now);
+        }
         Some(new)
     }
 
@@ -240,26 +256,47 @@ impl<R: Renewer> fmt::Debug for Watchdog<R> {
 /// The most leases that one call to the lessor renews.
 const BATCH: usize = 128;
 
+/// For how long there must be a lease before the lessor is asked to tell of forced releases, which costs a
+/// connection: most leases are over before.
+const HEAR_AFTER: Duration = Duration::from_secs(1);
+
+/// Hears of forced releases.
+struct ForcedReleases<R: Renewer>(Weak<Shared<R>>);
+
+impl<R: Renewer> ReplySink<Nonce> for ForcedReleases<R> {
+    fn collect(&self, _from: usize, nonce: Nonce) {
+        if let Some(shared) = self.0.upgrade() {
+            let now = shared.clock.now();
+            shared.state().schedule.said_forced(nonce, now);
+            shared.wake.notify_one();
+        }
+    }
+}
+
 impl<R: Renewer> Shared<R> {
     async fn run(self: Arc<Self>) {
         loop {
-            let (acts, releases, flushes, wake) = {
+            let (acts, hear, releases, flushes, wake) = {
                 let now = self.clock.now();
                 let mut state = self.state();
+                let hear = state.is_time_to_hear(now);
                 let acts = state.schedule.due(now, BATCH);
                 let releases = std::mem::take(&mut state.releases);
                 state.releasing += releases.len();
                 state.unsettled |= !releases.is_empty();
                 let ended = state.closed && acts.is_empty() && state.releasing == 0;
-                state.planned = state.schedule.next();
+                state.planned = state.next();
                 let wake = (!ended).then_some(state.planned.map(|at| at.since(now)));
-                (acts, releases, state.flushable(), wake)
+                (acts, hear, releases, state.flushable(), wake)
             };
             let Some(sleep) = wake else {
                 return self.finish(flushes).await;
             };
             if !flushes.is_empty() {
                 tokio::spawn(self.clone().finish(flushes));
+            }
+            if hear {
+                self.hear_forced();
             }
             let more = acts.len() == BATCH;
             self.act(acts);
@@ -329,7 +366,13 @@ impl<R: Renewer> Shared<R> {
         }
     }
 
+    fn hear_forced(self: &Arc<Self>) {
+        self.renewer.hear_forced(Arc::new(ForcedReleases(Arc::downgrade(self))));
+    }
+
     async fn renew(self: Arc<Self>, batch: Vec<(Arc<R::Lease>, Duration)>) {
+        // The task that listened may have ended with its runtime.
+        self.hear_forced();
         let ids: Vec<_> = batch.iter().map(|(lease, _)| lease.id()).collect();
         let answers = self.renewer.renew(batch).await;
         let now = self.clock.now();
@@ -392,6 +435,24 @@ impl<L: WatchedLease> State<L> {
         Some((lease, loss))
     }
 
+    /// When the thread must look again.
+    fn next(&self) -> Option<Instant> {
+        let hear_at =
+            self.held_since.filter(|_| !self.hears_forced).map(|since| since + HEAR_AFTER);
+        self.schedule.next().into_iter().chain(hear_at).min()
+    }
+
+    /// Whether the lessor must be asked now to tell of forced releases. True once.
+    fn is_time_to_hear(&mut self, now: Instant) -> bool {
+        if self.schedule.is_empty() {
+            self.held_since = None;
+        }
+        let since = self.held_since.filter(|_| !self.hears_forced);
+        let hears = since.is_some_and(|since| since + HEAR_AFTER <= now);
+        self.hears_forced |= hears;
+        hears
+    }
+
     /// Whether the lease was lost, and the takeover delay holds its release back: its holder may not
     /// have stopped yet.
     fn delays(&self, lease: &L) -> bool {
@@ -417,6 +478,8 @@ impl<L> State<L> {
             releasing: 0,
             unsettled: false,
             flushes: Vec::new(),
+            held_since: None,
+            hears_forced: false,
             planned: None,
             closed: false,
         }

@@ -8,8 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorumlock_protocol::LeaseTiming;
-use quorumlock_protocol::LossReason;
+use quorumlock_protocol::{LeaseTiming, LossReason, Nonce};
 use quorumlock_watchdog::{Clock, LeaseState, Renewal, Renewer, Watchdog, WatchedLease};
 
 #[derive(Debug)]
@@ -34,6 +33,9 @@ impl Lease {
 impl WatchedLease for Lease {
     fn id(&self) -> u64 {
         self.id
+    }
+    fn nonce(&self) -> Nonce {
+        Nonce::from_u128(self.id.into())
     }
     fn state(&self) -> &LeaseState {
         &self.state

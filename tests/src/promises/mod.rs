@@ -6,11 +6,14 @@
 
 use std::time::Duration;
 
+use quorumlock::LossReason;
+
 pub mod blocking;
 pub mod cancel;
 pub mod election;
 pub mod exclusion;
 pub mod fencing;
+pub mod forced;
 pub mod handles;
 pub mod handover;
 pub mod keeping;
@@ -35,3 +38,8 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 const SHORT_LEASE: Duration = Duration::from_millis(900);
 
 const NAME: &str = "invoice/7";
+
+/// Whether somebody took the lock away. On a slow machine the holder may hear of it before it asks.
+fn is_taken_away(why: LossReason) -> bool {
+    matches!(why, LossReason::Gone | LossReason::Forced)
+}

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, NodeProblem, Wire};
+use quorumlock::{ConfigError, Error, NodeProblem, Nonce, Wire};
 use quorumlock_tests::{builder, eventually, mark_key, within};
 
 use crate::{LONG_LEASE, Node, Quorum, WIRES};
@@ -172,4 +172,41 @@ async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
         let Error::Refused(refused) = error else { panic!("{error:?}") };
         assert_eq!(refused.nodes.len(), 3);
     }
+}
+
+/// REL3: each holder is told on a channel that ends as its nonces do, in the form that the node stores.
+#[tokio::test]
+async fn each_holder_is_told_of_a_forced_release() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (locker, plain) = node.clients();
+        let other = builder().label("").wire(wire).single(node.server[0].url()).expect("good");
+        let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
+        let mut told = plain.listen(&channel(guard.nonce())).await;
+        assert!(other.force_unlock("x").await.expect("an answer"));
+        let stored = match wire {
+            Wire::Redlock => guard.nonce().to_string(),
+            _ => format!("{}:1", guard.nonce().hyphenated()),
+        };
+        assert_eq!(told.next().await, stored);
+
+        let mut readers = Vec::new();
+        for locker in [&locker, &other] {
+            let reader = locker.read("catalog").lease(LONG_LEASE).await.expect("free");
+            let told = plain.listen(&channel(reader.nonce())).await;
+            readers.push((reader, told));
+        }
+        assert!(other.force_unlock_read_write("catalog").await.expect("an answer"));
+        for (reader, told) in &mut readers {
+            assert_eq!(told.next().await, format!("{}:r", reader.nonce()));
+        }
+
+        // A name that is free has no holder.
+        assert!(!other.force_unlock("x").await.expect("an answer"));
+    }
+}
+
+fn channel(nonce: Nonce) -> String {
+    let nonce = nonce.to_string();
+    format!("quorumlock:forced:{}", &nonce[nonce.len() - 12..])
 }

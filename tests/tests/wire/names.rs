@@ -126,7 +126,8 @@ async fn names_that_share_a_channel_are_both_heard_on_it() {
     let asked = node.calls("evalsha").await;
     let looked = async || (node.calls("evalsha").await > asked + 8).then_some(());
     eventually("they look by themselves", looked).await;
-    assert!(node.calls("subscribe").await <= 2, "its own channels, and the one of both names");
+    // Each process its own channels, the waiter that of both names, and the holder that of forced releases.
+    assert!(node.calls("subscribe").await <= 4, "the waiter has subscribed again");
     for (held, waiting) in held.into_iter().zip(waiting) {
         held.unlock().await.expect("held");
         drop(within("its turn", waiting).await.expect("no panic").expect("granted"));

@@ -40,8 +40,9 @@ use crate::text::is_node_url;
 /// The lock is renewed until the command ends. If renewals fail, SIGTERM goes to the command and
 /// all its descendants early enough to leave them the grace time, and SIGKILL follows before
 /// another client can get the lock; the exit code is then 79. A lock that turns out to be gone
-/// (taken away by force, or forgotten by a server) leaves no time: SIGKILL follows at once. The
-/// next renewal finds that out, after a third of the lease.
+/// (taken away by force, or forgotten by a server) leaves no time: SIGKILL follows at once. A forced
+/// unlock is heard of by message, once the lock has been held for a second; else the next renewal finds it
+/// out, after a third of the lease.
 ///
 /// With --hold-at-least the lock is kept after the command, and quorumlock exits with the command's
 /// code when the time is over. INT, TERM, QUIT, HUP, USR1 or USR2 ends quorumlock at once meanwhile, and

@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::common::{finish, quorumlock, run, servers, start};
 use quorumlock_testbed::proxy::Proxy;
-use quorumlock_testbed::servers::Servers;
+use quorumlock_testbed::servers::{Servers, ask};
+use quorumlock_watchdog::Clock;
 use tempfile::tempdir;
 
 /// Short, to keep the tests short; long enough for a renewal on a loaded machine.
@@ -95,6 +98,30 @@ fn a_lock_that_is_taken_away_kills_at_once() {
         unlock.args(["unlock", "--force", "job"]);
         finish(unlock).expect(0);
         holder.finish().expect(79).says(&["job"]);
+    }
+}
+
+/// The next renewal is ten seconds away.
+#[test]
+fn a_command_whose_lock_is_unlocked_by_force_ends_long_before_the_next_renewal() {
+    for count in [1, 3] {
+        let Some(servers) = servers(count) else { return };
+        let urls = servers.urls();
+        let options = job(&["--lease", "30s", "--grace", "500ms"]);
+        let holder = start(run(&urls, &options, "echo ready; while :; do sleep 0.05; done"));
+        for server in servers.iter() {
+            let script = "return #redis.call('pubsub', 'channels', 'quorumlock:forced:*')";
+            while ask(server.addr().unwrap(), &["EVAL", script, "0"]).unwrap() != "1" {
+                sleep(Duration::from_millis(20));
+            }
+        }
+        let (clock, mut unlock) = (Clock::system(), quorumlock(&urls));
+        let begun = clock.now();
+        unlock.args(["unlock", "--force", "job"]);
+        finish(unlock).expect(0);
+        holder.finish().expect(79).says(&["job", "by force"]);
+        let took = clock.now().since(begun);
+        assert!(took < Duration::from_secs(3), "{took:?}");
     }
 }
 

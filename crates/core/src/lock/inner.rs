@@ -24,7 +24,7 @@ pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) clock: Clock,
     pub(super) entropy: Entropy,
-    first_nonce: OnceLock<Nonce>,
+    first_nonce: Arc<OnceLock<Nonce>>,
     pub(super) watchdog: Watchdog<LeaseRenewer>,
     pub(super) local_queues: LocalQueues<Lease>,
     pub(super) owners: OwnerTable,
@@ -44,12 +44,14 @@ impl Inner {
         let queues = LocalQueues::default();
         let telemetry =
             Arc::new(Telemetry::new(settings.on_event.clone(), clock.clone(), lessor.clone()));
+        let first_nonce = Arc::new(OnceLock::new());
         let renewer = LeaseRenewer {
             lessor: lessor.clone(),
             local_queues: queues.clone(),
             clock: clock.clone(),
             takeover_delay: settings.takeover_delay,
             telemetry: telemetry.clone(),
+            first_nonce: first_nonce.clone(),
         };
         let watchdog = if watchdog_on_this_runtime {
             let runtime = Handle::try_current().map_err(|_| ConfigError::NoRuntime)?;
@@ -67,7 +69,7 @@ impl Inner {
             settings,
             clock,
             entropy,
-            first_nonce: OnceLock::new(),
+            first_nonce,
             watchdog,
             local_queues: queues,
             owners: OwnerTable::default(),

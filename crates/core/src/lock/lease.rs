@@ -56,9 +56,7 @@ impl Lease {
 
     /// The lease to ask for at `now`: the full lease, but never beyond the hold limit.
     pub(super) fn ttl(&self, now: Instant) -> Duration {
-        let LeaseTiming { lease, hold_until, .. } = self.state.timing();
-        let limit = hold_until.map_or(Duration::MAX, |limit| limit.since(now));
-        lease.min(limit)
+        self.state.timing().longest(now)
     }
 
     /// Since when the nodes hold the lease, and until when they certainly do.
@@ -162,6 +160,10 @@ impl Lease {
 impl WatchedLease for Lease {
     fn id(&self) -> u64 {
         self.id
+    }
+
+    fn nonce(&self) -> Nonce {
+        self.nonce
     }
 
     fn state(&self) -> &LeaseState {

@@ -1,8 +1,8 @@
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use quorumlock_protocol::{Hints, Lane, LossReason};
+use quorumlock_protocol::{Hints, Lane, LossReason, Nonce, ReplySink};
 use quorumlock_watchdog::{Clock, Renewal, Renewer};
 
 use super::lease::Lease;
@@ -17,6 +17,8 @@ pub(super) struct LeaseRenewer {
     pub(super) clock: Clock,
     pub(super) takeover_delay: Duration,
     pub(super) telemetry: Arc<Telemetry>,
+    /// All nonces of the locker end as this one does.
+    pub(super) first_nonce: Arc<OnceLock<Nonce>>,
 }
 
 impl Renewer for LeaseRenewer {
@@ -47,6 +49,13 @@ impl Renewer for LeaseRenewer {
 
     fn takeover_delay(&self) -> Duration {
         self.takeover_delay
+    }
+
+    fn hear_forced(&self, to: Arc<dyn ReplySink<Nonce>>) {
+        // A locker that only takes up locks of other processes has no nonces.
+        if let (Some(queue), Some(nonce)) = (self.lessor.wait_queue(), self.first_nonce.get()) {
+            queue.hear_forced(*nonce, to);
+        }
     }
 
     fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -126,7 +126,8 @@ impl Telemetry {
                 "no node had trouble at the last renewal: look whether this process was paused"
             }
             (LossReason::WindowShut, false) => "run `quorumlock doctor`, and mend these nodes",
-            _ => "look who unlocked it by force, or which servers lost their data",
+            (LossReason::Forced, _) => "ask who unlocked it by force",
+            _ => "look who deleted it or unlocked it by force, or which servers lost their data",
         };
         let nodes = problems.join("; ");
         tracing::warn!(

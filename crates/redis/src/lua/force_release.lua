@@ -1,4 +1,4 @@
--- Frees a name, no matter who holds it, and notifies the next waiter.
+-- Frees a name, no matter who holds it, tells its holders, and notifies the next waiter.
 -- KEYS: 1 name, 2 mark, 3 channel, 4 waiters
 -- ARGV: none
 -- Replies: 1 (was held), 0 (was free), error NOTALOCK, error BADMARK
@@ -21,6 +21,12 @@ end
 if type(mark) == 'table' then
   return mark
 end
+-- A locker's nonces end alike, and its channel has that end. The message is advice: the holder asks
+-- (PROTOCOL.md REL3).
+local holders = holders_of(KEYS[1], who)
 redis.call('del', KEYS[1])
+for _, one in ipairs(holders) do
+  told('quorumlock:forced:' .. string.sub((string.gsub(one, ':[^:]*$', '')), -12), one)
+end
 notify_next(KEYS[1], KEYS[4], KEYS[3], KEYS[2])
 return 1

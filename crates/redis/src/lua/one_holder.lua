@@ -13,6 +13,11 @@ local function shares()
   return false
 end
 
+-- All holders of a name that `who` holds.
+local function holders_of(_, who)
+  return {who}
+end
+
 -- The name in messages to waiters.
 local function told_as(name)
   return name

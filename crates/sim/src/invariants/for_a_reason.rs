@@ -42,7 +42,9 @@ pub fn check(state: &mut State, number: usize, loss: LossReason) {
     // The loss was decided before the answer to a top-up came, and reported after it.
     let topped = ended <= attempt.topped_at + state.plan.answer_timeout + 3 * MS;
     let why = match loss {
-        LossReason::Gone if held >= quorum_of(attempt.nodes.len()) && !topped => {
+        LossReason::Gone | LossReason::Forced
+            if held >= quorum_of(attempt.nodes.len()) && !topped =>
+        {
             format!("{held} nodes granted it and never said no")
         }
         // An answer that arrives while the client waits for an earlier one is handled after that

@@ -56,6 +56,17 @@ local function holder(name)
   return 'readers', string.format('%d', count(name))
 end
 
+-- All holders of a name.
+local function holders_of(name)
+  local found = {}
+  for _, member in ipairs(redis.call('zrangebyscore', name, AFTER_NOW, '+inf')) do
+    if member ~= TURN then
+      found[#found + 1] = member
+    end
+  end
+  return found
+end
+
 -- Whether nobody holds the name.
 local function is_free(name)
   return not holder(name)
