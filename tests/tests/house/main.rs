@@ -4,6 +4,7 @@ mod citations;
 mod groups;
 mod imports;
 mod map;
+mod operations;
 mod packages;
 
 use std::collections::HashSet;
