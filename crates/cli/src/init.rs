@@ -1,12 +1,15 @@
 //! `quorumlock init`: admits all nodes of a quorum, or the one server that must prove its memory.
 
 use std::fmt;
+use std::time::Duration;
 
+use quorumlock::Error;
 use quorumlock::admission::MemberList;
-use quorumlock_command::{Outcome, print};
+use quorumlock_command::{Failure, Outcome, print};
 use serde::Serialize;
 
 use crate::nodes::{ClusterArgs, Nodes, millis};
+use crate::text::brief;
 
 /// Admit all nodes of a quorum, or with --admission strict the one server or master, at once; you vouch
 /// that no node has forgotten a lock.
@@ -34,18 +37,35 @@ pub(crate) struct Args {
 
 pub(crate) async fn init(args: Args) -> Outcome {
     let locker = args.nodes.strict(&args.cluster)?;
-    match args.force {
-        true => locker.force_admit_nodes().await?,
-        false => locker.admit_nodes().await?,
-    }
+    let age = args.cluster.note_age();
+    let admitted = match args.force {
+        true => locker.force_admit_nodes().await,
+        false => locker.admit_nodes().await,
+    };
+    admitted.map_err(|error| refused(error, age))?;
     let list = MemberList::new(locker.node_status().await?.into_iter().map(|node| node.label));
     let admitted = Admitted {
         nodes: list.labels().iter().map(ToString::to_string).collect(),
         max_lease_ms: millis(args.cluster.max_lease),
         clock_bound_ms: millis(args.cluster.clock_bound()),
+        age,
     };
     print(args.json, &admitted)?;
     Ok(0)
+}
+
+/// Says who must act, and what happens if nobody does.
+fn refused(error: Error, age: Duration) -> Failure {
+    let of_nodes = matches!(error, Error::Unreachable(_) | Error::Refused(_));
+    let mut failure = Failure::from(error);
+    if of_nodes {
+        failure.message += &format!(
+            "\nAn operator must mend these nodes, and then run this again. Without it, new nodes vote by \
+             themselves within {}, once all of them answer, are fit, and a program that locks runs",
+            brief(age)
+        );
+    }
+    failure
 }
 
 #[derive(Debug, Serialize)]
@@ -54,10 +74,18 @@ struct Admitted {
     nodes: Vec<String>,
     max_lease_ms: u64,
     clock_bound_ms: u64,
+    /// After what time a restarted node votes.
+    #[serde(skip)]
+    age: Duration,
 }
 
 impl fmt::Display for Admitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "admitted: {}", self.nodes.join(", "))
+        let (nodes, age) = (self.nodes.join(", "), brief(self.age));
+        writeln!(f, "admitted: {nodes}")?;
+        write!(
+            f,
+            "a node that restarts votes again by itself within {age}, if a program that locks runs"
+        )
     }
 }

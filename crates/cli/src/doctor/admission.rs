@@ -40,21 +40,22 @@ fn severity(node: &NodeStatusReport) -> Severity {
 }
 
 fn finding(severity: Severity, Remark { nodes, what, cure }: Remark) -> Finding {
-    let (what, remedy) = match cure {
-        Cure::Operator(action) => (what, action),
+    let (what, remedy, heals) = match cure {
+        Cure::Operator(action) => (what, action, false),
         Cure::Itself(within) => (
             format!("{what}: votes within {}, if a program that locks runs then", brief(within)),
             "wait, or admit it if no lock can have been forgotten: quorumlock init",
+            true,
         ),
     };
-    Finding { severity, check: "admission", nodes, what, remedy: Some(remedy) }
+    Finding { severity, check: "admission", nodes, what, remedy: Some(remedy), heals }
 }
 
 fn verdict(cluster: &Cluster<'_>) -> Finding {
     let (votes, needed) = (cluster.votes(), cluster.needed());
-    let (severity, what, remedy) = if (votes, cluster.nodes.len()) == (1, 1) {
+    let (severity, mut what, remedy) = if (votes, cluster.nodes.len()) == (1, 1) {
         let what = "the server may vote: a restart costs all locks, until it has proven its memory";
-        (Severity::Ok, what.into(), None)
+        (Severity::Ok, String::from(what), None)
     } else if votes == cluster.nodes.len() {
         (Severity::Ok, "every node may vote: one of them may be restarted".into(), None)
     } else if votes > needed {
@@ -70,7 +71,16 @@ fn verdict(cluster: &Cluster<'_>) -> Finding {
             Some("see to the others first"),
         )
     };
-    Finding { severity, check: "admission", nodes: Vec::new(), what, remedy }
+    if cluster.nodes.iter().any(|node| node.status.is_err()) {
+        what += &format!(
+            ". A node that has been restarted votes again by itself within {}, if a program that locks \
+             runs then",
+            brief(cluster.age())
+        );
+    }
+    let mut obstacles = cluster.nodes.iter().filter_map(|node| cluster.obstacle(node));
+    let heals = remedy.is_some() && obstacles.all(|remark| matches!(remark.cure, Cure::Itself(_)));
+    Finding { severity, check: "admission", nodes: Vec::new(), what, remedy, heals }
 }
 
 #[cfg(test)]
@@ -118,6 +128,7 @@ mod tests {
             assert!(finding.remedy.is_some_and(|remedy| remedy.contains("init")), "{finding:?}");
             assert!(finding.what.contains("votes within 12s"), "{finding:?}");
         }
+        assert!(findings.iter().all(|finding| finding.heals), "{findings:?}");
         assert_eq!(findings[0].nodes, ["redis://n0"]);
     }
 
@@ -128,5 +139,7 @@ mod tests {
         let Finding { severity, nodes, what, .. } = &findings[0];
         assert_eq!((severity, &**what), (&Severity::Problem, "no permission: NOPERM eval"));
         assert_eq!(nodes, &["redis://n2"], "it answered the other checks");
+        assert!(findings.iter().all(|finding| !finding.heals), "{findings:?}");
+        assert!(findings[1].what.contains("votes again by itself within 1m 10s"), "{findings:?}");
     }
 }

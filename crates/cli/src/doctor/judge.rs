@@ -21,6 +21,9 @@ pub(super) struct Finding {
     /// What to do about it.
     #[serde(rename = "do")]
     pub(super) remedy: Option<&'static str>,
+    /// Whether nobody must act, while programs that lock run.
+    #[serde(rename = "heals_by_itself")]
+    pub(super) heals: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -239,10 +242,17 @@ fn slots(nodes: &[NodeFacts]) -> Vec<Finding> {
 }
 
 fn loading(nodes: &[NodeFacts]) -> Vec<Finding> {
-    each(nodes, |info| {
-        (info.loading == Some(true))
-            .then(|| (Severity::Problem, "still loading its data, takes no locks".into(), "wait"))
-    })
+    let mut found = each(nodes, |info| {
+        (info.loading == Some(true)).then(|| {
+            (
+                Severity::Problem,
+                "still loading its data, takes no locks".into(),
+                "wait until it has loaded them: a large file takes minutes",
+            )
+        })
+    });
+    found.iter_mut().for_each(|finding| finding.heals = true);
+    found
 }
 
 fn eviction(nodes: &[NodeFacts]) -> Vec<Finding> {
@@ -320,7 +330,7 @@ impl Finding {
 
     /// Leaves the check's name to `judge`.
     fn fleet(severity: Severity, what: String, remedy: Option<&'static str>) -> Self {
-        Self { severity, check: "", nodes: Vec::new(), what, remedy }
+        Self { severity, check: "", nodes: Vec::new(), what, remedy, heals: false }
     }
 }
 

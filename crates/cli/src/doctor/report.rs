@@ -70,11 +70,12 @@ impl fmt::Display for Report {
             table.add_row(row(node));
         }
         writeln!(f, "{table}\n")?;
-        for Finding { severity, check, nodes, what, remedy } in &self.findings {
+        for Finding { severity, check, nodes, what, remedy, heals } in &self.findings {
             let who = if nodes.is_empty() { String::new() } else { nodes.join(", ") + ": " };
             writeln!(f, "{severity:8} {check:12} {who}{what}")?;
             if let Some(remedy) = remedy {
-                writeln!(f, "{:21} -> {remedy}", "")?;
+                let who = if *heals { "heals by itself" } else { "an operator must act" };
+                writeln!(f, "{:21} -> {who}: {remedy}", "")?;
             }
         }
         write!(

@@ -28,6 +28,8 @@ async fn init_admits_new_nodes_at_once_and_says_the_list() {
     assert!(locker().try_lock("x").await.unwrap().is_some());
     let again = init(&urls, &["--clock-bound", "2s"]).expect(0);
     assert!(again.stdout.contains(&labels(&servers).join(", ")), "{again:?}");
+    // The longest lease with drift, and twice the clock bound.
+    assert!(again.stdout.contains("votes again by itself within 1m"), "{again:?}");
     let refused = locker().try_lock("y").await.unwrap_err().to_string();
     assert!(refused.contains("clock bound is 2000 ms, expected 5000 ms"), "{refused}");
 }
@@ -87,7 +89,21 @@ fn init_needs_a_quorum_and_all_of_its_nodes() {
     let urls = servers.urls();
     init(&urls[..1], &[]).expect(64);
     servers[1].kill().unwrap();
-    init(&urls, &[]).expect(69);
+    let says = ["An operator must mend", "by themselves within 1m"];
+    init(&urls, &[]).expect(69).says(&says);
+    let doctor = || {
+        let mut command = quorumlock(&urls);
+        command.arg("doctor");
+        finish(command)
+    };
+    let report = doctor().expect(78).stdout;
+    for part in ["an operator must act: start it", "votes again by itself within 1m"] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    servers[1].restart().unwrap();
+    init(&urls, &[]).expect(0);
+    let report = doctor().expect(0).stdout;
+    assert!(!report.contains("admission    an operator"), "{report}");
 }
 
 /// The error names a replica as such, and nothing is written.
