@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::nodes::LockNodes;
 use crate::permits;
 use crate::read_write::{self, ReadWriteStatus};
-use crate::text::{Held, Left, Who};
+use crate::text::{Held, Left, Who, no_node_url};
 
 /// Say whether a lock is held, by whom and for how long.
 ///
@@ -42,6 +42,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn status(args: Args) -> Outcome {
+    no_node_url(&args.name)?;
     let locker = args.nodes.locker()?;
     let taken = match args.permits {
         None if args.read_write => {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use humantime::format_duration;
 use quorumlock::Holder;
 use quorumlock::admission::MemberList;
+use quorumlock_command::Failure;
+use quorumlock_protocol::without_password;
 use serde::Serialize;
 
 use crate::nodes::millis;
@@ -70,15 +72,48 @@ impl fmt::Display for Who<'_> {
     }
 }
 
-/// Whether an argument that should be a name is the URL of a node, which may hold a password.
+/// Refuses an argument that should be a name and is the URL of a node: an option is missing before it.
+pub(crate) fn no_node_url(text: &str) -> Result<(), Failure> {
+    if !is_node_url(text) {
+        return Ok(());
+    }
+    // It may hold a password.
+    let url = without_password(text);
+    Err(Failure::usage(format!("{url} is the URL of a node: put --node before it")))
+}
+
+/// Whether the text is the URL of a node, and not a name with a colon.
 pub(crate) fn is_node_url(text: &str) -> bool {
-    let begins = |scheme| text.starts_with(scheme);
-    text.contains("://") && ["redis", "valkey", "unix:"].into_iter().any(begins)
+    let Some((scheme, _)) = text.split_once("://") else { return false };
+    let scheme = scheme.to_ascii_lowercase();
+    let is_scheme = scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let begins = ["redis", "valkey"].into_iter().any(|begins| scheme.starts_with(begins));
+    is_scheme && (begins || ["unix", "sentinel"].contains(&&*scheme))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_a_colon_is_no_url() {
+        for url in [
+            "redis://r1",
+            "REDISS://u:pw@r1:7/0",
+            "valkeys://r1",
+            "redis-sentinel://s1/main",
+            "sentinel://s1",
+            "unix:///run/redis.sock",
+            "redis+unix:///run/redis.sock",
+        ] {
+            assert!(is_node_url(url), "{url}");
+        }
+        for name in
+            ["redis", "redis:job", "redis:a://b", "job://x", "http://x/y", "a:b:c", "r1:6379"]
+        {
+            assert!(!is_node_url(name), "{name}");
+        }
+    }
 
     #[test]
     fn durations_are_rounded_up() {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::nodes::LockNodes;
 use crate::permits;
 use crate::read_write;
+use crate::text::no_node_url;
 
 /// Take a lock, or a permit, away from its holder, or a read-write lock from its writer or all its
 /// readers.
@@ -37,6 +38,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn unlock(args: Args) -> Outcome {
+    no_node_url(&args.name)?;
     if !args.force {
         return Err(Failure::usage(
             "a lock or a permit is released by its holder, and a holder that died loses it when its \

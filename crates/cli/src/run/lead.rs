@@ -5,6 +5,7 @@ use quorumlock_command::Outcome;
 use super::hold::Hold;
 use super::supervisor::{AfterLoss, Supervised, Supervisor};
 use crate::nodes::LockNodes;
+use crate::text::no_node_url;
 
 /// Run a command while this process is the leader, and campaign again after a loss.
 ///
@@ -46,6 +47,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn lead(args: Args) -> Outcome {
+    no_node_url(&args.name)?;
     let supervisor = Supervisor::new(&args.supervised, None, AfterLoss::Campaign)?;
     let locker = args.nodes.locker()?;
     supervisor.run(&locker, Hold::lock(&locker, &[&args.name])).await

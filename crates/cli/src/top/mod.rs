@@ -10,7 +10,6 @@ use std::time::Duration;
 use quorumlock::env::parse_duration;
 use quorumlock::{Error, Name};
 use quorumlock_command::{Failure, Outcome, exit, print};
-use quorumlock_protocol::without_password;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -21,7 +20,7 @@ use self::snapshot::Snapshot;
 use crate::doctor::probe::Probe;
 use crate::nodes::LockNodes;
 use crate::servers::Servers;
-use crate::text::is_node_url;
+use crate::text::no_node_url;
 
 /// Watch the nodes and named locks in a live table; q ends it.
 ///
@@ -74,12 +73,9 @@ async fn asker(args: &Args) -> Result<Asker, Failure> {
     Ok(Asker::new(&servers, probes, locker, names, args.nodes.cluster.note_age()))
 }
 
-/// The name, unless it is a URL of a node in the wrong place, which may hold a password.
+/// The name, unless it is a URL of a node in the wrong place.
 fn lock_name(text: &str) -> Result<Name, Failure> {
-    if is_node_url(text) {
-        let url = without_password(text);
-        return Err(Failure::usage(format!("{url} is the URL of a node: put --node before it")));
-    }
+    no_node_url(text)?;
     Ok(Name::new(text).map_err(Error::from)?)
 }
 

@@ -150,6 +150,18 @@ fn a_command_that_cannot_be_executed_releases_the_lock() {
 }
 
 #[test]
+fn a_url_where_a_name_belongs_is_refused() {
+    let url = "redis://u:pw@r1/2";
+    let leads = ["lead", url, "--", "true"];
+    for command in [&["status", url][..], &["unlock", "--force", url], &["top", url], &leads] {
+        let mut misplaced = quorumlock(&["redis://127.0.0.1:1".to_owned()]);
+        misplaced.args(command);
+        let says = "redis://***@r1/2 is the URL of a node: put --node before it";
+        finish(misplaced).expect(64).says(&[says]);
+    }
+}
+
+#[test]
 fn bad_usage_is_told_apart() {
     let nowhere = ["redis://127.0.0.1:1".to_owned()];
     let bad = |arguments: &[&str], part: &str| {
