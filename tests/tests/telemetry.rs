@@ -26,12 +26,13 @@ async fn a_locker_records_every_metric_with_its_labels() {
         let first = within("free", locker.lock("a")).await.expect("granted");
         let mut waiter = locker.lock("a").into_future();
         assert!(futures::poll!(&mut waiter).is_pending());
-        assert!(shows(&recorder.render(), "quorumlock_waiting{kind=\"lock\"} 1"));
-        assert!(shows(&recorder.render(), "quorumlock_held{kind=\"lock\"} 1"));
+        assert!(shows(&recorder.render(), "quorumlock_waiting{mode=\"single\",kind=\"lock\"} 1"));
+        assert!(shows(&recorder.render(), "quorumlock_held{mode=\"single\",kind=\"lock\"} 1"));
         first.unlock().await.expect("held");
         let next = within("the handoff", waiter).await.expect("granted");
         next.unlock().await.expect("held");
-        shows(&recorder.render(), "quorumlock_handoff{kind=\"lock\"} 1").then_some(())
+        shows(&recorder.render(), "quorumlock_handoff{mode=\"single\",kind=\"lock\"} 1")
+            .then_some(())
     })
     .await;
     let forced = within("free", locker.lock("b").lease(LEASE)).await.expect("granted");
@@ -51,9 +52,9 @@ async fn a_locker_records_every_metric_with_its_labels() {
         }
     }
     for line in [
-        "quorumlock_lost{kind=\"lock\",reason=\"gone\"} 1",
-        "quorumlock_held{kind=\"lock\"} 0",
-        "quorumlock_waiting{kind=\"lock\"} 0",
+        "quorumlock_lost{mode=\"single\",kind=\"lock\",reason=\"gone\"} 1",
+        "quorumlock_held{mode=\"single\",kind=\"lock\"} 0",
+        "quorumlock_waiting{mode=\"single\",kind=\"lock\"} 0",
     ] {
         assert!(shows(&text, line), "{line} in {text}");
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::telemetry::EventHandler;
+use crate::telemetry::{EventHandler, Mode};
 use crate::{ConfigError, CredentialsProvider, Wire};
 
 /// The settings of a locker, for all its locks. [`Settings::default`] is what most users want.
@@ -57,6 +57,8 @@ pub struct Settings {
     pub label: Option<String>,
     /// The `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
+    /// Which servers the locks are on, for telemetry. The constructors of lockers set it.
+    pub mode: Mode,
     /// Hears what happens to the locks. Default none.
     pub on_event: Option<EventHandler>,
     /// Gives the user and the password at each dial, in place of those in URLs. Default none.
@@ -101,6 +103,7 @@ impl Default for Settings {
             strict_order: false,
             takeover_delay: Duration::ZERO,
             label: None,
+            mode: Mode::Single,
             on_event: None,
             client_name: Some("quorumlock".into()),
             credentials: None,

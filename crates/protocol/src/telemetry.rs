@@ -44,6 +44,8 @@ pub enum Event<'a> {
     },
     /// The watchdog's renewal of some locks has ended.
     Renewed {
+        /// Which servers renewed them.
+        mode: Mode,
         /// How many leases the nodes have confirmed.
         confirmed: usize,
         /// How many leases they have not confirmed in time. The watchdog asks again.
@@ -58,11 +60,28 @@ pub enum Event<'a> {
 /// Which lock an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockId<'a> {
+    /// Which servers it is on, for the labels of metrics.
+    pub mode: Mode,
     /// Its kind, for the labels of metrics.
     pub kind: LockKind,
     /// Its name, with the locker's prefix; of several names, all of them. There may be millions of names:
     /// they are for logs, and not for the labels of metrics.
     pub name: &'a str,
+}
+
+/// Which servers a locker asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// A single server.
+    #[default]
+    Single,
+    /// A master with replicas.
+    Replicated,
+    /// The masters of a Redis Cluster.
+    Cluster,
+    /// Independent servers, of which a majority decides.
+    Quorum,
 }
 
 /// What kind of lock it is.
@@ -110,6 +129,18 @@ pub enum HoldEnd {
     HandedOff,
     /// It was lost.
     Lost(LossReason),
+}
+
+impl Mode {
+    /// The mode as a word, for the labels of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Replicated => "replicated",
+            Self::Cluster => "cluster",
+            Self::Quorum => "quorum",
+        }
+    }
 }
 
 impl LockKind {

@@ -6,10 +6,12 @@ use std::time::Duration;
 use quorumlock_core::{Environment, Single};
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, MemberList};
+use quorumlock_protocol::telemetry::Mode;
 use quorumlock_protocol::{Node, Settings};
 use quorumlock_quorum::{Quorum, proven};
 use quorumlock_redis::{
-    master_list, member_list, redis_cluster, redis_master, redis_nodes, redis_sentinel,
+    is_sentinel_url, master_list, member_list, redis_cluster, redis_master, redis_nodes,
+    redis_sentinel,
 };
 
 use crate::admission::{MemberChange, Until};
@@ -58,10 +60,11 @@ impl Builder {
     /// [`Error::Config`] for a bad URL, an empty list, one address listed twice, a database number, an
     /// option out of bounds, or one that is for a quorum only.
     pub fn cluster<U: AsRef<str>>(
-        self,
+        mut self,
         urls: impl IntoIterator<Item = U>,
     ) -> Result<Locker, Error> {
         self.only_for_a_quorum("a Redis Cluster")?;
+        self.settings.mode = Mode::Cluster;
         let urls: Vec<U> = urls.into_iter().collect();
         self.of_one_node(&urls, None, |urls, wire, settings, environment| {
             let node = redis_cluster(urls, wire, settings, &environment.clock)?;
@@ -94,6 +97,7 @@ impl Builder {
                 "a locker without fencing",
             ),
         ])?;
+        self.settings.mode = Mode::Quorum;
         self.settings.label.get_or_insert_with(process_label);
         let (prefix, urls) = (self.checked_prefix()?, urls.into_iter().collect::<Vec<U>>());
         let environment = Environment::default();
@@ -172,16 +176,17 @@ impl Builder {
 
     /// The one server, or the master with replicas: see [`Self::of_one_node`].
     fn of_one_master<U: AsRef<str>>(
-        self,
+        mut self,
         urls: &[U],
         master: Option<&str>,
         (servers, replicated): (&'static str, bool),
     ) -> Result<Locker, Error> {
+        let replicated = replicated || matches!(urls, [url] if is_sentinel_url(url.as_ref()));
+        self.settings.mode = if replicated { Mode::Replicated } else { Mode::Single };
         let cluster = match self.admission {
             Some(Admission::Strict) => {
-                let (members, several) = master_list(urls, master)?;
                 applies([("tolerate_lost_marks", self.lost_marks.is_some(), servers)])?;
-                Some(self.cluster_of(members, replicated || several)?)
+                Some(self.cluster_of(master_list(urls, master)?, replicated)?)
             }
             _ => {
                 self.only_for_a_quorum(servers)?;

@@ -7,7 +7,9 @@
 #[cfg(feature = "metrics")]
 mod record;
 
-pub use quorumlock_protocol::telemetry::{CallOutcome, Event, HoldEnd, LockId, LockKind, Stats};
+pub use quorumlock_protocol::telemetry::{
+    CallOutcome, Event, HoldEnd, LockId, LockKind, Mode, Stats,
+};
 
 #[cfg(feature = "metrics")]
 pub use record::{METRICS, Metric, MetricKind, describe_metrics, record_metrics};

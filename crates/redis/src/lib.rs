@@ -51,7 +51,7 @@ mod unconfirmed_releases;
 
 pub use node::{RedisNode, master_list, member_list, redis_master, redis_nodes, redis_sentinel};
 #[doc(hidden)]
-pub use node_addr::split_urls;
+pub use node_addr::{is_sentinel_url, split_urls};
 pub use redis_cluster::{RedisCluster, redis_cluster};
 
 /// The body of the fuzz target `replies`.

@@ -96,24 +96,23 @@ pub fn member_list(urls: &[impl AsRef<str>]) -> Result<MemberList, ConfigError> 
 }
 
 /// The list of the one node at `urls`, which are its addresses, or those of the sentinels that monitor
-/// `master`; and whether they may lead to several servers. The label is the same for all addresses, so
-/// that a replica may come and go. Does no I/O.
+/// `master`. The label is the same for all addresses, so that a replica may come and go. Does no I/O.
 ///
 /// # Errors
 /// [`ConfigError`] for a bad URL, an empty list, or one address listed twice.
 pub fn master_list(
     urls: &[impl AsRef<str>],
     master: Option<&str>,
-) -> Result<(MemberList, bool), ConfigError> {
+) -> Result<MemberList, ConfigError> {
     let sentinels = match urls {
         [url] => SentinelUrl::parse(url.as_ref()).transpose()?,
         _ => None,
     };
-    let (server, several) = match master.or_else(|| Some(&*sentinels.as_ref()?.master)) {
-        Some(master) => (master_addr(master)?.1, true),
-        None => (parse(urls)?.swap_remove(0), urls.len() > 1),
+    let server = match master.or_else(|| Some(&*sentinels.as_ref()?.master)) {
+        Some(master) => master_addr(master)?.1,
+        None => parse(urls)?.swap_remove(0),
     };
-    Ok((MemberList::new([format!("master/{}", server.redis().db())]), several))
+    Ok(MemberList::new([format!("master/{}", server.redis().db())]))
 }
 
 /// The one node at `urls`: the only server, or the master among several servers, or the master that one

@@ -145,7 +145,7 @@ pub fn split_urls(text: &str) -> Vec<String> {
 
 /// Whether the text is a URL of a master behind sentinels:
 /// `redis-sentinel://host:26379,host:26379/NAME`, or `rediss-sentinel://` for TLS.
-pub(super) fn is_sentinel_url(url: &str) -> bool {
+pub fn is_sentinel_url(url: &str) -> bool {
     url.starts_with("redis-sentinel://") || url.starts_with("rediss-sentinel://")
 }
 

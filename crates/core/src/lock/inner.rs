@@ -42,8 +42,7 @@ impl Inner {
         settings.check()?;
         let Environment { clock, entropy, watchdog_on_this_runtime } = environment;
         let queues = LocalQueues::default();
-        let telemetry =
-            Arc::new(Telemetry::new(settings.on_event.clone(), clock.clone(), lessor.clone()));
+        let telemetry = Arc::new(Telemetry::new(&settings, clock.clone(), lessor.clone()));
         let first_nonce = Arc::new(OnceLock::new());
         let renewer = LeaseRenewer {
             lessor: lessor.clone(),

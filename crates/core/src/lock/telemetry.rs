@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorumlock_protocol::telemetry::{
-    CallOutcome, Event, EventHandler, HoldEnd, LockId, LockKind, Stats,
+    CallOutcome, Event, EventHandler, HoldEnd, LockId, LockKind, Mode, Stats,
 };
-use quorumlock_protocol::{Claim, Error, Instant, LossReason};
+use quorumlock_protocol::{Claim, Error, Instant, LossReason, Settings};
 use quorumlock_watchdog::{Clock, Renewal};
 
 use super::lease::Lease;
@@ -17,6 +17,7 @@ use crate::Lessor;
 /// The counters of one locker, and its handler.
 pub(super) struct Telemetry {
     counters: Counters,
+    mode: Mode,
     handler: Option<EventHandler>,
     /// Set by a handler that panicked: it hears nothing more.
     panicked: AtomicBool,
@@ -48,13 +49,10 @@ pub(super) struct Call<'a> {
 }
 
 impl Telemetry {
-    pub(super) fn new(
-        handler: Option<EventHandler>,
-        clock: Clock,
-        lessor: Arc<dyn Lessor>,
-    ) -> Self {
+    pub(super) fn new(settings: &Settings, clock: Clock, lessor: Arc<dyn Lessor>) -> Self {
         let (counters, panicked) = (Counters::default(), AtomicBool::new(false));
-        Self { counters, handler, panicked, clock, lessor }
+        let (mode, handler) = (settings.mode, settings.on_event.clone());
+        Self { counters, mode, handler, panicked, clock, lessor }
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -148,14 +146,15 @@ impl Telemetry {
         add(&self.counters.not_renewed, unconfirmed);
         if self.hears() {
             let took = self.clock.now().since(asked);
-            self.handle(&Event::Renewed { confirmed, unconfirmed, gone, took });
+            self.handle(&Event::Renewed { mode: self.mode, confirmed, unconfirmed, gone, took });
         }
     }
 
     fn tell(&self, claim: &Claim, event: impl for<'a> FnOnce(LockId<'a>) -> Event<'a>) {
         if self.hears() {
             let name = claim.to_string();
-            self.handle(&event(LockId { kind: kind_of(claim), name: &name }));
+            let lock = LockId { mode: self.mode, kind: kind_of(claim), name: &name };
+            self.handle(&event(lock));
         }
     }
 

@@ -1,10 +1,10 @@
 //! The metrics of the crate `metrics`.
 
 use metrics::{
-    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-use super::{Event, HoldEnd};
+use super::{Event, HoldEnd, LockId};
 
 /// A metric that [`record_metrics`] records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,55 +47,55 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: WAITING,
         kind: MetricKind::Gauge,
-        labels: &["kind"],
+        labels: &["mode", "kind"],
         about: "Calls that wait for a lock.",
     },
     Metric {
         name: ACQUIRE,
         kind: MetricKind::Histogram,
-        labels: &["kind", "outcome"],
+        labels: &["mode", "kind", "outcome"],
         about: "How long calls for a lock took, failed ones included.",
     },
     Metric {
         name: HELD,
         kind: MetricKind::Gauge,
-        labels: &["kind"],
+        labels: &["mode", "kind"],
         about: "Locks that are held.",
     },
     Metric {
         name: HOLD,
         kind: MetricKind::Histogram,
-        labels: &["kind", "end"],
+        labels: &["mode", "kind", "end"],
         about: "How long locks were held.",
     },
     Metric {
         name: MARGIN,
         kind: MetricKind::Histogram,
-        labels: &["kind"],
+        labels: &["mode", "kind"],
         about: "How much of the lease was left at the release: how near holders came to a loss.",
     },
     Metric {
         name: LOST,
         kind: MetricKind::Counter,
-        labels: &["kind", "reason"],
+        labels: &["mode", "kind", "reason"],
         about: "Locks that were lost.",
     },
     Metric {
         name: HANDOFF,
         kind: MetricKind::Counter,
-        labels: &["kind"],
+        labels: &["mode", "kind"],
         about: "Locks that passed to the next task of the process without a request.",
     },
     Metric {
         name: RENEW,
         kind: MetricKind::Histogram,
-        labels: &[],
+        labels: &["mode"],
         about: "How long the watchdog's renewals took.",
     },
     Metric {
         name: RENEWED,
         kind: MetricKind::Counter,
-        labels: &["outcome"],
+        labels: &["mode", "outcome"],
         about: "Renewals of one lease by the watchdog: confirmed, unconfirmed (asked again), gone.",
     },
 ];
@@ -115,37 +115,46 @@ pub const METRICS: &[Metric] = &[
 /// ```
 pub fn record_metrics(event: &Event<'_>) {
     match event {
-        Event::CallBegan { lock } => gauge!(WAITING, "kind" => lock.kind.as_str()).increment(1),
+        Event::CallBegan { lock } => gauge!(WAITING, labels(lock, [])).increment(1),
         Event::CallEnded { lock, outcome, took } => {
-            let (kind, outcome) = (lock.kind.as_str(), outcome.as_str());
-            gauge!(WAITING, "kind" => kind).decrement(1);
-            histogram!(ACQUIRE, "kind" => kind, "outcome" => outcome).record(*took);
+            gauge!(WAITING, labels(lock, [])).decrement(1);
+            histogram!(ACQUIRE, labels(lock, [("outcome", outcome.as_str())])).record(*took);
         }
-        Event::HoldBegan { lock } => gauge!(HELD, "kind" => lock.kind.as_str()).increment(1),
+        Event::HoldBegan { lock } => gauge!(HELD, labels(lock, [])).increment(1),
         Event::HoldEnded { lock, end, held, left } => {
-            let kind = lock.kind.as_str();
-            gauge!(HELD, "kind" => kind).decrement(1);
-            histogram!(HOLD, "kind" => kind, "end" => end.as_str()).record(*held);
+            gauge!(HELD, labels(lock, [])).decrement(1);
+            histogram!(HOLD, labels(lock, [("end", end.as_str())])).record(*held);
             match end {
                 HoldEnd::Lost(_) => {
-                    counter!(LOST, "kind" => kind, "reason" => end.as_str()).increment(1);
+                    counter!(LOST, labels(lock, [("reason", end.as_str())])).increment(1);
                 }
-                _ => histogram!(MARGIN, "kind" => kind).record(*left),
+                _ => histogram!(MARGIN, labels(lock, [])).record(*left),
             }
             if *end == HoldEnd::HandedOff {
-                counter!(HANDOFF, "kind" => kind).increment(1);
+                counter!(HANDOFF, labels(lock, [])).increment(1);
             }
         }
-        Event::Renewed { confirmed, unconfirmed, gone, took } => {
-            histogram!(RENEW).record(*took);
+        Event::Renewed { mode, confirmed, unconfirmed, gone, took } => {
+            let mode = mode.as_str();
+            histogram!(RENEW, "mode" => mode).record(*took);
             for (outcome, count) in
                 [("confirmed", confirmed), ("unconfirmed", unconfirmed), ("gone", gone)]
             {
-                counter!(RENEWED, "outcome" => outcome).increment(*count as u64);
+                counter!(RENEWED, "mode" => mode, "outcome" => outcome).increment(*count as u64);
             }
         }
         _ => {}
     }
+}
+
+/// The labels of a lock, and `more`.
+fn labels<const N: usize>(
+    lock: &LockId<'_>,
+    more: [(&'static str, &'static str); N],
+) -> Vec<Label> {
+    let of_lock = [("mode", lock.mode.as_str()), ("kind", lock.kind.as_str())];
+    let labels = of_lock.into_iter().chain(more);
+    labels.map(|(key, value)| Label::from_static_parts(key, value)).collect()
 }
 
 /// Gives the installed recorder the unit and the description of each metric. Needs the feature `metrics`.
