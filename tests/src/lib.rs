@@ -24,7 +24,7 @@ pub mod worker;
 pub use self::builder::{builder, scripts_only};
 pub use self::dead_node::DeadNode;
 pub use self::granted::granted;
-pub use self::log::Warnings;
+pub use self::log::{Log, Told};
 pub use self::patience::{MAX_WAIT, Stopwatch, eventually, missed, within};
 pub use self::plain::{Channel, Plain, mark_key};
 pub use self::polls::{CountPolls, Drops};

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use quorumlock::telemetry::Mode;
 use quorumlock::{Admission, Builder, Locker, Wire};
 use quorumlock_testbed::servers::{self, Server, ServerOptions, Servers};
 
@@ -145,6 +146,17 @@ impl Testbed {
     #[must_use]
     pub fn topology(&self) -> Topology {
         self.topology
+    }
+
+    /// Which servers lockers of this testbed say that they ask.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match self.topology {
+            Topology::Single | Topology::Proven => Mode::Single,
+            Topology::ProvenMaster => Mode::Replicated,
+            Topology::Cluster => Mode::Cluster,
+            _ => Mode::Quorum,
+        }
     }
 
     /// The layout that lockers of this testbed use.

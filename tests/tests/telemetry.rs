@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use quorumlock::Wire;
-use quorumlock::telemetry::{METRICS, Metric, MetricKind, describe_metrics, record_metrics};
-use quorumlock_tests::{Testbed, Topology, Warnings, eventually, within};
+use quorumlock::telemetry::{
+    ClockAnomaly, Event, METRICS, Metric, MetricKind, describe_metrics, record_metrics,
+};
+use quorumlock_tests::{Log, Testbed, Told, Topology, eventually, within};
 use serde_json::Value;
 
 const LEASE: Duration = Duration::from_millis(300);
@@ -40,6 +43,15 @@ async fn a_locker_records_every_metric_with_its_labels() {
     locker.force_unlock("b").await.expect("an answer");
     within("the loss", forced.lost()).await;
     eventually("its count", async || (locker.stats().lost == 1).then_some(())).await;
+    bed.plain(0).await.ask::<i64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    eventually("a reconnect", async || {
+        drop(within("free", locker.lock("c")).await.expect("granted"));
+        recorder.render().contains("\nquorumlock_node_reconnects{").then_some(())
+    })
+    .await;
+    // As a server whose clock is set, which the machine's tests have.
+    let (node, anomaly) = ("redis://a", ClockAnomaly::Frozen);
+    record_metrics(&Event::NodeClock { node, anomaly });
 
     let text = recorder.render();
     for metric in METRICS {
@@ -59,6 +71,14 @@ async fn a_locker_records_every_metric_with_its_labels() {
         assert!(shows(&text, line), "{line} in {text}");
     }
     assert!(!text.contains("\"b\""), "no lock's name is a label");
+    locker.close().await;
+    drop((locker, forced));
+    eventually("no connection", async || {
+        let text = recorder.render();
+        let none = |name| text.lines().any(|line| line.starts_with(name) && line.ends_with(" 0"));
+        (none("quorumlock_node_up{") && none("quorumlock_node_admitted{")).then_some(())
+    })
+    .await;
 }
 
 fn shows(text: &str, line: &str) -> bool {
@@ -78,18 +98,24 @@ fn of_type(kind: MetricKind) -> &'static str {
     }
 }
 
-/// The watchdog writes the warning on its own thread. This is the only test of this program that listens.
+/// The log of all tests of this program.
+static LOG: LazyLock<Log> = LazyLock::new(|| {
+    let log = Log::default();
+    tracing::subscriber::set_global_default(log.subscriber()).expect("the first one");
+    log
+});
+
+/// The watchdog writes the warning on its own thread.
 #[tokio::test]
 async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
-    let warnings = Warnings::default();
-    tracing::subscriber::set_global_default(warnings.clone()).expect("the first one");
+    LazyLock::force(&LOG);
     let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
     let (locker, other) = (bed.locker(), bed.locker());
 
     let forced = within("free", locker.lock("forced").lease(LEASE)).await.expect("granted");
     other.force_unlock("forced").await.expect("an answer");
     within("the loss", forced.lost()).await;
-    let told = warning(&warnings, "forced").await;
+    let told = warning("forced").await;
     for part in ["why=the nodes no longer hold it", "nodes=\"\"", "look who unlocked it by force"] {
         assert!(told.contains(part), "{part} in {told}");
     }
@@ -97,22 +123,122 @@ async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
     let silent = within("free", locker.lock("silent").lease(4 * LEASE)).await.expect("granted");
     bed.pause_all();
     within("the loss", silent.lost()).await;
-    let told = warning(&warnings, "silent").await;
+    let told = warning("silent").await;
     for part in
         ["why=no renewal was confirmed", "left=0ns", "redis://127.0.0.1:", "`quorumlock doctor`"]
     {
         assert!(told.contains(part), "{part} in {told}");
     }
     drop((forced, silent));
-    for name in ["name=forced ", "name=silent "] {
-        let told = warnings.all().into_iter().filter(|text| text.contains(name)).count();
-        assert_eq!(told, 1, "{:#?}", warnings.all());
+    for name in [" name=forced ", " name=silent "] {
+        let told = LOG.warnings().into_iter().filter(|text| text.contains(name)).count();
+        assert_eq!(told, 1, "{:#?}", LOG.warnings());
     }
 }
 
-async fn warning(warnings: &Warnings, name: &str) -> String {
-    let of_name = |text: &String| text.contains(&format!("name={name} "));
-    eventually("the warning", async || warnings.all().into_iter().find(of_name)).await
+async fn warning(name: &str) -> String {
+    let of_name = |text: &String| text.contains(&format!(" name={name} "));
+    eventually("the warning", async || LOG.warnings().into_iter().find(of_name)).await
+}
+
+#[tokio::test]
+async fn a_call_its_votes_its_renewals_and_its_release_are_spans() {
+    LazyLock::force(&LOG);
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let (locker, other) = (bed.locker(), bed.locker());
+    let guard = within("free", locker.lock("traced").lease(LEASE)).await.expect("granted");
+    let fence = guard.fence();
+    let busy = other.lock("traced").wait(Duration::from_millis(20));
+    within("an answer", busy).await.expect_err("held");
+    let dropped = other.lock("traced").into_future();
+    tokio::time::timeout(Duration::from_millis(20), dropped).await.expect_err("held");
+    let closed = tokio::spawn(other.lock("traced").into_future());
+    eventually("a call", async || (other.stats().waiting == 1).then_some(())).await;
+    other.close().await;
+    within("the close", closed).await.expect("no panic").expect_err("closed");
+    eventually("a renewal", async || (locker.stats().renewed > 0).then_some(())).await;
+    guard.unlock().await.expect("held");
+
+    let calls = ended_spans("quorumlock.acquire", " name=traced ", 4).await;
+    let outcomes = ["granted", "busy", "dropped", "closed"];
+    for ((_, call), outcome) in calls.iter().zip(outcomes) {
+        let outcome = format!(" outcome=\"{outcome}\" ");
+        let lease = if outcome.contains("granted") { "lease=300ms" } else { "lease=30s" };
+        for part in [" mode=\"quorum\" ", " kind=\"lock\" ", lease, &outcome] {
+            assert!(call.contains(part), "{part} in {call}");
+        }
+        assert_eq!(call.matches(" outcome=").count(), 1, "{call}");
+    }
+    for part in [" rounds=1 ", &format!(" fence={fence} "), " valid_for="] {
+        assert!(calls[0].1.contains(part), "{part} in {}", calls[0].1);
+    }
+    assert!(!calls[1].1.contains(" fence="), "{}", calls[1].1);
+    let (granted, refused) = (votes_of(calls[0].0), votes_of(calls[1].0));
+    for (votes, answer) in [(granted, " answer=\"granted\" "), (refused, " answer=\"busy\" ")] {
+        let found = votes.iter().filter(|vote| vote.fields.contains(answer));
+        let micros = |vote: &&Told| vote.fields.contains(" micros=");
+        assert!(found.filter(micros).count() >= 2, "{answer}: {votes:#?}");
+        assert!(votes.iter().all(|vote| vote.fields.contains(" node=\"redis://127.0.0.1:")));
+    }
+    let releases = ended_spans("quorumlock.release", " name=traced ", 1).await;
+    assert!(releases[0].1.contains(" outcome=\"released\" "), "{releases:?}");
+    let renewals = ended_spans("quorumlock.renew", " mode=\"quorum\" ", 1).await;
+    for part in [" leases=1 ", " confirmed=1 ", " unconfirmed=0 ", " gone=0 "] {
+        assert!(renewals.iter().any(|(_, renewal)| renewal.contains(part)), "{renewals:#?}");
+    }
+}
+
+/// The spans of the votes in the span of a call.
+fn votes_of(call: usize) -> Vec<Told> {
+    let is_vote = |span: &Told| span.name == "quorumlock.vote" && span.parent == Some(call);
+    LOG.spans().into_iter().filter(is_vote).collect()
+}
+
+/// A span lasts until its children have ended.
+#[tokio::test]
+async fn the_span_of_a_call_ends_with_the_call_and_not_with_a_hung_node() {
+    LazyLock::force(&LOG);
+    let Some(bed) = Testbed::start(Topology::QuorumOf5TwoDown, Wire::Redlock, "") else { return };
+    let locker = bed.locker();
+    let guard = within("free", locker.lock("hung")).await.expect("granted");
+    let is_call = |span: &Told| {
+        span.name == "quorumlock.acquire" && span.fields.contains(" name=hung ") && span.ended
+    };
+    let call = LOG.spans().iter().position(is_call).expect("a span that has ended");
+    let votes = votes_of(call);
+    let silent = votes.iter().filter(|vote| !vote.fields.contains(" answer="));
+    assert!(silent.count() >= 1, "{votes:#?}");
+    assert!(votes.iter().all(|vote| vote.ended), "{votes:#?}");
+    guard.unlock().await.expect("held");
+}
+
+#[tokio::test]
+async fn a_locker_whose_names_are_secret_has_none_in_its_spans() {
+    LazyLock::force(&LOG);
+    let Some(bed) = Testbed::start(Topology::Single, Wire::Redisson, "") else { return };
+    let locker = bed.build(bed.builder().names_in_spans(false));
+    let guard = within("free", locker.lock("secret")).await.expect("granted");
+    guard.unlock().await.expect("held");
+    drop(within("free", locker.lock_all(["secret", "secret/2"])).await.expect("granted"));
+    locker.close().await;
+    for name in ["quorumlock.acquire", "quorumlock.release"] {
+        // No other test of this program takes several names.
+        ended_spans(name, " kind=\"all\" ", 1).await;
+    }
+    let leaks = LOG.spans().into_iter().filter(|span| span.fields.contains("secret"));
+    assert_eq!(leaks.map(|span| span.fields).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// The spans of this name that have ended and have this field, with their numbers, once there are enough.
+async fn ended_spans(name: &str, field: &str, least: usize) -> Vec<(usize, String)> {
+    eventually("the spans", async || {
+        let spans = LOG.spans().into_iter().enumerate();
+        let meant = |span: &Told| span.name == name && span.ended && span.fields.contains(field);
+        let meant = spans.filter(|(_, span)| meant(span));
+        let meant: Vec<_> = meant.map(|(number, span)| (number, span.fields)).collect();
+        (meant.len() >= least).then_some(meant)
+    })
+    .await
 }
 
 #[test]

@@ -9,6 +9,8 @@ use quorumlock_protocol::{
 };
 use quorumlock_watchdog::Clock;
 
+use crate::votes::Votes;
+
 /// One acquire request to one node. An attempt that is dropped without [`Attempt::keep`] releases
 /// everything that the node may have granted, late grants included.
 pub(crate) struct Attempt<N: Node>(Arc<Shared<N>>);
@@ -18,6 +20,7 @@ struct Shared<N> {
     lease: LeaseRequest,
     /// The node's incarnation when the attempt began. Every request of the attempt carries it.
     incarnation: Incarnation,
+    votes: Votes,
     state: Mutex<State>,
 }
 
@@ -30,10 +33,16 @@ struct State {
 }
 
 impl<N: Node> Attempt<N> {
-    pub(crate) fn post(node: Arc<N>, lease: LeaseRequest, token: Fence, hints: Hints) -> Self {
-        let incarnation = node.incarnation();
-        let shared = Arc::new(Shared { node, lease, incarnation, state: Mutex::default() });
+    pub(crate) fn post(
+        node: Arc<N>,
+        (lease, token): (LeaseRequest, Fence),
+        hints: Hints,
+        votes: Votes,
+    ) -> Self {
+        let (incarnation, state) = (node.incarnation(), Mutex::default());
+        let shared = Arc::new(Shared { node, lease, incarnation, votes, state });
         let to = Responder::new(shared.clone(), 0);
+        shared.votes.asked(0, shared.node.label());
         shared.node.acquire(&shared.lease, token, incarnation, hints, to);
         Self(shared)
     }
@@ -91,6 +100,7 @@ impl<N: Node> Attempt<N> {
 
 impl<N: Node> Drop for Attempt<N> {
     fn drop(&mut self) {
+        self.0.votes.end();
         let mut state = self.0.state();
         if state.committed {
             return;
@@ -123,6 +133,7 @@ impl<N: Node> Shared<N> {
 
 impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
     fn collect(&self, _from: usize, answer: Answer<Vote>) {
+        self.votes.answered(0, self.node.label(), &answer);
         let mut state = self.state();
         if state.abandoned {
             drop(state);

@@ -16,6 +16,7 @@ mod lessor;
 mod lock;
 mod renewal_problems;
 mod single;
+mod votes;
 
 pub use admission::Admission;
 pub use deadline::answer_deadline;
@@ -25,3 +26,4 @@ pub use lock::kind;
 pub use lock::{Environment, Guard, LockRequest, Locker, TryLockRequest, Watch};
 pub use renewal_problems::RenewalProblems;
 pub use single::Single;
+pub use votes::Votes;

@@ -3,10 +3,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorumlock_protocol::Instant;
+use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_watchdog::{Clock, Renewal};
 
 use crate::attempt::Attempt;
 use crate::deadline::answer_deadline;
+use crate::votes::Votes;
 use crate::{Admission, Lessor, RenewalProblems};
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
@@ -24,6 +26,7 @@ pub struct Single<N> {
     renewal_problems: RenewalProblems,
     /// `Some` if the node counts only while its memory is proven.
     admission: Option<Arc<dyn Admission>>,
+    on_event: Option<EventHandler>,
 }
 
 impl<N: Node> Single<N> {
@@ -35,8 +38,15 @@ impl<N: Node> Single<N> {
             answer_timeout,
             proposals: Arc::new(Proposals::new()),
             renewal_problems: RenewalProblems::default(),
+            on_event: None,
             admission: None,
         }
+    }
+
+    /// Tells `handler` what the node answers. Default: none.
+    #[must_use]
+    pub fn on_event(self, handler: Option<EventHandler>) -> Self {
+        Self { on_event: handler, ..self }
     }
 
     /// The node, which proves its memory in each vote, counts only while `admission` has admitted it
@@ -62,7 +72,8 @@ impl<N: Node> Single<N> {
             Fence::NONE
         };
         let name = lease.claim.label();
-        let attempt = Attempt::post(node.clone(), lease, token, hints);
+        let votes = Votes::new(self.on_event.as_ref(), &self.clock);
+        let attempt = Attempt::post(node.clone(), (lease, token), hints, votes);
         let (clock, within) = (self.clock.clone(), self.answer_timeout);
         Box::pin(async move {
             let connected = || node.connected_since(Lane::Caller);

@@ -61,6 +61,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Hears what happens to the locks. Default none.
     pub on_event: Option<EventHandler>,
+    /// Whether the spans of `tracing` have the names of locks. Default true.
+    pub names_in_spans: bool,
     /// Gives the user and the password at each dial, in place of those in URLs. Default none.
     pub credentials: Option<CredentialsProvider>,
     /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
@@ -105,6 +107,7 @@ impl Default for Settings {
             label: None,
             mode: Mode::Single,
             on_event: None,
+            names_in_spans: true,
             client_name: Some("quorumlock".into()),
             credentials: None,
             tls_ca: None,

@@ -1,10 +1,12 @@
 //! What happens to locks, for a program's metrics and logs.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::LossReason;
+use crate::{Answer, ClockAnomaly, Denial, LossReason};
 
 /// Something that happened to a lock.
 #[derive(Clone, Debug)]
@@ -15,7 +17,7 @@ pub enum Event<'a> {
         /// What it asks for.
         lock: LockId<'a>,
     },
-    /// A call has its answer, its future was dropped, or the locker was closed.
+    /// A call has its answer, the locker was closed, or its future was dropped.
     CallEnded {
         /// What it asked for.
         lock: LockId<'a>,
@@ -54,6 +56,40 @@ pub enum Event<'a> {
         gone: usize,
         /// How long the nodes took.
         took: Duration,
+    },
+    /// A node has answered a request for a lock, or gives no answer any more. That may come after the
+    /// call has ended: a call does not wait for all nodes.
+    Voted {
+        /// The node's URL without user and password.
+        node: &'a str,
+        /// What it answered.
+        answer: VoteAnswer,
+        /// How long it took.
+        took: Duration,
+    },
+    /// A connection to a node is up. A locker has two for requests; the one for messages has no event.
+    /// Exactly one `Disconnected` follows, unless the process ends before.
+    Connected {
+        /// The node's URL without user and password.
+        node: &'a str,
+        /// Whether the node may vote. Without admission, each node may.
+        admitted: bool,
+    },
+    /// A connection to a node has ended.
+    Disconnected {
+        /// The node's URL without user and password.
+        node: &'a str,
+        /// What `Connected` said.
+        admitted: bool,
+        /// Why.
+        end: ConnectionEnd,
+    },
+    /// A renewal has found that a node's clock does not run as ours does.
+    NodeClock {
+        /// The node's URL without user and password.
+        node: &'a str,
+        /// What it does.
+        anomaly: ClockAnomaly,
     },
 }
 
@@ -114,7 +150,9 @@ pub enum CallOutcome {
     Refused,
     /// Another error, as the loss of the owner's outer hold. A call with bad input does not begin.
     Failed,
-    /// The caller dropped the future, or the locker was closed.
+    /// The locker was closed.
+    Closed,
+    /// The caller dropped the future.
     Dropped,
 }
 
@@ -129,6 +167,40 @@ pub enum HoldEnd {
     HandedOff,
     /// It was lost.
     Lost(LossReason),
+}
+
+/// What a node answered to a request for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum VoteAnswer {
+    /// Yes.
+    Granted,
+    /// Another client holds the lock there.
+    Busy,
+    /// The node must be verified first.
+    Stale,
+    /// The node may not vote: its memory is not proven.
+    NotAdmitted,
+    /// The server refused the request, or cannot serve it.
+    Refused,
+    /// Nothing: it was not reached, or its connection broke.
+    NoAnswer,
+}
+
+/// Why a connection to a node has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConnectionEnd {
+    /// It broke while a request was in flight, after the node had answered others.
+    Broken,
+    /// It broke while no request was in flight.
+    Idle,
+    /// The node answered none of the requests on it.
+    Unanswered,
+    /// The locker replaces it: to verify the node again, or because its credentials end.
+    Replaced,
+    /// The locker or its runtime has ended.
+    Closed,
 }
 
 impl Mode {
@@ -165,6 +237,7 @@ impl CallOutcome {
             Self::Unreachable => "unreachable",
             Self::Refused => "refused",
             Self::Failed => "failed",
+            Self::Closed => "closed",
             Self::Dropped => "dropped",
         }
     }
@@ -180,6 +253,46 @@ impl HoldEnd {
             Self::Lost(LossReason::Gone) => "gone",
             Self::Lost(LossReason::Forced) => "forced",
             Self::Lost(LossReason::HoldLimit) => "hold_limit",
+        }
+    }
+}
+
+impl VoteAnswer {
+    /// The answer as a word, for the labels of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Busy => "busy",
+            Self::Stale => "stale",
+            Self::NotAdmitted => "not_admitted",
+            Self::Refused => "refused",
+            Self::NoAnswer => "no_answer",
+        }
+    }
+}
+
+impl ConnectionEnd {
+    /// The end as a word, for the labels of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Idle => "idle",
+            Self::Unanswered => "unanswered",
+            Self::Replaced => "replaced",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl<T> From<&Answer<T>> for VoteAnswer {
+    fn from(answer: &Answer<T>) -> Self {
+        match answer {
+            Answer::Yes(_) => Self::Granted,
+            Answer::No(Denial::Busy(_)) => Self::Busy,
+            Answer::No(Denial::Stale(_) | Denial::Gone) => Self::Stale,
+            Answer::No(Denial::NotAdmitted(_)) => Self::NotAdmitted,
+            Answer::No(Denial::Refused(_) | Denial::Config(_)) => Self::Refused,
+            Answer::NoAnswer(_) => Self::NoAnswer,
         }
     }
 }
@@ -205,7 +318,9 @@ pub struct Stats {
     pub busy: u64,
     /// Calls that ended with another error.
     pub failed: u64,
-    /// Calls without an answer: the future was dropped, or the locker was closed.
+    /// Calls that ended because the locker was closed.
+    pub closed: u64,
+    /// Calls whose future was dropped.
     pub dropped: u64,
     /// Holds of now.
     pub held: u64,
@@ -221,19 +336,37 @@ pub struct Stats {
 
 /// What a program does with events.
 #[derive(Clone)]
-pub struct EventHandler(Arc<Handle>);
+pub struct EventHandler(Arc<Handler>);
 
-type Handle = dyn Fn(&Event<'_>) + Send + Sync;
+struct Handler {
+    handle: Box<dyn Fn(&Event<'_>) + Send + Sync>,
+    /// Set by a handler that panicked: it hears nothing more.
+    panicked: AtomicBool,
+}
 
 impl EventHandler {
     /// Calls `handle` with each event, on the thread on which it happens.
     pub fn new(handle: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(handle))
+        let (handle, panicked) = (Box::new(handle), AtomicBool::new(false));
+        Self(Arc::new(Handler { handle, panicked }))
+    }
+
+    /// Whether it hears events: not after it panicked.
+    pub fn hears(&self) -> bool {
+        !self.0.panicked.load(Ordering::Relaxed)
     }
 
     /// Passes an event to the program.
     pub fn handle(&self, event: &Event<'_>) {
-        (self.0)(event);
+        if !self.hears() {
+            return;
+        }
+        // A panic must not unwind through the watchdog, which would then renew nothing, nor through the
+        // task of a connection.
+        if catch_unwind(AssertUnwindSafe(|| (self.0.handle)(event))).is_err() {
+            self.0.panicked.store(true, Ordering::Relaxed);
+            tracing::error!("the event handler panicked: it is not called any more");
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use quorumlock_core::answer_deadline;
+use quorumlock_core::{Votes, answer_deadline};
 use quorumlock_protocol::{
     Acceptance, Acquired, Answer, Denial, Error, Fence, HeldInterval, Hints, Incarnation, Instant,
     Lane, LeaseRequest, Node, Proposals, ReplySink, Responder, Vote, might_be_granted,
@@ -36,6 +36,7 @@ struct Shared<N: Node> {
     clock: Clock,
     proposals: Arc<Proposals>,
     leases: LeaseTable,
+    votes: Votes,
     state: Mutex<State>,
     me: Weak<Self>,
 }
@@ -65,7 +66,7 @@ impl<N: Node> QuorumAcquire<N> {
     pub(crate) fn open(
         nodes: &Arc<[Arc<N>]>,
         (lease, token): (LeaseRequest, Fence),
-        round: Round,
+        (round, votes): (Round, Votes),
         (hints, home): (Hints, Option<usize>),
         pace: &HomeLatency,
         (clock, proposals): (&Clock, &Arc<Proposals>),
@@ -85,6 +86,7 @@ impl<N: Node> QuorumAcquire<N> {
             clock: clock.clone(),
             proposals: proposals.clone(),
             leases: lease_table.clone(),
+            votes,
             state: Mutex::new(state),
             me: me.clone(),
         });
@@ -174,6 +176,7 @@ impl<N: Node> QuorumAcquire<N> {
 
 impl<N: Node> Drop for QuorumAcquire<N> {
     fn drop(&mut self) {
+        self.0.votes.end();
         let mut state = self.0.state();
         if let Phase::Committed(_) = state.phase {
             return;
@@ -232,6 +235,7 @@ impl<N: Node> Shared<N> {
                 self.state().enqueues.insert(node);
             }
             let (stamp, to) = (self.incarnations[node], Responder::new(self.clone(), node));
+            self.votes.asked(node, self.nodes[node].label());
             self.nodes[node].acquire(&self.lease, self.token, stamp, hints, to);
         }
     }
@@ -299,6 +303,7 @@ impl<N: Node> Shared<N> {
 
 impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
     fn collect(&self, node: usize, answer: Answer<Vote>) {
+        self.votes.answered(node, self.nodes[node].label(), &answer);
         let mut state = self.state();
         match state.phase {
             // An early instant is enough: `decision` judges again whether the round is won.

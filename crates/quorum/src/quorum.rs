@@ -2,8 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock_core::{Admission, Entropy, Lessor, RenewalProblems, answer_deadline};
+use quorumlock_core::{Admission, Entropy, Lessor, RenewalProblems, Votes, answer_deadline};
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
+use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_protocol::{
     Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, Fence, HandoffOffer,
     HeldInterval, Hints, Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport,
@@ -38,6 +39,7 @@ pub struct Quorum<N: Node> {
     renewal_problems: RenewalProblems,
     /// `Some` under strict admission.
     admission: Option<Arc<dyn Admission>>,
+    on_event: Option<EventHandler>,
 }
 
 impl<N: Node> Quorum<N> {
@@ -59,6 +61,7 @@ impl<N: Node> Quorum<N> {
             leases: LeaseTable::default(),
             renewal_problems: RenewalProblems::default(),
             admission: None,
+            on_event: None,
         })
     }
 
@@ -99,6 +102,12 @@ impl<N: Node> Quorum<N> {
         let admission = AdmissionTask::new(nodes, cluster, clock, chance, times);
         quorum.admission = Some(Arc::new(admission));
         Ok(quorum)
+    }
+
+    /// Tells `handler` what the nodes answer. Default: none.
+    #[must_use]
+    pub fn on_event(self, handler: Option<EventHandler>) -> Self {
+        Self { on_event: handler, ..self }
     }
 
     fn quorum(&self) -> usize {
@@ -184,7 +193,7 @@ impl<N: Node> Lessor for Quorum<N> {
         let acquire = QuorumAcquire::open(
             &self.nodes,
             (lease, token),
-            round,
+            (round, Votes::new(self.on_event.as_ref(), &self.clock)),
             (hints, queued_at),
             &self.home_latency,
             (&self.clock, &self.proposals),
@@ -428,7 +437,7 @@ impl<N: Node> WaitQueue for Quorum<N> {
     }
 
     fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
-        let queues = self.nodes.iter().filter_map(Node::wait_queue);
+        let queues = self.nodes.iter().filter_map(|node| node.wait_queue());
         queues.for_each(|queue| queue.hear_forced(locker, to.clone()));
     }
 }

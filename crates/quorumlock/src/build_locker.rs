@@ -114,6 +114,7 @@ impl Builder {
             Quorum::new(nodes, clock, timeout)?
         };
         let quorum = quorum.tolerate_lost_marks(self.lost_marks.unwrap_or(0))?;
+        let quorum = quorum.on_event(self.settings.on_event.clone());
         let locker =
             quorumlock_core::Locker::with_lessor(Arc::new(quorum), self.settings, environment)?;
         Ok(Locker::new(locker, &prefix))
@@ -230,6 +231,7 @@ impl Builder {
         ])?;
         let single = single(urls, wire, &self.settings, &environment)?;
         self.tls_applies(urls.iter().map(AsRef::as_ref).chain(master))?;
+        let single = single.on_event(self.settings.on_event.clone());
         let locker =
             quorumlock_core::Locker::with_lessor(Arc::new(single), self.settings, environment)?;
         Ok(Locker::new(locker, &prefix))

@@ -295,6 +295,13 @@ impl Builder {
         self
     }
 
+    /// Whether the spans of `tracing` have the names of locks. Default true. Errors, events and
+    /// warnings of the log have names in any case.
+    pub fn names_in_spans(mut self, names: bool) -> Self {
+        self.settings.names_in_spans = names;
+        self
+    }
+
     /// The name that `CLIENT LIST` shows for the locker's connections; no spaces. Default
     /// `quorumlock`.
     pub fn client_name(mut self, name: &str) -> Self {

@@ -7,8 +7,9 @@
 #[cfg(feature = "metrics")]
 mod record;
 
+pub use quorumlock_protocol::ClockAnomaly;
 pub use quorumlock_protocol::telemetry::{
-    CallOutcome, Event, HoldEnd, LockId, LockKind, Mode, Stats,
+    CallOutcome, ConnectionEnd, Event, HoldEnd, LockId, LockKind, Mode, Stats, VoteAnswer,
 };
 
 #[cfg(feature = "metrics")]

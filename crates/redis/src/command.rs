@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use quorumlock_protocol::telemetry::{Event, EventHandler};
 use quorumlock_protocol::{ClockAnomaly, ClockMonitor, Instant, expiry};
 
 use super::contended_names::ContendedNames;
@@ -207,6 +208,7 @@ pub(super) struct NodeContext {
     pub(super) waiter: Nonce,
     /// Whether it is a member of a Redis Cluster, which refuses a transaction about several slots.
     pub(super) redis_cluster: bool,
+    pub(super) on_event: Option<EventHandler>,
 }
 
 impl NodeContext {
@@ -439,6 +441,9 @@ impl NodeContext {
             pulse.observe(asked, heard, shown)
         };
         let node = &self.label;
+        if let (Some(anomaly), Some(handler)) = (odd, &self.on_event) {
+            handler.handle(&Event::NodeClock { node, anomaly });
+        }
         match odd {
             Some(ClockAnomaly::Forward(by)) => {
                 let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);

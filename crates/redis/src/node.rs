@@ -258,6 +258,7 @@ impl NodeFactory<'_> {
             clock_advance: AtomicU64::new(0),
             waiter: self.waiter,
             redis_cluster: self.router.is_some(),
+            on_event: settings.on_event.clone(),
         });
         let rules = |lane| ConnectionRules {
             // Twice the time for which a caller waits for an answer.

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quorumlock::telemetry::{CallOutcome, Event, HoldEnd, LockKind};
-use quorumlock::{Locker, LossReason};
+use quorumlock::telemetry::{CallOutcome, Event, HoldEnd, LockKind, Mode};
+use quorumlock::{Error, Locker, LossReason};
 
 use super::{LONG_LEASE, NAME, SHORT_LEASE, is_taken_away};
 use crate::{Testbed, eventually, within};
@@ -16,7 +16,7 @@ struct Heard(Arc<Mutex<Vec<Told>>>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
-    CallBegan(LockKind, String),
+    CallBegan(LockKind, String, Mode),
     CallEnded(LockKind, String, CallOutcome),
     HoldBegan(LockKind, String),
     HoldEnded(LockKind, String, HoldEnd, Duration),
@@ -33,7 +33,9 @@ impl Heard {
 
     fn hear(&self, event: &Event<'_>) {
         let told = match event {
-            Event::CallBegan { lock } => Told::CallBegan(lock.kind, lock.name.to_owned()),
+            Event::CallBegan { lock } => {
+                Told::CallBegan(lock.kind, lock.name.to_owned(), lock.mode)
+            }
             Event::CallEnded { lock, outcome, .. } => {
                 Told::CallEnded(lock.kind, lock.name.to_owned(), *outcome)
             }
@@ -42,7 +44,7 @@ impl Heard {
                 Told::HoldEnded(lock.kind, lock.name.to_owned(), *end, *left)
             }
             Event::Renewed { confirmed, .. } => Told::Renewed(*confirmed),
-            other => panic!("{other:?}"),
+            _ => return,
         };
         self.0.lock().expect("no panic").push(told);
     }
@@ -87,11 +89,12 @@ pub async fn each_kind_of_lock_is_told_from_call_to_release(bed: &Testbed) {
     ];
     let mut at = 0;
     for (kind, name) in expected {
-        let [Told::CallBegan(asked, of), Told::HoldBegan(begun, _), rest @ ..] = &holds[at..]
+        let [Told::CallBegan(asked, of, mode), Told::HoldBegan(begun, _), rest @ ..] = &holds[at..]
         else {
             panic!("{holds:#?}")
         };
         assert!((asked, begun) == (&kind, &kind) && of.contains(name), "{holds:#?}");
+        assert_eq!(*mode, bed.mode());
         let [Told::CallEnded(ended, _, outcome), Told::HoldEnded(held, _, end, left), ..] = rest
         else {
             panic!("{holds:#?}")
@@ -113,7 +116,7 @@ fn is_renewal(told: &Told) -> bool {
     matches!(told, Told::Renewed(_))
 }
 
-/// A call ends once, as busy or by the drop of its future, and is counted so.
+/// A call ends once: as busy, by the drop of its future or by `close`, and is counted so.
 pub async fn a_call_that_gets_no_lock_is_told_with_its_reason(bed: &Testbed) {
     let ((heard, locker), other) = (Heard::by(bed), bed.locker());
     let held = within("free", other.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
@@ -124,6 +127,13 @@ pub async fn a_call_that_gets_no_lock_is_told_with_its_reason(bed: &Testbed) {
     assert_eq!((heard.calls(CallOutcome::Busy), heard.calls(CallOutcome::Dropped)), (1, 1));
     let stats = locker.stats();
     assert_eq!((stats.busy, stats.dropped, stats.waiting, stats.granted), (1, 1, 0, 0));
+    let waits = tokio::spawn(locker.lock(NAME).into_future());
+    eventually("a call that waits", async || (locker.stats().waiting == 1).then_some(())).await;
+    within("the close", locker.close()).await;
+    let stats = locker.stats();
+    assert_eq!((stats.closed, stats.dropped, stats.busy, stats.waiting), (1, 1, 1, 0));
+    assert_eq!((heard.calls(CallOutcome::Closed), heard.calls(CallOutcome::Dropped)), (1, 1));
+    assert!(matches!(within("its end", waits).await.expect("no panic"), Err(Error::Closed)));
     drop(held);
 }
 

@@ -1,7 +1,7 @@
 //! What the log says of a command that is refused.
 
 use quorumlock::Builder;
-use quorumlock_tests::{Warnings, eventually, within};
+use quorumlock_tests::{Log, eventually, within};
 use tracing::subscriber;
 
 use crate::{Bed, LONG_LEASE};
@@ -10,23 +10,23 @@ use crate::{Bed, LONG_LEASE};
 async fn a_command_that_locks_do_without_is_told_once() {
     let Some(bed) = Bed::start(1, Builder::default()).await else { return };
     bed.allow(&["resetchannels", "-info", "-client|setname"]).await;
-    let warnings = Warnings::default();
-    let _guard = subscriber::set_default(warnings.clone());
+    let log = Log::default();
+    let _guard = subscriber::set_default(log.subscriber());
     // A test that meets the event while this one begins to listen may have switched it off for all.
     eventually("the log is listened to", async || {
         tracing::callsite::rebuild_interest_cache();
         let guard = within("free", bed.locker().lock("y")).await.expect("granted");
         guard.unlock().await.expect("released");
-        (!warnings.all().is_empty()).then_some(())
+        (!log.warnings().is_empty()).then_some(())
     })
     .await;
-    warnings.clear();
+    log.clear();
     let (locker, other) = (bed.locker(), bed.locker());
     for round in 0..3 {
         let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let waiting = tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
         eventually("both lockers have met the refusals", async || {
-            (warnings.all().len() >= 5).then_some(())
+            (log.warnings().len() >= 5).then_some(())
         })
         .await;
         guard.unlock().await.expect("released");
@@ -35,7 +35,7 @@ async fn a_command_that_locks_do_without_is_told_once() {
             bed.plain[0].ask::<i64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
         }
     }
-    let mut told = warnings.all();
+    let mut told = log.warnings();
     told.sort();
     for (command, lost, lockers) in [
         ("client|setname", "`CLIENT LIST` shows no name of the connections", 2..=2),

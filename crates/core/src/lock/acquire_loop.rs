@@ -1,6 +1,6 @@
 //! The loop of a call that has the local permit: it carries out what [`Waiting`] says.
 
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ use super::slot_choice::SlotChoice;
 pub(super) struct AcquireLoop<'a> {
     inner: &'a Arc<Inner>,
     spec: &'a LockSpec,
+    /// Counts the attempts.
+    rounds: &'a AtomicU32,
     /// Declared before `permit`, so that the queues are left before the next call of this process
     /// asks.
     ticket: Option<QueueTicket>,
@@ -41,7 +43,7 @@ pub(super) struct AcquireLoop<'a> {
 impl<'a> AcquireLoop<'a> {
     pub(super) fn new(
         inner: &'a Arc<Inner>,
-        spec: &'a LockSpec,
+        (spec, rounds): (&'a LockSpec, &'a AtomicU32),
         permit: LocalPermit<Lease>,
         now: Instant,
     ) -> Self {
@@ -56,7 +58,7 @@ impl<'a> AcquireLoop<'a> {
             queues: inner.lessor.wait_queue().is_some(),
         });
         let slot = spec.claim.slots().map(|_| SlotChoice::new(inner, spec, &permit));
-        Self { inner, spec, ticket: None, permit, slot, waiting, now, error: None }
+        Self { inner, spec, rounds, ticket: None, permit, slot, waiting, now, error: None }
     }
 
     /// Carries out one step after the other, until the lock is granted or the call gives up.
@@ -142,6 +144,7 @@ impl<'a> AcquireLoop<'a> {
         };
         let nonce = request.nonce;
         let fencing = inner.settings.fencing;
+        self.rounds.fetch_add(1, Ordering::Relaxed);
         let acquired = inner.lessor.acquire(request, fencing, hints).await?;
         if acquired != Acquired::Retry {
             self.ticket.as_mut().map(QueueTicket::answered);

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use quorumlock_protocol::Error;
@@ -18,9 +19,20 @@ use super::owner_table::OwnerSlot;
 pub(super) struct Acquisition {
     pub(super) inner: Arc<Inner>,
     pub(super) spec: LockSpec,
+    /// How many attempts it has made.
+    rounds: AtomicU32,
 }
 
 impl Acquisition {
+    pub(super) fn new(inner: Arc<Inner>, spec: LockSpec) -> Self {
+        Self { inner, spec, rounds: AtomicU32::new(0) }
+    }
+
+    /// How often it has asked the nodes.
+    pub(super) fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::Relaxed)
+    }
+
     /// Acquires for an owner. One task of the owner acquires at a time; its other tasks then share
     /// the lease.
     pub(super) async fn acquire_for_owner(&self, place: OwnerSlot) -> Result<Guard, Error> {
@@ -76,7 +88,7 @@ impl Acquisition {
         // `now` reads all clocks, so time missed before this is counted here. Otherwise a lease
         // that counts from an early instant would end earlier by it.
         let now = self.inner.clock.now();
-        AcquireLoop::new(&self.inner, &self.spec, permit, now).run().await
+        AcquireLoop::new(&self.inner, (&self.spec, &self.rounds), permit, now).run().await
     }
 
     /// Asks for what several calls of this process may hold at a time, and does not wait, so that such
@@ -92,7 +104,7 @@ impl Acquisition {
         };
         let place = place.ok_or_else(|| spec.busy(None))?;
         let once = LockSpec { once: true, ..spec.clone() };
-        AcquireLoop::new(inner, &once, place, inner.clock.now()).run().await
+        AcquireLoop::new(inner, (&once, &self.rounds), place, inner.clock.now()).run().await
     }
 
     /// Whether the call waits after an attempt that ended so.

@@ -360,7 +360,7 @@ impl<K: Kind> Guard<K> {
         let queue = self.lease.local_queue();
         let contended = self.inner.local_queues.is_contended(&queue, clock);
         let (held, hints) = (self.lease.held_interval(), Hints::contended(contended));
-        let released = self.inner.lessor.release(request, held, Lane::Caller, hints);
+        let releasing = self.inner.lessor.release(request, held, Lane::Caller, hints);
         let mut permit = self.lease.take_permit();
         if self.lease.chain.handoffs == 0 && !contended {
             // The next local caller queues behind this release on the same connection. After a
@@ -368,7 +368,7 @@ impl<K: Kind> Guard<K> {
             // answer tells whether they wait.
             permit = None;
         }
-        let freed = released.await;
+        let freed = self.inner.telemetry.release(&self.lease.claim, releasing).await;
         if let Ok(freed) = &freed {
             self.inner.local_queues.released(&queue, freed.notified, clock);
         }

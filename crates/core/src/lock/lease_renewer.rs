@@ -30,13 +30,9 @@ impl Renewer for LeaseRenewer {
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
         let requests = batch.iter().map(|(lease, ttl)| lease.request(*ttl)).collect();
         let before: Vec<_> = batch.iter().map(|(lease, _)| lease.state.until()).collect();
-        let (asked, telemetry) = (self.clock.now(), self.telemetry.clone());
-        let renewed = self.lessor.renew(requests, Lane::Watchdog);
-        Box::pin(async move {
-            let answers = renewed.await;
-            telemetry.renewed(asked, &before, &answers);
-            answers
-        })
+        let telemetry = self.telemetry.clone();
+        let renewing = self.lessor.renew(requests, Lane::Watchdog);
+        Box::pin(async move { telemetry.renew(before, renewing).await })
     }
 
     fn lost(&self, lease: &Lease, loss: LossReason) {
@@ -70,9 +66,10 @@ impl Renewer for LeaseRenewer {
         let (queues, clock) = (self.local_queues.clone(), self.clock.clone());
         let hints = Hints::contended(queues.is_contended(&lease.local_queue(), &clock));
         let request = lease.request(lease.state.timing().lease);
-        let released = self.lessor.release(request, lease.held_interval(), Lane::Watchdog, hints);
+        let releasing = self.lessor.release(request, lease.held_interval(), Lane::Watchdog, hints);
+        let telemetry = self.telemetry.clone();
         Box::pin(async move {
-            match released.await {
+            match telemetry.release(&lease.claim, releasing).await {
                 Ok(freed) => queues.released(&lease.local_queue(), freed.notified, &clock),
                 Err(error) => {
                     tracing::debug!(name = %lease.claim, %error, "not released: its lease will end");

@@ -18,6 +18,7 @@ mod queue_ticket;
 mod request;
 mod resume;
 mod slot_choice;
+mod spans;
 mod telemetry;
 
 pub use environment::Environment;

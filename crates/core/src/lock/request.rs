@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tracing::Instrument;
 
 use super::acquisition::Acquisition;
 use super::guard::{Guard, Watch};
@@ -243,20 +244,21 @@ impl LockOptions {
     }
 
     async fn acquire<K: Kind>(self) -> Result<Guard<K>, Error> {
-        let calls = self.inner.calls.subscribe();
-        until_closed(calls, async {
-            let (call, place) = self.into_acquisition()?;
-            let telling = call.inner.telemetry.call_began(&call.spec.claim);
-            let acquired = match place {
+        // Dropped last: `close` waits until the end of the call is told.
+        let mut calls = self.inner.calls.subscribe();
+        let (call, place) = self.into_acquisition()?;
+        let Acquisition { inner, spec, .. } = &call;
+        let telling = inner.telemetry.call_began(&spec.claim, spec.lease);
+        let acquiring = async {
+            match place {
                 None => call.run().await,
                 // Boxed, because few calls have an owner and the future should be small.
                 Some(place) => Box::pin(call.acquire_for_owner(place)).await,
-            };
-            telling.end(&acquired);
-            acquired
-        })
-        .await
-        .map(Guard::into_kind)
+            }
+        };
+        let acquired = until_closed(&mut calls, acquiring).instrument(telling.span()).await;
+        telling.end(call.rounds(), acquired.as_ref().map(|guard| &**guard.lease()));
+        acquired.map(Guard::into_kind)
     }
 
     fn into_acquisition(self) -> Result<(Acquisition, Option<OwnerSlot>), Error> {
@@ -291,14 +293,13 @@ impl LockOptions {
         };
         let spec =
             LockSpec { claim, lease, explicit_lease, hold_at_most, deadline, once, fail_fast };
-        Ok((Acquisition { inner, spec }, place))
+        Ok((Acquisition::new(inner, spec), place))
     }
 }
 
-/// Returns the result of `call`, or [`Error::Closed`] if the locker is closed first. An unfinished
-/// `call` is dropped before `calls`, for which [`Locker::close`](crate::Locker::close) waits.
+/// Returns the result of `call`, or [`Error::Closed`] if the locker is closed first.
 async fn until_closed<T>(
-    mut calls: watch::Receiver<bool>,
+    calls: &mut watch::Receiver<bool>,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     tokio::select! {

@@ -1,26 +1,26 @@
 //! Counts what happens to locks, and tells the program's event handler.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorumlock_protocol::telemetry::{
-    CallOutcome, Event, EventHandler, HoldEnd, LockId, LockKind, Mode, Stats,
+    CallOutcome, Event, EventHandler, HoldEnd, LockId, Mode, Stats,
 };
-use quorumlock_protocol::{Claim, Error, Instant, LossReason, Settings};
+use quorumlock_protocol::{BoxFuture, Claim, Error, Instant, LossReason, ReleaseOutcome, Settings};
 use quorumlock_watchdog::{Clock, Renewal};
+use tracing::{Instrument, Span};
 
 use super::lease::Lease;
+use super::spans::{self, Spans, kind_of};
 use crate::Lessor;
 
 /// The counters of one locker, and its handler.
 pub(super) struct Telemetry {
     counters: Counters,
     mode: Mode,
+    spans: Spans,
     handler: Option<EventHandler>,
-    /// Set by a handler that panicked: it hears nothing more.
-    panicked: AtomicBool,
     clock: Clock,
     lessor: Arc<dyn Lessor>,
 }
@@ -32,6 +32,7 @@ struct Counters {
     granted: AtomicU64,
     busy: AtomicU64,
     failed: AtomicU64,
+    closed: AtomicU64,
     dropped: AtomicU64,
     holds: AtomicU64,
     released: AtomicU64,
@@ -44,15 +45,21 @@ struct Counters {
 pub(super) struct Call<'a> {
     telemetry: &'a Telemetry,
     claim: &'a Claim,
+    span: Span,
     begun: Option<Instant>,
     outcome: CallOutcome,
 }
 
 impl Telemetry {
     pub(super) fn new(settings: &Settings, clock: Clock, lessor: Arc<dyn Lessor>) -> Self {
-        let (counters, panicked) = (Counters::default(), AtomicBool::new(false));
-        let (mode, handler) = (settings.mode, settings.on_event.clone());
-        Self { counters, mode, handler, panicked, clock, lessor }
+        Self {
+            counters: Counters::default(),
+            mode: settings.mode,
+            spans: Spans::new(settings),
+            handler: settings.on_event.clone(),
+            clock,
+            lessor,
+        }
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -61,6 +68,7 @@ impl Telemetry {
             granted,
             busy,
             failed,
+            closed,
             dropped,
             holds,
             released,
@@ -71,20 +79,22 @@ impl Telemetry {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut stats = Stats::default();
         (stats.granted, stats.busy) = (read(granted), read(busy));
-        (stats.failed, stats.dropped) = (read(failed), read(dropped));
+        (stats.failed, stats.closed) = (read(failed), read(closed));
+        stats.dropped = read(dropped);
         (stats.released, stats.lost) = (read(released), read(lost));
         (stats.renewed, stats.not_renewed) = (read(renewed), read(not_renewed));
         // What ended is read before what began, so that no gauge is below zero.
-        let ended = stats.granted + stats.busy + stats.failed + stats.dropped;
+        let ended = stats.granted + stats.busy + stats.failed + stats.closed + stats.dropped;
         stats.waiting = read(calls).saturating_sub(ended);
         stats.held = read(holds).saturating_sub(stats.released + stats.lost);
         stats
     }
 
-    pub(super) fn call_began<'a>(&'a self, claim: &'a Claim) -> Call<'a> {
+    pub(super) fn call_began<'a>(&'a self, claim: &'a Claim, lease: Duration) -> Call<'a> {
         add(&self.counters.calls, 1);
         self.tell(claim, |lock| Event::CallBegan { lock });
-        Call { telemetry: self, claim, begun: self.now(), outcome: CallOutcome::Dropped }
+        let (span, begun) = (self.spans.acquire(claim, lease), self.now());
+        Call { telemetry: self, claim, span, begun, outcome: CallOutcome::Dropped }
     }
 
     pub(super) fn hold_began(&self, claim: &Claim) {
@@ -133,8 +143,19 @@ impl Telemetry {
         );
     }
 
-    /// Counts a batch that the watchdog renewed. The leases ended at `before`.
-    pub(super) fn renewed(&self, asked: Instant, before: &[Instant], answers: &[Renewal]) {
+    /// Renews a batch of the watchdog, and counts it. The leases ended at `before`.
+    pub(super) async fn renew(
+        &self,
+        before: Vec<Instant>,
+        renewing: BoxFuture<Vec<Renewal>>,
+    ) -> Vec<Renewal> {
+        let (asked, span) = (self.clock.now(), self.spans.renew(before.len()));
+        let answers = renewing.instrument(span.clone()).await;
+        self.renewed(&span, asked, &before, &answers);
+        answers
+    }
+
+    fn renewed(&self, span: &Span, asked: Instant, before: &[Instant], answers: &[Renewal]) {
         let moved = |(answer, before): &(&Renewal, &Instant)| match answer {
             Renewal::Until(until) => until > *before,
             Renewal::Gone | Renewal::Unknown => false,
@@ -144,10 +165,23 @@ impl Telemetry {
         let unconfirmed = answers.len().saturating_sub(confirmed + gone);
         add(&self.counters.renewed, confirmed);
         add(&self.counters.not_renewed, unconfirmed);
+        span.record("confirmed", confirmed).record("unconfirmed", unconfirmed).record("gone", gone);
         if self.hears() {
             let took = self.clock.now().since(asked);
             self.handle(&Event::Renewed { mode: self.mode, confirmed, unconfirmed, gone, took });
         }
+    }
+
+    /// Waits for a release on the nodes.
+    pub(super) async fn release(
+        &self,
+        claim: &Claim,
+        releasing: BoxFuture<Result<ReleaseOutcome, Error>>,
+    ) -> Result<ReleaseOutcome, Error> {
+        let span = self.spans.release(claim);
+        let released = releasing.instrument(span.clone()).await;
+        spans::released(&span, &released);
+        released
     }
 
     fn tell(&self, claim: &Claim, event: impl for<'a> FnOnce(LockId<'a>) -> Event<'a>) {
@@ -159,16 +193,13 @@ impl Telemetry {
     }
 
     fn handle(&self, event: &Event<'_>) {
-        let Some(handler) = &self.handler else { return };
-        // A panic must not unwind through the watchdog, which would then renew nothing.
-        if catch_unwind(AssertUnwindSafe(|| handler.handle(event))).is_err() {
-            self.panicked.store(true, Ordering::Relaxed);
-            tracing::error!("the event handler panicked: it is not called any more");
+        if let Some(handler) = &self.handler {
+            handler.handle(event);
         }
     }
 
     fn hears(&self) -> bool {
-        self.handler.is_some() && !self.panicked.load(Ordering::Relaxed)
+        self.handler.as_ref().is_some_and(EventHandler::hears)
     }
 
     /// Only a handler needs the time.
@@ -178,9 +209,21 @@ impl Telemetry {
 }
 
 impl Call<'_> {
-    pub(super) fn end<T>(mut self, result: &Result<T, Error>) {
+    /// The span in which the call runs.
+    pub(super) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// Ends the call, which has asked the nodes `rounds` times.
+    pub(super) fn end(mut self, rounds: u32, result: Result<&Lease, &Error>) {
+        self.span.record("rounds", rounds);
         self.outcome = match result {
-            Ok(_) => CallOutcome::Granted,
+            Ok(lease) => {
+                let valid_for = || lease.state.until().since(self.telemetry.clock.now());
+                spans::granted(&self.span, lease.fence, valid_for);
+                CallOutcome::Granted
+            }
+            Err(Error::Closed) => CallOutcome::Closed,
             Err(Error::Busy(_)) => CallOutcome::Busy,
             Err(Error::Unreachable(_)) => CallOutcome::Unreachable,
             Err(Error::Refused(_)) => CallOutcome::Refused,
@@ -191,11 +234,13 @@ impl Call<'_> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        let Self { telemetry, claim, begun, outcome } = *self;
+        let Self { telemetry, claim, ref span, begun, outcome } = *self;
+        span.record("outcome", outcome.as_str());
         let counters = &telemetry.counters;
         let counter = match outcome {
             CallOutcome::Granted => &counters.granted,
             CallOutcome::Busy => &counters.busy,
+            CallOutcome::Closed => &counters.closed,
             CallOutcome::Dropped => &counters.dropped,
             _ => &counters.failed,
         };
@@ -209,14 +254,4 @@ impl Drop for Call<'_> {
 
 fn add(counter: &AtomicU64, count: usize) {
     counter.fetch_add(count as u64, Ordering::Relaxed);
-}
-
-fn kind_of(claim: &Claim) -> LockKind {
-    match (claim.is_read_write(), claim.reads()) {
-        (true, true) => LockKind::Read,
-        (true, false) => LockKind::Write,
-        _ if claim.slots().is_some() || claim.slot().is_some() => LockKind::Permit,
-        _ if claim.is_one() => LockKind::Lock,
-        _ => LockKind::All,
-    }
 }

@@ -4,7 +4,7 @@ use metrics::{
     Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-use super::{Event, HoldEnd, LockId};
+use super::{ClockAnomaly, ConnectionEnd, Event, HoldEnd, LockId};
 
 /// A metric that [`record_metrics`] records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Whether it counts, shows a present number, or has a distribution in seconds.
     pub kind: MetricKind,
-    /// Its labels. No label has a value of many: no lock's name is one.
+    /// Its labels. No label has a value of many: no lock's name is one, and nodes are few.
     pub labels: &'static [&'static str],
     /// What it says, for people.
     pub about: &'static str,
@@ -41,6 +41,11 @@ const LOST: &str = "quorumlock.lost";
 const HANDOFF: &str = "quorumlock.handoff";
 const RENEW: &str = "quorumlock.renew.duration";
 const RENEWED: &str = "quorumlock.renewals";
+const VOTE: &str = "quorumlock.vote.duration";
+const UP: &str = "quorumlock.node.up";
+const ADMITTED: &str = "quorumlock.node.admitted";
+const RECONNECTS: &str = "quorumlock.node.reconnects";
+const CLOCK: &str = "quorumlock.node.clock.steps";
 
 /// All metrics.
 pub const METRICS: &[Metric] = &[
@@ -98,6 +103,36 @@ pub const METRICS: &[Metric] = &[
         labels: &["mode", "outcome"],
         about: "Renewals of one lease by the watchdog: confirmed, unconfirmed (asked again), gone.",
     },
+    Metric {
+        name: VOTE,
+        kind: MetricKind::Histogram,
+        labels: &["node", "answer"],
+        about: "How long a node took to answer requests for locks.",
+    },
+    Metric {
+        name: UP,
+        kind: MetricKind::Gauge,
+        labels: &["node"],
+        about: "Connections to the node: two for each locker, once used.",
+    },
+    Metric {
+        name: ADMITTED,
+        kind: MetricKind::Gauge,
+        labels: &["node"],
+        about: "Those of them over which the node may vote.",
+    },
+    Metric {
+        name: RECONNECTS,
+        kind: MetricKind::Counter,
+        labels: &["node", "why"],
+        about: "Connections to the node that ended before their locker did.",
+    },
+    Metric {
+        name: CLOCK,
+        kind: MetricKind::Counter,
+        labels: &["node", "direction"],
+        about: "Steps of the node's clock: forward, back, frozen.",
+    },
 ];
 
 /// Records an event in the recorder that the program has installed: a handler for
@@ -143,8 +178,39 @@ pub fn record_metrics(event: &Event<'_>) {
                 counter!(RENEWED, "mode" => mode, "outcome" => outcome).increment(*count as u64);
             }
         }
+        event => record_node(event),
+    }
+}
+
+/// Records an event of a node.
+fn record_node(event: &Event<'_>) {
+    match *event {
+        Event::Voted { node, answer, took } => {
+            histogram!(VOTE, "node" => node.to_owned(), "answer" => answer.as_str()).record(took);
+        }
+        Event::Connected { node, admitted } => count_connection(node, admitted, 1.0),
+        Event::Disconnected { node, admitted, end } => {
+            count_connection(node, admitted, -1.0);
+            if end != ConnectionEnd::Closed {
+                counter!(RECONNECTS, "node" => node.to_owned(), "why" => end.as_str()).increment(1);
+            }
+        }
+        Event::NodeClock { node, anomaly } => {
+            let direction = match anomaly {
+                ClockAnomaly::Forward(_) => "forward",
+                ClockAnomaly::Back(_) => "back",
+                ClockAnomaly::Frozen => "frozen",
+            };
+            counter!(CLOCK, "node" => node.to_owned(), "direction" => direction).increment(1);
+        }
         _ => {}
     }
+}
+
+fn count_connection(node: &str, admitted: bool, by: f64) {
+    gauge!(UP, "node" => node.to_owned()).increment(by);
+    // A node that may not vote shows 0.
+    gauge!(ADMITTED, "node" => node.to_owned()).increment(if admitted { by } else { 0.0 });
 }
 
 /// The labels of a lock, and `more`.

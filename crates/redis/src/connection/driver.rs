@@ -8,11 +8,12 @@ use std::task::{Context, Poll, ready};
 
 use futures::task::AtomicWaker;
 use quorumlock_protocol::Instant;
+use quorumlock_protocol::telemetry::{ConnectionEnd, Event};
 use quorumlock_watchdog::Clock;
 use tokio::io::ReadBuf;
 use tokio::time::Sleep;
 
-use super::machine::{Disconnect, Pause, Redial, Requests, Session, Step};
+use super::machine::{Disconnect, How, Pause, Redial, Requests, Session, Step};
 use crate::dial::Dialer;
 use crate::master::MasterResolver;
 use crate::node_facts::NodeFacts;
@@ -66,9 +67,10 @@ impl Driver {
                     if let Some(shown) = greeted.time {
                         shared.facts.compare_clocks(shown, shared.clock.wall_micros());
                     }
+                    let admitted = greeted.server.unproven.is_none();
                     let session =
                         Session::begin(&shared.requests, greeted.server, shared.clock.now());
-                    let ended = Exchange::new(shared, stream, session, dialer).await;
+                    let ended = Exchange::new(shared, stream, (session, admitted), dialer).await;
                     drop(presence);
                     let (node, Disconnect { why, how }) = (shared.addresses.label(), ended);
                     tracing::debug!(%node, %why, ?how, "connection ended");
@@ -97,6 +99,13 @@ impl Driver {
 }
 
 impl Shared {
+    fn tell<'a>(&'a self, event: impl FnOnce(&'a str) -> Event<'a>) {
+        let context = self.requests.context();
+        if let Some(handler) = &context.on_event {
+            handler.handle(&event(&context.label));
+        }
+    }
+
     /// Waits until something needs a connection.
     async fn wanted(&self) {
         poll_fn(|cx| {
@@ -117,19 +126,22 @@ struct Exchange<'a> {
     /// Fires at `deadline`.
     timer: Pin<Box<Sleep>>,
     deadline: Option<Instant>,
-    /// Whether the session ended by itself. Otherwise the runtime of this task ends.
-    finished: bool,
+    /// Whether the node may vote.
+    admitted: bool,
+    /// How the session ended by itself. Otherwise the runtime of this task ends.
+    ended: Option<How>,
 }
 
 impl<'a> Exchange<'a> {
     fn new(
         shared: &'a Shared,
         stream: Box<dyn Stream>,
-        session: Session<'a>,
+        (session, admitted): (Session<'a>, bool),
         at: Arc<Dialer>,
     ) -> Self {
+        shared.tell(|node| Event::Connected { node, admitted });
         let timer = Box::pin(tokio::time::sleep(std::time::Duration::ZERO));
-        Self { shared, stream, session, at, timer, deadline: None, finished: false }
+        Self { shared, stream, session, at, timer, deadline: None, admitted, ended: None }
     }
 }
 
@@ -156,7 +168,7 @@ impl Future for Exchange<'_> {
                 }
                 Step::Wait(deadline) => ready!(this.wait(deadline, cx)),
                 Step::End(ended) => {
-                    this.finished = true;
+                    this.ended = Some(ended.how);
                     return Poll::Ready(ended);
                 }
             }
@@ -217,10 +229,20 @@ impl Exchange<'_> {
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
         let now = self.shared.clock.now();
-        match self.finished {
-            true => self.session.end(now),
-            false => self.session.abandon(now),
+        match self.ended {
+            Some(_) => self.session.end(now),
+            None => self.session.abandon(now),
         }
+        let end = match self.ended {
+            _ if self.shared.requests.closed() => ConnectionEnd::Closed,
+            None => ConnectionEnd::Closed,
+            Some(How::Useful) => ConnectionEnd::Broken,
+            Some(How::Idle) => ConnectionEnd::Idle,
+            Some(How::Unanswered) => ConnectionEnd::Unanswered,
+            Some(How::Ours) => ConnectionEnd::Replaced,
+        };
+        let admitted = self.admitted;
+        self.shared.tell(|node| Event::Disconnected { node, admitted, end });
     }
 }
 

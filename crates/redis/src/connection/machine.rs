@@ -26,4 +26,4 @@ mod txn_acquire;
 pub(crate) use redial::{Pause, Redial};
 pub(crate) use replica_acks::AckPolicy;
 pub(crate) use requests::{ConnectionRules, Posted, Requests};
-pub(crate) use session::{Disconnect, Session, Step};
+pub(crate) use session::{Disconnect, How, Session, Step};

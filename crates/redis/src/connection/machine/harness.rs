@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
+use quorumlock_protocol::telemetry::{Event, EventHandler};
 use quorumlock_protocol::{
-    Answer, ClockMonitor, Denial, EnqueueRequest, Fence, HeldInterval, Hints, Incarnation, Instant,
-    Lane, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, ReplySink, Responder,
-    Settings, Wire,
+    Answer, ClockAnomaly, ClockMonitor, Denial, EnqueueRequest, Fence, HeldInterval, Hints,
+    Incarnation, Instant, Lane, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce,
+    ReplySink, Responder, Settings, Wire,
 };
 
 use super::{AckPolicy, ConnectionRules, Disconnect, Posted, Requests, Session, Step};
@@ -47,6 +48,8 @@ pub(super) struct Harness {
     pub(super) setup: Setup,
     now: Cell<Instant>,
     pub(super) answers: Arc<Answers>,
+    /// What the program heard of the node's clock.
+    pub(super) anomalies: Arc<Mutex<Vec<ClockAnomaly>>>,
     posted: Cell<usize>,
 }
 
@@ -116,6 +119,13 @@ const LABEL: &str = "redis://a:1";
 
 impl Harness {
     pub(super) fn new(setup: Setup) -> Self {
+        let anomalies = Arc::new(Mutex::new(Vec::new()));
+        let heard = anomalies.clone();
+        let hears = EventHandler::new(move |event| {
+            if let Event::NodeClock { node: LABEL, anomaly } = *event {
+                heard.lock().expect("no panic").push(anomaly);
+            }
+        });
         let context = Arc::new(NodeContext {
             label: LABEL.to_owned(),
             wire: setup.wire,
@@ -132,6 +142,7 @@ impl Harness {
             clock_advance: AtomicU64::new(0),
             waiter: Nonce::from_u128(9),
             redis_cluster: false,
+            on_event: Some(hears),
         });
         let mut settings = Settings::default();
         settings.replicas = setup.replicas;
@@ -151,6 +162,7 @@ impl Harness {
             setup,
             now: Cell::new(Instant::NEVER + Duration::from_secs(86_400)),
             answers: Arc::default(),
+            anomalies,
             posted: Cell::new(0),
         }
     }

@@ -34,7 +34,7 @@ impl Redial {
     /// a restarted server do not return at once.
     pub(crate) fn ended(&mut self, how: How, share: f64) -> Pause {
         match how {
-            How::Useful => {
+            How::Useful | How::Ours => {
                 self.backoff = MIN_BACKOFF;
                 Pause::None
             }

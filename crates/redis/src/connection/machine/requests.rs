@@ -209,6 +209,11 @@ impl Requests {
         Some((router.upgrade()?, Source { member: member.clone(), lane: self.rules.lane }))
     }
 
+    /// The node at the other end.
+    pub(crate) fn context(&self) -> &Arc<NodeContext> {
+        &self.context
+    }
+
     /// Whether a connection is up.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.state().phase, Phase::Up)

@@ -23,8 +23,10 @@ pub(crate) struct Disconnect {
 /// What the end of a connection says about the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// The server answered a request on it, or the client itself ended it.
+    /// The server answered a request on it.
     Useful,
+    /// The client itself ended it.
+    Ours,
     /// It broke while no request was in flight.
     Idle,
     /// The server answered none of the requests sent on it.
@@ -540,7 +542,7 @@ impl<'a> Session<'a> {
 }
 
 fn ours(why: &str) -> Disconnect {
-    Disconnect { why: why.to_owned(), how: How::Useful }
+    Disconnect { why: why.to_owned(), how: How::Ours }
 }
 
 impl std::fmt::Debug for Session<'_> {

@@ -95,7 +95,7 @@ fn a_connection_is_replaced_before_its_credentials_end() {
             session.on_deadline(harness.now());
             run(&harness, &mut session, b"").1
         };
-        assert_eq!(ended.expect_err("it ends").how, How::Useful);
+        assert_eq!(ended.expect_err("it ends").how, How::Ours);
     }
 }
 

@@ -64,7 +64,7 @@ fn a_server_that_lost_its_scripts_may_have_lost_its_memory() {
         assert_eq!(verbs(&sent(&harness, &mut session, b"")), [""; 0]);
         let (_, ended) = run(&harness, &mut session, b"$-1\r\n");
         let ended = ended.expect_err("ended");
-        assert_eq!((&*ended.why, ended.how), ("it must be verified again", How::Useful));
+        assert_eq!((&*ended.why, ended.how), ("it must be verified again", How::Ours));
         session.end(harness.now());
         assert_eq!(harness.answers.of(other), [Told::Yes("None".into())]);
         let mut next = harness.begin();
@@ -82,7 +82,7 @@ fn a_demoted_master_is_left_and_the_new_one_is_asked_once() {
         let request = harness.renew(1);
         sent(&harness, &mut session, b"");
         let ended = run(&harness, &mut session, error).1.expect_err("ended");
-        assert_eq!(ended.how, How::Useful);
+        assert_eq!(ended.how, How::Ours);
         session.end(harness.now());
         let mut next = harness.begin();
         assert_eq!(verbs(&sent(&harness, &mut next, b"")), ["EVALSHA"]);
@@ -182,7 +182,7 @@ fn a_node_without_proven_memory_counts_for_nothing_and_is_looked_at_again() {
     }
     session.on_deadline(harness.now());
     let ended = run(&harness, &mut session, b"").1.expect_err("ended");
-    assert_eq!((&*ended.why, ended.how), ("its memory is looked at again", How::Useful));
+    assert_eq!((&*ended.why, ended.how), ("its memory is looked at again", How::Ours));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use quorumlock_protocol::ClockAnomaly;
+
 use super::{BOUND, REDISSON, REDLOCK, connected, run, sent, verbs};
 use crate::connection::machine::harness::{Harness, INCARNATION, LEASE, Pipe, STALL, Setup, Told};
 use crate::connection::machine::session::How;
@@ -183,6 +185,20 @@ fn a_renewal_tells_the_time_of_the_node_once() {
     sent(&harness, &mut session, b"*2\r\n:1\r\n*2\r\n$2\r\n17\r\n$1\r\n5\r\n");
     assert_eq!(session.take_node_time(), Some(17_000_005));
     assert_eq!(session.take_node_time(), None);
+}
+
+#[test]
+fn the_program_hears_that_a_nodes_clock_was_set() {
+    let harness = connected(REDLOCK);
+    let mut session = harness.begin();
+    for seconds in [17, 47, 27] {
+        harness.renew(1);
+        sent(&harness, &mut session, b"");
+        let reply = format!("*2\r\n:1\r\n*2\r\n$2\r\n{seconds}\r\n$1\r\n5\r\n");
+        sent(&harness, &mut session, reply.as_bytes());
+    }
+    let heard = harness.anomalies.lock().expect("no panic").clone();
+    assert!(matches!(heard[..], [ClockAnomaly::Forward(_), ClockAnomaly::Back(_)]), "{heard:?}");
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn a_proof_that_fails_leaves_all_of_them_unclear_and_verifies_the_node() {
         let mut replies = Replies::granted(3);
         replies.exec[at] = instead.to_owned();
         let ended = run(&harness, &mut session, &replies.bytes()).1.expect_err("ended");
-        assert_eq!((&*ended.why, ended.how), ("it must be verified again", How::Useful));
+        assert_eq!((&*ended.why, ended.how), ("it must be verified again", How::Ours));
         assert_eq!(all(&harness, &requests), [Told::Stale, Told::Stale, Told::Stale]);
     }
 }
