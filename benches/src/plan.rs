@@ -111,7 +111,8 @@ pub const ALL: [Workload; 14] = [
         title: "the price of features",
         about: "As P1 and P3 with fresh names, with one feature switched off; how much longer a \
             pair of the default takes. With events: how much longer a pair takes with a handler that \
-            looks at each event.",
+            looks at each event. Spans refused: the same with a subscriber of tracing that wants no \
+            span.",
         main: &[P50],
     },
     Workload {

@@ -1,5 +1,6 @@
 use clap::ValueEnum;
 
+use super::refusing::Refusing;
 use super::what::What;
 
 /// The kind of a subject.
@@ -21,6 +22,8 @@ pub enum Kind {
     NoRenewal,
     /// The default, and a handler that looks at each event.
     WithEvents,
+    /// The default, and a subscriber of `tracing` that wants no span.
+    SpansRefused,
     /// The default, but a script takes every lock, as it takes all other kinds.
     ScriptsOnly,
     /// `rslock`.
@@ -46,6 +49,12 @@ impl Kind {
         }
     }
 
+    /// What listens to `tracing` while the subject is measured.
+    #[must_use]
+    pub fn subscriber(self) -> Option<Refusing> {
+        (self == Self::SpansRefused).then(Refusing::begin)
+    }
+
     /// The name of the subject in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -58,6 +67,7 @@ impl Kind {
             Self::NoAdmission => "no admission",
             Self::NoRenewal => "no renewal",
             Self::WithEvents => "with events",
+            Self::SpansRefused => "spans refused",
             Self::ScriptsOnly => "scripts only",
             Self::Rslock => "rslock",
             Self::RedisLock => "redis-lock",

@@ -7,6 +7,7 @@ mod kind;
 mod ours;
 mod peers;
 mod raw;
+mod refusing;
 mod scripted;
 mod what;
 
@@ -16,6 +17,7 @@ use quorumlock::Permit;
 pub(crate) use self::hold::LEASE;
 pub use self::hold::{Held, Hold, Work};
 pub use self::kind::Kind;
+pub use self::refusing::Refusing;
 pub use self::what::What;
 
 use self::baseline::{Bulk, Pings, TokenRing};
@@ -60,6 +62,7 @@ impl Kind {
             | Self::NoAdmission
             | Self::NoRenewal
             | Self::WithEvents
+            | Self::SpansRefused
             | Self::ScriptsOnly => Subject::Ours(Ours::connect(self, urls)?),
             Self::Rslock => Subject::Rslock(Rslock::new(urls)),
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use crate::driver::{Client, Driver};
-use crate::subject::{Kind, Subject};
+use crate::subject::{Kind, Refusing, Subject};
 
 /// A client that is measured.
 pub(super) enum Contender {
@@ -16,6 +16,14 @@ pub(super) enum Contender {
 }
 
 impl Contender {
+    /// What listens to `tracing` while it is measured.
+    pub(super) fn subscriber(&self) -> Option<Refusing> {
+        match self {
+            Self::Here(kind, _) => kind.subscriber(),
+            Self::There(..) => None,
+        }
+    }
+
     /// The name in reports.
     pub(super) fn name(&self) -> &'static str {
         match self {

@@ -210,6 +210,7 @@ impl Measured {
         time: Duration,
     ) -> Result<()> {
         let names = entry.case.names(tasks, time);
+        let _subscriber = entry.contender.subscriber();
         let before = group.usage().await?;
         let (cpu, begin) = (cpu::used_by_us(), now());
         match &entry.contender {

@@ -1,4 +1,5 @@
-//! P10: the cost of tokens, admission and renewal, each and together, and of a handler of events.
+//! P10: the cost of tokens, admission and renewal, each and together, of a handler of events, and of
+//! spans that nobody wants.
 
 use anyhow::Result;
 
@@ -8,10 +9,10 @@ use crate::plan::{P50, PRICE};
 use crate::subject::Kind;
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
-    use Kind::{Default, Like, NoAdmission, NoRenewal, NoTokens, Raw, WithEvents};
+    use Kind::{Default, Like, NoAdmission, NoRenewal, NoTokens, Raw, SpansRefused, WithEvents};
     let time = run.plan.lap(400);
     for (nodes, without) in [
-        (1, vec![NoTokens, NoRenewal, WithEvents]),
+        (1, vec![NoTokens, NoRenewal, WithEvents, SpansRefused]),
         (5, vec![NoTokens, NoAdmission, Like, NoRenewal]),
     ] {
         let kinds = [&[Raw, Default][..], &without].concat();
@@ -25,8 +26,8 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Enters how much longer a pair takes with the default options than without a feature, or with events
-/// than with the default options, round by round.
+/// Enters how much longer a pair takes with the default options than without a feature, or with a handler
+/// or a subscriber than with the default options, round by round.
 fn price(run: &mut Run<'_>, nodes: usize, kind: Kind) {
     let lap = |kind, round| Lap { round, kind, nodes, tasks: 1, case: FRESH.text };
     let rounds = |kind| {
@@ -34,7 +35,7 @@ fn price(run: &mut Run<'_>, nodes: usize, kind: Kind) {
         row.map_or_else(Vec::new, |row| row.rounds.clone())
     };
     let (mut with, mut without_it) = (rounds(Kind::Default), rounds(kind));
-    if kind == Kind::WithEvents {
+    if let Kind::WithEvents | Kind::SpansRefused = kind {
         std::mem::swap(&mut with, &mut without_it);
     }
     for (round, both) in with.into_iter().zip(without_it).enumerate() {
