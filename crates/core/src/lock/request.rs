@@ -249,14 +249,15 @@ impl LockOptions {
         let (call, place) = self.into_acquisition()?;
         let Acquisition { inner, spec, .. } = &call;
         let telling = inner.telemetry.call_began(&spec.claim, spec.lease);
-        let acquiring = async {
+        let acquired = until_closed(&mut calls, async {
             match place {
                 None => call.run().await,
                 // Boxed, because few calls have an owner and the future should be small.
                 Some(place) => Box::pin(call.acquire_for_owner(place)).await,
             }
-        };
-        let acquired = until_closed(&mut calls, acquiring).instrument(telling.span()).await;
+        })
+        .instrument(telling.span())
+        .await;
         telling.end(call.rounds(), acquired.as_ref().map(|guard| &**guard.lease()));
         acquired.map(Guard::into_kind)
     }
