@@ -43,7 +43,7 @@ TEST_GROUPS ?= 2
 # A test of the house checks that each program of tests is in one of the groups.
 COMPUTE = sim commands quick house public_api
 WAIT = admission clean cli cluster config containers fencing flood interop lab memory_nodes members permissions \
-	ping promises reach replicated scenarios sentinel servers services telemetry testing watchdog wire
+	ping promises reach recipes replicated scenarios sentinel servers services telemetry testing watchdog wire
 
 .PHONY: .test-compute .test-wait
 # With the time that the others leave: they run against timers.
