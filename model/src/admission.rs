@@ -6,11 +6,11 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use quorumlock_protocol::Incarnation;
 use quorumlock_protocol::admission::members::{
     CLOCK_BOUND, MemberList, MemberRecord, NodeMemory, Note, ServerClock, Terms,
 };
 use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
+use quorumlock_protocol::{Incarnation, PROTOCOL};
 
 /// The request that a node says yes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,7 @@ fn judged(lost: bool) -> Memory {
             note_id: None,
             earlier: None,
             agreed_ms: Some((cluster.longest_ms(), cluster.clock_bound_ms())),
+            protocol: PROTOCOL,
             outdated: None,
             role: "master".into(),
             replicas: 0,

@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use quorumlock::{Admission, Builder, Error, Fence, Locker, NodeProblem, NodeReport};
+use quorumlock_protocol::PROTOCOL;
 use quorumlock_testbed::proxy::{Proxy, Way};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
-use quorumlock_tests::{Plain, Stopwatch, eventually};
+use quorumlock_tests::{Plain, Stopwatch, eventually, within};
 
 /// L, short enough that tests can wait until a node is admitted again.
 const MAX_LEASE: Duration = Duration::from_millis(2_500);
@@ -349,6 +350,44 @@ async fn copy_record(first: SocketAddr, copy: &Plain, replica: bool) {
     if !replica {
         let _: String = copy.ask(&["REPLICAOF", "NO", "ONE"]).await;
     }
+}
+
+/// PROTOCOL.md ADM8.
+#[tokio::test]
+async fn a_client_of_an_older_protocol_is_refused_and_writes_nothing() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let connected = locker(&servers, Admission::Strict);
+    connected.admit_nodes().await.expect("all nodes answer");
+    let guard = connected.lock("held").await.expect("a majority votes");
+    let (newer, stamp) = (PROTOCOL + 1, "f".repeat(32));
+    for server in &servers {
+        let plain = Plain::to(server.url()).await;
+        let of = ["HSET", "quorumlock:node", "protocol", &newer.to_string(), "stamp", &stamp];
+        assert_eq!(plain.ask::<i64>(&of).await, 0, "no new field: this client has written one");
+    }
+    // The newer programs have another incarnation: this one's votes end, as after any admission.
+    within("the loss", guard.lost()).await;
+    let empty = Plain::to(servers[2].url()).await;
+    let _: String = empty.ask(&["FLUSHALL"]).await;
+
+    let fresh = locker(&servers, Admission::Strict);
+    let refusals = [
+        connected.try_lock("x").await.map(|_| ()),
+        fresh.try_lock("x").await.map(|_| ()),
+        fresh.admit_nodes().await,
+    ];
+    let expected = NodeProblem::NewerProtocol { found: newer, ours: PROTOCOL };
+    for refused in refusals {
+        let Err(Error::Refused(why)) = refused else { panic!("{refused:?}") };
+        let of = why.nodes.iter().filter(|node| node.problem == expected);
+        assert!(of.count() == 2 && why.to_string().contains("upgrade this program"), "{why}");
+        assert!(!Error::Refused(why).is_retryable());
+    }
+    assert!(!empty.exists("quorumlock:node").await, "no note on the empty node");
+
+    fresh.force_admit_nodes().await.expect("the operator's word");
+    let again = fresh.lock("x").await.expect("of protocol 1 again");
+    again.unlock().await.expect("held");
 }
 
 /// SAFETY.md A4, H19.

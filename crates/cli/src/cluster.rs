@@ -111,6 +111,9 @@ impl<'a> Cluster<'a> {
             NodeStatus::ConfigMismatch(_) => {
                 operator(what, "give the same --max-lease and --clock-bound everywhere")
             }
+            NodeStatus::NewerProtocol(_) => {
+                operator(what, "use the version of quorumlock that the programs use")
+            }
             _ => operator(what, "set it up as expected"),
         }
     }
@@ -204,6 +207,9 @@ impl<'a> Cluster<'a> {
         }
         if any(|status| matches!(status, NodeStatus::ConfigMismatch(_))) {
             return Some("give the same --max-lease and --clock-bound everywhere first");
+        }
+        if any(|status| matches!(status, NodeStatus::NewerProtocol(_))) {
+            return Some("no node is admitted by an older quorumlock: use that of the programs");
         }
         if self.majority_votes() {
             return None;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{BoxFuture, Fence, Incarnation, Mismatch, Node, NodeProblem, NodeReport};
+use crate::{BoxFuture, Fence, Incarnation, Mismatch, Node, NodeProblem, NodeReport, PROTOCOL};
 use members::{
     EarlierRecord, MemberAction, MemberList, Membership, NodeMemory, NoteStep, Seen, Terms,
     actions, converts, membership, note_age, view,
@@ -80,6 +80,8 @@ pub struct NodeInfo {
     pub earlier: Option<EarlierRecord>,
     /// The longest lease and the clock bound in its record, in milliseconds.
     pub agreed_ms: Option<(u64, u64)>,
+    /// The [`PROTOCOL`] of its record, of whichever run; 1 if it has none.
+    pub protocol: u32,
     /// The list of a client that came lately with a list that is not the newest, and the server's
     /// time then, in microseconds.
     pub outdated: Option<(MemberList, i64)>,
@@ -117,6 +119,8 @@ pub enum NodeStatus {
     Unfit(Mismatch),
     /// It and this client disagree on the longest lease or the clock bound.
     ConfigMismatch(Mismatch),
+    /// Its record is of this [`PROTOCOL`], which is newer than the client's: it bars the client.
+    NewerProtocol(u32),
 }
 
 impl NodeStatus {
@@ -130,6 +134,7 @@ impl NodeStatus {
             Self::OtherMembers { found, ours } => NodeProblem::OtherMembers { found, ours },
             Self::Unfit(what) => NodeProblem::Unfit(what),
             Self::ConfigMismatch(what) => NodeProblem::ConfigMismatch(what),
+            Self::NewerProtocol(found) => NodeProblem::NewerProtocol { found, ours: PROTOCOL },
         })
     }
 }
@@ -172,6 +177,10 @@ impl NodeStatusReport {
 
 /// Judges one node by what it says about itself.
 pub fn classify(info: &NodeInfo, cluster: &ClusterConfig) -> NodeStatus {
+    // First, because this client may misread the rest of the record (PROTOCOL.md ADM8).
+    if info.protocol > PROTOCOL {
+        return NodeStatus::NewerProtocol(info.protocol);
+    }
     if let Some(error) = unfit(info, cluster) {
         return NodeStatus::Unfit(error);
     }
@@ -231,8 +240,11 @@ pub fn next_actions(
     age: Duration,
 ) -> Vec<MemberAction> {
     let judged = || nodes.iter().map(|info| info.as_ref().map(|info| classify(info, cluster)));
-    // A client with another longest lease would wait for too short a time.
-    if judged().flatten().any(|status| matches!(status, NodeStatus::ConfigMismatch(_))) {
+    // A client with another longest lease would wait for too short a time; one of an older protocol
+    // would write records that the others do not vote under.
+    let barred =
+        |status| matches!(status, NodeStatus::ConfigMismatch(_) | NodeStatus::NewerProtocol(_));
+    if judged().flatten().any(barred) {
         return Vec::new();
     }
     let shown: Vec<_> = nodes

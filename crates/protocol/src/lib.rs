@@ -74,4 +74,4 @@ pub use wait_queue::{
     Subscription, WaitEvent, WaitQueue,
 };
 pub use window::{Window, expiry, quorum_of};
-pub use wire::Wire;
+pub use wire::{PROTOCOL, Wire};

@@ -94,6 +94,17 @@ pub enum NodeProblem {
     /// It was admitted with another longest lease or clock bound than this locker's.
     #[error("was admitted under other terms: its {0}")]
     ConfigMismatch(Mismatch),
+    /// Its record is of a newer protocol than this program's, whose locks it might misread. It bars
+    /// the program (`PROTOCOL.md`, Admission).
+    #[error(
+        "was admitted by a newer quorumlock: its protocol is {found}, and this program's is {ours}"
+    )]
+    NewerProtocol {
+        /// That of its record.
+        found: u32,
+        /// That of this program.
+        ours: u32,
+    },
     /// Its setup does not allow it to vote.
     #[error("cannot vote as it is set up: its {0}")]
     Unfit(Mismatch),
@@ -343,6 +354,7 @@ impl NodeProblem {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::ConfigMismatch(_)
+            | Self::NewerProtocol { .. }
             | Self::OtherMembers { .. }
             | Self::OtherDatabase(_)
             | Self::Unfit(_)
@@ -397,6 +409,10 @@ impl NodeProblem {
                 "give all programs one database number; to use both, run `quorumlock init --force`"
             }
             Self::ConfigMismatch(mismatch) => mismatch.agree(),
+            Self::NewerProtocol { .. } => {
+                "upgrade this program; to go back to its version, stop all programs and run its \
+                 `quorumlock init --force`"
+            }
             Self::Unfit(unfit) => unfit.set_up(),
             Self::Replica(_) => {
                 "locks are taken at masters: give its address, or all addresses to a replicated \

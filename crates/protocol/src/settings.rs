@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::telemetry::{EventHandler, Mode};
-use crate::{ConfigError, CredentialsProvider, Wire};
+use crate::{ConfigError, CredentialsProvider, PROTOCOL, Wire};
 
 /// The settings of a locker, for all its locks. [`Settings::default`] is what most users want.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ impl Default for Settings {
             mode: Mode::Single,
             on_event: None,
             names_in_spans: true,
-            client_name: Some("quorumlock".into()),
+            client_name: Some(format!("quorumlock:{PROTOCOL}")),
             credentials: None,
             tls_ca: None,
             tls_client: None,
@@ -265,6 +265,7 @@ mod tests {
                 "{max_clock_drift}"
             );
         }
+        assert_eq!(Settings::default().client_name.as_deref(), Some("quorumlock:1"));
         let spaced = Settings { client_name: Some("a b".into()), ..Settings::default() };
         assert!(spaced.check().is_err());
     }

@@ -1,3 +1,7 @@
+/// The version of what keys, records and messages mean to clients. It grows only by a change after
+/// which clients of the version before must not lock beside those of the new one (PROTOCOL.md ADM8).
+pub const PROTOCOL: u32 = 1;
+
 /// The wire format: how a node stores a held lock.
 ///
 /// Locks of the two formats exclude each other only by an error: a name that is held in the other

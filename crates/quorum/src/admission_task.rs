@@ -120,12 +120,13 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
     }
 
     /// Why the nodes that answer must not be admitted: one cannot vote as it is set up; or, unless
-    /// the operator insists, one belongs to another cluster, or has one in another database.
+    /// the operator insists, one belongs to another cluster or to newer programs, or has a cluster in
+    /// another database.
     async fn objections(&self, infos: &[Option<NodeInfo>], force: bool) -> Vec<NodeReport> {
         let mut objections: Vec<_> = self
             .reports(infos, |status| match status {
                 NodeStatus::Unfit(_) => true,
-                NodeStatus::OtherMembers { .. } => !force,
+                NodeStatus::OtherMembers { .. } | NodeStatus::NewerProtocol(_) => !force,
                 _ => false,
             })
             .collect();

@@ -11,7 +11,7 @@ use quorumlock_protocol::admission::members::{
     ChangeRefused, ChangeStep, MemberList, Terms, Until, change_step, may_follow,
 };
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeInfo, config_mismatch};
-use quorumlock_protocol::{Incarnation, Instant};
+use quorumlock_protocol::{Incarnation, Instant, PROTOCOL};
 
 use crate::admission_calls::AdmissionCalls;
 use crate::member_pass::MemberPass;
@@ -78,6 +78,9 @@ impl<N: AdmissionRpc> MemberChange<N> {
         let infos = self.infos().await;
         // The clock is read after the answers: the wait must not count from before them.
         let now = self.environment.clock.now();
+        if let Some(newer) = infos.values().map(|info| info.protocol).find(|of| *of > PROTOCOL) {
+            return Err(ChangeRefused::NewerProtocol(newer));
+        }
         let of_the_run = infos.values().filter(|info| info.incarnation.is_some());
         let differs = |info| config_mismatch(info, &self.target);
         if let Some(mismatch) = of_the_run.filter_map(differs).next() {

@@ -302,8 +302,8 @@ impl Builder {
         self
     }
 
-    /// The name that `CLIENT LIST` shows for the locker's connections; no spaces. Default
-    /// `quorumlock`.
+    /// The name that `CLIENT LIST` shows for the locker's connections; no spaces. The
+    /// default, `quorumlock:1`, has the number of the protocol.
     pub fn client_name(mut self, name: &str) -> Self {
         self.settings.client_name = Some(name.to_owned());
         self

@@ -14,7 +14,8 @@ use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
 };
 use quorumlock_protocol::{
-    Answer, BoxFuture, Denial, Fence, Incarnation, Name, NodeProblem, NodeReport, ReplyFuture,
+    Answer, BoxFuture, Denial, Fence, Incarnation, Name, NodeProblem, NodeReport, PROTOCOL,
+    ReplyFuture,
 };
 
 impl RedisNode {
@@ -123,7 +124,7 @@ impl AdmissionRpc for RedisNode {
             self.clocks(&mut eval, cluster).arg(note);
             let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
             terms_args(eval.arg(age).arg(incarnation), &terms);
-            eval.arg(cluster.longest_ms()).arg(cluster.clock_bound_ms());
+            eval.arg(cluster.longest_ms()).arg(cluster.clock_bound_ms()).arg(PROTOCOL);
             for mark in marks.values() {
                 eval.arg(mark.get());
             }
@@ -153,7 +154,7 @@ impl AdmissionRpc for RedisNode {
         self.run_for_done(|cluster| {
             let mut eval = script(admission_scripts::PROVISION, cluster, 0);
             eval.arg(incarnation).arg(&*self.member).arg(terms.phase).arg(terms.list.text());
-            eval.arg(cluster.longest_ms()).arg(cluster.clock_bound_ms());
+            eval.arg(cluster.longest_ms()).arg(cluster.clock_bound_ms()).arg(PROTOCOL);
             eval.arg(found.map_or_else(String::new, |found| found.to_string())).to_owned()
         })
     }

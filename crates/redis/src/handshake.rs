@@ -356,9 +356,9 @@ impl Dialer {
         // The connection still serves inspection, releases and admission.
         let report = status.problem().map(|problem| NodeReport::new(self.target.label(), problem));
         self.unbound(report.map(|report| match status {
-            NodeStatus::OtherMembers { .. } | NodeStatus::ConfigMismatch(_) => {
-                Denial::Refused(report)
-            }
+            NodeStatus::OtherMembers { .. }
+            | NodeStatus::ConfigMismatch(_)
+            | NodeStatus::NewerProtocol(_) => Denial::Refused(report),
             _ => Denial::NotAdmitted(report),
         }))
     }

@@ -50,6 +50,7 @@ pub(super) fn read_node_info(
         note_id: note.is_some().then(|| record.get("pending").to_owned()),
         earlier: record.earlier().filter(|_| of_the_run),
         agreed_ms: record.agreed_ms().filter(|_| of_the_run),
+        protocol: record.protocol(),
         outdated: record.outdated(),
         memory: NodeMemory {
             label: member.clone(),
@@ -111,6 +112,11 @@ impl Record {
 
     fn agreed_ms(&self) -> Option<(u64, u64)> {
         Some((self.get("longest_ms").parse().ok()?, self.get("clock_bound_ms").parse().ok()?))
+    }
+
+    /// A record without a number is older than the number; one that is no number is newer.
+    fn protocol(&self) -> u32 {
+        self.0.get("protocol").map_or(1, |text| text.parse().unwrap_or(u32::MAX))
     }
 
     fn outdated(&self) -> Option<(MemberList, i64)> {

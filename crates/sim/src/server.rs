@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quorumlock_protocol::PROTOCOL;
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_redis::simulation::admission_scripts;
 
@@ -176,13 +177,15 @@ impl Server {
         let (longest, bound) =
             (cluster.longest_ms().to_string(), cluster.clock_bound_ms().to_string());
         let (member, list) = (self.member.clone(), cluster.members.text());
-        let args: [&[u8]; 7] = [
+        let protocol = PROTOCOL.to_string();
+        let args: [&[u8]; 8] = [
             incarnation.as_bytes(),
             member.as_bytes(),
             b"1",
             list.as_bytes(),
             longest.as_bytes(),
             bound.as_bytes(),
+            protocol.as_bytes(),
             &found,
         ];
         self.run_script(&script, (&[record.as_bytes()], &args), now);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use quorumlock::Wire;
 use quorumlock::admission::{ChangeStep, Until};
-use quorumlock_protocol::Settings;
 use quorumlock_protocol::admission::members::{MemberList, Membership, Terms, membership};
 use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
 };
+use quorumlock_protocol::{PROTOCOL, Settings};
 use quorumlock_redis::{RedisNode, redis_nodes};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, eventually};
@@ -110,6 +110,8 @@ async fn a_run_is_admitted_under_the_same_mature_note_and_no_other() {
     assert!(!admit(&a, &id, now, INCARNATIONS[1]).await, "the note has ended");
     let admitted = info(&a).await;
     assert_eq!(admitted.agreed_ms, Some((600, 30_000)));
+    let plain = Plain::to(servers[0].url()).await;
+    assert_eq!(plain.ask::<u32>(&["HGET", RECORD, "protocol"]).await, PROTOCOL);
     assert_eq!(membership(&admitted.memory, &ours()), Membership::Votes(&terms(3, None)));
     assert_eq!(membership(&admitted.memory, &theirs()), Membership::Foreign(&terms(3, None)));
     assert_eq!(a.note(note(theirs(), "two", None)).await, Ok(false), "it is admitted");
@@ -153,6 +155,7 @@ async fn a_record_without_a_list_is_converted_once_and_completely() {
     forget_list(&servers[0]).await;
     let earlier = info(&a).await;
     assert_eq!((earlier.memory.record, earlier.agreed_ms), (None, None));
+    assert_eq!(earlier.protocol, 1, "a record without a number");
     assert_eq!(earlier.earlier.expect("an earlier record").nodes, 3);
     let found = earlier.incarnation.expect("of this run");
     let write = async |incarnation| a.write_terms(found, &terms(1, None), incarnation).await;

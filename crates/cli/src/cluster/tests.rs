@@ -102,7 +102,10 @@ fn a_node_of_another_cluster_bars_the_others() {
     let other = NodeStatus::OtherMembers { found: terms(1, &["c x y"]), ours: list("a b c") };
     let mismatch =
         NodeStatus::ConfigMismatch(Mismatch::new("clock bound", "1 ms".into(), "2 ms".into()));
-    for (status, part) in [(other, "another cluster"), (mismatch, "--max-lease")] {
+    let newer = NodeStatus::NewerProtocol(2);
+    let cases =
+        [(other, "another cluster"), (mismatch, "--max-lease"), (newer, "an older quorumlock")];
+    for (status, part) in cases {
         let nodes = [unproven("a", NoteStep::Mature), votes("b", abc()), says("c", status)];
         let cure = cures(&nodes)[0];
         assert!(action(cure).contains(part), "{cure:?}");

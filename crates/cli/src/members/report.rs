@@ -177,6 +177,7 @@ fn state(status: Option<&NodeStatus>) -> &'static str {
         Some(NodeStatus::OtherMembers { .. }) => "other_members",
         Some(NodeStatus::Unfit(_)) => "unfit",
         Some(NodeStatus::ConfigMismatch(_)) => "config_mismatch",
+        Some(NodeStatus::NewerProtocol(_)) => "newer_protocol",
         Some(_) => "unknown",
     }
 }

@@ -41,6 +41,7 @@ fn node_info(label: &str) -> NodeInfo {
         note_id: None,
         earlier: None,
         agreed_ms: Some((10_000, 5_000)),
+        protocol: PROTOCOL,
         outdated: None,
         role: "master".into(),
         replicas: 0,
@@ -114,12 +115,34 @@ fn misfits_name_what_was_found_and_expected() {
     }
 }
 
+/// PROTOCOL.md ADM8.
+#[test]
+fn a_record_of_a_newer_protocol_bars_the_client_whatever_else_it_says() {
+    let newer = |change: fn(&mut NodeInfo)| {
+        let info = NodeInfo { protocol: PROTOCOL + 1, ..with(change) };
+        classify(&info, &cluster_config())
+    };
+    let changes: [fn(&mut NodeInfo); 5] = [
+        |_| {},
+        restarted,
+        |info| info.memory.record = None,
+        |info| info.agreed_ms = Some((9, 9)),
+        |info| info.replicas = 1,
+    ];
+    for change in changes {
+        assert_eq!(newer(change), NodeStatus::NewerProtocol(PROTOCOL + 1));
+    }
+    let problem = NodeStatus::NewerProtocol(2).problem().expect("it does not vote");
+    assert_eq!(problem, NodeProblem::NewerProtocol { found: 2, ours: 1 });
+    assert!(!problem.may_pass());
+}
+
 fn next(nodes: [NodeInfo; 3]) -> Vec<MemberAction> {
     next_actions(&cluster_config(), &nodes.map(Some), AGE)
 }
 
 #[test]
-fn nothing_is_written_on_an_unfit_node_nor_by_a_client_with_another_longest_lease() {
+fn nothing_is_written_on_an_unfit_node_nor_by_a_client_of_other_terms_or_an_older_protocol() {
     let voters = || (node_info("b"), node_info("c"));
     let (b, c) = voters();
     assert_eq!(next([blank("a"), b, c]), [MemberAction::Note(0)]);
@@ -129,6 +152,9 @@ fn nothing_is_written_on_an_unfit_node_nor_by_a_client_with_another_longest_leas
     let (b, c) = voters();
     let other = NodeInfo { agreed_ms: Some((9, 5_000)), ..b };
     assert_eq!(next([blank("a"), other, c]), []);
+    let (b, c) = voters();
+    let newer = NodeInfo { protocol: PROTOCOL + 1, ..b };
+    assert_eq!(next([blank("a"), newer, c]), []);
 }
 
 #[test]

@@ -36,6 +36,12 @@ pub enum ChangeRefused {
     /// would be wrong.
     #[error("the cluster's {0}: give the command what all programs use")]
     ConfigMismatch(Mismatch),
+    /// The cluster is of this [`PROTOCOL`](crate::PROTOCOL), which is newer than the operator's.
+    #[error(
+        "the cluster's protocol is {0}, newer than this program's: use the version of quorumlock that \
+         the other programs use"
+    )]
+    NewerProtocol(u32),
 }
 
 /// What the operator's command does next.
