@@ -18,6 +18,7 @@ mod pages;
 mod passwords;
 mod permissions;
 mod permits;
+mod previous;
 mod read_write;
 mod run;
 mod terminal;
