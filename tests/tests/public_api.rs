@@ -1,6 +1,7 @@
 //! The public API of the crate quorumlock, as its documentation shows it, is that of docs/api.txt:
 //! no change of it goes unseen. `make api` writes the file anew.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,6 +55,50 @@ fn the_blocking_api_has_the_methods_of_the_async_one() {
         missing.extend(found.into_iter().filter(lacks).map(|method| format!("{name}::{method}")));
     }
     assert_eq!(missing, ASYNC_ONLY);
+}
+
+/// A program that upgrades a dependency of quorumlock must not break: no signature names a type of
+/// another crate, except these, which a program asks for by a feature.
+#[test]
+fn signatures_name_types_of_the_library_and_of_the_standard_library_only() {
+    const FOREIGN: [(&str, &str); 3] = [
+        ("CancellationToken", "of tokio-util, by the feature tokio-util"),
+        ("Serialize", "of serde, by the feature serde"),
+        ("Deserialize", "of serde, by the feature serde"),
+    ];
+    const STANDARD: &str = "Arc AsRef Clone Copy Debug Default Display Drop Duration Eq Error Fn FnMut \
+        FnOnce From FromStr Future Hash Into IntoFuture IntoIterator Item Iterator Option Ord Output \
+        PartialEq PartialOrd Result Self Send String StructuralPartialEq Sync TryFrom Vec";
+    let text = fs::read_to_string(root().join("docs/api.txt")).expect("docs/api.txt");
+    let own = text.lines().filter_map(|line| line.strip_prefix("quorumlock::"));
+    let mut known: BTreeSet<_> = own.filter_map(|path| path.rsplit("::").next()).collect();
+    known.extend(STANDARD.split_whitespace());
+    // The trait that nobody else can name, and parameters.
+    known.extend(["Sealed", "Fut"]);
+    let mut foreign = BTreeMap::new();
+    for line in text.lines().filter(|line| line.starts_with(' ')) {
+        for name in types(line).filter(|name| !known.contains(name)) {
+            foreign.entry(name).or_insert(line);
+        }
+    }
+    let allowed: Vec<_> = FOREIGN.iter().map(|(name, _)| *name).collect();
+    let (used, strange): (Vec<_>, Vec<_>) =
+        foreign.into_iter().partition(|(name, _)| allowed.contains(name));
+    assert!(strange.is_empty(), "types of other crates: {strange:#?}");
+    assert_eq!(used.len(), allowed.len(), "no longer in use: {used:?}");
+}
+
+/// The names of types in a line of the list. The first name in the line of a variant is its own.
+fn types(line: &str) -> impl Iterator<Item = &str> {
+    let line = line.trim();
+    let is_text = line.starts_with("pub const") && line.contains('"') || line.starts_with("--");
+    let code = if is_text { "" } else { line };
+    let skipped = usize::from(code.starts_with(char::is_uppercase));
+    let words = code.split(|c: char| !c.is_alphanumeric() && c != '_').skip(skipped);
+    // Parameters have one letter, constants none in lower case.
+    words.filter(|word| {
+        word.starts_with(char::is_uppercase) && word.contains(|c: char| c.is_lowercase())
+    })
 }
 
 fn root() -> &'static Path {
