@@ -28,8 +28,8 @@ mod tests {
 
     #[test]
     fn the_command_line_can_be_pasted_and_has_the_seed() {
-        let pasted = line(&["quorumlock-lab", "lab", "run", "L16", "--out", "it's here"]);
-        assert_eq!(pasted, r"quorumlock-lab lab run L16 --out 'it'\''s here' --seed 42");
+        let pasted = line(&["quorumlock-lab", "run", "L16", "--out", "it's here"]);
+        assert_eq!(pasted, r"quorumlock-lab run L16 --out 'it'\''s here' --seed 42");
         for given in [&["x", "--seed", "7"][..], &["x", "--seed=7"]] {
             assert!(!line(given).contains("42"));
         }

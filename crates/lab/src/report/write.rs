@@ -8,6 +8,7 @@ use super::load::Source;
 use super::page::{self, Overview};
 use super::results::{Placed, scenarios};
 use super::verdict::Verdict;
+use crate::record::Run;
 
 /// A written report.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct Written {
     pub verdict: String,
     /// Whether all results agree with theory.
     pub as_expected: bool,
+    /// The runs of all directories.
+    pub runs: Vec<Run>,
 }
 
 /// Writes the report of one or several directories of the lab into `out`. Reads one history at a
@@ -65,5 +68,6 @@ pub fn write(dirs: &[PathBuf], out: &Path) -> Result<Written, ReportError> {
         tables: files.tables.len(),
         verdict: verdict.sentence(),
         as_expected: verdict.good(),
+        runs: sources.iter().flat_map(|source| source.runs.iter().cloned()).collect(),
     })
 }

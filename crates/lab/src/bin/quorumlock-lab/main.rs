@@ -1,8 +1,13 @@
 //! The command `quorumlock-lab`: compares modes, injects faults, writes reports.
 
 mod compare;
-mod lab;
+mod interrupt;
+mod list;
+mod progress;
+mod replay;
 mod report;
+mod run;
+mod table;
 
 use std::process::ExitCode;
 
@@ -21,8 +26,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    List(list::Args),
+    Run(run::Args),
+    Replay(replay::Args),
     Compare(compare::Args),
-    Lab(lab::Args),
     Report(report::Args),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -49,16 +56,18 @@ fn main() -> ExitCode {
         return quorumlock_lab::worker::main();
     }
     let outcome = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime.block_on(run(cli.command)),
+        Ok(runtime) => runtime.block_on(carry_out(cli.command)),
         Err(error) => Err(Failure::new(exit::SOFTWARE, format!("cannot start threads: {error}"))),
     };
     exit_code(outcome)
 }
 
-async fn run(command: Command) -> Outcome {
+async fn carry_out(command: Command) -> Outcome {
     match command {
+        Command::List(args) => list::list(&args),
+        Command::Run(args) => run::run(args).await,
+        Command::Replay(args) => replay::replay(args).await,
         Command::Compare(args) => compare::compare(args).await,
-        Command::Lab(args) => lab::lab(args).await,
         Command::Report(args) => report::report(&args),
         Command::Completions(args) => completions(&args, Cli::command()),
         Command::Man(args) => man(&args, Cli::command()),

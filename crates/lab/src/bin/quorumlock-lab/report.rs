@@ -4,16 +4,22 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use quorumlock_command::{Failure, Outcome, exit, print};
-use quorumlock_lab::report::{self, ReportError};
+use quorumlock_lab::record::{Lab, Run, SCHEMA};
+use quorumlock_lab::report::{self, ReportError, results_page};
 use serde::Serialize;
+
+use crate::table;
 
 /// Write a report from directories of the lab: a page, figures, tables.
 ///
 /// The page is report.html, which loads nothing else; figures/*.svg and tables/*.csv are beside it.
-/// The same directories give the same report.
+/// The same directories give the same report. The command prints what was expected and observed of
+/// each scenario in each mode.
+///
+/// Exit status: 0 if all results are as theory predicts, 1 if not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Directories that `quorumlock-lab lab run` has written.
+    /// Directories that `quorumlock-lab run` or `quorumlock-lab compare` has written.
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
 
@@ -24,12 +30,41 @@ pub(crate) struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+
+    /// Print the documentation's page of results, docs/lab/RESULTS.md, and write no report.
+    #[arg(long, conflicts_with_all = ["json", "out"])]
+    markdown: bool,
 }
 
 pub(crate) fn report(args: &Args) -> Outcome {
+    if args.markdown {
+        return markdown(&args.dirs);
+    }
     let out = args.out.as_ref().unwrap_or(&args.dirs[0]);
-    print(args.json, &Shown(write(&args.dirs, out)?))?;
-    Ok(0)
+    let written = write(&args.dirs, out)?;
+    let as_expected = written.as_expected;
+    print(args.json, &Shown(written))?;
+    Ok(u8::from(!as_expected))
+}
+
+fn markdown(dirs: &[PathBuf]) -> Outcome {
+    let labs = dirs.iter().map(|dir| read(dir)).collect::<Result<Vec<_>, _>>()?;
+    print(false, &results_page(&labs).trim_end())?;
+    let runs = labs.into_iter().flat_map(|lab| lab.runs).collect::<Vec<_>>();
+    Ok(u8::from(!table::cells(&runs).iter().all(table::Cell::as_expected)))
+}
+
+/// Reads the record of one invocation.
+pub(crate) fn read(dir: &Path) -> Result<Lab, Failure> {
+    let file = dir.join("lab.json");
+    let wrong = |why: String| Failure::usage(format!("{}: {why}", file.display()));
+    let text = std::fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
+    let lab: Lab = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    if lab.schema == SCHEMA {
+        Ok(lab)
+    } else {
+        Err(wrong(format!("is of schema {}, not {SCHEMA}", lab.schema)))
+    }
 }
 
 /// Writes the report of a lab that has just ended into the lab's own directory.
@@ -51,7 +86,10 @@ struct Shown(report::Written);
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report::Written { page, figures, tables, verdict, .. } = &self.0;
+        let report::Written { page, figures, tables, verdict, runs, .. } = &self.0;
+        if !runs.is_empty() {
+            writeln!(f, "{}", table::of(runs))?;
+        }
         writeln!(f, "{verdict}")?;
         write!(f, "{}, {figures} figures, {tables} tables", page.display())
     }
@@ -66,10 +104,11 @@ impl Serialize for Shown {
             tables: usize,
             verdict: &'a str,
             as_expected: bool,
+            runs: &'a [Run],
         }
-        let report::Written { page, figures, tables, verdict, as_expected } = &self.0;
+        let report::Written { page, figures, tables, verdict, as_expected, runs } = &self.0;
         let page = page.display().to_string();
         let (figures, tables, as_expected) = (*figures, *tables, *as_expected);
-        Fields { page, figures, tables, verdict, as_expected }.serialize(serializer)
+        Fields { page, figures, tables, verdict, as_expected, runs }.serialize(serializer)
     }
 }

@@ -12,14 +12,14 @@ use crate::svg::clean;
 const HEAD: &str = "\
 <!--
 Generated from the lab.json of the run; do not edit. To write it:
-quorumlock-lab lab compare --markdown DIR > docs/lab/RESULTS.md
+quorumlock-lab report --markdown DIR > docs/lab/RESULTS.md
 -->
 # Results of the lab
 ";
 
 const MEANING: &str = "
 [SCENARIOS.md](SCENARIOS.md) says what each scenario does, [LAB.md](../LAB.md) what verdicts and
-figures mean. This page is the output of `quorumlock-lab lab compare --markdown DIR`.
+figures mean. This page is the output of `quorumlock-lab report --markdown DIR`.
 
 ## Verdicts
 
@@ -175,7 +175,7 @@ mod tests {
     use crate::record::{Environment, Expected, SCHEMA};
 
     fn lab(runs: Vec<Run>) -> Lab {
-        let words = ["target/release/quorumlock-lab", "lab", "run", "--all", "--seed", "42"];
+        let words = ["target/release/quorumlock-lab", "run", "--all", "--seed", "42"];
         let environment = Environment {
             quorumlock: "0.1.0".to_owned(),
             commit: Some("0123abcd".to_owned()),
@@ -210,8 +210,8 @@ mod tests {
         assert_has(
             &page,
             &[
-                "quorumlock-lab lab compare --markdown DIR > docs/lab/RESULTS.md\n",
-                "\n```sh\nquorumlock-lab lab run --all --seed 42\n```\n",
+                "quorumlock-lab report --markdown DIR > docs/lab/RESULTS.md\n",
+                "\n```sh\nquorumlock-lab run --all --seed 42\n```\n",
                 "- quorumlock 0.1.0, commit 0123abcd, release build; Valkey 9.1.2\n",
                 "- Machine: A \\<fast\\> processor, 2 processors, 0 MiB",
                 "- 2 runs on 1970-01-01 in 1m 30s, 2 as expected.\n",

@@ -7,7 +7,7 @@ use crate::scenario::{Scenario, all};
 const HEAD: &str = "\
 <!--
 Generated from crates/lab/src/scenario; do not edit. To write it:
-cargo run -p quorumlock-lab --bin quorumlock-lab -- lab list --markdown > docs/lab/SCENARIOS.md
+cargo run -p quorumlock-lab --bin quorumlock-lab -- list --markdown > docs/lab/SCENARIOS.md
 -->
 # The lab's scenarios
 
@@ -18,7 +18,7 @@ A driver is listed if it can carry out the scenario in at least one mode. Each i
 `--driver`: `process` (the default), `container` (in a build with the feature `containers`), and
 `sim` for the simulation.
 
-This page is the output of `quorumlock-lab lab list --markdown`.
+This page is the output of `quorumlock-lab list --markdown`.
 ";
 
 /// The page `docs/lab/SCENARIOS.md`: each scenario with its story, what theory expects of each mode,
@@ -80,7 +80,7 @@ mod tests {
         assert!(
             found == page,
             "docs/lab/SCENARIOS.md is not what the scenarios say (first difference: {differs:?}). \
-             Write it:\ncargo run -p quorumlock-lab --bin quorumlock-lab -- lab list --markdown \
+             Write it:\ncargo run -p quorumlock-lab --bin quorumlock-lab -- list --markdown \
              > docs/lab/SCENARIOS.md"
         );
     }

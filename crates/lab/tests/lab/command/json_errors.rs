@@ -6,9 +6,9 @@ use crate::command::process::{command, finish};
 fn bad_usage_is_told_as_json_too() {
     let cases: [(&str, &[&str]); 4] = [
         ("compare", &["--nodes", "0", "--json"]),
-        ("lab", &["run", "L00", "--json"]),
-        ("lab", &["compare", "/no/such/directory", "--json"]),
-        ("fly", &["--json"]),
+        ("run", &["L00", "--json"]),
+        ("report", &["/no/such/directory", "--json"]),
+        ("lab", &["--json"]),
     ];
     for (subcommand, arguments) in cases {
         let done = finish(command(subcommand, arguments)).expect(64);

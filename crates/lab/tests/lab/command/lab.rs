@@ -1,4 +1,4 @@
-//! `quorumlock-lab lab` as a process: exit codes, files, and an interrupt.
+//! Scenarios are listed, carried out and reported: exit codes, files, and an interrupt.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,8 @@ use crate::command::process::{Finished, command, finish, servers};
 use crate::lab_dir::LabDir;
 
 fn lab(arguments: &[&str]) -> Command {
-    command("lab", arguments)
+    let (subcommand, arguments) = arguments.split_first().unwrap();
+    command(subcommand, arguments)
 }
 
 fn run(arguments: &[&str]) -> Finished {
@@ -39,10 +40,10 @@ fn scenarios_are_listed_with_what_theory_says() {
 #[test]
 fn results_are_a_page_of_the_documentation() {
     let lab = LabDir::sound();
-    let page = run(&["compare", "--markdown", path(lab.path())]).expect(0).stdout;
+    let page = run(&["report", "--markdown", path(lab.path())]).expect(0).stdout;
     assert!(page.contains("| L16 | -   | violation | ok  | ok  | fenced |"), "{page}");
     let hostile = LabDir::hostile();
-    let page = run(&["compare", "--markdown", path(hostile.path())]).expect(1).stdout;
+    let page = run(&["report", "--markdown", path(hostile.path())]).expect(1).stdout;
     assert!(page.contains("- L42-Q5-process-s42-0: two holders at the same time"), "{page}");
 }
 
@@ -56,7 +57,7 @@ fn bad_usage_names_what_there_is() {
 }
 
 #[test]
-fn a_run_is_recorded_judged_and_compared() {
+fn a_run_is_recorded_judged_and_reported() {
     let Some(_servers) = servers(1) else { return };
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
@@ -70,14 +71,14 @@ fn a_run_is_recorded_judged_and_compared() {
     assert!(runs[1]["observed"]["St"].as_u64().unwrap() > 0, "{report}");
     assert!(runs.iter().all(|run| run["as_expected"] == true), "{report}");
     assert!(out.join("runs/L04-QF-process-s3-0/history.jsonl").exists());
-    let text = run(&["compare", path(&out)]).expect(0).stdout;
+    let text = run(&["report", path(&out)]).expect(0).stdout;
     assert!(text.contains("fenced"), "{text}");
     // The same lab, with a result that is not as expected.
     let file = out.join("lab.json");
     let record = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, record.replacen("\"as_expected\": true", "\"as_expected\": false", 1))
         .unwrap();
-    run(&["compare", path(&out)]).expect(1);
+    run(&["report", path(&out)]).expect(1);
 }
 
 #[test]

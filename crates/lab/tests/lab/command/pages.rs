@@ -22,7 +22,7 @@ fn the_manual_has_a_page_for_each_subcommand() {
     let out = dir.path().join("man1");
     finish(command("man", &["--out", out.to_str().unwrap()])).expect(0);
     assert_eq!(fs::read_to_string(out.join("quorumlock-lab.1")).unwrap(), page);
-    for part in ["compare", "lab-run", "report"] {
+    for part in ["compare", "run", "report"] {
         assert!(out.join(format!("quorumlock-lab-{part}.1")).exists(), "{part}");
     }
     assert!(!out.join("quorumlock-lab-worker.1").exists(), "for no person");

@@ -13,7 +13,7 @@ fn report(arguments: &[&str]) -> (Option<i32>, String, String) {
 
 fn lab_without_runs() -> Value {
     json!({
-        "schema": 1, "command_line": ["quorumlock-lab", "lab", "run", "L01"], "seed": 7,
+        "schema": 1, "command_line": ["quorumlock-lab", "run", "L01"], "seed": 7,
         "interrupted": true, "runs": [],
         "environment": {
             "quorumlock": "0.1.0", "commit": null, "dirty": null, "build": "debug", "rustc": null,

@@ -104,7 +104,7 @@ impl LabDir {
 
     fn empty() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let words = ["quorumlock-lab", "lab", "run", "--scenario", "L16,L01", "--repeat", "2"];
+        let words = ["quorumlock-lab", "run", "--scenario", "L16,L01", "--repeat", "2"];
         let environment = Environment {
             quorumlock: "0.1.0".to_owned(),
             commit: Some("0123abcd".to_owned()),

@@ -13,8 +13,10 @@ use quorumlock_lab::record;
 use quorumlock_lab::runner::Driver;
 use serde::Serialize;
 
-use crate::lab::{Cell, Interrupt, cannot_write, carry_out, cells};
+use crate::interrupt::Interrupt;
 use crate::report::beside;
+use crate::run::{cannot_write, carry_out};
+use crate::table::{Cell, cells};
 
 /// Compare a single node with a quorum, on servers that this command starts.
 ///

@@ -5,17 +5,16 @@ use quorumlock_lab::record::Run;
 use quorumlock_lab::runner::{Driver, Trial};
 use quorumlock_lab::scenario::find;
 
-use super::compare::read;
-use super::interrupt::Interrupt;
-use super::run::{Shown, carry_out, default_dir};
-use crate::report::beside;
+use crate::interrupt::Interrupt;
+use crate::report::{beside, read};
+use crate::run::{Shown, carry_out, default_dir};
 
 /// Repeat the runs of an earlier invocation: the same scenarios, modes and seeds.
 ///
 /// Exit status: 0 if every run gets the same judgement as before, 1 if not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Directory that `quorumlock-lab lab run` has written.
+    /// Directory that `quorumlock-lab run` has written.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
@@ -36,7 +35,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(super) async fn replay(args: Args) -> Outcome {
+pub(crate) async fn replay(args: Args) -> Outcome {
     let before = read(&args.dir)?;
     let quick = args.quick || before.command_line.iter().any(|word| word == "--quick");
     let trials = before.runs.iter().map(|run| trial(run, quick)).collect::<Result<Vec<_>, _>>()?;

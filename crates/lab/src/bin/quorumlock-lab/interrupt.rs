@@ -25,7 +25,7 @@ impl Interrupt {
         Self(comes)
     }
 
-    pub(super) fn has_come(&self) -> bool {
+    pub(crate) fn has_come(&self) -> bool {
         self.0.borrow().is_some()
     }
 
@@ -36,7 +36,7 @@ impl Interrupt {
     }
 
     /// Waits for the signal. Ready at once if it has already come.
-    pub(super) async fn comes(&self) {
+    pub(crate) async fn comes(&self) {
         let mut comes = self.0.clone();
         if comes.wait_for(Option::is_some).await.is_err() {
             std::future::pending().await

@@ -12,10 +12,10 @@ use quorumlock_lab::scenario::{Scenario, all, find};
 use quorumlock_testbed::servers::StartError;
 use serde::Serialize;
 
-use super::interrupt::Interrupt;
-use super::progress::Bar;
-use super::table::{self, cells};
+use crate::interrupt::Interrupt;
+use crate::progress::Bar;
 use crate::report::beside;
+use crate::table::{self, cells};
 
 /// Carry out scenarios and judge them.
 ///
@@ -23,7 +23,7 @@ use crate::report::beside;
 /// or a forbidden one did.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Ids of scenarios, as listed by `quorumlock-lab lab list`.
+    /// Ids of scenarios, as listed by `quorumlock-lab list`.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 
@@ -194,7 +194,7 @@ fn line(run: &Run) -> String {
     )
 }
 
-pub(super) fn default_dir(seed: u64) -> PathBuf {
+pub(crate) fn default_dir(seed: u64) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(environment::now()).to_string();
     let now = now.replace(['-', ':'], "");
     PathBuf::from(format!("quorumlock-lab-{now}-{seed}"))
@@ -211,9 +211,9 @@ fn failure_of(error: TrialError) -> Failure {
     Failure::new(code, error.to_string())
 }
 
-pub(super) struct Shown<'a> {
-    pub(super) lab: &'a Lab,
-    pub(super) out: &'a Path,
+pub(crate) struct Shown<'a> {
+    pub(crate) lab: &'a Lab,
+    pub(crate) out: &'a Path,
 }
 
 impl fmt::Display for Shown<'_> {

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     markdown: bool,
 }
 
-pub(super) fn list(args: &Args) -> Outcome {
+pub(crate) fn list(args: &Args) -> Outcome {
     if args.markdown {
         print(false, &scenarios_page().trim_end())?;
         return Ok(0);

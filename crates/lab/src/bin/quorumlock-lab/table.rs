@@ -52,7 +52,7 @@ pub(crate) fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
 }
 
 /// The table as text for people.
-pub(super) fn of(runs: &[Run]) -> String {
+pub(crate) fn of(runs: &[Run]) -> String {
     let mut modes = Vec::<&str>::new();
     let mut scenarios = Vec::<(&str, &str)>::new();
     for run in runs {
