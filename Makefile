@@ -1,4 +1,4 @@
-.PHONY: help demo test quick api tables test-redis test-scripts test-interop test-report check fix sim model bench
+.PHONY: help demo test quick api tables test-redis test-scripts test-interop test-report check fix sim histories model bench
 
 # Most tests wait for servers and leases: more of them than cores run side by side.
 export RUST_TEST_THREADS ?= 12
@@ -14,6 +14,7 @@ help:
 	@echo "make test-interop locks shared with Java, Go, Node and Python clients, which are fetched if need be"
 	@echo "make test-report the lab's report in a real browser, which is fetched if need be (100 MB)"
 	@echo "make sim     20,000 seeds of the simulation (SEEDS=n, and FRESH=n drawn anew), or one with its trace (SEED=n)"
+	@echo "make histories  what holders believed in 1,000 fresh seeds, judged by a linearizability checker that is not ours (HISTORIES=n)"
 	@echo "make model   the full search of the models"
 	@echo "make bench   beside other lock crates and languages, into docs/BENCHMARKS.md: 50 minutes (ONLY=P1,P5; QUICK=1)"
 	@echo "make check   format, lints, documentation, licences"
@@ -42,7 +43,7 @@ test: .cargo-is-there
 TEST_GROUPS ?= 2
 
 # A test of the house checks that each program of tests is in one of the groups.
-COMPUTE = sim commands quick house public_api
+COMPUTE = sim commands quick house linearizable public_api
 WAIT = admission clean cli cluster config containers fencing flood interop lab memory_nodes members permissions \
 	ping promises reach recipes replicated scenarios sentinel servers services telemetry testing watchdog wire
 
@@ -99,6 +100,9 @@ test-report: .cargo-is-there
 
 sim: .cargo-is-there
 	cargo run --release --package quorumlock-sim --bin sim
+
+histories: .cargo-is-there
+	HISTORIES=$${HISTORIES:-1000} cargo test --workspace --all-features --test linearizable
 
 model: .cargo-is-there
 	cargo run --release --package quorumlock-model --bin model

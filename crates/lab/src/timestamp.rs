@@ -22,6 +22,11 @@ pub(crate) fn instant(mono_ns: u64) -> Instant {
     Instant::NEVER + Duration::from_nanos(mono_ns)
 }
 
+/// The nanoseconds of an [`instant`].
+pub(crate) fn nanos_of(instant: Instant) -> u64 {
+    u64::try_from(instant.since(Instant::NEVER).as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Wall-clock time in nanoseconds since 1970. For people.
 pub(crate) fn wall_ns() -> u64 {
     nanos(ClockId::Realtime)

@@ -7,6 +7,7 @@ use foldhash::HashMap;
 use quorumlock_core::Watch;
 use quorumlock_protocol::{Answer, Claim, Denial, Instant, LeaseRequest, Name, Nonce, quorum_of};
 
+use super::belief::Beliefs;
 use super::invariants::Tokens;
 use super::request::{SimAnswer, SimRequest};
 use super::sometimes::{Seen, Sometimes};
@@ -29,6 +30,7 @@ pub struct Ledger {
     /// the window end that the holder read last.
     pub lost: Vec<(usize, Instant)>,
     pub tokens: BTreeMap<Name, Tokens>,
+    pub beliefs: Beliefs,
     pub seen: Seen,
 }
 
@@ -39,6 +41,8 @@ pub struct Attempt {
     pub claim: Claim,
     pub nonce: Nonce,
     began: Micros,
+    /// The step at which it began (`Belief`).
+    pub asked: u64,
     /// The node to which its first request went.
     first: usize,
     /// The largest token that any holder of one of its names had received before it began.
@@ -278,6 +282,7 @@ impl Ledger {
             claim: lease.claim.clone(),
             nonce: lease.nonce,
             began: now,
+            asked: self.beliefs.step(),
             first: 0,
             after: lease.claim.names().filter_map(largest).max().unwrap_or(0),
             nodes: vec![View::NEW; size],

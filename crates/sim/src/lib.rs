@@ -21,6 +21,10 @@
 #[doc(hidden)]
 pub mod arrival;
 #[doc(hidden)]
+pub mod belief;
+#[doc(hidden)]
+pub mod believing;
+#[doc(hidden)]
 pub mod bug;
 #[doc(hidden)]
 pub mod commands;
@@ -111,9 +115,10 @@ pub mod world;
 pub use dice::Dice;
 pub use faults::{Assumption, Fault};
 
+pub use belief::Belief;
 pub use bug::Bug;
 pub use node::SimNode;
-pub use run::{Outcome, run};
+pub use run::{Outcome, run, run_on};
 pub use sometimes::{Seen, Sometimes};
 pub use summary::{Catch, SeedSummary, fresh_start, hunt, run_all};
 pub use violation::{Invariant, Violation};

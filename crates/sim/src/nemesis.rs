@@ -236,6 +236,7 @@ impl State {
         process.gate.kill();
         let (slot, inbox) = (process.slot, std::mem::take(&mut process.inbox));
         inbox.into_iter().for_each(|event| self.unheard(event));
+        self.end_beliefs_of(client);
         let (gone, stay) =
             self.ledger.holders.drain(..).partition::<Vec<_>, _>(|held| held.client == client);
         self.ledger.holders = stay;

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::belief::Belief;
 use super::bug::Bug;
 use super::faults::Assumption;
 use super::invariants::{leak, liveness};
@@ -24,6 +25,8 @@ pub struct Outcome {
     pub expected: BTreeSet<Invariant>,
     /// The assumptions that faults broke.
     pub broken: Vec<Assumption>,
+    /// What the holders believed.
+    pub beliefs: Vec<Belief>,
     /// The situations that were seen at least once.
     pub seen: Seen,
     /// The hash over all events, in order.
@@ -42,6 +45,20 @@ pub struct Outcome {
 /// If the operating system cannot start the runtime.
 #[must_use]
 pub fn run(seed: u64, bug: Option<Bug>, keep: usize) -> Outcome {
+    carry_out(seed, bug, keep, false)
+}
+
+/// As [`run`], and the run goes on after a violation: a checker from elsewhere judges its beliefs.
+/// All guarantees that failed are in [`Outcome::expected`].
+///
+/// # Panics
+/// As for [`run`].
+#[must_use]
+pub fn run_on(seed: u64, bug: Option<Bug>) -> Outcome {
+    carry_out(seed, bug, 0, true)
+}
+
+fn carry_out(seed: u64, bug: Option<Bug>, keep: usize, goes_on: bool) -> Outcome {
     let _seed = SayOnPanic(seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -55,6 +72,7 @@ pub fn run(seed: u64, bug: Option<Bug>, keep: usize) -> Outcome {
     let shown = format!("{plan:?}");
     let world = runtime.block_on(async {
         let world = World::new(plan, bug, keep);
+        world.look(|state| state.goes_on = goes_on);
         live(&world).await;
         world
     });
@@ -63,6 +81,7 @@ pub fn run(seed: u64, bug: Option<Bug>, keep: usize) -> Outcome {
         violation: state.violation.take(),
         expected: std::mem::take(&mut state.expected),
         broken: state.broken.iter().copied().collect(),
+        beliefs: state.ledger.beliefs.take(),
         seen: state.ledger.seen,
         hash: state.trace.hash(),
         events: state.trace.count(),

@@ -189,6 +189,7 @@ impl WorkTask {
             if let Some(holder) = holders.iter_mut().find(|holder| holder.attempt == attempt) {
                 holder.watch = watch;
             }
+            state.see_beliefs();
             check_exclusion(state, attempt);
         });
         let pause = duration(self.dice.within(0, self.lease / 4));
@@ -315,6 +316,7 @@ impl WorkTask {
             state.read_window(attempt);
             check_exclusion(state, attempt);
             check_takeover(state, attempt);
+            state.begin_belief(attempt, Some(token));
             state.note_overlap(attempt);
             let claim = &state.ledger.attempts[attempt].claim;
             let (several, permit) = (!claim.is_one(), claim.slots().is_some());
@@ -345,6 +347,7 @@ impl WorkTask {
                 state.workload.free_from(name, state.now);
             }
             state.remember_lost(attempt);
+            state.end_belief(attempt);
             let holders = &mut state.ledger.holders;
             let place = holders.iter().position(|held| held.attempt == attempt);
             place.map(|place| holders.remove(place))
@@ -467,9 +470,11 @@ impl State {
 
     /// A writer is about to go on as a reader.
     fn reads_from_now(&mut self, attempt: usize) {
+        self.end_belief(attempt);
         if let Some(attempt) = self.ledger.attempts.get_mut(attempt) {
             attempt.claim = Claim::read(attempt.claim.name().clone());
         }
+        self.begin_belief(attempt, None);
     }
 
     /// A reader whose token still counts reads the value that it has read.

@@ -66,6 +66,8 @@ pub struct State {
     /// The guarantees that failed after an assumption they need was broken.
     pub expected: BTreeSet<Invariant>,
     pub violation: Option<Violation>,
+    /// Violations do not end the run: its beliefs are judged elsewhere. They are in `expected`.
+    pub goes_on: bool,
     /// The time at which a node last forgot something.
     pub forgot_at: Micros,
     pub withheld_votes: Option<WithheldVotes>,
@@ -114,6 +116,7 @@ impl World {
             broken: BTreeSet::new(),
             expected: BTreeSet::new(),
             violation: None,
+            goes_on: false,
             forgot_at: 0,
             withheld_votes: None,
             closed: false,
@@ -253,10 +256,10 @@ impl State {
         let invariant = violation.invariant();
         // A planted bug can break many invariants. It counts as found only by those that must catch
         // it.
-        if self.bug.is_some_and(|bug| !bug.caught_by().contains(&invariant)) {
+        if !self.goes_on && self.bug.is_some_and(|bug| !bug.caught_by().contains(&invariant)) {
             return;
         }
-        if invariant.needs().iter().any(|needed| self.broken.contains(needed)) {
+        if self.goes_on || invariant.needs().iter().any(|needed| self.broken.contains(needed)) {
             self.expected.insert(invariant);
         } else if self.violation.is_none() {
             self.note("VIOLATION", Who::default(), 0);

@@ -35,6 +35,8 @@ pub struct HistorySummary {
     pub refusals: BTreeMap<(String, Refusal), bool>,
     /// The clients that asked for the lock.
     pub asked: BTreeMap<String, Asked>,
+    /// The names of the clients, in the order of first appearance.
+    pub clients: Vec<String>,
 }
 
 /// What became of the attempts of one client.
@@ -121,7 +123,9 @@ impl Summarizer {
         for ((client, _), since) in asking {
             summary.waited(client, last.since(since));
         }
-        summary.extend(replay.close(last).0);
+        let (ended, clients) = replay.close(last);
+        summary.extend(ended);
+        summary.clients = clients;
         summary
     }
 }
@@ -141,6 +145,12 @@ impl Summarizer {
 }
 
 impl HistorySummary {
+    /// The name of the client with this number ([`Who::locker`](super::Who)).
+    #[must_use]
+    pub fn client(&self, number: usize) -> String {
+        self.clients.get(number).cloned().unwrap_or_default()
+    }
+
     fn waited(&mut self, client: String, time: Duration) -> &mut Asked {
         let asked = self.asked.entry(client).or_default();
         asked.longest_wait = asked.longest_wait.max(time);

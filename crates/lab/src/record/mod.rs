@@ -1,6 +1,7 @@
-//! The records of a run (`run.json`) and of an invocation of the lab (`lab.json`).
+//! The records of a run (`run.json`, `attempts.csv`) and of an invocation of the lab (`lab.json`).
 
 mod agreement;
+mod attempt;
 mod lab;
 mod load;
 mod run;
@@ -13,6 +14,7 @@ use std::path::Path;
 use serde::Serialize;
 
 pub use self::agreement::agrees;
+pub use self::attempt::{Attempt, read_attempts, write_attempts};
 pub use self::lab::{Environment, Lab};
 pub use self::load::Load;
 pub use self::run::{Expected, NodeFacts, Observed, Run};

@@ -26,6 +26,12 @@ pub struct Run {
     pub seed: u64,
     /// The repetition of this scenario, mode and seed, from zero.
     pub repetition: u64,
+    /// The version of quorumlock.
+    #[serde(default)]
+    pub quorumlock: String,
+    /// The commit that was built, if known.
+    #[serde(default)]
+    pub commit: Option<String>,
     /// The load of a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,

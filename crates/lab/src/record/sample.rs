@@ -14,6 +14,8 @@ pub(crate) fn run(scenario: &str, mode: &str, expected: Expected) -> Run {
         driver: "process".to_owned(),
         seed: 42,
         repetition: 0,
+        quorumlock: "0.1.0".to_owned(),
+        commit: None,
         load: None,
         expected,
         observed: Observed::default(),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::record::Environment;
@@ -17,7 +18,7 @@ pub fn gather(version: &str) -> Environment {
     let loads = read("/proc/loadavg");
     let mut loads = loads.split(' ').map(|load| load.parse().unwrap_or_default());
     let clocksource = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    let commit = git(&["rev-parse", "HEAD"]);
+    let commit = commit();
     let uname = rustix::system::uname();
     Environment {
         quorumlock: version.to_owned(),
@@ -37,6 +38,12 @@ pub fn gather(version: &str) -> Environment {
         server: String::new(),
         clocksource: text(read(clocksource)),
     }
+}
+
+/// The commit that was built, if known. Asked for once.
+pub(super) fn commit() -> Option<String> {
+    static COMMIT: OnceLock<Option<String>> = OnceLock::new();
+    COMMIT.get_or_init(|| git(&["rev-parse", "HEAD"])).clone()
 }
 
 /// Runs git on the source tree of this build, if it still exists. At run time, so that no build

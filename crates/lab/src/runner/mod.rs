@@ -3,6 +3,7 @@
 //!
 //! Servers and workers end with the trial, however it ends.
 
+mod attempts;
 mod control;
 mod deployment;
 mod driver;
@@ -29,6 +30,7 @@ use futures::future::join_all;
 use quorumlock_watchdog::Clock;
 use tokio::sync::watch;
 
+use self::attempts::attempts;
 use self::control::blocking;
 use self::deployment::{Deployment, Requests};
 pub use self::driver::{Driver, NoDriver};
@@ -109,8 +111,8 @@ impl Trial {
         self.carry_out_on(Driver::Process, program, dir, interrupted).await
     }
 
-    /// Carries out the trial and writes `history.jsonl` and `run.json` into `dir`, which must
-    /// exist. When `interrupted` is ready, the run ends early and is marked as interrupted.
+    /// Carries out the trial and writes `history.jsonl`, `attempts.csv` and `run.json` into `dir`,
+    /// which must exist. When `interrupted` is ready, the run ends early and is marked as interrupted.
     ///
     /// # Errors
     /// [`TrialError::Missing`] if this machine or the driver cannot carry out the trial; nothing is
@@ -158,6 +160,8 @@ impl Trial {
             driver: driver.to_string(),
             seed: self.seed,
             repetition: self.repetition,
+            quorumlock: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: environment::commit(),
             load: self.load,
             expected,
             observed,
@@ -169,6 +173,7 @@ impl Trial {
             nodes: played.nodes,
             interrupted: played.interrupted,
         };
+        record::write_attempts(&dir.join("attempts.csv"), attempts(&run, &summary))?;
         record::write(&dir.join("run.json"), &run)?;
         Ok(run)
     }

@@ -238,6 +238,8 @@ impl Story {
             driver: "process".to_owned(),
             seed: 42,
             repetition: self.repetition,
+            quorumlock: "0.1.0".to_owned(),
+            commit: None,
             load: None,
             expected: self.expected,
             observed,
