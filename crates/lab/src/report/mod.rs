@@ -20,6 +20,7 @@ mod markdown;
 mod page;
 mod results;
 mod shot;
+mod side_by_side;
 mod table;
 mod timeline;
 mod verdict;

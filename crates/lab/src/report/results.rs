@@ -146,6 +146,29 @@ impl ModeResult<'_> {
             .collect()
     }
 
+    /// The outcome, whatever theory predicts.
+    pub(super) fn outcome(&self) -> Outcome {
+        let any = |of: fn(&Run) -> u64| self.sum(of) > 0;
+        let (fell, stale) =
+            (any(|run| run.observed.violations), any(|run| run.observed.stale_effects));
+        let refused = any(|run| run.observed.refused_effects);
+        if stale || (fell && !refused) {
+            Outcome::Violated
+        } else if refused {
+            Outcome::Fenced
+        } else if self.expected == Expected::Refused && self.each().all(|run| run.as_expected) {
+            Outcome::Refused
+        } else if self.sum(|run| run.observed.grants) == 0 {
+            Outcome::Nothing
+        } else if self.expected == Expected::Disordered
+            && any(|run| run.observed.tokens_out_of_order)
+        {
+            Outcome::Disordered
+        } else {
+            Outcome::Held
+        }
+    }
+
     /// The observation in a word or two.
     pub(super) fn observed(&self) -> &'static str {
         let any = |of: fn(&Run) -> u64| self.sum(of) > 0;
@@ -170,6 +193,41 @@ impl ModeResult<'_> {
             "nothing granted"
         } else {
             "no violation"
+        }
+    }
+}
+
+/// Where exclusion stands after a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It held.
+    Held,
+    /// It fell, and the resource refused every stale effect.
+    Fenced,
+    /// It fell, or the resource accepted a stale effect.
+    Violated,
+    /// It held, and tokens fell.
+    Disordered,
+    /// The library refused.
+    Refused,
+    /// Nothing was granted, so nothing is known.
+    Nothing,
+}
+
+impl Outcome {
+    /// All outcomes that tell something.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Held, Self::Fenced, Self::Violated, Self::Disordered, Self::Refused];
+
+    /// The class of its colour, and a word for it.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Held => ("held", "held"),
+            Self::Fenced => ("fenced", "fenced"),
+            Self::Violated => ("violated", "VIOLATED"),
+            Self::Disordered => ("disordered", "tokens fell"),
+            Self::Refused => ("refused", "refused"),
+            Self::Nothing => ("open", "nothing granted"),
         }
     }
 }

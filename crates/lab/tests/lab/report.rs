@@ -157,6 +157,17 @@ fn a_comparison_has_its_own_scenarios_and_what_was_not_recorded() {
         "{free}"
     );
     assert!(page.contains("51\u{202f}234") && page.contains("expected either"), "{written:?}");
+    // The answer comes first: which mode broke, and a picture of it.
+    let place = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words}"));
+    let verdict = place("id=\"verdict\"");
+    for words in [
+        "One server (S): <span class=\"sign\">BROKE",
+        "VIOLATION",
+        "Quorum of 5 (QQ): <span class=\"sign\">HELD",
+    ] {
+        assert!(place(words) < verdict, "{words}");
+    }
+    assert!(lab.path().join("figures/believers.svg").exists());
     fs::write(lab.path().join("comparison.json"), "{}").unwrap();
     let (written, page) = report(&lab);
     assert!(page.contains("comparison.json: missing field"), "{written:?}");

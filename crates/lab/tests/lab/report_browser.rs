@@ -51,7 +51,7 @@ addEventListener("load", () => {
   const found = {
     title: document.title,
     verdict: document.querySelector(".verdict").textContent,
-    verdictTop: box(document.querySelector(".verdict")).top + scrollY,
+    answerTop: box(document.querySelector(".answer, .verdict")).top + scrollY,
     figures, faint,
     overflow: document.documentElement.scrollWidth - wide,
     outside: [...document.querySelectorAll("body *")].filter((e) => !inBox(e) && !e.matches(".skip") && box(e).right > wide + 1).map((e) => e.outerHTML.slice(0, 80)),
@@ -99,8 +99,8 @@ fn assert_readable(found: &Value, dark: bool, wide: bool) {
         assert_eq!(figure["clipped"], Value::Array(Vec::new()), "text leaves its figure");
         assert_eq!(figure["covered"], Value::Array(Vec::new()), "text covers text");
     }
-    let top = found["verdictTop"].as_f64().unwrap();
-    assert!(top < if wide { 250.0 } else { 300.0 }, "the verdict is on the first screen: {top}");
+    let top = found["answerTop"].as_f64().unwrap();
+    assert!(top < if wide { 250.0 } else { 300.0 }, "the answer is on the first screen: {top}");
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn that_of_a_comparison_is_readable_too() {
         let found = render(&browser, &page, size, dark);
         assert_readable(&found, dark, size == DESK);
         // Per scenario: modes, handovers and the lanes of each mode. In addition one
-        // counterexample.
-        assert_eq!(found["figures"].as_array().unwrap().len(), 2 * (2 + 2) + 1);
+        // counterexample, and the picture of the answer.
+        assert_eq!(found["figures"].as_array().unwrap().len(), 2 * (2 + 2) + 1 + 1);
         let name = format!("comparison-{}.png", if dark { "desk" } else { "phone" });
         let height = u32::try_from(found["height"].as_u64().unwrap()).unwrap();
         browser.shoot(&page, (size.0, height.min(16_000)), dark, &shots().join(name));

@@ -66,6 +66,7 @@ fn the_checker_agrees_in_seeds_that_nobody_has_run() {
         let threads = threads.collect::<Vec<_>>();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
     });
+    let _ = writeln!(std::io::stderr(), "exclusion fell in {fallen} seeds, and both say so");
     // One seed in four breaks an assumption.
     assert!(fallen > 0, "exclusion never fell, so nothing was compared");
 }

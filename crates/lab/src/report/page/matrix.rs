@@ -1,6 +1,6 @@
 use maud::{Markup, html};
 
-use super::super::results::{ModeResult, Scenario, expectation, modes};
+use super::super::results::{ModeResult, Outcome, Scenario, expectation, modes};
 use super::super::words::count;
 use super::anchor;
 use crate::svg::clean;
@@ -9,9 +9,10 @@ use crate::svg::clean;
 pub(super) fn matrix(scenarios: &[Scenario<'_>]) -> Markup {
     let modes = modes(scenarios);
     html! {
+        (legend(scenarios))
         div.scroll tabindex="0" role="region" aria-label="Scenarios and modes" {
             table.matrix {
-                caption { "Scenarios and modes. ✓: as theory says; ✗: not." }
+                caption { "Where exclusion fell. The colour is the outcome. ✓: as theory says; ✗: not." }
                 thead {
                     tr {
                         th scope="col" { "Scenario" }
@@ -41,30 +42,56 @@ fn cells(scenario: &Scenario<'_>, mode: &str) -> Markup {
 }
 
 fn cell(result: &ModeResult<'_>) -> Markup {
-    let (class, sign) = match result.as_expected() {
-        Some(true) => ("good", "✓"),
-        Some(false) => ("bad", "✗"),
-        None => ("open", "…"),
+    let (expected, sign) = match result.as_expected() {
+        Some(true) => ("", "✓"),
+        Some(false) => ("unexpected", "✗"),
+        None => ("", "…"),
     };
+    let (outcome, word) = result.outcome().words();
     let numbers = [
         ("V", result.sum(|run| run.observed.violations)),
         ("E", result.sum(|run| run.observed.stale_effects)),
         ("St", result.sum(|run| run.observed.refused_effects)),
     ];
-    let seen: Vec<_> = numbers.into_iter().filter(|(_, number)| *number > 0).collect();
+    let seen = numbers.into_iter().filter(|(_, number)| *number > 0);
     html! {
-        div.cell.(class) {
-            span.sign { (sign) } " "
-            @if seen.is_empty() { (result.observed()) }
-            @for (index, (letter, number)) in seen.iter().enumerate() {
-                @if index > 0 { " " }
-                span.pair { (letter) "\u{a0}" (count(*number)) }
+        div.cell.(outcome).(expected) {
+            span.sign { (sign) } " " (word)
+            @for (letter, number) in seen {
+                " " span.pair { (letter) "\u{a0}" (count(number)) }
             }
             @if result.as_expected() != Some(true) {
                 div.minor { "expected: " (expectation(result.expected)) }
             }
             @if let Some(step) = result.stuck() { div.minor { "stuck: " (clean(step)) } }
         }
+    }
+}
+
+/// The colours that occur, and what they mean.
+fn legend(scenarios: &[Scenario<'_>]) -> Markup {
+    let seen = |outcome: &Outcome| {
+        let results = scenarios.iter().flat_map(|scenario| &scenario.results);
+        results.into_iter().any(|result| result.outcome() == *outcome)
+    };
+    html! {
+        ul.legend {
+            @for outcome in Outcome::ALL.into_iter().filter(seen) {
+                @let (class, word) = outcome.words();
+                li.cell.(class) { (word) ": " (meaning(outcome)) }
+            }
+        }
+    }
+}
+
+fn meaning(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Held => "one holder at a time",
+        Outcome::Fenced => "the resource refused stale effects",
+        Outcome::Violated => "two holders, or a stale effect accepted",
+        Outcome::Disordered => "one holder at a time, with a smaller token",
+        Outcome::Refused => "the library said no",
+        Outcome::Nothing => "nothing is known",
     }
 }
 

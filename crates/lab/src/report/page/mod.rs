@@ -1,6 +1,7 @@
 //! The page: verdict first, then all results, then each scenario, then what is needed to repeat it.
 
 mod about;
+mod answer;
 mod figure;
 mod matrix;
 mod measured;

@@ -7,6 +7,7 @@ use super::super::results::Scenario;
 use super::super::table::Table;
 use super::super::verdict::Verdict;
 use super::super::words::counted;
+use super::answer::answer;
 use super::matrix::matrix;
 use super::measured::measured;
 use super::result_table::result_table;
@@ -19,6 +20,7 @@ pub(in crate::report) fn opening(
     files: &mut Files,
 ) -> Result<Markup, ReportError> {
     let Overview { sources, scenarios, verdict } = overview;
+    let answers = answer(sources, files)?;
     let table = result_table("results", "All results", scenarios.iter());
     files.table(&table)?;
     let measured = measured(sources);
@@ -32,6 +34,7 @@ pub(in crate::report) fn opening(
         a.skip href="#verdict" { "To the verdict" }
         (header(overview))
         (PreEscaped("<main>"))
+        @for answer in &answers { (answer) }
         (verdict_section(sources, verdict))
         (contents(scenarios))
         (results_section(scenarios, &table, &measured))

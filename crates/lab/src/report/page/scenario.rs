@@ -50,7 +50,10 @@ pub(in crate::report) fn scenario(
             h2 { (clean(scenario.id)) ": " (clean(scenario.title)) }
             p.story { (clean(scenario.story)) }
             (summary(&scenario.results))
-            (table.html())
+            details {
+                summary { "All numbers" }
+                (table.html())
+            }
             h3 { "Modes compared" }
             (shown(&compared, ""))
             h3 { "Handover times" }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// Text that a name or a message may contain, and that a page must not interpret as markup.
 pub(crate) const HOSTILE: &str = "</svg></style><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u{0}\u{202e}";
 
-/// The measurements of a comparison in which no server was killed.
+/// The measurements of a comparison in which exclusion fell on one server.
 const COMPARISON: &str = include_str!("comparison.json");
 
 /// The directory.

@@ -117,7 +117,8 @@ struct Shown {
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { report, told } = self;
-        write!(f, "{}\n\n{}", table::of(report), verdict::of(report))?;
+        write!(f, "{}\n\n{}\n\n", verdict::in_short(report), table::of(report))?;
+        f.write_str(&verdict::of(report))?;
         told.as_ref().map_or(Ok(()), |told| write!(f, "\n{told}"))
     }
 }

@@ -1,4 +1,23 @@
-use quorumlock_lab::compare::{Contended, Report, ServerKilled};
+use quorumlock_lab::compare::{Answer, Contended, Report, ServerKilled, answers};
+
+/// A paragraph for each mode: whether it held, what it promises, and what it costs.
+pub(super) fn in_short(report: &Report) -> String {
+    let of = |answer: &Answer| {
+        let Answer { mode, name, seen, promise, cost } = answer;
+        let (word, seen) = match seen {
+            Some(seen) if seen.held => ("HELD", seen.words.as_str()),
+            Some(seen) => ("BROKE", seen.words.as_str()),
+            None => ("UNTESTED", "no server was killed"),
+        };
+        let lines = [
+            format!("{mode}, {name}: {word}: {seen}"),
+            format!("  promises {promise}"),
+            format!("  costs {cost}"),
+        ];
+        lines.map(|line| fill(&line, "    ")).join("\n")
+    };
+    answers(report).iter().map(of).collect::<Vec<_>>().join("\n")
+}
 
 /// What each mode promises and what was observed.
 pub(super) fn of(report: &Report) -> String {
@@ -15,7 +34,7 @@ pub(super) fn of(report: &Report) -> String {
     verdicts.push(
         "This is one run on one machine: what was not seen in it may still happen.".to_owned(),
     );
-    verdicts.iter().map(|verdict| fill(verdict)).collect::<Vec<_>>().join("\n")
+    verdicts.iter().map(|verdict| fill(verdict, "  ")).collect::<Vec<_>>().join("\n")
 }
 
 fn of_single(killed: Option<&ServerKilled>) -> String {
@@ -95,17 +114,19 @@ fn of_tokens(modes: &[&ServerKilled]) -> String {
 
 const UNTESTED: &str = "These servers were not started here, so none was killed.";
 
-/// Breaks lines at spaces.
-fn fill(text: &str) -> String {
+/// Breaks lines at spaces. `indent` begins each line but the first, which keeps its own.
+fn fill(text: &str, indent: &str) -> String {
     const WIDTH: usize = 96;
 
-    let mut out = String::new();
+    let own = text.len() - text.trim_start().len();
+    let mut out = text[..own].to_owned();
     let mut column = 0;
     for word in text.split_whitespace() {
         let length = word.chars().count();
         if column > 0 && column + 1 + length > WIDTH {
-            out.push_str("\n  ");
-            column = 2;
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
         } else if column > 0 {
             out.push(' ');
             column += 1;
@@ -185,7 +206,7 @@ mod tests {
     #[test]
     fn long_lines_are_broken_at_spaces() {
         let text = "word ".repeat(60);
-        let filled = fill(&text);
+        let filled = fill(&text, "  ");
         assert!(filled.lines().all(|line| line.len() <= 96), "{filled}");
         assert_eq!(filled.split_whitespace().count(), 60);
     }
