@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::judge::{Proportion, overtakings_per_1000, wilson};
+use crate::mode::Mode;
 use crate::record::{Expected, Run, agrees};
 
 /// All results of a scenario.
@@ -70,8 +71,8 @@ pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<S
 
 /// The rank of a mode in the lab's order. Unknown modes come last.
 pub(super) fn rank(mode: &str) -> usize {
-    const MODES: [&str; 8] = ["S", "R", "W", "Q3", "Q5", "Q7", "QQ", "QF"];
-    MODES.iter().position(|known| *known == mode).unwrap_or(MODES.len())
+    let known = Mode::ALL.iter().position(|known| known.to_string() == mode);
+    known.unwrap_or(Mode::ALL.len())
 }
 
 /// All modes, in the order of the lab's own list.

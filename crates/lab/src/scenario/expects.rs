@@ -1,8 +1,9 @@
+use super::own::OwnPlan;
 use crate::mode::Mode;
 use crate::record::Expected;
 
 /// What theory predicts for each kind of mode; `None` where a scenario does not apply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Expects {
     /// One standalone node.
     pub s: Option<Expected>,
@@ -25,6 +26,8 @@ pub struct Expects {
     pub qq: Option<Expected>,
     /// As `qq`, and the resource checks tokens.
     pub qf: Option<Expected>,
+    /// A plan from a file, which has its own predictions.
+    pub own: Option<&'static OwnPlan>,
 }
 
 impl Expects {
@@ -40,6 +43,7 @@ impl Expects {
         q: None,
         qq: None,
         qf: None,
+        own: None,
     };
 
     /// A node forgets: two hold on one node and in plain Redlock, and not where memories must be
@@ -71,12 +75,16 @@ impl Expects {
             q: all,
             qq: all,
             qf: all,
+            own: None,
         }
     }
 
     /// The prediction for one mode.
     #[must_use]
     pub fn of(&self, mode: Mode) -> Option<Expected> {
+        if let Some(own) = self.own {
+            return own.expected(mode);
+        }
         match mode {
             Mode::S => self.s,
             Mode::S1 => self.s1,

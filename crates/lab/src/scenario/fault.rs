@@ -1,10 +1,10 @@
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An action of the nemesis. Nodes are numbered: the voters first, or the master and then its
 /// replicas.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// No fault: a step that only waits.
@@ -143,7 +143,7 @@ pub enum Fault {
 }
 
 /// How far a change of members goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
     /// All nodes vote for the clients of both lists.
@@ -153,7 +153,7 @@ pub enum Until {
 }
 
 /// How a way treats the bytes sent on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WayState {
     /// All bytes pass; held bytes are delivered first.

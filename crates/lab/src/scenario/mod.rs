@@ -59,6 +59,7 @@ mod l48_boots_ahead;
 mod l49_tokens_fall;
 mod l50_replica_meanwhile;
 mod n1_sets;
+mod own;
 mod p1_permits;
 mod p2_slots_through_restarts;
 mod plan;
@@ -71,6 +72,7 @@ mod step;
 pub use self::draw::Draw;
 pub use self::expects::Expects;
 pub use self::fault::{Fault, Until, WayState};
+pub use self::own::{BadPlanFile, OwnPlan};
 pub use self::plan::{
     BrokenLockKind, ClientPlan, FirstAccess, Locking, OnLoss, Overtaking, Plan, ReadWrite, Ring,
     ServerPlan, Span, Waiting, Work,
@@ -96,6 +98,25 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// A scenario of a plan from a file. It lives as long as the process.
+    #[must_use]
+    pub fn own(plan: OwnPlan) -> &'static Self {
+        let own: &'static OwnPlan = Box::leak(Box::new(plan));
+        Box::leak(Box::new(Self {
+            id: own.id(),
+            title: own.title(),
+            story: own.story(),
+            expects: Expects { own: Some(own), ..Expects::NONE },
+            plan: Draw::plan,
+        }))
+    }
+
+    /// The modes in which it runs unless others are named: one of each kind, or those of the plan.
+    #[must_use]
+    pub fn modes(&self) -> Vec<Mode> {
+        self.expects.own.map_or_else(|| Mode::KINDS.to_vec(), |own| own.modes().collect())
+    }
+
     /// What theory predicts; `None` if the scenario does not apply to this mode.
     #[must_use]
     pub fn expected(&self, mode: Mode) -> Option<Expected> {
@@ -118,7 +139,11 @@ impl Scenario {
         repetition: u64,
         quick: bool,
     ) -> Plan {
-        (self.plan)(&mut Draw::new(load, mode, seed, repetition, quick))
+        let draw = &mut Draw::new(load, mode, seed, repetition, quick);
+        match self.expects.own {
+            Some(own) => own.plan(draw),
+            None => (self.plan)(draw),
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Fault;
 
 /// One step of a schedule. Steps run in order: each waits for its own moment after the previous
 /// step was carried out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The moment of the step.
     pub when: When,
@@ -14,7 +14,7 @@ pub struct Step {
 
 /// The moment of a step. A step waits for an event rather than for a time that should be long
 /// enough.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
     /// This many milliseconds after the start of the clients, or at once if that has passed.

@@ -3,6 +3,7 @@
 mod compare;
 mod interrupt;
 mod list;
+mod own;
 mod progress;
 mod replay;
 mod report;

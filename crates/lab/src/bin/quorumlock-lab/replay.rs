@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use quorumlock_command::{Failure, Outcome, print, say};
 use quorumlock_lab::record::Run;
@@ -6,6 +6,7 @@ use quorumlock_lab::runner::{Driver, Trial};
 use quorumlock_lab::scenario::find;
 
 use crate::interrupt::Interrupt;
+use crate::own;
 use crate::report::{beside, read};
 use crate::run::{Shown, carry_out, default_dir};
 
@@ -38,8 +39,13 @@ pub(crate) struct Args {
 pub(crate) async fn replay(args: Args) -> Outcome {
     let before = read(&args.dir)?;
     let quick = args.quick || before.command_line.iter().any(|word| word == "--quick");
-    let trials = before.runs.iter().map(|run| trial(run, quick)).collect::<Result<Vec<_>, _>>()?;
+    let trials = before
+        .runs
+        .iter()
+        .map(|run| trial(run, quick, &args.dir))
+        .collect::<Result<Vec<_>, _>>()?;
     let out = args.out.unwrap_or_else(|| default_dir(before.seed));
+    own::keep(&own::all_kept(&args.dir), &out)?;
     let interrupt = Interrupt::listen();
     let after = carry_out(&trials, before.seed, args.jobs, &out, &interrupt).await?;
     beside(&out)?;
@@ -61,10 +67,14 @@ pub(crate) async fn replay(args: Args) -> Outcome {
     Ok(u8::from(!agree))
 }
 
-fn trial(run: &Run, quick: bool) -> Result<(Trial, Driver), Failure> {
+fn trial(run: &Run, quick: bool, dir: &Path) -> Result<(Trial, Driver), Failure> {
     let unknown = || Failure::usage(format!("{}: no such scenario", run.run));
     let mode = run.mode.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
-    let scenario = find(&run.scenario).ok_or_else(unknown)?;
+    let scenario = match (find(&run.scenario), own::kept(dir, &run.scenario)) {
+        (Some(scenario), _) => scenario,
+        (None, Some(file)) => own::read(&file)?,
+        (None, None) => return Err(unknown()),
+    };
     let Run { seed, repetition, load, .. } = *run;
     let driver =
         run.driver.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;

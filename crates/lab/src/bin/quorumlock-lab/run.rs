@@ -13,6 +13,7 @@ use quorumlock_testbed::servers::StartError;
 use serde::Serialize;
 
 use crate::interrupt::Interrupt;
+use crate::own;
 use crate::progress::Bar;
 use crate::report::beside;
 use crate::table::{self, cells};
@@ -30,6 +31,10 @@ pub(crate) struct Args {
     /// Carry out all scenarios.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+
+    /// Carry out a plan of your own: a TOML file, as docs/LAB.md describes it.
+    #[arg(long, value_name = "FILE")]
+    plan: Vec<PathBuf>,
 
     /// Modes, separated by commas: S, R, W, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF [default: S,R,W,Q,QQ,QF].
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
@@ -67,10 +72,10 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Outcome {
     let scenarios = chosen(&args)?;
     let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000));
-    let modes = if args.modes.is_empty() { Mode::KINDS.to_vec() } else { args.modes.clone() };
     let mut trials = Vec::new();
     for scenario in scenarios {
-        for mode in modes.iter().copied().filter(|mode| scenario.expected(*mode).is_some()) {
+        let modes = if args.modes.is_empty() { scenario.modes() } else { args.modes.clone() };
+        for mode in modes.into_iter().filter(|mode| scenario.expected(*mode).is_some()) {
             for repetition in 0..args.repeat {
                 let quick = args.quick;
                 let trial = Trial { scenario, mode, seed, repetition, quick, load: None };
@@ -82,6 +87,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
         return Err(Failure::usage("none of these scenarios means anything in these modes"));
     }
     let out = args.out.clone().unwrap_or_else(|| default_dir(seed));
+    own::keep(&args.plan, &out)?;
     let interrupt = Interrupt::listen();
     let lab = carry_out(&trials, seed, args.jobs, &out, &interrupt).await?;
     beside(&out)?;
@@ -94,14 +100,19 @@ pub(crate) async fn run(args: Args) -> Outcome {
 
 fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
     let valid = || all().iter().map(|scenario| scenario.id).collect::<Vec<_>>().join(", ");
+    let own = args.plan.iter().map(|file| own::read(file)).collect::<Result<Vec<_>, _>>()?;
     if args.all {
-        return Ok(all().iter().collect());
+        return Ok(all().iter().chain(own).collect());
     }
-    if args.ids.is_empty() {
-        return Err(Failure::usage(format!("name scenarios or --all; there are: {}", valid())));
+    if args.ids.is_empty() && own.is_empty() {
+        return Err(Failure::usage(format!(
+            "name scenarios, --all or --plan; there are: {}",
+            valid()
+        )));
     }
     let unknown = |id: &String| Failure::usage(format!("no scenario {id}; there are: {}", valid()));
-    args.ids.iter().map(|id| find(id).ok_or_else(|| unknown(id))).collect()
+    let named = args.ids.iter().map(|id| find(id).ok_or_else(|| unknown(id)));
+    named.chain(own.into_iter().map(Ok)).collect()
 }
 
 pub(crate) async fn carry_out(

@@ -82,6 +82,30 @@ fn a_run_is_recorded_judged_and_reported() {
 }
 
 #[test]
+fn a_plan_of_ones_own_is_carried_out_and_replayed() {
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/plans/restart_empty.toml");
+    let dir = tempfile::tempdir().unwrap();
+    let bad = dir.path().join("bad.toml");
+    let text = std::fs::read_to_string(plan).unwrap();
+    std::fs::write(&bad, text.replace("tail_ms = 1000", "tail_ms = 600001")).unwrap();
+    run(&["run", "--plan", path(&bad)]).expect(64).says(&["bad.toml", "tail_ms is 600001: 0 to"]);
+
+    let Some(_servers) = servers(5) else { return };
+    let (out, again) = (dir.path().join("out"), dir.path().join("again"));
+    let arguments = ["run", "--plan", plan, "--seed", "3", "--json", "--out", path(&out)];
+    let report = run(&arguments).expect(0).json();
+    let runs = report["runs"].as_array().unwrap();
+    let modes = runs.iter().map(|run| run["mode"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(modes, ["Q5", "QQ", "S"], "{report}");
+    let fell = runs.iter().map(|run| run["observed"]["V"].as_u64() > Some(0)).collect::<Vec<_>>();
+    assert_eq!(fell, [true, false, true], "{report}");
+    assert!(out.join("runs/EMPTY-S-process-s3-0/attempts.csv").exists());
+    // The plan is kept with its results.
+    run(&["replay", path(&out), "--out", path(&again)]).expect(0).says(&["all verdicts agree"]);
+    assert!(again.join("plans/EMPTY.toml").exists());
+}
+
+#[test]
 fn an_interrupt_leaves_nothing_but_the_record_behind() {
     let Some(_servers) = servers(1) else { return };
     let (temporary, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
