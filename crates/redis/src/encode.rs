@@ -28,6 +28,10 @@ impl NodeContext {
         let proof = usize::from(record.is_some());
         let prove =
             |out: &mut _| record.into_iter().for_each(|record| bulk(out, record.as_bytes()));
+        let serving = usize::from(scripts.handoff_record.is_some());
+        let serve = |out: &mut _| {
+            scripts.handoff_record.iter().for_each(|record| bulk(out, record.as_bytes()));
+        };
         match request {
             Command::Acquire { lease, token, hints, .. } => {
                 let enqueue = hints.enqueue();
@@ -124,11 +128,12 @@ impl NodeContext {
                     Some(QueueAction::Leave(_)) => 2,
                     Some(QueueAction::KeepPlace(_)) => 3,
                 };
-                eval(out, &scripts.release, 4, args);
+                eval(out, &scripts.release, 4 + serving, args);
                 bulk(out, lease.name().as_str().as_bytes());
                 bulk_of(out, lease.name().channel_parts());
                 bulk_of(out, lease.name().waiters_key_parts());
                 bulk(out, lease.name().mark_key().as_bytes());
+                serve(out);
                 self.nonce(lease, out);
                 match queue_action {
                     None => {}
@@ -145,18 +150,20 @@ impl NodeContext {
             }
             Command::ForceRelease { claim, .. } => {
                 let name = claim.name();
-                eval(out, &scripts.force_release, 4, 0);
+                eval(out, &scripts.force_release, 4 + serving, 0);
                 name_and_mark(name, out);
                 bulk_of(out, name.channel_parts());
                 bulk_of(out, name.waiters_key_parts());
+                serve(out);
             }
             Command::Dequeue(claim, ours) => {
                 let name = claim.name();
-                eval(out, &scripts.dequeue, 4, 1);
+                eval(out, &scripts.dequeue, 4 + serving, 1);
                 bulk(out, name.as_str().as_bytes());
                 bulk_of(out, name.waiters_key_parts());
                 bulk_of(out, name.channel_parts());
                 bulk(out, name.mark_key().as_bytes());
+                serve(out);
                 match ours {
                     true => bulk(out, self.queued_as(claim).as_bytes()),
                     false => bulk(out, NO_MEMBER),

@@ -8,6 +8,9 @@ use quorumlock_protocol::{Claim, Incarnation, Wire};
 pub(super) struct Scripts {
     /// Set if only one incarnation of one server runs the voting scripts (strict admission).
     pub(super) bound: Option<Bound>,
+    /// Set if a handoff proves the memory: the key of the admission record, the last key of the scripts
+    /// that serve waiters.
+    pub(super) handoff_record: Option<String>,
     pub(super) acquire: Script,
     pub(super) raise: Script,
     pub(super) renew: Script,
@@ -102,15 +105,16 @@ impl Scripts {
             + 2 * usize::from(tokens == Tokens::Counted)
             + 4 * usize::from(strict_order);
         let prologue = include_str!("lua/no_admission.lua");
-        let make = || Self::of_wire(wire, (tokens, strict_order), (prologue, None), "");
+        let make = || Self::of_wire(wire, (tokens, strict_order), (prologue, None), None);
         MADE[at].get_or_init(|| Arc::new(make())).clone()
     }
 
     /// Scripts for a node whose memory is not proven: they hand nothing off.
     pub(super) fn unproven(wire: Wire, cluster: &ClusterConfig, strict_order: bool) -> Arc<Self> {
         let prologue = include_str!("lua/no_admission.lua");
-        let handoff = handoff_proof(cluster, "");
-        Arc::new(Self::of_wire(wire, (Tokens::Proposed, strict_order), (prologue, None), &handoff))
+        let handoff = HandoffProof::new(cluster, "");
+        let grants = (Tokens::Proposed, strict_order);
+        Arc::new(Self::of_wire(wire, grants, (prologue, None), Some(&handoff)))
     }
 
     /// Scripts whose votes only this incarnation of one server gives.
@@ -132,19 +136,16 @@ impl Scripts {
             .concat()
             .replace("@STAMP@", &incarnation.to_string())
             .replace("@LONGEST@", &bound.longest_ms.to_string());
-        let handoff = match one_node {
-            Some(_) => handoff_proof(cluster, &incarnation.to_string()),
-            None => String::new(),
-        };
+        let handoff = one_node.map(|_| HandoffProof::new(cluster, &incarnation.to_string()));
         let grants = (Tokens::Proposed, one_node.unwrap_or(false));
-        Self::of_wire(wire, grants, (&prologue, Some(bound)), &handoff)
+        Self::of_wire(wire, grants, (&prologue, Some(bound)), handoff.as_ref())
     }
 
     fn of_wire(
         wire: Wire,
         grants: (Tokens, bool),
         (prologue, bound): (&str, Option<Bound>),
-        handoff_proof: &str,
+        handoff_proof: Option<&HandoffProof>,
     ) -> Self {
         let of = |layout, bound| Self::of(layout, grants, (prologue, bound), handoff_proof);
         let read_write =
@@ -157,7 +158,7 @@ impl Scripts {
         layout: Layout,
         (tokens, strict_order): (Tokens, bool),
         (prologue, bound): (&str, Option<Bound>),
-        handoff_proof: &str,
+        handoff_proof: Option<&HandoffProof>,
     ) -> Self {
         let (token, claim) = (include_str!("lua/token.lua"), include_str!("lua/claim.lua"));
         let grant = match tokens {
@@ -178,7 +179,7 @@ impl Scripts {
         let serve = [
             include_str!("lua/told.lua"),
             include_str!("lua/handoff.lua"),
-            handoff_proof,
+            handoff_proof.map_or("", |proof| &proof.script),
             include_str!("lua/notify_next.lua"),
         ]
         .concat();
@@ -191,6 +192,7 @@ impl Scripts {
         // Releases, inspection and leaving a queue need no proof of memory.
         Self {
             bound,
+            handoff_record: handoff_proof.map(|proof| proof.record.clone()),
             acquire: script(&[
                 prologue,
                 layout,
@@ -241,11 +243,19 @@ impl Scripts {
     }
 }
 
-/// What makes a handoff prove the memory: `incarnation` is the verified one, empty if there is none.
-fn handoff_proof(cluster: &ClusterConfig, incarnation: &str) -> String {
-    concat!(include_str!("lua/run_identity.lua"), include_str!("lua/handoff_proof.lua"))
-        .replace("@RECORD@", &cluster.record_key())
-        .replace("@STAMP@", incarnation)
+/// What makes a handoff prove the memory.
+struct HandoffProof {
+    record: String,
+    script: String,
+}
+
+impl HandoffProof {
+    /// `incarnation`: the verified one, empty if there is none.
+    fn new(cluster: &ClusterConfig, incarnation: &str) -> Self {
+        let script =
+            concat!(include_str!("lua/run_identity.lua"), include_str!("lua/handoff_proof.lua"));
+        Self { record: cluster.record_key(), script: script.replace("@STAMP@", incarnation) }
+    }
 }
 
 /// The bound scripts of the last connection. Most often the next one leads to the same incarnation,
