@@ -71,7 +71,7 @@ impl Votes {
         let Some(at) = state.asked.iter().position(|asked| asked.node == node) else { return };
         let Asked { at, span, .. } = state.asked.swap_remove(at);
         drop(state);
-        let (answer, took) = (VoteAnswer::from(answer), watched.clock.now().since(at));
+        let (answer, took) = (VoteAnswer::of(answer), watched.clock.now().since(at));
         span.record("answer", answer.as_str()).record("micros", took.as_micros() as u64);
         if let Some(handler) = &watched.handler {
             handler.handle(&Event::Voted { node: label, answer, took });

@@ -284,8 +284,10 @@ impl ConnectionEnd {
     }
 }
 
-impl<T> From<&Answer<T>> for VoteAnswer {
-    fn from(answer: &Answer<T>) -> Self {
+impl VoteAnswer {
+    /// What an answer means.
+    #[doc(hidden)]
+    pub fn of<T>(answer: &Answer<T>) -> Self {
         match answer {
             Answer::Yes(_) => Self::Granted,
             Answer::No(Denial::Busy(_)) => Self::Busy,

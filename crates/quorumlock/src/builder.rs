@@ -8,7 +8,7 @@ use crate::env::Servers;
 use crate::telemetry::Event;
 use crate::{ConfigError, Credentials, Name, Wire};
 
-/// Options of a [`Locker`]. [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`],
+/// Options of a [`Locker`](crate::Locker). [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`],
 /// [`Builder::cluster`] or [`Builder::quorum`] makes the locker: they check the bounds of all options and
 /// do no I/O. An option that does not apply to the servers or to the other options is an error
 /// ([`ConfigError::DoesNotApply`](crate::ConfigError::DoesNotApply)).

@@ -70,8 +70,8 @@ fn the_checker_agrees_in_seeds_that_nobody_has_run() {
     let _ = writeln!(std::io::stderr(), "exclusion fell in {fallen} seeds, and both say so");
 }
 
-/// Planted bugs, and a seed in which each lets two hold, or gives a token that is not larger. The
-/// other bugs break promises that no history of holds shows.
+/// Planted bugs, and a seed in which each lets two hold, or gives a token that is not larger. For
+/// the other bugs no such seed is known, or they break promises that no history of holds shows.
 const PLANTED: [(Bug, u64); 12] = [
     (Bug::OwnerNotNonce, 17),
     (Bug::ReleasesAnybodys, 1),

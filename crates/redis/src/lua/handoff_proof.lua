@@ -2,6 +2,7 @@
 -- verified this run of the server fills in the incarnation, or none if the server is not proven).
 -- KEYS: the last one: the admission record
 -- ARGV: none
+-- Replies: none
 -- Rule: a handoff is a vote: the server gives it only while its memory is the verified one (PROTOCOL.md
 -- ADM1, ADM7). Otherwise the script notifies the waiter, whose own request is judged.
 local unproven_handoff = handoff
