@@ -26,12 +26,14 @@ demo: .cargo-is-there
 	@rm -rf target/demo
 	cargo run --release --package quorumlock-lab --bin quorumlock-lab -- compare --report target/demo $(ARGS)
 
-# Without the optional ones only the tests of TLS, of clocks that are set and of the report's page in
-# a browser are skipped; without the commit of the version before, those of two versions side by side.
+# Without the optional ones only the tests of TLS, of clocks that are set, of etcd and of the report's
+# page in a browser are skipped; without the commit of the version before, those of two versions side
+# by side.
 test: .cargo-is-there
 	scripts/get-server
 	-scripts/get-redis
 	-scripts/get-faketime
+	-scripts/get-etcd
 	-scripts/get-browser
 	-scripts/get-previous-version
 	scripts/build-test-image

@@ -12,6 +12,7 @@
 //! - [`worker`]: the locker as a separate process.
 
 pub mod compare;
+mod etcd;
 pub mod history;
 pub mod judge;
 pub mod mode;

@@ -38,6 +38,8 @@ pub enum Mode {
     QQ,
     /// As [`QQ`](Self::QQ), and the resource refuses stale fencing tokens.
     QF,
+    /// The library's locks on a cluster of etcd, with three members: consensus, to compare with.
+    E,
 }
 
 /// How clients find a master with replicas, and who promotes a replica.
@@ -53,7 +55,7 @@ pub enum Engine {
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::S,
         Self::S1,
         Self::R,
@@ -69,9 +71,10 @@ impl Mode {
         Self::Q7,
         Self::QQ,
         Self::QF,
+        Self::E,
     ];
 
-    /// The modes that run by default: one of each kind, with clients that know all addresses.
+    /// The modes that run by default: one of each kind on Redis, with clients that know all addresses.
     pub const KINDS: [Self; 9] =
         [Self::S, Self::S1, Self::R, Self::W, Self::RR, Self::WW, Self::Q5, Self::QQ, Self::QF];
 
@@ -79,7 +82,7 @@ impl Mode {
     #[must_use]
     pub fn voters(self) -> usize {
         match self {
-            Self::Q3 => 3,
+            Self::Q3 | Self::E => 3,
             Self::Q5 | Self::QQ | Self::QF => 5,
             Self::Q7 => 7,
             _ => 1,
@@ -139,7 +142,7 @@ impl fmt::Display for Mode {
 
 /// The text is not the name of a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no mode: S, S1, R, W, RR, WW, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF")]
+#[error("{0:?} is no mode: S, S1, R, W, RR, WW, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF, E")]
 pub struct NoMode(String);
 
 impl FromStr for Mode {

@@ -14,7 +14,9 @@ use crate::scenario::{ClientPlan, Fault, Locking, Plan, ServerPlan, Until};
 #[cfg(feature = "containers")]
 use quorumlock_testbed::containers::Containers;
 use quorumlock_testbed::proxy::Proxy;
-use quorumlock_testbed::servers::{Faketime, Server, ServerOptions, Servers, Source, ask, field};
+use quorumlock_testbed::servers::{
+    ControlError, Etcd, Faketime, Server, ServerOptions, Servers, Source, ask, field,
+};
 
 /// The servers and ways of a run. Dropping it ends all of them.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Deployment {
     /// The containers in which the servers run, with that driver.
     #[cfg(feature = "containers")]
     containers: Option<Containers>,
+    /// The members of a cluster of etcd, in place of the servers.
+    etcd: Option<Arc<Etcd>>,
     mode: Mode,
     plan: ServerPlan,
     /// By client, and by node number as the client knows it.
@@ -44,6 +48,9 @@ impl Deployment {
             return Self::start_containers(mode, plan).await;
         }
         debug_assert_eq!(driver, Driver::Process, "others are refused, or need no servers");
+        if mode == Mode::E {
+            return Self::start_etcd(plan).await;
+        }
         let count = plan.servers.count();
         let mut args = plan.servers.args.clone();
         args.extend(Replication::args(mode.engine(), plan));
@@ -66,6 +73,7 @@ impl Deployment {
             servers,
             #[cfg(feature = "containers")]
             containers: None,
+            etcd: None,
             mode,
             plan: plan.servers.clone(),
             ways: BTreeMap::new(),
@@ -77,6 +85,28 @@ impl Deployment {
             deployment.admit_nodes(&plan.locking).await?;
         }
         Ok(deployment)
+    }
+
+    async fn start_etcd(plan: &Plan) -> Result<Self, TrialError> {
+        let program = Etcd::discover().map_err(|none| TrialError::Missing(none.to_string()))?;
+        let count = plan.servers.count();
+        let etcd = blocking(move || Ok(Etcd::start(&program, count)?)).await?;
+        let none = Servers::start_with(&Source::Urls(Vec::new()), 0, &ServerOptions::default())?;
+        let servers = Arc::new(none);
+        let replication =
+            Replication::start(Arc::clone(&servers), Engine::Addresses, plan).await?;
+        Ok(Self {
+            servers,
+            #[cfg(feature = "containers")]
+            containers: None,
+            etcd: Some(Arc::new(etcd)),
+            mode: Mode::E,
+            plan: plan.servers.clone(),
+            ways: BTreeMap::new(),
+            aliases: Vec::new(),
+            writes: BTreeMap::new(),
+            replication,
+        })
     }
 
     #[cfg(feature = "containers")]
@@ -93,6 +123,7 @@ impl Deployment {
         let deployment = Self {
             servers,
             containers: Some(containers),
+            etcd: None,
             mode,
             plan: plan.servers.clone(),
             ways: BTreeMap::new(),
@@ -132,6 +163,24 @@ impl Deployment {
         Ok(false)
     }
 
+    /// Injects a fault into a member of etcd. False if the servers are none, or the fault does not
+    /// affect one.
+    pub(super) async fn inject_into_etcd(&self, fault: &Fault) -> Result<bool, TrialError> {
+        let Some(etcd) = self.etcd.clone() else { return Ok(false) };
+        let act: fn(&Etcd, usize) -> Result<(), ControlError> = match fault {
+            Fault::Kill(_) => Etcd::kill,
+            Fault::Stop(_) => Etcd::pause,
+            Fault::Cont(_) => Etcd::resume,
+            Fault::Restart(_) => Etcd::restart,
+            // A member that the others know does not begin anew: it ends, and stays dead.
+            Fault::RestartEmpty(_) => |etcd, member| etcd.restart_empty(member).map(drop),
+            _ => return Ok(false),
+        };
+        let Some(member) = fault.node() else { return Ok(false) };
+        blocking(move || Ok(act(&etcd, member)?)).await?;
+        Ok(true)
+    }
+
     /// The URLs that a client is configured with.
     pub(super) fn urls(&mut self, client: &ClientPlan) -> Result<Vec<String>, TrialError> {
         let mut urls = Vec::new();
@@ -140,7 +189,7 @@ impl Deployment {
         for (place, &node) in configured.iter().enumerate() {
             if configured[..place].contains(&node) {
                 let alias = Proxy::to(self.address(node)?);
-                urls.push(alias.url());
+                urls.push(self.url_at(alias.addr()));
                 self.aliases.push(alias);
                 continue;
             }
@@ -153,7 +202,7 @@ impl Deployment {
             if !reached {
                 way.cut();
             }
-            urls.push(self.named(&way.url(), node, client.database));
+            urls.push(self.named(&self.url_at(way.addr()), node, client.database));
             self.ways.insert((client.id.clone(), node), way);
         }
         Ok(urls)
@@ -161,7 +210,16 @@ impl Deployment {
 
     /// The direct URL of a server.
     fn url(&self, node: usize, database: u64) -> String {
-        self.named(self.server(node).url(), node, database)
+        let url = match &self.etcd {
+            Some(etcd) => self.url_at(etcd.addr(node)),
+            None => self.server(node).url().to_owned(),
+        };
+        self.named(&url, node, database)
+    }
+
+    fn url_at(&self, address: SocketAddr) -> String {
+        let scheme = if self.etcd.is_some() { "http" } else { "redis" };
+        format!("{scheme}://{address}")
     }
 
     /// Clients reach one server by different addresses, and call it by one label.
@@ -200,7 +258,10 @@ impl Deployment {
     }
 
     pub(super) fn address(&self, node: usize) -> io::Result<SocketAddr> {
-        address_of(self.server(node))
+        match &self.etcd {
+            Some(etcd) => Ok(etcd.addr(node)),
+            None => address_of(self.server(node)),
+        }
     }
 
     /// A server, or a sentinel: those are numbered after the servers.
@@ -218,6 +279,9 @@ impl Deployment {
 
     pub(super) async fn facts(&self) -> Vec<NodeFacts> {
         let mut facts = Vec::new();
+        for member in 0..self.etcd.as_ref().map_or(0, |etcd| etcd.count()) {
+            facts.push(self.member_facts(member).await);
+        }
         for (node, server) in self.servers.iter().enumerate() {
             let info = self.ask(node, &["INFO", "server"]).await.unwrap_or_default();
             let ServerPlan { voters, replicas, .. } = self.plan;
@@ -234,6 +298,22 @@ impl Deployment {
             });
         }
         facts
+    }
+
+    async fn member_facts(&self, member: usize) -> NodeFacts {
+        let said = self.page(member, "/version").await.unwrap_or_default();
+        let said = serde_json::from_str::<serde_json::Value>(&said).unwrap_or_default();
+        NodeFacts {
+            version: format!("etcd {}", said["etcdserver"].as_str().unwrap_or_default()),
+            run_id: String::new(),
+            role: "voter".to_owned(),
+        }
+    }
+
+    /// What a member of etcd says at this path.
+    async fn page(&self, member: usize, path: &'static str) -> Option<String> {
+        let etcd = self.etcd.clone()?;
+        tokio::task::spawn_blocking(move || etcd.page(member, path)).await.ok()?
     }
 
     /// For each server, the number of lock requests since its process started.

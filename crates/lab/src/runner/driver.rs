@@ -34,6 +34,10 @@ impl Driver {
     pub fn cannot(self, mode: Mode, plan: &Plan) -> Option<String> {
         match self {
             Self::Process => {
+                if mode == Mode::E && plan.servers.clock_gains_ppm.is_some() {
+                    let why = "etcd's clock cannot be set: its program asks the kernel itself";
+                    return Some(why.to_owned());
+                }
                 let unable = plan.schedule.iter().find(|step| {
                     let off = matches!(step.fault, Fault::Disconnect(_) | Fault::Reconnect(_));
                     off || is_of_the_simulation(&step.fault)
@@ -59,6 +63,9 @@ fn is_of_the_simulation(fault: &Fault) -> bool {
 
 fn in_containers(mode: Mode, plan: &Plan) -> Option<String> {
     let servers = &plan.servers;
+    if mode == Mode::E {
+        return Some("etcd does not run in containers here".to_owned());
+    }
     if mode.replicas() > 0
         || servers.appendonly
         || servers.clock_gains_ppm.is_some()

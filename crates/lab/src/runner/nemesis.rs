@@ -73,7 +73,9 @@ impl Target for Nemesis<'_> {
 
     async fn act(&mut self, fault: &Fault) -> Result<(), TrialError> {
         let deployment = self.deployment;
-        if deployment.inject_into_container(fault).await? {
+        if deployment.inject_into_container(fault).await?
+            || deployment.inject_into_etcd(fault).await?
+        {
             return Ok(());
         }
         match fault {

@@ -7,6 +7,7 @@ use quorumlock::admission::ChangeStep;
 use quorumlock::{Error, Locker};
 
 use super::TrialError;
+use crate::etcd;
 use crate::mode::Mode;
 use crate::scenario::{Locking, Until};
 use crate::worker::{builder, locker};
@@ -23,6 +24,12 @@ pub(super) async fn force_unlock(
     urls: Vec<String>,
     locking: &Locking,
 ) -> Result<(), Error> {
+    if mode == Mode::E {
+        let operator = etcd::locker(&urls, locking)?;
+        operator.force_unlock(&locking.name).await?;
+        operator.close().await;
+        return Ok(());
+    }
     let operator = operator(mode, urls, locking)?;
     operator.force_unlock(&locking.name).await?;
     operator.close().await;

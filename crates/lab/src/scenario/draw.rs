@@ -56,6 +56,8 @@ impl Draw {
             // Sentinels take seconds for a failover: they ask each replica once a second.
             Engine::Sentinel => (6 * drawn_ms, 30_000),
             _ if self.mode.strict() => (drawn_ms, 5_000),
+            // etcd counts whole seconds.
+            _ if self.mode == Mode::E => (2 * drawn_ms / 1_000 * 1_000, 10_000),
             _ => (2 * drawn_ms, 10_000),
         };
         // All replicas: if one is missing, that one might be promoted (L17).

@@ -26,6 +26,8 @@ pub struct Expects {
     pub qq: Option<Expected>,
     /// As `qq`, and the resource checks tokens.
     pub qf: Option<Expected>,
+    /// A cluster of etcd.
+    pub e: Option<Expected>,
     /// A plan from a file, which has its own predictions.
     pub own: Option<&'static OwnPlan>,
 }
@@ -43,6 +45,7 @@ impl Expects {
         q: None,
         qq: None,
         qf: None,
+        e: None,
         own: None,
     };
 
@@ -75,6 +78,7 @@ impl Expects {
             q: all,
             qq: all,
             qf: all,
+            e: all,
             own: None,
         }
     }
@@ -97,6 +101,7 @@ impl Expects {
             Mode::Q3 | Mode::Q5 | Mode::Q7 => self.q,
             Mode::QQ => self.qq,
             Mode::QF => self.qf,
+            Mode::E => self.e,
         }
     }
 }

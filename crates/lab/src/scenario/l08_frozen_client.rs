@@ -7,7 +7,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "The holder's virtual machine is paused until another client holds the lock, and none \
             of its clocks counts the time. When it goes on, it believes in its lock until a node \
             says otherwise. No client can prevent that. A resource that refuses stale tokens can.",
-    expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
+    expects: Expects { qf: Some(Fenced), e: None, ..Expects::in_all_modes(Violation) },
     plan,
 };
 

@@ -1,4 +1,6 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, When};
+use crate::mode::Mode;
+use crate::record::Expected::Ok;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L10",
@@ -6,8 +8,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A holder has the lock on a bare majority of the nodes. One of these nodes is killed \
             and starts again with no data. In plain Redlock it grants the lock a second time, and \
             two clients hold it. A node whose memory is not proven has no vote, so the holder is \
-            told first.",
-    expects: Expects::MEMORY_NEEDED,
+            told first. A member of etcd that comes back without its data is refused by the others: \
+            it ends, and the holder goes on with those that are left.",
+    expects: Expects { e: Some(Ok), ..Expects::MEMORY_NEEDED },
     plan,
 };
 
@@ -23,8 +26,12 @@ fn plan(draw: &mut Draw) -> Plan {
         When::AfterMs(after).then(Fault::Kill(struck)),
         When::AfterMs(down).then(Fault::RestartEmpty(struck)),
         When::NOW.then(Fault::start("b")),
-        When::granted("b").then(Fault::None),
     ];
+    if draw.mode == Mode::E {
+        let lease = plan.locking.lease_ms;
+        plan.schedule.push(When::AfterMs(lease).then(Fault::ClientEnd("a".to_owned())));
+    }
+    plan.schedule.push(When::granted("b").then(Fault::None));
     plan.tail_ms = 1_000;
     plan
 }

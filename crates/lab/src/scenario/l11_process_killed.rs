@@ -13,6 +13,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         q: Some(Ok),
         qq: Some(Ok),
         qf: Some(Ok),
+        e: Some(Ok),
         ..Expects::NONE
     },
     plan,

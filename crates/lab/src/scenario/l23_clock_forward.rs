@@ -9,7 +9,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             grants it again, though the holder is within its lease. No client can prevent that: a \
             lease that a server counts is as good as the server's clock. Fencing tokens still are \
             correct.",
-    expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
+    expects: Expects { qf: Some(Fenced), e: None, ..Expects::in_all_modes(Violation) },
     plan,
 };
 

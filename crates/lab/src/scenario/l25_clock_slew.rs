@@ -8,7 +8,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             %. The holder is cut off and cannot renew. It believes until its own clock says that \
             the lease ends, when the nodes have long freed the lock. The overlap is the difference \
             of the rates. Lockers that allow for that rate have no overlap.",
-    expects: Expects::in_all_modes(Violation),
+    expects: Expects { e: None, ..Expects::in_all_modes(Violation) },
     plan,
 };
 

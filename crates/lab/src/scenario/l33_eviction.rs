@@ -14,6 +14,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         ww: Some(Refused),
         qq: Some(Refused),
         qf: Some(Refused),
+        e: None,
         ..Expects::in_all_modes(Violation)
     },
     plan,

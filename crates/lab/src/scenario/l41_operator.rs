@@ -11,6 +11,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         q: Some(Ok),
         qq: Some(Ok),
         qf: Some(Ok),
+        e: None,
         ..Expects::in_all_modes(Violation)
     },
     plan: deleted,

@@ -8,7 +8,7 @@ pub(super) const READER: Scenario = Scenario {
     story: "As L04, with a reader that is stopped before it reads. Meanwhile its lease ends and a \
             writer writes. The reader acts on a value that it has no right to. A resource refuses it \
             if it compares a reader's token with that of the last write.",
-    expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
+    expects: Expects { qf: Some(Fenced), e: None, ..Expects::in_all_modes(Violation) },
     plan: |draw| plan(draw, reads, writes, When::wrote("b")),
 };
 
@@ -18,7 +18,7 @@ pub(super) const WRITER: Scenario = Scenario {
     story: "As RW4, with a writer that is stopped before it writes. Meanwhile its lease ends and a \
             reader reads. The write would change what the reader has seen. A resource refuses it if \
             it compares a writer's token with the largest that it has seen, a reader's too.",
-    expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
+    expects: Expects { qf: Some(Fenced), e: None, ..Expects::in_all_modes(Violation) },
     plan: |draw| plan(draw, writes, reads, When::Read("b".to_owned())),
 };
 

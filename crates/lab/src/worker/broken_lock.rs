@@ -10,6 +10,7 @@ use quorumlock_watchdog::Clock;
 use super::broken_guard::Broken;
 use super::config::Config;
 use super::not_granted::NotGranted;
+use crate::etcd;
 use crate::history::{Phase, TOGETHER};
 use crate::mode::{Engine, Mode};
 use crate::scenario::{Locking, ReadWrite, Ring, Work};
@@ -17,6 +18,8 @@ use crate::scenario::{Locking, ReadWrite, Ring, Work};
 /// A locker of the library and what it takes, or a broken one.
 pub(super) enum Breached {
     Ours(Locker, Takes),
+    /// The library's lock, or set of locks, on a cluster of etcd.
+    Etcd(quorumlock_core::Locker),
     Broken(Broken),
 }
 
@@ -133,6 +136,9 @@ impl Breached {
         if let Some(kind) = config.work.broken_lock {
             return Ok(Self::Broken(Broken::new(config, kind, lease)?));
         }
+        if config.mode == Mode::E {
+            return Ok(Self::Etcd(etcd::locker(&config.urls, &config.locking)?));
+        }
         let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
         Ok(Self::Ours(locker, Takes::of(&config.locking, &config.work)))
     }
@@ -140,13 +146,15 @@ impl Breached {
     /// Takes another lock three times. The first request makes the connections, and a node that has
     /// just been verified is asked only in the next round.
     pub(super) async fn connect(&self, name: &str) -> Result<(), String> {
-        let Self::Ours(locker, _) = self else { return Ok(()) };
-        for _ in 0..3 {
-            let held = locker.lock(format!("{name}-before")).await;
-            held.map_err(|error| error.to_string())?
-                .unlock()
-                .await
-                .map_err(|error| error.to_string())?;
+        let before = format!("{name}-before");
+        let request = || match self {
+            Self::Ours(locker, _) => Some(locker.lock(&before)),
+            Self::Etcd(locker) => Some(locker.lock(&before)),
+            Self::Broken(_) => None,
+        };
+        for request in std::iter::repeat_with(request).take(3).flatten() {
+            let held = request.await.map_err(|error| error.to_string())?;
+            held.unlock().await.map_err(|error| error.to_string())?;
         }
         Ok(())
     }
@@ -155,6 +163,9 @@ impl Breached {
     pub(super) async fn lock(&self, name: &str) -> Result<Held, NotGranted> {
         match self {
             Self::Ours(locker, takes) => takes.lock(locker, name).await,
+            Self::Etcd(locker) => {
+                Ok(Held::Ours(locker.lock_all(name.split(TOGETHER)).fail_fast().await?))
+            }
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
                     return Ok(Held::Broken { lock: broken.clone(), value, until });
@@ -167,6 +178,9 @@ impl Breached {
     pub(super) async fn try_lock(&self, name: &str) -> Result<Option<Held>, NotGranted> {
         match self {
             Self::Ours(locker, takes) => takes.try_lock(locker, name).await,
+            Self::Etcd(locker) => {
+                Ok(locker.try_lock_all(name.split(TOGETHER)).await?.map(Held::Ours))
+            }
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;
                 let held = |(value, until)| Held::Broken { lock: broken.clone(), value, until };
@@ -176,8 +190,10 @@ impl Breached {
     }
 
     pub(super) async fn close(&self) {
-        if let Self::Ours(locker, _) = self {
-            locker.close().await;
+        match self {
+            Self::Ours(locker, _) => locker.close().await,
+            Self::Etcd(locker) => locker.close().await,
+            Self::Broken(_) => {}
         }
     }
 }

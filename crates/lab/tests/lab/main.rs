@@ -8,6 +8,7 @@ mod command;
 mod containers;
 mod controls;
 mod drivers;
+mod etcd;
 mod lab_dir;
 mod report;
 mod report_browser;

@@ -162,7 +162,8 @@ fn bears(binary: &Path) -> bool {
         .is_ok_and(|text| text.starts_with(b"\x7fELF") && !loads(&text, b"libjemalloc.so"))
 }
 
-fn cache() -> Option<PathBuf> {
+/// Where scripts put what they fetch.
+pub(super) fn cache() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     Some(cache.join("quorumlock"))

@@ -15,6 +15,7 @@
 //! ```
 
 mod error;
+mod etcd;
 mod faketime;
 mod fleet;
 mod options;
@@ -26,6 +27,7 @@ mod source;
 mod version;
 
 pub use self::error::{ControlError, StartError};
+pub use self::etcd::{Etcd, NoEtcd};
 pub use self::faketime::{Faketime, NoFaketime, Shift};
 pub use self::fleet::{Servers, for_test};
 pub use self::options::{ServerOptions, TlsFiles};

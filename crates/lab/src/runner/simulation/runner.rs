@@ -27,6 +27,9 @@ const FOR_EVER: Micros = 1_000_000 * SECOND;
 
 /// What the simulation cannot do of a plan, in words; `None` if it can do all.
 pub(crate) fn lacks(mode: Mode, plan: &Plan) -> Option<String> {
+    if mode == Mode::E {
+        return Some("the simulation has no etcd".to_owned());
+    }
     if mode.replicas() > 0 {
         return Some("the simulation has no replicas".to_owned());
     }
