@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -65,8 +65,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Client {
     pub(super) fn new(urls: &[String], clock: Clock, answer_timeout: Duration) -> io::Result<Self> {
-        let runtime =
-            Builder::new_multi_thread().worker_threads(1).thread_name("etcd").enable_all().build()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("etcd")
+            .enable_all()
+            .build()?;
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let shared = Shared {
@@ -111,9 +114,8 @@ impl Client {
 
     /// Waits for that work; at most for the answer timeout.
     pub(super) async fn drain(self) {
-        let unawaited = std::mem::take(
-            &mut *self.0.unawaited.lock().unwrap_or_else(PoisonError::into_inner),
-        );
+        let unawaited =
+            std::mem::take(&mut *self.0.unawaited.lock().unwrap_or_else(PoisonError::into_inner));
         let _ = tokio::time::timeout(self.0.answer_timeout, unawaited.join_all()).await;
     }
 

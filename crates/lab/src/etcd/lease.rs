@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorumlock_protocol::{
     Acquired, Claim, Error, Fence, Grant, Instant, LeaseRequest, Name, NoMajority, NodeProblem,
-    NodeReport, Nonce, ReleaseOutcome, expiry, quorum_of,
+    NodeReport, Nonce, Notified, ReleaseOutcome, expiry, quorum_of,
 };
 use quorumlock_watchdog::Renewal;
 use serde_json::{Value, json};
@@ -24,15 +24,23 @@ pub(super) struct Unused {
 pub(super) struct Attempt {
     pub(super) lease: LeaseRequest,
     pub(super) fencing: bool,
+    /// Others were told of a release, and etcd keeps no queue of them: they go first.
+    pub(super) yields: bool,
     /// A refused attempt costs a read, and not three writes.
     pub(super) looks_first: bool,
     pub(super) max_clock_drift: f64,
 }
 
+/// A few writes of a cluster whose disks are slow.
+const COURTESY: Duration = Duration::from_millis(50);
+
 impl Attempt {
     /// Creates the keys, if none of them is there. The lease counts from before the first request.
     pub(super) async fn make(self, client: &Client) -> Result<(Acquired, Option<Unused>), Error> {
-        let Self { lease, fencing, looks_first, max_clock_drift } = self;
+        let Self { lease, fencing, yields, looks_first, max_clock_drift } = self;
+        if yields {
+            tokio::time::sleep(COURTESY).await;
+        }
         let (name, end) = (lease.claim.label(), client.clock().now() + client.answer_timeout());
         if looks_first && first_held(client, &lease.claim, end).await?.is_some() {
             return Ok((Acquired::Busy(None), None));
@@ -110,7 +118,11 @@ pub(super) async fn renew(
 }
 
 /// Deletes the keys if they are ours. The lease, which nobody needs any more, ends afterwards.
-pub(super) async fn release(client: &Client, lease: &LeaseRequest) -> Result<ReleaseOutcome, Error> {
+pub(super) async fn release(
+    client: &Client,
+    lease: &LeaseRequest,
+    notified: Option<Notified>,
+) -> Result<ReleaseOutcome, Error> {
     let (name, keys) = (lease.claim.label(), || lease.claim.names().map(Name::as_str).map(encoded));
     let value = encoded(&lease.nonce.to_string());
     let ours = |key| json!({ "key": key, "target": "VALUE", "result": "EQUAL", "value": value });
@@ -126,7 +138,7 @@ pub(super) async fn release(client: &Client, lease: &LeaseRequest) -> Result<Rel
     let Reply { said, sent } = released?;
     let held = said.map_err(|refused| refusal(client, name, refused))?["succeeded"] == true;
     // Of two requests the first may have released it.
-    Ok(ReleaseOutcome { held, forgot: !held && sent > 1, notified: None })
+    Ok(ReleaseOutcome { held, forgot: !held && sent > 1, notified })
 }
 
 /// The first key of the claim that is there.
@@ -176,9 +188,8 @@ fn revoke(client: &Client, id: u64) {
 fn create(lease: &LeaseRequest) -> Value {
     let keys = || lease.claim.names().map(Name::as_str).map(encoded);
     let (value, id) = (encoded(&lease.nonce.to_string()), id_of(lease.nonce).to_string());
-    let free = |key| {
-        json!({ "key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0" })
-    };
+    let free =
+        |key| json!({ "key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0" });
     let put = |key| json!({ "request_put": { "key": key, "value": value, "lease": id } });
     json!({
         "compare": keys().map(free).collect::<Vec<_>>(),

@@ -47,9 +47,7 @@ async fn watch(client: &Client, key: &str, gone: impl Fn()) {
     let request = json!({ "create_request": { "key": key, "filters": ["NOPUT"] } });
     let Ok(mut stream) = client.stream("/v3/watch", &request).await else { return };
     // The first message says that the watch has begun; all others that the key is gone.
-    while let Ok(Some(Ok(message))) =
-        tokio::time::timeout(SILENT_AT_MOST, stream.frame()).await
-    {
+    while let Ok(Some(Ok(message))) = tokio::time::timeout(SILENT_AT_MOST, stream.frame()).await {
         if message.is_data() {
             gone();
         }

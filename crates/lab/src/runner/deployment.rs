@@ -93,8 +93,7 @@ impl Deployment {
         let etcd = blocking(move || Ok(Etcd::start(&program, count)?)).await?;
         let none = Servers::start_with(&Source::Urls(Vec::new()), 0, &ServerOptions::default())?;
         let servers = Arc::new(none);
-        let replication =
-            Replication::start(Arc::clone(&servers), Engine::Addresses, plan).await?;
+        let replication = Replication::start(Arc::clone(&servers), Engine::Addresses, plan).await?;
         Ok(Self {
             servers,
             #[cfg(feature = "containers")]
@@ -319,6 +318,10 @@ impl Deployment {
     /// For each server, the number of lock requests since its process started.
     pub(super) async fn requests(&self) -> Vec<Option<Requests>> {
         let mut requests = Vec::new();
+        for member in 0..self.etcd.as_ref().map_or(0, |etcd| etcd.count()) {
+            let metrics = self.page(member, "/metrics").await;
+            requests.push(metrics.and_then(|metrics| Requests::from_metrics(&metrics)));
+        }
         for (node, server) in self.servers.iter().enumerate() {
             if !server.is_running() {
                 requests.push(None);
@@ -434,6 +437,16 @@ impl Requests {
             line.strip_prefix("calls=")?.split(',').next()?.parse::<u64>().ok()
         });
         Some(Self { run_id: field(info, "run_id")?.to_owned(), calls: calls.sum() })
+    }
+
+    /// Of a member of etcd: all that its clients have begun, but for watches.
+    fn from_metrics(metrics: &str) -> Option<Self> {
+        let value = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
+        let begun = metrics.lines().filter(|line| {
+            line.starts_with("grpc_server_started_total{") && !line.contains("\"Watch\"")
+        });
+        let start = metrics.lines().find(|line| line.starts_with("process_start_time"))?;
+        Some(Self { run_id: start.to_owned(), calls: begun.filter_map(value).sum() })
     }
 
     /// The requests between two readings. If the server restarted in between, those of its earlier
