@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn modes_are_grouped_by_what_is_expected() {
         let said = |id| expectations(find(id).unwrap());
-        assert_eq!(said("L01"), "ok in S, R, W, Q, QQ, QF");
-        assert_eq!(said("L33"), "violation in S, R, W, Q; refused in QQ, QF");
+        assert_eq!(said("L01"), "ok in S, S1, R, W, RR, WW, Q, QQ, QF, E");
+        assert_eq!(said("L33"), "violation in S, R, W, Q; refused in S1, RR, WW, QQ, QF");
         assert_eq!(said("L38"), "violation in Q; refused in QQ, QF");
     }
 
