@@ -26,6 +26,8 @@ pub(super) struct Attempt {
     pub(super) fencing: bool,
     /// Others were told of a release, and etcd keeps no queue of them: they go first.
     pub(super) yields: bool,
+    /// The caller waits if it is refused, and leaves a mark for the holder.
+    pub(super) waits: bool,
     /// A refused attempt costs a read, and not three writes.
     pub(super) looks_first: bool,
     pub(super) max_clock_drift: f64,
@@ -37,12 +39,15 @@ const COURTESY: Duration = Duration::from_millis(50);
 impl Attempt {
     /// Creates the keys, if none of them is there. The lease counts from before the first request.
     pub(super) async fn make(self, client: &Client) -> Result<(Acquired, Option<Unused>), Error> {
-        let Self { lease, fencing, yields, looks_first, max_clock_drift } = self;
+        let Self { lease, fencing, yields, waits, looks_first, max_clock_drift } = self;
         if yields {
             tokio::time::sleep(COURTESY).await;
         }
         let (name, end) = (lease.claim.label(), client.clock().now() + client.answer_timeout());
         if looks_first && first_held(client, &lease.claim, end).await?.is_some() {
+            if waits {
+                mark(client, &lease.claim);
+            }
             return Ok((Acquired::Busy(None), None));
         }
         let (asked, id) = (client.clock().now(), id_of(lease.nonce));
@@ -66,6 +71,9 @@ impl Attempt {
             // The request was sent twice.
             number(&found["create_revision"])
         } else {
+            if waits {
+                mark(client, &lease.claim);
+            }
             return Ok((Acquired::Busy(None), None));
         };
         let until = expiry(asked, lease.ttl, max_clock_drift);
@@ -117,26 +125,31 @@ pub(super) async fn renew(
     }
 }
 
-/// Deletes the keys if they are ours. The lease, which nobody needs any more, ends afterwards.
+/// Deletes the keys if they are ours, and reads whether anybody was refused since they were created. The lease, which nobody needs any more, ends afterwards.
 pub(super) async fn release(
     client: &Client,
     lease: &LeaseRequest,
-    notified: Option<Notified>,
 ) -> Result<ReleaseOutcome, Error> {
     let (name, keys) = (lease.claim.label(), || lease.claim.names().map(Name::as_str).map(encoded));
     let value = encoded(&lease.nonce.to_string());
     let ours = |key| json!({ "key": key, "target": "VALUE", "result": "EQUAL", "value": value });
-    let delete = |key| json!({ "request_delete_range": { "key": key } });
+    let delete = |key| json!({ "request_delete_range": { "key": key, "prev_kv": true } });
     let body = json!({
         "compare": keys().map(ours).collect::<Vec<_>>(),
-        "success": keys().map(delete).collect::<Vec<_>>(),
+        "success": keys().map(delete).chain([range(&mark_of(&lease.claim))]).collect::<Vec<_>>(),
     });
     // Twice the time: a release whose connection breaks is sent again.
     let end = client.clock().now() + client.answer_timeout() * 2;
     let released = ask(client, &name, "/v3/kv/txn", &body, end).await;
     revoke(client, id_of(lease.nonce));
     let Reply { said, sent } = released?;
-    let held = said.map_err(|refused| refusal(client, name, refused))?["succeeded"] == true;
+    let said = said.map_err(|refused| refusal(client, name, refused))?;
+    let held = said["succeeded"] == true;
+    let answers = &said["responses"];
+    let created = number(&answers[0]["response_delete_range"]["prev_kvs"][0]["create_revision"]);
+    let mark = &answers[lease.claim.names().count()]["response_range"]["kvs"][0]["mod_revision"];
+    let refused = number(mark) > created;
+    let notified = held.then_some(if refused { Notified::Waiter } else { Notified::Nobody });
     // Of two requests the first may have released it.
     Ok(ReleaseOutcome { held, forgot: !held && sent > 1, notified })
 }
@@ -199,8 +212,25 @@ fn create(lease: &LeaseRequest) -> Value {
 }
 
 fn ranges(claim: &Claim) -> Vec<Value> {
-    let range = |name: &Name| json!({ "request_range": { "key": encoded(name.as_str()) } });
-    claim.names().map(range).collect()
+    claim.names().map(|name| range(name.as_str())).collect()
+}
+
+fn range(key: &str) -> Value {
+    json!({ "request_range": { "key": encoded(key) } })
+}
+
+/// Tells the holder of the claim that somebody waits: etcd does not say who watches a key.
+fn mark(client: &Client, claim: &Claim) {
+    let (of, within) = (client.clone(), client.answer_timeout());
+    let put = json!({ "key": encoded(&mark_of(claim)), "value": "" });
+    client.finish(async move {
+        let _ = of.call("/v3/kv/put", &put, within).await;
+    });
+}
+
+/// Of a set, the mark of its first name: a set that shares only another name is not seen there.
+fn mark_of(claim: &Claim) -> String {
+    format!("{}/refused", claim.name().as_str())
 }
 
 /// The first 63 bits of the nonce, all of them fresh for each attempt. Zero would let etcd choose.

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use quorumlock_core::Lessor;
 use quorumlock_protocol::{
     Acquired, BoxFuture, Claim, Error, HeldInterval, Hints, Holder, Lane, LeaseRequest, Name,
-    NodeProblem, NodeReport, Notified, Precedence, ReleaseOutcome, WaitQueue,
+    NodeProblem, NodeReport, Precedence, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
 use serde_json::json;
@@ -70,7 +70,8 @@ impl Lessor for EtcdLessor {
         let (client, name) = (self.client.clone(), lease.claim.label());
         let (looks_first, max_clock_drift) = (hints.is_contended(), self.max_clock_drift);
         let yields = hints.enqueue().is_some_and(|place| place.precedence == Precedence::Yields);
-        let attempt = Attempt { lease, yields, fencing, looks_first, max_clock_drift };
+        let waits = hints.enqueue().is_some();
+        let attempt = Attempt { lease, fencing, yields, waits, looks_first, max_clock_drift };
         let made = self.run(name, async move { attempt.make(&client).await });
         Box::pin(async move {
             let (acquired, unused) = made.await?;
@@ -97,15 +98,13 @@ impl Lessor for EtcdLessor {
         lease: LeaseRequest,
         _: HeldInterval,
         _: Lane,
-        hints: Hints,
+        _: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>> {
         let (client, name) = (self.client.clone(), lease.claim.label());
-        // Those who watch the key hear of it.
-        let notified = hints.is_contended().then_some(Notified::Waiter);
         // Not aborted: a caller that does not wait has released the lock as well.
         let (told, answer) = tokio::sync::oneshot::channel();
         self.client.finish(async move {
-            let _ = told.send(release(&client, &lease, notified).await);
+            let _ = told.send(release(&client, &lease).await);
         });
         self.run(name, async move { answer.await.unwrap_or_else(|_| unreachable!("it is told")) })
     }

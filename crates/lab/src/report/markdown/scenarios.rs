@@ -32,7 +32,8 @@ fn section(scenario: &Scenario) -> String {
     let Scenario { id, title, story, .. } = scenario;
     let (story, expected, drivers) =
         (wrapped("", story), expectations(scenario), drivers(scenario).join(", "));
-    format!("\n## {id}: {title}\n\n{story}\n\nExpected: {expected}. Drivers: {drivers}.\n")
+    let facts = wrapped("", &format!("Expected: {expected}. Drivers: {drivers}."));
+    format!("\n## {id}: {title}\n\n{story}\n\n{facts}\n")
 }
 
 /// `violation in S, Q; ok in QQ, QF`, in the order of the modes.
