@@ -45,6 +45,14 @@ impl Locker {
         Self::new(crate::Locker::single(url)?)
     }
 
+    /// As [`crate::Locker::proven`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a bad URL, or when no thread can be started.
+    pub fn proven(url: impl AsRef<str>) -> Result<Self, Error> {
+        Self::new(crate::Locker::proven(url)?)
+    }
+
     /// As [`crate::Locker::replicated`].
     ///
     /// # Errors

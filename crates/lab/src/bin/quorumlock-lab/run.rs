@@ -36,7 +36,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     plan: Vec<PathBuf>,
 
-    /// Modes, separated by commas: S, R, W, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF [default: S,R,W,Q,QQ,QF].
+    /// Modes, separated by commas: S, S1, R, W, RR, WW, RS, WS, RC, WC, Q (Q5), Q3, Q5, Q7, QQ, QF, E
+    /// [default: S,S1,R,W,RR,WW,Q,QQ,QF].
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     modes: Vec<Mode>,
 
