@@ -356,7 +356,7 @@ mod tests {
             ("tail_ms", "tale_ms", "unknown field `tale_ms`"),
             ("[20, 60]", "[60, 20]", "clients[1].hold_ms is [60, 20]: the shortest first"),
             ("id = \"b\"", "id = \"a\"", "clients[1].id is a: another one"),
-            ("QQ = \"ok\"", "QX = \"ok\"", "expects is QX: \"QX\" is no mode: S, R"),
+            ("QQ = \"ok\"", "QX = \"ok\"", "expects is QX: \"QX\" is no mode: S, S1, R"),
             ("\"ok\"", "\"fine\"", "unknown variant `fine`"),
             ("{ kill = 0 }", "{ kill = 9 }", "steps is no such node: kill node 9"),
             ("{ kill = 0 }", "{ maim = 0 }", "unknown variant `maim`"),
