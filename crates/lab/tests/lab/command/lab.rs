@@ -51,7 +51,7 @@ fn results_are_a_page_of_the_documentation() {
 fn bad_usage_names_what_there_is() {
     run(&["run", "L99"]).expect(64).says(&["L99", "L01", "L16"]);
     run(&["run"]).expect(64).says(&["--all", "L01"]);
-    run(&["run", "L01", "--modes", "X"]).expect(64).says(&["S, R, W"]);
+    run(&["run", "L01", "--modes", "X"]).expect(64).says(&["S, S1, R"]);
     run(&["run", "L16", "--modes", "S"]).expect(64).says(&["none of these"]);
     run(&["replay", "nowhere"]).expect(64).says(&["nowhere"]);
 }
