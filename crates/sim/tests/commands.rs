@@ -249,7 +249,7 @@ fn admission(dice: &mut Dice, kind: ScriptKind, text: String, record: String) ->
             ScriptKind::Barrier => vec![stamp(dice)],
             ScriptKind::Admit => {
                 let terms = vec!["s1".to_owned(), "1".to_owned(), list, String::new()];
-                let limits = vec!["60000".to_owned(), "100".to_owned()];
+                let limits = ["60000", "100", "1"].map(str::to_owned).to_vec();
                 [clocks.to_vec(), vec![label, note, "0".to_owned()], terms, limits].concat()
             }
             ScriptKind::WriteTerms => {
@@ -258,7 +258,9 @@ fn admission(dice: &mut Dice, kind: ScriptKind, text: String, record: String) ->
             }
             _ => {
                 let seen = stamp(dice);
-                vec!["s1".into(), label, "1".into(), list, "60000".into(), "100".into(), seen]
+                let limits = ["60000", "100", "1"].map(str::to_owned);
+                let terms = vec!["s1".to_owned(), label, "1".to_owned(), list];
+                [terms, limits.to_vec(), vec![seen]].concat()
             }
         },
     );
