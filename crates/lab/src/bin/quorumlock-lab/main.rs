@@ -3,6 +3,7 @@
 mod compare;
 mod interrupt;
 mod list;
+mod output;
 mod own;
 mod progress;
 mod replay;

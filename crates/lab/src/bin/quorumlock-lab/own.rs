@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use quorumlock_command::Failure;
 use quorumlock_lab::scenario::{OwnPlan, Scenario};
 
-use crate::run::cannot_write;
+use crate::output::cannot_write;
 
 /// Reads a plan as a scenario.
 pub(crate) fn read(file: &Path) -> Result<&'static Scenario, Failure> {

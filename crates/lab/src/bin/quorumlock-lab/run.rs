@@ -13,6 +13,7 @@ use quorumlock_testbed::servers::StartError;
 use serde::Serialize;
 
 use crate::interrupt::Interrupt;
+use crate::output::cannot_write;
 use crate::own;
 use crate::progress::Bar;
 use crate::report::beside;
@@ -191,10 +192,6 @@ async fn carry_out_trial(
 
 fn create_dir(dir: &Path, out: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir).map_err(|error| cannot_write(out, &error))
-}
-
-pub(crate) fn cannot_write(out: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(exit::OUTPUT, format!("cannot write to {}: {error}", out.display()))
 }
 
 fn line(run: &Run) -> String {

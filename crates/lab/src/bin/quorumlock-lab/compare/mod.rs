@@ -14,8 +14,9 @@ use quorumlock_lab::runner::Driver;
 use serde::Serialize;
 
 use crate::interrupt::Interrupt;
+use crate::output::cannot_write;
 use crate::report::beside;
-use crate::run::{cannot_write, carry_out};
+use crate::run::carry_out;
 use crate::table::{Cell, cells};
 
 /// Compare a single node with a quorum, on servers that this command starts.
