@@ -66,7 +66,7 @@ pub(crate) fn by_name(attempts: &[Attempt]) -> BTreeMap<String, OfName> {
 pub(crate) fn verdict<'a>(names: impl Iterator<Item = &'a OfName>) -> Verdict {
     let mut verdict = Verdict { excludes: true, fences: true };
     for of in names {
-        // What is no history of a lock is none of a lock with tokens.
+        // A history that no lock explains, no lock with tokens explains either.
         verdict.excludes &= linearizable(of, false);
         verdict.fences &= verdict.excludes && linearizable(of, true);
     }
