@@ -20,12 +20,10 @@ pub(crate) struct Servers {
 /// What the nodes are to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// One node, or several independent ones.
-    Quorum,
-    /// The same, under strict admission.
-    StrictQuorum,
-    /// A master and its replicas.
-    Replicated,
+    /// One node, or several independent ones; under strict admission or not.
+    Quorum { strict: bool },
+    /// A master and its replicas; whether the master must prove its memory.
+    Replicated { strict: bool },
     /// The masters of a Redis Cluster.
     Cluster,
 }
@@ -34,11 +32,16 @@ impl Topology {
     /// How many of `nodes` must answer for a lock.
     pub(crate) fn needed(self, nodes: usize) -> usize {
         match self {
-            Self::Replicated => 1,
+            Self::Replicated { .. } => 1,
             // Each has the vote on the names of its slots.
             Self::Cluster => nodes,
-            Self::Quorum | Self::StrictQuorum => majority(nodes),
+            Self::Quorum { .. } => majority(nodes),
         }
+    }
+
+    /// Whether a node must prove its memory before it votes.
+    pub(crate) fn is_strict(self) -> bool {
+        matches!(self, Self::Quorum { strict: true } | Self::Replicated { strict: true })
     }
 }
 
@@ -62,9 +65,8 @@ impl Servers {
         let urls = discovered.unwrap_or_else(|| given.iter().map(|&url| url.to_owned()).collect());
         let topology = match replicated {
             _ if nodes.cluster => Topology::Cluster,
-            true => Topology::Replicated,
-            false if cluster.strict_with(urls.len()) => Topology::StrictQuorum,
-            false => Topology::Quorum,
+            true => Topology::Replicated { strict: cluster.strict_with(1) },
+            false => Topology::Quorum { strict: cluster.strict_with(urls.len()) },
         };
         Ok(Self { urls, topology })
     }

@@ -8,12 +8,22 @@ use quorumlock::admission::{NodeStatus, NodeStatusReport};
 use super::facts::NodeFacts;
 use super::judge::{Finding, Severity};
 use crate::cluster::{Cluster, Cure, Remark};
+use crate::servers::Topology;
 use crate::text::brief;
 
-/// Asks the nodes for their status. `facts` are those of the same nodes. `age`: how old a note must
-/// be.
-pub(super) async fn examine(locker: &Locker, facts: &[NodeFacts], age: Duration) -> Vec<Finding> {
+/// Asks the nodes for their status. `facts` are those of the servers. `age`: how old a note must be.
+pub(super) async fn examine(
+    locker: &Locker,
+    facts: &[NodeFacts],
+    topology: Topology,
+    age: Duration,
+) -> Vec<Finding> {
     let answers: Vec<_> = facts.iter().map(|node| node.facts().is_some()).collect();
+    let answers = match topology {
+        // One node, wherever the master is.
+        Topology::Replicated { .. } => vec![answers.contains(&true)],
+        _ => answers,
+    };
     locker.node_status().await.map_or_else(|_| Vec::new(), |nodes| judge(&nodes, &answers, age))
 }
 
@@ -53,9 +63,20 @@ fn finding(severity: Severity, Remark { nodes, what, cure }: Remark) -> Finding 
 
 fn verdict(cluster: &Cluster<'_>) -> Finding {
     let (votes, needed) = (cluster.votes(), cluster.needed());
-    let (severity, mut what, remedy) = if (votes, cluster.nodes.len()) == (1, 1) {
-        let what = "the server may vote: a restart costs all locks, until it has proven its memory";
-        (Severity::Ok, String::from(what), None)
+    let (severity, mut what, remedy) = if let [node] = cluster.nodes {
+        match node.is_admitted() {
+            true => (
+                Severity::Ok,
+                "the server may vote: a restart costs all locks, until it has proven its memory"
+                    .into(),
+                None,
+            ),
+            false => (
+                Severity::Problem,
+                "the server may not vote: no lock is granted".into(),
+                Some("wait until it has proven its memory, or see to what is said above"),
+            ),
+        }
     } else if votes == cluster.nodes.len() {
         (Severity::Ok, "every node may vote: one of them may be restarted".into(), None)
     } else if votes > needed {

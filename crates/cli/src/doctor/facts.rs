@@ -56,6 +56,8 @@ pub(crate) struct Info {
     pub(super) appendfsync: Option<String>,
     /// When snapshots are written; empty means never.
     pub(super) save: Option<String>,
+    /// In seconds: after so long without a replica a master gives up its replication id. 0 is never.
+    pub(super) repl_backlog_ttl: Option<u64>,
     /// What a member of a Redis Cluster says about it: `ok` or `fail`.
     pub(super) cluster_state: Option<String>,
     /// How many slots have a master, as it says.
@@ -101,6 +103,7 @@ impl Info {
             aof: flag("aof_enabled"),
             appendfsync: None,
             save: None,
+            repl_backlog_ttl: None,
             cluster_state: field("cluster_state"),
             slots_assigned: field("cluster_slots_assigned").and_then(|number| number.parse().ok()),
         }

@@ -37,13 +37,13 @@ pub(super) enum Severity {
 /// The checks for servers that stand so to each other.
 fn checks(topology: Topology) -> Vec<&'static Check> {
     let for_a_quorum = |check: &&Check| ["number", "distinct", "role"].contains(&check.name);
-    match topology {
-        Topology::Quorum | Topology::StrictQuorum => CHECKS.iter().collect(),
-        Topology::Replicated | Topology::Cluster => {
-            let role = if topology == Topology::Cluster { &SLOTS } else { &ONE_MASTER };
-            CHECKS.iter().filter(|check| !for_a_quorum(check)).chain([role]).collect()
-        }
-    }
+    let own = match topology {
+        Topology::Quorum { .. } => return CHECKS.iter().collect(),
+        Topology::Replicated { strict: true } => &[&ONE_MASTER, &REPLICATION][..],
+        Topology::Replicated { strict: false } => &[&ONE_MASTER],
+        Topology::Cluster => &[&SLOTS],
+    };
+    CHECKS.iter().filter(|check| !for_a_quorum(check)).chain(own.iter().copied()).collect()
 }
 
 /// Judges all nodes. A check that finds nothing wrong gives one `Ok`.
@@ -61,7 +61,7 @@ pub(super) fn judge(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
     findings.iter_mut().for_each(|finding| finding.check = "permissions");
     for check in checks(topology) {
         let mut found = (check.look)(nodes);
-        if topology == Topology::StrictQuorum && check.name == "persistence" {
+        if topology.is_strict() && check.name == "persistence" {
             found.iter_mut().for_each(covered_by_admission);
         }
         // A check that could not see every node has not passed: the checks "reach" and "info" say
@@ -99,6 +99,13 @@ const CHECKS: &[Check] = &[
 /// Of a master and its replicas, instead of the check of the same name.
 const ONE_MASTER: Check = Check { name: "role", passed: "one of them is the master", look: master };
 
+/// Of a master that must prove its memory.
+const REPLICATION: Check = Check {
+    name: "replication",
+    passed: "the master keeps its replication id while it is the master",
+    look: replication,
+};
+
 /// Of a Redis Cluster.
 const SLOTS: Check = Check { name: "slots", passed: "every slot has a master", look: slots };
 
@@ -132,8 +139,7 @@ const ALLOW: &str = "allow it: ACL SETUSER <user>, followed by what is lacking";
 
 /// What the user may not do, and what locks lack without it.
 fn permissions(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
-    let several = matches!(topology, Topology::Quorum | Topology::StrictQuorum);
-    let quorum = several && nodes.len() > 1;
+    let quorum = matches!(topology, Topology::Quorum { .. }) && nodes.len() > 1;
     let mut findings = Vec::<Finding>::new();
     for node in nodes {
         for right in node.facts().iter().flat_map(|facts| &facts.missing_rights) {
@@ -142,7 +148,7 @@ fn permissions(nodes: &[NodeFacts], topology: Topology) -> Vec<Finding> {
             let (severity, lost) = match without {
                 Some(Without::Unused) => continue,
                 // Plain Redlock needs less.
-                Some(Without::Refused) if topology == Topology::Quorum && quorum => {
+                Some(Without::Refused) if quorum && !topology.is_strict() => {
                     (Severity::Warn, "under strict admission no lock is granted")
                 }
                 None | Some(Without::Refused) => (Severity::Problem, "no lock is granted"),
@@ -224,6 +230,31 @@ fn master(nodes: &[NodeFacts]) -> Vec<Finding> {
     };
     let finding = Finding::fleet(Severity::Problem, what.into(), Some(remedy));
     vec![Finding { nodes: masters, ..finding }]
+}
+
+/// A master whose replication id changes must prove its memory again (ADM7).
+fn replication(nodes: &[NodeFacts]) -> Vec<Finding> {
+    let forgets = each(nodes, |info| match info.repl_backlog_ttl? {
+        0 => None,
+        seconds => Some((
+            Severity::Warn,
+            format!(
+                "repl-backlog-ttl is {seconds} s: a master that has no replica for so long must prove its \
+                 memory again when one comes back"
+            ),
+            "CONFIG SET repl-backlog-ttl 0, and the same in its configuration file",
+        )),
+    });
+    let alone = each(nodes, |info| match (info.role.as_deref(), info.replicas) {
+        (Some("master"), Some(0)) => Some((
+            Severity::Warn,
+            "the master has no replica: it must prove its memory again when its first one comes"
+                .into(),
+            "attach the replicas first, then run quorumlock init",
+        )),
+        _ => None,
+    });
+    [forgets, alone].concat()
 }
 
 fn slots(nodes: &[NodeFacts]) -> Vec<Finding> {

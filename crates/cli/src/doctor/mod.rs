@@ -19,7 +19,7 @@ use quorumlock_watchdog::Clock;
 use self::probe::Probe;
 use self::report::Report;
 use crate::nodes::{ClusterArgs, Nodes, Tls};
-use crate::servers::{Servers, Topology};
+use crate::servers::Servers;
 
 /// Examine the nodes: what would make locks fail or forget.
 ///
@@ -56,8 +56,10 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
     let clock = Clock::system();
     let start = clock.now();
     let nodes = join_all(probes.iter().map(|probe| probe.examine(&clock, start))).await;
-    let admission = match locker.filter(|_| topology == Topology::StrictQuorum) {
-        Some(locker) => admission::examine(&locker, &nodes, args.cluster.note_age()).await,
+    let admission = match locker.filter(|_| topology.is_strict()) {
+        Some(locker) => {
+            admission::examine(&locker, &nodes, topology, args.cluster.note_age()).await
+        }
         None => Vec::new(),
     };
     let report = Report::new(nodes, topology, admission);

@@ -72,6 +72,8 @@ impl Probe {
         let mut info = Info::parse(&format!("{}\n{cluster}", text));
         info.appendfsync = setting(&mut node, "appendfsync").await?;
         info.save = setting(&mut node, "save").await?;
+        let ttl = setting(&mut node, "repl-backlog-ttl").await?;
+        info.repl_backlog_ttl = ttl.and_then(|seconds| seconds.parse().ok());
         let missing_rights = permissions::missing(&self.client, &mut node).await?;
         let capabilities = Capabilities::of(&mut node, &missing_rights).await?;
         Ok(Facts { round_trip, clock, info, missing_rights, capabilities })

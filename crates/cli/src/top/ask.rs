@@ -89,7 +89,7 @@ impl Asker {
         self.snapshots += 1;
         let asked = join_all(self.nodes.iter_mut().map(|node| node.ask(&questions)));
         let locks = join_all(self.names.iter().map(|name| lock(&self.locker, name)));
-        let strict = self.topology == Topology::StrictQuorum;
+        let strict = self.topology.is_strict();
         let status = async {
             match strict {
                 true => self.locker.node_status().await.ok(),
@@ -104,7 +104,10 @@ impl Asker {
         }
         let mut rows: Vec<_> = asked.into_iter().map(|(row, _)| row).collect();
         if let Some(status) = status {
-            admission(&mut rows, &status, self.note_age);
+            let replicated = matches!(self.topology, Topology::Replicated { .. });
+            // One node, wherever the master is.
+            let votes = |row: &&mut NodeRow| !replicated || row.role.as_deref() == Some("master");
+            admission(rows.iter_mut().filter(votes), &status, self.note_age);
         }
         let needed = self.topology.needed(rows.len());
         Snapshot::new(rows, needed, locks)
@@ -191,9 +194,13 @@ async fn lock(locker: &Locker, name: &Name) -> LockRow {
 }
 
 /// Adds to each node whether it votes. `status` is of the same nodes.
-fn admission(rows: &mut [NodeRow], status: &[NodeStatusReport], note_age: Duration) {
+fn admission<'a>(
+    rows: impl Iterator<Item = &'a mut NodeRow>,
+    status: &[NodeStatusReport],
+    note_age: Duration,
+) {
     let cluster = Cluster::new(status, note_age);
-    for (row, node) in rows.iter_mut().zip(status) {
+    for (row, node) in rows.zip(status) {
         row.admitted = Some(node.is_admitted());
         if row.problem.is_none() {
             row.problem = cluster.obstacle(node).map(|remark| remark.what);

@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 
 use quorumlock::{Builder, Error, Locker};
+use serde_json::Value;
 
 use crate::common::{blank_servers, finish, quorumlock, run, start};
 
@@ -216,6 +217,44 @@ fn doctor_heeds_that_the_nodes_are_replicated() {
     let mut doctor = quorumlock(&master.urls());
     doctor.args(["doctor", "--replicated", "--admission", "redlock"]);
     finish(doctor).expect(64).says(&["admission", "a master"]);
+}
+
+#[test]
+fn doctor_says_what_makes_a_proven_master_prove_its_memory_again() {
+    use quorumlock_testbed::servers::{ServerOptions, ask, for_test};
+    let Some(master) = blank_servers(1) else { return };
+    let address = master[0].addr().unwrap();
+    let strict = |urls: &[String], command: &[&str]| {
+        let mut strict = quorumlock(urls);
+        strict.env("QUORUMLOCK_REPLICATED", "true").env("QUORUMLOCK_ADMISSION", "strict");
+        strict.args(command);
+        finish(strict)
+    };
+    let alone = strict(&master.urls(), &["doctor"]).expect(78).stdout;
+    for part in ["no lock is granted", "has no replica", "repl-backlog-ttl is 3600 s"] {
+        assert!(alone.contains(part), "{part}: {alone}");
+    }
+
+    let port = address.port().to_string();
+    let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
+    let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
+    let urls = [master.urls(), replica.urls()].concat();
+    for address in [address, replica[0].addr().unwrap()] {
+        ask(address, &["CONFIG", "SET", "repl-backlog-ttl", "0"]).unwrap();
+    }
+    // WAIT returns once the replica is attached.
+    while ask(address, &["WAIT", "1", "1000"]).unwrap() != "1" {}
+    strict(&urls, &["init"]).expect(0);
+    let admitted = strict(&urls, &["doctor"]).expect(0).stdout;
+    for part in ["keeps its replication id", "a restart costs all locks", "admission covers"] {
+        assert!(admitted.contains(part), "{part}: {admitted}");
+    }
+    let nodes = strict(&urls, &["top", "--json"]).json()["nodes"].clone();
+    assert_eq!(
+        (&nodes[0]["admitted"], &nodes[1]["admitted"]),
+        (&true.into(), &Value::Null),
+        "{nodes}"
+    );
 }
 
 /// A cluster of one member, which has all slots.

@@ -2,6 +2,9 @@ use super::super::capabilities::Capabilities;
 use super::super::facts::Facts;
 use super::*;
 
+const REDLOCK: Topology = Topology::Quorum { strict: false };
+const STRICT: Topology = Topology::Quorum { strict: true };
+
 /// A node in which nothing is wrong.
 fn good(name: &str) -> (String, Facts) {
     let info = Info {
@@ -18,6 +21,7 @@ fn good(name: &str) -> (String, Facts) {
         aof: Some(true),
         appendfsync: Some("always".into()),
         save: Some(String::new()),
+        repl_backlog_ttl: Some(3600),
         cluster_state: None,
         slots_assigned: None,
     };
@@ -40,9 +44,8 @@ fn given(node: String, facts: Facts) -> NodeFacts {
 
 /// The findings that are not `Ok`: severity, check, nodes.
 fn wrong(nodes: &[NodeFacts]) -> Vec<(Severity, &'static str, String)> {
-    let findings = judge(nodes, Topology::Quorum)
-        .into_iter()
-        .filter(|finding| finding.severity != Severity::Ok);
+    let findings =
+        judge(nodes, REDLOCK).into_iter().filter(|finding| finding.severity != Severity::Ok);
     findings
         .inspect(|finding| assert!(finding.remedy.is_some(), "{finding:?} says what to do"))
         .map(|finding| (finding.severity, finding.check, finding.nodes.join(" ")))
@@ -59,7 +62,7 @@ fn only(
 
 #[test]
 fn good_nodes_pass_every_check() {
-    let findings = judge(&three(|_| ()), Topology::Quorum);
+    let findings = judge(&three(|_| ()), REDLOCK);
     assert_eq!(findings.len(), CHECKS.len() + 1, "and one about permissions");
     assert!(findings.iter().all(|finding| finding.severity == Severity::Ok), "{findings:?}");
 }
@@ -69,7 +72,7 @@ fn a_silent_node_is_a_problem_and_no_check_passes_unseen() {
     let mut nodes = three(|_| ());
     nodes[1].answer = Answer::Silent { error: "connection refused".into() };
     assert_eq!(wrong(&nodes), only(Severity::Problem, "reach", "b"));
-    assert_eq!(judge(&nodes, Topology::Quorum).len(), 1);
+    assert_eq!(judge(&nodes, REDLOCK).len(), 1);
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn strict_admission_covers_what_a_restart_forgets_and_nothing_else() {
     let spoils: [fn(&mut Facts); 2] =
         [|facts| facts.info.aof = Some(false), |facts| facts.info.appendfsync = None];
     for spoil in spoils {
-        let found = judge(&three(spoil), Topology::StrictQuorum);
+        let found = judge(&three(spoil), STRICT);
         assert!(found.iter().all(|finding| finding.severity == Severity::Ok), "{found:?}");
         let of_it = found.iter().find(|finding| finding.check == "persistence").unwrap();
         for part in ["admission covers", "longest lease", "marks"] {
@@ -188,10 +191,7 @@ fn strict_admission_covers_what_a_restart_forgets_and_nothing_else() {
         }
         assert_eq!(wrong(&three(spoil)).len(), 1, "without admission it is a warning");
     }
-    let evicts = judge(
-        &three(|facts| facts.info.maxmemory_policy = Some("x".into())),
-        Topology::StrictQuorum,
-    );
+    let evicts = judge(&three(|facts| facts.info.maxmemory_policy = Some("x".into())), STRICT);
     assert!(evicts.iter().any(|finding| finding.severity == Severity::Warn), "{evicts:?}");
 }
 
@@ -203,7 +203,7 @@ fn what_the_user_lacks_is_as_bad_as_what_locks_lack_without_it() {
         let found = found.filter(|finding| finding.check == "permissions");
         found.map(|finding| (finding.severity, finding.what)).collect::<Vec<_>>()
     };
-    let strict = |right: &str| found(right, Topology::StrictQuorum);
+    let strict = |right: &str| found(right, STRICT);
     let lacking = |right: &str, lost: &str| format!("the user lacks {right}: {lost}");
     for right in ["+time", "+hmget", "~quorumlock:*"] {
         let expected = (Severity::Problem, lacking(right, "no lock is granted"));
@@ -213,6 +213,6 @@ fn what_the_user_lacks_is_as_bad_as_what_locks_lack_without_it() {
     assert_eq!(strict("+publish"), [(Severity::Warn, lacking("+publish", "waiters poll"))]);
     let good = || vec![(Severity::Ok, "the user may do all that locks need".to_owned())];
     assert_eq!(strict("+hexists"), good(), "Redlock's layout does without");
-    assert_eq!(found("+hmget", Topology::Quorum)[0].0, Severity::Warn, "plain Redlock, too");
-    assert_eq!(found("+hmget", Topology::Replicated), good());
+    assert_eq!(found("+hmget", REDLOCK)[0].0, Severity::Warn, "plain Redlock, too");
+    assert_eq!(found("+hmget", Topology::Replicated { strict: false }), good());
 }
