@@ -6,13 +6,15 @@ use quorumlock_protocol::{BoxFuture, Error};
 /// What a lessor can do if its nodes must prove their memory: the lessor itself requires only
 /// [`Node`](quorumlock_protocol::Node).
 pub trait Admission: Send + Sync {
-    /// As [`Lessor::run_background`](crate::Lessor::run_background).
+    /// Watches nodes that are not proven, and admits them when it is time. The watchdog's runtime drives
+    /// it while a locker lives.
     fn run(self: Arc<Self>) -> BoxFuture<()>;
     /// Examines nodes that are not proven, and brings them a step on, if it is time: a process that
     /// ends now does its part.
     fn pass(self: Arc<Self>) -> BoxFuture<()>;
-    /// As [`Lessor::admit_nodes`](crate::Lessor::admit_nodes).
+    /// Admits all nodes as they are now, because the operator vouches that none of them has forgotten
+    /// a granted lock. `force`: also nodes that belong to another cluster.
     fn admit_nodes(self: Arc<Self>, force: bool) -> BoxFuture<Result<(), Error>>;
-    /// As [`Lessor::node_status`](crate::Lessor::node_status).
+    /// Which nodes may vote now, in the order in which the nodes were given.
     fn node_status(self: Arc<Self>) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>>;
 }

@@ -1,11 +1,14 @@
 //! The trait that locks are built on: it grants leases, on one node or on a quorum.
 
-use quorumlock_protocol::admission::NodeStatusReport;
+use std::sync::Arc;
+
 use quorumlock_protocol::{
-    Acquired, BoxFuture, Claim, ConfigError, Error, Fence, HeldInterval, Hints, Holder, Instant,
-    Lane, LeaseRequest, Name, NodeReport, Nonce, ReleaseOutcome, WaitQueue,
+    Acquired, BoxFuture, Claim, Error, Fence, HeldInterval, Hints, Holder, Instant, Lane,
+    LeaseRequest, Name, NodeReport, Nonce, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
+
+use crate::Admission;
 
 /// Grants leases. Everything above it (guards, waiting, watchdog, blocking API) is the same for one
 /// node and for a quorum.
@@ -77,26 +80,9 @@ pub trait Lessor: Send + Sync + 'static {
     /// includes the releases of late grants, and a quorum then brings nodes whose memory is not
     /// proven one step on: two more, if nodes hang.
     fn drain(&self, lane: Lane) -> BoxFuture<()>;
-    /// Admits all nodes as they are now, because the operator vouches that none of them has
-    /// forgotten a granted lock. `force`: also nodes that belong to another cluster.
-    ///
-    /// # Errors
-    /// [`ConfigError::NoAdmission`] if the lessor admits no nodes (the default).
-    fn admit_nodes(&self, force: bool) -> BoxFuture<Result<(), Error>> {
-        let _ = force;
-        Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into())))
-    }
-    /// Which nodes may vote now, in the order in which the nodes were given.
-    ///
-    /// # Errors
-    /// [`ConfigError::NoAdmission`] if the lessor admits no nodes (the default).
-    fn node_status(&self) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> {
-        Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into())))
-    }
-    /// Background work, which the watchdog's runtime drives while a locker lives: a quorum watches
-    /// nodes whose memory is not proven. Does nothing by default.
-    fn run_background(&self) -> BoxFuture<()> {
-        Box::pin(std::future::pending())
+    /// How the nodes prove their memory; `None` if they need not (the default).
+    fn admission(&self) -> Option<Arc<dyn Admission>> {
+        None
     }
     /// The nodes' queues of waiters; `None` if no node keeps one: then waiters poll. Its messages
     /// come from the nodes' indices.

@@ -10,11 +10,10 @@ use crate::attempt::Attempt;
 use crate::deadline::answer_deadline;
 use crate::votes::Votes;
 use crate::{Admission, Lessor, RenewalProblems};
-use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::{
-    Acceptance, Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, Fence, Grant,
-    HeldInterval, Hints, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem,
-    NodeReport, Proposals, ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
+    Acceptance, Acquired, Answer, BoxFuture, Claim, Denial, Error, Fence, Grant, HeldInterval,
+    Hints, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport, Proposals,
+    ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
 };
 
 /// One node as a lessor: the nonce that the node holds has the lock (SAFETY.md G1).
@@ -236,25 +235,8 @@ impl<N: Node> Lessor for Single<N> {
         })
     }
 
-    fn admit_nodes(&self, force: bool) -> BoxFuture<Result<(), Error>> {
-        match &self.admission {
-            Some(admission) => admission.clone().admit_nodes(force),
-            None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
-        }
-    }
-
-    fn node_status(&self) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> {
-        match &self.admission {
-            Some(admission) => admission.clone().node_status(),
-            None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
-        }
-    }
-
-    fn run_background(&self) -> BoxFuture<()> {
-        match &self.admission {
-            Some(admission) => admission.clone().run(),
-            None => Box::pin(std::future::pending()),
-        }
+    fn admission(&self) -> Option<Arc<dyn Admission>> {
+        self.admission.clone()
     }
 
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock_core::{Admission, Entropy, Lessor, RenewalProblems, Votes, answer_deadline};
-use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig, NodeStatusReport};
+use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig};
 use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_protocol::{
     Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, Fence, HandoffOffer,
@@ -389,25 +389,8 @@ impl<N: Node> Lessor for Quorum<N> {
         })
     }
 
-    fn admit_nodes(&self, force: bool) -> BoxFuture<Result<(), Error>> {
-        match &self.admission {
-            Some(admission) => admission.clone().admit_nodes(force),
-            None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
-        }
-    }
-
-    fn node_status(&self) -> BoxFuture<Result<Vec<NodeStatusReport>, Error>> {
-        match &self.admission {
-            Some(admission) => admission.clone().node_status(),
-            None => Box::pin(std::future::ready(Err(ConfigError::NoAdmission.into()))),
-        }
-    }
-
-    fn run_background(&self) -> BoxFuture<()> {
-        match &self.admission {
-            Some(admission) => admission.clone().run(),
-            None => Box::pin(std::future::pending()),
-        }
+    fn admission(&self) -> Option<Arc<dyn Admission>> {
+        self.admission.clone()
     }
 
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {

@@ -59,7 +59,10 @@ impl Renewer for LeaseRenewer {
     }
 
     fn run_background(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.lessor.run_background()
+        match self.lessor.admission() {
+            Some(admission) => admission.run(),
+            None => Box::pin(std::future::pending()),
+        }
     }
 
     fn release(&self, lease: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -15,7 +15,7 @@ use super::inner::Inner;
 use super::kind;
 use super::request::{LockRequest, TryLockRequest};
 use super::resume::resume;
-use crate::Lessor;
+use crate::{Admission, Lessor};
 
 /// Takes locks on one node or on a quorum: the same API and the same promises. The crate
 /// `quorumlock` wraps it, and documents all methods for users.
@@ -248,7 +248,7 @@ impl Locker {
     /// Those of the nodes; [`ConfigError::NoAdmission`] on a single node or with admission off.
     pub async fn admit_nodes(&self, force: bool) -> Result<(), Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.admit_nodes(force).await
+        self.admission()?.admit_nodes(force).await
     }
 
     /// Which nodes of a quorum may vote now.
@@ -257,7 +257,7 @@ impl Locker {
     /// [`ConfigError::NoAdmission`] on a single node or with admission off; [`Error::Closed`].
     pub async fn node_status(&self) -> Result<Vec<NodeStatusReport>, Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.node_status().await
+        self.admission()?.node_status().await
     }
 
     /// Whether a majority of the nodes answers and may vote. It only reads.
@@ -267,10 +267,10 @@ impl Locker {
     pub async fn ping(&self) -> Result<(), Error> {
         self.inner.ensure_open()?;
         self.inner.lessor.inspect(Name::probe().into()).await.map_err(unnamed)?;
-        match self.inner.lessor.node_status().await {
+        match self.inner.lessor.admission() {
+            Some(admission) => majority_votes(admission.node_status().await?),
             // Every node that answers may vote.
-            Err(Error::Config(ConfigError::NoAdmission)) => Ok(()),
-            statuses => majority_votes(statuses?),
+            None => Ok(()),
         }
     }
 
@@ -292,6 +292,10 @@ impl Locker {
         if here {
             inner.lessor.drain(Lane::Caller).await;
         }
+    }
+
+    fn admission(&self) -> Result<Arc<dyn Admission>, ConfigError> {
+        self.inner.lessor.admission().ok_or(ConfigError::NoAdmission)
     }
 }
 
