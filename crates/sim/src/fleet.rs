@@ -10,10 +10,9 @@ use std::time::Duration;
 use quorumlock_core::{Entropy, Environment as Given, Locker};
 use quorumlock_quorum::Quorum;
 
-use super::lua;
-use super::node::SimNode;
+use super::node::{connect, redis_nodes};
 use super::plan::Plan;
-use super::script::Script;
+use super::run::runtime;
 use super::start::spawn;
 use super::time::{duration, micros};
 use super::world::World;
@@ -80,14 +79,7 @@ impl Fleet {
     /// If the operating system cannot start the runtime.
     #[must_use]
     pub fn run(&self) -> FleetReport {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap_or_else(|error| panic!("no runtime: {error}"));
-        if Script::forget_former() {
-            lua::forget_compiled();
-        }
+        let runtime = runtime();
         let report = runtime.block_on(async {
             let world = World::new(self.plan(), None, 0);
             let report = self.live(&world).await;
@@ -130,10 +122,12 @@ impl Fleet {
     }
 
     fn locker(&self, world: &World, place: usize) -> Locker {
-        let nodes = SimNode::all(world, place).unwrap_or_else(|error| panic!("{error}"));
-        nodes.iter().for_each(SimNode::connect);
         let (plan, clock) =
             world.with(|state| (state.plan.clone(), state.processes[place].clock.clock()));
+        // Nothing judges a fleet, so its nodes are without the ledger, which would keep each request.
+        let nodes =
+            redis_nodes(world, &plan, place, true).unwrap_or_else(|error| panic!("{error}"));
+        nodes.iter().for_each(connect);
         let settings = plan.settings();
         let dice = Mutex::new(Dice::new(plan.seed, 1_000 + place as u64));
         let entropy = Entropy::given(move || lock(&dice).next_u64());

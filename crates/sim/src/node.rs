@@ -68,9 +68,7 @@ impl SimNode {
 
     /// Dials the node now, before its first request.
     pub fn connect(&self) {
-        for lane in [Lane::Caller, Lane::Watchdog] {
-            self.inner.renew(&[], lane, Responder::nobody());
-        }
+        connect(&self.inner);
     }
 
     fn posted(&self, request: SimRequest) -> Option<Posted> {
@@ -143,7 +141,16 @@ impl SimNode {
     }
 }
 
-fn redis_nodes(
+/// Dials the node now, before its first request.
+pub fn connect(node: &RedisNode) {
+    for lane in [Lane::Caller, Lane::Watchdog] {
+        node.renew(&[], lane, Responder::nobody());
+    }
+}
+
+/// The library's own nodes of a client process, over the simulated network. Nothing follows what
+/// passes.
+pub fn redis_nodes(
     world: &World,
     plan: &Plan,
     client: usize,

@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use tokio::runtime::Runtime;
+
 use super::belief::Belief;
 use super::bug::Bug;
 use super::faults::Assumption;
@@ -60,14 +62,7 @@ pub fn run_on(seed: u64, bug: Option<Bug>) -> Outcome {
 
 fn carry_out(seed: u64, bug: Option<Bug>, keep: usize, goes_on: bool) -> Outcome {
     let _seed = SayOnPanic(seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap_or_else(|error| panic!("no runtime: {error}"));
-    if Script::forget_former() {
-        lua::forget_compiled();
-    }
+    let runtime = runtime();
     let plan = Plan::of(seed);
     let shown = format!("{plan:?}");
     let world = runtime.block_on(async {
@@ -91,6 +86,19 @@ fn carry_out(seed: u64, bug: Option<Bug>, keep: usize, goes_on: bool) -> Outcome
     world.close();
     drop(runtime);
     outcome
+}
+
+/// A runtime in simulated time, for a world without the scripts of former ones.
+pub fn runtime() -> Runtime {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap_or_else(|error| panic!("no runtime: {error}"));
+    if Script::forget_former() {
+        lua::forget_compiled();
+    }
+    runtime
 }
 
 /// Says which seed it was, if the thread panics.

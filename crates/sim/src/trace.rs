@@ -45,10 +45,10 @@ impl Trace {
     pub fn note(&mut self, note: Note) {
         note.hash(&mut self.hash);
         self.count += 1;
-        if self.last_notes.len() == self.max_notes {
+        self.last_notes.push_back(note);
+        if self.last_notes.len() > self.max_notes {
             self.last_notes.pop_front();
         }
-        self.last_notes.push_back(note);
     }
 
     pub fn hash(&self) -> u64 {
