@@ -103,12 +103,15 @@ impl Fleet {
         world.with(|state| state.provision());
         tokio::spawn(world.clone().run());
         let report = Arc::new(Mutex::new(FleetReport::default()));
+        // A fleet that connects at one instant sends all its scripts at once.
+        let apart = (CONNECT / 2) / self.processes as u32;
         for place in 0..self.processes {
+            tokio::time::sleep(apart).await;
             world.with(|state| state.add_process(place));
             let locker = self.locker(world, place);
             spawn(world, place, self.work(world.clone(), place, locker, report.clone()));
         }
-        tokio::time::sleep(CONNECT).await;
+        tokio::time::sleep(until_connected(world)).await;
         let count = || world.with(|state| state.servers.iter().map(|s| s.commands).collect());
         let before: Vec<u64> = count();
         tokio::time::sleep(self.time).await;
@@ -150,11 +153,11 @@ impl Fleet {
     ) -> impl Future<Output = ()> + Send + 'static {
         let Self { names, hold, think, time, seed, .. } = *self;
         let mut dice = Dice::new(seed, 3_000_000 + place as u64);
-        let end = micros(CONNECT + time);
+        let (connect, end) = (until_connected(&world), micros(CONNECT + time));
         let now = move || world.with(|state| state.now);
         async move {
             let mut pause = || think.mul_f64(2.0 * dice.fraction());
-            tokio::time::sleep(CONNECT).await;
+            tokio::time::sleep(connect).await;
             let mut pick = Dice::new(seed, 4_000_000 + place as u64);
             loop {
                 tokio::time::sleep(pause()).await;
@@ -173,6 +176,10 @@ impl Fleet {
             }
         }
     }
+}
+
+fn until_connected(world: &World) -> Duration {
+    CONNECT.saturating_sub(duration(world.with(|state| state.now)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

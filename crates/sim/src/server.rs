@@ -84,7 +84,7 @@ impl Server {
         Self {
             label: label(number),
             member: member(number).into(),
-            store: Store::default(),
+            store: Store::new(plan.faults.is_empty()),
             right_clock: Arc::new(Mutex::new(clock.clone())),
             clock,
             back: plan.clock_back,

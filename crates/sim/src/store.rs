@@ -18,6 +18,8 @@ pub struct Store {
     /// The value before each write of the last [`MAX_LOST_TIME`], the newest last: a crash may undo
     /// these writes.
     tail: VecDeque<Before>,
+    /// No crash undoes writes.
+    durable: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +76,11 @@ impl Entry {
 }
 
 impl Store {
+    /// An empty store. `durable`: [`Store::lose_tail`] is never called.
+    pub fn new(durable: bool) -> Self {
+        Self { durable, ..Self::default() }
+    }
+
     /// The entry. Deletes it if it has expired, as a server does on access: a clock that is set
     /// back cannot revive it.
     pub fn get(&mut self, key: &[u8], now: Micros) -> Option<&Entry> {
@@ -85,8 +92,10 @@ impl Store {
 
     /// The entry, for a write at `at` of the world's time.
     pub fn write(&mut self, key: &[u8], at: Micros) -> Option<&mut Entry> {
-        let was = self.entries.get(key).cloned();
-        self.keep_tail(Before { at, key: key.to_vec(), was });
+        if !self.durable {
+            let was = self.entries.get(key).cloned();
+            self.keep_tail(Before { at, key: key.to_vec(), was });
+        }
         self.entries.get_mut(key)
     }
 
@@ -180,6 +189,9 @@ impl Store {
 
     /// Forgets all writes of a command at once.
     fn keep_tail(&mut self, before: Before) {
+        if self.durable {
+            return;
+        }
         let since = before.at.saturating_sub(MAX_LOST_TIME);
         self.tail.push_back(before);
         while self.tail.front().is_some_and(|oldest| oldest.at < since) {
