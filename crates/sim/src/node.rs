@@ -173,7 +173,7 @@ pub fn redis_nodes(
         cluster: plan.cluster.as_ref().filter(|_| bound),
         settings: &plan.settings(),
         waiter: Nonce::from_u128(waiter),
-        hands_off: plan.nodes == 1 && plan.cluster.is_none(),
+        hands_off: plan.nodes == 1,
     }
     .nodes(sites.collect())
 }

@@ -171,7 +171,28 @@ impl Plan {
         } else if plan.faults.contains(&Fault::EvictLock) && dice.chance(0.5) {
             plan.contend(dice);
         }
+        if is_single(nodes, seed) {
+            plan.prove_memory(&mut Dice::new(seed, 28_000_000));
+        }
         plan
+    }
+
+    /// Some single servers must prove their memory, and may forget. By numbers of their own, as the
+    /// kinds of locks.
+    fn prove_memory(&mut self, dice: &mut Dice) {
+        if !dice.chance(0.4) {
+            return;
+        }
+        self.faults.extend(Fault::FORGETFUL.into_iter().filter(|_| dice.chance(0.4)));
+        self.faults.sort_unstable();
+        self.faults.dedup();
+        self.lease = self.lease.min(2 * SECOND);
+        self.takeover_delay = self.takeover_delay.min(self.lease);
+        self.answer_timeout = self.answer_timeout.min(self.lease / 2);
+        if dice.chance(0.5) {
+            self.contend(dice);
+        }
+        self.cluster = Some(self.agreed());
     }
 
     /// Mid-round faults: rounds take longer than a lease, and the holder's clock stands still.

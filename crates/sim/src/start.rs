@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorumlock_core::{Entropy, Environment as Given, Lessor, Locker, Single};
 use quorumlock_protocol::ConfigError;
-use quorumlock_quorum::Quorum;
+use quorumlock_quorum::{Quorum, proven};
 use quorumlock_watchdog::Clock;
 
 use super::bug::Bug;
@@ -71,7 +71,10 @@ fn lessor(
     if plan::is_single(nodes.len(), plan.seed)
         && let Some(node) = nodes.pop()
     {
-        return Ok(Arc::new(Single::new(node, clock, within)));
+        return Ok(Arc::new(match plan.cluster.clone() {
+            Some(cluster) => proven(node, clock, chance, within, plan.max_clock_drift, cluster),
+            None => Single::new(node, clock, within),
+        }));
     }
     Ok(match plan.cluster.clone() {
         Some(cluster) => {
