@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The processor time of all threads of a process.
 #[must_use]
@@ -37,6 +37,21 @@ pub fn pin(pid: Option<u32>, to: Core) {
     let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     // A failure is ignored: without pinning the figures are only noisier.
     let _ = sched_setaffinity(pid, &one);
+}
+
+/// Pins the calling thread, and what it starts from now on, to one processor. Returns where it may run
+/// without that.
+#[must_use]
+pub fn pin_us(to: Core) -> Option<CpuSet> {
+    let before = sched_getaffinity(None).ok()?;
+    pin(None, to);
+    Some(before)
+}
+
+/// Lets the calling thread run where it might before [`pin_us`].
+pub fn unpin_us(before: &CpuSet) {
+    // As above.
+    let _ = sched_setaffinity(None, before);
 }
 
 /// A processor.

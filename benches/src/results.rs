@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// The subject that all others are compared with.
 pub const RAW: &str = "raw";
+/// A cluster of etcd, which synchronises each write to disk.
+pub const ETCD: &str = "etcd, fsync";
 
 /// The identity of a figure: metric, subject, servers and workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

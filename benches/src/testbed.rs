@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use quorumlock::Locker;
 use quorumlock_protocol::Instant;
 use quorumlock_testbed::proxy::Proxy;
-use quorumlock_testbed::servers::{Server, ServerOptions, Servers, Source, Version};
+use quorumlock_testbed::servers::{Etcd, Server, ServerOptions, Servers, Source, Version};
 use quorumlock_watchdog::Clock;
 use redis::aio::MultiplexedConnection;
 
@@ -27,8 +27,10 @@ pub struct Testbed {
 
 /// The servers of one lock service, and a connection to each that reads its statistics.
 pub struct Group {
-    /// `None` if another process runs them.
+    /// `None` if another process runs them, or if they are members of etcd.
     servers: Option<Servers>,
+    /// The members of a cluster, in place of the servers.
+    etcd: Option<Etcd>,
     urls: Vec<String>,
     watch: Vec<MultiplexedConnection>,
 }
@@ -94,6 +96,22 @@ impl Testbed {
         Group::start(&self.source, nodes, self.pinned).await
     }
 
+    /// Starts an empty cluster of etcd with so many members. etcd runs with its defaults: a majority
+    /// synchronises each write to disk before it is answered.
+    ///
+    /// # Errors
+    /// If there is no etcd on this machine, or it does not start.
+    pub fn etcd(&self, members: usize) -> Result<Group> {
+        let (program, pinned) = (Etcd::discover()?, self.pinned);
+        // A member has many threads, which inherit the processor of the one that starts it.
+        let before = pinned.then(|| cpu::pin_us(Core::Servers)).flatten();
+        let started = Etcd::start(&program, members);
+        if let Some(before) = before {
+            cpu::unpin_us(&before);
+        }
+        Ok(Group::of_etcd(started?))
+    }
+
     /// Pins this process, and the processes that it starts from now on, to this processor. Servers
     /// are not affected.
     pub fn clients_on(&self, core: Core) {
@@ -135,7 +153,13 @@ impl Group {
     /// If the servers do not answer.
     pub async fn of(urls: &[String]) -> Result<Self> {
         let watch = connect(urls).await?;
-        Ok(Self { servers: None, urls: urls.to_vec(), watch })
+        Ok(Self { servers: None, etcd: None, urls: urls.to_vec(), watch })
+    }
+
+    fn of_etcd(etcd: Etcd) -> Self {
+        let urls = (0..etcd.count()).map(|member| format!("http://{}", etcd.addr(member)));
+        let urls = urls.collect();
+        Self { servers: None, etcd: Some(etcd), urls, watch: Vec::new() }
     }
 
     /// A way to each server that takes `delay` in each direction, and its URL with the server's
@@ -168,13 +192,17 @@ impl Group {
         self.servers.as_ref().context("another process runs the servers")
     }
 
-    /// The work of all servers so far.
+    /// The work of all servers so far. Nobody counts the reads of etcd.
     ///
     /// # Errors
     /// If a server does not answer.
     pub async fn usage(&self) -> Result<Usage> {
-        let of = |server: &Server| server.pid().and_then(cpu::used).map_or(f64::NAN, micros);
-        let cpu = self.servers.iter().flatten().map(of).sum();
+        let of = |pid: Option<u32>| pid.and_then(cpu::used).map_or(f64::NAN, micros);
+        if let Some(etcd) = &self.etcd {
+            let cpu = (0..etcd.count()).map(|member| of(etcd.pid(member))).sum();
+            return Ok(Usage { requests: f64::NAN, cpu });
+        }
+        let cpu = self.servers.iter().flatten().map(|server| of(server.pid())).sum();
         let requests = self.info("stats", "total_reads_processed").await?.iter().sum();
         Ok(Usage { requests, cpu })
     }
@@ -199,11 +227,14 @@ impl Group {
         Ok(clients.iter().sum::<f64>() - self.watch.len() as f64)
     }
 
-    /// The median round trip to all servers at once, in microseconds.
+    /// The median round trip to all servers at once, in microseconds. Of etcd none is measured.
     ///
     /// # Errors
     /// If a server does not answer.
     pub async fn round_trip(&self) -> Result<f64> {
+        if self.etcd.is_some() {
+            return Ok(f64::NAN);
+        }
         const PINGS: usize = 300;
         const LONG: Duration = Duration::from_millis(300);
         let mut times = Vec::with_capacity(PINGS);

@@ -30,6 +30,8 @@ pub enum Kind {
     Rslock,
     /// `redis-lock`.
     RedisLock,
+    /// quorumlock's locker on a cluster of etcd, through the lab's lessor.
+    Etcd,
     /// No lock at all: two empty round trips.
     Pings,
     /// No lock at all: a token that the server passes on, with one connection per task.
@@ -71,6 +73,7 @@ impl Kind {
             Self::ScriptsOnly => "scripts only",
             Self::Rslock => "rslock",
             Self::RedisLock => "redis-lock",
+            Self::Etcd => crate::results::ETCD,
             Self::Pings => "two PINGs",
             Self::TokenRing => "token ring",
             Self::Bulk => "raw in bulk",

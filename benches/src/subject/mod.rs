@@ -2,6 +2,7 @@
 //! users would.
 
 mod baseline;
+mod etcd;
 mod hold;
 mod kind;
 mod ours;
@@ -21,6 +22,7 @@ pub use self::refusing::Refusing;
 pub use self::what::What;
 
 use self::baseline::{Bulk, Pings, TokenRing};
+use self::etcd::Etcd;
 use self::ours::Ours;
 use self::peers::{RedisLock, Rslock};
 use self::raw::{Answers, Raw};
@@ -39,6 +41,8 @@ pub enum Subject {
     Rslock(Rslock),
     /// The crate `redis-lock`.
     RedisLock(RedisLock),
+    /// quorumlock's locker on etcd.
+    Etcd(Etcd),
     /// Two `PING`s.
     Pings(Pings),
     /// The token ring.
@@ -66,6 +70,7 @@ impl Kind {
             | Self::ScriptsOnly => Subject::Ours(Ours::connect(self, urls)?),
             Self::Rslock => Subject::Rslock(Rslock::new(urls)),
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),
+            Self::Etcd => Subject::Etcd(Etcd::connect(urls)?),
             Self::Pings => Subject::Pings(Pings::connect(urls).await?),
             Self::TokenRing => Subject::TokenRing(TokenRing::connect(urls).await?),
             Self::Bulk => Subject::Bulk(Bulk::connect(urls).await?),
@@ -84,6 +89,7 @@ macro_rules! with_subject {
             $crate::subject::Subject::Ours($it) => $do,
             $crate::subject::Subject::Rslock($it) => $do,
             $crate::subject::Subject::RedisLock($it) => $do,
+            $crate::subject::Subject::Etcd($it) => $do,
             $crate::subject::Subject::Pings($it) => $do,
             $crate::subject::Subject::TokenRing($it) => $do,
             $crate::subject::Subject::Bulk($it) => $do,

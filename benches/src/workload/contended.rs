@@ -24,21 +24,29 @@ pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
     let one = vec![Raw, Default, Like, Rslock, RedisLock];
     for (nodes, kinds) in [(1, one), (5, vec![Raw, Default, Like, Rslock])] {
         let group = run.testbed.group(nodes).await?;
-        // Each task holds the lock often enough that the end of the lap does not look like
-        // unfairness.
-        for (tasks, lap_ms) in [(16, 1_500), (64, 3_000)] {
-            for round in 0..run.plan.rounds {
-                run.say(round, &format!("{nodes} node(s), {tasks} tasks"));
-                for at in order(kinds.len(), round) {
-                    let lap = Lap { round, kind: kinds[at], nodes, tasks, case: ONE };
-                    if let Err(error) = measure(run, lap, &group, run.plan.lap(lap_ms)).await {
-                        run.say(round, &format!("{}: {error}", lap.kind.name()));
-                    }
+        laps(run, &group, &kinds).await;
+        if let Some(etcd) = run.etcd(nodes) {
+            laps(run, &etcd, &[Kind::Etcd]).await;
+        }
+    }
+    Ok(())
+}
+
+async fn laps(run: &mut Run<'_>, group: &Group, kinds: &[Kind]) {
+    let nodes = group.urls().len();
+    // Each task holds the lock often enough that the end of the lap does not look like
+    // unfairness.
+    for (tasks, lap_ms) in [(16, 1_500), (64, 3_000)] {
+        for round in 0..run.plan.rounds {
+            run.say(round, &format!("{nodes} node(s), {tasks} tasks"));
+            for at in order(kinds.len(), round) {
+                let lap = Lap { round, kind: kinds[at], nodes, tasks, case: ONE };
+                if let Err(error) = measure(run, lap, group, run.plan.lap(lap_ms)).await {
+                    run.say(round, &format!("{}: {error}", lap.kind.name()));
                 }
             }
         }
     }
-    Ok(())
 }
 
 async fn measure(run: &mut Run<'_>, lap: Lap<'_>, group: &Group, time: Duration) -> Result<()> {

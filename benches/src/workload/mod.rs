@@ -23,7 +23,7 @@ use crate::cpu::Core;
 use crate::plan::{Plan, Workload};
 use crate::results::{Key, Results};
 use crate::subject::Kind;
-use crate::testbed::Testbed;
+use crate::testbed::{Group, Testbed};
 
 /// A run of one workload on servers of one kind.
 pub struct Run<'a> {
@@ -118,6 +118,14 @@ impl Run<'_> {
     {
         let (round, key) = (lap.round, self.key(lap, metric, unit));
         self.results.enter(round, key, value);
+    }
+
+    /// Starts etcd beside so many servers: one member beside one, three beside several. Without etcd
+    /// on this machine, says so on stderr.
+    fn etcd(&self, beside: usize) -> Option<Group> {
+        let started = self.testbed.etcd(if beside == 1 { 1 } else { 3 });
+        let say = |error: &anyhow::Error| self.say(0, &format!("no rows of etcd: {error}"));
+        started.inspect_err(say).ok()
     }
 
     /// Prints progress on stderr.

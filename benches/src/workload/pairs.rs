@@ -56,7 +56,26 @@ pub(super) async fn run(run: &mut Run<'_>, nodes: usize, tasks: &[usize]) -> Res
     }
     let time = run.plan.lap(if tasks == [1] { 400 } else { 500 });
     let cases = &[FRESH, REPEATED];
-    sweep(run, &Sweep { nodes, kinds: &kinds, clients: &[], cases, tasks, time }).await
+    sweep(run, &Sweep { nodes, kinds: &kinds, clients: &[], cases, tasks, time }).await?;
+    beside_etcd(run, nodes, tasks, time).await
+}
+
+/// The same on etcd: one member beside one server, three beside several. Not in turns with the others,
+/// for etcd goes on working when a lap has ended.
+async fn beside_etcd(
+    run: &mut Run<'_>,
+    nodes: usize,
+    tasks: &[usize],
+    time: Duration,
+) -> Result<()> {
+    /// More tasks would wait for longer than a locker waits for an answer.
+    const MOST_TASKS: usize = 64;
+    let Some(group) = run.etcd(nodes) else { return Ok(()) };
+    let tasks: Vec<_> = tasks.iter().copied().filter(|tasks| *tasks <= MOST_TASKS).collect();
+    let (kinds, nodes) = (&[Kind::Etcd], group.urls().len());
+    let sweep = Sweep { nodes, kinds, clients: &[], cases: &[FRESH], tasks: &tasks, time };
+    sweep_on(run, &group, &sweep).await;
+    Ok(())
 }
 
 /// A client in a case.
@@ -81,6 +100,11 @@ impl Case {
 /// Measures all subjects in all cases, interleaved.
 pub(super) async fn sweep(run: &mut Run<'_>, sweep: &Sweep<'_>) -> Result<()> {
     let group = run.testbed.group(sweep.nodes).await?;
+    sweep_on(run, &group, sweep).await;
+    Ok(())
+}
+
+async fn sweep_on(run: &mut Run<'_>, group: &Group, sweep: &Sweep<'_>) {
     for &tasks in sweep.tasks {
         let mut entries = Vec::new();
         for &kind in sweep.kinds {
@@ -97,10 +121,9 @@ pub(super) async fn sweep(run: &mut Run<'_>, sweep: &Sweep<'_>) -> Result<()> {
         }
         for round in 0..run.plan.rounds {
             run.say(round, &format!("{} node(s), {tasks} task(s)", sweep.nodes));
-            round_of(run, &group, &entries, round, tasks, sweep.time).await;
+            round_of(run, group, &entries, round, tasks, sweep.time).await;
         }
     }
-    Ok(())
 }
 
 /// A subject of this process in its cases, connected and warm.

@@ -72,24 +72,29 @@ const DELAY: Duration = Duration::from_millis(2);
 const SERIES: Work = Work(Some(Duration::from_millis(34)));
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
+    use Kind::{Default, Like, Raw, Rslock, TokenRing};
+    let kinds = [Raw, Default, Like, Rslock, TokenRing];
     for nodes in [1, 5] {
         let group = run.testbed.group(nodes).await?;
         for scene in NEAR {
-            laps(run, &group, scene).await?;
+            laps(run, &group, &kinds, scene).await;
+        }
+        if let Some(etcd) = run.etcd(nodes) {
+            for scene in NEAR {
+                laps(run, &etcd, &[Kind::Etcd], scene).await;
+            }
         }
         // The ways load the processor on which no server runs.
         run.testbed.clients_on(Core::Clients);
         let ways = group.far(DELAY)?;
         run.testbed.clients_on(Core::Servers);
         let urls = ways.iter().map(|(_, url)| url.clone()).collect::<Vec<_>>();
-        laps(run, &Group::of(&urls).await?, FAR).await?;
+        laps(run, &Group::of(&urls).await?, &kinds, FAR).await;
     }
     Ok(())
 }
 
-async fn laps(run: &mut Run<'_>, group: &Group, scene: Scene) -> Result<()> {
-    use Kind::{Default, Like, Raw, Rslock, TokenRing};
-    let kinds = [Raw, Default, Like, Rslock, TokenRing];
+async fn laps(run: &mut Run<'_>, group: &Group, kinds: &[Kind], scene: Scene) {
     let (nodes, tasks) = (group.urls().len(), scene.processes * scene.tasks);
     for round in 0..run.plan.rounds {
         run.say(round, &format!("{nodes} node(s), {}", scene.case));
@@ -100,7 +105,6 @@ async fn laps(run: &mut Run<'_>, group: &Group, scene: Scene) -> Result<()> {
             }
         }
     }
-    Ok(())
 }
 
 async fn measure(run: &mut Run<'_>, lap: Lap<'_>, group: &Group, scene: Scene) -> Result<()> {

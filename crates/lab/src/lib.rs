@@ -1,6 +1,7 @@
 //! The lab: starts Redis servers, breaks them, runs lockers against them, judges what happened.
 //!
 //! - [`compare`]: the same workload on a single node and on a quorum, side by side.
+//! - [`etcd`]: lockers over a cluster of etcd, the consensus to compare with.
 //! - [`history`]: the events of a run, one per line, on disk.
 //! - [`judge`]: overlaps, handovers, tokens and vacancies, from what the holders recorded.
 //! - [`mode`]: the lock configurations to compare: one node, a replicated node, a quorum.
@@ -12,7 +13,7 @@
 //! - [`worker`]: the locker as a separate process.
 
 pub mod compare;
-mod etcd;
+pub mod etcd;
 pub mod history;
 pub mod judge;
 pub mod mode;

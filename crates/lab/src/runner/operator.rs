@@ -25,7 +25,7 @@ pub(super) async fn force_unlock(
     locking: &Locking,
 ) -> Result<(), Error> {
     if mode == Mode::E {
-        let operator = etcd::locker(&urls, locking)?;
+        let operator = etcd::locker_of(&urls, locking)?;
         operator.force_unlock(&locking.name).await?;
         operator.close().await;
         return Ok(());

@@ -137,7 +137,7 @@ impl Breached {
             return Ok(Self::Broken(Broken::new(config, kind, lease)?));
         }
         if config.mode == Mode::E {
-            return Ok(Self::Etcd(etcd::locker(&config.urls, &config.locking)?));
+            return Ok(Self::Etcd(etcd::locker_of(&config.urls, &config.locking)?));
         }
         let locker = locker(config.mode, config.urls.clone(), &config.locking, &config.client)?;
         Ok(Self::Ours(locker, Takes::of(&config.locking, &config.work)))

@@ -117,6 +117,14 @@ impl Etcd {
         self.members.len()
     }
 
+    /// The process of a member; `None` while it does not run.
+    #[must_use]
+    pub fn pid(&self, member: usize) -> Option<u32> {
+        let guard = self.members[member].guard();
+        let running = guard.as_ref().filter(|guard| !guard.has_ended())?;
+        u32::try_from(running.pid().as_raw_nonzero().get()).ok()
+    }
+
     /// What a member says at this path, without the heads; `None` if it does not answer.
     #[must_use]
     pub fn page(&self, member: usize, path: &str) -> Option<String> {
