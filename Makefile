@@ -34,6 +34,7 @@ test: .cargo-is-there
 	-scripts/get-redis
 	-scripts/get-faketime
 	-scripts/get-etcd
+	-scripts/get-etcd-clock
 	-scripts/get-browser
 	-scripts/get-previous-version
 	scripts/build-test-image
@@ -110,9 +111,10 @@ model: .cargo-is-there
 	cargo run --release --package quorumlock-model --bin model
 
 # On Debian's Redis and on Valkey; by default into docs/, a quick look into target/bench. Without the
-# clients of other languages P12 is skipped, and P13 has no peers.
+# clients of other languages P12 is skipped, and P13 has no peers; without etcd it has no rows.
 bench: .cargo-is-there
 	scripts/get-server valkey
+	-scripts/get-etcd
 	redis=$$(scripts/get-redis) && interop=$$(scripts/get-interop || true) && \
 		QUORUMLOCK_INTEROP=$$interop cargo run --release --package quorumlock-benches --bin side-by-side -- \
 		--server $$redis --server $${XDG_CACHE_HOME:-$$HOME/.cache}/quorumlock/valkey-server \

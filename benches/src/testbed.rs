@@ -10,7 +10,9 @@ use futures::future::try_join_all;
 use quorumlock::Locker;
 use quorumlock_protocol::Instant;
 use quorumlock_testbed::proxy::Proxy;
-use quorumlock_testbed::servers::{Etcd, Server, ServerOptions, Servers, Source, Version};
+use quorumlock_testbed::servers::{
+    Etcd, EtcdProgram, Server, ServerOptions, Servers, Source, Version,
+};
 use quorumlock_watchdog::Clock;
 use redis::aio::MultiplexedConnection;
 
@@ -102,7 +104,7 @@ impl Testbed {
     /// # Errors
     /// If there is no etcd on this machine, or it does not start.
     pub fn etcd(&self, members: usize) -> Result<Group> {
-        let (program, pinned) = (Etcd::discover()?, self.pinned);
+        let (program, pinned) = (EtcdProgram::discover()?, self.pinned);
         // A member has many threads, which inherit the processor of the one that starts it.
         let before = pinned.then(|| cpu::pin_us(Core::Servers)).flatten();
         let started = Etcd::start(&program, members);

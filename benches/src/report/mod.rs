@@ -1,6 +1,7 @@
 //! What was measured, for people: one page, and a table and a plot for each workload. All of it is
 //! made from the results, so that nothing of it goes stale.
 
+mod etcd;
 mod languages;
 pub mod machine;
 mod page;

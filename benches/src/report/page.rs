@@ -1,7 +1,7 @@
 //! The one page that a buyer reads.
 
-use super::languages;
 use super::table::{distinct, markdown, number, wrap};
+use super::{etcd, languages};
 use crate::plan::{ALL, CPU, EVENNESS, HANDOVER, HANDOVERS, KEYS, MEMORY, P50, RATE, REQUESTS};
 use crate::results::{Key, RAW, Results, Row};
 
@@ -13,6 +13,7 @@ pub(super) fn render(results: &Results) -> String {
         .replace("{{server}}", server)
         .replace("{{warning}}\n", if quick(results) { WARNING } else { "" })
         .replace("{{table}}\n", &(table(&lines) + "\n"))
+        .replace("{{etcd}}\n", &etcd::section(results, server))
         .replace("{{machine}}\n", &machine(results, server))
 }
 

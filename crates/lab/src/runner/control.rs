@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quorumlock_testbed::proxy::{Proxy, Way};
-use quorumlock_testbed::servers::{Server, Servers, ask};
+use quorumlock_testbed::servers::{Server, Servers, Shift, ask};
 
 use super::TrialError;
 use crate::scenario::WayState;
+use crate::timestamp;
 
 /// Sets the state of a way.
 pub(super) async fn set(way: &Proxy, state: WayState) {
@@ -22,6 +23,11 @@ pub(super) async fn set(way: &Proxy, state: WayState) {
         WayState::HoldOld => way.hold_old_connections(),
         WayState::DeliverOld => way.deliver_late().await,
     }
+}
+
+/// A wall clock that stands still from now on.
+pub(super) fn frozen() -> Shift {
+    Shift::Frozen(timestamp::wall_ns() / 1_000_000_000)
 }
 
 /// The address of a server without TLS.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::control::{address_of, blocking, send};
+use super::control::{address_of, blocking, frozen, send};
 use super::replication::Replication;
 use super::{Driver, TrialError, operator};
 use crate::mode::{Engine, Mode};
@@ -15,7 +15,7 @@ use crate::scenario::{ClientPlan, Fault, Locking, Plan, ServerPlan, Until};
 use quorumlock_testbed::containers::Containers;
 use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::{
-    ControlError, Etcd, Faketime, Server, ServerOptions, Servers, Source, ask, field,
+    Etcd, EtcdProgram, Faketime, Server, ServerOptions, Servers, Shift, Source, ask, field,
 };
 
 /// The servers and ways of a run. Dropping it ends all of them.
@@ -88,7 +88,11 @@ impl Deployment {
     }
 
     async fn start_etcd(plan: &Plan) -> Result<Self, TrialError> {
-        let program = Etcd::discover().map_err(|none| TrialError::Missing(none.to_string()))?;
+        let program = match plan.servers.clock_gains_ppm {
+            Some(gains_ppm) => EtcdProgram::discover_with_clock(gains_ppm),
+            None => EtcdProgram::discover(),
+        };
+        let program = program.map_err(|none| TrialError::Missing(none.to_string()))?;
         let count = plan.servers.count();
         let etcd = blocking(move || Ok(Etcd::start(&program, count)?)).await?;
         let none = Servers::start_with(&Source::Urls(Vec::new()), 0, &ServerOptions::default())?;
@@ -166,18 +170,22 @@ impl Deployment {
     /// affect one.
     pub(super) async fn inject_into_etcd(&self, fault: &Fault) -> Result<bool, TrialError> {
         let Some(etcd) = self.etcd.clone() else { return Ok(false) };
-        let act: fn(&Etcd, usize) -> Result<(), ControlError> = match fault {
-            Fault::Kill(_) => Etcd::kill,
-            Fault::Stop(_) => Etcd::pause,
-            Fault::Cont(_) => Etcd::resume,
-            Fault::Restart(_) => Etcd::restart,
-            // A member that the others know does not begin anew: it ends, and stays dead.
-            Fault::RestartEmpty(_) => |etcd, member| etcd.restart_empty(member).map(drop),
-            _ => return Ok(false),
-        };
-        let Some(member) = fault.node() else { return Ok(false) };
-        blocking(move || Ok(act(&etcd, member)?)).await?;
-        Ok(true)
+        let fault = fault.clone();
+        blocking(move || {
+            match fault {
+                Fault::Kill(member) => etcd.kill(member)?,
+                Fault::Stop(member) => etcd.pause(member)?,
+                Fault::Cont(member) => etcd.resume(member)?,
+                Fault::Restart(member) => etcd.restart(member)?,
+                // A member that the others know does not begin anew: it ends, and stays dead.
+                Fault::RestartEmpty(member) => drop(etcd.restart_empty(member)?),
+                Fault::Clock { node, by_ms } => etcd.set_clock(node, Shift::ByMs(by_ms))?,
+                Fault::FreezeClock(node) => etcd.set_clock(node, frozen())?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })
+        .await
     }
 
     /// The URLs that a client is configured with.

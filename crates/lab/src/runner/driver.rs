@@ -34,10 +34,6 @@ impl Driver {
     pub fn cannot(self, mode: Mode, plan: &Plan) -> Option<String> {
         match self {
             Self::Process => {
-                if mode == Mode::E && plan.servers.clock_gains_ppm.is_some() {
-                    let why = "etcd's clock cannot be set: its program asks the kernel itself";
-                    return Some(why.to_owned());
-                }
                 let unable = plan.schedule.iter().find(|step| {
                     let off = matches!(step.fault, Fault::Disconnect(_) | Fault::Reconnect(_));
                     off || is_of_the_simulation(&step.fault)

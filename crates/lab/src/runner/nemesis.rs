@@ -9,7 +9,7 @@ use quorumlock_protocol::Instant;
 use quorumlock_watchdog::Clock;
 use tokio::sync::watch;
 
-use super::control::{set, with_server};
+use super::control::{frozen, set, with_server};
 use super::deployment::Deployment;
 use super::error::TrialError;
 use super::fleet::Fleet;
@@ -18,7 +18,6 @@ use super::schedule::Target;
 use super::workers::Worker;
 use crate::history::{Event, Op, Phase, Refusal};
 use crate::scenario::{Fault, Plan};
-use crate::timestamp;
 use crate::worker::Order;
 use quorumlock_testbed::servers::{Server, Shift};
 
@@ -90,7 +89,7 @@ impl Target for Nemesis<'_> {
             Fault::CutTail { node, bytes } => self.cut_tail(*node, *bytes).await?,
             Fault::Command { node, words } => self.send_command(*node, words).await?,
             Fault::Clock { node, by_ms } => self.set_clock(*node, Shift::ByMs(*by_ms)).await?,
-            Fault::FreezeClock(node) => self.freeze_clock(*node).await?,
+            Fault::FreezeClock(node) => self.set_clock(*node, frozen()).await?,
             Fault::Promote(node) => deployment.replication.promote(*node).await?,
             Fault::ReplicaOf { node, of } => deployment.replication.follow(*node, *of).await?,
             Fault::Evict(node) => deployment.evict(*node, &self.plan.locking.name).await?,
@@ -138,10 +137,6 @@ impl Nemesis<'_> {
 
     async fn set_clock(&self, node: usize, shift: Shift) -> Result<(), TrialError> {
         self.with_server(node, move |server| Ok(server.set_clock(shift)?)).await
-    }
-
-    async fn freeze_clock(&self, node: usize) -> Result<(), TrialError> {
-        self.set_clock(node, Shift::Frozen(timestamp::wall_ns() / 1_000_000_000)).await
     }
 
     fn lead(&self, client: &str, node: usize, to: usize) -> io::Result<()> {

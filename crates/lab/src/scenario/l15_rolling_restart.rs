@@ -1,4 +1,6 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, When};
+use crate::mode::Mode;
+use crate::record::Expected::Ok;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L15",
@@ -6,8 +8,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "All nodes are restarted with no data, one after the other, while the lock is held: \
             quickly, or one longest lease apart. In plain Redlock two clients hold in the end. \
             Where memories must be proven, the quick restart stops everything for the longest \
-            lease, and the slow one has no effect.",
-    expects: Expects::MEMORY_NEEDED,
+            lease, and the slow one has no effect. A member of etcd that has no data never comes \
+            back: the second one takes the majority away, the holder is told, and nobody holds \
+            again.",
+    expects: Expects { e: Some(Ok), ..Expects::MEMORY_NEEDED },
     plan,
 };
 
@@ -25,7 +29,9 @@ fn plan(draw: &mut Draw) -> Plan {
             plan.schedule.push(When::NOW.then(Fault::start("b")));
         }
     }
-    if !(patient && draw.mode.strict()) {
+    if draw.mode == Mode::E {
+        plan.schedule.push(When::Told("a".to_owned()).then(Fault::None));
+    } else if !(patient && draw.mode.strict()) {
         plan.schedule.push(When::granted("b").then(Fault::None));
     }
     plan.tail_ms = 1_000;

@@ -1,5 +1,6 @@
 use super::{Draw, Expects, Fault, OnLoss, Plan, Scenario, When};
-use crate::record::Expected::{Fenced, Violation};
+use crate::mode::Mode;
+use crate::record::Expected::{Fenced, Ok, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L23",
@@ -8,8 +9,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
             by 1.2 leases, as NTP or an operator may cause. Redis frees the lock at once and \
             grants it again, though the holder is within its lease. No client can prevent that: a \
             lease that a server counts is as good as the server's clock. Fencing tokens still are \
-            correct.",
-    expects: Expects { qf: Some(Fenced), e: None, ..Expects::in_all_modes(Violation) },
+            correct. etcd counts leases by the monotonic clock of its leader: the wall clocks of \
+            all members jump, and the holder keeps the lock.",
+    expects: Expects { qf: Some(Fenced), e: Some(Ok), ..Expects::in_all_modes(Violation) },
     plan,
 };
 
@@ -31,8 +33,16 @@ fn plan(draw: &mut Draw) -> Plan {
         When::holds("a").then(Fault::None),
         When::AfterMs(after).then(Fault::None),
     ];
+    // The leader is one of the members.
+    let struck = if draw.mode == Mode::E { 0..draw.mode.voters() } else { struck };
     plan.schedule.extend(struck.map(|node| When::NOW.then(Fault::Clock { node, by_ms })));
-    plan.schedule.extend([When::NOW.then(Fault::start("b")), When::wrote("b").then(Fault::None)]);
+    plan.schedule.push(When::NOW.then(Fault::start("b")));
+    if draw.mode == Mode::E {
+        // The holder keeps the lock: any overlap has this time to show.
+        let lease = plan.locking.lease_ms;
+        plan.schedule.push(When::AfterMs(lease).then(Fault::ClientEnd("a".to_owned())));
+    }
+    plan.schedule.push(When::wrote("b").then(Fault::None));
     plan.tail_ms = 1_000;
     plan
 }

@@ -1,11 +1,11 @@
 //! The mode E: the library's lockers on a cluster of etcd, under the same faults and judges. Skipped
-//! without etcd.
+//! without etcd, or without an etcd whose clocks can be set.
 
 use std::time::Duration;
 
 use quorumlock_lab::mode::Mode;
 use quorumlock_lab::runner::{Driver, TrialError};
-use quorumlock_testbed::servers::Etcd;
+use quorumlock_testbed::servers::EtcdProgram;
 use quorumlock_testbed::skip;
 
 use super::drivers::{carry_out, trial};
@@ -26,6 +26,29 @@ async fn l10_a_member_restarts_empty() {
     is_as_expected("L10").await;
 }
 
+/// Of a cluster whose members have all lost their data nobody gets a lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn l15_all_members_restart_empty() {
+    is_as_expected("L15").await;
+}
+
+/// Leases of etcd do not end by a wall clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn l23_wall_clocks_jump_forward() {
+    is_as_expected("L23").await;
+}
+
+/// They end by a monotonic clock, which chrony slews.
+#[tokio::test(flavor = "multi_thread")]
+async fn l25_clocks_run_fast() {
+    is_as_expected("L25").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l26_a_member_boots_with_a_wrong_clock() {
+    is_as_expected("L26").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn l31_a_member_carries_out_late_requests() {
     is_as_expected("L31").await;
@@ -35,11 +58,15 @@ async fn l31_a_member_carries_out_late_requests() {
 const MAX_RUN: Duration = Duration::from_secs(120);
 
 async fn is_as_expected(id: &str) {
-    if let Err(none) = Etcd::discover() {
-        return skip("QUORUMLOCK_REQUIRE_ETCD", &none.to_string());
+    let trial = trial(id, Mode::E, 1);
+    let (found, required) = match trial.plan(Driver::Process).servers.clock_gains_ppm {
+        Some(gains) => (EtcdProgram::discover_with_clock(gains), "QUORUMLOCK_REQUIRE_ETCD_CLOCK"),
+        None => (EtcdProgram::discover(), "QUORUMLOCK_REQUIRE_ETCD"),
+    };
+    if let Err(none) = found {
+        return skip(required, &none.to_string());
     }
     let dir = tempfile::tempdir().unwrap();
-    let trial = trial(id, Mode::E, 1);
     let run = carry_out(&trial, Driver::Process, dir.path());
     match tokio::time::timeout(MAX_RUN, run).await.expect("it ends") {
         Err(TrialError::Missing(why)) => panic!("{why}"),

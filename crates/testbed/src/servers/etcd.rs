@@ -11,7 +11,7 @@ use std::{env, fs};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::faketime;
+use super::faketime::{self, Shift};
 use super::parent_death::ParentDeathGuard;
 use super::source::is_program;
 use super::{ControlError, StartError};
@@ -24,9 +24,17 @@ pub struct Etcd {
     members: Vec<Member>,
 }
 
-/// There is no etcd on this machine. The text says what to do.
+/// An etcd program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdProgram {
+    binary: PathBuf,
+    /// If its clocks can be set: how much they gain from the start of a member, in parts per million.
+    gains_ppm: Option<i32>,
+}
+
+/// There is no such etcd on this machine. The text says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; run scripts/get-etcd, or set QUORUMLOCK_ETCD_BIN to an etcd program")]
+#[error("{0}")]
 pub struct NoEtcd(String);
 
 /// The members elect a leader first, which takes a second on an idle machine.
@@ -34,36 +42,69 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const ASK_EVERY: Duration = Duration::from_millis(20);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 const PORT_ATTEMPTS: usize = 5;
+/// The environment variable by which `scripts/etcd-clock.go` finds the clock file.
+const CLOCK_FILE: &str = "QUORUMLOCK_CLOCK_FILE";
 
-impl Etcd {
+impl EtcdProgram {
     /// Looks for the program: `QUORUMLOCK_ETCD_BIN`; `etcd` on `PATH`; what `scripts/get-etcd` has put
     /// into the user's cache.
     ///
     /// # Errors
     /// [`NoEtcd`] if none of these exists, or if the variable is set to a wrong value.
-    pub fn discover() -> Result<PathBuf, NoEtcd> {
-        if let Some(named) = env::var_os("QUORUMLOCK_ETCD_BIN").filter(|name| !name.is_empty()) {
-            let named = PathBuf::from(named);
-            let wrong = format!("QUORUMLOCK_ETCD_BIN: {} is no program", named.display());
-            return Some(named).filter(|file| is_program(file)).ok_or(NoEtcd(wrong));
-        }
+    pub fn discover() -> Result<Self, NoEtcd> {
         let path = env::var_os("PATH").unwrap_or_default();
         let on_path = env::split_paths(&path).map(|dir| dir.join("etcd"));
         let cached = faketime::cache().map(|cache| cache.join("etcd/etcd"));
-        let found = on_path.chain(cached).find(|file| is_program(file));
-        found.ok_or_else(|| NoEtcd("no etcd found".to_owned()))
+        let none =
+            "no etcd found; run scripts/get-etcd, or set QUORUMLOCK_ETCD_BIN to an etcd program";
+        let binary = find("QUORUMLOCK_ETCD_BIN", on_path.chain(cached), none)?;
+        Ok(Self { binary, gains_ppm: None })
     }
 
+    /// Looks for a program whose clocks can be set, and gain this much by themselves:
+    /// `QUORUMLOCK_ETCD_CLOCK_BIN`; what `scripts/get-etcd-clock` has put into the user's cache. A
+    /// preloaded library cannot set the clocks of etcd, which asks the kernel without a library.
+    ///
+    /// # Errors
+    /// [`NoEtcd`] if none of these exists, or if the variable is set to a wrong value.
+    pub fn discover_with_clock(gains_ppm: i32) -> Result<Self, NoEtcd> {
+        let cached = faketime::cache().map(|cache| cache.join("etcd/etcd-clock"));
+        let none = "no etcd whose clocks can be set; run scripts/get-etcd-clock";
+        let binary = find("QUORUMLOCK_ETCD_CLOCK_BIN", cached.into_iter(), none)?;
+        Ok(Self { binary, gains_ppm: Some(gains_ppm) })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.binary
+    }
+}
+
+fn find(
+    variable: &str,
+    mut candidates: impl Iterator<Item = PathBuf>,
+    none: &str,
+) -> Result<PathBuf, NoEtcd> {
+    if let Some(named) = env::var_os(variable).filter(|name| !name.is_empty()) {
+        let named = PathBuf::from(named);
+        let wrong = format!("{variable}: {} is no program", named.display());
+        return Some(named).filter(|file| is_program(file)).ok_or(NoEtcd(wrong));
+    }
+    candidates.find(|file| is_program(file)).ok_or_else(|| NoEtcd(none.to_owned()))
+}
+
+impl Etcd {
     /// Starts a cluster of so many members, and waits until each of them answers a read of the whole
     /// cluster.
     ///
     /// # Errors
     /// If the program cannot be executed, or a member ends or does not answer. No member is left
     /// running then.
-    pub fn start(binary: &Path, count: usize) -> Result<Self, StartError> {
+    pub fn start(program: &EtcdProgram, count: usize) -> Result<Self, StartError> {
         let mut attempt = 1;
         loop {
-            match Self::start_once(binary, count) {
+            match Self::start_once(program, count) {
                 // Another process has taken a port that was free.
                 Err(StartError::NotReady { log, .. })
                     if attempt < PORT_ATTEMPTS && log.contains("already in use") =>
@@ -75,8 +116,8 @@ impl Etcd {
         }
     }
 
-    fn start_once(binary: &Path, count: usize) -> Result<Self, StartError> {
-        let error = |source| StartError::Io { binary: binary.to_owned(), source };
+    fn start_once(program: &EtcdProgram, count: usize) -> Result<Self, StartError> {
+        let error = |source| StartError::Io { binary: program.binary.clone(), source };
         let mut ports = Vec::new();
         while ports.len() < 2 * count {
             let port = port::free().map_err(error)?;
@@ -90,7 +131,7 @@ impl Etcd {
         let members = ports.chunks(2).enumerate().map(|(at, ports)| {
             let dir = tempfile::Builder::new().prefix("quorumlock-etcd-").tempdir()?;
             Ok(Member {
-                binary: binary.to_owned(),
+                program: program.clone(),
                 name: format!("n{at}"),
                 ports: [ports[0], ports[1]],
                 cluster: cluster.clone(),
@@ -169,18 +210,35 @@ impl Etcd {
         Ok(member.await_ready()?)
     }
 
+    /// Sets the wall clock of a member, running or dead, which keeps its monotonic clock. A member sees
+    /// the new time within a few milliseconds.
+    ///
+    /// # Errors
+    /// If its program has no [clock that can be set](EtcdProgram::discover_with_clock).
+    pub fn set_clock(&self, member: usize, shift: Shift) -> Result<(), ControlError> {
+        let member = &self.members[member];
+        let fixed = || io::Error::other("the clocks of this etcd program cannot be set");
+        member.program.gains_ppm.ok_or_else(fixed)?;
+        Ok(faketime::set(member.dir.path(), shift)?)
+    }
+
     /// Kills a member if it runs, removes its data, and starts it as it was started first. False if it
-    /// ended at once: etcd asks the other members, and a member that they know may not begin anew.
+    /// cannot take part: it ended at once, since it asks the other members, and one that they know may
+    /// not begin anew; or so few others run that it waits for them.
     ///
     /// # Errors
     /// If it neither ends nor answers.
     pub fn restart_empty(&self, member: usize) -> Result<bool, ControlError> {
         let member = &self.members[member];
         drop(member.guard().take());
-        for entry in fs::read_dir(member.dir.path())? {
-            fs::remove_dir_all(entry?.path())?;
+        if member.data().exists() {
+            fs::remove_dir_all(member.data())?;
         }
         member.spawn()?;
+        let running = self.members.iter().filter(|member| !member.has_ended()).count();
+        if running <= self.count() / 2 {
+            return Ok(false);
+        }
         match member.await_ready() {
             Ok(()) => Ok(true),
             Err(_) if member.has_ended() => Ok(false),
@@ -191,7 +249,7 @@ impl Etcd {
 
 #[derive(Debug)]
 struct Member {
-    binary: PathBuf,
+    program: EtcdProgram,
     name: String,
     /// For clients and for the other members.
     ports: [u16; 2],
@@ -205,7 +263,6 @@ struct Member {
 impl Member {
     fn spawn(&self) -> Result<(), StartError> {
         let [clients, peers] = self.ports.map(url);
-        let data = self.dir.path().join("data");
         let mut line = Vec::<OsString>::new();
         let settings = [
             ("name", self.name.as_str()),
@@ -220,11 +277,22 @@ impl Member {
         for (name, value) in settings {
             line.extend([format!("--{name}").into(), value.into()]);
         }
-        line.extend(["--data-dir".into(), data.into()]);
-        let guard = ParentDeathGuard::start(self.dir.path(), &self.binary, &line)
-            .map_err(|source| StartError::Io { binary: self.binary.clone(), source })?;
-        *self.guard() = Some(guard);
+        line.extend(["--data-dir".into(), self.data().into()]);
+        let guard = self.start_guarded(line);
+        let binary = || self.program.binary.clone();
+        *self.guard() = Some(guard.map_err(|source| StartError::Io { binary: binary(), source })?);
         Ok(())
+    }
+
+    fn start_guarded(&self, mut line: Vec<OsString>) -> io::Result<ParentDeathGuard> {
+        let (dir, EtcdProgram { binary, gains_ppm }) = (self.dir.path(), &self.program);
+        let Some(gains_ppm) = gains_ppm else {
+            return ParentDeathGuard::start(dir, binary, &line);
+        };
+        faketime::prepare(dir, *gains_ppm)?;
+        let clock = faketime::setting(CLOCK_FILE, faketime::file_in(dir).as_os_str());
+        line.splice(..0, [clock, binary.into()]);
+        ParentDeathGuard::start(dir, Path::new("env"), &line)
     }
 
     #[expect(clippy::disallowed_methods, reason = "no lease is judged by this, only our patience")]
@@ -236,7 +304,7 @@ impl Member {
             if ended || give_up <= Instant::now() {
                 let what = if ended { "ended at once" } else { "did not become healthy in time" };
                 let log = self.guard().as_ref().map(ParentDeathGuard::log).unwrap_or_default();
-                let binary = self.binary.clone();
+                let binary = self.program.binary.clone();
                 return Err(StartError::NotReady { binary, what: what.to_owned(), log });
             }
             std::thread::sleep(ASK_EVERY);
@@ -262,6 +330,10 @@ impl Member {
 
     fn has_ended(&self) -> bool {
         self.guard().as_ref().is_none_or(ParentDeathGuard::has_ended)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
     }
 
     fn addr(&self) -> SocketAddr {

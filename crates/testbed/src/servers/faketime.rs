@@ -79,7 +79,7 @@ impl Faketime {
     /// The arguments of `env` before the server's command line. `env` keeps the process id.
     pub(super) fn prefix(&self, dir: &Path) -> Vec<OsString> {
         let mut settings = self.preloaded();
-        settings.push(setting("FAKETIME_TIMESTAMP_FILE", dir.join(FILE).as_os_str()));
+        settings.push(setting("FAKETIME_TIMESTAMP_FILE", file_in(dir).as_os_str()));
         settings
     }
 
@@ -103,18 +103,29 @@ impl Faketime {
         ]
     }
 
-    /// Writes the clock file before the server starts. A clock that has been set keeps its setting.
+    /// Writes the clock file before the server starts.
     pub(super) fn prepare(&self, dir: &Path) -> io::Result<()> {
-        if dir.join(FILE).exists() {
-            return Ok(());
-        }
-        let rate = 1.0 + f64::from(self.gains_ppm) / 1e6;
-        let text = if self.gains_ppm == 0 { "+0".to_owned() } else { format!("+0 x{rate}") };
-        fs::write(dir.join(FILE), text)
+        prepare(dir, self.gains_ppm)
     }
 }
 
-fn setting(name: &str, value: &OsStr) -> OsString {
+/// Writes the clock file before a program starts whose clocks gain this much. A clock that has been set
+/// keeps its setting.
+pub(super) fn prepare(dir: &Path, gains_ppm: i32) -> io::Result<()> {
+    if file_in(dir).exists() {
+        return Ok(());
+    }
+    let rate = 1.0 + f64::from(gains_ppm) / 1e6;
+    let text = if gains_ppm == 0 { "+0".to_owned() } else { format!("+0 x{rate}") };
+    fs::write(file_in(dir), text)
+}
+
+/// The clock file.
+pub(super) fn file_in(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
+pub(super) fn setting(name: &str, value: &OsStr) -> OsString {
     let mut setting = OsString::from(format!("{name}="));
     setting.push(value);
     setting
@@ -126,7 +137,7 @@ pub(super) fn set(dir: &Path, shift: Shift) -> io::Result<()> {
     // The library reads the file at every clock reading, so it is replaced in one step.
     let next = dir.join("clock.next");
     fs::write(&next, text)?;
-    fs::rename(next, dir.join(FILE))
+    fs::rename(next, file_in(dir))
 }
 
 /// The shift as libfaketime reads it: seconds with a sign, or an instant.

@@ -27,7 +27,7 @@ mod source;
 mod version;
 
 pub use self::error::{ControlError, StartError};
-pub use self::etcd::{Etcd, NoEtcd};
+pub use self::etcd::{Etcd, EtcdProgram, NoEtcd};
 pub use self::faketime::{Faketime, NoFaketime, Shift};
 pub use self::fleet::{Servers, for_test};
 pub use self::options::{ServerOptions, TlsFiles};
