@@ -18,8 +18,9 @@ fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
     plan.servers.clock_gains_ppm = Some(83_300);
     if draw.mode == Mode::E {
-        // etcd looks for leases that have ended twice a second, which must not hide the overlap.
-        (plan.locking.lease_ms, plan.locking.max_lease_ms) = (12_000, 15_000);
+        // etcd looks for ended leases twice a second, and writes their end to disk: the overlap
+        // must be longer.
+        (plan.locking.lease_ms, plan.locking.max_lease_ms) = (20_000, 25_000);
     }
     let after = draw.ms(0, 300);
     plan.clients = vec![draw.bare_holder("a"), draw.rival("b")];
