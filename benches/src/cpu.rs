@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The processor time of all threads of a process.
 #[must_use]
@@ -15,10 +16,10 @@ pub fn used(pid: u32) -> Option<Duration> {
     Some(Duration::from_nanos(nanos.sum()))
 }
 
-/// The processor time of all threads of this process.
+/// The processor time of this process, of threads that have ended, too: those of a subject end with it.
 #[must_use]
 pub fn used_by_us() -> Option<Duration> {
-    used(std::process::id())
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok()
 }
 
 /// The resident memory of this process in bytes.
