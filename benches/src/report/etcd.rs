@@ -94,10 +94,9 @@ const ABOUT: &str = "The same locker, with its defaults, over a cluster of etcd 
 const NOTE: &str = "etcd runs with its defaults: each write is synchronised to the disks of a \
     majority before it is answered, so the disk decides. The servers of quorumlock keep locks in \
     memory, and prove after a restart that they may vote. The members of etcd share one core with \
-    each other; the laps of etcd come after those of the others. A lock on etcd is two writes \
-    and a release is two more, of which nobody awaits the last one. Tasks of one process hand the \
-    lock on among themselves, on any store. Between processes all waiters of etcd hear of a \
-    release, and a process that was told of waiters lets them go first for 50 ms.";
+    each other; the laps of etcd come after those of the others. A lock on etcd is two writes and a \
+    release is two more, of which nobody awaits the last one. All waiters of etcd hear of a release, \
+    and a process that was told of waiters lets them go first for 50 ms.";
 
 impl Line {
     fn value(
