@@ -314,6 +314,14 @@ impl Plan {
         Self { cluster, ..plan }
     }
 
+    /// The same plan, with this takeover delay.
+    #[must_use]
+    pub fn with_takeover_delay(self, takeover_delay: Micros) -> Self {
+        let plan = Self { takeover_delay, ..self };
+        let cluster = plan.cluster.is_some().then(|| plan.agreed());
+        Self { cluster, ..plan }
+    }
+
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         settings.lease = duration(self.lease);
