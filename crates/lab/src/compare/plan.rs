@@ -76,6 +76,7 @@ impl Plan {
                 repetition,
                 quick: false,
                 load,
+                takeover_delay_ms: None,
             }));
         };
         for repetition in 0..rounds {

@@ -21,6 +21,9 @@ pub struct Attempt {
     pub seed: u64,
     /// The repetition of this scenario, mode and seed, from zero.
     pub repetition: u64,
+    /// The takeover delay in milliseconds.
+    #[serde(default)]
+    pub takeover_delay_ms: u64,
     /// The version of quorumlock.
     pub quorumlock: String,
     /// The product and version of the first server.
@@ -89,6 +92,6 @@ mod tests {
         write_attempts(&path, [waited.clone(), held.clone()]).unwrap();
         assert_eq!(read_attempts(&path).unwrap(), [waited, held]);
         let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text.lines().nth(1), Some("L01-S-process-s7-0,,,,0,0,,,,0,false,,,,0,,,0"));
+        assert_eq!(text.lines().nth(1), Some("L01-S-process-s7-0,,,,0,0,0,,,,0,false,,,,0,,,0"));
     }
 }

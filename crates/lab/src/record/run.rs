@@ -35,6 +35,9 @@ pub struct Run {
     /// The load of a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
+    /// The takeover delay in milliseconds.
+    #[serde(default)]
+    pub takeover_delay_ms: u64,
     /// What theory predicts.
     pub expected: Expected,
     /// What was observed.

@@ -17,6 +17,7 @@ pub(crate) fn run(scenario: &str, mode: &str, expected: Expected) -> Run {
         quorumlock: "0.1.0".to_owned(),
         commit: None,
         load: None,
+        takeover_delay_ms: 0,
         expected,
         observed: Observed::default(),
         as_expected: true,

@@ -21,6 +21,7 @@ fn base(run: &Run) -> Attempt {
         driver: run.driver.clone(),
         seed: run.seed,
         repetition: run.repetition,
+        takeover_delay_ms: run.takeover_delay_ms,
         quorumlock: run.quorumlock.clone(),
         server: run.nodes.first().map(|node| node.version.clone()).unwrap_or_default(),
         permits: 1,

@@ -32,6 +32,9 @@ impl Driver {
     /// As [`lacks`](Self::lacks), of a program that was built with all features.
     #[must_use]
     pub fn cannot(self, mode: Mode, plan: &Plan) -> Option<String> {
+        if mode == Mode::E && plan.locking.takeover_delay_ms > 0 {
+            return Some("the lab's locks on etcd have no takeover delay".to_owned());
+        }
         match self {
             Self::Process => {
                 let unable = plan.schedule.iter().find(|step| {

@@ -64,6 +64,8 @@ pub struct Trial {
     pub quick: bool,
     /// The load of a comparison.
     pub load: Option<Load>,
+    /// The takeover delay in milliseconds; `None`: that of the plan.
+    pub takeover_delay_ms: Option<u64>,
 }
 
 /// A worker starts in a few milliseconds on an idle machine.
@@ -80,20 +82,27 @@ impl Trial {
         self.name_on(Driver::Process)
     }
 
-    /// The name of the run with this driver.
+    /// The name of the run with this driver. A takeover delay is the last part of it.
     #[must_use]
     pub fn name_on(&self, driver: Driver) -> String {
         let Self { scenario, mode, seed, repetition, .. } = self;
-        format!("{}-{mode}-{driver}-s{seed}-{repetition}", scenario.id)
+        let name = format!("{}-{mode}-{driver}-s{seed}-{repetition}", scenario.id);
+        match self.plan(driver).locking.takeover_delay_ms {
+            0 => name,
+            ms => format!("{name}-d{ms}"),
+        }
     }
 
     /// The plan of the run with this driver.
     #[must_use]
     pub fn plan(&self, driver: Driver) -> Plan {
-        let Self { scenario, mode, seed, repetition, quick, load } = *self;
+        let Self { scenario, mode, seed, repetition, quick, load, takeover_delay_ms } = *self;
         let mut plan = scenario.plan_with(load, mode, seed, repetition, quick);
         if driver == Driver::Container {
             plan.slow_down(SLOWER);
+        }
+        if let Some(ms) = takeover_delay_ms {
+            plan.delay_takeovers(ms);
         }
         plan
     }
@@ -129,9 +138,11 @@ impl Trial {
         let expected = self.scenario.expected(self.mode).ok_or_else(|| {
             TrialError::Plan(format!("{} means nothing in mode {}", self.scenario.id, self.mode))
         })?;
-        if let Some(why) = driver.lacks(self.mode, &self.plan(driver)) {
+        let plan = self.plan(driver);
+        if let Some(why) = driver.lacks(self.mode, &plan) {
             return Err(TrialError::Missing(why));
         }
+        let expected = plan.expected(expected);
         let began_wall_ns = timestamp::wall_ns();
         let clock = Clock::system();
         let began = clock.now();
@@ -141,7 +152,6 @@ impl Trial {
             _ => self.run_on_servers(driver, program, &history, interrupted).await?,
         };
         let (observed, summary) = verdict::judge(&history, played.requests)?;
-        let plan = self.plan(driver);
         let stuck = played.stuck.as_ref();
         let why = stuck
             .map(ToString::to_string)
@@ -163,6 +173,7 @@ impl Trial {
             quorumlock: env!("CARGO_PKG_VERSION").to_owned(),
             commit: environment::commit(),
             load: self.load,
+            takeover_delay_ms: plan.locking.takeover_delay_ms,
             expected,
             observed,
             as_expected: why.is_none(),

@@ -73,6 +73,7 @@ impl Draw {
                 name: "x".to_owned(),
                 lease_ms,
                 max_lease_ms,
+                takeover_delay_ms: 0,
                 acks,
                 permits: None,
                 strict_order: false,
@@ -89,6 +90,7 @@ impl Draw {
             refused: Vec::new(),
             starved: Vec::new(),
             overtaking: Overtaking::Any,
+            ended_by_delay: None,
         }
     }
 

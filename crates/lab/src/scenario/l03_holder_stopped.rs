@@ -1,15 +1,23 @@
-use super::{Draw, Expects, Fault, OnLoss, Plan, Scenario, When};
+use super::{Draw, Expects, Fault, OnLoss, Plan, Scenario, Span, When};
 use crate::record::Expected::{Fenced, Violation};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L03",
     title: "The holder is stopped, and goes on as if nothing had happened",
     story: "A process that holds the lock is stopped (SIGSTOP), first for less than its lease, \
-            then until another client holds the lock. When it goes on, it writes without a check \
-            of its lock. No lock can prevent that. A resource that refuses stale tokens can.",
+            then for its lease and 2 s more, in which another client takes the lock. When it goes \
+            on, it writes without a check of its lock. No lock can prevent that. A resource that \
+            refuses stale tokens can, and so can a takeover delay that is longer than the 2 s and \
+            the writes.",
     expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
     plan,
 };
+
+/// How much longer than its lease the holder is stopped: another client writes in it, on a busy
+/// machine too.
+const LONGER_MS: u64 = 2_000;
+/// How long the holder writes after that.
+const WRITES_MS: u64 = 400;
 
 fn plan(draw: &mut Draw) -> Plan {
     let mut plan = draw.plan();
@@ -24,10 +32,13 @@ fn plan(draw: &mut Draw) -> Plan {
         When::holds("a").then(Fault::start("b")),
         When::AfterMs(first).then(Fault::stop("a")),
         When::AfterMs(short).then(Fault::cont("a")),
-        // "a" has renewed its lease since then.
-        When::AfterMs(lease / 2).then(Fault::stop("a")),
-        When::wrote("b").then(Fault::cont("a")),
+        // So that the lease ends a whole lease later.
+        When::renewed("a").then(Fault::stop("a")),
+        When::AfterMs(lease + LONGER_MS).then(Fault::cont("a")),
+        When::AfterMs(WRITES_MS).then(Fault::end("a")),
+        When::wrote("b").then(Fault::None),
     ];
-    plan.tail_ms = 400;
+    let high_ms = LONGER_MS + WRITES_MS + 600;
+    plan.ended_by_delay = Some(Span { low_ms: LONGER_MS, high_ms });
     plan
 }

@@ -1,4 +1,4 @@
-use super::{Draw, Expects, Fault, OnLoss, Plan, Scenario, When};
+use super::{Draw, Expects, Fault, OnLoss, Plan, Scenario, Span, When};
 use crate::mode::Mode;
 use crate::record::Expected::{Fenced, Ok, Violation};
 
@@ -7,10 +7,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
     title: "Nodes' clocks jump forward under the holder",
     story: "The wall clock of one node under a bare majority, or of a majority of the nodes, jumps \
             by 1.2 leases, as NTP or an operator may cause. Redis frees the lock at once and \
-            grants it again, though the holder is within its lease. No client can prevent that: a \
-            lease that a server counts is as good as the server's clock. Fencing tokens still are \
-            correct. etcd counts leases by the monotonic clock of its leader: the wall clocks of \
-            all members jump, and the holder keeps the lock.",
+            grants it again, though the holder is within its lease, and writes for half a lease. \
+            No client can prevent that: a lease that a server counts is as good as the server's \
+            clock. Fencing tokens still are correct. A takeover delay of 0.53 leases or more helps: \
+            the nodes then keep the lock until the holder renews it. etcd counts leases by the \
+            monotonic clock of its leader: the wall clocks of all members jump, and the holder keeps \
+            the lock.",
     expects: Expects { qf: Some(Fenced), e: Some(Ok), ..Expects::in_all_modes(Violation) },
     plan,
 };
@@ -28,6 +30,7 @@ fn plan(draw: &mut Draw) -> Plan {
     holder.work.on_loss = OnLoss::Naive;
     holder.work.write_every_ms = Some(draw.ms(20, 50));
     plan.clients = vec![holder, draw.rival("b")];
+    let lease = plan.locking.lease_ms;
     plan.schedule = vec![
         When::NOW.then(Fault::start("a")),
         When::holds("a").then(Fault::None),
@@ -36,13 +39,16 @@ fn plan(draw: &mut Draw) -> Plan {
     // The leader is one of the members.
     let struck = if draw.mode == Mode::E { 0..draw.mode.voters() } else { struck };
     plan.schedule.extend(struck.map(|node| When::NOW.then(Fault::Clock { node, by_ms })));
-    plan.schedule.push(When::NOW.then(Fault::start("b")));
-    if draw.mode == Mode::E {
-        // The holder keeps the lock: any overlap has this time to show.
-        let lease = plan.locking.lease_ms;
-        plan.schedule.push(When::AfterMs(lease).then(Fault::ClientEnd("a".to_owned())));
-    }
-    plan.schedule.push(When::wrote("b").then(Fault::None));
+    // It renews after a third of its lease. On etcd it keeps the lock: any overlap has a lease to show.
+    let works_on = if draw.mode == Mode::E { lease } else { lease / 2 };
+    plan.schedule.extend([
+        When::NOW.then(Fault::start("b")),
+        When::AfterMs(works_on).then(Fault::end("a")),
+        When::wrote("b").then(Fault::None),
+    ]);
     plan.tail_ms = 1_000;
+    // The nodes free the lock before that renewal if the delay is less than the jump and the third
+    // less a lease.
+    plan.ended_by_delay = Some(Span { low_ms: lease * 4 / 10, high_ms: lease * 7 / 10 });
     plan
 }

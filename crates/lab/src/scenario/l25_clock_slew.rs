@@ -1,4 +1,4 @@
-use super::{Draw, Expects, Fault, Plan, Scenario, WayState, When};
+use super::{Draw, Expects, Fault, Plan, Scenario, Span, WayState, When};
 use crate::mode::Mode;
 use crate::record::Expected::Violation;
 
@@ -8,8 +8,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "The nodes' wall clocks gain 8.33 %, as chrony may slew them, where lockers allow for 1 \
             %. The holder is cut off and cannot renew. It believes until its own clock says that \
             the lease ends, when the nodes have long freed the lock. The overlap is the difference \
-            of the rates. Lockers that allow for that rate have no overlap. \
-            chrony slews the monotonic clock as well, so etcd's leases end early, too.",
+            of the rates, 0.07 leases. Lockers that allow for that rate, or whose takeover delay \
+            is as long, have no overlap. chrony slews the monotonic clock as well, so etcd's leases \
+            end early, too.",
     expects: Expects::in_all_modes(Violation),
     plan,
 };
@@ -33,5 +34,7 @@ fn plan(draw: &mut Draw) -> Plan {
     plan.schedule.extend((0..draw.mode.majority()).map(|node| When::NOW.then(cut(node))));
     plan.schedule.extend([When::NOW.then(Fault::start("b")), When::granted("b").then(Fault::None)]);
     plan.tail_ms = 600;
+    let lease = plan.locking.lease_ms;
+    plan.ended_by_delay = Some(Span { low_ms: lease * 5 / 100, high_ms: lease * 8 / 100 });
     plan
 }

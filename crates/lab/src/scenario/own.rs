@@ -61,6 +61,9 @@ struct Times {
     max_lease_ms: Option<u64>,
     least_ms: Option<u64>,
     tail_ms: Option<u64>,
+    #[serde(default)]
+    takeover_delay_ms: u64,
+    ended_by_delay_ms: Option<[u64; 2]>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -191,6 +194,9 @@ impl OwnPlan {
         locking.lease_ms = times.lease_ms.unwrap_or(locking.lease_ms);
         let longest = times.max_lease_ms.unwrap_or(locking.max_lease_ms);
         locking.max_lease_ms = longest.max(locking.lease_ms);
+        plan.delay_takeovers(times.takeover_delay_ms);
+        plan.ended_by_delay =
+            times.ended_by_delay_ms.map(|[low_ms, high_ms]| Span { low_ms, high_ms });
         plan.least_ms = times.least_ms.unwrap_or(plan.least_ms);
         plan.tail_ms = times.tail_ms.unwrap_or(plan.tail_ms);
         plan.clients = clients.iter().map(|of| of.plan(draw, plan.servers.voters)).collect();
@@ -248,12 +254,7 @@ impl Client {
             .into_iter()
             .try_for_each(|(name, value, low, high)| within(field(name), value, low, high))?;
         for (name, span) in [("hold_ms", self.hold_ms), ("think_ms", self.think_ms)] {
-            let Some([low, high]) = span else { continue };
-            within(field(name), Some(high), 0, LONGEST_MS)?;
-            if low > high {
-                let value = format!("[{low}, {high}]");
-                return Err(bound(field(name), value, "the shortest first, then the longest"));
-            }
+            ordered(field(name), span)?;
         }
         Ok(())
     }
@@ -271,11 +272,13 @@ impl PlanFile {
         if self.expects.is_empty() {
             return Err(bound("expects", "empty", "at least one mode"));
         }
-        let Times { lease_ms, max_lease_ms, least_ms, tail_ms } = self.times;
+        let Times { lease_ms, max_lease_ms, least_ms, tail_ms, .. } = self.times;
         within("times.lease_ms", lease_ms, 100, LONGEST_MS)?;
         within("times.max_lease_ms", max_lease_ms, lease_ms.unwrap_or(100), LONGEST_MS)?;
         within("times.least_ms", least_ms, 0, LONGEST_MS)?;
         within("times.tail_ms", tail_ms, 0, LONGEST_MS)?;
+        within("times.takeover_delay_ms", Some(self.times.takeover_delay_ms), 0, LONGEST_MS)?;
+        ordered("times.ended_by_delay_ms", self.times.ended_by_delay_ms)?;
         let Servers { nodes, spares, clock_gains_ppm, .. } = self.servers;
         within("servers.nodes", nodes.map(|n| n as u64), 2, 25)?;
         within("servers.spares", Some(spares as u64), 0, 10)?;
@@ -313,6 +316,17 @@ fn within(
     }
 }
 
+fn ordered(field: impl Into<String>, span: Option<[u64; 2]>) -> Result<(), BadPlanFile> {
+    let Some([low, high]) = span else { return Ok(()) };
+    let field = field.into();
+    within(field.as_str(), Some(high), 0, LONGEST_MS)?;
+    if low > high {
+        let value = format!("[{low}, {high}]");
+        return Err(bound(field, value, "the shortest first, then the longest"));
+    }
+    Ok(())
+}
+
 fn bound(field: impl Into<String>, value: impl ToString, bound: impl ToString) -> BadPlanFile {
     BadPlanFile::Bound { field: field.into(), value: value.to_string(), bound: bound.to_string() }
 }
@@ -348,6 +362,22 @@ mod tests {
     }
 
     #[test]
+    fn a_takeover_delay_fits_into_the_longest_lease_and_changes_what_is_expected() {
+        let times = "lease_ms = 700\nmax_lease_ms = 800\nended_by_delay_ms = [100, 300]\n";
+        let expected = |delay_ms: u64| {
+            let times = format!("[times]\ntakeover_delay_ms = {delay_ms}\n{times}");
+            let own = OwnPlan::parse(&PLAN.replace("[times]\n", &times)).unwrap();
+            let plan = own.plan(&mut Draw::new(None, Mode::S, 1, 0, true));
+            let kept_ms = plan.locking.lease_ms as f64 + delay_ms as f64 / 0.99;
+            assert!(plan.locking.max_lease_ms as f64 >= kept_ms, "{plan:?}");
+            plan.expected(Expected::Violation)
+        };
+        let [none, short, between, long] = [0, 99, 100, 300].map(expected);
+        assert_eq!([none, short], [Expected::Violation; 2]);
+        assert_eq!([between, long], [Expected::Any, Expected::Ok]);
+    }
+
+    #[test]
     fn errors_name_the_field_the_value_and_the_bound() {
         for (from, to, words) in [
             ("\"EMPTY\"", "\"l10\"", "id is l10: none that a scenario of the lab has"),
@@ -355,6 +385,11 @@ mod tests {
             ("tail_ms = 1000", "tail_ms = 600001", "times.tail_ms is 600001: 0 to 600000"),
             ("tail_ms", "tale_ms", "unknown field `tale_ms`"),
             ("[20, 60]", "[60, 20]", "clients[1].hold_ms is [60, 20]: the shortest first"),
+            (
+                "tail_ms",
+                "ended_by_delay_ms = [2, 1]\ntail_ms",
+                "ended_by_delay_ms is [2, 1]: the shor",
+            ),
             ("id = \"b\"", "id = \"a\"", "clients[1].id is a: another one"),
             ("QQ = \"ok\"", "QX = \"ok\"", "expects is QX: \"QX\" is no mode: S, S1, R"),
             ("\"ok\"", "\"fine\"", "unknown variant `fine`"),

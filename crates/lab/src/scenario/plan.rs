@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, Step, When};
 use crate::history::Refusal;
+use crate::record::Expected;
 
 /// All that happens in a run, except for what the machine itself does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,6 +37,9 @@ pub struct Plan {
     pub starved: Vec<String>,
     /// Whether a grant may overtake a call that has waited for longer.
     pub overtaking: Overtaking,
+    /// Which takeover delays end what theory expects without one: none below the span, all from its
+    /// upper end on. `None`: theory says nothing of a delay.
+    pub ended_by_delay: Option<Span>,
 }
 
 /// What theory says of [overtakings](crate::judge::overtakings).
@@ -81,6 +85,10 @@ pub struct Locking {
     pub lease_ms: u64,
     /// The longest lease in milliseconds. A node that lost its memory does not vote for this long.
     pub max_lease_ms: u64,
+    /// The takeover delay in milliseconds: nobody gets the lock for this long after the end of a
+    /// belief, unless its holder gave it back.
+    #[serde(default)]
+    pub takeover_delay_ms: u64,
     /// How many replicas must acknowledge a grant before it counts.
     #[serde(default)]
     pub acks: usize,
@@ -320,7 +328,12 @@ impl Plan {
         let slower = |ms: &mut u64| *ms *= factor;
         slower(&mut self.locking.lease_ms);
         slower(&mut self.locking.max_lease_ms);
+        slower(&mut self.locking.takeover_delay_ms);
         slower(&mut self.tail_ms);
+        if let Some(span) = &mut self.ended_by_delay {
+            slower(&mut span.low_ms);
+            slower(&mut span.high_ms);
+        }
         for client in &mut self.clients {
             client.max_lease_ms.as_mut().map(slower);
             if client.work.waiting == Waiting::Once {
@@ -336,6 +349,34 @@ impl Plan {
         let Self { vacant_at_most_ms, failing_at_most_ms, failing_total_at_most_ms, .. } = self;
         for bound in [vacant_at_most_ms, failing_at_most_ms, failing_total_at_most_ms] {
             bound.as_mut().map(slower);
+        }
+    }
+
+    /// Sets the takeover delay. A node keeps a lock for the lease and the delay, by the clock of the
+    /// fastest node, and the longest lease must be as long.
+    pub(crate) fn delay_takeovers(&mut self, ms: u64) {
+        self.locking.takeover_delay_ms = ms;
+        // The library allows for clocks that differ by 1 %.
+        let kept_ms = if ms > 0 { self.locking.lease_ms + ms + ms.div_ceil(50) } else { 0 };
+        let clients = self.clients.iter_mut().filter_map(|client| client.max_lease_ms.as_mut());
+        for longest in clients.chain([&mut self.locking.max_lease_ms]) {
+            *longest = kept_ms.max(*longest);
+        }
+    }
+
+    /// What theory predicts under the takeover delay of this plan, if it predicts `without` of no
+    /// delay.
+    #[must_use]
+    pub fn expected(&self, without: Expected) -> Expected {
+        let delay_ms = self.locking.takeover_delay_ms;
+        match (without, self.ended_by_delay) {
+            (Expected::Violation | Expected::Fenced, Some(ends)) if delay_ms >= ends.high_ms => {
+                Expected::Ok
+            }
+            (Expected::Violation | Expected::Fenced, Some(ends)) if delay_ms >= ends.low_ms => {
+                Expected::Any
+            }
+            _ => without,
         }
     }
 

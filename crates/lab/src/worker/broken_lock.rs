@@ -120,6 +120,7 @@ pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
     let builder = Locker::builder()
         .lease(Duration::from_millis(locking.lease_ms))
         .max_lease(Duration::from_millis(locking.max_lease_ms))
+        .takeover_delay(Duration::from_millis(locking.takeover_delay_ms))
         .client_name(&format!("lab-{client}"))
         .replicas(locking.acks)
         .strict_order(locking.strict_order);

@@ -75,8 +75,9 @@ fn trial(run: &Run, quick: bool, dir: &Path) -> Result<(Trial, Driver), Failure>
         (None, Some(file)) => own::read(&file)?,
         (None, None) => return Err(unknown()),
     };
-    let Run { seed, repetition, load, .. } = *run;
+    let Run { seed, repetition, load, takeover_delay_ms, .. } = *run;
+    let takeover_delay_ms = Some(takeover_delay_ms);
     let driver =
         run.driver.parse().map_err(|error| Failure::usage(format!("{}: {error}", run.run)))?;
-    Ok((Trial { scenario, mode, seed, repetition, quick, load }, driver))
+    Ok((Trial { scenario, mode, seed, repetition, quick, load, takeover_delay_ms }, driver))
 }

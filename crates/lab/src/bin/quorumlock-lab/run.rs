@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use quorumlock_command::{Failure, Outcome, exit, print, say};
@@ -42,6 +43,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     modes: Vec<Mode>,
 
+    /// Takeover delays, separated by commas: `0s,500ms,2s`. Each run is carried out with each of
+    /// them. For scenarios of which theory says what a delay changes: L03, L05, L23, L25, and plans
+    /// with `ended_by_delay_ms` [default: none, or that of the plan].
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = delay_ms)]
+    takeover_delay: Vec<u64>,
+
     /// Number of repetitions, each with other random numbers.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     repeat: u64,
@@ -74,20 +81,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Outcome {
     let scenarios = chosen(&args)?;
     let seed = args.seed.unwrap_or_else(|| rand::random_range(0..1_000_000));
-    let mut trials = Vec::new();
-    for scenario in scenarios {
-        let modes = if args.modes.is_empty() { scenario.modes() } else { args.modes.clone() };
-        for mode in modes.into_iter().filter(|mode| scenario.expected(*mode).is_some()) {
-            for repetition in 0..args.repeat {
-                let quick = args.quick;
-                let trial = Trial { scenario, mode, seed, repetition, quick, load: None };
-                trials.push((trial, args.driver));
-            }
-        }
-    }
-    if trials.is_empty() {
-        return Err(Failure::usage("none of these scenarios means anything in these modes"));
-    }
+    let trials = trials(&args, &scenarios, seed)?;
     let out = args.out.clone().unwrap_or_else(|| default_dir(seed));
     own::keep(&args.plan, &out)?;
     let interrupt = Interrupt::listen();
@@ -115,6 +109,57 @@ fn chosen(args: &Args) -> Result<Vec<&'static Scenario>, Failure> {
     let unknown = |id: &String| Failure::usage(format!("no scenario {id}; there are: {}", valid()));
     let named = args.ids.iter().map(|id| find(id).ok_or_else(|| unknown(id)));
     named.chain(own.into_iter().map(Ok)).collect()
+}
+
+fn trials(
+    args: &Args,
+    scenarios: &[&'static Scenario],
+    seed: u64,
+) -> Result<Vec<(Trial, Driver)>, Failure> {
+    let quick = args.quick;
+    let mut delays = args.takeover_delay.iter().copied().map(Some).collect::<Vec<_>>();
+    delays.sort_unstable();
+    delays.dedup();
+    if delays.is_empty() {
+        delays.push(None);
+    }
+    let mut trials = Vec::new();
+    for &scenario in scenarios {
+        let modes = if args.modes.is_empty() { scenario.modes() } else { args.modes.clone() };
+        for mode in modes.into_iter().filter(|mode| scenario.expected(*mode).is_some()) {
+            for &takeover_delay_ms in &delays {
+                trials.extend((0..args.repeat).map(|repetition| Trial {
+                    scenario,
+                    mode,
+                    seed,
+                    repetition,
+                    quick,
+                    load: None,
+                    takeover_delay_ms,
+                }));
+            }
+        }
+    }
+    let unmoved = |trial: &&Trial| trial.plan(args.driver).ended_by_delay.is_none();
+    match trials.iter().find(unmoved).filter(|_| !args.takeover_delay.is_empty()) {
+        Some(trial) => Err(Failure::usage(format!(
+            "--takeover-delay is not for {}: theory does not say what a delay changes in it",
+            trial.scenario.id
+        ))),
+        None if trials.is_empty() => {
+            Err(Failure::usage("none of these scenarios means anything in these modes"))
+        }
+        None => Ok(trials.into_iter().map(|trial| (trial, args.driver)).collect()),
+    }
+}
+
+/// Reads a takeover delay, in milliseconds.
+fn delay_ms(text: &str) -> Result<u64, String> {
+    let delay = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    match u64::try_from(delay.as_millis()) {
+        Ok(ms @ ..=600_000) if Duration::from_millis(ms) == delay => Ok(ms),
+        _ => Err("it must be 0 to 10min, in whole milliseconds".to_owned()),
+    }
 }
 
 pub(crate) async fn carry_out(
@@ -241,6 +286,7 @@ impl Serialize for Shown<'_> {
             driver: &'a str,
             seed: u64,
             repetition: u64,
+            takeover_delay_ms: u64,
             expected: Expected,
             observed: &'a Observed,
             as_expected: bool,
@@ -256,6 +302,7 @@ impl Serialize for Shown<'_> {
                 driver: &run.driver,
                 seed: run.seed,
                 repetition: run.repetition,
+                takeover_delay_ms: run.takeover_delay_ms,
                 expected: run.expected,
                 observed: &run.observed,
                 as_expected: run.as_expected,

@@ -4,7 +4,7 @@ use comfy_table::{Table, presets};
 use quorumlock_lab::judge::overtakings_per_1000;
 use quorumlock_lab::record::{Run, agrees};
 
-/// All repetitions of one scenario in one mode.
+/// All repetitions of one scenario in one mode, with one takeover delay.
 pub(crate) struct Cell<'a>(Vec<&'a Run>);
 
 impl Cell<'_> {
@@ -38,11 +38,11 @@ impl Cell<'_> {
     }
 }
 
-/// The runs of each scenario and mode, in the order of their first run.
+/// The runs of each scenario, mode and takeover delay, in the order of their first run.
 pub(crate) fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
     let mut cells = Vec::<Cell<'_>>::new();
     for run in runs {
-        let same = |other: &&Run| other.scenario == run.scenario && other.mode == run.mode;
+        let same = |other: &&Run| row(other) == row(run) && other.mode == run.mode;
         match cells.iter_mut().find(|cell| cell.0.first().is_some_and(same)) {
             Some(cell) => cell.0.push(run),
             None => cells.push(Cell(vec![run])),
@@ -54,29 +54,41 @@ pub(crate) fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
 /// The table as text for people.
 pub(crate) fn of(runs: &[Run]) -> String {
     let mut modes = Vec::<&str>::new();
-    let mut scenarios = Vec::<(&str, &str)>::new();
+    let mut rows = Vec::<(Row<'_>, &str)>::new();
     for run in runs {
         if !modes.contains(&run.mode.as_str()) {
             modes.push(&run.mode);
         }
-        if !scenarios.iter().any(|(id, _)| *id == run.scenario) {
-            scenarios.push((&run.scenario, &run.title));
+        if !rows.iter().any(|(known, _)| *known == row(run)) {
+            rows.push((row(run), &run.title));
         }
     }
     let cells = cells(runs);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["scenario"].into_iter().chain(modes.iter().copied()));
-    for (id, title) in scenarios {
-        let mut row = vec![format!("{id}\n{}", wrapped(title))];
-        row.extend(modes.iter().map(|mode| {
-            let here = |run: &&Run| run.scenario == id && run.mode == *mode;
+    for (of, title) in rows {
+        let (id, delay_ms) = of;
+        let delay = match delay_ms {
+            0 => String::new(),
+            ms => format!("\ntakeover delay {ms} ms"),
+        };
+        let mut words = vec![format!("{id}\n{}{delay}", wrapped(title))];
+        words.extend(modes.iter().map(|mode| {
+            let here = |run: &&Run| row(run) == of && run.mode == *mode;
             let cell = cells.iter().find(|cell| cell.0.first().is_some_and(here));
             cell.map_or_else(|| "-".to_owned(), Cell::text)
         }));
-        table.add_row(row);
+        table.add_row(words);
     }
     table.to_string()
+}
+
+/// The scenario, and the takeover delay.
+type Row<'a> = (&'a str, u64);
+
+fn row(run: &Run) -> Row<'_> {
+    (&run.scenario, run.takeover_delay_ms)
 }
 
 /// The width of a cell in characters.

@@ -22,6 +22,7 @@ use crate::runner::{TrialError, schedule};
 use crate::scenario;
 use quorumlock_sim::Bug;
 use quorumlock_sim::plan::Plan;
+use quorumlock_sim::time::MS;
 use quorumlock_sim::world::World;
 
 pub(crate) use self::runner::lacks;
@@ -88,6 +89,7 @@ impl SimRun<'_> {
             (locking.lease_ms, locking.max_lease_ms),
             self.mode.strict(),
         )
+        .with_takeover_delay(locking.takeover_delay_ms * MS)
     }
 }
 

@@ -241,6 +241,7 @@ impl Story {
             quorumlock: "0.1.0".to_owned(),
             commit: None,
             load: None,
+            takeover_delay_ms: 0,
             expected: self.expected,
             observed,
             as_expected: !fell,
