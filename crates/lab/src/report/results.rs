@@ -1,7 +1,10 @@
-//! Groups runs: all runs of a scenario in a mode form one result.
+//! Groups runs: all runs of a scenario in a mode, with one takeover delay, form one result.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::words::time;
 use crate::judge::{Proportion, overtakings_per_1000, wilson};
 use crate::mode::Mode;
 use crate::record::{Expected, Run, agrees};
@@ -15,15 +18,17 @@ pub(super) struct Scenario<'a> {
     pub(super) title: &'a str,
     /// What happens in it.
     pub(super) story: &'a str,
-    /// One result for each mode.
+    /// One result for each mode and takeover delay.
     pub(super) results: Vec<ModeResult<'a>>,
 }
 
-/// The result of a scenario in a mode, over all repetitions.
+/// The result of a scenario in a mode with a takeover delay, over all repetitions.
 #[derive(Debug)]
 pub(super) struct ModeResult<'a> {
     /// The mode.
     pub(super) mode: &'a str,
+    /// The takeover delay.
+    pub(super) delay_ms: u64,
     /// What theory predicts.
     pub(super) expected: Expected,
     /// The runs, with their directories.
@@ -52,11 +57,15 @@ pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<S
         });
         let results = &mut scenarios[place].results;
         // If the expectation has changed between two labs, the scenario has two results.
-        let same = |one: &&mut ModeResult<'_>| one.mode == run.mode && one.expected == run.expected;
+        let same = |one: &&mut ModeResult<'_>| {
+            (one.mode, one.delay_ms, one.expected)
+                == (&*run.mode, run.takeover_delay_ms, run.expected)
+        };
         match results.iter_mut().find(same) {
             Some(result) => result.runs.push(placed),
             None => results.push(ModeResult {
                 mode: &run.mode,
+                delay_ms: run.takeover_delay_ms,
                 expected: run.expected,
                 runs: vec![placed],
             }),
@@ -64,7 +73,7 @@ pub(super) fn scenarios<'a>(runs: impl IntoIterator<Item = Placed<'a>>) -> Vec<S
     }
     scenarios.sort_by_key(|scenario| (scenario.id.len(), scenario.id));
     for scenario in &mut scenarios {
-        scenario.results.sort_by_key(|result| rank(result.mode));
+        scenario.results.sort_by_key(|result| (rank(result.mode), result.delay_ms));
     }
     scenarios
 }
@@ -87,7 +96,27 @@ pub(super) fn modes<'a>(scenarios: &[Scenario<'a>]) -> Vec<&'a str> {
     modes
 }
 
-impl ModeResult<'_> {
+impl Scenario<'_> {
+    /// The takeover delays of its runs.
+    pub(super) fn delays_ms(&self) -> BTreeSet<u64> {
+        self.results.iter().map(|result| result.delay_ms).collect()
+    }
+}
+
+impl<'a> ModeResult<'a> {
+    /// The mode, and the takeover delay if there is one: `QQ +1.5 s`.
+    pub(super) fn label(&self) -> Cow<'a, str> {
+        match self.delay() {
+            Some(delay) => format!("{} +{delay}", self.mode).into(),
+            None => self.mode.into(),
+        }
+    }
+
+    /// The takeover delay, if there is one.
+    pub(super) fn delay(&self) -> Option<String> {
+        (self.delay_ms > 0).then(|| time(Duration::from_millis(self.delay_ms)))
+    }
+
     /// Iterates over the runs.
     pub(super) fn each(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().map(|placed| placed.run)

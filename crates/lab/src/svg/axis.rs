@@ -7,13 +7,23 @@ use super::figure::n;
 /// The marks of a linear time axis, at round times: four to nine, unless the axis has no length.
 #[must_use]
 pub fn linear(from: Duration, until: Duration) -> Vec<Duration> {
-    let length = until.saturating_sub(from).as_nanos();
+    let marks = round(from.as_nanos(), until.as_nanos());
+    marks.map(|at| Duration::from_nanos(u64::try_from(at).unwrap_or(u64::MAX))).collect()
+}
+
+/// The marks of an axis of counts from 0 on, at round numbers.
+#[must_use]
+pub fn counts(until: u32) -> Vec<f64> {
+    round(0, until.into()).map(|count| count as f64).collect()
+}
+
+fn round(from: u128, until: u128) -> impl Iterator<Item = u128> {
+    let length = until.saturating_sub(from);
     let power = 10u128.pow(length.max(10).ilog10() - 1);
     let steps = [1, 2, 5, 10, 20].map(|by| by * power);
     let step = steps.into_iter().find(|step| length / step <= 8).unwrap_or(power);
-    let first = from.as_nanos().div_ceil(step) * step;
-    let marks = (first..=until.as_nanos()).step_by(usize::try_from(step).unwrap_or(usize::MAX));
-    marks.map(|at| Duration::from_nanos(u64::try_from(at).unwrap_or(u64::MAX))).collect()
+    let first = from.div_ceil(step) * step;
+    (first..=until).step_by(usize::try_from(step).unwrap_or(usize::MAX))
 }
 
 /// A logarithmic axis: 0 at its low end, 1 at its high end.
@@ -137,6 +147,8 @@ mod tests {
         }
         let ms = |ms| Duration::from_millis(ms);
         assert_eq!(linear(ms(0), ms(10)), [0, 2, 4, 6, 8, 10].map(ms));
+        assert_eq!(counts(1), [0.0, 1.0]);
+        assert_eq!(counts(70), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0]);
     }
 
     #[test]

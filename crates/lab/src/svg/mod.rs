@@ -10,7 +10,7 @@ mod curve;
 mod figure;
 mod key;
 
-pub use self::axis::{Log, Place, linear};
+pub use self::axis::{Log, Place, counts, linear};
 pub(crate) use self::clean::{clean, plain, short};
 pub use self::curve::curve;
 #[cfg(test)]

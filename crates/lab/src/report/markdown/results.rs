@@ -128,7 +128,11 @@ fn matrix(scenarios: &[Scenario<'_>], cell: fn(&ModeResult<'_>) -> String) -> St
         let mut row = vec![escaped(scenario.id)];
         row.extend(modes.iter().map(|mode| {
             let results = scenario.results.iter().filter(|result| result.mode == *mode);
-            let cells = results.map(cell).collect::<Vec<_>>();
+            let cells = results.map(|result| match result.delay() {
+                Some(delay) => format!("{} (+{})", cell(result), plain_spaces(&delay)),
+                None => cell(result),
+            });
+            let cells = cells.collect::<Vec<_>>();
             if cells.is_empty() { "-".to_owned() } else { cells.join("; ") }
         }));
         rows.push(row);

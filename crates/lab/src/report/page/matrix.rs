@@ -12,7 +12,7 @@ pub(super) fn matrix(scenarios: &[Scenario<'_>]) -> Markup {
         (legend(scenarios))
         div.scroll tabindex="0" role="region" aria-label="Scenarios and modes" {
             table.matrix {
-                caption { "Where exclusion fell. The colour is the outcome. ✓: as theory says; ✗: not." }
+                caption { "Where exclusion fell. The colour is the outcome. ✓: as theory says; ✗: not. +: with this takeover delay." }
                 thead {
                     tr {
                         th scope="col" { "Scenario" }
@@ -57,6 +57,7 @@ fn cell(result: &ModeResult<'_>) -> Markup {
     html! {
         div.cell.(outcome).(expected) {
             span.sign { (sign) } " " (word)
+            @if let Some(delay) = result.delay() { " " span.pair { "+" (delay) } }
             @for (letter, number) in seen {
                 " " span.pair { (letter) "\u{a0}" (count(number)) }
             }

@@ -3,7 +3,7 @@ use super::super::table::{Cell, Table};
 use super::super::words::{count, ms, none, percent, three};
 use super::anchor;
 
-/// A row for each scenario and mode.
+/// A row for each scenario, mode and takeover delay.
 pub(super) fn result_table<'a>(
     id: &str,
     caption: &str,
@@ -17,6 +17,7 @@ pub(super) fn result_table<'a>(
         columns: vec![
             ("Scenario", "scenario"),
             ("Mode", "mode"),
+            ("Takeover delay", "takeover_delay_ms"),
             ("Expected", "expected"),
             ("Observed", "observed"),
             ("As expected", "as_expected"),
@@ -55,6 +56,7 @@ fn row(scenario: &Scenario<'_>, result: &ModeResult<'_>) -> Vec<Cell> {
     vec![
         Cell::text(scenario.id).to(&anchor(scenario)),
         Cell::text(result.mode),
+        Cell::number(result.delay().unwrap_or_else(none), result.delay_ms),
         Cell::words(expectation(result.expected)),
         Cell::words(result.observed()),
         match result.as_expected() {

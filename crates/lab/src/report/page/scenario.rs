@@ -1,16 +1,19 @@
+use std::time::Duration;
+
 use maud::{Markup, html};
 
 use super::super::ReportError;
-use super::super::figures::{Curve, ModeRow, ecdf, modes};
+use super::super::figures::{Curve, DelayLine, DelayPoint, ModeRow, by_delay, ecdf, modes};
 use super::super::files::Files;
 use super::super::load::Source;
 use super::super::results::{ModeResult, Scenario, expectation};
 use super::super::table::{Cell, Table};
-use super::super::words::{counted, time};
+use super::super::words::{counted, three, time};
 use super::anchor;
 use super::figure::shown;
 use super::result_table::result_table;
 use super::section::{Section, section};
+use crate::record::Run;
 use crate::svg::{Figure, clean, plain};
 
 /// The section of a scenario: its story, its numbers, its figures.
@@ -26,13 +29,15 @@ pub(in crate::report) fn scenario(
         std::iter::once(scenario),
     );
     files.table(&table)?;
+    let delays = delays(scenario, &id);
+    delays.iter().try_for_each(|figure| files.figure(figure))?;
     let compared = compared(scenario, &id);
     files.figure(&compared)?;
     let mut sections = Vec::new();
     let mut curves = Vec::new();
     for result in &scenario.results {
         let section = section(scenario, result, sources, files)?;
-        curves.push(Curve { name: result.mode.to_owned(), bins: section.handovers.clone() });
+        curves.push(Curve { name: result.label().into_owned(), bins: section.handovers.clone() });
         sections.push((result, section));
     }
     let handovers = handovers(scenario, &id, &curves);
@@ -50,9 +55,16 @@ pub(in crate::report) fn scenario(
             h2 { (clean(scenario.id)) ": " (clean(scenario.title)) }
             p.story { (clean(scenario.story)) }
             (summary(&scenario.results))
+            @if delays.is_some() {
+                p.minor { "+: with this takeover delay." }
+            }
             details {
                 summary { "All numbers" }
                 (table.html())
+            }
+            @if let Some(delays) = &delays {
+                h3 { "Takeover delay" }
+                (shown(delays, THEORY_OF_DELAYS))
             }
             h3 { "Modes compared" }
             (shown(&compared, ""))
@@ -76,7 +88,7 @@ fn summary(results: &[ModeResult<'_>]) -> Markup {
                     None => ("open", "… cut short"),
                 };
                 li.(class) {
-                    strong { (clean(result.mode)) }
+                    strong { (clean(&result.label())) }
                     ": expected " (expectation(result.expected)) ", observed " (result.observed())
                     " in " (counted(result.runs.len() as u64, "run")) " "
                     span.sign { (sign) }
@@ -94,7 +106,7 @@ fn lanes(result: &ModeResult<'_>, section: &Section<'_>) -> Markup {
     html! {
         details.lanes open[bad || section.only] {
             summary {
-                strong { "Mode " (clean(result.mode)) }
+                strong { "Mode " (clean(&result.label())) }
                 ": " (result.observed()) ", " (counted(result.runs.len() as u64, "run"))
             }
             @if let Some(figure) = &section.figure { (figure) }
@@ -117,7 +129,7 @@ fn compared(scenario: &Scenario<'_>, id: &str) -> Figure {
         .results
         .iter()
         .map(|result| ModeRow {
-            name: result.mode.to_owned(),
+            name: result.label().into_owned(),
             runs: result.runs.len() as u64,
             violated: result.violated_runs(),
             vacancies: result.vacancies(),
@@ -136,6 +148,41 @@ fn compared(scenario: &Scenario<'_>, id: &str) -> Figure {
     let desc = each.collect::<Vec<_>>().join(". ");
     let title = format!("{}: how often exclusion fell, and how long nobody held", scenario.id);
     modes(format!("{id}-modes"), title, desc, &rows)
+}
+
+const THEORY_OF_DELAYS: &str = "Means of a run. Theory: after the end of a belief nobody is granted \
+     the lock within the delay, so V and E are 0 from the delay on that covers what the fault adds.";
+
+/// The takeover delays of a scenario side by side, if there are several.
+fn delays(scenario: &Scenario<'_>, id: &str) -> Option<Figure> {
+    if scenario.delays_ms().len() < 2 {
+        return None;
+    }
+    let mut lines = Vec::<DelayLine>::new();
+    for result in &scenario.results {
+        let runs = result.runs.len().max(1) as f64;
+        let mean = |of: fn(&Run) -> u64| result.sum(of) as f64 / runs;
+        let point = DelayPoint {
+            delay: Duration::from_millis(result.delay_ms),
+            violations: mean(|run| run.observed.violations),
+            stale_effects: mean(|run| run.observed.stale_effects),
+        };
+        match lines.last_mut() {
+            Some(line) if line.mode == result.mode => line.points.push(point),
+            _ => lines.push(DelayLine { mode: result.mode.to_owned(), points: vec![point] }),
+        }
+    }
+    let each = lines.iter().map(|line| {
+        let points = line.points.iter().map(|point| {
+            let DelayPoint { delay, violations, stale_effects } = point;
+            let (v, e) = (three(*violations), three(*stale_effects));
+            format!("{}: V {v}, E {e}", time(*delay))
+        });
+        format!("{}: {}", line.mode, points.collect::<Vec<_>>().join("; "))
+    });
+    let desc = each.collect::<Vec<_>>().join(". ");
+    let title = format!("{}: violations and stale effects by takeover delay", scenario.id);
+    Some(by_delay(format!("{id}-delays"), title, desc, &lines))
 }
 
 fn handovers(scenario: &Scenario<'_>, id: &str, curves: &[Curve]) -> Figure {

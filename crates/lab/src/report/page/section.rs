@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::time::Duration;
 
 use maud::{Markup, html};
@@ -39,7 +40,7 @@ pub(super) struct Found<'a> {
     /// From the first grant to the end of the overlap.
     pub(super) spans: Duration,
     counterexample: Counterexample,
-    mode: &'a str,
+    mode: Cow<'a, str>,
     run: &'a str,
 }
 
@@ -60,7 +61,7 @@ pub(super) fn section<'a>(
     };
     let mut telling = 0;
     for placed in &result.runs {
-        let found = match view_run(*placed, result.mode, sources, files) {
+        let found = match view_run(*placed, result.label(), sources, files) {
             Ok(found) => found?,
             Err(why) => {
                 section.missing.push(format!("No picture of {}: {why}", placed.run.run));
@@ -96,7 +97,7 @@ struct RunView<'a> {
 /// The outer error concerns the history, and the report continues without it.
 fn view_run<'a>(
     placed: Placed<'a>,
-    mode: &'a str,
+    mode: Cow<'a, str>,
     sources: &[Source],
     files: &mut Files,
 ) -> Result<Result<RunView<'a>, ReportError>, String> {

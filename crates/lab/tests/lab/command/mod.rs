@@ -6,3 +6,4 @@ mod lab;
 mod pages;
 pub(crate) mod process;
 mod report;
+mod takeover_delay;
