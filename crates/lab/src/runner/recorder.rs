@@ -44,7 +44,13 @@ pub(crate) struct ClientState {
     /// Holds that the client believes in.
     pub(crate) holding: BTreeSet<u64>,
     pub(crate) count: Counts,
+    /// The end of validity that the last grant or renewal gave.
+    valid_until_ns: u64,
 }
+
+/// A renewal moves the end of validity by more. Less comes from reading two clocks one after the
+/// other, or from their rates.
+const RENEWED_BY_NS: u64 = 20_000_000;
 
 /// Counts of what happened to a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -148,6 +154,7 @@ impl ClientStates {
 
     pub(crate) fn observe(&mut self, event: &Event) {
         let doing = self.0.entry(event.client.clone()).or_default();
+        let valid_until_ns = event.valid_until_ns.unwrap_or_default();
         match (event.op, event.phase, event.hold) {
             (Op::Lock, Phase::Invoke, Some(hold)) => {
                 doing.asking.insert(hold);
@@ -157,11 +164,15 @@ impl ClientStates {
                 if phase == Phase::Ok {
                     doing.holding.insert(hold);
                     doing.count.granted += 1;
+                    doing.valid_until_ns = valid_until_ns;
                 }
                 doing.count.refused += u64::from(phase == Phase::Fail);
                 doing.count.barred += u64::from(event.refusal == Some(Refusal::OtherMembers));
             }
-            (Op::Hold, ..) => doing.count.renewed += 1,
+            (Op::Hold, ..) if valid_until_ns > doing.valid_until_ns + RENEWED_BY_NS => {
+                doing.count.renewed += 1;
+                doing.valid_until_ns = valid_until_ns;
+            }
             (Op::Unlock, Phase::Invoke, Some(hold)) => {
                 doing.holding.remove(&hold);
             }
