@@ -6,7 +6,6 @@ use std::io;
 use std::time::Duration;
 
 use quorumlock_protocol::Instant;
-use quorumlock_watchdog::Clock;
 use tokio::sync::watch;
 
 use super::control::{frozen, set, with_server};
@@ -35,7 +34,7 @@ impl Target for Nemesis<'_> {
     const POLL_EVERY: Duration = Duration::from_millis(5);
 
     fn now(&self) -> Instant {
-        Clock::system().now()
+        timestamp::instant(timestamp::mono_ns())
     }
 
     fn counts(&self) -> BTreeMap<String, Counts> {

@@ -44,8 +44,6 @@ pub(crate) struct ClientState {
     /// Holds that the client believes in.
     pub(crate) holding: BTreeSet<u64>,
     pub(crate) count: Counts,
-    /// The end of validity that the last grant or renewal gave.
-    valid_until_ns: u64,
 }
 
 /// A renewal moves the end of validity by more. Less comes from reading two clocks one after the
@@ -65,6 +63,8 @@ pub(crate) struct Counts {
     pub(crate) read: u64,
     pub(crate) released: u64,
     pub(crate) arrived: u64,
+    /// The end of validity that the last grant or renewal gave.
+    pub(crate) valid_until_ns: u64,
 }
 
 impl Recorder {
@@ -145,6 +145,7 @@ impl ClientStates {
             When::Arrived(client) => self.of(client).count.arrived > count(client).arrived,
             When::AtMs(_)
             | When::AfterMs(_)
+            | When::Outlived { .. }
             | When::InSync(_)
             | When::Has(_)
             | When::Admitted(_)
@@ -164,14 +165,14 @@ impl ClientStates {
                 if phase == Phase::Ok {
                     doing.holding.insert(hold);
                     doing.count.granted += 1;
-                    doing.valid_until_ns = valid_until_ns;
+                    doing.count.valid_until_ns = valid_until_ns;
                 }
                 doing.count.refused += u64::from(phase == Phase::Fail);
                 doing.count.barred += u64::from(event.refusal == Some(Refusal::OtherMembers));
             }
-            (Op::Hold, ..) if valid_until_ns > doing.valid_until_ns + RENEWED_BY_NS => {
+            (Op::Hold, ..) if valid_until_ns > doing.count.valid_until_ns + RENEWED_BY_NS => {
                 doing.count.renewed += 1;
-                doing.valid_until_ns = valid_until_ns;
+                doing.count.valid_until_ns = valid_until_ns;
             }
             (Op::Unlock, Phase::Invoke, Some(hold)) => {
                 doing.holding.remove(&hold);

@@ -10,6 +10,7 @@ use super::error::TrialError;
 use super::recorder::{ClientStates, Counts};
 use crate::history::Phase;
 use crate::scenario::{Fault, Plan, Step, When};
+use crate::timestamp;
 
 /// Longer than any awaited event takes, in addition to the leases.
 const MAX_EXTRA_WAIT: Duration = Duration::from_secs(10);
@@ -84,6 +85,12 @@ async fn wait<T: Target>(
         }
         When::AfterMs(ms) => {
             tokio::time::sleep(Duration::from_millis(ms)).await;
+            return Ok(());
+        }
+        When::Outlived { ref client, ms } => {
+            let ended_ns = target.counts().get(client).map_or(0, |count| count.valid_until_ns);
+            let moment = timestamp::instant(ended_ns) + Duration::from_millis(ms);
+            tokio::time::sleep(moment.since(target.now())).await;
             return Ok(());
         }
         When::InSync(replica) => return target.in_sync(replica).await,

@@ -5,15 +5,15 @@ pub(super) const SCENARIO: Scenario = Scenario {
     id: "L03",
     title: "The holder is stopped, and goes on as if nothing had happened",
     story: "A process that holds the lock is stopped (SIGSTOP), first for less than its lease, \
-            then for its lease and 2 s more, in which another client takes the lock. When it goes \
-            on, it writes without a check of its lock. No lock can prevent that. A resource that \
-            refuses stale tokens can, and so can a takeover delay that is longer than the 2 s and \
+            then until 2 s after its end. Meanwhile another client takes the lock. When the process \
+            goes on, it writes without a check of its lock. No lock can prevent that. A resource \
+            that refuses stale tokens can. So can a takeover delay that is longer than the 2 s and \
             the writes.",
     expects: Expects { qf: Some(Fenced), ..Expects::in_all_modes(Violation) },
     plan,
 };
 
-/// How much longer than its lease the holder is stopped: another client writes in it, on a busy
+/// For how long the holder is stopped after its lease: another client writes in it, on a busy
 /// machine too.
 const LONGER_MS: u64 = 2_000;
 /// How long the holder writes after that.
@@ -32,13 +32,13 @@ fn plan(draw: &mut Draw) -> Plan {
         When::holds("a").then(Fault::start("b")),
         When::AfterMs(first).then(Fault::stop("a")),
         When::AfterMs(short).then(Fault::cont("a")),
-        // So that the lease ends a whole lease later.
+        // It does not renew again before it is stopped.
         When::renewed("a").then(Fault::stop("a")),
-        When::AfterMs(lease + LONGER_MS).then(Fault::cont("a")),
+        When::outlived("a", LONGER_MS).then(Fault::cont("a")),
         When::AfterMs(WRITES_MS).then(Fault::end("a")),
         When::wrote("b").then(Fault::None),
     ];
     let high_ms = LONGER_MS + WRITES_MS + 600;
-    plan.ended_by_delay = Some(Span { low_ms: LONGER_MS, high_ms });
+    plan.ended_by_delay = Some(Span { low_ms: LONGER_MS - 500, high_ms });
     plan
 }

@@ -46,7 +46,6 @@ fn plan(draw: &mut Draw) -> Plan {
         When::AfterMs(works_on).then(Fault::end("a")),
         When::wrote("b").then(Fault::None),
     ]);
-    plan.tail_ms = 1_000;
     // The nodes free the lock before that renewal if the delay is less than the jump and the third
     // less a lease.
     plan.ended_by_delay = Some(Span { low_ms: lease * 4 / 10, high_ms: lease * 7 / 10 });

@@ -35,6 +35,6 @@ fn plan(draw: &mut Draw) -> Plan {
     plan.schedule.extend([When::NOW.then(Fault::start("b")), When::granted("b").then(Fault::None)]);
     plan.tail_ms = 600;
     let lease = plan.locking.lease_ms;
-    plan.ended_by_delay = Some(Span { low_ms: lease * 5 / 100, high_ms: lease * 8 / 100 });
+    plan.ended_by_delay = Some(Span { low_ms: lease * 3 / 100, high_ms: lease * 8 / 100 });
     plan
 }

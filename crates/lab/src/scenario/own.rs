@@ -294,7 +294,7 @@ impl PlanFile {
             }
         }
         for (place, step) in self.steps.iter().enumerate() {
-            if let When::AtMs(ms) | When::AfterMs(ms) = step.when {
+            if let When::AtMs(ms) | When::AfterMs(ms) | When::Outlived { ms, .. } = step.when {
                 within(format!("steps[{place}].when"), Some(ms), 0, LONGEST_MS)?;
             }
         }

@@ -342,7 +342,7 @@ impl Plan {
             }
         }
         for step in &mut self.schedule {
-            if let When::AfterMs(ms) = &mut step.when {
+            if let When::AfterMs(ms) | When::Outlived { ms, .. } = &mut step.when {
                 slower(ms);
             }
         }

@@ -21,6 +21,14 @@ pub enum When {
     AtMs(u64),
     /// This many milliseconds after the previous step.
     AfterMs(u64),
+    /// This many milliseconds after the end of validity of this client's lock, as its last grant or
+    /// renewal gave it, or at once if that has passed.
+    Outlived {
+        /// The client.
+        client: String,
+        /// The milliseconds.
+        ms: u64,
+    },
     /// As soon as this client believes that it holds the lock.
     Holds(String),
     /// As soon as this client has been granted the lock since the previous step began.
@@ -80,6 +88,12 @@ impl When {
         Self::Renewed(client.to_owned())
     }
 
+    /// [`Outlived`](Self::Outlived).
+    #[must_use]
+    pub fn outlived(client: &str, ms: u64) -> Self {
+        Self::Outlived { client: client.to_owned(), ms }
+    }
+
     /// [`Wrote`](Self::Wrote).
     #[must_use]
     pub fn wrote(client: &str) -> Self {
@@ -120,6 +134,7 @@ impl When {
             | Self::Released(client)
             | Self::Arrived(client)
             | Self::HeldUp(client)
+            | Self::Outlived { client, .. }
             | Self::Done(client) => Some(client),
             Self::AtMs(_)
             | Self::AfterMs(_)
