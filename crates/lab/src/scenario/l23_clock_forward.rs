@@ -46,8 +46,8 @@ fn plan(draw: &mut Draw) -> Plan {
         When::AfterMs(works_on).then(Fault::end("a")),
         When::wrote("b").then(Fault::None),
     ]);
-    // The nodes free the lock before that renewal if the delay is less than the jump and the third
-    // less a lease.
-    plan.ended_by_delay = Some(Span { low_ms: lease * 4 / 10, high_ms: lease * 7 / 10 });
+    // With less than 0.2 leases the nodes free the lock at the jump, from 0.53 on they keep it until
+    // that renewal.
+    plan.ended_by_delay = Some(Span { low_ms: lease * 15 / 100, high_ms: lease * 7 / 10 });
     plan
 }
