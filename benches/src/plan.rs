@@ -112,7 +112,7 @@ pub const ALL: [Workload; 14] = [
         about: "As P1 and P3 with fresh names, with one feature switched off; how much longer a \
             pair of the default takes. With events: how much longer a pair takes with a handler that \
             looks at each event. Spans refused: the same with a subscriber of tracing that wants no \
-            span.",
+            span. Proven: the same with a server that must prove its memory.",
         main: &[P50],
     },
     Workload {

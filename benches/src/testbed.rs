@@ -79,7 +79,7 @@ impl Testbed {
         Ok(Self { source, version, groups: BTreeMap::from([(1, Arc::new(group))]), pinned })
     }
 
-    /// A group of `nodes` servers; the members of a quorum are admitted.
+    /// A group of `nodes` servers; the servers are admitted.
     ///
     /// # Errors
     /// If the servers cannot be started.
@@ -142,8 +142,9 @@ impl Group {
         if pinned {
             servers.iter().for_each(|server| cpu::pin(server.pid(), Core::Servers));
         }
-        if nodes > 1 {
-            Locker::quorum(servers.urls())?.admit_nodes().await?;
+        match &servers.urls()[..] {
+            [one] => Locker::proven(one)?.admit_nodes().await?,
+            several => Locker::quorum(several)?.admit_nodes().await?,
         }
         let group = Self::of(&servers.urls()).await?;
         Ok(Self { servers: Some(servers), ..group })

@@ -18,6 +18,8 @@ pub enum Kind {
     NoTokens,
     /// The default, but any node may vote.
     NoAdmission,
+    /// The default, but one server must prove its memory.
+    Proven,
     /// The default, but no lease is ever renewed.
     NoRenewal,
     /// The default, and a handler that looks at each event.
@@ -67,6 +69,7 @@ impl Kind {
             Self::Like => "like for like",
             Self::NoTokens => "no tokens",
             Self::NoAdmission => "no admission",
+            Self::Proven => "proven",
             Self::NoRenewal => "no renewal",
             Self::WithEvents => "with events",
             Self::SpansRefused => "spans refused",

@@ -64,6 +64,7 @@ impl Kind {
             | Self::Like
             | Self::NoTokens
             | Self::NoAdmission
+            | Self::Proven
             | Self::NoRenewal
             | Self::WithEvents
             | Self::SpansRefused

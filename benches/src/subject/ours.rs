@@ -31,6 +31,9 @@ impl Ours {
         if urls.len() > 1 && (like || kind == Kind::NoAdmission) {
             builder = builder.admission(Admission::Redlock);
         }
+        if kind == Kind::Proven {
+            builder = builder.admission(Admission::Strict);
+        }
         if like {
             builder = builder.wire(Wire::Redlock);
         }

@@ -9,10 +9,12 @@ use crate::plan::{P50, PRICE};
 use crate::subject::Kind;
 
 pub(super) async fn run(run: &mut Run<'_>) -> Result<()> {
-    use Kind::{Default, Like, NoAdmission, NoRenewal, NoTokens, Raw, SpansRefused, WithEvents};
+    use Kind::{
+        Default, Like, NoAdmission, NoRenewal, NoTokens, Proven, Raw, SpansRefused, WithEvents,
+    };
     let time = run.plan.lap(400);
     for (nodes, without) in [
-        (1, vec![NoTokens, NoRenewal, WithEvents, SpansRefused]),
+        (1, vec![NoTokens, NoRenewal, WithEvents, SpansRefused, Proven]),
         (5, vec![NoTokens, NoAdmission, Like, NoRenewal]),
     ] {
         let kinds = [&[Raw, Default][..], &without].concat();
@@ -35,7 +37,7 @@ fn price(run: &mut Run<'_>, nodes: usize, kind: Kind) {
         row.map_or_else(Vec::new, |row| row.rounds.clone())
     };
     let (mut with, mut without_it) = (rounds(Kind::Default), rounds(kind));
-    if let Kind::WithEvents | Kind::SpansRefused = kind {
+    if let Kind::WithEvents | Kind::SpansRefused | Kind::Proven = kind {
         std::mem::swap(&mut with, &mut without_it);
     }
     for (round, both) in with.into_iter().zip(without_it).enumerate() {

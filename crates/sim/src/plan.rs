@@ -171,16 +171,15 @@ impl Plan {
         } else if plan.faults.contains(&Fault::EvictLock) && dice.chance(0.5) {
             plan.contend(dice);
         }
-        if is_single(nodes, seed) {
-            plan.prove_memory(&mut Dice::new(seed, 28_000_000));
-        }
+        plan.prove_memory();
         plan
     }
 
     /// Some single servers must prove their memory, and may forget. By numbers of their own, as the
     /// kinds of locks.
-    fn prove_memory(&mut self, dice: &mut Dice) {
-        if !dice.chance(0.4) {
+    fn prove_memory(&mut self) {
+        let dice = &mut Dice::new(self.seed, 28_000_000);
+        if !is_single(self.nodes, self.seed) || !dice.chance(0.4) {
             return;
         }
         self.faults.extend(Fault::FORGETFUL.into_iter().filter(|_| dice.chance(0.4)));

@@ -17,6 +17,7 @@ use super::schedule::Target;
 use super::workers::Worker;
 use crate::history::{Event, Op, Phase, Refusal};
 use crate::scenario::{Fault, Plan};
+use crate::timestamp;
 use crate::worker::Order;
 use quorumlock_testbed::servers::{Server, Shift};
 
