@@ -103,10 +103,13 @@ impl Fleet {
         world.with(|state| state.provision());
         tokio::spawn(world.clone().run());
         let report = Arc::new(Mutex::new(FleetReport::default()));
-        // A fleet that connects at one instant sends all its scripts at once.
-        let apart = (CONNECT / 2) / self.processes as u32;
+        // A fleet that connects at one instant sends all its scripts at once. A timer takes a millisecond
+        // at least.
+        let at_once = self.processes.div_ceil(1_000);
         for place in 0..self.processes {
-            tokio::time::sleep(apart).await;
+            if place.is_multiple_of(at_once) {
+                tokio::time::sleep(CONNECT / 2_500).await;
+            }
             world.with(|state| state.add_process(place));
             let locker = self.locker(world, place);
             spawn(world, place, self.work(world.clone(), place, locker, report.clone()));
