@@ -27,11 +27,12 @@ fn plan(draw: &mut Draw) -> Plan {
         plan.schedule.push(When::AfterMs(gap).then(Fault::RestartEmpty(node)));
         if node + 1 == draw.mode.majority() {
             plan.schedule.push(When::NOW.then(Fault::start("b")));
+            if draw.mode == Mode::E {
+                plan.schedule.push(When::Told("a".to_owned()).then(Fault::None));
+            }
         }
     }
-    if draw.mode == Mode::E {
-        plan.schedule.push(When::Told("a".to_owned()).then(Fault::None));
-    } else if !(patient && draw.mode.strict()) {
+    if draw.mode != Mode::E && !(patient && draw.mode.strict()) {
         plan.schedule.push(When::granted("b").then(Fault::None));
     }
     plan.tail_ms = 1_000;
