@@ -40,19 +40,16 @@ pub fn pin(pid: Option<u32>, to: Core) {
     let _ = sched_setaffinity(pid, &one);
 }
 
-/// Pins the calling thread, and what it starts from now on, to one processor. Returns where it may run
-/// without that.
-#[must_use]
-pub fn pin_us(to: Core) -> Option<CpuSet> {
-    let before = sched_getaffinity(None).ok()?;
+/// Runs `act` with the calling thread, and the processes that it starts, pinned to one processor.
+pub fn pinned<T>(to: Core, act: impl FnOnce() -> T) -> T {
+    let before = sched_getaffinity(None);
     pin(None, to);
-    Some(before)
-}
-
-/// Lets the calling thread run where it might before [`pin_us`].
-pub fn unpin_us(before: &CpuSet) {
-    // As above.
-    let _ = sched_setaffinity(None, before);
+    let done = act();
+    if let Ok(before) = before {
+        // As above.
+        let _ = sched_setaffinity(None, &before);
+    }
+    done
 }
 
 /// A processor.

@@ -104,13 +104,10 @@ impl Testbed {
     /// # Errors
     /// If there is no etcd on this machine, or it does not start.
     pub fn etcd(&self, members: usize) -> Result<Group> {
-        let (program, pinned) = (EtcdProgram::discover()?, self.pinned);
+        let program = EtcdProgram::discover()?;
+        let start = || Etcd::start(&program, members);
         // A member has many threads, which inherit the processor of the one that starts it.
-        let before = pinned.then(|| cpu::pin_us(Core::Servers)).flatten();
-        let started = Etcd::start(&program, members);
-        if let Some(before) = before {
-            cpu::unpin_us(&before);
-        }
+        let started = if self.pinned { cpu::pinned(Core::Servers, start) } else { start() };
         Ok(Group::of_etcd(started?))
     }
 

@@ -90,7 +90,7 @@ pub(super) fn section(results: &Results, server: &str) -> String {
 }
 
 const ABOUT: &str = "The same locker, with its defaults, over a cluster of etcd (the mode E of \
-    [the lab](LAB.md)): only the store differs. It is no mode of the published library.";
+    [the lab](LAB.md)): only the store differs. The published library has no such mode.";
 const NOTE: &str = "etcd runs with its defaults: each write is synchronised to the disks of a \
     majority before it is answered, so the disk decides. The servers of quorumlock keep locks in \
     memory, and prove after a restart that they may vote. The members of etcd share one core with \

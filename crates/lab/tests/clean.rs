@@ -21,15 +21,7 @@ async fn nothing_is_left_behind_and_what_was_recorded_stays() {
     // The worker of L03 is stopped most of the time, and must be ended too.
     for (id, cut_short) in [("L01", false), ("L01", true), ("L03", true)] {
         let scenario = find(id).expect("it is there");
-        let trial = Trial {
-            scenario,
-            mode: Mode::R,
-            seed: 1,
-            repetition: 0,
-            quick: true,
-            load: None,
-            takeover_delay_ms: None,
-        };
+        let trial = Trial { quick: true, ..Trial::new(scenario, Mode::R, 1) };
         let dir = tempfile::tempdir().unwrap();
         let history = dir.path().join("history.jsonl");
         let interrupt = async {

@@ -76,6 +76,20 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 const SLOWER: u64 = 6;
 
 impl Trial {
+    /// The first run of a scenario in a mode, with the times and the takeover delay of its plan.
+    #[must_use]
+    pub fn new(scenario: &'static Scenario, mode: Mode, seed: u64) -> Self {
+        Self {
+            scenario,
+            mode,
+            seed,
+            repetition: 0,
+            quick: false,
+            load: None,
+            takeover_delay_ms: None,
+        }
+    }
+
     /// The name of the run with processes, and of its directory: `L16-R-process-s42-0`.
     #[must_use]
     pub fn name(&self) -> String {

@@ -36,15 +36,7 @@ async fn carry_out(scenario: &'static Scenario, mode: Mode, dir: &Path) -> Optio
         path: env!("CARGO_BIN_EXE_quorumlock-lab").into(),
         arguments: vec!["worker".into()],
     };
-    let trial = Trial {
-        scenario,
-        mode,
-        seed: 7,
-        repetition: 0,
-        quick: true,
-        load: None,
-        takeover_delay_ms: None,
-    };
+    let trial = Trial { quick: true, ..Trial::new(scenario, mode, 7) };
     let carried = trial.carry_out_on(Driver::Container, &program, dir, std::future::pending());
     Some(carried.await.expect("carried out"))
 }

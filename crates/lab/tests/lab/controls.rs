@@ -56,15 +56,7 @@ async fn carry_out(scenario: &'static Scenario, mode: Mode, dir: &Path) -> Optio
         path: env!("CARGO_BIN_EXE_quorumlock-lab").into(),
         arguments: vec!["worker".into()],
     };
-    let trial = Trial {
-        scenario,
-        mode,
-        seed: 7,
-        repetition: 0,
-        quick: true,
-        load: None,
-        takeover_delay_ms: None,
-    };
+    let trial = Trial { quick: true, ..Trial::new(scenario, mode, 7) };
     let run = trial.carry_out(&program, dir, std::future::pending()).await.expect("carried out");
     assert_eq!(run.run, trial.name());
     Some(run)

@@ -14,7 +14,7 @@ use quorumlock_watchdog::Clock;
 /// A quick run of a scenario.
 pub(crate) fn trial(id: &str, mode: Mode, seed: u64) -> Trial {
     let scenario: &'static Scenario = find(id).expect("it is there");
-    Trial { scenario, mode, seed, repetition: 0, quick: true, load: None, takeover_delay_ms: None }
+    Trial { quick: true, ..Trial::new(scenario, mode, seed) }
 }
 
 /// Carries the trial out with this command's own workers.

@@ -45,15 +45,7 @@ async fn the_checker_agrees_on_the_labs_scenarios_in_the_simulation() {
     for scenario in all() {
         for mode in Mode::ALL.into_iter().filter(|mode| Driver::Sim.runs(scenario, *mode)) {
             let dir = tempfile::tempdir().unwrap();
-            let trial = Trial {
-                scenario,
-                mode,
-                seed,
-                repetition: 0,
-                quick: true,
-                load: None,
-                takeover_delay_ms: None,
-            };
+            let trial = Trial { quick: true, ..Trial::new(scenario, mode, seed) };
             let run = match carry_out(&trial, Driver::Sim, dir.path()).await {
                 // A seed may draw a fault that the simulation lacks.
                 Err(TrialError::Missing(_)) => continue,
@@ -70,15 +62,7 @@ async fn the_checker_agrees_on_the_labs_scenarios_in_the_simulation() {
 async fn on_servers(id: &str, mode: Mode) -> Option<Verdict> {
     let dir = tempfile::tempdir().unwrap();
     let scenario = find(id).unwrap();
-    let trial = Trial {
-        scenario,
-        mode,
-        seed: 1,
-        repetition: 0,
-        quick: true,
-        load: None,
-        takeover_delay_ms: None,
-    };
+    let trial = Trial { quick: true, ..Trial::new(scenario, mode, 1) };
     match carry_out(&trial, Driver::Process, dir.path()).await {
         Err(TrialError::NoServer(why)) => {
             skip("QUORUMLOCK_REQUIRE_SERVER", &why.to_string());
