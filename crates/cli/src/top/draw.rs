@@ -99,10 +99,12 @@ fn node_columns(nodes: &[NodeRow]) -> Vec<Column> {
 }
 
 fn lock_columns(locks: &[LockRow]) -> Vec<Column> {
-    use Importance::{Always, High};
+    use Importance::{Always, High, Middle};
+    let seen = |seen: Duration| brief(Duration::from_secs(seen.as_secs()));
     let waiters = |lock: &LockRow| lock.waiters.as_ref().map_or_else(unknown, ToString::to_string);
     vec![
         column(locks, "LOCK", Always, |lock| lock.name.clone()),
+        column(locks, "SEEN FOR", Middle, |lock| lock.seen_for.map_or_else(|| "-".into(), seen)),
         column(locks, "REMAINING", High, remaining),
         column(locks, "WAITERS", High, waiters),
         column(locks, "HOLDER", Always, holder),

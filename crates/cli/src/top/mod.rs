@@ -10,13 +10,14 @@ use std::time::Duration;
 use quorumlock::env::parse_duration;
 use quorumlock::{Error, Name};
 use quorumlock_command::{Failure, Outcome, exit, print};
+use quorumlock_watchdog::Clock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::ask::{Asker, TIMEOUT};
 use self::draw::{ASKING, Size, draw};
 use self::screen::Screen;
-use self::snapshot::Snapshot;
+use self::snapshot::{Sightings, Snapshot};
 use crate::doctor::probe::Probe;
 use crate::nodes::LockNodes;
 use crate::servers::Servers;
@@ -25,8 +26,8 @@ use crate::text::no_node_url;
 /// Watch the nodes and named locks in a live table; q ends it.
 ///
 /// Per node: whether it answers and votes, how far its clock is ahead of the slowest, its
-/// connections, its fencing marks, and the waiters for the named locks. Per lock: its holder, the
-/// rest of the lease, and its waiters. Changes no lock. Without a terminal, and with --json, it
+/// connections, its fencing marks, and the waiters for the named locks. Per lock: its holder, for
+/// how long the table has seen that holder, the rest of the lease, and its waiters. Changes no lock. Without a terminal, and with --json, it
 /// prints this once: then it exits with 0 if enough nodes answer and vote, with 69 if too few
 /// answer, else with 78.
 #[derive(Debug, clap::Args)]
@@ -122,8 +123,11 @@ async fn ask_again_and_again(
     interval: Duration,
     sender: watch::Sender<Option<Snapshot>>,
 ) {
+    let (clock, mut sightings) = (Clock::system(), Sightings::default());
     loop {
-        sender.send_replace(Some(asker.snapshot().await));
+        let mut snapshot = asker.snapshot().await;
+        sightings.note(&mut snapshot.locks, clock.now());
+        sender.send_replace(Some(snapshot));
         tokio::time::sleep(interval).await;
     }
 }

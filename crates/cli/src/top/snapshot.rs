@@ -1,7 +1,11 @@
 //! What `quorumlock top` shows at one moment. Does no I/O.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use quorumlock::Holder;
 use quorumlock_command::exit;
+use quorumlock_protocol::Instant;
 use serde::Serialize;
 
 use crate::text::Held;
@@ -50,6 +54,9 @@ pub(super) struct LockRow {
     pub(super) held: Option<bool>,
     /// Its holder, or the writer of a read-write lock.
     pub(super) holder: Option<Held>,
+    /// For how long the live table has seen this holder.
+    #[serde(skip)]
+    pub(super) seen_for: Option<Duration>,
     /// How many readers hold it, if it is a read-write lock.
     pub(super) readers: u32,
     /// Of the readers. `null`: none, or the key never expires.
@@ -105,9 +112,51 @@ impl LockRow {
     }
 }
 
+/// Since when a live table has seen the holders, by lock: no node tells since when a lock is held.
+#[derive(Debug, Default)]
+pub(super) struct Sightings(BTreeMap<String, (String, Instant)>);
+
+impl Sightings {
+    /// Sets `seen_for` of the locks. One whose holder is not known keeps what was seen before.
+    pub(super) fn note(&mut self, locks: &mut [LockRow], now: Instant) {
+        for lock in locks {
+            if let Some(Held { id, .. }) = &lock.holder {
+                let seen = self.0.entry(lock.name.clone()).or_insert_with(|| (id.clone(), now));
+                if seen.0 != *id {
+                    *seen = (id.clone(), now);
+                }
+                lock.seen_for = Some(now.since(seen.1));
+            } else if lock.held.is_some() {
+                self.0.remove(&lock.name);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_holder_is_seen_from_the_first_sight_of_it_until_another_one_is_seen() {
+        let (start, second) = (Instant::from_nanos(1), Duration::from_secs(1));
+        let held =
+            |id: &str| LockRow::new("x".into(), Some(Holder::new(id.into(), Some(second), 1)));
+        let unknown = || LockRow::unknown("x".into(), "no answer".into());
+        let free = || LockRow::new("x".into(), None);
+        let mut sightings = Sightings::default();
+        let mut seen = |after: u32, mut lock: LockRow| {
+            sightings.note(std::slice::from_mut(&mut lock), start + second * after);
+            lock.seen_for
+        };
+        assert_eq!(seen(0, held("a")), Some(Duration::ZERO));
+        assert_eq!(seen(2, held("a")), Some(second * 2));
+        assert_eq!(seen(3, unknown()), None);
+        assert_eq!(seen(4, held("a")), Some(second * 4));
+        assert_eq!(seen(5, held("b")), Some(Duration::ZERO));
+        assert_eq!(seen(6, free()), None);
+        assert_eq!(seen(7, held("b")), Some(Duration::ZERO));
+    }
 
     fn node(reachable: bool, admitted: Option<bool>, clock_ahead_us: Option<i64>) -> NodeRow {
         NodeRow { reachable, admitted, clock_ahead_us, ..NodeRow::default() }

@@ -158,6 +158,8 @@ fn a_terminal_shows_a_lock_that_is_taken_meanwhile_and_q_restores_the_terminal()
     session.awaits("free");
     let holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
     session.awaits(&label(holder.id()));
+    // The column SEEN FOR.
+    session.awaits("job   1s ");
     session.type_in("q");
     is_restored(&mut session, 0);
 }

@@ -30,7 +30,12 @@ fn snapshot() -> Snapshot {
     };
     let invoice = LockRow { holder: Some(held), ..LockRow::new("invoice".into(), None) };
     let locks = vec![
-        LockRow { held: Some(true), waiters: Some(2), ..invoice },
+        LockRow {
+            held: Some(true),
+            seen_for: Some(Duration::from_millis(65_400)),
+            waiters: Some(2),
+            ..invoice
+        },
         LockRow { waiters: Some(0), ..LockRow::new("report".into(), None) },
         LockRow::unknown("x".into(), "too few nodes\n  n1: silent".into()),
     ];
@@ -48,10 +53,10 @@ NODE           ANSWERS  VOTES  ROLE    CLOCK    CONNECTIONS  MARKS  WAITERS  PRO
 10.0.0.2:6379  yes      yes    master  +0.0 ms  12           3      2
 10.0.0.3:6379  no       no     ?       ?        ?            ?      ?        no answer within 2s
 
-LOCK     REMAINING  WAITERS  HOLDER
-invoice  12s        2        web-3:4711
-report   -          0        free
-x        -          ?        unknown: too few nodes";
+LOCK     SEEN FOR  REMAINING  WAITERS  HOLDER
+invoice  1m 5s     12s        2        web-3:4711
+report   -         -          0        free
+x        -         -          ?        unknown: too few nodes";
     assert_eq!(draw(&snapshot(), size).join("\n"), expected);
     assert_eq!(draw(&snapshot(), ALL).join("\n"), expected);
     assert_eq!(snapshot().to_string(), expected);
