@@ -390,7 +390,8 @@ impl NodeProblem {
             }
             Self::New => {
                 "run `quorumlock init` once for new servers, or wait: programs that lock admit it \
-                 after the longest lease and twice the clock bound"
+                 after the longest lease and twice the clock bound, unless another of its databases \
+                 has the record of a cluster"
             }
             Self::NotAdmitted => {
                 "programs that lock admit it after the longest lease and twice the clock bound; \
