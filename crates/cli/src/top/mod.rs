@@ -27,9 +27,9 @@ use crate::text::no_node_url;
 ///
 /// Per node: whether it answers and votes, how far its clock is ahead of the slowest, its
 /// connections, its fencing marks, and the waiters for the named locks. Per lock: its holder, for
-/// how long the table has seen that holder, the rest of the lease, and its waiters. Changes no lock. Without a terminal, and with --json, it
-/// prints this once: then it exits with 0 if enough nodes answer and vote, with 69 if too few
-/// answer, else with 78.
+/// how long the table has seen that holder, the rest of the lease, and its waiters. Changes no
+/// lock. Without a terminal, and with --json, it prints this once: then it exits with 0 if enough
+/// nodes answer and vote, with 69 if too few answer, else with 78.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
