@@ -42,12 +42,15 @@ fn plan(draw: &mut Draw) -> Plan {
     for id in NEWCOMERS.into_iter().chain(BUSY) {
         let mut client = draw.client(id);
         client.work.connected = true;
-        // All others together: longer than the margin of an overtaking.
-        client.work.hold = Span { low_ms: 15, high_ms: 25 };
-        match BUSY.contains(&id) {
-            true => client.work.contenders = 2,
+        if BUSY.contains(&id) {
+            client.work.contenders = 2;
+            // Many fit into the time for which a process hands the lock off to its own tasks.
+            client.work.hold = Span { low_ms: 1, high_ms: 5 };
+        } else {
+            // All others together: longer than the margin of an overtaking.
+            client.work.hold = Span { low_ms: 15, high_ms: 25 };
             // Often longer than a process yields to the waiter that its own release has notified.
-            false => client.work.think = Span { low_ms: 0, high_ms: 60 },
+            client.work.think = Span { low_ms: 0, high_ms: 60 };
         }
         plan.schedule.push(When::granted(id).then(Fault::None));
         plan.clients.push(client);

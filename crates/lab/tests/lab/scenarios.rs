@@ -102,7 +102,7 @@ async fn is_as_expected(id: &str, mode: Mode, seed: u64) {
         Err(TrialError::Missing(why)) => skip("QUORUMLOCK_REQUIRE_FAKETIME", &why),
         run => {
             let run = run.expect("carried out");
-            assert!(run.as_expected, "{run:#?}");
+            assert!(run.as_expected, "{}: {run:#?}", run.why.as_deref().unwrap_or_default());
         }
     }
 }
