@@ -13,6 +13,9 @@ use crate::dice::Dice;
 /// How often each client task takes a lock in the calm phase.
 pub const HEALING_ROUNDS: usize = 2;
 
+/// More than a client needs to dial, to load the scripts and to prove that it may vote.
+const HANDSHAKE_ROUND_TRIPS: Micros = 12;
+
 /// Everything that the seed decides before a run begins.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -160,19 +163,31 @@ impl Plan {
         };
         plan.kinds = Kinds::of(seed, plan.names);
         if strict {
-            if dice.chance(0.12) {
-                plan.add_mid_round_faults(dice);
-            } else if dice.chance(0.12) {
-                plan.shorten_lives(dice);
-            } else if dice.chance(0.08) {
-                plan.restart_in_turn(dice);
-            }
+            plan.specialize(dice);
             plan.cluster = Some(plan.agreed());
         } else if plan.faults.contains(&Fault::EvictLock) && dice.chance(0.5) {
             plan.contend(dice);
         }
         plan.prove_memory();
+        plan.connect_timeout = plan.connect_timeout.max(plan.longest_handshake());
         plan
+    }
+
+    /// Some seeds have one kind of fault alone.
+    fn specialize(&mut self, dice: &mut Dice) {
+        if dice.chance(0.12) {
+            self.add_mid_round_faults(dice);
+        } else if dice.chance(0.12) {
+            self.shorten_lives(dice);
+        } else if dice.chance(0.08) {
+            self.restart_in_turn(dice);
+        }
+    }
+
+    /// How long a client may take to connect once all faults are healed. A client with a shorter timeout
+    /// connects by chance only, and nothing bounds for how long what it released last stays locked.
+    fn longest_handshake(&self) -> Micros {
+        HANDSHAKE_ROUND_TRIPS * 2 * (self.latency + self.jitter)
     }
 
     /// Some single servers must prove their memory, and may forget. By numbers of their own, as the
