@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
 use super::command::Command;
-use super::connection::Connection;
+use super::connection::{Connection, Redial};
 use super::dial::Dialer;
 use super::master::MasterResolver;
 use super::node_facts::NodeFacts;
@@ -375,18 +375,20 @@ impl Drop for Driver {
 
 async fn drive(driver: Driver) {
     let shared = &driver.0;
-    let mut backoff = Duration::from_millis(20);
+    let mut redial = Redial::new();
     loop {
         let ended = serve(shared).await;
-        shared.up.store(false, Ordering::SeqCst);
+        let subscribed = shared.up.swap(false, Ordering::SeqCst);
         match ended {
             Ok(()) => return,
             Err(why) => {
                 tracing::debug!(node = %shared.addresses.label(), %why, "subscription ended");
             }
         }
-        sleep(backoff.mul_f64(shared.addresses.network().pause_share())).await;
-        backoff = (backoff * 2).min(Duration::from_secs(1));
+        if subscribed {
+            redial = Redial::new();
+        }
+        sleep(redial.refused(shared.addresses.network().pause_share())).await;
     }
 }
 

@@ -119,7 +119,7 @@ impl Bug {
     /// The first seed that finds the bug (docs/SIMULATION.md); `None` if none is known.
     pub fn first_seed(self) -> Option<u64> {
         Some(match self {
-            Self::AcceptsEqual => 20,
+            Self::AcceptsEqual => 21,
             Self::GrantedIsAccepted => 0,
             Self::CopiesNoMarks => 1_290,
             Self::OwnerNotNonce => 9,
@@ -145,7 +145,7 @@ impl Bug {
             Self::BelievesAnyMemory => 80,
             Self::HandsWhatIsHeld => 44,
             Self::HandsOldToken => 26,
-            Self::TrustsAnyLife => 12_002,
+            Self::TrustsAnyLife => 450,
             Self::NotesEndWithProcess => 8,
             Self::RevokesNothing => 320,
             Self::ReadsBesideWriter => 10,

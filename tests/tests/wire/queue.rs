@@ -200,6 +200,32 @@ async fn a_subscriber_of_the_names_channel_does_not_starve_beside_a_queue() {
 }
 
 #[tokio::test]
+async fn a_subscription_that_broke_often_comes_back_as_soon_as_the_first_time() {
+    /// Half of the longest backoff after each break is twice as long.
+    const BOUND: Duration = Duration::from_secs(15);
+    const BREAKS: usize = 60;
+    on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
+        let mut waiting = Box::pin(node.another().lock(NAME).lease(LONG_LEASE).into_future());
+        awaits_queued(&plain, &mut waiting, 1).await;
+        let breaks = async {
+            for _ in 0..BREAKS {
+                eventually("it is subscribed", async || {
+                    (plain.ask::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]).await == 1)
+                        .then_some(())
+                })
+                .await;
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = waiting => panic!("it is held: {answer:?}"),
+            done = tokio::time::timeout(BOUND, breaks) => done.expect("no pause grows"),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_waiter_that_gives_up_leaves_nothing_behind_and_the_queue_expires() {
     on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
         let wait = Duration::from_millis(300);

@@ -78,7 +78,7 @@ impl Driver {
                 }
                 Err(problem) => {
                     shared.requests.refused(&problem, shared.clock.now());
-                    redial.refused(network.pause_share())
+                    Pause::For(redial.refused(network.pause_share()))
                 }
             };
             if shared.requests.closed() {

@@ -40,15 +40,15 @@ impl Redial {
             }
             How::Idle => Pause::UntilWanted(IDLE_PAUSE.mul_f64(share)),
             // A repeated request may break the next connection, too.
-            How::Unanswered => self.refused(share),
+            How::Unanswered => Pause::For(self.refused(share)),
         }
     }
 
-    /// No connection could be made.
-    pub(crate) fn refused(&mut self, share: f64) -> Pause {
+    /// No connection could be made. Returns for how long the client waits.
+    pub(crate) fn refused(&mut self, share: f64) -> Duration {
         let pause = self.backoff.mul_f64(share);
         self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
-        Pause::For(pause)
+        pause
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
         let (mut redial, ms) = (Redial::new(), Duration::from_millis);
         let pauses = [20, 40, 80, 160, 320, 640, 1_000, 1_000];
         for pause in pauses {
-            assert_eq!(redial.refused(1.0), Pause::For(ms(pause)));
+            assert_eq!(redial.refused(1.0), ms(pause));
         }
         assert_eq!(redial.ended(How::Idle, 0.5), Pause::UntilWanted(ms(1_000)));
         assert_eq!(redial.ended(How::Unanswered, 0.5), Pause::For(ms(500)));
