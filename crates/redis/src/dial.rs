@@ -36,7 +36,8 @@ pub(super) struct DialOptions {
     pub(super) tls_client: Option<ClientCertificate>,
     pub(super) client_name: Option<String>,
     pub(super) connect_timeout: Duration,
-    /// The kernel closes the connection after this long without an acknowledgement.
+    /// The kernel closes the connection after this long without an acknowledgement. Only Linux has it.
+    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code))]
     pub(super) user_timeout: Duration,
     /// `None` for a master and its replicas: two addresses may lead to the same server, which is no
     /// mistake.
@@ -103,9 +104,12 @@ impl Dialer {
                     Some(tls) => tls.wrap(host, self.tcp(host, *port).await?).await?,
                     None => return Err(std::io::Error::other("no TLS was set up")),
                 },
+                #[cfg(unix)]
                 Addr::Unix(path) => {
                     Box::new(tokio::net::UnixStream::connect(path).await?) as Box<dyn Stream>
                 }
+                #[cfg(not(unix))]
+                Addr::Unix(_) => return Err(std::io::ErrorKind::Unsupported.into()),
             })
         };
         match tokio::time::timeout(self.options.connect_timeout, dialling).await {

@@ -138,14 +138,26 @@ mod linux {
 }
 
 /// On other systems, the monotonic clock; docs/SAFETY.md A2 says what that leaves open.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn system_now() -> Instant {
     from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
+}
+
+/// Windows has its monotonic clock in std only, which shows no number: it counts from its first use.
+#[cfg(not(unix))]
+fn system_now() -> Instant {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    #[allow(clippy::disallowed_methods)] // the one place that may
+    let now = std::time::Instant::now();
+    let first = *FIRST.get_or_init(|| now);
+    // Not zero, so that "an hour ago" exists.
+    Instant::NEVER + Duration::from_secs(86_400) + now.saturating_duration_since(first)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 use system_now as system_early;
 
+#[cfg(unix)]
 fn from_timespec(t: rustix::time::Timespec) -> Instant {
     let secs = u64::try_from(t.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(t.tv_nsec).unwrap_or(0);

@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use quorumlock_protocol::ConfigError;
-use tokio::net::UnixDatagram;
 use tokio::runtime::Handle;
 
 /// The caller's runtime, if it has timers. Costs less than 100 ns.
@@ -24,8 +23,22 @@ pub fn timed() -> Result<Handle, ConfigError> {
 pub fn connected() -> Result<Handle, ConfigError> {
     let runtime = timed()?;
     // An error of the socket itself is ignored here: connecting reports it.
-    works(|| drop(UnixDatagram::unbound()))?;
+    works(open_socket)?;
     Ok(runtime)
+}
+
+#[cfg(unix)]
+fn open_socket() {
+    drop(tokio::net::UnixDatagram::unbound());
+}
+
+#[cfg(not(unix))]
+fn open_socket() {
+    let bound = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+    drop(bound.and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        tokio::net::UdpSocket::from_std(socket)
+    }));
 }
 
 fn works(probe: impl FnOnce()) -> Result<(), ConfigError> {
