@@ -109,7 +109,9 @@ impl Dialer {
                     Box::new(tokio::net::UnixStream::connect(path).await?) as Box<dyn Stream>
                 }
                 #[cfg(not(unix))]
-                Addr::Unix(_) => return Err(std::io::ErrorKind::Unsupported.into()),
+                Addr::Unix(_) => {
+                    return Err(std::io::Error::other("unix:// needs a Unix system; use redis://"));
+                }
             })
         };
         match tokio::time::timeout(self.options.connect_timeout, dialling).await {

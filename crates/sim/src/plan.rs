@@ -173,7 +173,7 @@ impl Plan {
         plan
     }
 
-    /// Some seeds have one kind of fault alone.
+    /// Some seeds have mid-round faults, short-lived processes, or restarts in turn.
     fn specialize(&mut self, dice: &mut Dice) {
         if dice.chance(0.12) {
             self.add_mid_round_faults(dice);

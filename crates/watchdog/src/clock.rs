@@ -26,6 +26,9 @@ enum Source {
     Given(Arc<dyn Fn() -> Duration + Send + Sync>, Option<Arc<dyn Fn() -> u64 + Send + Sync>>),
 }
 
+/// What a clock without a number of its own shows at first: a day, so that "an hour ago" exists.
+const FIRST: Instant = Instant::from_nanos(86_400_000_000_000);
+
 impl Clock {
     /// The operating system's clock that counts suspend (`CLOCK_BOOTTIME` on Linux; SAFETY.md H4),
     /// plus any time that it missed and that `CLOCK_REALTIME` or `CLOCK_MONOTONIC_RAW` shows (H5).
@@ -36,8 +39,7 @@ impl Clock {
 
     /// A clock that stands still until [`Clock::advance`] moves it: for tests and simulations.
     pub fn manual() -> Self {
-        // Not zero, so that "an hour ago" exists.
-        Self(Source::Manual(Arc::new(AtomicU64::new(86_400_000_000_000))))
+        Self(Source::Manual(Arc::new(AtomicU64::new(FIRST.as_nanos()))))
     }
 
     /// A clock that shows what `elapsed` returns: for simulated clocks that drift, jump or freeze.
@@ -137,21 +139,19 @@ mod linux {
     }
 }
 
-/// On other systems, the monotonic clock; docs/SAFETY.md A2 says what that leaves open.
+/// On other Unix systems, the monotonic clock; docs/SAFETY.md A2 says what that leaves open.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn system_now() -> Instant {
     from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
 }
 
-/// Windows has its monotonic clock in std only, which shows no number: it counts from its first use.
+/// On Windows, std's monotonic clock, which shows no number: the time since its first use.
 #[cfg(not(unix))]
 fn system_now() -> Instant {
-    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     #[allow(clippy::disallowed_methods)] // the one place that may
     let now = std::time::Instant::now();
-    let first = *FIRST.get_or_init(|| now);
-    // Not zero, so that "an hour ago" exists.
-    Instant::NEVER + Duration::from_secs(86_400) + now.saturating_duration_since(first)
+    FIRST + now.saturating_duration_since(*BEGAN.get_or_init(|| now))
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

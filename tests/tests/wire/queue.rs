@@ -201,9 +201,9 @@ async fn a_subscriber_of_the_names_channel_does_not_starve_beside_a_queue() {
 
 #[tokio::test]
 async fn a_subscription_that_broke_often_comes_back_as_soon_as_the_first_time() {
-    /// Half of the longest backoff after each break is twice as long.
-    const BOUND: Duration = Duration::from_secs(15);
     const BREAKS: usize = 60;
+    /// Half of what the pauses take if each doubles up to the longest one, 1 s, which a random share halves.
+    const BOUND: Duration = Duration::from_secs(15);
     on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
         let mut waiting = Box::pin(node.another().lock(NAME).lease(LONG_LEASE).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;

@@ -76,8 +76,8 @@ pub struct Tuning {
 ///
 /// Two places have values of their own. `notify_next.lua`: how many waiters a release tries to reach
 /// (64), for how long it remembers that one was notified (1 s), and which releases notify the name's
-/// channel as well (one in eight). The subscriptions of a node: the backoff after a connection broke
-/// (20 ms to 1 s, from the beginning after each subscription).
+/// channel as well (one in eight). The connections of a node: the backoff after one broke, 20 ms to 1 s. A
+/// connection that subscribed, or answered, resets it.
 pub const TUNING: Tuning = Tuning {
     min_probe: Duration::from_millis(250),
     probe_share: 4,
