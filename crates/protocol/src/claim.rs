@@ -97,16 +97,31 @@ impl Claim {
             && self.names().any(|name| other.names().any(|n| n == name))
     }
 
-    /// The slot with this number (PROTOCOL.md PER1), if it is a claim of permits.
+    /// The slot with this number (PROTOCOL.md PER1); `None` if the claim is not of more permits than
+    /// that.
     #[must_use]
-    pub fn with_slot(&self, slot: u16) -> Self {
+    pub fn with_slot(&self, slot: u16) -> Option<Self> {
         match &self.kind {
-            Kind::AnySlot(of, slots) | Kind::Slot(of, slots, _) => Self {
+            Kind::AnySlot(of, slots) | Kind::Slot(of, slots, _) if slot < *slots => Some(Self {
                 first: Name::slot_of_permits(&self.first.queue(), slot),
                 kind: Kind::Slot(of.clone(), *slots, slot),
-            },
-            _ => self.clone(),
+            }),
+            _ => None,
         }
+    }
+
+    /// A slot of these permits that a node says is free, whatever its number: the program that gave it back
+    /// may have more permits of the name.
+    #[must_use]
+    pub fn told_slot(&self, slot: u16) -> Self {
+        let permits = self.queue();
+        let kind = Kind::Slot(permits.clone(), Self::MAX_PERMITS, slot);
+        Self { first: Name::slot_of_permits(&permits, slot), kind }
+    }
+
+    /// All slots in order, if it is a claim of permits.
+    pub fn every_slot(&self) -> impl Iterator<Item = Self> {
+        (0..self.slots().unwrap_or(0)).filter_map(|slot| self.with_slot(slot))
     }
 
     /// Any slot, if it is a claim of permits; else the claim itself. The calls of one process that want
@@ -121,20 +136,20 @@ impl Claim {
         }
     }
 
-    /// What a message of a server is about, and of permits the slot: which layout the name has.
+    /// What a message of a server is about: which layout the name has, or which slot of permits it is.
     ///
     /// # Errors
     /// As [`Name::new`].
     #[doc(hidden)]
-    pub fn of_message(text: &str) -> Result<(Self, Option<u16>), ConfigError> {
+    pub fn of_message(text: &str) -> Result<Self, ConfigError> {
         if let Some(name) = text.strip_prefix("quorumlock:read:") {
-            Ok((Self::read(Name::new(name)?), None))
+            Ok(Self::read(Name::new(name)?))
         } else if let Some(name) = text.strip_prefix("quorumlock:write:") {
-            Ok((Self::write(Name::new(name)?), None))
+            Ok(Self::write(Name::new(name)?))
         } else if let Some((name, slot)) = Name::of_slot(text) {
-            Ok((name.into(), Some(slot)))
+            Ok(Self::from(name).told_slot(slot))
         } else {
-            Ok((Name::new(text)?.into(), None))
+            Ok(Name::new(text)?.into())
         }
     }
 
@@ -283,12 +298,18 @@ mod tests {
             (any.slots(), any.slot(), any.to_string().as_str()),
             (Some(5), None, "db (5 permits)")
         );
-        let third = any.with_slot(3);
+        let third = any.with_slot(3).unwrap();
         assert_eq!((third.slots(), third.slot(), third.is_one()), (Some(5), Some(3), true));
         assert_eq!(third.name().as_str(), "quorumlock:permit:{db}:3");
         assert_eq!(third.given_names().collect::<Vec<_>>(), [&db()]);
         assert_eq!(third.any_of_slots(), any);
         assert_eq!((third.queue(), third.with_slot(4)), (any.queue(), any.with_slot(4)));
+        assert_eq!((any.with_slot(5), Claim::from(db()).with_slot(0)), (None, None));
+        assert_eq!(any.every_slot().count(), 5);
+        // The waiters for any slot hear of each one (PROTOCOL.md PER2).
+        let told = Claim::of_message("quorumlock:permit:{db}:3").unwrap();
+        assert_eq!((told.slot(), told.name()), (Some(3), third.name()));
+        assert!(told.subscribed_names().eq(any.subscribed_names()));
         for permits in [0, 257, u32::MAX] {
             let refused = Claim::any_slot(db(), permits);
             assert_eq!(refused, Err(ConfigError::BadPermits { permits, max: 256 }));

@@ -90,7 +90,7 @@ impl Hints {
     /// with the nonce of this attempt.
     #[must_use]
     pub fn if_notified(mut self, can_notify: bool) -> Self {
-        self.enqueue = self.enqueue.filter(|enqueue| can_notify || enqueue.previous.is_some());
+        self.enqueue = self.enqueue.filter(|enqueue| can_notify || !enqueue.earlier.is_empty());
         self
     }
 

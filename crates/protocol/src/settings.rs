@@ -45,6 +45,9 @@ pub struct Settings {
     /// Whether every lock is taken by script, never by a transaction of plain commands. Default
     /// false.
     pub scripts_only: bool,
+    /// Whether a queued waiter asks without a message, too. Default true. A setting of tests: without polls
+    /// a waiter hangs whose message is lost.
+    pub polls: bool,
     /// Whether a free name with a queue goes to the head of the queue only. Default false: a call that
     /// finds the name free may take it before those that wait. Only where one node decides; then each
     /// lock is taken by script, and no lease passes from task to task inside a process.
@@ -102,6 +105,7 @@ impl Default for Settings {
             fencing: true,
             redisson_fenced: false,
             scripts_only: false,
+            polls: true,
             strict_order: false,
             takeover_delay: Duration::ZERO,
             label: None,

@@ -27,6 +27,9 @@ pub trait WaitQueue {
     /// next waiter. If the node has already handed the name off to this locker, the name is
     /// released: `offered` is the locker's last lease request and its offer.
     fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>);
+    /// Notifies the next waiter for a claim, if it is free: this locker was notified of it, and has no use
+    /// for it. The locker keeps its place in the queues.
+    fn pass_on(&self, claim: &Claim);
     /// Tells `to` the nonces of holds that somebody releases by force, of the locker whose nonces end as
     /// `locker` does. Asking again changes nothing. By default nobody is told: a holder then learns of
     /// it at its next renewal.
@@ -55,9 +58,10 @@ pub struct EnqueueRequest {
     /// The lease that this waiter accepts by handoff from another client's release, where
     /// [`WaitQueue::supports_handoff`].
     pub handoff: Option<HandoffOffer>,
-    /// The nonce of this waiter's previous attempt, which made the same offer. The node removes
-    /// that queue entry.
-    pub previous: Option<Nonce>,
+    /// The waiter's earlier attempts whose offer may still be open. The node removes their queue
+    /// entries. If a release has handed the name off to one of them, that attempt has the name, and
+    /// the node tells it ([`QueuedAt::take_handoffs`]).
+    pub earlier: Vec<(Nonce, HandoffOffer)>,
     /// Where the waiter may be queued by now. All its attempts share it.
     pub queued_at: QueuedAt,
 }
@@ -75,7 +79,7 @@ pub enum Precedence {
 }
 
 /// The nodes of a lessor at which a waiter may be queued: those that it asked to enqueue it. Of
-/// several names, also the names in whose queues it is.
+/// several names, also the names in whose queues it is. Also what the nodes said when they refused.
 #[derive(Clone, Debug, Default)]
 pub struct QueuedAt(Arc<Mutex<Queued>>);
 
@@ -83,6 +87,8 @@ pub struct QueuedAt(Arc<Mutex<Queued>>);
 struct Queued {
     nodes: BTreeSet<usize>,
     names: BTreeSet<usize>,
+    place: Option<u32>,
+    handoffs: Vec<RemoteGrant>,
 }
 
 impl QueuedAt {
@@ -104,6 +110,33 @@ impl QueuedAt {
     /// The names for which nodes have enqueued the waiter since the last call.
     pub fn take_names(&self) -> BTreeSet<usize> {
         std::mem::take(&mut self.lock().names)
+    }
+
+    /// A node that refused the waiter has it at this place of its queue: 1 is the head.
+    pub fn set_place(&self, place: u32) {
+        let mut queued = self.lock();
+        queued.place = Some(queued.place.map_or(place, |other| other.min(place)));
+    }
+
+    /// The waiter's place in the queue, the first one of several nodes, as they said since the last call.
+    pub fn take_place(&self) -> Option<u32> {
+        self.lock().place.take()
+    }
+
+    /// A release handed the name off to an earlier attempt of the waiter, as the node said when it was
+    /// asked again (PROTOCOL.md W5).
+    pub fn add_handoff(&self, handed: RemoteGrant) {
+        self.lock().handoffs.push(handed);
+    }
+
+    /// What was handed off, and nobody has taken.
+    pub fn handoffs(&self) -> Vec<RemoteGrant> {
+        self.lock().handoffs.clone()
+    }
+
+    /// What was handed off, as nodes said since the last call.
+    pub fn take_handoffs(&self) -> Vec<RemoteGrant> {
+        std::mem::take(&mut self.lock().handoffs)
     }
 
     fn lock(&self) -> MutexGuard<'_, Queued> {
@@ -128,8 +161,8 @@ pub struct HandoffOffer {
 pub enum WaitEvent {
     /// The name may be free, or a message may have been missed: ask.
     Retry,
-    /// The name was released, and the head of the queue is unknown: ask, and yield to the waiters
-    /// before this one.
+    /// The name was released, and another waiter may come first: ask, and yield to the waiters before
+    /// this one. Also for a waiter that is second now: the next release serves it if it shows life.
     Released,
     /// The name is free, and this waiter is at the head of the node's queue. Of permits, the slot that
     /// is free.

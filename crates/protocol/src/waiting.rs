@@ -70,6 +70,8 @@ pub struct WaitOptions {
     pub nodes: usize,
     /// Whether the nodes keep queues. Otherwise no message comes, and waiters poll.
     pub queues: bool,
+    /// Whether a waiter that is queued asks without a message. False in tests of messages alone.
+    pub polls: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,8 @@ pub enum Event {
         remaining: Option<Duration>,
         /// Who refused.
         by: RefusedBy,
+        /// Its place in the queue, 1 at the head, if a node told it.
+        place: Option<u32>,
     },
     /// No majority answered.
     NoMajority {
@@ -238,7 +242,7 @@ impl Waiting {
     /// of other waiters.
     pub fn on(&mut self, event: Event, now: Instant, share: impl FnOnce() -> f64) -> Step {
         match (self.state, event) {
-            (State::Asking, Event::Granted(granted)) => {
+            (State::Asking | State::Queued | State::Backoff, Event::Granted(granted)) => {
                 self.state = State::Ended;
                 Step::Hold(granted)
             }
@@ -248,7 +252,7 @@ impl Waiting {
                 self.ask(now)
             }
             (State::Asking, Event::Retry) => Step::Fail,
-            (State::Asking, Event::Refused { remaining, by }) => {
+            (State::Asking, Event::Refused { remaining, by, place }) => {
                 self.outages = 0;
                 if self.options.once {
                     return self.refused_once(remaining, by);
@@ -256,7 +260,7 @@ impl Waiting {
                 if self.left(now).is_some_and(|left| left.is_zero()) {
                     return self.give_up(GiveUp::Busy(remaining));
                 }
-                self.refused(remaining, by, now, share)
+                self.refused((remaining, by, place), now, share)
             }
             (State::Asking, Event::NoMajority { since, may_heal }) => {
                 self.no_majority(since, may_heal, now, share)
@@ -325,8 +329,7 @@ impl Waiting {
 
     fn refused(
         &mut self,
-        remaining: Option<Duration>,
-        by: RefusedBy,
+        (remaining, by, place): (Option<Duration>, RefusedBy, Option<u32>),
         now: Instant,
         share: impl FnOnce() -> f64,
     ) -> Step {
@@ -350,36 +353,52 @@ impl Waiting {
             changed && self.options.queues
         });
         self.state = State::Queued;
-        let longest = self.max_sleep(remaining, share());
+        let longest = self.max_sleep(remaining, place, share());
         self.listen(if unqueued { longest.min(TUNING.min_split_backoff) } else { longest }, now)
     }
 
     /// The longest sleep before the next poll. `share` (0 to 1) scales it between 50 % and 100 %,
     /// so that waiters do not poll in step.
-    fn max_sleep(&self, remaining: Option<Duration>, share: f64) -> Duration {
-        let (lease, mut waited) = (self.options.lease, self.asked.since(self.begun));
-        if !self.options.queues {
-            // Nothing but a poll finds a free lock: a waiter must not poll less for having waited.
-            waited = Duration::ZERO;
-        }
-        let mut probe =
-            TUNING.min_probe.max(waited / TUNING.probe_share).min(lease / TUNING.lease_share);
-        if self.home_first && self.options.nodes > 1 {
-            // The client that has the home node may have died before it had the other nodes: ask
-            // all nodes soon (PROTOCOL.md W7). Twice as late while the lock is seen to change
-            // hands.
-            probe = TUNING.min_probe.min(lease / TUNING.home_lease_share)
-                * (1 + u32::from(self.holder_changed));
-        }
+    fn max_sleep(&self, remaining: Option<Duration>, place: Option<u32>, share: f64) -> Duration {
+        let lease = self.options.lease;
+        // A lease of another client may have any length (SAFETY.md H7): poll after one of ours.
+        let longest = remaining.unwrap_or(lease).min(lease);
+        let mut probe = match place {
+            // Those before it find a lock that nobody announces, and the end of its lease.
+            Some(place @ 3..) if !self.yielded && self.options.polls => {
+                let seldom = lease - lease / TUNING.lease_share;
+                let by_place = TUNING.place_probe.saturating_mul(place);
+                return seldom.min(by_place).mul_f64(0.5 + 0.5 * share);
+            }
+            Some(_) => self.probe().min(TUNING.max_head_probe),
+            None => self.probe(),
+        };
         if self.split_votes > 0 {
             // This waiter is still at the head of the queue, and no other waiter was notified.
             // Either holders of the name will notify it, or other clients asked at the same time
             // and will not: poll soon.
             probe = probe.min(self.split_backoff());
+        } else if !self.options.polls {
+            probe = longest;
         }
-        // A lease of another client may have any length (SAFETY.md H7): poll after one of ours.
-        let longest = remaining.unwrap_or(lease).min(lease);
         longest.min(probe.mul_f64(0.5 + 0.5 * share)) + Duration::from_millis(1)
+    }
+
+    /// The longest sleep of a waiter that is not known to have others before it.
+    fn probe(&self) -> Duration {
+        let (lease, mut waited) = (self.options.lease, self.asked.since(self.begun));
+        if self.home_first && self.options.nodes > 1 {
+            // The client that has the home node may have died before it had the other nodes: ask
+            // all nodes soon (PROTOCOL.md W7). Twice as late while the lock is seen to change
+            // hands.
+            return TUNING.min_probe.min(lease / TUNING.home_lease_share)
+                * (1 + u32::from(self.holder_changed));
+        }
+        if !self.options.queues {
+            // Nothing but a poll finds a free lock: a waiter must not poll less for having waited.
+            waited = Duration::ZERO;
+        }
+        TUNING.min_probe.max(waited / TUNING.probe_share).min(lease / TUNING.lease_share)
     }
 
     /// A message came, or it is time to poll (`None`).

@@ -419,6 +419,11 @@ impl<N: Node> WaitQueue for Quorum<N> {
             .for_each(|queue| queue.leave(claim, offered));
     }
 
+    fn pass_on(&self, claim: &Claim) {
+        let queues = self.nodes.iter().filter_map(|node| node.wait_queue());
+        queues.for_each(|queue| queue.pass_on(claim));
+    }
+
     fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
         let queues = self.nodes.iter().filter_map(|node| node.wait_queue());
         queues.for_each(|queue| queue.hear_forced(locker, to.clone()));

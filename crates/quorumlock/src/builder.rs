@@ -201,6 +201,14 @@ impl Builder {
         self
     }
 
+    /// Whether a queued waiter asks without a message, too. Default true. For tests of messages: without
+    /// polls a waiter whose message is lost sleeps until the lease in its way ends.
+    #[doc(hidden)]
+    pub fn polls(mut self, polls: bool) -> Self {
+        self.settings.polls = polls;
+        self
+    }
+
     /// Whether grants carry fencing tokens. Default true.
     ///
     /// Without tokens a lock costs its servers less, as much as a lock of plain libraries, and

@@ -243,13 +243,11 @@ impl Lessor for MemoryLessor {
             match &mut acquired {
                 Acquired::Granted(grant) if !fencing => grant.fence = Fence::NONE,
                 Acquired::Busy(_) => {
-                    if let (Some(slots), Some(free)) = (claim.slots(), hints.free_slots()) {
+                    if let Some(free) = hints.free_slots().filter(|_| claim.slots().is_some()) {
                         let holds = locks.valid(now);
-                        let is_free = |slot: &u16| {
-                            let slot = claim.with_slot(*slot);
-                            !holds.iter().any(|hold| hold.claim.excludes(&slot))
-                        };
-                        free.report((0..slots).filter(is_free));
+                        let is_free =
+                            |slot: &Claim| !holds.iter().any(|hold| hold.claim.excludes(slot));
+                        free.report(claim.every_slot().filter(is_free).filter_map(|s| s.slot()));
                     }
                 }
                 _ => {}

@@ -10,11 +10,12 @@ use quorumlock_protocol::{ClockAnomaly, ClockMonitor, Instant, expiry};
 use super::contended_names::ContendedNames;
 use super::resp::Value;
 use super::scripts::{Script, Scripts, Tokens};
+use super::taken_up::TakenUp;
 use super::unconfirmed_releases::{UnconfirmedRelease, UnconfirmedReleases};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, ConfigError, Denial, Fence, Greeting, HeldInterval, Hints, Holder,
     Incarnation, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Notified,
-    QueueAction, ReleaseOutcome, Responder, RunIds, Unconfirmed, Vote, Wire,
+    QueueAction, ReleaseOutcome, RemoteGrant, Responder, RunIds, Unconfirmed, Vote, Wire,
 };
 
 /// One request and where its answer goes.
@@ -206,6 +207,8 @@ pub(super) struct NodeContext {
     /// The id of this locker in the queues of the nodes, and at the end of its private channels.
     /// Unique among all processes.
     pub(super) waiter: Nonce,
+    /// The attempts that have a name by handoff, and were told by a reply.
+    pub(super) taken_up: TakenUp,
     /// Whether it is a member of a Redis Cluster, which refuses a transaction about several slots.
     pub(super) redis_cluster: bool,
     pub(super) on_event: Option<EventHandler>,
@@ -218,17 +221,7 @@ impl NodeContext {
         match (&request, &reply) {
             (Command::Acquire { lease, hints, .. }, Value::Array(denied)) => {
                 lease.claim.names().for_each(|name| self.contended.seen(name));
-                let told = denied.iter().skip(1).filter_map(Value::int);
-                if lease.claim.slots().is_some() {
-                    let free = told.filter_map(|slot| u16::try_from(slot).ok());
-                    if let Some(slots) = hints.free_slots() {
-                        slots.report(free);
-                    }
-                } else if let Some(enqueue) = hints.enqueue() {
-                    // Of several names, the one that refused the caller.
-                    let names = told.filter_map(|at| usize::try_from(at - 1).ok());
-                    names.for_each(|at| enqueue.queued_at.add_name(at));
-                }
+                self.refused(lease, hints, denied);
             }
             // Others want the name: let its release notify a waiter of another process in the same
             // step.
@@ -317,6 +310,34 @@ impl NodeContext {
                 reply => Answer::Yes(reply),
             }),
             Command::Dequeue(..) | Command::FireAndForget => {}
+        }
+    }
+
+    /// Tells the waiter what the reply of a refusal says besides the remaining lease (wait_queue.lua).
+    fn refused(&self, lease: &LeaseRequest, hints: &Hints, reply: &[Value]) {
+        let enqueue = hints.enqueue();
+        if let ([Value::Text(_), nonce, token], Some(enqueue)) = (reply, enqueue) {
+            let (nonce, token) = (Nonce::parse(&nonce.text()), token.text().parse());
+            if let (Some(nonce), Ok(token)) = (nonce, token) {
+                self.taken_up.add(nonce);
+                enqueue.queued_at.add_handoff(RemoteGrant { nonce, fence: Fence::new(token) });
+            }
+            return;
+        }
+        let mut told = reply.iter().skip(1).filter_map(Value::int);
+        let place = told.next().and_then(|place| u32::try_from(place).ok());
+        if let (Some(place @ 1..), Some(enqueue)) = (place, enqueue) {
+            enqueue.queued_at.set_place(place);
+        }
+        if lease.claim.slots().is_some() {
+            let free = told.filter_map(|slot| u16::try_from(slot).ok());
+            if let Some(slots) = hints.free_slots() {
+                slots.report(free);
+            }
+        } else if let Some(enqueue) = enqueue {
+            // Of several names, the one that refused the caller.
+            let names = told.filter_map(|at| usize::try_from(at - 1).ok());
+            names.for_each(|at| enqueue.queued_at.add_name(at));
         }
     }
 
@@ -467,7 +488,7 @@ impl NodeContext {
 
     /// The denial for a reply that the request does not expect, most often an error of the server.
     fn unexpected_reply<T>(&self, name: &Name, reply: Value) -> Answer<T> {
-        self.refused(match reply {
+        self.failed(match reply {
             Value::Error(text) => match text.strip_prefix("NOTALOCK ") {
                 Some(found) => {
                     NodeProblem::NotALock { key: name.to_string(), found: found.to_owned() }
@@ -481,7 +502,7 @@ impl NodeContext {
         })
     }
 
-    fn refused<T>(&self, problem: NodeProblem) -> Answer<T> {
+    fn failed<T>(&self, problem: NodeProblem) -> Answer<T> {
         Answer::No(Denial::Refused(self.report(problem)))
     }
 }

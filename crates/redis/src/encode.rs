@@ -35,11 +35,11 @@ impl NodeContext {
         match request {
             Command::Acquire { lease, token, hints, .. } => {
                 let enqueue = hints.enqueue();
-                let before = enqueue.and_then(|enqueue| enqueue.previous);
+                let before = enqueue.map_or(&[][..], |enqueue| &enqueue.earlier);
                 let looks_at_queue = enqueue.is_some() || self.strict_order;
                 let (keys, args) = match looks_at_queue {
                     false => (2, 4),
-                    true => (3, 7 + usize::from(before.is_some())),
+                    true => (3, 7 + before.len()),
                 };
                 let slots = lease.claim.slots().unwrap_or(0);
                 let keys = keys * lease.claim.count() + usize::from(slots);
@@ -49,8 +49,8 @@ impl NodeContext {
                 if looks_at_queue {
                     lease.claim.names().for_each(|name| bulk_of(out, name.waiters_key_parts()));
                 }
-                for slot in 0..slots {
-                    bulk(out, lease.claim.with_slot(slot).name().as_str().as_bytes());
+                for slot in lease.claim.every_slot() {
+                    bulk(out, slot.name().as_str().as_bytes());
                 }
                 if counted {
                     bulk_of(out, lease.name().counter_key_parts());
@@ -62,9 +62,9 @@ impl NodeContext {
                     self.queue_member(lease, enqueue.handoff, out);
                     number(out, micros(enqueue.waited));
                     number(out, precedence(enqueue.precedence));
-                    if let Some(before) = before {
-                        let before = LeaseRequest { nonce: before, ..lease.clone() };
-                        self.queue_member(&before, enqueue.handoff, out);
+                    for (nonce, offer) in before {
+                        let earlier = LeaseRequest { nonce: *nonce, ..lease.clone() };
+                        self.queue_member(&earlier, Some(*offer), out);
                     }
                 } else if self.strict_order {
                     // It is not queued, and yields to those that are.
@@ -204,24 +204,30 @@ impl NodeContext {
         self.with_nonce(lease, |nonce| bulk(out, hash_of_one(nonce).as_bytes()));
     }
 
-    /// Appends the queue member: `WAITER`, or with an offer `WAITER NONCE TTL_MS FENCING`, with the
-    /// nonce of the queued attempt (handoff.lua).
+    /// Appends the queue member: `WAITER KIND`, or with an offer `WAITER KIND NONCE TTL_MS FENCING`, with
+    /// the nonce of the queued attempt (queue.lua).
     fn queue_member(&self, lease: &LeaseRequest, offer: Option<HandoffOffer>, out: &mut Vec<u8>) {
+        let queued_as = self.queued_as(&lease.claim);
         match offer {
-            None => bulk(out, self.queued_as(&lease.claim).as_bytes()),
+            None => bulk(out, queued_as.as_bytes()),
             Some(HandoffOffer { ttl, fencing }) => self.with_nonce(lease, |nonce| {
                 let (nonce, fencing) = (String::from_utf8_lossy(nonce), u8::from(fencing));
-                let member =
-                    format!("{} {nonce} {} {fencing}", self.waiter, self.millis_at_node(ttl));
+                let member = format!("{queued_as} {nonce} {} {fencing}", self.millis_at_node(ttl));
                 bulk(out, member.as_bytes());
             }),
         }
     }
 
-    /// The queue member of a waiter without an offer: of a reader, `WAITER r`.
+    /// The queue member of a waiter without an offer.
     fn queued_as(&self, claim: &Claim) -> String {
-        let mode = if claim.reads() { " r" } else { "" };
-        format!("{}{mode}", self.waiter)
+        let kind = match self.wire {
+            _ if claim.reads() => "read",
+            _ if claim.is_read_write() => "write",
+            _ if claim.slots().is_some() => "permit",
+            Wire::Redisson => "hash",
+            Wire::Redlock => "string",
+        };
+        format!("{} {kind}", self.waiter)
     }
 
     /// For how long a node keeps a lease: the takeover delay is added (PROTOCOL.md WIN3).

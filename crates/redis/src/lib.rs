@@ -44,6 +44,7 @@ pub mod simulation;
 mod slot_router;
 mod stream;
 mod subscriptions;
+mod taken_up;
 mod talk;
 mod targets;
 mod tls;

@@ -21,6 +21,7 @@ use crate::scripts::{LastBound, Scripts, Tokens};
 use crate::sentinel_url::{SentinelUrl, master_addr, sentinel_addr};
 use crate::sentinels::Sentinels;
 use crate::subscriptions::Subscriptions;
+use crate::taken_up::TakenUp;
 use crate::targets::{Targets, distinct, parse};
 use crate::unconfirmed_releases::UnconfirmedReleases;
 use quorumlock_protocol::ClockMonitor;
@@ -257,6 +258,7 @@ impl NodeFactory<'_> {
             clock_monitor: Mutex::new(ClockMonitor::new(settings.max_clock_drift)),
             clock_advance: AtomicU64::new(0),
             waiter: self.waiter,
+            taken_up: TakenUp::default(),
             redis_cluster: self.router.is_some(),
             on_event: settings.on_event.clone(),
         });
@@ -279,7 +281,7 @@ impl NodeFactory<'_> {
         let subscriptions = Subscriptions::new(
             addresses.clone(),
             facts.clone(),
-            self.waiter,
+            context.clone(),
             Arc::downgrade(&callers),
             (self.name_channels, self.supports_handoff),
         );
@@ -562,6 +564,10 @@ impl WaitQueue for RedisNode {
                 self.callers.post(Command::Dequeue(claim, true));
             }
         }
+    }
+
+    fn pass_on(&self, claim: &Claim) {
+        self.callers.post(Command::Dequeue(claim.clone(), false));
     }
 
     fn supports_handoff(&self) -> bool {

@@ -49,6 +49,8 @@ const BY_RUN: Without = Without::Works(
      script, which is slower",
 );
 const POLLS: Without = Without::Works("waiters poll");
+const POLL_OFTEN: Without =
+    Without::Works("waiters far back in a queue poll as often as the first");
 const K: &str = PROBE_KEY;
 
 /// All commands that lockers use with default options. Where one is missing, the first row that names
@@ -93,13 +95,8 @@ pub const PERMISSIONS: &[Permission] = {
         row("type", FORCES, FORCES, &[K]),
         row("zadd", Refused, Refused, &[K, "NX", "0", ""]),
         row("zcard", Works("a queue may expire early"), Works("a queue may expire early"), &[K]),
-        row("zpopmin", POLLS, POLLS, &[K]),
-        row(
-            "zrange",
-            Works("waiters overtake each other"),
-            Works("waiters overtake each other"),
-            &[K, "0", "0"],
-        ),
+        row("zrange", POLLS, POLLS, &[K, "0", "0"]),
+        row("zrank", POLL_OFTEN, POLL_OFTEN, &[K, ""]),
         row("zrem", POLLS, POLLS, &[K, ""]),
         row("zscore", FORCES, FORCES, &[K, ""]),
         row("select", Unused, Works("`init` does not see clusters in other databases"), &[]),

@@ -207,6 +207,10 @@ impl WaitQueue for RedisCluster {
         self.0.master_of(claim.name()).leave(claim, offered);
     }
 
+    fn pass_on(&self, claim: &Claim) {
+        self.0.master_of(claim.name()).pass_on(claim);
+    }
+
     /// A message that one member publishes reaches the subscribers of all.
     fn hear_forced(&self, locker: Nonce, to: Arc<dyn ReplySink<Nonce>>) {
         self.0.seeds().hear_forced(locker, to);

@@ -174,16 +174,16 @@ impl Scripts {
             }
             Layout::ReadWrite => include_str!("lua/read_write/layout.lua"),
         };
-        let (enqueue, wait_queue) =
-            (include_str!("lua/enqueue.lua"), include_str!("lua/wait_queue.lua"));
+        let queue = include_str!("lua/queue.lua");
         let serve = [
+            if strict_order { "local STRICT = true\n" } else { "local STRICT = false\n" },
             include_str!("lua/told.lua"),
             include_str!("lua/handoff.lua"),
             handoff_proof.map_or("", |proof| &proof.script),
             include_str!("lua/notify_next.lua"),
         ]
         .concat();
-        let notify = [layout, token, &serve].concat();
+        let notify = [layout, token, queue, &serve].concat();
         let order = match strict_order {
             true => [&serve, include_str!("lua/strict_order.lua")].concat(),
             false => String::new(),
@@ -199,15 +199,15 @@ impl Scripts {
                 token,
                 claim,
                 grant,
-                enqueue,
-                wait_queue,
+                queue,
+                include_str!("lua/wait_queue.lua"),
                 &order,
                 include_str!("lua/acquire.lua"),
             ]),
             raise: script(&[prologue, layout, token, claim, include_str!("lua/raise.lua")]),
             renew: script(&[prologue, layout, include_str!("lua/renew.lua")]),
             regrant: script(&[prologue, layout, token, claim, include_str!("lua/regrant.lua")]),
-            release: script(&[&notify, enqueue, include_str!("lua/release.lua")]),
+            release: script(&[&notify, include_str!("lua/release.lua")]),
             inspect: script(&[layout, include_str!("lua/inspect.lua")]),
             force_release: script(&[&notify, include_str!("lua/force_release.lua")]),
             dequeue: script(&[&notify, include_str!("lua/dequeue.lua")]),

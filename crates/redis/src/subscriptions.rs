@@ -28,7 +28,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 
-use super::command::Command;
+use super::command::{Command, NodeContext};
 use super::connection::{Connection, Redial};
 use super::dial::Dialer;
 use super::master::MasterResolver;
@@ -49,6 +49,7 @@ pub(super) struct Subscriptions(Arc<Shared>);
 struct Shared {
     addresses: Arc<MasterResolver>,
     facts: Arc<NodeFacts>,
+    context: Arc<NodeContext>,
     /// The private channels of this locker: for notifications, and for handoffs.
     wake_channel: String,
     handoff_channel: String,
@@ -94,13 +95,15 @@ impl Subscriptions {
     pub(super) fn new(
         addresses: Arc<MasterResolver>,
         facts: Arc<NodeFacts>,
-        waiter: Nonce,
+        context: Arc<NodeContext>,
         callers: Weak<Connection>,
         (name_channels, relies_on_counts): (bool, bool),
     ) -> Self {
+        let waiter = context.waiter;
         Self(Arc::new(Shared {
             addresses,
             facts,
+            context,
             wake_channel: format!("quorumlock:wake:{waiter}"),
             handoff_channel: format!("quorumlock:handoff:{waiter}"),
             callers,
@@ -206,46 +209,60 @@ impl Shared {
         }
     }
 
-    /// Sends an event to all subscribers of a name; false if there are none.
-    fn notify(&self, name: &Name, news: WaitEvent) -> bool {
-        let ears: Vec<_> = match self.state().subscribers.get(name) {
-            Some(ears) => ears.iter().map(|ear| (ear.to.clone(), ear.from)).collect(),
-            None => return false,
-        };
-        for (to, from) in ears {
-            to.collect(from, news);
-        }
-        true
+    /// The subscribers of names.
+    fn subscribers(
+        &self,
+        names: impl Iterator<Item = Name>,
+    ) -> Vec<(Arc<dyn ReplySink<WaitEvent>>, usize)> {
+        let state = self.state();
+        let ears = names.filter_map(|name| state.subscribers.get(&name)).flatten();
+        ears.map(|ear| (ear.to.clone(), ear.from)).collect()
     }
 
-    /// The node notified this locker, the head of the queue of a name.
-    fn on_head(&self, name: &str) {
-        let Ok((claim, slot)) = Claim::of_message(name) else { return };
-        let heard = |name: Name| self.notify(&name, WaitEvent::Head(slot));
-        if !claim.subscribed_names().any(heard)
-            && let Some(work) = self.callers.upgrade()
+    /// Sends an event to all subscribers of names; false if there are none.
+    fn notify(&self, names: impl Iterator<Item = Name>, event: WaitEvent) -> bool {
+        let ears = self.subscribers(names);
+        ears.iter().for_each(|(to, from)| to.collect(*from, event));
+        !ears.is_empty()
+    }
+
+    /// The node notified this locker: a name is free, or the locker is second in its queue now.
+    fn on_wake(&self, text: &str) {
+        let second = text.strip_prefix("quorumlock:second:");
+        let Ok(claim) = Claim::of_message(second.unwrap_or(text)) else { return };
+        let event = match second {
+            Some(_) => WaitEvent::Released,
+            None => WaitEvent::Head(claim.slot()),
+        };
+        if !self.notify(claim.subscribed_names(), event)
+            && let (None, Some(callers)) = (second, self.callers.upgrade())
         {
             // No task here waits for the name any more: pass the notification on (PROTOCOL.md W3).
-            work.post(Command::Dequeue(claim, true));
+            callers.post(Command::Dequeue(claim, true));
         }
     }
 
     /// A name was handed off to this locker. `told` is the message of handoff.lua.
     fn on_handoff(&self, message: &str) {
         let mut parts = message.splitn(3, ' ');
-        let (Some(nonce), Some(token), Some((claim, _))) = (
+        let (Some(nonce), Some(token), Some(claim)) = (
             parts.next().and_then(Nonce::parse),
             parts.next().and_then(|token| token.parse().ok()),
             parts.next().and_then(|name| Claim::of_message(name).ok()),
         ) else {
             return;
         };
+        // In this order: a task that subscribes once the attempt was taken up is not asked for it.
+        let ears = self.subscribers(claim.subscribed_names());
+        if self.context.taken_up.take(nonce) {
+            return;
+        }
         let grant = RemoteGrant { nonce, fence: Fence::new(token) };
-        let heard = |name: Name| self.notify(&name, WaitEvent::Granted(grant));
-        if !claim.subscribed_names().any(heard)
+        ears.iter().for_each(|(to, from)| to.collect(*from, WaitEvent::Granted(grant)));
+        if ears.is_empty()
             && let Some(callers) = self.callers.upgrade()
         {
-            // The waiter has given up, or was granted another attempt beside this one, as a reader may be.
+            // The waiter has given up.
             let lease = LeaseRequest { claim, nonce, ttl: HANDED_OFF_FOR, holds: 1 };
             let held = HeldInterval::UNKNOWN;
             callers.post(Command::release(lease, held, None, Responder::nobody()));
@@ -308,7 +325,7 @@ impl Shared {
     fn notify_all(&self) {
         let names: Vec<_> = self.state().subscribers.keys().cloned().collect();
         for name in names {
-            self.notify(&name, WaitEvent::Retry);
+            self.notify([name].into_iter(), WaitEvent::Retry);
         }
     }
 
@@ -411,6 +428,7 @@ async fn serve(shared: &Shared) -> Result<(), String> {
         }
     });
     let (mut sink, mut messages) = pubsub.split();
+    shared.context.taken_up.clear();
     shared.open(&mut sink, &dialer).await?;
     shared.up.store(true, Ordering::SeqCst);
     // A release may have come before the subscription (PROTOCOL.md W1).
@@ -434,13 +452,13 @@ async fn serve(shared: &Shared) -> Result<(), String> {
                     let text = || message.get_payload::<String>().unwrap_or_default();
                     match message.get_channel_name() {
                         channel if channel == shared.handoff_channel => shared.on_handoff(&text()),
-                        channel if channel == shared.wake_channel => shared.on_head(&text()),
+                        channel if channel == shared.wake_channel => shared.on_wake(&text()),
                         channel if Some(channel) == forced.as_deref() => shared.on_forced(&text()),
                         channel => {
                             for name in strangers.channels.get(channel).into_iter().flatten() {
                                 // All waiters here ask, and yield to the waiters before them
                                 // (PROTOCOL.md W6).
-                                shared.notify(name, WaitEvent::Released);
+                                shared.notify([name.clone()].into_iter(), WaitEvent::Released);
                             }
                         }
                     }
@@ -493,7 +511,7 @@ impl NameChannels {
             if !self.channels.contains_key(&channel) {
                 sink.subscribe(&channel).await.map_err(|e| e.to_string())?;
             }
-            shared.notify(&name, WaitEvent::Retry);
+            shared.notify([name.clone()].into_iter(), WaitEvent::Retry);
             self.channels.entry(channel).or_default().push(name);
         }
         Ok(())

@@ -118,15 +118,23 @@ impl Execution {
                 found.map_or(Reply::Nil, |(score, _)| Reply::text(score.to_string()))
             }),
             (b"ZCARD", [key]) => self.sorted(key, |members| Reply::Int(members.len() as i64)),
-            (b"ZRANGE", [key, b"0", b"0"]) => self.sorted(key, |members| {
-                Reply::Array(members.iter().take(1).map(|(_, name)| Reply::text(&**name)).collect())
+            (b"ZRANK", [key, member]) => self.sorted(key, |members| {
+                let before = members.iter().position(|(_, name)| name == member);
+                before.map_or(Reply::Nil, |before| Reply::Int(before as i64))
             }),
-            (b"ZRANGE", [key, b"-1", b"-1", b"withscores"]) => self.sorted(key, |members| {
-                let last = members
-                    .last()
-                    .map(|(score, name)| [&**name, score.to_string().as_bytes()].map(Reply::text));
-                Reply::Array(last.into_iter().flatten().collect())
-            }),
+            // One member only.
+            (b"ZRANGE", [key, first, last, b"withscores"]) if first == last => {
+                let at = number(first);
+                self.sorted(key, |members| {
+                    let from_end = members.len().checked_sub(at.unsigned_abs() as usize);
+                    let at = if at < 0 { from_end } else { usize::try_from(at).ok() };
+                    let one = at.and_then(|at| members.get(at));
+                    let parts = one.map(|(score, name)| {
+                        [&**name, score.to_string().as_bytes()].map(Reply::text)
+                    });
+                    Reply::Array(parts.into_iter().flatten().collect())
+                })
+            }
             (b"ZRANGEBYSCORE", [key, above, b"+inf", b"limit", b"0", count]) => {
                 let (above, count) = (bound(above), number(count).unsigned_abs() as usize);
                 self.sorted(key, |members| {
@@ -142,7 +150,6 @@ impl Execution {
                 self.sorted(key, |members| Reply::Int(larger(members) as i64))
             }
             (b"ZREMRANGEBYSCORE", [key, b"-inf", most]) => self.remove_up_to(key, bound(most)),
-            (b"ZPOPMIN", [key]) => self.pop_first(key),
             (b"TIME", []) => Reply::Array(vec![
                 Reply::text((self.time / 1_000_000).to_string()),
                 Reply::text((self.time % 1_000_000).to_string()),
@@ -328,7 +335,7 @@ impl Execution {
         }
     }
 
-    /// `ZADD key [NX] [GT] [CH] score member`.
+    /// `ZADD key [NX] [XX] [GT] [CH] score member`.
     fn add_member(&mut self, key: &[u8], rest: &[&[u8]]) -> Reply {
         let (options, [score, member]) = rest.split_at(rest.len() - 2) else { return Reply::Nil };
         let has = |name: &[u8]| options.iter().any(|option| option.eq_ignore_ascii_case(name));
@@ -344,6 +351,7 @@ impl Execution {
         let old = members.iter().find(|(_, name)| name == member).map(|(score, _)| *score);
         let equal = self.equal_is_larger && larger && old == Some(score);
         match old {
+            None if has(b"XX") => return Reply::Int(0),
             Some(_) if only_new => return Reply::Int(0),
             Some(old) if larger && score <= old => return Reply::Int(equal.into()),
             Some(old) if score.total_cmp(&old).is_eq() => return Reply::Int(0),
@@ -396,20 +404,6 @@ impl Execution {
         }
     }
 
-    fn pop_first(&mut self, key: &[u8]) -> Reply {
-        if !self.touch(key) {
-            return Reply::Array(Vec::new());
-        }
-        let Some(Entry { data: Data::Sorted(members), .. }) = self.store.write(key, self.at) else {
-            return Reply::wrong_type();
-        };
-        let (score, member) = members.remove(0);
-        if members.is_empty() {
-            self.store.remove(key, self.at);
-        }
-        Reply::Array(vec![Reply::Text(member), Reply::text(score.to_string())])
-    }
-
     fn publish(&mut self, channel: &[u8], payload: &[u8]) -> Reply {
         let subscribers = self.channels.get(channel).map_or(&[][..], Vec::as_slice);
         self.published.extend(subscribers.iter().map(|conn| Published {
@@ -427,7 +421,7 @@ impl Execution {
 
 /// Whether a replica refuses the command.
 pub fn is_write(upper: &[u8], has_delifeq: bool) -> bool {
-    const WRITES: [&[u8]; 13] = [
+    const WRITES: [&[u8]; 12] = [
         b"SET",
         b"RESTORE",
         b"DEL",
@@ -438,7 +432,6 @@ pub fn is_write(upper: &[u8], has_delifeq: bool) -> bool {
         b"HDEL",
         b"ZADD",
         b"ZREM",
-        b"ZPOPMIN",
         b"PEXPIREAT",
         b"ZREMRANGEBYSCORE",
     ];

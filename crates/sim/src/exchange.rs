@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorumlock_protocol::{Answer, Denial, NoAnswer, Nonce, ReleaseOutcome};
+use quorumlock_protocol::{Answer, Denial, NoAnswer, Nonce, QueuedAt, ReleaseOutcome};
 
 use super::invariants::{check_given_back, freed_by_us, leak, lemma};
 use super::mutants;
@@ -39,7 +39,8 @@ impl State {
         let written = first.map_or(0, |first| self.ledger.attempts[first].nodes[node].written);
         let asked = self.processes[client].now();
         let at = self.now;
-        Some(Posted { client, node, request, asked, at, written, unproven: false })
+        let queued_at = None;
+        Some(Posted { client, node, request, asked, at, written, queued_at, unproven: false })
     }
 
     /// Nobody awaits the answer to the release that was just posted.
@@ -64,6 +65,10 @@ impl State {
         self.note_request("told", (client, node), &posted.request);
         self.see_answer(posted, &answer);
         self.ledger.delivered(node, &posted.request, &answer, self.now);
+        for handed in posted.queued_at.iter().flat_map(QueuedAt::handoffs) {
+            self.ledger.handed_off(node, handed.nonce, self.now);
+            self.see(Sometimes::HandoffTakenUp);
+        }
         if let (SimRequest::Acquire(lease), SimAnswer::Vote(vote)) = (&posted.request, &answer) {
             let granted = matches!(vote, Answer::Yes(_));
             self.trigger_withheld_votes((client, node), lease.nonce, granted, true);

@@ -227,7 +227,7 @@ fn handoff_of(notification: &Notification) -> Option<RemoteGrant> {
 fn notification_of(channel: &[u8], payload: &[u8]) -> Option<Notification> {
     let text = std::str::from_utf8(payload).ok()?;
     if channel.starts_with(b"quorumlock:wake:") {
-        return Some(Notification::Head(Claim::of_message(text).ok()?.0));
+        return Some(Notification::Head(Claim::of_message(text).ok()?));
     }
     if channel.starts_with(b"quorumlock:forced:") {
         return Some(Notification::Forced);
@@ -238,6 +238,6 @@ fn notification_of(channel: &[u8], payload: &[u8]) -> Option<Notification> {
     let mut parts = text.splitn(3, ' ');
     let nonce = Nonce::parse(parts.next()?)?;
     let fence = Fence::new(parts.next()?.parse().ok()?);
-    let (claim, _) = Claim::of_message(parts.next()?).ok()?;
+    let claim = Claim::of_message(parts.next()?).ok()?;
     Some(Notification::Handoff(claim, RemoteGrant { nonce, fence }))
 }

@@ -201,6 +201,8 @@ impl Node for SimNode {
     ) {
         let request = SimRequest::Acquire(lease.clone());
         let Some((posted, voter)) = self.posted_vote(request) else { return };
+        let queued_at = hints.enqueue().map(|enqueue| enqueue.queued_at.clone());
+        let posted = Posted { queued_at, ..posted };
         let incarnation = self.incarnation_of(incarnation, voter);
         if let Some(offer) = hints.enqueue().and_then(|enqueue| enqueue.handoff) {
             self.world.with(|state| {
@@ -284,6 +286,10 @@ impl WaitQueue for SimNode {
             self.world.with(|state| state.unasked(self.node, lease.nonce, lease.ttl));
         }
         WaitQueue::leave(&*self.inner, claim, offered);
+    }
+
+    fn pass_on(&self, claim: &Claim) {
+        WaitQueue::pass_on(&*self.inner, claim);
     }
 
     fn supports_handoff(&self) -> bool {

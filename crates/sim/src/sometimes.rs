@@ -46,6 +46,7 @@ pub enum Sometimes {
     TxnBehind,
     TxnUnproven,
     HandoffTaken,
+    HandoffTakenUp,
     HandoffLost,
     FreedBefore,
     ShortLivedAdmitted,
@@ -63,7 +64,7 @@ pub enum Sometimes {
 
 impl Sometimes {
     /// All events.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 55] = [
         Self::SecondRound,
         Self::RaiseRefused,
         Self::RaiseMoved,
@@ -105,6 +106,7 @@ impl Sometimes {
         Self::TxnBehind,
         Self::TxnUnproven,
         Self::HandoffTaken,
+        Self::HandoffTakenUp,
         Self::HandoffLost,
         Self::FreedBefore,
         Self::ShortLivedAdmitted,
@@ -164,6 +166,9 @@ impl Sometimes {
             Self::TxnBehind => "a name was granted without a script, and the token not accepted",
             Self::TxnUnproven => "a name was set where no memory was proven",
             Self::HandoffTaken => "a release handed a name over to a waiter",
+            Self::HandoffTakenUp => {
+                "a waiter that asked again heard of a handoff whose message was lost"
+            }
             Self::HandoffLost => "a name was handed over where nobody waited for it any more",
             Self::FreedBefore => "a release that was asked again had freed the lock before",
             Self::ShortLivedAdmitted => "short-lived clients alone admitted nodes that restarted",

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quorumlock_protocol::{
-    Acceptance, Answer, Instant, Name, OnDropped, ReleaseOutcome, ReplySink, Responder, Vote,
-    WaitEvent,
+    Acceptance, Answer, Instant, Name, OnDropped, QueuedAt, ReleaseOutcome, ReplySink, Responder,
+    Vote, WaitEvent,
 };
 
 use super::bug::Bug;
@@ -23,6 +23,8 @@ pub struct Posted {
     pub at: u64,
     /// How many requests for its first lease had been written before.
     pub written: u32,
+    /// The place of the waiter that asks.
+    pub queued_at: Option<QueuedAt>,
     /// With a planted bug: the request goes to a node that is not proven.
     pub unproven: bool,
 }

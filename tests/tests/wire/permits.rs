@@ -25,7 +25,12 @@ fn key(slot: u16) -> String {
 fn request(slot: u16, nonce: u128) -> LeaseRequest {
     let any = Claim::any_slot(Name::new("db").expect("a good name"), 5).expect("good permits");
     let nonce = Nonce::from_u128(nonce);
-    LeaseRequest { claim: any.with_slot(slot), nonce, ttl: LONG_LEASE, holds: 1 }
+    LeaseRequest {
+        claim: any.with_slot(slot).expect("one of them"),
+        nonce,
+        ttl: LONG_LEASE,
+        holds: 1,
+    }
 }
 
 async fn acquire(

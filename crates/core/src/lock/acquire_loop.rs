@@ -19,7 +19,7 @@ use super::lease::Lease;
 use super::local_handoff::HandoffChain;
 use super::local_queue::LocalPermit;
 use super::lock_spec::LockSpec;
-use super::queue_ticket::QueueTicket;
+use super::queue_ticket::{Handoff, QueueTicket};
 use super::slot_choice::SlotChoice;
 
 /// One call, between its local permit and its guard.
@@ -56,6 +56,7 @@ impl<'a> AcquireLoop<'a> {
             lease: handoff_offer(inner, spec).map_or(spec.lease, |(offer, _)| offer.ttl),
             nodes: inner.lessor.nodes(),
             queues: inner.lessor.wait_queue().is_some(),
+            polls: inner.settings.polls,
         });
         let slot = spec.claim.slots().map(|_| SlotChoice::new(inner, spec, &permit));
         Self { inner, spec, rounds, ticket: None, permit, slot, waiting, now, error: None }
@@ -71,12 +72,9 @@ impl<'a> AcquireLoop<'a> {
         loop {
             let entropy = &self.inner.entropy;
             event = match self.waiting.on(event, self.now, || entropy.fraction()) {
-                Step::Ask(approach) => match self.take_handoff() {
-                    Some(granted) => Event::Granted(granted),
-                    None => match self.ask(approach).await {
-                        Ok(event) => event,
-                        Err(error) => self.no_majority(error),
-                    },
+                Step::Ask(approach) => match self.ask(approach).await {
+                    Ok(event) => event,
+                    Err(error) => self.no_majority(error),
                 },
                 // Boxed, as everything that few calls need: the future should be small.
                 Step::Inspect => Box::pin(self.inspect()).await,
@@ -98,6 +96,25 @@ impl<'a> AcquireLoop<'a> {
                     return Err(self.error.take().unwrap_or_else(|| self.no_result()));
                 }
             };
+            event = self.unless_handed_off(event);
+        }
+    }
+
+    /// The event, unless a release handed the name off to this call meanwhile.
+    fn unless_handed_off(&mut self, event: Event) -> Event {
+        let Some(ticket) = self.ticket.as_mut().filter(|_| !matches!(event, Event::Granted(_)))
+        else {
+            return event;
+        };
+        match ticket.take_handoff(self.now) {
+            Handoff::None => event,
+            Handoff::Taken(nonce, grant) => {
+                self.reached();
+                Event::Granted(Granted { asked: self.now, nonce, grant })
+            }
+            // The call is in no queue, if the reply told it.
+            Handoff::TooLate if matches!(event, Event::Refused { .. }) => Event::Retry,
+            Handoff::TooLate => event,
         }
     }
 
@@ -145,10 +162,14 @@ impl<'a> AcquireLoop<'a> {
         let nonce = request.nonce;
         let fencing = inner.settings.fencing;
         self.rounds.fetch_add(1, Ordering::Relaxed);
-        let acquired = inner.lessor.acquire(request, fencing, hints).await?;
-        if acquired != Acquired::Retry {
-            self.ticket.as_mut().map(QueueTicket::answered);
+        let acquired = inner.lessor.acquire(request, fencing, hints).await;
+        if let Some(ticket) = &mut self.ticket {
+            match &acquired {
+                Ok(Acquired::Retry) | Err(_) => ticket.abandoned(nonce),
+                Ok(_) => ticket.answered(),
+            }
         }
+        let acquired = acquired?;
         let (remaining, by) = match acquired {
             Acquired::Granted(grant) => {
                 self.ticket.as_mut().map(QueueTicket::served);
@@ -169,7 +190,8 @@ impl<'a> AcquireLoop<'a> {
         if !spec.once {
             self.permit.contended(self.now);
         }
-        Ok(Event::Refused { remaining, by })
+        let place = self.ticket.as_ref().and_then(QueueTicket::take_place);
+        Ok(Event::Refused { remaining, by, place })
     }
 
     /// The lease request of one attempt. Its nonce is fresh, so that the replies of two attempts
@@ -181,8 +203,7 @@ impl<'a> AcquireLoop<'a> {
 
     /// What an attempt asks for.
     fn claim(&self) -> Claim {
-        let claim = &self.spec.claim;
-        self.slot.as_ref().map_or_else(|| claim.clone(), |slot| claim.with_slot(slot.number()))
+        self.slot.as_ref().map_or_else(|| self.spec.claim.clone(), SlotChoice::claim)
     }
 
     /// Records that a majority answered.
@@ -255,13 +276,6 @@ impl<'a> AcquireLoop<'a> {
         let Self { inner, spec, .. } = *self;
         let offer = handoff_offer(inner, spec);
         self.ticket.get_or_insert_with(|| QueueTicket::join(&inner.lessor, &spec.claim, offer))
-    }
-
-    /// The grant of a release that handed the name off to this call meanwhile.
-    fn take_handoff(&mut self) -> Option<Granted> {
-        let asked = self.now;
-        let (nonce, grant) = self.ticket.as_mut()?.take_handoff(asked)?;
-        Some(Granted { asked, nonce, grant })
     }
 
     /// Makes the guard of a grant.

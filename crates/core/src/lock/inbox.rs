@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quorumlock_protocol::waiting::Messages;
@@ -18,8 +19,8 @@ struct State {
     unread: bool,
     /// Handoffs that the call has not taken yet.
     handoffs: Vec<RemoteGrant>,
-    /// The slot of permits that a node said is free.
-    free_slot: Option<u16>,
+    /// The slots of permits that nodes said are free.
+    free_slots: BTreeSet<u16>,
 }
 
 impl Inbox {
@@ -27,11 +28,8 @@ impl Inbox {
     /// come during the attempt count.
     pub(super) fn reset(&self) {
         let mut state = self.state();
-        state.unread = !state.handoffs.is_empty();
+        state.unread = false;
         state.messages = Messages::default();
-        if let Some(handed) = state.handoffs.first().copied() {
-            state.messages.add(0, &WaitEvent::Granted(handed));
-        }
     }
 
     /// All messages since the last reset, once there are new ones.
@@ -52,9 +50,9 @@ impl Inbox {
         std::mem::take(&mut self.state().handoffs)
     }
 
-    /// Takes the slot that was last said to be free.
-    pub(super) fn take_free_slot(&self) -> Option<u16> {
-        self.state().free_slot.take()
+    /// Takes the slots of permits that were said to be free.
+    pub(super) fn take_free_slots(&self) -> BTreeSet<u16> {
+        std::mem::take(&mut self.state().free_slots)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,7 +67,7 @@ impl ReplySink<WaitEvent> for Inbox {
             state.handoffs.push(handed);
         }
         if let WaitEvent::Head(Some(slot)) = message {
-            state.free_slot = Some(slot);
+            state.free_slots.insert(slot);
         }
         state.messages.add(from, &message);
         state.unread = true;

@@ -165,10 +165,9 @@ impl Locker {
     ) -> Result<Vec<Option<Holder>>, Error> {
         self.inner.ensure_open()?;
         let claim = any_slot(name.as_ref(), permits)?;
-        let slots = (0..claim.slots().unwrap_or(0)).map(|slot| claim.with_slot(slot));
         let ask = |slot: Claim| self.inner.lessor.inspect(slot);
         // All are asked at once.
-        let asked: Vec<_> = slots.map(ask).collect();
+        let asked: Vec<_> = claim.every_slot().map(ask).collect();
         let mut holders = Vec::new();
         for answer in asked {
             holders.push(answer.await?);
@@ -187,12 +186,9 @@ impl Locker {
         slot: u16,
     ) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        let max = Claim::MAX_PERMITS - 1;
-        if slot > max {
-            return Err(ConfigError::BadSlot { slot, max }.into());
-        }
-        let claim = any_slot(name.as_ref(), Claim::MAX_PERMITS.into())?.with_slot(slot);
-        self.inner.lessor.force_release(claim).await
+        let permits = any_slot(name.as_ref(), Claim::MAX_PERMITS.into())?;
+        let bad_slot = ConfigError::BadSlot { slot, max: Claim::MAX_PERMITS - 1 };
+        self.inner.lessor.force_release(permits.with_slot(slot).ok_or(bad_slot)?).await
     }
 
     /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.

@@ -7,8 +7,8 @@ use super::inbox::Inbox;
 use crate::Lessor;
 use quorumlock_protocol::waiting::{Approach, Messages};
 use quorumlock_protocol::{
-    Claim, EnqueueRequest, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest, Name,
-    Nonce, QueuedAt, Subscription,
+    Claim, EnqueueRequest, Fence, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest,
+    Name, Nonce, QueuedAt, RemoteGrant, Subscription,
 };
 
 /// The place of one call in the nodes' queues, or its subscription before it is queued. Dropping
@@ -20,15 +20,17 @@ pub(super) struct QueueTicket {
     claim: Claim,
     /// The lease that this call accepts by handoff, and the bound on the node's clock drift.
     handoff: Option<(HandoffOffer, f64)>,
-    /// The requests that may be queued, oldest first: the last one, and until it is answered the
-    /// last one before it that was carried out. None that the name was handed off to.
+    /// The requests whose offer may be open, oldest first: the last one, and those before it that
+    /// no later answer has closed. None that the name was handed off to.
     offers: Vec<(LeaseRequest, HandoffOffer)>,
     /// The recent attempts, and until when the lease of each is valid if the name is handed off to
     /// it.
     attempts: Vec<(Nonce, Instant)>,
+    /// The attempt that has the name by handoff.
+    taken: Option<Nonce>,
     served: bool,
-    /// What the last attempt asked for.
-    asked_for: Claim,
+    /// What the last attempt asked for; `None` before the first one that may be queued.
+    asked_for: Option<Claim>,
     queued_at: QueuedAt,
     /// Of several names, the numbers of those in whose queues the call may be.
     queued_for: BTreeSet<usize>,
@@ -51,10 +53,11 @@ impl QueueTicket {
             inbox,
             lessor: lessor.clone(),
             claim: claim.clone(),
-            asked_for: claim.clone(),
+            asked_for: None,
             handoff: offer,
             offers: Vec::new(),
             attempts: Vec::new(),
+            taken: None,
             served: false,
             queued_at: QueuedAt::default(),
             queued_for: BTreeSet::new(),
@@ -66,9 +69,16 @@ impl QueueTicket {
         self.inbox.messages().await
     }
 
-    /// Takes the slot of permits that a node has said is free.
+    /// Takes the slot of permits that a node has said is free. Passes on what this call cannot use: one
+    /// more than it asks for, or a number beyond its permits (PROTOCOL.md W3).
     pub(super) fn take_free_slot(&self) -> Option<u16> {
-        self.inbox.take_free_slot()
+        let mut told = self.inbox.take_free_slots();
+        let slot = told.iter().copied().find(|slot| self.claim.with_slot(*slot).is_some());
+        told.retain(|other| Some(*other) != slot);
+        if let Some(queue) = self.lessor.wait_queue() {
+            told.into_iter().for_each(|slot| queue.pass_on(&self.claim.told_slot(slot)));
+        }
+        slot
     }
 
     /// Registers the attempt of `asked`, and returns the queue entry that it asks for, if there is a
@@ -82,9 +92,8 @@ impl QueueTicket {
             return None;
         }
         self.inbox.reset();
-        self.asked_for = request.claim.clone();
-        self.offers.truncate(1);
-        let previous = self.offers.first().map(|(request, _)| request.nonce);
+        self.asked_for = Some(request.claim.clone());
+        let earlier = self.offers.iter().map(|(request, offer)| (request.nonce, *offer)).collect();
         let offer = self.handoff.map(|(offer, max_clock_drift)| {
             self.offers.push((request.clone(), offer));
             self.attempts.retain(|(_, until)| *until > asked);
@@ -95,15 +104,21 @@ impl QueueTicket {
             waited: approach.waited,
             precedence: approach.precedence(),
             handoff: offer,
-            previous,
+            earlier,
             queued_at: self.queued_at.clone(),
         })
     }
 
-    /// Records that the last attempt was carried out: the queue entry of the attempt before it is
-    /// gone.
+    /// Records that the last attempt was carried out: the queue entries of those before it are gone,
+    /// and none of them has the name, unless the reply told it.
     pub(super) fn answered(&mut self) {
         self.offers.drain(..self.offers.len().saturating_sub(1));
+    }
+
+    /// Records that the attempt has no answer, and is released: a handoff to it counts no more, and its
+    /// queue entry may be there.
+    pub(super) fn abandoned(&mut self, nonce: Nonce) {
+        self.attempts.retain(|(other, _)| *other != nonce);
     }
 
     /// Records that the last attempt was refused. Of several names, the call waits in the queues of
@@ -125,39 +140,48 @@ impl QueueTicket {
         self.served = true;
     }
 
-    /// The grant, if the name was handed off to an attempt whose lease is still valid at `now`.
-    /// Gives back every other handoff.
-    pub(super) fn take_handoff(&mut self, now: Instant) -> Option<(Nonce, Grant)> {
-        let (last, _) = self.offers.last().cloned()?;
-        let mut grant = None;
-        for handed in self.inbox.take_handoffs() {
-            let open = |(nonce, until): &&(Nonce, Instant)| *nonce == handed.nonce && *until > now;
-            match self.attempts.iter().find(open) {
-                Some((nonce, until)) if grant.is_none() => {
-                    grant = Some((
-                        *nonce,
-                        Grant { until: *until, fence: handed.fence, counted: false },
-                    ));
-                    // Leaving the queue as this attempt would release what it holds now. A later
-                    // attempt may still be queued. While we hold the name, no release hands it off
-                    // to that attempt.
-                    let held = |(request, _): &(LeaseRequest, _)| request.nonce == *nonce;
-                    if let Some(at) = self.offers.iter().position(held) {
-                        self.offers.drain(..=at);
-                        self.served = self.offers.is_empty();
-                    }
-                }
-                _ => self.release_handoff(LeaseRequest { nonce: handed.nonce, ..last.clone() }),
-            }
-        }
-        grant
+    /// The place in the queue that nodes told when they refused the last attempt.
+    pub(super) fn take_place(&self) -> Option<u32> {
+        self.queued_at.take_place()
     }
 
-    /// Releases what was handed off to this call and it does not hold. A reader may have been granted a
-    /// later attempt beside it.
-    fn release_unread_handoffs(&self) {
+    /// What a release handed off to this call, as a message or the reply to a later attempt told
+    /// (PROTOCOL.md W5). Gives back all that the call does not take.
+    pub(super) fn take_handoff(&mut self, now: Instant) -> Handoff {
+        let handed = self.handed_off();
+        let open = |nonce: Nonce| {
+            let attempt = self.attempts.iter().find(|(other, _)| *other == nonce);
+            attempt.filter(|(_, until)| *until > now).copied()
+        };
+        let Some((nonce, until)) = handed.iter().find_map(|handed| open(handed.nonce)) else {
+            self.give_back(&handed);
+            return if handed.is_empty() { Handoff::None } else { Handoff::TooLate };
+        };
+        // A message and a reply may tell of one handoff, each with a token.
+        let fences =
+            handed.iter().filter(|handed| handed.nonce == nonce).map(|handed| handed.fence);
+        let fence = fences.max().unwrap_or(Fence::NONE);
+        self.taken = Some(nonce);
+        self.give_back(&handed);
+        // Leaving the queue as this attempt would release what it holds now. A later attempt may still
+        // be queued. While we hold the name, no release hands it off to that attempt.
+        match self.offers.iter().position(|(request, _)| request.nonce == nonce) {
+            Some(at) => drop(self.offers.drain(..=at)),
+            // A reply told it, and the server has removed this call from the queue.
+            None => self.offers.clear(),
+        }
+        self.served = self.offers.is_empty();
+        Handoff::Taken(nonce, Grant { until, fence, counted: false })
+    }
+
+    fn handed_off(&self) -> Vec<RemoteGrant> {
+        [self.inbox.take_handoffs(), self.queued_at.take_handoffs()].concat()
+    }
+
+    /// Releases what was handed off to this call, except what it holds.
+    fn give_back(&self, handed: &[RemoteGrant]) {
         let Some(offer) = self.handoff.map(|(offer, _)| offer) else { return };
-        for handed in self.inbox.take_handoffs() {
+        for handed in handed.iter().filter(|handed| self.taken != Some(handed.nonce)) {
             let (claim, nonce) = (self.claim.clone(), handed.nonce);
             self.release_handoff(LeaseRequest { claim, nonce, ttl: offer.ttl, holds: 1 });
         }
@@ -171,22 +195,30 @@ impl QueueTicket {
     }
 }
 
+/// What [`QueueTicket::take_handoff`] found.
+pub(super) enum Handoff {
+    None,
+    /// The attempt has the name.
+    Taken(Nonce, Grant),
+    /// The leases of these attempts are no longer valid.
+    TooLate,
+}
+
 impl Drop for QueueTicket {
     /// A node may have notified this waiter meanwhile, or handed the name off to it: both pass on
     /// to the next waiter (PROTOCOL.md W3, W5).
     fn drop(&mut self) {
         // From here on the node gives back what it is told of.
         self.subscriptions.clear();
-        self.release_unread_handoffs();
+        self.give_back(&self.handed_off());
         let Some(queue) = self.lessor.wait_queue() else { return };
+        if !self.served && self.offers.is_empty() {
+            self.asked_for.iter().for_each(|claim| queue.leave(claim, None));
+        } else if !self.served {
+            self.offers.iter().rev().for_each(|offer| queue.leave(&self.claim, Some(offer)));
+        }
         // A slot that this call was told of, and does not need, is free for the next waiter.
-        let told = self.take_free_slot().map(|slot| self.claim.with_slot(slot));
-        if self.served {
-            return told.iter().for_each(|slot| queue.leave(slot, None));
-        }
-        if self.offers.is_empty() {
-            return queue.leave(told.as_ref().unwrap_or(&self.asked_for), None);
-        }
-        self.offers.iter().rev().for_each(|offer| queue.leave(&self.claim, Some(offer)));
+        let told = self.inbox.take_free_slots();
+        told.into_iter().for_each(|slot| queue.pass_on(&self.claim.told_slot(slot)));
     }
 }

@@ -37,11 +37,13 @@ impl SlotChoice {
         Self { inner: inner.clone(), claim, number, place, tries: 0, free: FreeSlots::default() }
     }
 
-    pub(super) fn number(&self) -> u16 {
-        self.number
+    /// What the next attempt asks for.
+    pub(super) fn claim(&self) -> Claim {
+        // The number is that of one of the slots.
+        self.claim.with_slot(self.number).unwrap_or_else(|| self.claim.clone())
     }
 
-    /// An attempt begins. A node said that the slot `told` is free.
+    /// An attempt begins. A node said that `told`, one of the slots, is free.
     pub(super) fn begin(&mut self, told: Option<u16>) {
         self.tries = 0;
         if let Some(slot) = told {

@@ -40,6 +40,8 @@ impl WaitQueue for Watches {
 
     /// There is no queue to leave.
     fn leave(&self, _: &Claim, _: Option<&(LeaseRequest, HandoffOffer)>) {}
+
+    fn pass_on(&self, _: &Claim) {}
 }
 
 /// Calls `gone` when the watch has begun, since the key may be gone by then, and when the key goes.

@@ -136,6 +136,7 @@ fn options(nodes: usize, queues: bool) -> WaitOptions {
         lease,
         nodes,
         queues,
+        polls: true,
     }
 }
 
@@ -309,8 +310,16 @@ impl Crowd {
             }
             let held = self.nodes[node].holder.is_some();
             let remaining = held.then_some(Duration::from_secs(30));
-            self.step(client, Event::Refused { remaining, by });
+            let place = self.place(client);
+            self.step(client, Event::Refused { remaining, by, place });
         }
+    }
+
+    /// Its place in the queue of the home node.
+    fn place(&self, client: usize) -> Option<u32> {
+        let home = &self.nodes[HOME];
+        let before = home.queue.iter().position(|(_, other)| *other == client)?;
+        u32::try_from(before + 1 + usize::from(home.notified)).ok()
     }
 
     fn release(&mut self, client: usize, node: usize, keeps: Option<Time>) -> bool {

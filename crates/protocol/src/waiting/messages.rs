@@ -10,15 +10,12 @@ pub struct Messages {
     heads: u64,
     /// At these a message may have been missed.
     missed: u64,
-    /// A release handed the name off to this waiter.
-    granted: bool,
 }
 
 /// Why another attempt is worthwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeReason {
-    /// The home node reports this waiter as head of its queue, or a release handed the name off to
-    /// it.
+    /// The home node reports that the name is free, and this waiter is to ask.
     Head,
     /// A message of the home node may have been missed.
     Home,
@@ -41,12 +38,9 @@ impl Messages {
     /// Records a message of a node.
     pub fn add(&mut self, node: usize, message: &WaitEvent) {
         match message {
-            WaitEvent::Granted(_) => {
-                self.granted = true;
-                return;
-            }
             WaitEvent::Head(_) => self.heads |= bit(node),
-            WaitEvent::Retry => self.missed |= bit(node),
+            // What was handed off and comes too late is given back: ask for it again.
+            WaitEvent::Retry | WaitEvent::Granted(_) => self.missed |= bit(node),
             WaitEvent::Released => {}
         }
         self.any |= bit(node);
@@ -58,7 +52,6 @@ impl Messages {
         let at_home = home.map_or(0, bit);
         let count = self.any.count_ones() as usize;
         let reason = match at_home {
-            _ if self.granted => return WakeUp::Now(WakeReason::Head),
             home if self.heads & home != 0 => WakeReason::Head,
             home if self.missed & home != 0 => WakeReason::Home,
             _ => WakeReason::Others,

@@ -16,6 +16,7 @@ const LOCK: WaitOptions = WaitOptions {
     lease: LEASE,
     nodes: NODES,
     queues: true,
+    polls: true,
 };
 const TRY_LOCK: WaitOptions = WaitOptions { once: true, fail_fast: true, ..LOCK };
 
@@ -29,16 +30,20 @@ fn granted(now: Instant) -> Event {
 }
 
 fn refused(seconds: u64) -> Event {
-    Event::Refused { remaining: Some(Duration::from_secs(seconds)), by: RefusedBy::HomeNode }
+    Event::Refused {
+        remaining: Some(Duration::from_secs(seconds)),
+        by: RefusedBy::HomeNode,
+        place: None,
+    }
 }
 
 fn split() -> Event {
-    Event::Refused { remaining: None, by: RefusedBy::SplitVotes }
+    Event::Refused { remaining: None, by: RefusedBy::SplitVotes, place: None }
 }
 
 /// Refused by the home node, though nobody holds the lock: the waiter has yielded.
 fn left_free() -> Event {
-    Event::Refused { remaining: None, by: RefusedBy::HomeNode }
+    Event::Refused { remaining: None, by: RefusedBy::HomeNode, place: None }
 }
 
 fn no_majority(since: Instant) -> Event {
@@ -113,6 +118,11 @@ impl Caller {
         }
     }
 
+    fn listens_after(&mut self, asks: Event, event: Event) -> Duration {
+        self.asks(asks);
+        self.listens(event)
+    }
+
     /// Sleeps to the end without a message.
     fn polls(&mut self, slept: Duration) -> Approach {
         self.clock.advance(slept);
@@ -182,9 +192,9 @@ fn rows() -> Vec<Row> {
         (
             "Backoff",
             after(inspecting(), &[Event::Inspected { held: false }]),
-            ["-", "-", "-", "-", "-", "-", "-", "ask"],
+            ["-", "hold", "-", "-", "-", "-", "-", "ask"],
         ),
-        ("Queued", Caller::queued(), ["-", "-", "-", "-", "-", "-", "ask", "ask"]),
+        ("Queued", Caller::queued(), ["-", "hold", "-", "-", "-", "-", "ask", "ask"]),
         ("Outage", outage(), ["-", "-", "-", "-", "-", "-", "-", "listen"]),
         (
             "Recovering",
@@ -254,8 +264,11 @@ fn one_message_of_another_node_is_enough_after_a_grace() {
 /// PROTOCOL.md W7.
 #[test]
 fn a_waiter_queues_at_all_nodes_once_the_home_node_gives_no_answer() {
-    let others =
-        || Event::Refused { remaining: Some(Duration::from_secs(20)), by: RefusedBy::Others };
+    let others = || Event::Refused {
+        remaining: Some(Duration::from_secs(20)),
+        by: RefusedBy::Others,
+        place: None,
+    };
     let mut caller = Caller::asking(LOCK);
     let first = caller.listens(others());
     assert!(first > 10 * TUNING.min_split_backoff, "it did not enqueue yet");
@@ -277,7 +290,7 @@ fn a_free_lock_that_others_refused_is_asked_for_soon() {
     let mut caller = Caller::asking(LOCK);
     caller.listens(refused(20));
     caller.asks(others());
-    let left_free = Event::Refused { remaining: None, by: RefusedBy::Others };
+    let left_free = Event::Refused { remaining: None, by: RefusedBy::Others, place: None };
     assert!(caller.listens(left_free) <= 2 * TUNING.min_split_backoff + ms(1));
     caller.asks(Event::Timer);
     let longest = caller.listens(left_free);
@@ -320,6 +333,7 @@ fn a_poll_yields_while_the_lease_moves_on_and_asks_all_nodes_once_it_stands_stil
     let longest = caller.listens(Event::Refused {
         remaining: Some(Duration::from_secs(20) + TUNING.lease_precision),
         by: RefusedBy::HomeNode,
+        place: None,
     });
     let approach = caller.polls(longest);
     assert!(!approach.home_first && !approach.yields);
@@ -362,7 +376,7 @@ fn a_waiter_polls_within_its_own_lease_and_not_in_step_with_others() {
 /// PROTOCOL.md W8. The home node's answer may come after the refusals of clients that fail, too.
 #[test]
 fn a_try_lock_that_the_home_node_did_not_refuse_asks_again_a_bounded_number_of_times() {
-    let others = Event::Refused { remaining: None, by: RefusedBy::Others };
+    let others = Event::Refused { remaining: None, by: RefusedBy::Others, place: None };
     for refusal in [split(), others] {
         let mut caller = Caller::asking(TRY_LOCK);
         for times in 0..TUNING.max_try_splits {
@@ -466,4 +480,30 @@ proptest! {
             step = caller.on(event);
         }
     }
+}
+
+/// The first and the second ask again within a second, however long they have waited; the others by their
+/// place, and none of them at the end of the holder's lease.
+#[test]
+fn a_waiter_polls_by_its_place_in_the_queue() {
+    let refused = |place| Event::Refused {
+        remaining: Some(Duration::from_secs(20)),
+        by: RefusedBy::HomeNode,
+        place: Some(place),
+    };
+    for (place, longest) in
+        [(1, 1_001), (2, 1_001), (3, 1_500), (10, 5_000), (40, 20_000), (999, 20_000)]
+    {
+        for share in [0.0, 1.0] {
+            let mut caller = Caller { share, ..Caller::asking(WaitOptions { nodes: 1, ..LOCK }) };
+            caller.listens(refused(1));
+            caller.clock.advance(Duration::from_secs(600));
+            let slept = caller.listens_after(Event::Timer, refused(place));
+            let longest = ms(longest);
+            assert!((longest / 2..=longest).contains(&slept), "{place}, {share}: {slept:?}");
+        }
+    }
+    let mut caller = Caller::asking(WaitOptions { polls: false, ..LOCK });
+    assert_eq!(caller.listens(refused(7)), Duration::from_secs(20) + ms(1), "the end of the lease");
+    assert!(caller.listens_after(Event::Timer, split()) < ms(100), "after split votes");
 }

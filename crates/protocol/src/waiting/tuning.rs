@@ -12,7 +12,15 @@ pub struct Tuning {
     /// After a long wait a poll may wait this part of it, `1 / probe_share`, so that many waiters do
     /// not keep the node busy with polls.
     pub probe_share: u32,
-    /// No sleep is longer than this part of the waiter's lease, `1 / lease_share`: a waiter that
+    /// The longest sleep of the first and the second in a queue: a release serves a waiter that asked
+    /// within the last two seconds (queue.lua).
+    pub max_head_probe: Duration,
+    /// A waiter behind the second one sleeps this long for each place in the queue. Shorter: a long queue
+    /// keeps the node busy with polls. Longer: where those before it are stopped, it comes later.
+    pub place_probe: Duration,
+    /// And no longer than its lease less this part of it, `1 / lease_share`.
+    ///
+    /// No other sleep is longer than this part of the waiter's lease, `1 / lease_share`: a waiter that
     /// polls renews its place in the queue, and the lease that it offers.
     pub lease_share: u32,
     /// As `lease_share`, where only the home node refused: the client that has the home node may
@@ -74,13 +82,15 @@ pub struct Tuning {
 
 /// The values that the library uses. They are advice: no promise of SAFETY.md rests on them.
 ///
-/// Two places have values of their own. `notify_next.lua`: how many waiters a release tries to reach
-/// (64), for how long it remembers that one was notified (1 s), and which releases notify the name's
-/// channel as well (one in eight). The connections of a node: the backoff after one broke, 20 ms to 1 s. A
+/// Two places have values of their own. `notify_next.lua` and `queue.lua`: how many waiters a release looks
+/// at (64) and notifies (8), when a waiter is stale (2 s), for how long one that was notified is awaited (1 s)
+/// and then kept (2 s), and which releases notify the name's channel as well (one in eight). The connections of a node: the backoff after one broke, 20 ms to 1 s. A
 /// connection that subscribed, or answered, resets it.
 pub const TUNING: Tuning = Tuning {
     min_probe: Duration::from_millis(250),
     probe_share: 4,
+    max_head_probe: Duration::from_secs(1),
+    place_probe: Duration::from_millis(500),
     lease_share: 3,
     home_lease_share: 8,
     lease_precision: Duration::from_millis(50),

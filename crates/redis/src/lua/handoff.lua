@@ -3,10 +3,9 @@
 -- that request, with a token of its own. The waiter counts the lease from before that request, as
 -- for any grant (SAFETY.md G1, Tokens).
 --
--- The queue member of such a waiter is 'WAITER NONCE TTL FENCING': the lease in milliseconds, and
--- whether it gets tokens (1 or 0). The member 'WAITER' is only notified. Returns false if the
--- script must notify the waiter instead: the waiter then asks, and its answer says why it gets
--- nothing. A handoff that nobody has heard is undone: so the replicas of this server, whose subscribers
+-- The queue member (queue.lua) has the nonce, the lease in milliseconds, and whether the waiter gets tokens
+-- (1 or 0). A release hands off to waiters of its own layout only. Returns false if the script must notify
+-- the waiter instead: the waiter then asks, and its answer says why it gets nothing. A handoff that nobody has heard is undone: so the replicas of this server, whose subscribers
 -- it does not count, do not get the message.
 local function handoff(name, as, mark_key, waiter, nonce, ttl, fencing)
   if not redis.set_repl then

@@ -1,52 +1,92 @@
--- Serves the next waiter for a name (prepended to the scripts that free one). All of it is advice,
--- except a handoff (handoff.lua).
+-- Serves the waiters for a name (prepended to the scripts that free one, and in strict order to
+-- acquire.lua). All of it is advice, except a handoff (handoff.lua).
+
+-- Notifies a waiter that the name is free. The member keeps its place, with the time. One whose process
+-- does not subscribe leaves the queue. Returns whether it was notified.
+local function notify(name, waiters, member, score, now)
+  local waiter, kind = parts_of(member)
+  local heard = waiter ~= '' and told('quorumlock:wake:' .. waiter, told_as(name, kind)) > 0
+  if heard and KINDS[kind] then
+    redis.pcall('zadd', waiters, 'xx', score_of(score, now, 1), member)
+  else
+    redis.pcall('zrem', waiters, member)
+  end
+  return heard
+end
+
+-- Serves the first waiter that showed life within the last two seconds: hands the name off to it, or
+-- notifies it. Waiters before it may be stopped, or poll seldom: it notifies them, and they keep their
+-- place. After a waiter that shares the name (a reader) it serves those behind it that share it, too.
+-- Looks at 64 members at most, and notifies eight that showed no life; if nobody is served, all.
 --
--- Hands the name off to the head of the queue, or notifies that waiter; the other waiters sleep on. After
--- a waiter that shares the name (a reader) it serves those behind it that share it, too. Skips a waiter
--- whose process no longer subscribes. Without a waiter, notifies the subscribers of the name's channel, in
--- the layout that has such subscribers. Returns 0 (nobody was notified), 1 (subscribers of the name's
--- channel), 2 (a waiter).
+-- `is_caller(member)`: whether the member is the caller's, before whom it stops (nil: of nobody). In strict
+-- order the name waits for those before it that were notified within the last second. Returns whether
+-- a waiter was served, or is awaited.
+local function serve(name, waiters, mark_key, hands_off, is_caller)
+  -- The kind of the last waiter that was served.
+  local now, at, served, awaited, silent = now_us(), 0, nil, false, {}
+  for _ = 1, 64 do
+    local entry = redis.pcall('zrange', waiters, at, at, 'withscores')
+    local member, score = entry[1], tonumber(entry[2])
+    if not member or is_caller and is_caller(member) then
+      break
+    end
+    local waiter, kind, nonce, ttl, fencing = parts_of(member)
+    if served and not (shares(served) and shares(kind)) then
+      break
+    end
+    local age, was_told = sign_of(score, now)
+    if not KINDS[kind] then
+      -- Of an earlier version: notified, and queued again when it asks.
+      served = notify(name, waiters, member, score, now) and (kind or 'hash') or served
+    elseif was_told and age >= GONE then
+      redis.pcall('zrem', waiters, member)
+    elseif was_told then
+      awaited, at = awaited or age < PASSED_OVER, at + 1
+    elseif age >= STALE then
+      silent[#silent + 1] = {member, score}
+      if #silent > 8 then
+        at = at + 1
+      elseif notify(name, waiters, member, score, now) then
+        awaited, at = true, at + 1
+      end
+    elseif STRICT and awaited then
+      -- It comes, and again when the time of those before it is over.
+      notify(name, waiters, member, score, now)
+      break
+    elseif nonce and hands_off and LAYOUT[kind]
+      and handoff(name, told_as(name, kind), mark_key, waiter, nonce, ttl, fencing) then
+      redis.pcall('zrem', waiters, member)
+      served = kind
+    elseif notify(name, waiters, member, score, now) then
+      served, at = kind, at + 1
+    end
+  end
+  if served then
+    -- The waiter that is second now asks, so that the next release finds that it lives.
+    local entry = redis.pcall('zrange', waiters, at + 1, at + 1, 'withscores')
+    local waiter, kind = parts_of(entry[1] or '')
+    if KINDS[kind] and sign_of(tonumber(entry[2]), now) >= PASSED_OVER then
+      told('quorumlock:wake:' .. waiter, 'quorumlock:second:' .. told_as(name, kind))
+    end
+  else
+    for more = 9, #silent do
+      awaited = notify(name, waiters, silent[more][1], silent[more][2], now) or awaited
+    end
+  end
+  return served ~= nil or awaited
+end
+
+-- A name is free. Without a waiter, notifies the subscribers of the name's channel, in the layout that has
+-- such subscribers. Returns 0 (nobody was notified), 1 (subscribers of the name's channel), 2 (a waiter).
 local function notify_next(name, waiters, channel, mark_key, by)
   -- One release in eight, chosen by its nonce `by` (nil: never), also notifies the name's channel.
   -- If a program subscribes there, it hands nothing off, so that programs without a queue do not
   -- starve.
   local strangers_too = STRANGERS and by and string.find(by, '^[08]')
     and told(channel, '0') > 0
-  local served, notified = 0, false
-  for _ = 1, 64 do
-    if served > 0 and not shares(redis.pcall('zrange', waiters, 0, 0)[1] or '') then
-      break
-    end
-    local first = redis.pcall('zpopmin', waiters)[1]
-    if not first then
-      break
-    end
-    local as = told_as(name, shares(first))
-    local waiter, nonce, ttl, fencing = string.match(first, '^(%S+) (%S+) (%d+) (%d+)$')
-    if waiter and not strangers_too
-      and handoff(name, as, mark_key, waiter, nonce, ttl, fencing) then
-      served = 2
-    else
-      waiter = waiter or string.match(first, '^%S*')
-      if waiter ~= '' and told('quorumlock:wake:' .. waiter, as) > 0 then
-        served, notified = 2, true
-      end
-    end
-    if served > 0 and not shares(first) then
-      break
-    end
-  end
-  if notified then
-    -- The member '' records that a waiter was notified, until that waiter comes or the script
-    -- serves the next one.
-    redis.pcall('zadd', waiters, 0, '')
-    local members = redis.pcall('zcard', waiters)
-    if members == 1 or type(members) == 'table' then
-      redis.pcall('pexpire', waiters, 1000)
-    end
-  end
-  if served > 0 then
-    return served
+  if serve(name, waiters, mark_key, not strangers_too) then
+    return 2
   end
   return STRANGERS and math.min(told(channel, '0'), 1) or 0
 end

@@ -18,8 +18,21 @@ local function holders_of(_, who)
   return {who}
 end
 
--- The name in messages to waiters.
-local function told_as(name)
-  return name
+-- Returns {pttl} if nothing but the turn of a writer is left of a read-write lock: nobody holds the name,
+-- and the caller waits until the writer has it, or the turn is over.
+local function turn_left(name)
+  local only = redis.call('type', name).ok == 'zset' and redis.call('zcard', name) == 1
+    and redis.call('zscore', name, 'turn')
+  return only and {redis.call('pttl', name)} or nil
 end
 
+
+-- As the layout's, and a name of which only a turn is left is free.
+local holder_or_error = holder
+local function holder(name)
+  local who, holds = holder_or_error(name)
+  if type(who) == 'table' and turn_left(name) then
+    return false
+  end
+  return who, holds
+end

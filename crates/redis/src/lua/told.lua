@@ -6,3 +6,8 @@ local function told(channel, text)
   return type(heard) == 'number' and heard or 0
 end
 
+
+-- The name in messages to waiters, by which a client knows what the waiter asks for.
+local function told_as(name, kind)
+  return (kind == 'read' or kind == 'write') and 'quorumlock:' .. kind .. ':' .. name or name
+end

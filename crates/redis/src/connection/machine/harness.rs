@@ -21,6 +21,7 @@ use crate::command::{Command, NodeContext};
 use crate::contended_names::ContendedNames;
 use crate::scripts::{Proof, Scripts, Tokens};
 use crate::server_info::ServerInfo;
+use crate::taken_up::TakenUp;
 use crate::unconfirmed_releases::UnconfirmedReleases;
 
 /// The incarnation of the node, if its scripts are bound.
@@ -141,6 +142,7 @@ impl Harness {
             clock_monitor: Mutex::new(ClockMonitor::new(0.01)),
             clock_advance: AtomicU64::new(0),
             waiter: Nonce::from_u128(9),
+            taken_up: TakenUp::default(),
             redis_cluster: false,
             on_event: Some(hears),
         });

@@ -5,6 +5,9 @@
 -- No program subscribes to the name's channel.
 local STRANGERS = false
 
+-- The waiters to whom a release hands the name off.
+local LAYOUT = {read = true, write = true}
+
 -- The member that keeps new readers out for a waiting writer, until its score (PROTOCOL.md RW3).
 local TURN = 'turn'
 
@@ -107,14 +110,13 @@ local function keeps_out(name, nonce, notified)
   return last and not held(name, nonce) and {last - NOW}
 end
 
--- Whether the queue member is a reader's: several get a free name at once.
-local function shares(member)
-  return string.find(member, '^%S+ r') ~= nil or string.find(member, '^%S+ %x+:r ') ~= nil
+-- Whether a waiter of this kind is a reader: several get a free name at once.
+local function shares(kind)
+  return kind == 'read'
 end
 
--- The name in messages to waiters, by which a client knows the layout, and who waits.
-local function told_as(name, to_reader)
-  return (to_reader and 'quorumlock:read:' or 'quorumlock:write:') .. name
+-- This layout has turns of its own (one_holder.lua).
+local function turn_left()
 end
 
 -- Lets the key end with its last member.

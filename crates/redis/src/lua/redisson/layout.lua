@@ -4,6 +4,9 @@
 -- Programs without our queue (Redisson) subscribe to the name's channel.
 local STRANGERS = true
 
+-- The waiters to whom a release hands the name off.
+local LAYOUT = {hash = true}
+
 -- Returns the holder of a name as `UUID:ID`, and its hold count (false: the name is free), or an error
 -- if the key is not such a lock. Redisson's read-write locks have one more field, `mode`, which is
 -- `read` or `write`.
@@ -37,7 +40,7 @@ end
 
 -- Whether this nonce holds the name.
 local function held(name, nonce)
-  return redis.call('hexists', name, nonce) == 1
+  return redis.pcall('hexists', name, nonce) == 1
 end
 
 -- Returns nil if no other nonce holds the name, {pttl} if one does, or an error if the key is no lock.

@@ -3,6 +3,9 @@
 -- No program subscribes to the name's channel.
 local STRANGERS = false
 
+-- The waiters to whom a release hands the name off.
+local LAYOUT = {string = true}
+
 -- Returns the holder of a name (false: the name is free), or the error of a key of another type. A
 -- string of any form excludes us: the locks of some libraries have values of any form, and no
 -- expiry.
@@ -17,7 +20,7 @@ end
 
 -- Whether this nonce holds the name.
 local function held(name, nonce)
-  return redis.call('get', name) == nonce
+  return redis.pcall('get', name) == nonce
 end
 
 -- Returns nil if no other nonce holds the name, {pttl} if one does, or an error if the key is no lock.
