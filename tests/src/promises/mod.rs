@@ -16,6 +16,7 @@ pub mod fencing;
 pub mod forced;
 pub mod handles;
 pub mod handover;
+pub mod heard;
 pub mod keeping;
 pub mod labels;
 pub mod loss;
