@@ -21,5 +21,6 @@ mod permits;
 mod previous;
 mod read_write;
 mod run;
+mod stopped;
 mod terminal;
 mod top;
