@@ -103,6 +103,7 @@ macro_rules! all_promises {
             several_names::a_set_takes_the_options_of_a_lock,
             several_names::a_set_that_cannot_use_a_free_name_lets_others_have_it,
             several_names::a_waiter_for_a_set_is_woken_and_holds_nothing,
+            several_names::sets_come_beside_streams_of_single_locks,
             several_names::sets_in_a_ring_all_go_on,
             several_names::wrong_sets_are_refused_and_nothing_is_taken,
             takeover::a_holder_counts_on_its_lease_alone,

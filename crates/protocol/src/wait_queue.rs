@@ -76,6 +76,9 @@ pub enum Precedence {
     AsItComes,
     /// The waiter was notified, and asks because of that: no waiting writer keeps it out.
     Notified,
+    /// As [`Precedence::AsItComes`], and the waiter for several names has a turn: if it is refused it waits
+    /// in the queues of all of them, so that releases leave each free name to it (PROTOCOL.md SET5).
+    Turn,
 }
 
 /// The nodes of a lessor at which a waiter may be queued: those that it asked to enqueue it. Of

@@ -47,6 +47,11 @@ pub struct Waiting {
     holder_changed: bool,
     /// Whether the last attempt left a free lock to other waiters.
     yielded: bool,
+    /// Of several names: how many turns the call has had, when the last one ends, and from when on it
+    /// may have the next one.
+    turns: u32,
+    turn_ends: Instant,
+    next_turn: Instant,
     /// When the sleep ends without a message.
     poll_at: Instant,
     /// If messages of too few nodes came: why to ask when the grace is over, and when that is.
@@ -66,6 +71,8 @@ pub struct WaitOptions {
     pub fail_fast: bool,
     /// The lease that it asks for.
     pub lease: Duration,
+    /// Whether it is for several names.
+    pub set: bool,
     /// How many nodes there are.
     pub nodes: usize,
     /// Whether the nodes keep queues. Otherwise no message comes, and waiters poll.
@@ -186,6 +193,8 @@ pub struct Approach {
     pub yields: bool,
     /// The call was notified as the first of its queue: no waiting writer keeps it out.
     pub notified: bool,
+    /// The call for several names has a turn: the refusal enqueues it for all of them.
+    pub turn: bool,
     /// Subscribe before asking, so that the refusal enqueues.
     pub subscribe: bool,
     /// Enqueue at all nodes: not every holder has the home node (PROTOCOL.md W9).
@@ -197,10 +206,11 @@ pub struct Approach {
 impl Approach {
     /// Before whom the attempt may take a free name.
     pub fn precedence(&self) -> Precedence {
-        match (self.notified, self.yields) {
-            (true, _) => Precedence::Notified,
-            (false, true) => Precedence::Yields,
-            (false, false) => Precedence::AsItComes,
+        match self {
+            Self { turn: true, .. } => Precedence::Turn,
+            Self { notified: true, .. } => Precedence::Notified,
+            Self { yields: true, .. } => Precedence::Yields,
+            _ => Precedence::AsItComes,
         }
     }
 }
@@ -233,6 +243,9 @@ impl Waiting {
             holder_ends: Instant::NEVER,
             holder_changed: false,
             yielded: false,
+            turns: 0,
+            turn_ends: Instant::NEVER,
+            next_turn: Instant::NEVER,
             poll_at: Instant::NEVER,
             grace: None,
         }
@@ -321,6 +334,7 @@ impl Waiting {
             home_first: self.home_first,
             yields: self.yields || self.options.strict_order,
             notified: self.notified,
+            turn: self.turn_ends > now,
             subscribe: self.enqueues,
             enqueue_on_all: self.enqueue_on_all,
             by_script: self.retries > 0,
@@ -353,7 +367,11 @@ impl Waiting {
             changed && self.options.queues
         });
         self.state = State::Queued;
-        let longest = self.max_sleep(remaining, place, share());
+        let mut longest = self.max_sleep(remaining, place, share());
+        if self.turn_ends > now {
+            // At its end the call leaves the queues of the names that did not refuse it.
+            longest = longest.min(self.turn_ends.since(now));
+        }
         self.listen(if unqueued { longest.min(TUNING.min_split_backoff) } else { longest }, now)
     }
 
@@ -428,7 +446,20 @@ impl Waiting {
         };
         self.yields = others_first && self.split_votes == 0;
         self.notified = reason == Some(WakeReason::Head);
+        if self.options.set && self.notified && self.next_turn <= now {
+            self.begin_turn(now);
+        }
         self.ask(now)
+    }
+
+    /// A name is left to this call for several, and the others may not be free: for a while releases leave
+    /// all of them to it. Then others have as long a time (PROTOCOL.md SET5).
+    fn begin_turn(&mut self, now: Instant) {
+        let longest = self.options.lease / TUNING.lease_share;
+        let turn = TUNING.min_turn.saturating_mul(1 << self.turns.min(TUNING.max_turn_doublings));
+        self.turn_ends = now + turn.min(longest);
+        self.next_turn = self.turn_ends + turn.min(longest);
+        self.turns += 1;
     }
 
     /// A `try_lock` was refused. Unless the home node refused, perhaps nobody holds the lock: several

@@ -224,6 +224,7 @@ impl NodeContext {
             _ if claim.reads() => "read",
             _ if claim.is_read_write() => "write",
             _ if claim.slots().is_some() => "permit",
+            _ if !claim.is_one() => "set",
             Wire::Redisson => "hash",
             Wire::Redlock => "string",
         };
@@ -281,6 +282,7 @@ fn precedence(precedence: Precedence) -> u64 {
         Precedence::AsItComes => 0,
         Precedence::Yields => 1,
         Precedence::Notified => 2,
+        Precedence::Turn => 3,
     }
 }
 

@@ -3,12 +3,14 @@
 //! The names share a hash tag, as a Redis Cluster requires.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
+use quorumlock::telemetry::Mode;
 use quorumlock::{ConfigError, Error, Locker, LossReason, Owner};
 
 use super::{LONG_LEASE, SHORT_LEASE, is_taken_away};
-use crate::{CountPolls, Drops, MAX_WAIT, Testbed, within};
+use crate::{CountPolls, Drops, MAX_WAIT, Stopwatch, Testbed, within};
 
 const A: &str = "{acct}/1";
 const B: &str = "{acct}/2";
@@ -245,4 +247,47 @@ pub fn a_blocking_set_excludes_each_of_its_names(bed: &Testbed) {
     set.unlock().expect("unlocked");
     let set = other.lock_all([B, C]).wait(MAX_WAIT).acquire().expect("free");
     set.unlock().expect("unlocked");
+}
+
+/// Beside two lockers for each name, which hold it for a millisecond again and again, sets of two, five and
+/// ten names come. On one server no set waits for longer than twenty single locks do (SET5).
+pub async fn sets_come_beside_streams_of_single_locks(bed: &Testbed) {
+    const ROUNDS: usize = 8;
+    for count in [2, 5, 10] {
+        let names: Vec<_> = (0..count).map(|number| format!("{{stream}}/{number}")).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let streams = (0..2 * count).map(|number| {
+            let (locker, name, stop) = (bed.locker(), names[number % count].clone(), stop.clone());
+            tokio::spawn(async move {
+                let mut waits = Vec::new();
+                while !stop.load(Ordering::SeqCst) {
+                    let watch = Stopwatch::start();
+                    let guard = locker.lock(&name).await.expect("its turn");
+                    waits.push(watch.elapsed());
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    guard.unlock().await.expect("still held");
+                }
+                waits
+            })
+        });
+        let streams: Vec<_> = streams.collect();
+        let locker = bed.locker();
+        let mut longest = Duration::ZERO;
+        for _ in 0..ROUNDS {
+            let watch = Stopwatch::start();
+            let set = within(&format!("a set of {count}"), locker.lock_all(&names)).await;
+            longest = longest.max(watch.elapsed());
+            set.expect("all names").unlock().await.expect("still held");
+        }
+        stop.store(true, Ordering::SeqCst);
+        let mut singles = Vec::new();
+        for stream in streams {
+            singles.extend(within("the end of a stream", stream).await.expect("no panic"));
+        }
+        singles.sort_unstable();
+        // A machine that is busy with other work may stop the set's task for a while.
+        let median = singles[singles.len() / 2].max(Duration::from_millis(20));
+        let one_node = matches!(bed.mode(), Mode::Single | Mode::Replicated | Mode::Cluster);
+        assert!(!one_node || longest <= 20 * median, "sets of {count}: {longest:?}, {median:?}");
+    }
 }

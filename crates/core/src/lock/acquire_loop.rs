@@ -54,6 +54,7 @@ impl<'a> AcquireLoop<'a> {
             fail_fast: spec.fail_fast,
             // Each attempt renews the offer, which must not get too old.
             lease: handoff_offer(inner, spec).map_or(spec.lease, |(offer, _)| offer.ttl),
+            set: !spec.claim.is_one(),
             nodes: inner.lessor.nodes(),
             queues: inner.lessor.wait_queue().is_some(),
             polls: inner.settings.polls,

@@ -32,8 +32,10 @@ pub(super) struct QueueTicket {
     /// What the last attempt asked for; `None` before the first one that may be queued.
     asked_for: Option<Claim>,
     queued_at: QueuedAt,
-    /// Of several names, the numbers of those in whose queues the call may be.
+    /// Of several names, the numbers of those in whose queues the call may be, and whether the last
+    /// attempt had a turn at all of them.
     queued_for: BTreeSet<usize>,
+    turn: bool,
     /// One for each name. Empty where no node keeps a queue.
     subscriptions: Vec<Subscription>,
 }
@@ -61,6 +63,7 @@ impl QueueTicket {
             served: false,
             queued_at: QueuedAt::default(),
             queued_for: BTreeSet::new(),
+            turn: false,
         }
     }
 
@@ -93,6 +96,7 @@ impl QueueTicket {
         }
         self.inbox.reset();
         self.asked_for = Some(request.claim.clone());
+        self.turn = approach.turn;
         let earlier = self.offers.iter().map(|(request, offer)| (request.nonce, *offer)).collect();
         let offer = self.handoff.map(|(offer, max_clock_drift)| {
             self.offers.push((request.clone(), offer));
@@ -122,13 +126,14 @@ impl QueueTicket {
     }
 
     /// Records that the last attempt was refused. Of several names, the call waits in the queues of
-    /// those that refused it, and in no other (PROTOCOL.md SET4).
+    /// those that refused it, and in no other, except for a turn (PROTOCOL.md SET4, SET5).
     pub(super) fn refused(&mut self) {
         if self.claim.is_one() {
             return;
         }
         let Some(queue) = self.lessor.wait_queue() else { return };
-        let now = self.queued_at.take_names();
+        let refused = self.queued_at.take_names();
+        let now = if self.turn { (0..self.claim.count()).collect() } else { refused };
         let left = std::mem::replace(&mut self.queued_for, now);
         let names: Vec<_> = self.claim.of_each_name().collect();
         for at in left.difference(&self.queued_for) {

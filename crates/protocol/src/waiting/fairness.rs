@@ -137,6 +137,7 @@ fn options(nodes: usize, queues: bool) -> WaitOptions {
         nodes,
         queues,
         polls: true,
+        set: false,
     }
 }
 

@@ -17,6 +17,7 @@ const LOCK: WaitOptions = WaitOptions {
     nodes: NODES,
     queues: true,
     polls: true,
+    set: false,
 };
 const TRY_LOCK: WaitOptions = WaitOptions { once: true, fail_fast: true, ..LOCK };
 
@@ -506,4 +507,36 @@ fn a_waiter_polls_by_its_place_in_the_queue() {
     let mut caller = Caller::asking(WaitOptions { polls: false, ..LOCK });
     assert_eq!(caller.listens(refused(7)), Duration::from_secs(20) + ms(1), "the end of the lease");
     assert!(caller.listens_after(Event::Timer, split()) < ms(100), "after split votes");
+}
+
+/// PROTOCOL.md SET5: a notified call for several names has a turn, and asks at its end. The next turn is
+/// twice as long, and comes after as long a time without one.
+#[test]
+fn a_call_for_several_names_has_turns_with_pauses() {
+    let refused = Event::Refused {
+        remaining: Some(Duration::from_secs(20)),
+        by: RefusedBy::HomeNode,
+        place: Some(1),
+    };
+    let mut caller = Caller::asking(WaitOptions { set: true, nodes: 1, ..LOCK });
+    caller.listens(refused);
+    assert!(!caller.asks(missed()).turn, "not notified");
+    caller.listens(refused);
+    let mut length = TUNING.min_turn;
+    for _ in 0..6 {
+        assert_eq!(caller.asks(head()).precedence(), Precedence::Turn);
+        assert!(caller.listens(refused) <= length);
+        caller.clock.advance(length / 2);
+        assert!(caller.asks(missed()).turn, "it goes on");
+        assert!(caller.listens(refused) <= length / 2);
+        caller.clock.advance(length / 2);
+        assert!(!caller.asks(Event::Timer).turn, "it is over");
+        caller.listens(refused);
+        assert!(!caller.asks(head()).turn, "others have a time");
+        caller.listens(refused);
+        caller.clock.advance(length);
+        length *= 2;
+    }
+    let mut one = Caller::queued();
+    assert!(!one.asks(head()).turn, "one name");
 }

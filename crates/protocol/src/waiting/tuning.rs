@@ -26,6 +26,12 @@ pub struct Tuning {
     /// As `lease_share`, where only the home node refused: the client that has the home node may
     /// have died before it had the others.
     pub home_lease_share: u32,
+    /// The first turn of a call for several names; each further one is twice as long, up to a third of its
+    /// lease. Shorter: the names are seldom free together. Longer: each name lies idle while another one is
+    /// held for long.
+    pub min_turn: Duration,
+    /// How often it doubles.
+    pub max_turn_doublings: u32,
     /// How exactly a waiter knows the end of another client's lease. Smaller: a slow answer looks
     /// like a renewal. Larger: a renewal that gains less goes unseen.
     pub lease_precision: Duration,
@@ -93,6 +99,8 @@ pub const TUNING: Tuning = Tuning {
     place_probe: Duration::from_millis(500),
     lease_share: 3,
     home_lease_share: 8,
+    min_turn: Duration::from_millis(50),
+    max_turn_doublings: 16,
     lease_precision: Duration::from_millis(50),
     min_split_backoff: Duration::from_millis(4),
     max_split_doublings: 9,

@@ -43,6 +43,10 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
       redis.pcall('zrem', waiters, member)
     elseif was_told then
       awaited, at = awaited or age < PASSED_OVER, at + 1
+      if kind == 'set' and age < PASSED_OVER then
+        -- It needs all its names free at once, and this one is left to it (PROTOCOL.md SET5).
+        break
+      end
     elseif age >= STALE then
       silent[#silent + 1] = {member, score}
       if #silent > 8 then

@@ -2,7 +2,7 @@
 --
 -- A sorted set. A member is 'WAITER KIND', or of a waiter that accepts a handoff (handoff.lua)
 -- 'WAITER KIND NONCE TTL_MS FENCING'. KIND is what the waiter asks for: `hash` or `string` (a lock of that
--- layout), `read` or `write` (a read-write lock), or `permit`. The score orders waiters by arrival, in
+-- layout), `read` or `write` (a read-write lock), `permit`, or `set` (several names). The score orders waiters by arrival, in
 -- steps of STEP microseconds, and says within the step when the waiter last showed life, or was
 -- notified: twice a count of SLOT microseconds, plus 1 if it was notified (PROTOCOL.md W5).
 local STEP, SLOT, SLOTS = 2048, 500000, 1024
@@ -11,7 +11,7 @@ local STEP, SLOT, SLOTS = 2048, 500000, 1024
 -- notified has between half a second and a second to ask, and leaves after two seconds.
 local STALE, PASSED_OVER, GONE = 4, 2, 5
 
-local KINDS = {hash = true, string = true, read = true, write = true, permit = true}
+local KINDS = {hash = true, string = true, read = true, write = true, permit = true, set = true}
 
 -- Returns the parts of a member. Members of programs of an earlier version have no KIND, except
 -- 'WAITER r'; these programs are only notified.

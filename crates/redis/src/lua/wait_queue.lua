@@ -1,8 +1,8 @@
 -- Queue helpers of an acquisition (prepended to acquire.lua).
 -- KEYS: see claim.lua; the waiters, for a caller that will wait (ARGV 5)
 -- ARGV: 5 the caller's queue member (queue.lua; absent: the caller does not wait), 6 microseconds
---   that it has waited, 7 whether it yields to other waiters (1), was notified (2),
---   or neither (0), 8 and more: its earlier queue members whose offer may still be open
+--   that it has waited, 7 whether it yields to other waiters (1), was notified (2), has a turn (3), or
+--   none of these (0), 8 and more: its earlier queue members whose offer may still be open
 -- Replies: see acquire.lua
 -- Rule: advice, never safety: nothing here may fail, but on a replica (PROTOCOL.md, Waiting; PER2).
 
@@ -25,15 +25,20 @@ end
 
 -- The reply to a caller that name `i` refuses: `other`, or {-2} if it yields a free name; then its place in
 -- the queue, 1 at the head (0: it is not queued); of several names also `i`; of permits also the numbers
--- of the slots that are free. A caller that will wait is in that name's queue from now on.
+-- of the slots that are free. A caller that will wait is in that name's queue from now on, and one that has
+-- a turn in the queues of all its names (PROTOCOL.md SET5).
 local function refuse_and_enqueue(i, other)
   local reply = other or {-2}
   reply[2] = 0
   if ARGV[5] and ARGV[5] ~= '-' then
     local waiters = KEYS[2 * COUNT + i]
     forget_earlier(waiters)
-    -- A full server enqueues nobody (queue.lua). The caller gets the remaining lease all the same.
-    enqueue(waiters, ARGV[5], ARGV[6], math.max(tonumber(ARGV[2]), 1000))
+    for name = 1, COUNT do
+      if name == i or ARGV[7] == '3' then
+        -- A full server enqueues nobody (queue.lua). The caller gets the remaining lease all the same.
+        enqueue(KEYS[2 * COUNT + name], ARGV[5], ARGV[6], math.max(tonumber(ARGV[2]), 1000))
+      end
+    end
     local before = redis.pcall('zrank', waiters, ARGV[5])
     reply[2] = type(before) == 'number' and before + 1 or 0
     -- Until its third poll from now: the waiter renews that at each poll.
