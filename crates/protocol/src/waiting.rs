@@ -47,6 +47,9 @@ pub struct Waiting {
     holder_changed: bool,
     /// Whether the last attempt left a free lock to other waiters.
     yielded: bool,
+    /// Whether two waiters or more were before it in the queue. Those look whether the client that has
+    /// the home node has died.
+    is_behind: bool,
     /// Of several names: how many turns the call has had, when the last one ends, and from when on it
     /// may have the next one.
     turns: u32,
@@ -243,6 +246,7 @@ impl Waiting {
             holder_ends: Instant::NEVER,
             holder_changed: false,
             yielded: false,
+            is_behind: false,
             turns: 0,
             turn_ends: Instant::NEVER,
             next_turn: Instant::NEVER,
@@ -366,6 +370,9 @@ impl Waiting {
                 before == Instant::NEVER || self.holder_ends > before + TUNING.lease_precision;
             changed && self.options.queues
         });
+        self.is_behind = by == RefusedBy::HomeNode && place.is_some_and(|place| place > 2);
+        // Those before it look whether others have the lock without the home node.
+        self.enqueue_on_all &= !self.is_behind;
         self.state = State::Queued;
         let mut longest = self.max_sleep(remaining, place, share());
         if self.turn_ends > now {
@@ -384,9 +391,8 @@ impl Waiting {
         let mut probe = match place {
             // Those before it find a lock that nobody announces, and the end of its lease.
             Some(place @ 3..) if !self.yielded && self.options.polls => {
-                let seldom = lease - lease / TUNING.lease_share;
                 let by_place = TUNING.place_probe.saturating_mul(place);
-                return seldom.min(by_place).mul_f64(0.5 + 0.5 * share);
+                return lease.min(by_place).mul_f64(0.5 + 0.5 * share);
             }
             Some(_) => self.probe().min(TUNING.max_head_probe),
             None => self.probe(),
@@ -435,14 +441,14 @@ impl Waiting {
             // asked.
             Some(WakeReason::Others) => !self.enqueue_on_all,
             Some(WakeReason::Home) => true,
-            None => self.holder_changed || self.yielded || self.split_votes > 0,
+            None => self.is_behind || self.holder_changed || self.yielded || self.split_votes > 0,
         };
         let others_first = match reason {
             Some(WakeReason::Head | WakeReason::Home) => false,
             // Not twice in a row: the message may come from the release of its own failed attempt
             // (PROTOCOL.md W4).
             Some(WakeReason::Others) => !self.yielded,
-            None => self.holder_changed,
+            None => self.is_behind || self.holder_changed,
         };
         self.yields = others_first && self.split_votes == 0;
         self.notified = reason == Some(WakeReason::Head);

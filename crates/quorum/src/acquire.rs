@@ -33,6 +33,8 @@ struct Shared<N: Node> {
     /// `None`: the caller queues at all nodes.
     home: Option<usize>,
     home_latency: HomeLatency,
+    /// When the round began.
+    begun: Instant,
     clock: Clock,
     proposals: Arc<Proposals>,
     leases: LeaseTable,
@@ -73,7 +75,8 @@ impl<N: Node> QuorumAcquire<N> {
         lease_table: &LeaseTable,
     ) -> Self {
         let asked = round.asked();
-        let (enqueues, proposed) = (BTreeSet::new(), clock.early());
+        let (enqueues, begun) = (BTreeSet::new(), clock.early());
+        let proposed = begun;
         let state = State { round, phase: Phase::Open, enqueues, proposed, waker: None };
         let shared = Arc::new_cyclic(|me| Shared {
             nodes: nodes.clone(),
@@ -83,6 +86,7 @@ impl<N: Node> QuorumAcquire<N> {
             hints,
             home,
             home_latency: pace.clone(),
+            begun,
             clock: clock.clone(),
             proposals: proposals.clone(),
             leases: lease_table.clone(),
@@ -158,7 +162,6 @@ impl<N: Node> QuorumAcquire<N> {
     /// Waits for the home node's answer, and asks the other nodes if it does not come in time: a
     /// dead home node must not keep callers out.
     async fn skip_home(&self) {
-        let begun = self.0.clock.now();
         let passed = poll_fn(|cx| {
             let mut state = self.0.state();
             if state.phase == Phase::Decided || !state.round.asks_home_first() {
@@ -170,7 +173,6 @@ impl<N: Node> QuorumAcquire<N> {
         if tokio::time::timeout(self.0.home_latency.timeout(), passed).await.is_err() {
             self.0.fan_out();
         }
-        self.0.home_latency.record(self.0.clock.now().since(begun));
     }
 }
 
@@ -304,6 +306,9 @@ impl<N: Node> Shared<N> {
 impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
     fn collect(&self, node: usize, answer: Answer<Vote>) {
         self.votes.answered(node, self.nodes[node].label(), &answer);
+        if self.home == Some(node) && !matches!(answer, Answer::NoAnswer(_)) {
+            self.home_latency.record(self.clock.early().since(self.begun));
+        }
         let mut state = self.state();
         match state.phase {
             // An early instant is enough: `decision` judges again whether the round is won.

@@ -31,8 +31,12 @@ impl HomeLatency {
     /// Records how long a home node took to answer.
     pub(crate) fn record(&self, took: Duration) {
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let usual = self.0.load(Ordering::Relaxed);
-        self.0.store(usual - usual / 8 + took / 8, Ordering::Relaxed);
+        let usual = match self.0.load(Ordering::Relaxed) {
+            // The first answer is all that is known: a far node is not passed by at first.
+            0 => took,
+            usual => usual - usual / 8 + took / 8,
+        };
+        self.0.store(usual, Ordering::Relaxed);
     }
 }
 
@@ -50,6 +54,8 @@ mod tests {
     fn patience_follows_the_nodes_and_is_bounded() {
         let pace = HomeLatency::default();
         assert_eq!(pace.timeout(), TUNING.min_home_timeout);
+        pace.record(Duration::from_millis(50));
+        assert_eq!(pace.timeout(), Duration::from_millis(150), "the first answer");
         for _ in 0..100 {
             pace.record(Duration::from_millis(20));
         }

@@ -49,6 +49,8 @@ pub struct FleetReport {
     /// The commands that each node carried out while the processes asked for locks, without those of
     /// the handshakes.
     pub commands: Vec<u64>,
+    /// Those of the second half of that time.
+    pub later_commands: Vec<u64>,
     /// The connections that each node has.
     pub connections: usize,
 }
@@ -60,6 +62,12 @@ impl FleetReport {
         let last = self.waits.len().saturating_sub(1);
         let at = (share * last as f64).round() as usize;
         self.waits.get(at).copied().unwrap_or_default()
+    }
+
+    /// Commands of the node that carries out most, in the second half of the time.
+    #[must_use]
+    pub fn busiest_later(&self) -> u64 {
+        self.later_commands.iter().copied().max().unwrap_or(0)
     }
 
     /// Commands of all nodes for each acquisition.
@@ -117,12 +125,15 @@ impl Fleet {
         tokio::time::sleep(until_connected(world)).await;
         let count = || world.with(|state| state.servers.iter().map(|s| s.commands).collect());
         let before: Vec<u64> = count();
-        tokio::time::sleep(self.time).await;
+        tokio::time::sleep(self.time / 2).await;
+        let half: Vec<u64> = count();
+        tokio::time::sleep(self.time / 2).await;
         let after: Vec<u64> = count();
+        let since = |then: Vec<u64>| after.iter().zip(then).map(|(now, then)| now - then).collect();
         let connections = world.with(|state| state.conns.len()) / self.nodes;
         let mut report = std::mem::take(&mut *lock(&report));
         report.waits.sort_unstable();
-        report.commands = after.iter().zip(before).map(|(after, before)| after - before).collect();
+        (report.commands, report.later_commands) = (since(before), since(half));
         report.connections = connections;
         report
     }

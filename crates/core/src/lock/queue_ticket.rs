@@ -116,7 +116,9 @@ impl QueueTicket {
     /// Records that the last attempt was carried out: the queue entries of those before it are gone,
     /// and none of them has the name, unless the reply told it.
     pub(super) fn answered(&mut self) {
-        self.offers.drain(..self.offers.len().saturating_sub(1));
+        if self.queued_at.handoffs().is_empty() {
+            self.offers.drain(..self.offers.len().saturating_sub(1));
+        }
     }
 
     /// Records that the attempt has no answer, and is released: a handoff to it counts no more, and its
@@ -168,13 +170,9 @@ impl QueueTicket {
         let fence = fences.max().unwrap_or(Fence::NONE);
         self.taken = Some(nonce);
         self.give_back(&handed);
-        // Leaving the queue as this attempt would release what it holds now. A later attempt may still
-        // be queued. While we hold the name, no release hands it off to that attempt.
-        match self.offers.iter().position(|(request, _)| request.nonce == nonce) {
-            Some(at) => drop(self.offers.drain(..=at)),
-            // A reply told it, and the server has removed this call from the queue.
-            None => self.offers.clear(),
-        }
+        // Leaving the queue as this attempt would release what it holds now. Other attempts may still be
+        // queued, and those of a reader may hold the name beside this one.
+        self.offers.retain(|(request, _)| request.nonce != nonce);
         self.served = self.offers.is_empty();
         Handoff::Taken(nonce, Grant { until, fence, counted: false })
     }

@@ -493,7 +493,7 @@ fn a_waiter_polls_by_its_place_in_the_queue() {
         place: Some(place),
     };
     for (place, longest) in
-        [(1, 1_001), (2, 1_001), (3, 1_500), (10, 5_000), (40, 20_000), (999, 20_000)]
+        [(1, 1_001), (2, 1_001), (3, 1_500), (10, 5_000), (40, 20_000), (999, 30_000)]
     {
         for share in [0.0, 1.0] {
             let mut caller = Caller { share, ..Caller::asking(WaitOptions { nodes: 1, ..LOCK }) };

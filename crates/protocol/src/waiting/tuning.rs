@@ -15,11 +15,10 @@ pub struct Tuning {
     /// The longest sleep of the first and the second in a queue: a release serves a waiter that asked
     /// within the last two seconds (queue.lua).
     pub max_head_probe: Duration,
-    /// A waiter behind the second one sleeps this long for each place in the queue. Shorter: a long queue
-    /// keeps the node busy with polls. Longer: where those before it are stopped, it comes later.
+    /// A waiter behind the second one sleeps this long for each place in the queue, at most for its lease.
+    /// Shorter: a long queue keeps the node busy with polls. Longer: where those before it are stopped, it
+    /// comes later.
     pub place_probe: Duration,
-    /// And no longer than its lease less this part of it, `1 / lease_share`.
-    ///
     /// No other sleep is longer than this part of the waiter's lease, `1 / lease_share`: a waiter that
     /// polls renews its place in the queue, and the lease that it offers.
     pub lease_share: u32,

@@ -17,14 +17,15 @@ end
 -- Serves the first waiter that showed life within the last two seconds: hands the name off to it, or
 -- notifies it. Waiters before it may be stopped, or poll seldom: it notifies them, and they keep their
 -- place. After a waiter that shares the name (a reader) it serves those behind it that share it, too.
--- Looks at 64 members at most, and notifies eight that showed no life; if nobody is served, all.
+-- Looks at 64 members at most, and notifies eight that showed no life; if nobody is served, all that accept a
+-- handoff.
 --
 -- `is_caller(member)`: whether the member is the caller's, before whom it stops (nil: of nobody). In strict
 -- order the name waits for those before it that were notified within the last second. Returns whether
 -- a waiter was served, or is awaited.
 local function serve(name, waiters, mark_key, hands_off, is_caller)
   -- The kind of the last waiter that was served.
-  local now, at, served, awaited, silent = now_us(), 0, nil, false, {}
+  local now, at, served, awaited, told_silent, silent = now_us(), 0, nil, false, 0, {}
   for _ = 1, 64 do
     local entry = redis.pcall('zrange', waiters, at, at, 'withscores')
     local member, score = entry[1], tonumber(entry[2])
@@ -48,11 +49,12 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
         break
       end
     elseif age >= STALE then
-      silent[#silent + 1] = {member, score}
-      if #silent > 8 then
+      if told_silent == 8 then
+        -- One that accepts a handoff waits at no other node, so that nobody else would notify it.
+        silent[#silent + 1] = nonce and {member, score}
         at = at + 1
       elseif notify(name, waiters, member, score, now) then
-        awaited, at = true, at + 1
+        told_silent, awaited, at = told_silent + 1, true, at + 1
       end
     elseif STRICT and awaited then
       -- It comes, and again when the time of those before it is over.
@@ -74,8 +76,8 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
       told('quorumlock:wake:' .. waiter, 'quorumlock:second:' .. told_as(name, kind))
     end
   else
-    for more = 9, #silent do
-      awaited = notify(name, waiters, silent[more][1], silent[more][2], now) or awaited
+    for _, other in ipairs(silent) do
+      awaited = notify(name, waiters, other[1], other[2], now) or awaited
     end
   end
   return served ~= nil or awaited

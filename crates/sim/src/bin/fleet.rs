@@ -53,8 +53,8 @@ fn main() {
     let sizes = if args.processes > 0 { &one[..] } else { &SIZES };
     println!(
         "| processes | names | locks taken | failed | commands a lock | commands a second and node | \
-         connections a node | wait p50 | p99 | longest |\n|{}",
-        "---|".repeat(10)
+         busiest node, second half | connections a node | wait p50 | p99 | longest |\n|{}",
+        "---|".repeat(11)
     );
     for &(processes, names) in sizes {
         let fleet = Fleet {
@@ -75,9 +75,10 @@ fn row(fleet: &Fleet, report: &FleetReport) -> String {
     let Fleet { processes, names, nodes, time, .. } = *fleet;
     let all: u64 = report.commands.iter().sum();
     let rate = all as f64 / nodes as f64 / time.as_secs_f64();
+    let busiest = report.busiest_later() as f64 / (time / 2).as_secs_f64();
     let [half, most, longest] = [0.5, 0.99, 1.0].map(|share| report.wait(share).as_millis());
     format!(
-        "| {processes} | {names} | {} | {} | {:.1} | {rate:.0} | {} | {half} ms | {most} ms | {longest} ms |",
+        "| {processes} | {names} | {} | {} | {:.1} | {rate:.0} | {busiest:.0} | {} | {half} ms | {most} ms | {longest} ms |",
         report.waits.len(),
         report.failed,
         report.commands_each(),
