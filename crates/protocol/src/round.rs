@@ -50,7 +50,12 @@ enum NodeVote {
     /// Granted, but no longer held our nonce when another token was proposed.
     Dropped,
     Busy(Option<Duration>),
-    Refused(NodeReport),
+    /// Answered with an error, which is no definite no: a node that had granted before holds our
+    /// nonce until `held_until` all the same (PROTOCOL.md WIN1).
+    Refused {
+        report: NodeReport,
+        held_until: Instant,
+    },
     NoAnswer(NoAnswer),
     Stale(NodeReport),
 }
@@ -163,7 +168,9 @@ impl Round {
             }
             Answer::No(Denial::Busy(remaining)) => NodeVote::Busy(remaining),
             Answer::No(Denial::Gone) => NodeVote::Dropped,
-            Answer::No(Denial::Refused(report)) => NodeVote::Refused(report),
+            Answer::No(Denial::Refused(report)) => {
+                NodeVote::Refused { report, held_until: Instant::NEVER }
+            }
             Answer::No(Denial::Stale(report)) => NodeVote::Stale(report),
             // For the vote this node counts as not reached: it says neither yes nor busy.
             Answer::No(Denial::NotAdmitted(report)) => {
@@ -203,7 +210,7 @@ impl Round {
         answer: &Answer<Acceptance>,
         now: Instant,
     ) -> Step {
-        if let NodeVote::Granted { token: state, .. } = &mut self.nodes[node] {
+        if let NodeVote::Granted { until, token: state } = &mut self.nodes[node] {
             match answer {
                 Answer::Yes(said) if token == self.token => *state = token_state(*said),
                 // This answer is about a token that is no longer proposed.
@@ -214,9 +221,11 @@ impl Round {
                     self.nodes[node] = NodeVote::Dropped
                 }
                 Answer::No(Denial::Stale(_)) => *state = TokenState::Stale,
-                // The node's mark is damaged: it is no vote, even if it holds our nonce.
+                // The node's mark is damaged, or the node is a replica now: it is no vote for the
+                // token, though it holds our nonce.
                 Answer::No(Denial::Refused(report)) => {
-                    self.nodes[node] = NodeVote::Refused(report.clone());
+                    let (report, held_until) = (report.clone(), *until);
+                    self.nodes[node] = NodeVote::Refused { report, held_until };
                 }
                 _ => *state = TokenState::Unconfirmed,
             }
@@ -244,7 +253,7 @@ impl Round {
             NodeVote::Asked
             | NodeVote::Late
             | NodeVote::Granted { .. }
-            | NodeVote::Refused(_)
+            | NodeVote::Refused { .. }
             | NodeVote::Stale(_) => true,
             NodeVote::NoAnswer(no_answer) => matches!(no_answer, NoAnswer::Unknown(_)),
             NodeVote::Unasked | NodeVote::Dropped | NodeVote::Busy(_) => false,
@@ -270,11 +279,13 @@ impl Round {
         (0..self.nodes.len()).filter(stale).collect()
     }
 
-    /// Until when each node surely holds our nonce.
+    /// Until when each node surely holds our nonce, whatever it says about the token.
     pub fn window(&self) -> Window {
         let mut window = Window::shut(self.nodes.len());
         for (node, vote) in self.nodes.iter().enumerate() {
-            if let NodeVote::Granted { until, .. } = vote {
+            if let NodeVote::Granted { until, .. } | NodeVote::Refused { held_until: until, .. } =
+                vote
+            {
                 window.record_held(node, *until);
             }
         }
@@ -322,7 +333,7 @@ impl Round {
         let blamed = |(node, vote): (usize, &NodeVote)| match vote {
             NodeVote::Late => waited.map(|waited| report(node, NodeProblem::NoAnswer(waited))),
             NodeVote::NoAnswer(no_answer) => Some(no_answer.report().clone()),
-            NodeVote::Refused(report) => Some(report.clone()),
+            NodeVote::Refused { report, .. } => Some(report.clone()),
             NodeVote::Granted { token: TokenState::Unconfirmed, .. } => {
                 Some(report(node, NodeProblem::Unconfirmed))
             }
@@ -390,7 +401,7 @@ impl Round {
     /// and some of our nodes make no majority (PROTOCOL.md MEM2).
     fn barring(&self) -> impl Iterator<Item = &NodeReport> {
         self.nodes.iter().filter_map(|vote| match vote {
-            NodeVote::Refused(report) if report.problem.bars() => Some(report),
+            NodeVote::Refused { report, .. } if report.problem.bars() => Some(report),
             _ => None,
         })
     }

@@ -1,4 +1,5 @@
 mod failure;
+mod window;
 
 use std::collections::BTreeSet;
 
