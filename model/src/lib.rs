@@ -15,6 +15,7 @@
 //! - [`release`]: an unlock that repeats its release reports the truth.
 //! - [`admission`]: which answers of a node count after it has lost its data.
 //! - [`handshake`]: the scripts of an incarnation vote on no other memory.
+//! - [`handoff`]: a name that is handed off to a waiter which polls.
 //! - [`promotion`]: leases across the promotion of a replica.
 //! - [`members`]: who belongs to a cluster, how servers come back, how the list changes.
 //! - [`plan`]: all searches, right rules and planted bugs; [`search`] runs one.
@@ -26,6 +27,7 @@
 pub mod admission;
 pub mod claim;
 mod debug_hashed;
+pub mod handoff;
 pub mod handshake;
 pub mod lease;
 pub mod members;

@@ -2,6 +2,7 @@
 
 use crate::admission::Quarantine;
 use crate::claim::Claim;
+use crate::handoff::{HandoffModel, Rule as Handoff};
 use crate::handshake::{HandshakeModel, Rule as Handshake};
 use crate::lease::{LeaseModel, Rule as Shares, TTL};
 use crate::members::note::{NoteModel, Rule as Clocks};
@@ -86,6 +87,7 @@ pub fn plan(size: Size) -> Vec<Case> {
         notes(),
         handshakes(),
         promotions(),
+        handoffs_and_polls(),
     ];
     cases.into_iter().flatten().filter(|case| case.size <= size).collect()
 }
@@ -551,6 +553,33 @@ fn promotions() -> Vec<Case> {
         of("it is watched for too short", Caught, Promotion { watched: LEASE - 1, ..none }),
         of("the old master lives on", Caught, Promotion { lives_on: true, ..none }),
         of("its renewals await nothing", Caught, Promotion { renewals_await: false, ..all }),
+    ]
+}
+
+/// Handoffs to a waiter that polls.
+fn handoffs_and_polls() -> Vec<Case> {
+    use Expected::{Caught, Holds};
+    use Size::{Full, Quick};
+    let of = HandoffModel::new;
+    let right = move || of(Handoff::Library);
+    let planted = |what, rule| case("M28", what, Caught, Quick, move || of(rule));
+    vec![
+        case("M28", "handoffs to a waiter that polls", Holds, Quick, right),
+        case("M28", "the same, one poll more", Holds, Full, move || right().longer()),
+        case("M28", "the same, two breaks of each kind", Holds, Full, move || right().twice()),
+        case("M28", "the same by a reader", Holds, Quick, move || right().reading()),
+        planted("an earlier nonce is dropped", Handoff::DropsEarlier),
+        planted("a poll without an answer is not named", Handoff::NamesAnsweredOnly),
+        planted("the late message releases", Handoff::ReleasesTakenUp),
+        planted("the lease counts from the poll", Handoff::CountsFromPoll),
+        planted("a call that gives up releases one", Handoff::LeavesLastOnly),
+        planted("the mark stays", Handoff::MarkStays),
+        planted("what is released counts", Handoff::ReleasesUnanswered),
+        planted("forgotten once subscribed again", Handoff::ForgetsOnceSubscribed),
+        planted("forgotten before messages are read", Handoff::ForgetsUnread),
+        case("M28", "a reader keeps another nonce", Caught, Quick, move || {
+            of(Handoff::KeepsOthers).reading()
+        }),
     ]
 }
 

@@ -3,7 +3,7 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// The number of steps to each planted bug. A different number means another bug, or another model.
-const STEPS: [(&str, usize); 55] = [
+const STEPS: [(&str, usize); 65] = [
     ("M3", 8),
     ("M2", 8),
     ("M15c", 10),
@@ -59,6 +59,16 @@ const STEPS: [(&str, usize); 55] = [
     ("M27", 4),
     ("M27", 5),
     ("M27", 6),
+    ("M28", 9),
+    ("M28", 7),
+    ("M28", 10),
+    ("M28", 10),
+    ("M28", 6),
+    ("M28", 10),
+    ("M28", 7),
+    ("M28", 13),
+    ("M28", 13),
+    ("M28", 11),
 ];
 
 #[test]
