@@ -47,9 +47,10 @@ pub(super) enum Command {
         lease: LeaseRequest,
         queue_action: Option<QueueAction>,
         unconfirmed: Unconfirmed,
-        /// An earlier request may have arrived. A repeat goes by the script, which notifies the
-        /// next waiter also if that earlier request freed the name.
-        repeat: bool,
+        /// Until when it is repeated; `None` for the first request. An earlier request may have
+        /// arrived. A repeat goes by the script, which notifies the next waiter also if that earlier
+        /// request freed the name.
+        repeat: Option<Instant>,
         to: Responder<Answer<ReleaseOutcome>>,
     },
     Inspect {
@@ -80,21 +81,13 @@ impl Command {
         queue_action: Option<QueueAction>,
         to: Responder<Answer<ReleaseOutcome>>,
     ) -> Self {
-        Self::Release {
-            lease,
-            queue_action,
-            unconfirmed: Unconfirmed::new(held),
-            repeat: false,
-            to,
-        }
+        Self::Release { lease, queue_action, unconfirmed: Unconfirmed::new(held), repeat: None, to }
     }
 
-    /// A release that is sent again at `now`.
-    pub(super) fn repeat(release: UnconfirmedRelease, now: Instant) -> Self {
+    /// A release that is sent again.
+    pub(super) fn repeat(release: UnconfirmedRelease) -> Self {
         let UnconfirmedRelease { lease, queue_action, unconfirmed, to, until } = release;
-        // The remaining time: if this request fails too, `until` stays the same.
-        let lease = LeaseRequest { ttl: until.since(now), ..lease };
-        Self::Release { lease, queue_action, unconfirmed, repeat: true, to }
+        Self::Release { lease, queue_action, unconfirmed, repeat: Some(until), to }
     }
 
     /// The name that the request is about; `None` if it is about none, or about several.
@@ -376,12 +369,15 @@ impl NodeContext {
                 to.send(leases.iter().map(|_| Answer::NoAnswer(no_answer.clone())).collect());
             }
             Command::Release { lease, queue_action, unconfirmed, repeat, to } => {
-                let waits_on = repeat || matches!(no_answer, NoAnswer::Unknown(_));
+                let waits_on = repeat.is_some() || matches!(no_answer, NoAnswer::Unknown(_));
                 let (asks_on, told) = match waits_on {
                     true => (to, None),
                     false => (Responder::nobody(), Some(to)),
                 };
-                self.unconfirmed.add((lease, queue_action, unconfirmed), asks_on, now);
+                let until = repeat.unwrap_or_else(|| self.hold_ends(now, lease.ttl));
+                let to = asks_on;
+                let release = UnconfirmedRelease { lease, queue_action, unconfirmed, to, until };
+                self.unconfirmed.add(release, now);
                 if let Some(told) = told {
                     told.send(Answer::NoAnswer(no_answer.clone()));
                 }
@@ -433,9 +429,12 @@ impl NodeContext {
                     NoAnswer::NotSent(self.report(NodeProblem::NotAsked(error.to_string())));
                 to.send(leases.iter().map(|_| Answer::NoAnswer(no_answer.clone())).collect());
             }
-            Command::Release { lease, queue_action, unconfirmed, to, .. } => {
-                let release = (lease, queue_action, unconfirmed);
-                self.unconfirmed.add(release, Responder::nobody(), now);
+            Command::Release { lease, queue_action, unconfirmed, repeat, to } => {
+                let until = repeat.unwrap_or_else(|| self.hold_ends(now, lease.ttl));
+                let nobody = Responder::nobody();
+                let release =
+                    UnconfirmedRelease { lease, queue_action, unconfirmed, to: nobody, until };
+                self.unconfirmed.add(release, now);
                 to.send(Answer::No(no()));
             }
             Command::ForceRelease { to, .. } => to.send(Answer::No(no())),
@@ -480,6 +479,12 @@ impl NodeContext {
             None => {}
         }
         Some(shown)
+    }
+
+    /// When a hold of `lease` that the node got by `now` ends there at the latest, by our clock.
+    fn hold_ends(&self, now: Instant, lease: Duration) -> Instant {
+        let rate = (1.0 - self.max_clock_drift).clamp(0.5, 1.0);
+        now + (lease + self.delay).div_f64(rate)
     }
 
     pub(super) fn report(&self, problem: NodeProblem) -> NodeReport {

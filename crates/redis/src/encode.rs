@@ -97,7 +97,7 @@ impl NodeContext {
                     self.held_by(lease, out);
                 }
             }
-            Command::Release { lease, queue_action: None, repeat: false, .. }
+            Command::Release { lease, queue_action: None, repeat: None, .. }
                 if !again && self.notifies_nobody(lease, to) =>
             {
                 match to.deletes_if_ours {

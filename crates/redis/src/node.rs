@@ -49,7 +49,7 @@ pub struct RedisNode {
     pub(crate) callers: Arc<Connection>,
     pub(crate) watchdog: Connection,
     facts: Arc<NodeFacts>,
-    subscriptions: Subscriptions,
+    pub(crate) subscriptions: Subscriptions,
     supports_handoff: bool,
     owner_label: OwnerLabel,
 }
@@ -284,6 +284,7 @@ impl NodeFactory<'_> {
             context.clone(),
             Arc::downgrade(&callers),
             (self.name_channels, self.supports_handoff),
+            settings.max_lease,
         );
         RedisNode {
             context,

@@ -251,7 +251,7 @@ impl Router for SlotRouter {
     fn repeat(&self, releases: Vec<UnconfirmedRelease>, lane: Lane) {
         for release in releases {
             let master = self.master_of(release.lease.name());
-            master.connection(lane).post(Command::repeat(release, self.kind.clock.now()));
+            master.connection(lane).post(Command::repeat(release));
         }
     }
 

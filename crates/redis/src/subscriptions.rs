@@ -59,6 +59,8 @@ struct Shared {
     name_channels: bool,
     /// Whether a release may hand a name off, which rests on the server's count of subscribers.
     relies_on_counts: bool,
+    /// The longest lease that a waiter of this locker can have been handed.
+    longest: Duration,
     /// Whether the server counts this locker among the subscribers of its channel, as far as we know.
     counts_are_true: AtomicBool,
     state: Mutex<State>,
@@ -88,9 +90,6 @@ struct Subscriber {
 /// How long a waiter relies on the private channel alone. Most waiters are notified before that.
 const CHANNEL_DELAY: Duration = TUNING.name_channel_delay;
 
-/// For how long the release of a handoff that nobody takes is sent again after a broken connection.
-const HANDED_OFF_FOR: Duration = Duration::from_secs(30);
-
 impl Subscriptions {
     pub(super) fn new(
         addresses: Arc<MasterResolver>,
@@ -98,6 +97,7 @@ impl Subscriptions {
         context: Arc<NodeContext>,
         callers: Weak<Connection>,
         (name_channels, relies_on_counts): (bool, bool),
+        longest: Duration,
     ) -> Self {
         let waiter = context.waiter;
         Self(Arc::new(Shared {
@@ -109,6 +109,7 @@ impl Subscriptions {
             callers,
             name_channels,
             relies_on_counts,
+            longest,
             counts_are_true: AtomicBool::new(true),
             state: Mutex::new(State::default()),
             up: AtomicBool::new(false),
@@ -263,7 +264,8 @@ impl Shared {
             && let Some(callers) = self.callers.upgrade()
         {
             // The waiter has given up.
-            let lease = LeaseRequest { claim, nonce, ttl: HANDED_OFF_FOR, holds: 1 };
+            // The message does not say for how long the node keeps the name for it.
+            let lease = LeaseRequest { claim, nonce, ttl: self.longest, holds: 1 };
             let held = HeldInterval::UNKNOWN;
             callers.post(Command::release(lease, held, None, Responder::nobody()));
         }
@@ -521,5 +523,29 @@ impl NameChannels {
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("names", &self.subscribers.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorumlock_protocol::{Settings, Wire};
+    use quorumlock_watchdog::Clock;
+
+    use super::*;
+    use crate::redis_master;
+
+    /// Also of the longest lease that this locker asks for (SAFETY.md G7).
+    #[test]
+    fn a_handoff_that_nobody_takes_is_given_back_until_its_lease_has_ended() {
+        let (clock, settings) = (Clock::manual(), Settings::default());
+        let one = (Wire::Redlock, None);
+        let node = redis_master(&["redis://127.0.0.1:1"], one, &settings, &clock).expect("a node");
+        let nonce = Nonce::from_u128(7);
+        // Outside a runtime nothing can be sent.
+        node.subscriptions.0.on_handoff(&format!("{nonce} 31 x"));
+        clock.advance(settings.max_lease);
+        let releases = node.context.unconfirmed.collect(clock.now());
+        let [release] = &releases[..] else { panic!("{releases:?}") };
+        assert_eq!(release.lease.nonce, nonce);
     }
 }

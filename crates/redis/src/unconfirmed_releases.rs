@@ -23,6 +23,7 @@ pub(super) struct UnconfirmedRelease {
     pub(super) unconfirmed: Unconfirmed,
     /// The caller that still waits for the answer, if there is one.
     pub(super) to: Responder<Answer<ReleaseOutcome>>,
+    /// When the node ends the lease by itself, with what it adds to leases.
     pub(super) until: Instant,
 }
 
@@ -30,22 +31,16 @@ pub(super) struct UnconfirmedRelease {
 const MAX_RELEASES: usize = 65_536;
 
 impl UnconfirmedReleases {
-    pub(super) fn add(
-        &self,
-        (lease, queue_action, unconfirmed): (LeaseRequest, Option<QueueAction>, Unconfirmed),
-        to: Responder<Answer<ReleaseOutcome>>,
-        now: Instant,
-    ) {
+    pub(super) fn add(&self, release: UnconfirmedRelease, now: Instant) {
         let mut releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
         if releases.len() == MAX_RELEASES {
             releases.retain(|release| release.until > now);
         }
         if releases.len() < MAX_RELEASES {
-            let until = now + lease.ttl;
             // A repeat does not queue the client again: the node may have to notify another waiter.
-            let queue_action =
-                queue_action.filter(|queue_action| matches!(queue_action, QueueAction::Leave(_)));
-            releases.push(UnconfirmedRelease { lease, queue_action, unconfirmed, to, until });
+            let leaves = |action: &QueueAction| matches!(action, QueueAction::Leave(_));
+            let queue_action = release.queue_action.filter(leaves);
+            releases.push(UnconfirmedRelease { queue_action, ..release });
             self.any.store(true, Ordering::Release);
         }
     }
@@ -87,7 +82,11 @@ mod tests {
         };
         let unconfirmed = Unconfirmed::new(HeldInterval::UNKNOWN);
         for secs in [5, 9] {
-            releases.add((lease(secs), None, unconfirmed), Responder::nobody(), clock.now());
+            let until = clock.now() + Duration::from_secs(secs);
+            let (lease, to) = (lease(secs), Responder::nobody());
+            let queue_action = None;
+            let release = UnconfirmedRelease { lease, queue_action, unconfirmed, to, until };
+            releases.add(release, clock.now());
         }
         clock.advance(Duration::from_secs(5));
         let collected = releases.collect(clock.now());

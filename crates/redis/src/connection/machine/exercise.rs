@@ -86,6 +86,7 @@ fn setup_of(byte: u8) -> Setup {
         durable: byte & 16 != 0,
         all: byte & 32 != 0,
         connected: usize::from(byte & 64 != 0),
+        delay: Duration::ZERO,
     }
 }
 

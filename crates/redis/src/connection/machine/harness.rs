@@ -41,6 +41,8 @@ pub(super) struct Setup {
     /// Whether all replicas must acknowledge, and how many the server has.
     pub(super) all: bool,
     pub(super) connected: usize,
+    /// What the node adds to each lease.
+    pub(super) delay: Duration,
 }
 
 pub(super) struct Harness {
@@ -132,7 +134,7 @@ impl Harness {
             wire: setup.wire,
             tokens: Tokens::Proposed,
             max_clock_drift: 0.01,
-            delay: Duration::ZERO,
+            delay: setup.delay,
             strict_order: false,
             unconfirmed: UnconfirmedReleases::default(),
             bound: setup.bound,

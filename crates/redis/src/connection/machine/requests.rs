@@ -318,7 +318,7 @@ impl State {
     /// Queues the unconfirmed releases again.
     fn push_unconfirmed(&mut self, context: &NodeContext, now: Instant) {
         for release in context.unconfirmed.collect(now) {
-            self.push(context, InFlight::new(Command::repeat(release, now), now));
+            self.push(context, InFlight::new(Command::repeat(release), now));
         }
     }
 

@@ -519,7 +519,7 @@ impl<'a> Session<'a> {
             self.node_time = Some(shown);
         }
         match request {
-            repeat @ Command::Release { repeat: true, .. } => {
+            repeat @ Command::Release { repeat: Some(_), .. } => {
                 context.answer_repeat(repeat, self.greeting, reply, now);
             }
             request => context.answer(request, asked, reply),

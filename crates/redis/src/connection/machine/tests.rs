@@ -22,6 +22,7 @@ const REDLOCK: Setup = Setup {
     durable: false,
     all: false,
     connected: 0,
+    delay: Duration::ZERO,
 };
 const REDISSON: Setup = Setup { wire: Wire::Redisson, ..REDLOCK };
 const BOUND: Setup = Setup { bound: true, ..REDLOCK };

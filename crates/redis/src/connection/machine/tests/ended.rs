@@ -198,7 +198,8 @@ fn a_release_is_given_up_when_its_lease_has_ended() {
     let release = harness.release();
     sent(&harness, &mut session, b"");
     session.end(harness.now());
-    harness.advance(LEASE);
+    // A slow clock keeps the lease for longer.
+    harness.advance(LEASE.div_f64(0.99));
     let mut next = harness.begin();
     assert!(sent(&harness, &mut next, b"").is_empty());
     assert_eq!(harness.answers.of(release), [Told::Dropped]);
