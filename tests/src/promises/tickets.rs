@@ -65,6 +65,27 @@ pub async fn a_ticket_ends_with_its_lease(bed: &Testbed) {
     assert!(free.is_some(), "a late resume left nothing behind");
 }
 
+/// `close` ends a call that takes a ticket up: nothing is granted once it has returned, and the ticket is
+/// as good as before (G7).
+pub async fn no_ticket_is_taken_up_once_a_locker_is_closed(bed: &Testbed) {
+    let (ours, closed, theirs) = (bed.locker(), bed.locker(), bed.locker());
+    let guard = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
+    let ticket = guard.into_ticket().expect("still held");
+    closed.ping().await.expect("its nodes answer");
+    bed.pause_all();
+    let taking = tokio::spawn({
+        let (closed, ticket) = (closed.clone(), ticket.clone());
+        async move { closed.resume(&ticket).await }
+    });
+    tokio::task::yield_now().await;
+    within("its end", closed.close()).await;
+    let taken = within("its end", taking).await.expect("no panic");
+    assert!(matches!(taken, Err(Error::Closed)), "{taken:?}");
+    bed.resume_all();
+    let resumed = within("its nodes", theirs.resume(&ticket)).await.expect("taken up");
+    resumed.unlock().await.expect("still held");
+}
+
 /// All names of a set move with one ticket.
 pub async fn a_set_moves_as_a_whole(bed: &Testbed) {
     const SET: [&str; 2] = ["{account}/7", "{account}/8"];

@@ -299,7 +299,7 @@ impl LockOptions {
 }
 
 /// Returns the result of `call`, or [`Error::Closed`] if the locker is closed first.
-async fn until_closed<T>(
+pub(super) async fn until_closed<T>(
     calls: &mut watch::Receiver<bool>,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {

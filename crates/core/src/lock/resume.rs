@@ -14,15 +14,20 @@ use super::guard::Guard;
 use super::inner::Inner;
 use super::lease::Lease;
 use super::local_handoff::HandoffChain;
+use super::request::until_closed;
 
 /// The pause before the nodes are asked again.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Takes up the hold of a ticket, if enough nodes confirm that they have it (PROTOCOL.md TIC1).
 pub(super) async fn resume(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, Error> {
-    // `close` waits until this call has ended.
-    let _call = inner.calls.subscribe();
+    // `close` ends this call, and waits until it has ended (SAFETY.md G7).
+    let mut calls = inner.calls.subscribe();
     inner.ensure_open()?;
+    until_closed(&mut calls, take_up(inner, ticket)).await
+}
+
+async fn take_up(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, Error> {
     inner.settings.check_lease(ticket.lease())?;
     let claim = Claim::all(ticket.names().to_vec())?;
     let lost = |why| Error::from(Lost::new(claim.label(), why));
