@@ -93,8 +93,12 @@ impl Claim {
 
     /// Whether this claim and `other` exclude each other.
     pub fn excludes(&self, other: &Self) -> bool {
-        !(self.reads() && other.reads())
-            && self.names().any(|name| other.names().any(|n| n == name))
+        !(self.reads() && other.reads()) && self.common_names(other).next().is_some()
+    }
+
+    /// The names that both claims have.
+    pub fn common_names<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Name> {
+        self.names().filter(|name| other.names().any(|n| n == *name))
     }
 
     /// The slot with this number (PROTOCOL.md PER1); `None` if the claim is not of more permits than

@@ -86,6 +86,21 @@ pub enum ConfigError {
         /// Which lock.
         name: String,
     },
+    /// An owner that holds a lock of some names asks for a lock of others with a name in common: it would
+    /// wait for itself. A request for the same names enters again.
+    #[error(
+        "this owner holds {held:?}, and asks for {name:?}, which has {} in common with it: release that \
+         lock first, or take all names in one call",
+        .common.join(", ")
+    )]
+    OwnerOverlap {
+        /// The names asked for.
+        name: String,
+        /// The names held.
+        held: String,
+        /// The names that both have.
+        common: Vec<String>,
+    },
     /// A downgrade, or a move to another process, while other guards of the owner share the hold.
     #[error("{name:?} has {holds} holds: release the others before {act}")]
     SharedHold {

@@ -216,6 +216,24 @@ pub async fn an_owner_enters_in_one_mode(bed: &Testbed) {
     reader.unlock().await.expect("held");
 }
 
+/// A writer that reads on is still its owner's: it enters again to read, and would wait for itself to
+/// write (RW4, G8).
+pub async fn a_downgraded_writer_keeps_its_owner(bed: &Testbed) {
+    let (locker, owner) = (bed.locker(), Owner::new());
+    let writer = within("free", locker.write(NAME).lease(LONG_LEASE).owner(&owner)).await;
+    let outer = within("downgraded", writer.expect("free").downgrade()).await.expect("held");
+    let upgrade = within("an answer", locker.write(NAME).owner(&owner)).await;
+    assert_eq!(config(upgrade), ConfigError::Upgrade { name: NAME.into() });
+    let inner = within("its own", locker.read(NAME).owner(&owner)).await.expect("its own");
+    assert_eq!((inner.nonce(), inner.hold_count()), (outer.nonce(), 2));
+    outer.unlock().await.expect("held");
+    let upgrade = within("an answer", locker.write(NAME).owner(&owner)).await;
+    assert_eq!(config(upgrade), ConfigError::Upgrade { name: NAME.into() });
+    inner.unlock().await.expect("held");
+    let writer = within("free", locker.write(NAME).owner(&owner)).await.expect("free");
+    writer.unlock().await.expect("held");
+}
+
 /// A name is a lock or a read-write lock: a request for the other one is refused, and takes nothing.
 pub async fn a_name_is_a_lock_or_a_read_write_lock(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());

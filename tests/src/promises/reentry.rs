@@ -1,9 +1,11 @@
 //! Re-entry happens through the same owner only (SAFETY.md G8).
 
+use std::future::IntoFuture;
+
 use quorumlock::{ConfigError, Error, Owner};
 
 use super::{LONG_LEASE, NAME, SHORT_LEASE};
-use crate::{Testbed, within};
+use crate::{Testbed, eventually, within};
 
 /// Two guards of one owner share lease, count and token; the last one releases.
 pub async fn an_owner_enters_again_and_its_last_guard_releases(bed: &Testbed) {
@@ -92,6 +94,47 @@ pub async fn an_owner_who_enters_again_cannot_ask_for_another_hold(bed: &Testbed
         assert_eq!(outer.hold_count(), 1);
         outer.unlock().await.expect("still held");
     }
+}
+
+/// Names that an owner holds exclude other sets of them: it would wait for itself, and is told so. It
+/// enters the same set again, and takes sets that have no name in common.
+pub async fn an_owner_never_waits_for_its_own_names(bed: &Testbed) {
+    let [a, b, c, d] = ["{account}/a", "{account}/b", "{account}/c", "{account}/d"];
+    let (locker, owner) = (bed.locker(), Owner::new());
+    let take = |names: &[&str]| locker.lock_all(names).lease(LONG_LEASE).owner(&owner);
+    let refused = |result: Result<bool, Error>, (by, shared): (&str, &[&str])| match result {
+        Err(Error::Config(ConfigError::OwnerOverlap { held, common, .. })) => {
+            assert_eq!((&*held, common.join(" ")), (by, shared.join(" ")));
+        }
+        other => panic!("{other:?}"),
+    };
+    let set = within("free", take(&[a, b])).await.expect("free");
+    let both = format!("{a}, {b}");
+    let got = within("an answer", locker.lock(a).owner(&owner)).await.map(|_| true);
+    refused(got, (&both, &[a]));
+    let got = within("an answer", take(&[c, b])).await.map(|_| true);
+    refused(got, (&both, &[b]));
+    let got = within("an answer", locker.try_lock_all([a, b, c]).owner(&owner)).await;
+    refused(got.map(|guard| guard.is_some()), (&both, &[a, b]));
+    let again = within("its own", take(&[b, a])).await.expect("its own");
+    let disjoint = within("free", take(&[c, d])).await.expect("free");
+    let stranger = locker.try_lock(a).owner(&Owner::new()).await.expect("an answer");
+    assert!(stranger.is_none(), "another owner entered");
+    for guard in [set, again, disjoint] {
+        guard.unlock().await.expect("held");
+    }
+    let one = within("given back", locker.lock(a).lease(LONG_LEASE).owner(&owner)).await;
+    let one = one.expect("given back");
+    // The owner holds it also while another of its tasks enters again, which no node answers.
+    bed.pause_all();
+    let again = tokio::spawn(locker.lock(a).owner(&owner).into_future());
+    eventually("another guard", async || (one.hold_count() == 2).then_some(())).await;
+    let got = within("an answer", take(&[a, b])).await.map(|_| true);
+    refused(got, (a, &[a]));
+    bed.resume_all();
+    drop(within("its own", again).await.expect("no panic"));
+    drop(one);
+    within("free", take(&[a, b])).await.expect("free").unlock().await.expect("held");
 }
 
 /// An owner whose outer hold was lost gets an error, never a silent new acquisition.

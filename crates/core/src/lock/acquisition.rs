@@ -36,15 +36,15 @@ impl Acquisition {
     /// Acquires for an owner. One task of the owner acquires at a time; its other tasks then share
     /// the lease.
     pub(super) async fn acquire_for_owner(&self, place: OwnerSlot) -> Result<Guard, Error> {
-        let held = place.lease();
-        let mut held = self.in_time(held.lock()).await?;
-        if let Some(lease) = held.upgrade()
-            && let Some(guard) = self.re_enter(lease).await?
-        {
-            return Ok(guard.with_owner(place));
+        let shared = place.lease();
+        let _acquiring = self.in_time(shared.acquiring.lock()).await?;
+        for lease in shared.held() {
+            if let Some(guard) = self.re_enter(lease).await? {
+                return Ok(guard.with_owner(place));
+            }
         }
         let guard = self.run().await?;
-        *held = Arc::downgrade(guard.lease());
+        shared.add(guard.lease());
         Ok(guard.with_owner(place))
     }
 

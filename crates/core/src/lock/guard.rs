@@ -238,8 +238,7 @@ impl Guard<kind::Write> {
         runtime::timed()?;
         let (inner, lease) = (self.inner.clone(), self.lease.clone());
         lease.check()?;
-        let holds = self.hold_count();
-        if holds > 1 {
+        if let Err(holds) = lease.remove_only_guard() {
             let name = lease.claim.to_string();
             return Err(ConfigError::SharedHold { name, act: "the downgrade", holds }.into());
         }
@@ -247,6 +246,7 @@ impl Guard<kind::Write> {
         let reader =
             inner.watchdog.hand_off(&lease, now, |until| lease.reader(until, now, &inner.clock));
         let Some(reader) = reader else {
+            lease.restore_guard();
             lease.check()?;
             return Err(lease.lost(LossReason::Gone).into());
         };
@@ -254,7 +254,10 @@ impl Guard<kind::Write> {
         lease.release_permit();
         inner.telemetry.hold_ended(&lease, HoldEnd::HandedOff);
         inner.telemetry.hold_began(&reader.claim);
-        let guard = Guard::new(inner.clone(), reader.clone());
+        let mut guard = Guard::new(inner.clone(), reader.clone());
+        if let Some(slot) = self.owner_slot.take() {
+            guard = guard.with_owner(slot.moved_to(&reader));
+        }
         renew_once(&inner, &reader, now).await?;
         Ok(guard)
     }

@@ -97,32 +97,19 @@ impl Inner {
         Ok(())
     }
 
-    /// The lease that `owner` holds.
-    pub(super) fn held_by(&self, owner: &Owner, claim: &Claim) -> Option<Arc<Lease>> {
-        let place = self.owners.slot(owner, claim);
-        let held = place.lease();
-        // While another task of this owner still acquires, the owner holds nothing.
-        held.try_lock().ok()?.upgrade()
-    }
-
-    /// Fails if `owner` asks to write while it reads, or to read while it writes: it would wait for
-    /// itself (PROTOCOL.md RW4).
-    pub(super) fn refuse_other_mode(
-        &self,
-        owner: &Owner,
-        claim: &Claim,
-    ) -> Result<(), ConfigError> {
-        if !claim.is_read_write() {
-            return Ok(());
+    /// Fails if `owner` holds another claim that excludes this one: it would wait for itself
+    /// (SAFETY.md G8, PROTOCOL.md RW4). While its other tasks still acquire, the owner holds nothing.
+    pub(super) fn refuse_self_wait(&self, owner: &Owner, claim: &Claim) -> Result<(), ConfigError> {
+        let Some(held) = self.owners.held_against(owner, claim) else { return Ok(()) };
+        let name = claim.to_string();
+        if claim.is_read_write() {
+            return Err(match claim.reads() {
+                true => ConfigError::ReadWhileWriting { name },
+                false => ConfigError::Upgrade { name },
+            });
         }
-        let name = claim.name().clone();
-        let other = if claim.reads() { Claim::write(name) } else { Claim::read(name) };
-        let (held, name) = (self.held_by(owner, &other).is_some(), claim.to_string());
-        match (held, claim.reads()) {
-            (false, _) => Ok(()),
-            (true, true) => Err(ConfigError::ReadWhileWriting { name }),
-            (true, false) => Err(ConfigError::Upgrade { name }),
-        }
+        let common = claim.common_names(&held).map(ToString::to_string).collect();
+        Err(ConfigError::OwnerOverlap { name, held: held.to_string(), common })
     }
 
     /// Hands a lease that no guard holds any more off to the next waiter of this process. False if

@@ -44,6 +44,25 @@ impl Lease {
         self.holds.fetch_sub(1, Ordering::SeqCst) - 1
     }
 
+    /// Whether guards share it.
+    pub(super) fn has_guards(&self) -> bool {
+        self.holds.load(Ordering::SeqCst) > 0
+    }
+
+    /// Removes the only guard, so that nobody adds one.
+    ///
+    /// # Errors
+    /// How many guards there are, if there are several.
+    pub(super) fn remove_only_guard(&self) -> Result<(), u32> {
+        let removed = self.holds.compare_exchange(1, 0, Ordering::SeqCst, Ordering::SeqCst);
+        removed.map(drop)
+    }
+
+    /// Gives the guard back that [`Self::remove_only_guard`] removed.
+    pub(super) fn restore_guard(&self) {
+        self.holds.store(1, Ordering::SeqCst);
+    }
+
     /// The request for a lease of `ttl`, with the current number of holds.
     pub(super) fn request(&self, ttl: Duration) -> LeaseRequest {
         LeaseRequest {

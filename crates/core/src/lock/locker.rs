@@ -215,7 +215,7 @@ impl Locker {
     pub async fn is_held_by(&self, name: impl AsRef<str>, owner: &Owner) -> Result<bool, Error> {
         self.inner.ensure_open()?;
         let claim = one(name.as_ref())?;
-        let Some(lease) = self.inner.held_by(owner, &claim) else { return Ok(false) };
+        let Some(lease) = self.inner.owners.held_by(owner, &claim) else { return Ok(false) };
         if lease.check().is_err() {
             return Ok(false);
         }

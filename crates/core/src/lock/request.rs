@@ -97,6 +97,9 @@ macro_rules! options {
             /// Re-enters if `owner` holds the lock already. The lease and `hold_at_most` of the
             /// outer hold stay; a request that sets other values fails with
             /// [`ConfigError::ReEntryDiffers`](quorumlock_protocol::ConfigError::ReEntryDiffers).
+            /// A request for other names fails with
+            /// [`ConfigError::OwnerOverlap`](quorumlock_protocol::ConfigError::OwnerOverlap) if the
+            /// owner holds one of them: it would wait for itself.
             /// Default: no owner, so that any two requests exclude each other.
             pub fn owner(mut self, owner: &Owner) -> Self {
                 self.options.owner = Some(owner.clone());
@@ -287,7 +290,7 @@ impl LockOptions {
         let deadline = wait.map(|wait| inner.clock.now() + wait);
         let place = match owner {
             Some(owner) => {
-                inner.refuse_other_mode(&owner, &claim)?;
+                inner.refuse_self_wait(&owner, &claim)?;
                 Some(inner.owners.slot(&owner, &claim))
             }
             None => None,
