@@ -120,6 +120,7 @@ macro_rules! all_promises {
             tickets::a_limit_moves_and_a_shared_hold_does_not,
             tickets::a_set_moves_as_a_whole,
             tickets::a_ticket_ends_with_its_lease,
+            tickets::a_ticket_names_its_layout,
             tickets::a_waiter_of_the_first_process_waits_on,
             tickets::no_ticket_is_taken_up_once_a_locker_is_closed,
             waiting::a_free_lock_that_many_try_is_given_to_one,

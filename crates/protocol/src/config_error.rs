@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::Wire;
+
 /// The call or the configuration is wrong.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -213,6 +215,17 @@ pub enum ConfigError {
     BadTicket {
         /// What is wrong with it.
         why: String,
+    },
+    /// A ticket of a lock in another layout than that of the locker.
+    #[error(
+        "the ticket is of a lock in the layout {ticket:?}, and this locker uses the layout {locker:?}: resume \
+         it by a locker of the ticket's layout"
+    )]
+    OtherLayout {
+        /// The layout of the ticket.
+        ticket: Wire,
+        /// That of the locker.
+        locker: Wire,
     },
     /// A label that is too long, or has control characters.
     #[error(

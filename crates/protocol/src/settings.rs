@@ -60,6 +60,8 @@ pub struct Settings {
     pub label: Option<String>,
     /// The `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
+    /// The layout of the locks, which a ticket names. The constructors of lockers set it; default none.
+    pub wire: Option<Wire>,
     /// Which servers the locks are on, for telemetry. The constructors of lockers set it.
     pub mode: Mode,
     /// Hears what happens to the locks. Default none.
@@ -109,6 +111,7 @@ impl Default for Settings {
             strict_order: false,
             takeover_delay: Duration::ZERO,
             label: None,
+            wire: None,
             mode: Mode::Single,
             on_event: None,
             names_in_spans: true,

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{ConfigError, Fence, Name, Nonce};
+use crate::{ConfigError, Fence, Name, Nonce, Wire};
 
 /// A held lock on its way to another process: what [`Guard::into_ticket`] leaves, and
 /// [`Locker::resume`] takes up.
@@ -22,8 +22,19 @@ pub struct Ticket {
     /// The token of the process that resumes, and the last one of its block.
     tokens: (Fence, Fence),
     lease: Duration,
-    /// When `hold_at_most` ends the hold: wall-clock time since 1970.
-    hold_until: Option<Duration>,
+    limit: HoldLimit,
+    /// The layout in which the nodes hold them, if the process that left the hold knew one.
+    wire: Option<Wire>,
+}
+
+/// When `hold_at_most` ends the hold (PROTOCOL.md TIC3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HoldLimit {
+    None,
+    /// So much is left when the hold is resumed.
+    Left(Duration),
+    /// In the form 1: at this wall-clock time since 1970.
+    At(Duration),
 }
 
 impl Ticket {
@@ -33,9 +44,11 @@ impl Ticket {
         nonce: Nonce,
         tokens: (Fence, Fence),
         lease: Duration,
-        hold_until: Option<Duration>,
+        hold_left: Option<Duration>,
+        wire: Option<Wire>,
     ) -> Self {
-        Self { names, nonce, tokens, lease, hold_until }
+        let limit = hold_left.map_or(HoldLimit::None, HoldLimit::Left);
+        Self { names, nonce, tokens, lease, limit, wire }
     }
 
     #[doc(hidden)]
@@ -58,23 +71,37 @@ impl Ticket {
         self.lease
     }
 
-    /// How much of `hold_at_most` is left at `now`, wall-clock time since 1970; `None` without a limit.
     #[doc(hidden)]
-    pub fn hold_left(&self, now: Duration) -> Option<Duration> {
-        self.hold_until.map(|until| until.saturating_sub(now))
+    pub fn wire(&self) -> Option<Wire> {
+        self.wire
+    }
+
+    /// How much of `hold_at_most` is left; `None` without a limit. `wall` is wall-clock time since 1970: a
+    /// ticket of the form 1 counts by it.
+    #[doc(hidden)]
+    pub fn hold_left(&self, wall: impl FnOnce() -> Duration) -> Option<Duration> {
+        match self.limit {
+            HoldLimit::None => None,
+            HoldLimit::Left(left) => Some(left),
+            HoldLimit::At(until) => Some(until.saturating_sub(wall())),
+        }
     }
 }
 
-/// The first field of the text. Another number is another form.
-const FORM: &str = "1";
-
-/// `1.NONCE.TOKEN.LAST.LEASE_MS.UNTIL_MS.NAME[.NAME...]`, the names in hexadecimal digits; `UNTIL_MS` is 0
-/// without a limit.
+/// `2.NONCE.TOKEN.LAST.LEASE_MS.LEFT_MS.LAYOUT.NAME[.NAME...]`, the names in hexadecimal digits. `LEFT_MS` is
+/// `none` without a limit, and `LAYOUT` is `redlock`, `redisson`, or `any` if none is known. The form 1 has
+/// the wall-clock time `UNTIL_MS` in place of both, 0 without a limit.
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nonce, tokens: (token, last), lease, .. } = self;
-        let until = self.hold_until.map_or(0, |until| until.as_millis());
-        write!(f, "{FORM}.{nonce}.{token}.{last}.{}.{until}", lease.as_millis())?;
+        let Self { nonce, tokens: (token, last), lease, limit, wire, .. } = self;
+        let form = if matches!(limit, HoldLimit::At(_)) { 1 } else { 2 };
+        write!(f, "{form}.{nonce}.{token}.{last}.{}.", lease.as_millis())?;
+        match limit {
+            HoldLimit::At(until) => write!(f, "{}", until.as_millis())?,
+            // Rounded down: the limit is a bound.
+            HoldLimit::Left(left) => write!(f, "{}.{}", left.as_millis(), layout(*wire))?,
+            HoldLimit::None => write!(f, "none.{}", layout(*wire))?,
+        }
         self.names.iter().try_for_each(|name| {
             f.write_str(".")?;
             name.as_str().bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -88,12 +115,10 @@ impl FromStr for Ticket {
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let bad = |why: &str| ConfigError::BadTicket { why: why.to_owned() };
         let fields: Vec<_> = text.trim().split('.').collect();
-        let [form, nonce, token, last, lease, until, names @ ..] = &fields[..] else {
-            return Err(bad("it has too few fields"));
+        let few = || bad("it has too few fields");
+        let [form, nonce, token, last, lease, limit, rest @ ..] = &fields[..] else {
+            return Err(few());
         };
-        if *form != FORM {
-            return Err(bad("another version wrote it"));
-        }
         let number = |text: &str, what: &str| {
             text.parse::<u64>().map_err(|_| bad(&format!("{what} is no number")))
         };
@@ -101,9 +126,20 @@ impl FromStr for Ticket {
         if !(token <= last && last <= Fence::MAX.get()) {
             return Err(bad("the tokens are not in order"));
         }
-        let until = match number(until, "the limit of the hold")? {
-            0 => None,
-            ms => Some(Duration::from_millis(ms)),
+        let limit_ms = || number(limit, "the limit of the hold").map(Duration::from_millis);
+        let (limit, wire, names) = match (*form, *limit) {
+            ("1", "0") => (HoldLimit::None, None, rest),
+            ("1", _) => (HoldLimit::At(limit_ms()?), None, rest),
+            ("2", _) => {
+                let (wire, names) = rest.split_first().ok_or_else(few)?;
+                let wire = wire_of(wire).ok_or_else(|| bad("the layout is none"))?;
+                let limit = match *limit {
+                    "none" => HoldLimit::None,
+                    _ => HoldLimit::Left(limit_ms()?),
+                };
+                (limit, wire, names)
+            }
+            _ => return Err(bad("another version wrote it")),
         };
         let name = |digits: &&str| Name::new(&text_of(digits).ok_or_else(|| bad("a name"))?);
         let names = names.iter().map(name).collect::<Result<Vec<_>, _>>()?;
@@ -115,9 +151,22 @@ impl FromStr for Ticket {
             nonce: Nonce::parse(nonce).ok_or_else(|| bad("the nonce is none"))?,
             tokens: (Fence::new(token), Fence::new(last)),
             lease: Duration::from_millis(number(lease, "the lease")?),
-            hold_until: until,
+            limit,
+            wire,
         })
     }
+}
+
+fn layout(wire: Option<Wire>) -> &'static str {
+    match wire {
+        Some(Wire::Redlock) => "redlock",
+        Some(Wire::Redisson) => "redisson",
+        None => "any",
+    }
+}
+
+fn wire_of(text: &str) -> Option<Option<Wire>> {
+    [Some(Wire::Redlock), Some(Wire::Redisson), None].into_iter().find(|w| layout(*w) == text)
 }
 
 /// The text that hexadecimal digits stand for.
@@ -136,29 +185,66 @@ fn text_of(digits: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn ticket(names: &[&str], hold_until: Option<Duration>) -> Ticket {
+    const LEASE: Duration = Duration::from_secs(30);
+
+    fn ticket(names: &[&str], left: Option<Duration>, wire: Option<Wire>) -> Ticket {
         let names = names.iter().map(|name| Name::new(name).unwrap()).collect();
         let tokens = (Fence::new(34), Fence::new(63));
-        Ticket::new(names, Nonce::from_u128(7), tokens, Duration::from_secs(30), hold_until)
+        Ticket::new(names, Nonce::from_u128(7), tokens, LEASE, left, wire)
     }
+
+    /// The wall clock of a host that is right, and of one that is an hour ahead.
+    const WALL: Duration = Duration::from_secs(1_800_000_000);
+    const AHEAD: Duration = Duration::from_secs(1_800_003_600);
 
     #[test]
     fn a_ticket_survives_as_text() {
-        let until = Duration::from_millis(1_800_000_000_123);
-        for given in [ticket(&["a"], None), ticket(&["a.b", "ä\n{c}", "\0"], Some(until))] {
+        let left = Some(Duration::from_millis(123));
+        for given in [
+            ticket(&["a"], None, None),
+            ticket(&["a"], Some(Duration::ZERO), Some(Wire::Redlock)),
+            ticket(&["a.b", "ä\n{c}", "\0"], left, Some(Wire::Redisson)),
+        ] {
             let text = given.to_string();
             assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.'), "{text}");
             assert_eq!(text.parse(), Ok(given));
         }
+        let text = ticket(&["a"], left, Some(Wire::Redlock)).to_string();
+        let nonce = Nonce::from_u128(7);
+        assert_eq!(text, format!("2.{nonce}.34.63.30000.123.redlock.61"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_limit_is_the_same_on_each_host() {
+        let left = Some(Duration::from_secs(9));
+        for wall in [WALL, AHEAD] {
+            assert_eq!(ticket(&["a"], left, None).hold_left(|| wall), left);
+            assert_eq!(ticket(&["a"], None, None).hold_left(|| wall), None);
+        }
+    }
+
+    /// STABILITY.md: its limit is a time of the clock on the wall, and its layout is not known.
+    #[test]
+    fn tickets_of_the_form_1_are_read() {
+        let text = |until: u128| format!("1.{}.34.63.30000.{until}.61", Nonce::from_u128(7));
+        assert_eq!(text(0).parse(), Ok(ticket(&["a"], None, None)));
+        let until = (WALL + Duration::from_secs(9)).as_millis();
+        let limited: Ticket = text(until).parse().expect("a ticket");
+        assert_eq!(limited.hold_left(|| WALL), Some(Duration::from_secs(9)));
+        assert_eq!(limited.hold_left(|| AHEAD), Some(Duration::ZERO));
+        assert_eq!((limited.wire(), limited.to_string()), (None, text(until)));
     }
 
     #[test]
     fn bad_tickets_are_refused_and_say_why() {
-        let good = ticket(&["a"], None).to_string();
+        let good = ticket(&["a"], None, Some(Wire::Redlock)).to_string();
         let changed = |from: &str, to: &str| good.replacen(from, to, 1);
         for (text, why) in [
             (String::new(), "too few fields"),
-            (changed("1.", "2."), "another version"),
+            (changed("2.", "3."), "another version"),
+            (changed(".none.", ".soon."), "the limit"),
+            (changed(".redlock.", ".redis."), "the layout"),
+            (changed(".redlock.61", ""), "too few fields"),
             (changed(".34.", ".64."), "not in order"),
             (changed(".63.", ".9007199253692416."), "not in order"),
             (changed(".30000.", ".x."), "the lease"),

@@ -8,7 +8,8 @@ use std::time::Duration;
 use quorumlock_core::{Entropy, Environment, Lessor, Locker, Single};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, Fence, HeldInterval, Hints, Holder, Incarnation, Instant,
-    Lane, LeaseRequest, Node, Nonce, Notified, ReleaseOutcome, Responder, Settings, Vote, expiry,
+    Lane, LeaseRequest, LossReason, Node, Nonce, Notified, ReleaseOutcome, Responder, Settings,
+    Vote, expiry,
 };
 use quorumlock_quorum::Quorum;
 use quorumlock_watchdog::Clock;
@@ -244,6 +245,28 @@ async fn every_waiter_gets_the_lock_by_polling() {
         let (most, least) = (most.copied().unwrap_or(0), least.copied().unwrap_or(0));
         assert_eq!(grants.len() as u64, CLIENTS, "{nodes} nodes: {grants:?}");
         assert!(least > 1_000 && most < 2 * least, "{nodes} nodes: {grants:?}");
+    }
+}
+
+/// The limit of a hold is as far away on a host whose clock on the wall is an hour off (PROTOCOL.md TIC3).
+#[tokio::test(start_paused = true)]
+async fn a_limit_moves_to_a_host_with_another_wall_clock() {
+    const LIMIT: Duration = Duration::from_secs(9);
+    const HOUR: u64 = 3_600_000_000;
+    let clock = paused_clock();
+    let with_wall = |at: u64| clock.clone().with_wall(move || at);
+    let ours = with_wall(500_000 * HOUR);
+    for theirs in [with_wall(499_999 * HOUR), with_wall(500_001 * HOUR)] {
+        let nodes: Vec<_> = (0..3).map(|number| MemoryNode::new(number, &clock)).collect();
+        let (ours, theirs) = (locker(nodes.clone(), 0, &ours), locker(nodes, 1, &theirs));
+        let guard = ours.lock("x").hold_at_most(LIMIT).await.expect("free");
+        tokio::time::sleep(LIMIT / 3).await;
+        let ticket = guard.into_ticket().expect("held").to_string();
+        let resumed = theirs.resume(&ticket.parse().expect("a ticket")).await.expect("held");
+        let begun = clock.now();
+        assert_eq!(resumed.lost().await.why, LossReason::HoldLimit);
+        let (held, left) = (clock.now().since(begun), LIMIT * 2 / 3);
+        assert!(held <= left && held > left / 2, "{held:?} of {left:?}");
     }
 }
 

@@ -101,7 +101,7 @@ impl Builder {
         self.settings.label.get_or_insert_with(process_label);
         let (prefix, urls) = (self.checked_prefix()?, urls.into_iter().collect::<Vec<U>>());
         let environment = Environment::default();
-        let wire = self.wire.unwrap_or(Wire::Redlock);
+        let wire = *self.settings.wire.get_or_insert(Wire::Redlock);
         let cluster = self.cluster_of(member_list(&urls)?, false)?;
         let bound = strict.then_some(&cluster);
         let nodes = redis_nodes(&urls, wire, bound, &self.settings, &environment.clock)?;
@@ -141,7 +141,7 @@ impl Builder {
             }
         }
         let environment = Environment::default();
-        let wire = self.wire.unwrap_or(Wire::Redlock);
+        let wire = self.settings.wire.unwrap_or(Wire::Redlock);
         let nodes = redis_nodes(&all, wire, Some(&cluster), &self.settings, &environment.clock)?;
         let Settings { max_clock_drift, answer_timeout, .. } = self.settings;
         Ok(MemberChange(quorumlock_quorum::MemberChange::new(
@@ -221,7 +221,7 @@ impl Builder {
     ) -> Result<Locker, Error> {
         self.settings.label.get_or_insert_with(process_label);
         let environment = Environment::default();
-        let wire = self.wire.unwrap_or(Wire::Redisson);
+        let wire = *self.settings.wire.get_or_insert(Wire::Redisson);
         let prefix = self.checked_prefix()?;
         let Settings { replicas, all_replicas, replica_timeout, .. } = self.settings;
         let no_copies = replica_timeout.is_some() && !self.settings.awaits_copies();

@@ -18,7 +18,6 @@ pub struct Builder {
     /// From the environment, for [`Builder::build`].
     pub(crate) servers: Servers,
     pub(crate) prefix: Option<String>,
-    pub(crate) wire: Option<Wire>,
     pub(crate) admission: Option<Admission>,
     pub(crate) clock_bound: Option<Duration>,
     pub(crate) lost_marks: Option<usize>,
@@ -68,7 +67,7 @@ impl Builder {
     /// The layout of a held lock on a node. Default: [`Wire::Redisson`] on a single node,
     /// [`Wire::Redlock`] on a quorum. All clients of a name must use the same.
     pub fn wire(mut self, wire: Wire) -> Self {
-        self.wire = Some(wire);
+        self.settings.wire = Some(wire);
         self
     }
 

@@ -207,7 +207,8 @@ impl Locker {
     ///
     /// The locker must lead to the same servers, with the same [`Wire`](crate::Wire). The names are those of
     /// the other process: no prefix is added. The token is the next one, so that a resource refuses what the
-    /// other process still writes.
+    /// other process still writes. What was left of `hold_at_most` when the ticket was made is left now: the
+    /// time between, less than one lease, is not counted (docs/PROTOCOL.md TIC3).
     ///
     /// ```no_run
     /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
@@ -223,7 +224,8 @@ impl Locker {
     /// # Errors
     /// [`Error::Lost`] if the nodes say that the lock is gone, or its `hold_at_most` is over.
     /// [`Error::Unreachable`] if too few nodes answer within the connect and the answer timeout: the lock is
-    /// not renewed, and the same ticket can be tried again. [`Error::Config`], [`Error::Closed`].
+    /// not renewed, and the same ticket can be tried again. [`Error::Config`], also
+    /// [`ConfigError::OtherLayout`](crate::ConfigError::OtherLayout); [`Error::Closed`].
     ///
     /// # Cancel safety
     /// Cancel safe: a renewal that was sent may be carried out, and the lock then ends with its lease.

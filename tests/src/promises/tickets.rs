@@ -1,6 +1,6 @@
 //! A hold that moves to another process (docs/PROTOCOL.md, Tickets).
 
-use quorumlock::{ConfigError, Error, LossReason, Owner, Ticket};
+use quorumlock::{ConfigError, Error, LossReason, Owner, Ticket, Wire};
 
 use super::{LONG_LEASE, NAME, SHORT_LEASE};
 use crate::{Testbed, eventually, within};
@@ -99,6 +99,23 @@ pub async fn a_set_moves_as_a_whole(bed: &Testbed) {
     }
     resumed.unlock().await.expect("still held");
     within("free", other.lock_all(SET)).await.expect("granted").unlock().await.expect("held");
+}
+
+/// A locker of the other layout is told so, and the ticket is as good as before (TIC3).
+pub async fn a_ticket_names_its_layout(bed: &Testbed) {
+    let (ours, theirs) = (bed.locker(), bed.locker());
+    let wire = match bed.wire() {
+        Wire::Redlock => Wire::Redisson,
+        Wire::Redisson => Wire::Redlock,
+    };
+    let other = bed.build(bed.builder().wire(wire));
+    let guard = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
+    let ticket = sent(&guard.into_ticket().expect("still held"));
+    let refused = within("an answer", other.resume(&ticket)).await;
+    let expected = ConfigError::OtherLayout { ticket: bed.wire(), locker: wire };
+    assert!(matches!(&refused, Err(Error::Config(why)) if *why == expected), "{refused:?}");
+    let resumed = within("its nodes", theirs.resume(&ticket)).await.expect("taken up");
+    resumed.unlock().await.expect("still held");
 }
 
 /// The limit of a hold moves with it, and a hold that an owner shares does not move.

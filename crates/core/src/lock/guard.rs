@@ -218,9 +218,10 @@ impl Guard<kind::Lock> {
         inner.lessor.forget(request.nonce, now);
         lease.release_permit();
         let timing = lease.state.timing();
-        let hold_until = timing.hold_until.map(|until| inner.wall_time() + until.since(now));
+        let left = timing.hold_until.map(|until| until.since(now));
         let names = lease.claim.given_names().cloned().collect();
-        Ok(Ticket::new(names, lease.nonce, lease.tokens_for_next(), timing.lease, hold_until))
+        let (tokens, wire) = (lease.tokens_for_next(), inner.settings.wire);
+        Ok(Ticket::new(names, lease.nonce, tokens, timing.lease, left, wire))
     }
 }
 

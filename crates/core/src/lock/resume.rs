@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    Claim, Error, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, NoMajority, NodeProblem,
-    NodeReport, Ticket, next_id, quorum_of,
+    Claim, ConfigError, Error, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, NoMajority,
+    NodeProblem, NodeReport, Ticket, next_id, quorum_of,
 };
 use quorumlock_watchdog::{LeaseState, Renewal};
 
@@ -29,9 +29,14 @@ pub(super) async fn resume(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, 
 
 async fn take_up(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, Error> {
     inner.settings.check_lease(ticket.lease())?;
+    if let (Some(ticket), Some(locker)) = (ticket.wire(), inner.settings.wire)
+        && ticket != locker
+    {
+        return Err(ConfigError::OtherLayout { ticket, locker }.into());
+    }
     let claim = Claim::all(ticket.names().to_vec())?;
     let lost = |why| Error::from(Lost::new(claim.label(), why));
-    let limit = ticket.hold_left(inner.wall_time());
+    let limit = ticket.hold_left(|| inner.wall_time());
     let begun = inner.clock.now();
     let hold_until = limit.map(|left| begun + left);
     let ttl = limit.unwrap_or(Duration::MAX).min(ticket.lease());
