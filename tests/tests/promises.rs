@@ -71,6 +71,7 @@ macro_rules! all_promises {
             read_write::a_downgraded_writer_reads_on,
             read_write::a_name_is_a_lock_or_a_read_write_lock,
             read_write::a_read_write_lock_takes_the_options_of_a_lock,
+            read_write::a_read_inside_a_read_passes_a_waiting_writer,
             read_write::a_reader_or_writer_dropped_anywhere_leaves_nothing_behind,
             read_write::a_stream_of_readers_keeps_no_writer_out,
             read_write::a_writer_is_alone_among_many,

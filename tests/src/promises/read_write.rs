@@ -142,6 +142,32 @@ pub async fn a_stream_of_readers_keeps_no_writer_out(bed: &Testbed) {
     }
 }
 
+/// A read inside a read passes a writer that waits for the outer one, with an owner and without: else both would
+/// wait for ever (RW3, G8).
+pub async fn a_read_inside_a_read_passes_a_waiting_writer(bed: &Testbed) {
+    let (ours, other, owner) = (bed.locker(), bed.locker(), Owner::new());
+    let read = || ours.read(NAME).lease(LONG_LEASE);
+    let outer = within("free", read().owner(&owner)).await.expect("free");
+    let rival = bed.locker();
+    let waiting = tokio::spawn(async move { rival.write(NAME).lease(LONG_LEASE).await });
+    crate::eventually("the writer's turn", async || {
+        other.try_read(NAME).await.expect("an answer").is_none().then_some(())
+    })
+    .await;
+    let own = within("its own", read().owner(&owner)).await.expect("its own");
+    assert_eq!((own.nonce(), own.hold_count()), (outer.nonce(), 2));
+    let inner = within("beside the outer", read()).await.expect("granted");
+    let tried = ours.try_read(NAME).lease(LONG_LEASE).await.expect("an answer");
+    let tried = tried.expect("beside the outer");
+    assert!(!waiting.is_finished(), "a writer beside readers");
+    for reader in [own, outer, inner, tried] {
+        reader.unlock().await.expect("held");
+    }
+    let writer = within("to write", waiting).await.expect("no panic").expect("granted");
+    writer.unlock().await.expect("held");
+    bed.awaits_no_key(NAME).await;
+}
+
 /// The watchdog renews readers, each by itself, and writers, beside plain locks.
 pub async fn readers_and_writers_are_renewed(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());

@@ -182,6 +182,69 @@ async fn a_waiting_writer_keeps_new_readers_out() {
     }
 }
 
+/// RW3: a read passes a waiting writer while its locker holds a read that has passed none. One that has passed
+/// lets no other pass, also once it is renewed: overlapping reads of one process starve no writer. When no
+/// writer waits any more it is as any other. A writer that reads on has passed none.
+#[tokio::test]
+async fn a_read_inside_a_read_passes_a_waiting_writer() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let node = one_node(&server, wire, None);
+        // The end of a nonce is the locker.
+        let ours = |number: u128| reader(number << 64 | 7);
+        let written = writer(1 << 64 | 9);
+        let queue = node.wait_queue().expect("a queue");
+        let listen = |name| queue.subscribe(&name, std::sync::Arc::new(Nothing), 0);
+        let _heard: Vec<_> = written.claim.subscribed_names().map(listen).collect();
+        // Some in a row: the end of a hold is even or odd.
+        for outer in 1..=4 {
+            assert!(granted(&acquire(&node, &ours(outer)).await));
+        }
+        begin_turn(&node, &written).await;
+        for inner in 5..=8 {
+            assert!(granted(&acquire(&node, &ours(inner)).await), "{wire:?}: beside the outer");
+            assert!(granted(&renew(&node, &ours(inner)).await));
+            assert!(granted(&renew(&node, &ours(1)).await));
+            assert!(granted(&acquire(&node, &ours(inner)).await), "idempotent");
+        }
+        for outer in 1..=4 {
+            assert!(granted(&acquire(&node, &ours(9)).await), "{wire:?}: an outer one is left");
+            assert!(release(&node, &ours(9)).await && release(&node, &ours(outer)).await);
+        }
+        assert!(!granted(&acquire(&node, &ours(9)).await), "{wire:?}: the writer would starve");
+        queue.leave(&written.claim, None);
+        for inner in 5..=8 {
+            assert!(granted(&renew(&node, &ours(inner)).await));
+        }
+        begin_turn(&node, &written).await;
+        assert!(granted(&acquire(&node, &ours(9)).await), "{wire:?}: they were there before");
+        for inner in 5..=9 {
+            assert!(release(&node, &ours(inner)).await);
+        }
+        assert!(granted(&acquire(&node, &written).await), "{wire:?}: the writer gets in");
+        begin_turn(&node, &writer(1 << 64 | 10)).await;
+        let reads_on = LeaseRequest { nonce: written.nonce, ..reader(1) };
+        assert!(granted(&renew(&node, &reads_on).await));
+        assert!(granted(&acquire(&node, &reader(2 << 64 | 9)).await), "{wire:?}: inside that read");
+    }
+}
+
+/// A writer waits, and keeps new readers out for longer than a test takes.
+async fn begin_turn(node: &RedisNode, waits: &LeaseRequest) {
+    eventually("the writer's turn", async || {
+        let place = Hints::queued(EnqueueRequest {
+            waited: LONG_LEASE,
+            precedence: Precedence::AsItComes,
+            handoff: None,
+            previous: None,
+            queued_at: QueuedAt::default(),
+        });
+        assert!(!granted(&acquire_with(node, waits, place).await));
+        (!granted(&acquire(node, &reader(8)).await)).then_some(())
+    })
+    .await;
+}
+
 struct Nothing;
 
 impl quorumlock_protocol::ReplySink<quorumlock_protocol::WaitEvent> for Nothing {

@@ -1,6 +1,7 @@
 -- The layout of read-write locks: a sorted set, 'NONCE:r' or 'NONCE:w' -> the end of that hold, in
 -- milliseconds of this server's clock (prepended to the scripts of locks). `nonce` is the member. There is
--- one writer and no reader, or any number of readers (PROTOCOL.md RW1). A full server extends no hold.
+-- one writer and no reader, or any number of readers (PROTOCOL.md RW1). A full server extends no hold. An odd
+-- end is that of a read that has passed a waiting writer.
 
 -- No program subscribes to the name's channel.
 local STRANGERS = false
@@ -10,6 +11,9 @@ local LAYOUT = {read = true, write = true}
 
 -- The member that keeps new readers out for a waiting writer, until its score (PROTOCOL.md RW3).
 local TURN = 'turn'
+
+-- Whether this acquisition passes a waiting writer.
+local PASSES = false
 
 -- The time of this server, in milliseconds.
 local TIME = redis.call('time')
@@ -104,10 +108,26 @@ local function conflict(name, nonce)
   return {redis.call('pttl', name)}
 end
 
+-- Whether the locker of this reader has a read that has passed no writer: the writer waits for that read,
+-- and it may wait for this one. The locker is the end of the nonce.
+local function reads_already(name, nonce)
+  local locker = string.sub(nonce, 21)
+  for _, member in ipairs(holders_of(name)) do
+    if string.sub(member, 21) == locker and ends(name, member) % 2 == 0 then
+      return true
+    end
+  end
+  return false
+end
+
 -- Returns {ms} if a waiting writer keeps this reader out, which has not been notified, for so long.
 local function keeps_out(name, nonce, notified)
   local last = not notified and reads(nonce) and ends(name, TURN)
-  return last and not held(name, nonce) and {last - NOW}
+  if not last or held(name, nonce) then
+    return nil
+  end
+  PASSES = reads_already(name, nonce)
+  return not PASSES and {last - NOW}
 end
 
 -- Whether a waiter of this kind is a reader: several get a free name at once.
@@ -141,7 +161,11 @@ end
 -- Takes the name, or takes it again, until `ttl` ms from now at least. No other nonce excludes it. Returns
 -- nil, or the error of a server that refuses a write, and then leaves no hold without an end.
 local function put(name, nonce, ttl)
-  local added = redis.pcall('zadd', name, 'gt', string.format('%.0f', NOW + ttl), nonce)
+  -- Once no writer waits, a read that has passed one is as any other.
+  local odd = reads(nonce) and ends(name, TURN) and (PASSES or (ends(name, nonce) or 0) % 2 == 1)
+  local last = NOW + ttl
+  last = last + (last % 2 == (odd and 1 or 0) and 0 or 1)
+  local added = redis.pcall('zadd', name, 'gt', string.format('%.0f', last), nonce)
   if type(added) == 'table' then
     return added
   end
