@@ -321,8 +321,6 @@ async fn scripts_that_another_server_loads_do_not_vote_there() {
         };
         let [connecting, connected] = [through(&ways[0]), through(&ways[1])];
         connected.admit_nodes().await.expect("it answers");
-        let master = Plain::to(servers[0].url()).await;
-        let _: String = master.ask(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]).await;
         drop(connected.lock("y").await.expect("admitted"));
 
         ways[0].hold(Way::Replies);

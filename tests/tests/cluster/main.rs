@@ -57,7 +57,6 @@ impl Fleet {
             // A replica that was synchronised late may be promoted all the same.
             ["--cluster-replica-validity-factor", "0"],
             ["--cluster-allow-replica-migration", "no"],
-            ["--repl-diskless-sync-delay", "0"],
         ];
         let mut args: Vec<_> = args.as_flattened().iter().map(|&arg| arg.to_owned()).collect();
         if let Some(password) = password {

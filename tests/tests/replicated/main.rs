@@ -39,9 +39,7 @@ struct Fleet {
 impl Fleet {
     /// Starts the servers; `None` if this machine has no server program.
     async fn start(replicas: usize, more: &[&str]) -> Option<Self> {
-        // A synchronisation need not wait for more replicas.
-        let args = ["--repl-diskless-sync-delay", "0"].iter().chain(more);
-        let args = args.map(|arg| (*arg).to_owned()).collect();
+        let args = more.iter().map(|arg| (*arg).to_owned()).collect();
         let servers = for_test(1 + replicas, &ServerOptions { args, ..Default::default() })?;
         let (mut plain, mut ways) = (Vec::new(), Vec::new());
         for url in servers.urls() {

@@ -25,11 +25,7 @@ async fn under_strict_admission_it_is_noticed() {
 
 /// The third node has an admission record but not the lock.
 async fn strike(mode: Admission) -> Option<Held> {
-    let options = ServerOptions {
-        args: ["--repl-diskless-sync-delay", "0"].map(str::to_owned).to_vec(),
-        ..Default::default()
-    };
-    let held = ScenarioSetup::start(mode, &options).await?.hold().await;
+    let held = ScenarioSetup::start(mode, &ServerOptions::default()).await?.hold().await;
     let node = held.setup.plain(FAULTY).await;
     let run = run_id(&node).await;
     resynchronise(&held.setup, &node).await;

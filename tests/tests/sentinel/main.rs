@@ -42,7 +42,6 @@ impl Fleet {
         password: Option<&str>,
     ) -> Option<Self> {
         let mut options = options.clone();
-        options.args.extend(["--repl-diskless-sync-delay", "0"].map(str::to_owned));
         if let Some(password) = &options.password {
             options.args.extend(["--masterauth".to_owned(), password.clone()]);
         }

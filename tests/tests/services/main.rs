@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use futures::future::join_all;
-use quorumlock::{Admission, Error, Locker, NodeProblem};
+use quorumlock::{Admission, Builder, Error, Locker, NodeProblem};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, builder, eventually, within};
 
@@ -101,6 +101,12 @@ async fn without(lacks: &[&str]) -> Option<(Servers, Vec<String>)> {
     Some((servers, urls))
 }
 
+/// A builder whose timeouts a loaded machine does not exceed.
+fn patient() -> Builder {
+    let timeout = Duration::from_secs(10);
+    builder().connect_timeout(timeout).answer_timeout(timeout)
+}
+
 /// What each use of locks comes to, in the order of [`USES`]. The fourth server is a replica of the third
 /// at first.
 async fn observe(servers: &Servers, urls: &[String]) -> [Result<(), NodeProblem>; 4] {
@@ -108,21 +114,22 @@ async fn observe(servers: &Servers, urls: &[String]) -> [Result<(), NodeProblem>
     let copy = Plain::to(servers[3].url()).await;
     copy.ask::<String>(&["REPLICAOF", "127.0.0.1", &port]).await;
     let master = Plain::to(servers[2].url()).await;
+    // A replica that has the data is not yet one that the master counts.
     eventually("synchronised", async || {
         master.ask::<String>(&["SET", "seen", "yes"]).await;
-        (copy.ask::<Option<String>>(&["GET", "seen"]).await.is_some()).then_some(())
+        (master.ask::<i64>(&["WAIT", "1", "100"]).await == 1).then_some(())
     })
     .await;
-    let single = use_lock(builder().single(&urls[0])).await;
-    let copied = use_lock(builder().replicas(1).single(&urls[2])).await;
+    let single = use_lock(patient().single(&urls[0])).await;
+    let copied = use_lock(patient().replicas(1).single(&urls[2])).await;
     copy.ask::<String>(&["REPLICAOF", "NO", "ONE"]).await;
-    let strict = builder().quorum([&urls[0], &urls[1], &urls[3]]).expect("good URLs");
+    let strict = patient().quorum([&urls[0], &urls[1], &urls[3]]).expect("good URLs");
     let admitted = within("an answer", strict.admit_nodes()).await.map_err(problem_of);
     let strict = match admitted {
         Ok(()) => use_lock(Ok(strict)).await,
         Err(problem) => Err(problem),
     };
-    let plain = builder().admission(Admission::Redlock).quorum(&urls[..3]);
+    let plain = patient().admission(Admission::Redlock).quorum(&urls[..3]);
     [single, copied, strict, use_lock(plain).await]
 }
 

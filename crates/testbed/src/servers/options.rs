@@ -63,6 +63,8 @@ impl ServerOptions {
         set("save", &"");
         set("appendonly", &if self.appendonly { "yes" } else { "no" });
         set("loglevel", &"warning");
+        // A synchronisation does not wait for further replicas: by default, Redis 7 waits for 5 s.
+        set("repl-diskless-sync-delay", &"0");
         if self.appendonly {
             // Every acknowledged write is on disk. After `SIGKILL` the page cache would suffice,
             // but this states what is meant.
