@@ -1,14 +1,15 @@
 //! `quorumlock run` in a terminal, and at its own sudden end.
 
+use std::env::current_exe;
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::common::session::Session;
-use crate::common::{quorumlock, servers};
+use crate::common::{finish, quorumlock, servers};
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
@@ -52,6 +53,16 @@ fn ctrl_c_reaches_the_command() {
     session.awaits("code-5");
     session.type_in("two\n");
     session.awaits("then-two");
+}
+
+/// As where a script starts the tests in the background: its shell has them ignore these signals.
+#[test]
+fn ctrl_c_reaches_the_command_of_a_test_that_was_started_to_ignore_it() {
+    let mut tests = Command::new("sh");
+    tests.args(["-c", "trap '' INT QUIT; exec \"$@\"", "sh"]).arg(current_exe().unwrap());
+    tests.args(["--exact", "terminal::ctrl_c_reaches_the_command"]);
+    let ended = finish(tests).expect(0);
+    assert!(ended.stdout.contains("1 passed"), "{ended:?}");
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use quorumlock_testbed::command::command;
 use rustix::process::Pid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
@@ -35,7 +36,7 @@ impl Session {
         let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let terminal = File::from(terminal);
         resize(&terminal, size);
-        let mut shell = Command::new("setsid");
+        let mut shell = command("setsid");
         shell.args(["--ctty", "sh", "-c", script]);
         shell.env("QUORUMLOCK_NODES", urls.join(","));
         shell.env("Q", env!("CARGO_BIN_EXE_quorumlock"));
