@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quorumlock::Error;
 use quorumlock::admission::MemberList;
+use quorumlock::env::parse_duration;
 use quorumlock_command::{Failure, Outcome, print};
 use serde::Serialize;
 
@@ -30,13 +31,20 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
+    /// Give up on a node that cannot be connected, or does not answer, for this time. A node that refuses
+    /// the connection is not waited for.
+    #[arg(
+        long, value_name = "TIME", value_parser = parse_duration, default_value = "10s"
+    )]
+    timeout: Duration,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) async fn init(args: Args) -> Outcome {
-    let locker = args.nodes.strict(&args.cluster)?;
+    let locker = args.nodes.strict(&args.cluster, args.timeout)?;
     let age = args.cluster.note_age();
     let admitted = match args.force {
         true => locker.force_admit_nodes().await,

@@ -219,8 +219,12 @@ impl Nodes {
     }
 
     /// A locker on nodes under strict admission: those of a quorum, or with `--admission strict` one
-    /// server, or a master with its replicas.
-    pub(crate) fn strict(&self, cluster: &ClusterArgs) -> Result<Locker, Failure> {
+    /// server, or a master with its replicas. `timeout` is for connecting, and for each answer.
+    pub(crate) fn strict(
+        &self,
+        cluster: &ClusterArgs,
+        timeout: Duration,
+    ) -> Result<Locker, Failure> {
         if self.cluster {
             return Err(Failure::usage(
                 "the masters of a Redis Cluster need no admission: leave out --cluster \
@@ -238,7 +242,8 @@ impl Nodes {
         if !cluster.strict() {
             return Err(Failure::usage("with --admission redlock there is nothing to admit"));
         }
-        Ok(self.locker(self.tls()?.give_to(cluster.builder()))??)
+        let builder = cluster.builder().connect_timeout(timeout).answer_timeout(timeout);
+        Ok(self.locker(self.tls()?.give_to(builder))??)
     }
 
     /// The URLs of a quorum under strict admission, and a builder for it.

@@ -3,8 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;
+use std::time::Duration;
 
-use crate::common::{Finished, blank_servers, finish, labels, quorumlock, run, servers};
+use crate::common::{Finished, Running, blank_servers, finish, labels, quorumlock, run, servers};
 use quorumlock::Locker;
 use quorumlock_testbed::servers::{ServerOptions, for_test};
 use serde_json::json;
@@ -104,6 +105,22 @@ fn init_needs_a_quorum_and_all_of_its_nodes() {
     init(&urls, &[]).expect(0);
     let report = doctor().expect(0).stdout;
     assert!(!report.contains("admission    an operator"), "{report}");
+}
+
+/// For longer than programs that lock wait for a connection and an answer.
+#[test]
+fn init_waits_for_a_server_that_is_slow_to_greet() {
+    let Some(servers) = blank_servers(3) else { return };
+    let urls = servers.urls();
+    servers[1].pause().unwrap();
+    let mut waits = quorumlock(&urls);
+    waits.arg("init");
+    let waits = Running::spawn(waits);
+    thread::sleep(Duration::from_secs(2));
+    servers[1].resume().unwrap();
+    waits.finish().expect(0);
+    servers[1].pause().unwrap();
+    init(&urls, &["--timeout", "100ms"]).expect(69).says(&[&urls[1], "100ms"]);
 }
 
 /// The error names a replica as such, and nothing is written.
