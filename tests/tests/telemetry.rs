@@ -13,7 +13,8 @@ use quorumlock::telemetry::{
 use quorumlock_tests::{Log, Testbed, Told, Topology, eventually, within};
 use serde_json::Value;
 
-const LEASE: Duration = Duration::from_millis(300);
+/// A loaded machine renews it in time.
+const LEASE: Duration = Duration::from_secs(3);
 
 /// The only test of this program that installs a recorder.
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +122,7 @@ async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
         assert!(told.contains(part), "{part} in {told}");
     }
 
-    let silent = within("free", locker.lock("silent").lease(4 * LEASE)).await.expect("granted");
+    let silent = within("free", locker.lock("silent").lease(LEASE)).await.expect("granted");
     bed.pause_all();
     within("the loss", silent.lost()).await;
     let told = warning("silent").await;
@@ -164,7 +165,7 @@ async fn a_call_its_votes_its_renewals_and_its_release_are_spans() {
     let outcomes = ["granted", "busy", "dropped", "closed"];
     for ((_, call), outcome) in calls.iter().zip(outcomes) {
         let outcome = format!(" outcome=\"{outcome}\" ");
-        let lease = if outcome.contains("granted") { "lease=300ms" } else { "lease=30s" };
+        let lease = if outcome.contains("granted") { "lease=3s" } else { "lease=30s" };
         for part in [" mode=\"quorum\" ", " kind=\"lock\" ", lease, &outcome] {
             assert!(call.contains(part), "{part} in {call}");
         }

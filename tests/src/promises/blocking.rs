@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorumlock::{Error, Owner};
 
-use super::{LONG_LEASE, NAME};
+use super::{LONG_LEASE, NAME, RENEWED_LEASE};
 use crate::testbed::in_a_runtime;
 use crate::{MAX_WAIT, Stopwatch, Testbed};
 
@@ -34,13 +34,13 @@ pub fn a_blocking_lock_excludes_an_async_one(bed: &Testbed) {
     });
 }
 
-/// The watchdog renews the lock for five leases while the holder makes no call.
+/// The watchdog renews the lock for two leases while the holder makes no call.
 pub fn a_blocking_hold_is_renewed_between_calls(bed: &Testbed) {
-    let lease = Duration::from_millis(600);
+    let lease = RENEWED_LEASE;
     let (ours, other) = (bed.blocking(), bed.blocking());
     let guard = ours.lock(NAME).lease(lease).acquire().expect("free");
     let held = Stopwatch::start();
-    while held.elapsed() < lease * 5 {
+    while held.elapsed() < lease * 2 {
         assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorumlock::LossReason;
 
-use super::NAME;
+use super::{NAME, RENEWED_LEASE};
 use crate::testbed::in_a_runtime;
 use crate::{Stopwatch, Testbed, within};
 
@@ -44,9 +44,9 @@ pub async fn a_long_hold_is_renewed_up_to_its_limit(bed: &Testbed) {
     assert!(guard.check().is_err());
 }
 
-/// The runtime of the holder is blocked for five leases: the watchdog has a thread of its own.
+/// The runtime of the holder is blocked for two leases: the watchdog has a thread of its own.
 pub async fn a_blocked_runtime_loses_no_lock(bed: &Testbed) {
-    let lease = Duration::from_millis(600);
+    let lease = RENEWED_LEASE;
     let (ours, other) = (bed.locker(), bed.locker());
     let blocked = Arc::new(AtomicBool::new(false));
     let holder = std::thread::spawn({
@@ -55,7 +55,7 @@ pub async fn a_blocked_runtime_loses_no_lock(bed: &Testbed) {
             in_a_runtime(async {
                 let guard = ours.lock(NAME).lease(lease).await.expect("free");
                 blocked.store(true, Ordering::SeqCst);
-                std::thread::sleep(lease * 5);
+                std::thread::sleep(lease * 2);
                 assert!(guard.check().is_ok(), "{:?}", guard.check());
                 assert!(guard.valid_for() > Duration::ZERO);
                 blocked.store(false, Ordering::SeqCst);

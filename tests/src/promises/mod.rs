@@ -38,6 +38,9 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 /// A lease whose end or renewal a test waits for.
 const SHORT_LEASE: Duration = Duration::from_millis(900);
 
+/// A lease that must be renewed: a loaded machine does so in time.
+const RENEWED_LEASE: Duration = Duration::from_secs(2);
+
 const NAME: &str = "invoice/7";
 
 /// Whether somebody took the lock away. On a slow machine the holder may hear of it before it asks.

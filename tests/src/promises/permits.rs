@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorumlock::{ConfigError, Error, Locker, LossReason, Permit};
 
-use super::{LONG_LEASE, SHORT_LEASE, is_taken_away};
+use super::{LONG_LEASE, RENEWED_LEASE, SHORT_LEASE, is_taken_away};
 use crate::{CountPolls, Drops, MAX_WAIT, Testbed, within};
 
 const NAME: &str = "exports";
@@ -161,12 +161,12 @@ pub async fn a_waiter_that_gives_up_passes_the_slot_on(bed: &Testbed) {
 /// The watchdog renews permits, also several of one name.
 pub async fn permits_are_renewed(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let take = || ours.permit(NAME, 2).lease(SHORT_LEASE);
+    let take = || ours.permit(NAME, 2).lease(RENEWED_LEASE);
     let permits = [
         within("a slot", take()).await.expect("free"),
         within("a slot", take()).await.expect("free"),
     ];
-    tokio::time::sleep(SHORT_LEASE * 3).await;
+    tokio::time::sleep(RENEWED_LEASE * 3 / 2).await;
     assert!(other.try_permit(NAME, 2).await.expect("an answer").is_none(), "a third permit");
     for permit in permits {
         permit.renew().await.expect("renewed");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorumlock::{ConfigError, Error, Locker, LossReason, NodeProblem, Owner};
 
-use super::{LONG_LEASE, SHORT_LEASE, is_taken_away};
+use super::{LONG_LEASE, RENEWED_LEASE, SHORT_LEASE, is_taken_away};
 use crate::{CountPolls, Drops, MAX_WAIT, Testbed, within};
 
 const NAME: &str = "catalog";
@@ -172,12 +172,12 @@ pub async fn a_read_inside_a_read_passes_a_waiting_writer(bed: &Testbed) {
 pub async fn readers_and_writers_are_renewed(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let readers = [
-        within("free", ours.read(NAME).lease(SHORT_LEASE)).await.expect("free"),
-        within("shared", ours.read(NAME).lease(SHORT_LEASE)).await.expect("shared"),
+        within("free", ours.read(NAME).lease(RENEWED_LEASE)).await.expect("free"),
+        within("shared", ours.read(NAME).lease(RENEWED_LEASE)).await.expect("shared"),
     ];
-    let writer = within("free", ours.write("another").lease(SHORT_LEASE)).await.expect("free");
-    let lock = within("free", ours.lock("a lock").lease(SHORT_LEASE)).await.expect("free");
-    tokio::time::sleep(SHORT_LEASE * 3).await;
+    let writer = within("free", ours.write("another").lease(RENEWED_LEASE)).await.expect("free");
+    let lock = within("free", ours.lock("a lock").lease(RENEWED_LEASE)).await.expect("free");
+    tokio::time::sleep(RENEWED_LEASE * 3 / 2).await;
     assert!(other.try_write(NAME).await.expect("an answer").is_none(), "beside readers");
     assert!(other.try_read("another").await.expect("an answer").is_none(), "beside a writer");
     for reader in readers {

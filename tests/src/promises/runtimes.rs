@@ -1,8 +1,6 @@
 //! Lockers can outlive the runtimes in which they are used: in a `static`, between tests.
 
-use std::time::Duration;
-
-use super::{LONG_LEASE, NAME};
+use super::{LONG_LEASE, NAME, RENEWED_LEASE};
 use crate::testbed::in_a_runtime;
 use crate::{Testbed, within};
 
@@ -22,10 +20,10 @@ pub fn a_locker_outlives_its_runtime(bed: &Testbed) {
 
 /// The runtime ends while a lock is held: the watchdog renews it, and another runtime unlocks it.
 pub fn a_guard_outlives_its_runtime(bed: &Testbed) {
-    let lease = Duration::from_millis(600);
+    let lease = RENEWED_LEASE;
     let (locker, other) = (bed.locker(), bed.locker());
     let guard = in_a_runtime(async { locker.lock(NAME).lease(lease).await.expect("free") });
-    std::thread::sleep(lease * 3);
+    std::thread::sleep(lease * 3 / 2);
     guard.check().expect("kept");
     in_a_runtime(async {
         assert!(other.try_lock(NAME).await.expect("an answer").is_none());

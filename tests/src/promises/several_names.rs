@@ -9,7 +9,7 @@ use std::time::Duration;
 use quorumlock::telemetry::Mode;
 use quorumlock::{ConfigError, Error, Locker, LossReason, Owner};
 
-use super::{LONG_LEASE, SHORT_LEASE, is_taken_away};
+use super::{LONG_LEASE, RENEWED_LEASE, SHORT_LEASE, is_taken_away};
 use crate::{CountPolls, Drops, MAX_WAIT, Stopwatch, Testbed, within};
 
 const A: &str = "{acct}/1";
@@ -65,8 +65,8 @@ pub async fn a_set_has_one_token_above_those_of_its_names(bed: &Testbed) {
 /// The watchdog renews all names.
 pub async fn a_set_is_renewed(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let set = within("free names", ours.lock_all([A, B]).lease(SHORT_LEASE)).await.expect("free");
-    tokio::time::sleep(SHORT_LEASE * 3).await;
+    let set = within("free names", ours.lock_all([A, B]).lease(RENEWED_LEASE)).await.expect("free");
+    tokio::time::sleep(RENEWED_LEASE * 3 / 2).await;
     set.check().expect("still held");
     for name in [A, B] {
         assert!(other.try_lock(name).await.expect("an answer").is_none(), "{name} twice");

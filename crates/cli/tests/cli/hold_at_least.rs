@@ -71,7 +71,8 @@ fn a_loss_meanwhile_is_told_and_the_commands_code_stands() {
         let options = ["--hold-at-least", "1h", "--lease", "1s"];
         let job = start_short(&servers.urls(), &options);
         unlock_by_force(&servers.urls());
-        job.finish().expect(7).says(&["job: the lock was lost", "no longer hold it", "had ended"]);
+        // By a message, or by the next renewal.
+        job.finish().expect(7).says(&["job: the lock was lost", "had ended"]);
 
         let job = start_short(&servers.urls(), &options);
         servers.iter().for_each(|server| server.pause().unwrap());
