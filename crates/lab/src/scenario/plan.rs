@@ -240,7 +240,7 @@ pub enum BrokenLockKind {
     /// A plain `SET`, without `NX`.
     NoExclusion,
     /// A `SET NX` whose value names the owner and not the hold, so that a late release frees a
-    /// later hold. Each hold is released a second time, a moment later.
+    /// later hold. Each release is sent a second time, when its owner holds again.
     ReleaseByOwner,
     /// A lock that counts its owner's holds, with a driver that sends a release again when it gets
     /// no answer: an inner hold is released twice, which also releases the outer one.

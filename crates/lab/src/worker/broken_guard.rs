@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorumlock_protocol::Instant;
@@ -23,6 +23,8 @@ pub(crate) struct Broken {
     owner: String,
     seed: u64,
     attempts: Arc<AtomicU64>,
+    /// Whether a release got no answer and is sent again.
+    unanswered: Arc<AtomicBool>,
     lease: Duration,
     /// How many a node lets in, if it counts.
     permits: u32,
@@ -66,10 +68,6 @@ const ENTER_SET: &str = "local t = redis.call('time') \
      redis.call('zadd', KEYS[1], now + ARGV[2], ARGV[1]) \
      redis.call('pexpire', KEYS[1], ARGV[2]) return 'OK'";
 
-/// The delay of the second release of [`BrokenLockKind::ReleaseByOwner`]: it falls into a later
-/// hold.
-const SECOND_RELEASE_DELAY: Duration = Duration::from_millis(10);
-
 impl Broken {
     pub(super) fn new(
         config: &Config,
@@ -86,6 +84,7 @@ impl Broken {
             // The run's seed, not the client's, so that all clients draw the same values.
             seed: config.seed,
             attempts: Arc::default(),
+            unanswered: Arc::default(),
             lease,
             permits: config.locking.permits.unwrap_or(1),
             writes: config.work.read_write == Some(ReadWrite::Write),
@@ -120,18 +119,19 @@ impl Broken {
             self.on_majority(&self.give(&value)).await?;
             self.on_majority(&self.give(&value)).await?;
         }
+        if self.unanswered.swap(false, Ordering::SeqCst) {
+            // Like a driver without an answer: the release is sent again, so late that its owner holds
+            // again, whatever the timing.
+            let (late, value) = (self.clone(), value.clone());
+            tokio::spawn(async move { late.on_majority(&late.give(&value)).await });
+        }
         Ok(Some((value, until)))
     }
 
     pub(super) async fn release(&self, value: &str) -> Result<(), String> {
         self.on_majority(&self.give(value)).await?;
         if self.kind == BrokenLockKind::ReleaseByOwner {
-            // Like a driver without an answer: the release is sent again, late.
-            let (late, value) = (self.clone(), value.to_owned());
-            tokio::spawn(async move {
-                tokio::time::sleep(SECOND_RELEASE_DELAY).await;
-                let _ = late.on_majority(&late.give(&value)).await;
-            });
+            self.unanswered.store(true, Ordering::SeqCst);
         }
         Ok(())
     }
