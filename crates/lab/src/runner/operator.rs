@@ -10,7 +10,10 @@ use super::TrialError;
 use crate::etcd;
 use crate::mode::Mode;
 use crate::scenario::{Locking, Until};
-use crate::worker::{builder, locker};
+use crate::worker::{build, builder, locker};
+
+/// How long `quorumlock init` waits for a connection, and for each answer: a loaded machine is slow.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a change of members goes on.
 const STEP_EVERY: Duration = Duration::from_millis(20);
@@ -42,7 +45,9 @@ pub(super) async fn admit_nodes(
     urls: Vec<String>,
     locking: &Locking,
 ) -> Result<(), Error> {
-    let operator = operator(mode, urls, locking)?;
+    let operator = builder(mode, locking, "operator");
+    let operator = operator.connect_timeout(PATIENCE).answer_timeout(PATIENCE);
+    let operator = build(operator, mode, urls)?;
     let admitted = operator.admit_nodes().await;
     operator.close().await;
     admitted

@@ -103,7 +103,11 @@ pub(crate) fn locker(
     locking: &Locking,
     client: &str,
 ) -> Result<Locker, Error> {
-    let builder = builder(mode, locking, client);
+    build(builder(mode, locking, client), mode, urls)
+}
+
+/// Makes the locker of a builder that has the settings of the mode.
+pub(crate) fn build(builder: Builder, mode: Mode, urls: Vec<String>) -> Result<Locker, Error> {
     match (mode.engine(), mode) {
         (Engine::Sentinel, _) => builder.sentinel(urls, MASTER),
         (Engine::Cluster, _) => builder.cluster(urls),
