@@ -9,8 +9,8 @@ help:
 	@echo "make quick   unit tests, models, 200 fresh seeds, the promises on one server and on a quorum"
 	@echo "make api     write docs/api.txt, the list of the public API, anew"
 	@echo "make tables  write the tables of docs/OPERATIONS.md anew"
-	@echo "make test-redis  the tests on real servers, on Debian's Redis 7 instead of Valkey"
-	@echo "make test-scripts the tests on real servers, with locks taken by script alone"
+	@echo "make test-redis  a part of the tests on real servers, on Debian's Redis 7 instead of Valkey"
+	@echo "make test-scripts a part of the tests on real servers, with locks taken by script alone"
 	@echo "make test-interop locks shared with Java, Go, Node and Python clients, which are fetched if need be"
 	@echo "make test-report the lab's report in a real browser, which is fetched if need be (100 MB)"
 	@echo "make sim     20,000 seeds of the simulation (SEEDS=n, and FRESH=n drawn anew), or one with its trace (SEED=n)"
@@ -40,15 +40,14 @@ test: .cargo-is-there
 	scripts/build-test-image
 	cargo test --workspace --all-features --no-run
 	@echo "make test: what computes runs beside what waits; each group prints its output when it ends"
-	@$(MAKE) --no-print-directory --jobs=$(TEST_GROUPS) --output-sync=target --keep-going .test-compute .test-wait
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going .test-compute .test-wait
 
-# How many groups run side by side: 1 leaves the processors to one group at a time.
-TEST_GROUPS ?= 2
-
-# A test of the house checks that each program of tests is in one of the groups.
-COMPUTE = sim commands quick house linearizable public_api
-WAIT = admission clean cli cluster config containers fencing flood interop lab memory_nodes members permissions \
-	ping promises reach recipes replicated scenarios sentinel servers services telemetry testing watchdog wire
+# A test of the house checks that each program of tests is in one of the groups, and that those which
+# compute start no server.
+COMPUTE = house linearizable public_api quick sim
+WAIT = admission clean cli cluster commands config containers fencing flood interop lab linearizable_servers \
+	memory_nodes members permissions ping promises reach recipes replicated scenarios sentinel servers \
+	services telemetry testing watchdog wire
 
 .PHONY: .test-compute .test-wait
 # With the time that the others leave: they run against timers.
@@ -66,6 +65,12 @@ quick: .cargo-is-there
 	SEEDS=200 cargo test --workspace --all-features --test sim in_seeds_that_nobody_has_run
 	cargo test --workspace --all-features --test promises -- single_redisson strict_quorum_of_3_redlock
 
+# What depends on the server or on how locks are taken, and the promises on one server, on a master and
+# on a quorum: a part of the testbeds, in both layouts. The same features as all tests, so that nothing
+# is built anew.
+PART = --test admission --test replicated --test scenarios --test wire
+BEDS = single_redisson proven_master strict_quorum_of_3_redlock
+
 # A test compares: what it prints is what a change does to users.
 api: .cargo-is-there
 	QUORUMLOCK_UPDATE_API=1 cargo test --workspace --all-features --test public_api
@@ -74,15 +79,18 @@ api: .cargo-is-there
 tables: .cargo-is-there
 	QUORUMLOCK_UPDATE_TABLES=1 cargo test --workspace --all-features --test permissions --test services -- operations_prints
 
+# All: QUORUMLOCK_SERVER_BIN=$$(scripts/get-redis) cargo test -p quorumlock-tests --all-features
 test-redis: .cargo-is-there
-	server=$$(scripts/get-redis) && \
-		QUORUMLOCK_SERVER_BIN=$$server cargo test --package quorumlock-tests --all-features
+	server=$$(scripts/get-redis) && export QUORUMLOCK_SERVER_BIN=$$server && \
+		cargo test --workspace --all-features $(PART) --test cluster --test permissions --test sentinel \
+			--test services && \
+		cargo test --workspace --all-features --test promises -- $(BEDS)
 
-# The same features as all tests, so that nothing is built anew.
 test-scripts: .cargo-is-there
 	scripts/get-server
-	QUORUMLOCK_TEST_SCRIPTS_ONLY=1 cargo test --workspace --all-features \
-		--test promises --test wire --test admission --test scenarios --test replicated
+	export QUORUMLOCK_TEST_SCRIPTS_ONLY=1 && \
+		cargo test --workspace --all-features $(PART) && \
+		cargo test --workspace --all-features --test promises -- $(BEDS)
 
 # Without Java, Node or Python's venv (3) there is nothing to test against.
 test-interop: .cargo-is-there

@@ -6,4 +6,5 @@
 mod fleets;
 mod lock;
 mod operations;
+mod runs;
 mod scenarios;
