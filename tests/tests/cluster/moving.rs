@@ -223,6 +223,7 @@ async fn a_waiter_follows_its_slot() {
     eventually("queued there", async || {
         let queued: Vec<String> = there.ask(&["ZRANGE", &queue, "0", "-1"]).await;
         for id in queued {
+            let id = id.split(' ').next().expect("its id");
             let channel = format!("quorumlock:wake:{id}");
             let (_, heard): (String, i64) = there.ask(&["PUBSUB", "NUMSUB", &channel]).await;
             if heard == 1 {

@@ -92,7 +92,7 @@ async fn a_release_notifies_the_waiter_of_another_process() {
         let queue = Name::new(&name).expect("a good name").waiters_key();
         let id = eventually("queued", async || {
             let queued: Vec<String> = plain.ask(&["ZRANGE", &queue, "0", "-1"]).await;
-            queued.into_iter().next()
+            Some(queued.first()?.split(' ').next()?.to_owned())
         })
         .await;
         let channel = format!("quorumlock:wake:{id}");

@@ -53,7 +53,7 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     // The commands outside the scripts, and those inside them.
     let outside = "+info +client|setname +script|load +evalsha +subscribe +unsubscribe";
     let inside = "+del +exists +get +hexists +hget +hkeys +hlen +hset +pexpire +pttl +publish \
-                  +set +time +type +zadd +zcard +zpopmin +zrange +zrem +zscore";
+                  +set +time +type +zadd +zcard +zrange +zrank +zrem +zscore";
     let user = ["ACL", "SETUSER", "locker", "reset", "on", ">secret", "-@all"];
     let whereon =
         ["~x", "~redisson_lock_*", "~quorumlock:*", "&redisson_lock__channel:*", "&quorumlock:*"];

@@ -147,12 +147,18 @@ async fn a_server_that_is_not_proven_hands_nothing_off() {
         server.ask::<()>(&["DEL", NAME]).await;
         server.ask::<()>(&["HSET", NAME, &format!("{}:1", uuid(1)), "1"]).await;
         server.ask::<()>(&["PEXPIRE", NAME, "60000"]).await;
-        let member = format!("w {}:1 60000 1", uuid(2));
-        server.ask::<()>(&["ZADD", &waiters(NAME), "0", &member]).await;
+        let member = format!("w hash {}:1 60000 1", uuid(2));
+        server.ask::<()>(&["ZADD", &waiters(NAME), &asks_now(&server).await, &member]).await;
         let locker = builder.single(servers[0].url()).expect("a good URL");
         assert!(locker.force_unlock(NAME).await.expect("it answers"), "it was held");
         assert_eq!(server.exists(NAME).await, hands_off);
     }
+}
+
+/// The score of a queue member whose waiter came long ago and asks now (queue.lua).
+async fn asks_now(server: &Plain) -> String {
+    let (seconds, _): (u64, u64) = server.ask(&["TIME"]).await;
+    (2 * (2 * seconds % 1_024)).to_string()
 }
 
 fn uuid(n: u8) -> String {

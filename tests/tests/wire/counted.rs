@@ -3,7 +3,7 @@
 use quorumlock::{Error, Fence, Locker, NodeProblem, Owner, Wire};
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
-use crate::{LONG_LEASE, Node};
+use crate::{LONG_LEASE, Node, members};
 
 const NAME: &str = "invoice/7";
 const COUNTER: &str = "redisson_lock_token:{invoice/7}";
@@ -78,7 +78,7 @@ async fn waiters_are_woken_and_counted_one_by_one() {
         (!queue.is_empty()).then_some(queue)
     })
     .await;
-    assert!(queue.iter().all(|waiter| !waiter.contains(' ')), "{queue:?}");
+    assert!(queue.iter().all(|waiter| members::offers_nothing(waiter)), "{queue:?}");
     guard.unlock().await.expect("held");
     let mut tokens = Vec::new();
     for waiter in waiting {

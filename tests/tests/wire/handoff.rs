@@ -8,6 +8,7 @@ use std::time::Duration;
 use quorumlock::{Error, Fence, Guard, Holder, Locker, Wire};
 use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
+use crate::members::{self, Sign};
 use crate::{LONG_LEASE, Node, WIRES, is_asked, last_of};
 
 const WAITERS: &str = "quorumlock:waiters:{x}";
@@ -63,8 +64,9 @@ async fn queue(plain: &Plain) -> Vec<String> {
     plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await
 }
 
-/// The parts of a queue member: the waiter's id, its nonce, the lease, and whether it gets tokens.
-fn parts(member: &str) -> [&str; 4] {
+/// The parts of a queue member: the waiter's id, what it asks for, its nonce, the lease, and whether it
+/// gets tokens.
+fn parts(member: &str) -> [&str; 5] {
     let parts: Vec<_> = member.split(' ').collect();
     parts.try_into().unwrap_or_else(|parts| panic!("{parts:?}"))
 }
@@ -74,8 +76,8 @@ async fn it_is_handed_over_to_what_was_asked_for_a_whole_lease() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
         let member = queue(&pair.node.plain).await.remove(0);
-        let [_, nonce, ttl, fencing] = parts(&member);
-        assert_eq!((ttl, fencing), ("60000", "1"));
+        let [_, kind, nonce, ttl, fencing] = parts(&member);
+        assert_eq!((kind, ttl, fencing), (members::kind_of(wire), "60000", "1"));
         let last = pair.mark().await;
         pair.release().await;
         // The handoff is part of the release: the waiter holds the name before it has heard.
@@ -137,9 +139,9 @@ async fn a_dead_waiter_is_handed_nothing() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, MAX_LEASE).await else { return };
         let member = queue(&pair.node.plain).await.remove(0);
-        let [_, nonce, ttl, fencing] = parts(&member);
-        let dead = format!("dead {nonce}0 {ttl} {fencing}");
-        pair.node.plain.ask::<i64>(&["ZADD", WAITERS, "1", &dead]).await;
+        let [_, kind, nonce, ttl, fencing] = parts(&member);
+        let dead = format!("dead {kind} {nonce}0 {ttl} {fencing}");
+        members::add(&pair.node.plain, WAITERS, &dead, 1, Sign::NOW).await;
         let last = pair.mark().await;
         pair.release().await;
         let guard = within("heard", &mut pair.waiting).await.expect("granted");
@@ -212,7 +214,7 @@ async fn who_finds_no_script_keeps_what_it_was_handed_before() {
         eventually("found no script", answered).await;
         pair.release().await;
         let holder = pair.holder().await.expect("held");
-        assert_eq!(holder.id, parts(&first[0])[1]);
+        assert_eq!(holder.id, parts(&first[0])[2]);
         let guard = within("heard", &mut pair.waiting).await.expect("granted");
         assert!(holder.has(guard.nonce()), "{wire:?}: it asked anew");
         // It has left the queue before.
@@ -334,7 +336,7 @@ async fn who_wants_no_token_is_handed_the_name_without_a_mark() {
                 answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
                 queue = queue(&pair.node.plain) => {
                     let member = queue.first().filter(|_| queue.len() == 1 && queue != first)?;
-                    let [_, nonce, _, fencing] = parts(member);
+                    let [_, _, nonce, _, fencing] = parts(member);
                     (fencing == "0").then(|| nonce.to_owned())
                 }
             }
@@ -362,7 +364,7 @@ async fn what_is_handed_over_is_held_no_longer_than_was_asked() {
                 biased;
                 answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
                 queue = queue(&pair.node.plain) => {
-                    let ttls: Vec<_> = queue.iter().map(|member| parts(member)[2]).collect();
+                    let ttls: Vec<_> = queue.iter().map(|member| parts(member)[3]).collect();
                     (ttls == ["1500"]).then_some(())
                 }
             }
@@ -409,7 +411,7 @@ async fn who_needs_replicas_is_only_woken() {
                 biased;
                 answer = &mut pair.waiting => panic!("it is held: {answer:?}"),
                 queue = queue(&pair.node.plain) => {
-                    (queue.len() == 1 && !queue[0].contains(' ')).then_some(())
+                    (queue.len() == 1 && members::offers_nothing(&queue[0])).then_some(())
                 }
             }
         })

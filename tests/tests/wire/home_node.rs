@@ -6,6 +6,7 @@ use std::future::IntoFuture as _;
 use quorumlock::Wire;
 use quorumlock_tests::{Plain, eventually, waiters, within};
 
+use crate::members::{self, Sign, channel_of};
 use crate::{LONG_LEASE, Quorum, WIRES, is_asked, plain_quorum, slow_log};
 
 const NAME: &str = "invoice/7";
@@ -41,16 +42,17 @@ async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) ->
         () = awaits_queued(at, name) => {}
     }
     let stood = queued_at(&plain, name).await;
-    let ours = queue(at, &waiters).await.remove(0);
-    let mut next = at.listen(&channel_of("next")).await;
-    at.ask::<i64>(&["ZADD", &waiters, &i64::MAX.to_string(), "next"]).await;
+    let ours = members::all(at, &waiters).await.remove(0);
+    let behind = format!("next {}", members::kind_of(wire));
+    let mut next = members::waiter(at, &waiters, &behind, members::LATE, Sign::NOW).await;
 
     // The waiter is notified while others hold the majority.
     at.ask::<i64>(&["DEL", name]).await;
     at.ask::<i64>(&["ZREM", &waiters, &ours]).await;
     at.ask::<i64>(&["PUBLISH", &channel_of(&ours), name]).await;
     let back = eventually("in vain", async || {
-        let there = queue(at, &waiters).await == [&*ours, "next"] && !at.exists(name).await;
+        let there =
+            members::all(at, &waiters).await == [&*ours, &*behind] && !at.exists(name).await;
         there.then_some(())
     });
     tokio::select! {
@@ -59,7 +61,7 @@ async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) ->
         () = back => {}
     }
     let queued = queued_at(&plain, name).await;
-    at.ask::<i64>(&["PUBLISH", &channel_of("next"), "nothing"]).await;
+    at.ask::<i64>(&["PUBLISH", &channel_of(&behind), "nothing"]).await;
     assert_eq!(next.next().await, "nothing", "it was not woken before");
 
     for node in &plain {
@@ -180,8 +182,7 @@ async fn a_release_looks_for_waiters_at_all_nodes() {
     let (locker, plain) = quorum.clients();
     for node in &plain {
         let guard = within("free", locker.lock(NAME)).await.expect("granted");
-        let mut woken = node.listen(&channel_of("other")).await;
-        node.ask::<i64>(&["ZADD", &waiters(NAME), "1", "other"]).await;
+        let mut woken = members::waiter(node, &waiters(NAME), "other string", 1, Sign::NOW).await;
         guard.unlock().await.expect("held");
         assert_eq!(within("woken", woken.next()).await, NAME);
     }
@@ -286,12 +287,4 @@ async fn queued_at(plain: &[Plain], name: &str) -> Vec<usize> {
         with.extend(node.exists(&waiters(name)).await.then_some(at));
     }
     with
-}
-
-async fn queue(node: &Plain, waiters: &str) -> Vec<String> {
-    node.ask(&["ZRANGE", waiters, "0", "-1"]).await
-}
-
-fn channel_of(id: &str) -> String {
-    format!("quorumlock:wake:{id}")
 }

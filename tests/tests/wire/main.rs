@@ -13,6 +13,7 @@ mod handoff;
 mod home_node;
 mod keys;
 mod marks;
+mod members;
 mod names;
 mod permits;
 mod plain;

@@ -18,6 +18,7 @@ use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
 use quorumlock_watchdog::Clock;
 
 use crate::direct::{ask, one_node};
+use crate::members::{self, Sign};
 use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of, plain_quorum};
 
 const HOUR: u64 = 3_600_000_000;
@@ -273,12 +274,13 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
 
         // The name is free, and other waiters are ahead of the caller.
         let _listening = node.subscribe(&name(), Arc::new(IgnoresEvents), 0);
-        plain.ask::<i64>(&["ZADD", "quorumlock:waiters:{x}", "1", "another"]).await;
+        let another = format!("another {}", members::kind_of(wire));
+        members::add(plain, "quorumlock:waiters:{x}", &another, 1, Sign::NOW).await;
         let in_line = EnqueueRequest {
             waited: Duration::ZERO,
             precedence: Precedence::Yields,
             handoff: None,
-            previous: None,
+            earlier: Vec::new(),
             queued_at: QueuedAt::default(),
         };
         // The node grants until the caller's subscription is active: without it no caller is
@@ -331,8 +333,7 @@ async fn those_who_wait_leave_the_mark_where_it_is() {
             let waiters: Vec<String> =
                 node.plain.ask(&["ZRANGE", "quorumlock:waiters:{x}", "0", "-1"]).await;
             for waiter in waiters {
-                let id = waiter.split(' ').next().expect("its id");
-                let channel = format!("quorumlock:wake:{id}");
+                let channel = members::channel_of(&waiter);
                 node.plain.ask::<i64>(&["PUBLISH", &channel, "x"]).await;
             }
         }

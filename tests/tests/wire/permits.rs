@@ -14,6 +14,7 @@ use quorumlock_redis::RedisNode;
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
 use crate::direct::{ask, one_node};
+use crate::members::{self, LATE, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
 const WAITERS: &str = "quorumlock:waiters:raw:quorumlock:permit:{db}:";
@@ -99,7 +100,7 @@ async fn waiters_for_all_slots_have_one_queue() {
             waited: Duration::ZERO,
             precedence: if yields { Precedence::Yields } else { Precedence::AsItComes },
             handoff: None,
-            previous: None,
+            earlier: Vec::new(),
             queued_at: QueuedAt::default(),
         };
         eventually("queued", async || {
@@ -112,9 +113,9 @@ async fn waiters_for_all_slots_have_one_queue() {
             plain.exists(WAITERS).await.then_some(())
         })
         .await;
-        let late = u64::MAX.to_string();
         plain.ask::<i64>(&["DEL", WAITERS]).await;
-        plain.ask::<i64>(&["ZADD", WAITERS, "1", "another", &late, "yet another"]).await;
+        members::add(plain, WAITERS, "another permit", 1, Sign::NOW).await;
+        members::add(plain, WAITERS, "yet-another permit", LATE, Sign::NOW).await;
         let yields = acquire(&node, &request(4, 9), Fence::NONE, Hints::queued(place(true))).await;
         assert_eq!(yields, Answer::No(Denial::Busy(None)), "{wire:?}: slot 4 is free");
         assert_eq!(plain.ask::<i64>(&["ZCARD", WAITERS]).await, 3, "{wire:?}");
@@ -186,9 +187,7 @@ async fn a_release_tells_the_head_of_the_queue_which_slot_is_free() {
         let another = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
         let waiting = tokio::spawn(another.permit("db", 3).into_future());
         eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
-        let first = "0123456789abcdef0123456789abcdef";
-        let mut told = plain.listen(&format!("quorumlock:wake:{first}")).await;
-        assert_eq!(plain.ask::<i64>(&["ZADD", WAITERS, "1", first]).await, 1);
+        let mut told = members::waiter(&plain, WAITERS, "first permit", 1, Sign::NOW).await;
         let slot = held[1].slot();
         held.remove(1).unlock().await.expect("held");
         assert_eq!(within("the message", told.next()).await, key(slot), "{wire:?}");
@@ -216,10 +215,8 @@ async fn a_free_slot_that_no_call_waits_for_is_told_to_the_next_waiter() {
         held.unlock().await.expect("held");
         let permit = within("a slot", waiting).await.expect("no panic").expect("granted");
         permit.unlock().await.expect("held");
-        let next = "0123456789abcdef0123456789abcdef";
-        let mut told = plain.listen(&format!("quorumlock:wake:{next}")).await;
-        plain.ask::<i64>(&["ZADD", WAITERS, "1", next]).await;
-        plain.ask::<i64>(&["PUBLISH", &format!("quorumlock:wake:{ours}"), &key(0)]).await;
+        let mut told = members::waiter(&plain, WAITERS, "next permit", 1, Sign::NOW).await;
+        plain.ask::<i64>(&["PUBLISH", &members::channel_of(&ours), &key(0)]).await;
         assert_eq!(within("the message", told.next()).await, key(0), "{wire:?}");
     }
 }

@@ -7,8 +7,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use quorumlock::{Error, Guard, Locker, Wire};
-use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
+use quorumlock_tests::{Channel, Plain, builder, eventually, mark_key, within};
 
+use crate::members::{self, LATE, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
 const NAME: &str = "invoice/7";
@@ -17,13 +18,14 @@ const CHANNEL: &str = "redisson_lock__channel:{invoice/7}";
 
 #[tokio::test]
 async fn a_release_wakes_the_first_in_the_queue_alone() {
-    on_each_wire(async |Held { locker, plain, guard, .. }| {
-        let (mut first, mut second) =
-            (enqueue(&plain, "a", 1).await, enqueue(&plain, "b", 2).await);
+    on_each_wire(async |Held { node, locker, plain, guard }| {
+        let (mut first, mut second) = (node.enqueue("a", 1).await, node.enqueue("b", 2).await);
+        let both = queue(&plain).await;
         guard.unlock().await.expect("held");
         assert_eq!(first.next().await, NAME);
-        // The queue holds the marker of the notified waiter, and the other waiter.
-        assert_eq!(queue(&plain).await, ["", "b"]);
+        // The notified waiter keeps its place until it asks.
+        assert_eq!(queue(&plain).await, both);
+        assert_eq!(members::notified(&plain, WAITERS).await, both[..1]);
         let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("nobody came");
         guard.unlock().await.expect("held");
         assert_eq!(second.next().await, NAME);
@@ -33,8 +35,8 @@ async fn a_release_wakes_the_first_in_the_queue_alone() {
 
 #[tokio::test]
 async fn a_forced_release_wakes_too() {
-    on_each_wire(async |Held { locker, plain, guard: _guard, .. }| {
-        let mut first = enqueue(&plain, "a", 1).await;
+    on_each_wire(async |Held { node, locker, guard: _guard, .. }| {
+        let mut first = node.enqueue("a", 1).await;
         assert!(locker.force_unlock(NAME).await.expect("an answer"));
         assert_eq!(first.next().await, NAME);
     })
@@ -44,8 +46,8 @@ async fn a_forced_release_wakes_too() {
 /// On a quorum the lock may be won without this node, and waiters may be queued on this node only.
 #[tokio::test]
 async fn a_release_wakes_where_the_name_is_free_although_it_was_not_held() {
-    on_each_wire(async |Held { plain, guard, .. }| {
-        let mut first = enqueue(&plain, "a", 1).await;
+    on_each_wire(async |Held { node, plain, guard, .. }| {
+        let mut first = node.enqueue("a", 1).await;
         plain.ask::<i64>(&["DEL", NAME]).await;
         let answer = guard.unlock().await;
         assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
@@ -56,11 +58,11 @@ async fn a_release_wakes_where_the_name_is_free_although_it_was_not_held() {
 
 #[tokio::test]
 async fn a_dead_waiter_is_skipped() {
-    on_each_wire(async |Held { plain, guard, .. }| {
-        for (id, since) in [("dead", "1"), ("dead too", "2")] {
-            plain.ask::<i64>(&["ZADD", WAITERS, since, id]).await;
+    on_each_wire(async |Held { node, plain, guard, .. }| {
+        for (dead, step) in [("dead hash", 1), ("dead string", 2)] {
+            members::add(&plain, WAITERS, dead, step, Sign::NOW).await;
         }
-        let mut alive = enqueue(&plain, "alive", 3).await;
+        let mut alive = node.enqueue("alive", 3).await;
         guard.unlock().await.expect("held");
         assert_eq!(alive.next().await, NAME);
     })
@@ -75,11 +77,12 @@ async fn a_turn_that_is_not_taken_is_passed_on() {
         let other = node.another();
         let mut waiting = Box::pin(other.lock(NAME).lease(LONG_LEASE).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;
-        let mut next = enqueue(&plain, "next", i64::MAX).await;
+        let ours = queue(&plain).await;
+        let mut next = node.enqueue("next", LATE).await;
         // The waiter is never polled again, so it is notified and does nothing.
         there_is_no_mark(&plain).await;
         guard.unlock().await.expect("held");
-        eventually("woken", async || (queue(&plain).await == ["", "next"]).then_some(())).await;
+        awaits_notified(&plain, &ours).await;
         drop(waiting);
         assert_eq!(next.next().await, NAME);
     })
@@ -97,8 +100,9 @@ async fn a_turn_of_a_process_where_nobody_waits_is_passed_on() {
         let id = theirs.split(' ').next().expect("its id");
         drop(waiting);
         eventually("it left", async || queue(&plain).await.is_empty().then_some(())).await;
-        plain.ask::<i64>(&["ZADD", WAITERS, "1", id]).await;
-        let mut next = enqueue(&plain, "next", 2).await;
+        let theirs = format!("{id} {}", members::kind_of(node.wire));
+        members::add(&plain, WAITERS, &theirs, 1, Sign::NOW).await;
+        let mut next = node.enqueue("next", 2).await;
         guard.unlock().await.expect("held");
         assert_eq!(next.next().await, NAME);
     })
@@ -137,19 +141,23 @@ async fn a_waiter_that_was_woken_in_vain_keeps_its_place() {
         let mut waiting = Box::pin(node.another().lock(NAME).lease(LONG_LEASE).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;
         let ours = queue(&plain).await;
-        let now = plain.ask::<(String, String)>(&["TIME"]).await;
-        let late = format!("{}{:0>6}", now.0, now.1).parse().expect("microseconds");
-        let _late = enqueue(&plain, "late", late).await;
+        let _late = node.enqueue("late", LATE).await;
         there_is_no_mark(&plain).await;
         guard.unlock().await.expect("held");
-        eventually("woken", async || (queue(&plain).await == ["", "late"]).then_some(())).await;
+        awaits_notified(&plain, &ours).await;
         let first = node.another();
         let _guard = first.lock(NAME).lease(LONG_LEASE).await.expect("it was quicker");
-        awaits_queued(&plain, &mut waiting, 3).await;
-        let queue = queue(&plain).await;
         // The waiter asks with another nonce.
+        let asked = async || (queue(&plain).await[0] != ours[0]).then_some(());
+        tokio::select! {
+            biased;
+            answer = &mut waiting => panic!("it is held: {answer:?}"),
+            () = eventually("it asks", asked) => {}
+        }
+        let queue = queue(&plain).await;
         let same = |a: &str, b: &str| a.split(' ').next() == b.split(' ').next();
-        assert!(same(&queue[1], &ours[0]) && queue[2] == "late", "{queue:?}");
+        assert!(same(&queue[0], &ours[0]) && same(&queue[1], "late"), "{queue:?}");
+        assert_eq!(queue.len(), 2, "{queue:?}");
     })
     .await;
 }
@@ -163,7 +171,7 @@ async fn after_its_release_a_process_asks_behind_those_who_wait() {
         // If the machine stalls in between, the waiters' precedence has ended.
         eventually("it stands behind", async || {
             let guard = within("free", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
-            let mut first = enqueue(&plain, "a", 1).await;
+            let mut first = node.enqueue("a", 1).await;
             guard.unlock().await.expect("held");
             let mut again = Box::pin(locker.lock(NAME).lease(LONG_LEASE).into_future());
             let behind = tokio::select! {
@@ -187,10 +195,10 @@ async fn a_subscriber_of_the_names_channel_does_not_starve_beside_a_queue() {
     let Some(node) = Node::start(Wire::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let mut told = plain.listen(CHANNEL).await;
-    let _waiter = plain.listen(&channel_of("a")).await;
+    let _waiter = plain.listen("quorumlock:wake:a").await;
     let release = async || loop {
         let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
-        plain.ask::<i64>(&["ZADD", WAITERS, "1", "a"]).await;
+        members::add(&plain, WAITERS, "a hash", 1, Sign::NOW).await;
         guard.unlock().await.expect("held");
     };
     tokio::select! {
@@ -275,21 +283,22 @@ impl Node {
     fn another(&self) -> Locker {
         builder().wire(self.wire).single(self.server[0].url()).expect("a good URL")
     }
-}
 
-fn channel_of(id: &str) -> String {
-    format!("quorumlock:wake:{id}")
-}
-
-/// A waiter that is only a member and a channel.
-async fn enqueue(plain: &Plain, id: &str, since: i64) -> quorumlock_tests::Channel {
-    let messages = plain.listen(&channel_of(id)).await;
-    plain.ask::<i64>(&["ZADD", WAITERS, &since.to_string(), id]).await;
-    messages
+    /// A waiter that is only a member and a channel, and asked just now.
+    async fn enqueue(&self, id: &str, step: u64) -> Channel {
+        let member = format!("{id} {}", members::kind_of(self.wire));
+        members::waiter(&self.plain, WAITERS, &member, step, Sign::NOW).await
+    }
 }
 
 async fn queue(plain: &Plain) -> Vec<String> {
-    plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await
+    members::all(plain, WAITERS).await
+}
+
+/// Waits until the queue's notified members are these.
+async fn awaits_notified(plain: &Plain, notified: &[String]) {
+    let told = async || (members::notified(plain, WAITERS).await == notified).then_some(());
+    eventually("notified", told).await;
 }
 
 async fn is_queued(plain: &Plain, many: usize) {
@@ -308,10 +317,10 @@ async fn awaits_queued(plain: &Plain, waiting: &mut Waiting, many: usize) {
 /// Else the client would take a notification for passed on that the replica cannot pass on.
 #[tokio::test]
 async fn a_replica_refuses_a_caller_that_leaves_the_queue() {
-    on_each_wire(async |Held { plain, guard, .. }| {
+    on_each_wire(async |Held { node, plain, guard, .. }| {
         plain.log_all().await;
         // A release that finds the waiter only afterwards notifies it by the same script.
-        let _first = enqueue(&plain, "a", 1).await;
+        let _first = node.enqueue("a", 1).await;
         guard.unlock().await.expect("held");
         let dequeue = eventually("the waiter is notified", async || {
             let leaves = |words: &Vec<String>| {

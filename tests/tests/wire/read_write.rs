@@ -12,6 +12,7 @@ use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
 use crate::direct::{ask, one_node};
+use crate::members::{self, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
 const NAME: &str = "catalog";
@@ -132,7 +133,7 @@ async fn a_waiting_writer_keeps_new_readers_out() {
                 waited: Duration::ZERO,
                 precedence,
                 handoff: None,
-                previous: None,
+                earlier: Vec::new(),
                 queued_at: QueuedAt::default(),
             })
         };
@@ -281,27 +282,16 @@ async fn a_release_serves_the_readers_up_to_the_next_writer() {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
         let held = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
-        let id = |digit: char| digit.to_string().repeat(32);
-        let (first, second, third, last) = (id('a'), id('b'), id('c'), id('d'));
-        let mut told = Vec::new();
-        for waiter in [&first, &second, &third, &last] {
-            told.push(plain.listen(&format!("quorumlock:wake:{waiter}")).await);
-        }
         let queue = waiters(NAME);
-        for (score, member) in [
-            ("1", format!("{first} r")),
-            ("2", format!("{second} r")),
-            ("3", third.clone()),
-            ("4", format!("{last} r")),
-        ] {
-            plain.ask::<i64>(&["ZADD", &queue, score, &member]).await;
+        let mut told = Vec::new();
+        for (step, member) in (1..).zip(["a read", "b read", "c write", "d read"]) {
+            told.push(members::waiter(&plain, &queue, member, step, Sign::NOW).await);
         }
         held.unlock().await.expect("held");
         for reader in &mut told[..2] {
             assert_eq!(within("the message", reader.next()).await, "quorumlock:read:catalog");
         }
-        let left: Vec<String> = plain.ask(&["ZRANGE", &queue, "0", "-1"]).await;
-        assert_eq!(left, [String::new(), third, format!("{last} r")], "{wire:?}");
+        assert_eq!(members::notified(&plain, &queue).await, ["a read", "b read"], "{wire:?}");
         let again = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
         again.unlock().await.expect("held");
         let message = within("the message", told[2].next()).await;

@@ -15,6 +15,7 @@ use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
 use crate::direct::{ask, one_node};
+use crate::members::{self, LATE, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
 fn claim(names: &[&str]) -> Claim {
@@ -201,7 +202,7 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
                 waited: Duration::ZERO,
                 precedence: Precedence::AsItComes,
                 handoff: None,
-                previous: None,
+                earlier: Vec::new(),
                 queued_at: queued_at.clone(),
             });
             let refused =
@@ -234,10 +235,8 @@ async fn the_waiter_behind_a_set_is_notified() {
         let waiting = tokio::spawn(waiting.into_future());
         let queue = waiters("a");
         eventually("queued", async || plain.exists(&queue).await.then_some(())).await;
-        let behind = "0123456789abcdef0123456789abcdef";
-        let mut told = plain.listen(&format!("quorumlock:wake:{behind}")).await;
-        let late = u64::MAX.to_string();
-        assert_eq!(plain.ask::<i64>(&["ZADD", &queue, &late, behind]).await, 1);
+        let behind = format!("behind {}", members::kind_of(wire));
+        let mut told = members::waiter(&plain, &queue, &behind, LATE, Sign::NOW).await;
         first.unlock().await.expect("held");
         assert_eq!(within("the message", told.next()).await, "a", "{wire:?}");
         waiting.abort();

@@ -1,0 +1,77 @@
+//! Queue members and their scores, as a plain client writes and reads them (queue.lua).
+
+use std::time::Duration;
+
+use quorumlock::Wire;
+use quorumlock_tests::{Channel, Plain};
+
+/// Waiters are ordered by steps of so many microseconds.
+const STEP: u64 = 2_048;
+/// The step of a waiter that comes after all others.
+pub(crate) const LATE: u64 = 1 << 41;
+const SLOT: u64 = 500_000;
+const SLOTS: u64 = 1_024;
+
+/// What a waiter for a lock of this layout asks for.
+pub(crate) fn kind_of(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Redisson => "hash",
+        Wire::Redlock => "string",
+    }
+}
+
+/// How long ago a waiter asked last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sign(Duration);
+
+impl Sign {
+    pub(crate) const NOW: Self = Self(Duration::ZERO);
+}
+
+/// The clock of the server, in microseconds.
+pub(crate) async fn server_time(plain: &Plain) -> u64 {
+    let (seconds, micros): (u64, u64) = plain.ask(&["TIME"]).await;
+    seconds * 1_000_000 + micros
+}
+
+/// Adds a waiter that arrived in a step of the server's clock; small numbers are long ago.
+pub(crate) async fn add(plain: &Plain, queue: &str, member: &str, step: u64, sign: Sign) {
+    let at = server_time(plain).await - u64::try_from(sign.0.as_micros()).expect("not long");
+    let score = step * STEP + 2 * (at / SLOT % SLOTS);
+    plain.ask::<i64>(&["ZADD", queue, &score.to_string(), member]).await;
+}
+
+/// A waiter that is only a queue member and a channel for notifications.
+pub(crate) async fn waiter(
+    plain: &Plain,
+    queue: &str,
+    member: &str,
+    step: u64,
+    sign: Sign,
+) -> Channel {
+    let messages = plain.listen(&channel_of(member)).await;
+    add(plain, queue, member, step, sign).await;
+    messages
+}
+
+/// The channel on which the waiter is notified.
+pub(crate) fn channel_of(member: &str) -> String {
+    format!("quorumlock:wake:{}", member.split(' ').next().expect("its id"))
+}
+
+/// The members in order.
+pub(crate) async fn all(plain: &Plain, queue: &str) -> Vec<String> {
+    plain.ask(&["ZRANGE", queue, "0", "-1"]).await
+}
+
+/// The members that were notified and have not asked since, in order.
+pub(crate) async fn notified(plain: &Plain, queue: &str) -> Vec<String> {
+    let members: Vec<(String, u64)> = plain.ask(&["ZRANGE", queue, "0", "-1", "WITHSCORES"]).await;
+    let told = members.into_iter().filter(|(_, score)| score % 2 == 1);
+    told.map(|(member, _)| member).collect()
+}
+
+/// Whether the waiter accepts no handoff.
+pub(crate) fn offers_nothing(member: &str) -> bool {
+    member.split(' ').count() == 2
+}
