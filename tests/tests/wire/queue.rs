@@ -69,6 +69,28 @@ async fn a_dead_waiter_is_skipped() {
     .await;
 }
 
+/// Programs of the version before write members without a kind, with an offer or without one, and the member
+/// '' when they have notified a waiter (STABILITY.md).
+#[tokio::test]
+async fn a_waiter_of_an_earlier_version_is_notified_and_handed_nothing() {
+    on_each_wire(async |Held { locker, plain, guard, .. }| {
+        let offer = format!("b {} 60000 1", quorumlock_protocol::Nonce::from_u128(7));
+        let mut told = Vec::new();
+        for (score, member) in (0..).zip(["", "a", &offer]) {
+            told.push(plain.listen(&members::channel_of(member)).await);
+            plain.ask::<i64>(&["ZADD", WAITERS, &score.to_string(), member]).await;
+        }
+        guard.unlock().await.expect("held");
+        assert_eq!(told[1].next().await, NAME);
+        assert_eq!(queue(&plain).await, [offer]);
+        let guard = within("nobody came", locker.lock(NAME).lease(LONG_LEASE)).await;
+        guard.expect("free").unlock().await.expect("held");
+        assert_eq!(told[2].next().await, NAME);
+        assert!(!plain.exists(NAME).await && queue(&plain).await.is_empty());
+    })
+    .await;
+}
+
 /// A waiter that is notified and then cancelled passes the notification on. Otherwise the other
 /// waiters would sleep on.
 #[tokio::test]

@@ -299,6 +299,38 @@ async fn a_release_serves_the_readers_up_to_the_next_writer() {
     }
 }
 
+/// Programs of the version before write no kind into their queue members (STABILITY.md). They are told as
+/// what they are, and handed nothing.
+#[tokio::test]
+async fn waiters_of_an_earlier_version_are_notified_as_what_they_are() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (locker, plain) = server.clients();
+        let (queue, mut told) = (waiters(NAME), Vec::new());
+        let held = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        let member = |id, mode| format!("{id} {:032x}:{mode} 60000 1", 7);
+        let members = ["a r", &member('b', 'r'), "c", &member('d', 'w'), &member('e', 'r')];
+        for (score, member) in (1..).zip(members) {
+            told.push(plain.listen(&members::channel_of(member)).await);
+            plain.ask::<i64>(&["ZADD", &queue, &score.to_string(), member]).await;
+        }
+        let [read, write] = ["read", "write"].map(|mode| format!("quorumlock:{mode}:{NAME}"));
+        let mut guard = Some(held);
+        for served in [&[(0, &read), (1, &read)][..], &[(2, &write)], &[(3, &write)], &[(4, &read)]]
+        {
+            guard.take().expect("held").unlock().await.expect("held");
+            for (at, message) in served {
+                assert_eq!(told[*at].next().await, **message, "{wire:?}: {at}");
+            }
+            // Each has left the queue, and is queued again when it asks.
+            let (last, _) = served.last().expect("one");
+            assert_eq!(members::all(&plain, &queue).await, members[last + 1..], "{wire:?}");
+            let free = locker.write(NAME).lease(LONG_LEASE);
+            guard = Some(within("nobody came", free).await.expect("free"));
+        }
+    }
+}
+
 /// A release may hand the name off to a reader's attempt while a later one is granted, since readers share.
 /// Then nobody takes the handoff, and the locker gives it back.
 #[tokio::test]

@@ -6,7 +6,7 @@
 local function notify(name, waiters, member, score, now)
   local waiter, kind = parts_of(member)
   local heard = waiter ~= '' and told('quorumlock:wake:' .. waiter, told_as(name, kind)) > 0
-  if heard and KINDS[kind] then
+  if heard and not is_earlier(member) then
     redis.pcall('zadd', waiters, 'xx', score_of(score, now, 1), member)
   else
     redis.pcall('zrem', waiters, member)
@@ -37,8 +37,8 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
       break
     end
     local age, was_told = sign_of(score, now)
-    if not KINDS[kind] then
-      -- Of an earlier version: notified, and queued again when it asks.
+    if is_earlier(member) then
+      -- It is queued again when it asks.
       served = notify(name, waiters, member, score, now) and (kind or 'hash') or served
     elseif was_told and age >= GONE then
       redis.pcall('zrem', waiters, member)
@@ -72,7 +72,7 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
     -- The waiter that is second now asks, so that the next release finds that it lives.
     local entry = redis.pcall('zrange', waiters, at + 1, at + 1, 'withscores')
     local waiter, kind = parts_of(entry[1] or '')
-    if KINDS[kind] and sign_of(tonumber(entry[2]), now) >= PASSED_OVER then
+    if not is_earlier(entry[1] or '') and sign_of(tonumber(entry[2]), now) >= PASSED_OVER then
       told('quorumlock:wake:' .. waiter, 'quorumlock:second:' .. told_as(name, kind))
     end
   else

@@ -13,15 +13,23 @@ local STALE, PASSED_OVER, GONE = 4, 2, 5
 
 local KINDS = {hash = true, string = true, read = true, write = true, permit = true, set = true}
 
--- Returns the parts of a member. Members of programs of an earlier version have no KIND, except
--- 'WAITER r'; these programs are only notified.
+-- Whether a program of an earlier version wrote the member: it has no KIND, and its score says only when
+-- the waiter arrived. Such a waiter is only notified.
+local function is_earlier(member)
+  return not KINDS[string.match(member, '^%S* (%S+)')]
+end
+
+-- Returns the parts of a member. An earlier version writes 'WAITER', or 'WAITER NONCE TTL_MS FENCING'; a
+-- reader's has 'r', or a nonce that ends with ':r', and a writer's a nonce that ends with ':w'.
 local function parts_of(member)
-  local waiter, kind, nonce, ttl, fencing =
-    string.match(member, '^(%S*) ?(%S*) ?(%S*) ?(%d*) ?(%d*)$')
-  if KINDS[kind] then
-    return waiter, kind, nonce ~= '' and nonce or nil, ttl, fencing
+  if is_earlier(member) then
+    local mode = string.match(member, '^%S+ (r)$') or string.match(member, '^%S+ %x+:([rw]) ')
+    local writes = mode == 'w' or not mode and LAYOUT.write
+    return string.match(member, '^%S*'), mode == 'r' and 'read' or writes and 'write' or nil
   end
-  return waiter or '', kind == 'r' and 'read' or nil
+  local waiter, kind, nonce, ttl, fencing =
+    string.match(member, '^(%S*) (%S+) ?(%S*) ?(%d*) ?(%d*)$')
+  return waiter, kind, nonce ~= '' and nonce or nil, ttl, fencing
 end
 
 -- The time of this server in microseconds.

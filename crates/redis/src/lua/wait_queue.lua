@@ -72,7 +72,7 @@ local function must_yield(i)
     end
     local _, kind = parts_of(member)
     local age, was_told = sign_of(tonumber(entry[2]), now)
-    if not KINDS[kind] or age < (was_told and PASSED_OVER or STALE) then
+    if is_earlier(member) or age < (was_told and PASSED_OVER or STALE) then
       local _, ours = parts_of(ARGV[5])
       return not (shares(kind) and shares(ours))
     end
