@@ -10,18 +10,20 @@ local ttl = tonumber(ARGV[2])
 if LONGEST and ttl > LONGEST then
   return redis.error_reply('TOOLONG a lease of ' .. ARGV[2] .. ' ms; at most ' .. LONGEST)
 end
-local handed = take_up()
-if handed then
-  return handed
-end
 for i = 1, COUNT do
   local other = conflict(KEYS[i], ARGV[1])
   if other and other.err then
-    other = turn_left(KEYS[i]) or other
-  end
-  if other and other.err then
     -- The caller gets an error and does not wait if the key is not a lock.
-    return other
+    local turn = turn_left(KEYS[i])
+    if not turn then
+      return other
+    end
+    other = turn
+  else
+    local handed = take_up(KEYS[i])
+    if handed then
+      return handed
+    end
   end
   other = other or keeps_out(KEYS[i], ARGV[1], ARGV[7] == '2')
   if other or must_yield(i) then

@@ -84,10 +84,10 @@ end
 -- message was lost, or comes. The hold stays, with a token of its own for the call (a raise, PROTOCOL.md
 -- T2), and is not replaced: the message may reach the call before this reply (W5). Returns nil if there is
 -- no such hold.
-local function take_up()
+local function take_up(name)
   for at = 8, #ARGV do
     local _, _, nonce = parts_of(ARGV[at])
-    if nonce and held(KEYS[1], nonce) then
+    if nonce and held(name, nonce) then
       local token = ARGV[4]
       local mark = token ~= '0' and accept_all(token) or 0
       if type(mark) == 'number' and mark > 0 then

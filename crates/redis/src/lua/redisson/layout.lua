@@ -40,13 +40,17 @@ end
 
 -- Whether this nonce holds the name.
 local function held(name, nonce)
-  return redis.pcall('hexists', name, nonce) == 1
+  return redis.call('hexists', name, nonce) == 1
 end
 
 -- Returns nil if no other nonce holds the name, {pttl} if one does, or an error if the key is no lock.
 local function conflict(name, nonce)
-  if redis.call('exists', name) == 0 or held(name, nonce) then
+  if redis.call('exists', name) == 0 then
     return nil
+  end
+  local ours = redis.pcall('hexists', name, nonce)
+  if ours ~= 0 then
+    return type(ours) == 'table' and ours or nil
   end
   local who = holder(name)
   return type(who) == 'table' and who or {redis.call('pttl', name)}

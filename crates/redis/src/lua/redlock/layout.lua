@@ -20,7 +20,7 @@ end
 
 -- Whether this nonce holds the name.
 local function held(name, nonce)
-  return redis.pcall('get', name) == nonce
+  return redis.call('get', name) == nonce
 end
 
 -- Returns nil if no other nonce holds the name, {pttl} if one does, or an error if the key is no lock.
