@@ -189,7 +189,7 @@ async fn queued(url: &str) {
     let server = Plain::to(url).await;
     eventually("queued", async || {
         let members: Vec<String> = server.ask(&["ZRANGE", &waiters(NAME), "0", "-1"]).await;
-        members.iter().any(|member| member.split(' ').count() == 4).then_some(())
+        members.iter().any(|member| member.split(' ').count() == 5).then_some(())
     })
     .await;
 }
