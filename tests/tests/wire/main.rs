@@ -15,6 +15,7 @@ mod keys;
 mod marks;
 mod members;
 mod names;
+mod passed_over;
 mod permits;
 mod plain;
 mod plain_single;

@@ -20,12 +20,32 @@ pub(crate) fn kind_of(wire: Wire) -> &'static str {
     }
 }
 
-/// How long ago a waiter asked last.
+/// The nonce of a lock of this layout, as the server has it.
+pub(crate) fn nonce(kind: &str, number: u8) -> String {
+    match kind {
+        "hash" => format!("00000000-0000-4000-8000-{number:012}:1"),
+        "read" => format!("{number:032x}:r"),
+        "write" => format!("{number:032x}:w"),
+        _ => format!("{number:032x}"),
+    }
+}
+
+/// The member of a waiter that accepts a handoff.
+pub(crate) fn offer(id: &str, kind: &str, number: u8) -> String {
+    format!("{id} {kind} {} 60000 1", nonce(kind, number))
+}
+
+/// What a waiter did last, and how long ago.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sign(Duration);
+pub(crate) enum Sign {
+    Asked(Duration),
+    Notified(Duration),
+}
 
 impl Sign {
-    pub(crate) const NOW: Self = Self(Duration::ZERO);
+    pub(crate) const NOW: Self = Self::Asked(Duration::ZERO);
+    /// A waiter that asked so long ago shows no life.
+    pub(crate) const STALE: Self = Self::Asked(Duration::from_secs(3));
 }
 
 /// The clock of the server, in microseconds.
@@ -34,10 +54,19 @@ pub(crate) async fn server_time(plain: &Plain) -> u64 {
     seconds * 1_000_000 + micros
 }
 
+/// The score of a waiter, at this time of the server.
+pub(crate) fn score(step: u64, sign: Sign, now: u64) -> u64 {
+    let (ago, told) = match sign {
+        Sign::Asked(ago) => (ago, 0),
+        Sign::Notified(ago) => (ago, 1),
+    };
+    let at = now - u64::try_from(ago.as_micros()).expect("not long");
+    step * STEP + 2 * (at / SLOT % SLOTS) + told
+}
+
 /// Adds a waiter that arrived in a step of the server's clock; small numbers are long ago.
 pub(crate) async fn add(plain: &Plain, queue: &str, member: &str, step: u64, sign: Sign) {
-    let at = server_time(plain).await - u64::try_from(sign.0.as_micros()).expect("not long");
-    let score = step * STEP + 2 * (at / SLOT % SLOTS);
+    let score = score(step, sign, server_time(plain).await);
     plain.ask::<i64>(&["ZADD", queue, &score.to_string(), member]).await;
 }
 
@@ -54,9 +83,25 @@ pub(crate) async fn waiter(
     messages
 }
 
+/// As [`waiter`], with the channel for handoffs, too.
+pub(crate) async fn waiter_with_offer(
+    plain: &Plain,
+    queue: &str,
+    member: &str,
+    step: u64,
+    sign: Sign,
+) -> (Channel, Channel) {
+    let handed = plain.listen(&format!("quorumlock:handoff:{}", id_of(member))).await;
+    (waiter(plain, queue, member, step, sign).await, handed)
+}
+
+fn id_of(member: &str) -> &str {
+    member.split(' ').next().expect("its id")
+}
+
 /// The channel on which the waiter is notified.
 pub(crate) fn channel_of(member: &str) -> String {
-    format!("quorumlock:wake:{}", member.split(' ').next().expect("its id"))
+    format!("quorumlock:wake:{}", id_of(member))
 }
 
 /// The members in order.
