@@ -198,6 +198,64 @@ async fn a_release_tells_the_head_of_the_queue_which_slot_is_free() {
     }
 }
 
+/// Without polls only a message wakes a waiter, and each waits for any slot (PER2).
+#[tokio::test]
+async fn a_release_of_any_slot_reaches_a_waiter() {
+    for wire in WIRES {
+        for released in 0..3 {
+            let Some(server) = Node::start(wire).await else { return };
+            let (locker, plain) = server.clients();
+            let mut held = Vec::new();
+            for _ in 0..3 {
+                let permit = within("free", locker.permit("db", 3).lease(LONG_LEASE)).await;
+                held.push(permit.expect("granted"));
+            }
+            let another = builder().wire(wire).polls(false).single(server.server[0].url());
+            let waiting = another.expect("a good URL").permit("db", 3).lease(LONG_LEASE);
+            let waiting = tokio::spawn(waiting.into_future());
+            eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
+            let at =
+                held.iter().position(|permit| permit.slot() == released).expect("all are held");
+            held.remove(at).unlock().await.expect("held");
+            let permit = within("a slot", waiting).await.expect("no panic").expect("granted");
+            assert_eq!(permit.slot(), released, "{wire:?}");
+            permit.unlock().await.expect("held");
+        }
+    }
+}
+
+/// A program with more permits of the name gives back one that a waiter for fewer cannot use. The waiter
+/// passes the message on, and keeps its place (PER2).
+#[tokio::test]
+async fn a_waiter_passes_on_a_slot_that_it_cannot_use() {
+    for wire in WIRES {
+        let Some(server) = Node::start(wire).await else { return };
+        let (locker, plain) = server.clients();
+        let mut held = Vec::new();
+        for permits in [3, 3, 3, 5, 5] {
+            let permit = within("free", locker.permit("db", permits).lease(LONG_LEASE)).await;
+            held.push(permit.expect("granted"));
+        }
+        let another = builder().wire(wire).polls(false).single(server.server[0].url());
+        let waiting = another.expect("a good URL").permit("db", 3).lease(LONG_LEASE);
+        let waiting = tokio::spawn(waiting.into_future());
+        eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
+        let ours = members::all(&plain, WAITERS).await;
+        let mut told = members::waiter(&plain, WAITERS, "next permit", LATE, Sign::NOW).await;
+        let with = |slot: u16| move |permit: &quorumlock::Permit| permit.slot() == slot;
+        let at = held.iter().position(with(4)).expect("all are held");
+        held.remove(at).unlock().await.expect("held");
+        assert_eq!(within("passed on", told.next()).await, key(4), "{wire:?}");
+        assert_eq!(members::all(&plain, WAITERS).await, [&ours[0], "next permit"], "{wire:?}");
+        assert!(!waiting.is_finished(), "{wire:?}");
+        let at = held.iter().position(with(1)).expect("all are held");
+        held.remove(at).unlock().await.expect("held");
+        let permit = within("a slot", waiting).await.expect("no panic").expect("granted");
+        assert_eq!(permit.slot(), 1, "{wire:?}");
+        permit.unlock().await.expect("held");
+    }
+}
+
 /// A locker that is told of a free slot, and has no call that waits, passes the message on (PER2).
 #[tokio::test]
 async fn a_free_slot_that_no_call_waits_for_is_told_to_the_next_waiter() {

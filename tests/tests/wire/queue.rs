@@ -4,11 +4,18 @@
 
 use std::future::IntoFuture as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{Error, Guard, Locker, Wire};
+use quorumlock::{Error, Fence, Guard, Locker, Wire};
+use quorumlock_protocol::{
+    Answer, Denial, EnqueueRequest, Hints, Incarnation, LeaseRequest, Name, Node as _, Nonce,
+    Precedence, QueuedAt, ReplySink, WaitEvent,
+};
+use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Channel, Plain, builder, eventually, mark_key, within};
 
+use crate::direct::{ask, one_node};
 use crate::members::{self, LATE, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
@@ -74,7 +81,7 @@ async fn a_dead_waiter_is_skipped() {
 #[tokio::test]
 async fn a_waiter_of_an_earlier_version_is_notified_and_handed_nothing() {
     on_each_wire(async |Held { locker, plain, guard, .. }| {
-        let offer = format!("b {} 60000 1", quorumlock_protocol::Nonce::from_u128(7));
+        let offer = format!("b {} 60000 1", Nonce::from_u128(7));
         let mut told = Vec::new();
         for (score, member) in (0..).zip(["", "a", &offer]) {
             told.push(plain.listen(&members::channel_of(member)).await);
@@ -279,6 +286,84 @@ async fn a_waiter_that_gives_up_leaves_nothing_behind_and_the_queue_expires() {
 /// token.
 async fn there_is_no_mark(plain: &Plain) {
     plain.ask::<i64>(&["DEL", mark_key(NAME)]).await;
+}
+
+/// A refusal tells each waiter its place, by which it polls.
+#[tokio::test]
+async fn a_waiter_is_told_its_place() {
+    on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
+        let name = Name::new(NAME).expect("a good name");
+        let nodes = [(); 3].map(|()| one_node(&node, node.wire, None));
+        let subscribe = |node: &RedisNode| {
+            node.wait_queue().expect("a queue").subscribe(&name, Arc::new(Nothing), 0)
+        };
+        let _subscribed: Vec<_> = nodes.iter().map(subscribe).collect();
+        let ask_for = async |node: &RedisNode, waited: u64| {
+            let queued_at = QueuedAt::default();
+            let hints = Hints::queued(EnqueueRequest {
+                waited: Duration::from_secs(waited),
+                precedence: Precedence::AsItComes,
+                handoff: None,
+                earlier: Vec::new(),
+                queued_at: queued_at.clone(),
+            });
+            let nonce = Nonce::from_u128(waited.into());
+            let claim = name.clone().into();
+            let lease = LeaseRequest { claim, nonce, ttl: LONG_LEASE, holds: 1 };
+            let refused =
+                ask(|to| node.acquire(&lease, Fence::NONE, Incarnation::NONE, hints, to)).await;
+            assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{refused:?}");
+            queued_at.take_place()
+        };
+        // They come in the other order. None has a place before it subscribes.
+        for (at, waited) in [(2, 10), (1, 20), (0, 30)] {
+            let first = eventually("queued", async || ask_for(&nodes[at], waited).await).await;
+            assert_eq!(first, 1, "it has waited the longest");
+        }
+        for (at, waited) in [(0, 30), (1, 20), (2, 10)] {
+            let place = ask_for(&nodes[at], waited).await;
+            assert_eq!(place, Some(u32::try_from(at + 1).expect("small")));
+        }
+        assert_eq!(queue(&plain).await.len(), 3);
+    })
+    .await;
+}
+
+/// A waiter that is second asks when it is told, and yields to the first.
+#[tokio::test]
+async fn a_waiter_that_is_told_that_it_is_second_asks() {
+    on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
+        let other = builder().wire(node.wire).polls(false).single(node.server[0].url());
+        let other = other.expect("a good URL");
+        let mut waiting: Waiting = Box::pin(other.lock(NAME).lease(LONG_LEASE).into_future());
+        awaits_queued(&plain, &mut waiting, 1).await;
+        // Until its subscription is answered it asks by itself.
+        let ours = eventually("it sleeps", async || {
+            let before = queue(&plain).await;
+            let slept = tokio::time::timeout(Duration::from_millis(200), &mut waiting).await;
+            assert!(slept.is_err(), "it is held: {slept:?}");
+            (before == queue(&plain).await).then_some(before)
+        })
+        .await;
+        let told = format!("quorumlock:second:{NAME}");
+        plain.ask::<i64>(&["PUBLISH", &members::channel_of(&ours[0]), &told]).await;
+        let asked = async || {
+            let now = queue(&plain).await;
+            (now != ours && now.len() == 1).then_some(())
+        };
+        tokio::select! {
+            biased;
+            answer = waiting => panic!("it is held: {answer:?}"),
+            () = eventually("it asks with another nonce", asked) => {}
+        }
+    })
+    .await;
+}
+
+struct Nothing;
+
+impl ReplySink<WaitEvent> for Nothing {
+    fn collect(&self, _from: usize, _event: WaitEvent) {}
 }
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;

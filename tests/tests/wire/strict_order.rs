@@ -134,6 +134,30 @@ async fn a_notified_waiter_that_does_not_come_is_passed_over_within_a_second() {
     }
 }
 
+/// A release tells a head that shows no life, and leaves the name to it for a while. The waiter behind it is
+/// told, too, and not served before: it comes when that time is over.
+#[tokio::test]
+async fn a_head_that_shows_no_life_has_its_time_before_the_next_one() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (first, second, plain) = (strict(&node, wire), strict(&node, wire), &node.plain);
+        let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
+        let head = format!("head {}", members::kind_of(wire));
+        let mut told = members::waiter(plain, WAITERS, &head, 1, Sign::STALE).await;
+        let mut waiting = queue_one(&node, &second, 1).await;
+        let next = members::all(plain, WAITERS).await.remove(1);
+        let mut next_told = plain.listen(&members::channel_of(&next)).await;
+        let clock = Clock::system();
+        let begun = clock.now();
+        held.unlock().await.expect("held");
+        assert_eq!((told.next().await, next_told.next().await), ("x".to_owned(), "x".to_owned()));
+        let guard = within("its turn", &mut waiting).await.expect("granted");
+        let passed = clock.now().since(begun);
+        assert!(passed > Duration::from_millis(450), "{wire:?}: {passed:?}");
+        guard.unlock().await.expect("held");
+    }
+}
+
 /// A task of the holder's process does not get the lock before a process that waits for longer.
 #[tokio::test]
 async fn a_local_waiter_does_not_overtake_another_process() {
