@@ -237,7 +237,7 @@ async fn begin_turn(node: &RedisNode, waits: &LeaseRequest) {
             waited: LONG_LEASE,
             precedence: Precedence::AsItComes,
             handoff: None,
-            previous: None,
+            earlier: Vec::new(),
             queued_at: QueuedAt::default(),
         });
         assert!(!granted(&acquire_with(node, waits, place).await));
