@@ -187,9 +187,14 @@ impl Claim {
     /// The same claim for each name alone.
     pub fn of_each_name(&self) -> impl Iterator<Item = Self> {
         self.names().map(|name| match &self.kind {
-            Kind::All(_) => name.clone().into(),
+            Kind::All(_) => Self { first: name.clone(), kind: Kind::All(Arc::default()) },
             _ => self.clone(),
         })
+    }
+
+    /// Whether it is for several names, or for one of several ([`Claim::of_each_name`]).
+    pub fn is_of_set(&self) -> bool {
+        matches!(self.kind, Kind::All(_))
     }
 
     /// All names as the caller gave them, in order.

@@ -448,7 +448,8 @@ impl Waiting {
             // Not twice in a row: the message may come from the release of its own failed attempt
             // (PROTOCOL.md W4).
             Some(WakeReason::Others) => !self.yielded,
-            None => self.is_behind || self.holder_changed,
+            // Those before it may have ended.
+            None => self.is_behind && !self.yielded || self.holder_changed,
         };
         self.yields = others_first && self.split_votes == 0;
         self.notified = reason == Some(WakeReason::Head);

@@ -224,7 +224,7 @@ impl NodeContext {
             _ if claim.reads() => "read",
             _ if claim.is_read_write() => "write",
             _ if claim.slots().is_some() => "permit",
-            _ if !claim.is_one() => "set",
+            _ if claim.is_of_set() => "set",
             Wire::Redisson => "hash",
             Wire::Redlock => "string",
         };

@@ -238,30 +238,10 @@ impl NodeFactory<'_> {
         first: &NodeAddr,
         replicated: bool,
     ) -> RedisNode {
-        let Self { wire, settings, .. } = *self;
+        let settings = self.settings;
         let (label, addresses) = (addresses.label(), Arc::new(addresses));
         let facts = Arc::new(NodeFacts::new(identity(&label)));
-        let scripts_only =
-            settings.scripts_only || settings.redisson_fenced || settings.strict_order;
-        let context = Arc::new(NodeContext {
-            label,
-            wire,
-            tokens: self.tokens(),
-            max_clock_drift: settings.max_clock_drift,
-            delay: settings.delay_at_node(),
-            strict_order: settings.strict_order,
-            unconfirmed: UnconfirmedReleases::default(),
-            bound: self.cluster.is_some(),
-            run_identities: Mutex::default(),
-            contended: ContendedNames::default(),
-            scripts_only: AtomicBool::new(scripts_only),
-            clock_monitor: Mutex::new(ClockMonitor::new(settings.max_clock_drift)),
-            clock_advance: AtomicU64::new(0),
-            waiter: self.waiter,
-            taken_up: TakenUp::default(),
-            redis_cluster: self.router.is_some(),
-            on_event: settings.on_event.clone(),
-        });
+        let context = Arc::new(self.context(label));
         let rules = |lane| ConnectionRules {
             // Twice the time for which a caller waits for an answer.
             stall: settings.answer_timeout * 2,
@@ -299,6 +279,31 @@ impl NodeFactory<'_> {
             subscriptions,
             supports_handoff: self.supports_handoff,
             owner_label: OwnerLabel::new(settings),
+        }
+    }
+
+    fn context(&self, label: String) -> NodeContext {
+        let settings = self.settings;
+        let scripts_only =
+            settings.scripts_only || settings.redisson_fenced || settings.strict_order;
+        NodeContext {
+            label,
+            wire: self.wire,
+            tokens: self.tokens(),
+            max_clock_drift: settings.max_clock_drift,
+            delay: settings.delay_at_node(),
+            strict_order: settings.strict_order,
+            unconfirmed: UnconfirmedReleases::default(),
+            bound: self.cluster.is_some(),
+            run_identities: Mutex::default(),
+            contended: ContendedNames::default(),
+            scripts_only: AtomicBool::new(scripts_only),
+            clock_monitor: Mutex::new(ClockMonitor::new(settings.max_clock_drift)),
+            clock_advance: AtomicU64::new(0),
+            waiter: self.waiter,
+            taken_up: TakenUp::default(),
+            redis_cluster: self.router.is_some(),
+            on_event: settings.on_event.clone(),
         }
     }
 

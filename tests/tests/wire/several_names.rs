@@ -186,10 +186,14 @@ async fn a_release_frees_all_names() {
     }
 }
 
-/// SET4: a waiter is queued for the name that refuses it, and learns which one that is.
+/// SET4: a waiter is queued for the name that refuses it, and learns which one that is. SET5: one that has a
+/// turn is queued for all of them.
 #[tokio::test]
 async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
-    for wire in WIRES {
+    let precedences = [(Precedence::AsItComes, false), (Precedence::Turn, true)];
+    for (wire, (precedence, turn)) in
+        WIRES.into_iter().flat_map(|wire| precedences.map(|p| (wire, p)))
+    {
         let Some(server) = Node::start(wire).await else { return };
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
         let inbox = Arc::new(Nothing);
@@ -200,7 +204,7 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
             assert!(matches!(acquire(&node, &one, Fence::NONE).await, Answer::Yes(_)));
             let hints = Hints::queued(EnqueueRequest {
                 waited: Duration::ZERO,
-                precedence: Precedence::AsItComes,
+                precedence,
                 handoff: None,
                 earlier: Vec::new(),
                 queued_at: queued_at.clone(),
@@ -214,7 +218,7 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
         .await;
         assert_eq!(queued_at.take_names(), [1].into(), "{wire:?}: the second name");
         for name in ["a", "c"] {
-            assert!(!plain.exists(&waiters(name)).await, "{wire:?}: {name}");
+            assert_eq!(plain.exists(&waiters(name)).await, turn, "{wire:?}: {name}");
         }
     }
 }
