@@ -307,7 +307,7 @@ impl<N: Node> ReplySink<Answer<Vote>> for Shared<N> {
     fn collect(&self, node: usize, answer: Answer<Vote>) {
         self.votes.answered(node, self.nodes[node].label(), &answer);
         if self.home == Some(node) && !matches!(answer, Answer::NoAnswer(_)) {
-            self.home_latency.record(self.clock.early().since(self.begun));
+            self.home_latency.record(self.clock.now().since(self.begun));
         }
         let mut state = self.state();
         match state.phase {
