@@ -98,6 +98,27 @@ async fn a_waiter_of_an_earlier_version_is_notified_and_handed_nothing() {
     .await;
 }
 
+/// A release of the version before pops the head, whatever its member says, notifies it, and leaves the
+/// member ''. The waiter hears of it, and removes that member.
+#[tokio::test]
+async fn a_waiter_hears_of_a_release_of_an_earlier_version() {
+    on_each_wire(async |Held { node, plain, guard, .. }| {
+        let other = builder().wire(node.wire).polls(false).single(node.server[0].url());
+        let waiting = other.expect("a good URL").lock(NAME).lease(LONG_LEASE);
+        let waiting = tokio::spawn(waiting.into_future());
+        is_queued(&plain, 1).await;
+        plain.ask::<i64>(&["DEL", NAME]).await;
+        let (head, _): (String, f64) = plain.ask(&["ZPOPMIN", WAITERS]).await;
+        plain.ask::<i64>(&["ZADD", WAITERS, "0", ""]).await;
+        plain.ask::<i64>(&["PUBLISH", &members::channel_of(&head), NAME]).await;
+        let next = within("it asks", waiting).await.expect("no panic").expect("granted");
+        assert!(queue(&plain).await.is_empty());
+        next.unlock().await.expect("held");
+        drop(guard);
+    })
+    .await;
+}
+
 /// A waiter that is notified and then cancelled passes the notification on. Otherwise the other
 /// waiters would sleep on.
 #[tokio::test]
