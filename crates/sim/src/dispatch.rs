@@ -1,11 +1,13 @@
 //! Which code handles an event.
 
 use super::event::Event;
+use super::invariants::wake;
 use super::world::State;
 
 impl State {
     /// Handles an event, or leaves it to the time at which its client resumes.
     pub fn happen(&mut self, event: Event) {
+        wake::check_owed(self);
         if let Some(client) = event.client() {
             let process = &mut self.processes[client];
             if process.dead {

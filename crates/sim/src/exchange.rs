@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorumlock_protocol::{Answer, Denial, NoAnswer, Nonce, QueuedAt, ReleaseOutcome};
 
-use super::invariants::{check_given_back, freed_by_us, leak, lemma};
+use super::invariants::{check_given_back, freed_by_us, leak, lemma, wake};
 use super::mutants;
 use super::request::{SimAnswer, SimRequest};
 use super::sometimes::Sometimes;
@@ -31,6 +31,9 @@ impl State {
             check_given_back(self, client, attempt);
         }
         self.observe_waiter((client, node), &request);
+        if let SimRequest::Acquire(lease) = &request {
+            wake::asked(self, client, &lease.claim);
+        }
         let size = self.plan.nodes;
         self.ledger.posted(client, node, &request, size, self.now);
         self.note_request("post", (client, node), &request);

@@ -7,7 +7,7 @@ use super::arrival::{Arrival, ConnId};
 use super::commands::Published;
 use super::event::{Event, Notification};
 use super::faults::Assumption;
-use super::invariants::leak;
+use super::invariants::{leak, wake};
 use super::lease_command::{LeaseCommand, Verb};
 use super::resp::Reply;
 use super::sometimes::Sometimes;
@@ -74,6 +74,20 @@ impl State {
             if acquires {
                 let granted = matches!(reply, Reply::Int(_) | Reply::Status(_));
                 self.trigger_withheld_votes((id.client, id.node), *nonce, granted, false);
+                if granted {
+                    wake::taken(self, id.node, number);
+                }
+            }
+            match (verb, reply) {
+                (Verb::Acquire, Reply::Array(items))
+                    if matches!(items[..], [Reply::Int(_), ..]) =>
+                {
+                    wake::refused(self, id.node, number, &lease_command.earlier);
+                }
+                (Verb::Release, Reply::Int(_)) if !lease_command.keeps_place => {
+                    wake::released(self, id.node, number);
+                }
+                _ => {}
             }
             let who = Who::both(id.client, id.node).on(Some(number));
             self.note(outcome(at, reply), who, verb.number());
@@ -107,8 +121,9 @@ impl State {
         let Some(id) = self.conns.get(&conn).map(|conn| conn.id) else { return };
         let Some(notification) = notification_of(&channel, &payload) else { return };
         let nonce = handoff_of(&notification).map(|handoff| handoff.nonce);
-        if let Some(view) = nonce.and_then(|nonce| self.ledger.view(node, nonce)) {
-            view.last = "hand over";
+        if let Some(number) = nonce.and_then(|nonce| self.ledger.number(nonce)) {
+            self.ledger.attempts[number].nodes[node].last = "hand over";
+            wake::check_handoff(self, node, number);
         }
         let lost = !self.healed && self.dice.chance(self.plan.odds.lost_message);
         let arrives = self.answer_at(id);

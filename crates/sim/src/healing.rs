@@ -1,12 +1,13 @@
 //! The calm phase, after the faults have stopped: every client gets its locks, and soon.
 
-use quorumlock_core::Guard;
-use quorumlock_protocol::Name;
+use quorumlock_core::LockRequest;
+use quorumlock_core::kind::Kind;
+use quorumlock_protocol::{Claim, Name};
 
 use super::invariants::{liveness, wake};
 use super::plan::HEALING_ROUNDS;
 use super::time::{MS, Micros, duration};
-use super::workload::WorkTask;
+use super::workload::{PERMITS, READ_WRITE, WorkTask};
 
 impl WorkTask {
     /// Runs until this task has had its locks. Waits for `recovered` first, the time by which the
@@ -24,19 +25,49 @@ impl WorkTask {
         tokio::time::sleep(duration(wait)).await;
         let mut again = None;
         for round in 1..=HEALING_ROUNDS {
-            let name = again.take().unwrap_or_else(|| self.name());
-            let Some((guard, attempt)) = self.hold_in_healing(&name).await else { return };
-            // Some tasks take the same name again at once.
-            again = (round < HEALING_ROUNDS && self.dice.chance(0.3)).then_some(name);
-            self.release(guard, attempt).await;
+            let wanted = again.take().unwrap_or_else(|| self.wanted());
+            let wants_again = round < HEALING_ROUNDS;
+            let Some(wants_again) = self.heal_once(&wanted, wants_again).await else { return };
+            again = wants_again.then_some(wanted);
         }
     }
 
-    async fn hold_in_healing(&mut self, name: &str) -> Option<(Guard, usize)> {
-        let lock = self.locker.lock(name);
-        let name = Name::new(name).ok()?;
+    /// What the task takes in the healing phase: of some names, a permit or a read-write lock.
+    fn wanted(&mut self) -> Wanted {
+        let name = self.name();
+        if self.permits.as_mut().is_some_and(|dice| dice.chance(0.5)) {
+            Wanted::Permit(name)
+        } else if self.read_write.as_mut().is_some_and(|dice| dice.chance(0.5)) {
+            let reads = self.read_write.as_mut().is_some_and(|dice| dice.chance(0.6));
+            let name = format!("{READ_WRITE}{name}");
+            if reads { Wanted::Read(name) } else { Wanted::Write(name) }
+        } else {
+            Wanted::Lock(name)
+        }
+    }
+
+    /// Takes what is wanted, and releases it. Returns whether the task takes it again at once, as some
+    /// tasks do if they `may`; `None` if it did not get it.
+    async fn heal_once(&mut self, wanted: &Wanted, may: bool) -> Option<bool> {
+        let queue = wanted.queue()?;
+        match wanted {
+            Wanted::Lock(name) => self.hold_in_healing(self.locker.lock(name), queue, may).await,
+            Wanted::Permit(name) => {
+                self.hold_in_healing(self.locker.permit(name, PERMITS), queue, may).await
+            }
+            Wanted::Read(name) => self.hold_in_healing(self.locker.read(name), queue, may).await,
+            Wanted::Write(name) => self.hold_in_healing(self.locker.write(name), queue, may).await,
+        }
+    }
+
+    async fn hold_in_healing<K: Kind>(
+        &mut self,
+        lock: LockRequest<K>,
+        queue: Name,
+        may: bool,
+    ) -> Option<bool> {
         let (client, task) = (self.client, self.task);
-        let since = self.world.with(|state| state.waits(&name, client, task));
+        let since = self.world.with(|state| state.waits(&queue, client, task));
         let guard = match lock.await {
             Ok(guard) => guard,
             Err(error) => {
@@ -47,7 +78,7 @@ impl WorkTask {
         self.world.with(|state| {
             let waited = state.now - since;
             liveness::check(state, client, waited);
-            let free = state.got(&name, client, task);
+            let free = state.got(&queue, client, task);
             if let (Some(free), Some(attempt)) = (free, state.ledger.number(guard.nonce())) {
                 wake::check(state, attempt, free);
             }
@@ -55,6 +86,28 @@ impl WorkTask {
         let attempt = self.granted(&guard);
         let hold = self.dice.within(0, 20 * MS);
         tokio::time::sleep(duration(hold)).await;
-        Some((guard, attempt))
+        let again = may && self.dice.chance(0.3);
+        self.release(guard, attempt).await;
+        Some(again)
+    }
+}
+
+/// What a task takes in the healing phase.
+enum Wanted {
+    Lock(String),
+    Permit(String),
+    Read(String),
+    Write(String),
+}
+
+impl Wanted {
+    /// The name of its queue.
+    fn queue(&self) -> Option<Name> {
+        let (Self::Lock(name) | Self::Permit(name) | Self::Read(name) | Self::Write(name)) = self;
+        let name = Name::new(name).ok()?;
+        match self {
+            Self::Permit(_) => Some(Claim::any_slot(name, PERMITS).ok()?.queue()),
+            _ => Some(name),
+        }
     }
 }

@@ -31,6 +31,10 @@ pub struct LeaseCommand {
     pub nonces: SmallVec<[Nonce; 1]>,
     /// The places of the nonces among the arguments.
     pub places: SmallVec<[usize; 1]>,
+    /// The nonces of the earlier attempts that an acquisition names (wait_queue.lua).
+    pub earlier: SmallVec<[Nonce; 1]>,
+    /// A release after which its client keeps its place in the queue, and no waiter is notified.
+    pub keeps_place: bool,
 }
 
 impl Verb {
@@ -93,6 +97,7 @@ impl LeaseCommand {
                 verb: Some(verb),
                 nonces: smallvec![nonce],
                 places: smallvec![place],
+                ..Self::default()
             },
             None => Self::default(),
         }
@@ -109,8 +114,19 @@ impl LeaseCommand {
         // A handshake loads scripts by EVAL, and renews a key of its own.
         places.retain(|place| nonce(args.get(*place)).is_some());
         let nonces = places.iter().filter_map(|place| nonce(args.get(*place))).collect();
-        Self { script, verb, nonces, places }
+        let earlier = match verb {
+            Some(Verb::Acquire) => first + 7..args.len(),
+            _ => 0..0,
+        };
+        let earlier = earlier.filter_map(|place| nonce_of_member(args.get(place))).collect();
+        let keeps_place = verb == Some(Verb::Release) && args.len() == first + 3;
+        Self { script, verb, nonces, places, earlier, keeps_place }
     }
+}
+
+/// The nonce in a queue member (queue.lua).
+fn nonce_of_member(member: &[u8]) -> Option<Nonce> {
+    nonce(member.split(|byte| *byte == b' ').nth(2)?)
 }
 
 fn nonce(text: &[u8]) -> Option<Nonce> {

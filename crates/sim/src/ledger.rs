@@ -96,6 +96,8 @@ pub struct View {
     pub last: &'static str,
     /// A release by its nonce freed the name at the node.
     pub freed: bool,
+    /// What the node's clock showed when the node last refused and enqueued it.
+    pub enqueued_at: Option<Micros>,
     /// How many requests its client has written.
     pub written: u32,
     /// How many releases its client's code has posted, and its connection has written.
@@ -382,6 +384,7 @@ impl View {
         tainted: false,
         last: "",
         freed: false,
+        enqueued_at: None,
         written: 0,
         releases: 0,
         releases_written: 0,

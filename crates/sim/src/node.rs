@@ -12,6 +12,7 @@ use quorumlock_redis::simulation::{SimulatedClient, Site};
 
 use super::bug::Bug;
 use super::faults::Fault;
+use super::invariants::wake;
 use super::mutants;
 use super::network::SimNetwork;
 use super::plan::Plan;
@@ -280,6 +281,7 @@ impl Node for SimNode {
 
 impl WaitQueue for SimNode {
     fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>) {
+        self.world.with(|state| wake::passes_on(state, self.client, claim));
         if let Some((lease, _)) = offered {
             // The request also releases the name, if it was handed off.
             self.posted(SimRequest::Release(lease.clone()));
@@ -289,6 +291,7 @@ impl WaitQueue for SimNode {
     }
 
     fn pass_on(&self, claim: &Claim) {
+        self.world.with(|state| wake::passes_on(state, self.client, claim));
         WaitQueue::pass_on(&*self.inner, claim);
     }
 

@@ -154,6 +154,16 @@ impl Store {
         })
     }
 
+    /// The members of a sorted set, in the order of the scores.
+    pub fn members(&self, key: &[u8], now: Micros) -> impl Iterator<Item = &[u8]> {
+        let entry = self.entries.get(key).filter(|entry| entry.is_there(now));
+        let members = match entry.map(|entry| &entry.data) {
+            Some(Data::Sorted(members)) => &members[..],
+            _ => &[],
+        };
+        members.iter().map(|(_, member)| &**member)
+    }
+
     /// The remaining milliseconds of the lock, until its last holder ends, if it is held.
     pub fn remaining(&self, name: &Name, now: Micros) -> Option<u64> {
         self.holders(name, now).map(|held| held.until - now / MS).max()

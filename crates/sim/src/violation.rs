@@ -33,7 +33,7 @@ pub enum Invariant {
     Leak,
     /// Every client that asks gets the lock once the faults have stopped.
     Liveness,
-    /// A waiter soon takes a lock that becomes free.
+    /// Waiters soon ask for a lock that becomes free, and one of them has it soon.
     Wake,
 }
 
@@ -57,6 +57,9 @@ pub enum Violation {
     LeftBehind { node: usize, name: String },
     NotAcquired { client: usize, after_us: u64, why: String },
     NotWoken { attempt: usize, after_us: u64 },
+    NotAsked { node: usize, name: String, after_us: u64 },
+    HandedToSilent { node: usize, attempt: usize, after_us: u64 },
+    RefusedByOwn { node: usize, attempts: [usize; 2] },
 }
 
 impl Invariant {
@@ -112,7 +115,10 @@ impl Violation {
             Self::NewToken { .. } => Invariant::ReEntry,
             Self::Leaked { .. } | Self::LeftBehind { .. } => Invariant::Leak,
             Self::NotAcquired { .. } => Invariant::Liveness,
-            Self::NotWoken { .. } => Invariant::Wake,
+            Self::NotWoken { .. }
+            | Self::NotAsked { .. }
+            | Self::HandedToSilent { .. }
+            | Self::RefusedByOwn { .. } => Invariant::Wake,
         }
     }
 }
@@ -170,10 +176,34 @@ impl fmt::Display for Violation {
             Self::NotAcquired { client, after_us, why } => {
                 write!(f, "client c{client} has no lock {after_us} us after it asked: {why}")
             }
+            Self::NotWoken { .. }
+            | Self::NotAsked { .. }
+            | Self::HandedToSilent { .. }
+            | Self::RefusedByOwn { .. } => self.of_waiting(f),
+        }
+    }
+}
+
+impl Violation {
+    fn of_waiting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NotWoken { attempt, after_us } => write!(
                 f,
                 "the lock was free and waited for, and attempt a{attempt} got it after {after_us} us"
             ),
+            Self::NotAsked { node, name, after_us } => write!(
+                f,
+                "node n{node} released {name:?}, and none of its waiters asked within {after_us} us"
+            ),
+            Self::HandedToSilent { node, attempt, after_us } => write!(
+                f,
+                "node n{node} handed its lock off to attempt a{attempt}, of {after_us} us before"
+            ),
+            Self::RefusedByOwn { node, attempts: [own, attempt] } => write!(
+                f,
+                "node n{node} refused attempt a{attempt}, whose call has the lock as attempt a{own}"
+            ),
+            _ => Ok(()),
         }
     }
 }

@@ -32,16 +32,16 @@ pub struct WorkTask {
     /// Draws sets of names. Numbers of its own: other plans stay what they are.
     sets: Option<Dice>,
     /// Draws permits, in the same way.
-    permits: Option<Dice>,
+    pub permits: Option<Dice>,
     /// Draws read-write locks, in the same way.
-    read_write: Option<Dice>,
+    pub read_write: Option<Dice>,
 }
 
 /// Begins the names of read-write locks.
 pub const READ_WRITE: &str = "read-write/";
 
 /// How many permits a name has.
-const PERMITS: u32 = 2;
+pub const PERMITS: u32 = 2;
 
 pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) {
     let plan = world.with(|state| state.plan.clone());
@@ -342,9 +342,8 @@ impl WorkTask {
         let client = self.client;
         let gone = self.world.with(|state| {
             state.note("gives back", Who::client(client).on(Some(attempt)), 0);
-            let claim = state.ledger.attempts.get(attempt).map(|attempt| attempt.claim.clone());
-            for name in claim.iter().flat_map(Claim::names) {
-                state.workload.free_from(name, state.now);
+            if let Some(attempt) = state.ledger.attempts.get(attempt) {
+                state.workload.free_from(&attempt.claim, state.now);
             }
             state.remember_lost(attempt);
             state.end_belief(attempt);
@@ -494,21 +493,21 @@ impl State {
         }
     }
 
-    pub fn waits(&mut self, name: &Name, client: usize, task: usize) -> Micros {
+    pub fn waits(&mut self, queue: &Name, client: usize, task: usize) -> Micros {
         let now = self.now;
         let twin = |(other, twin, _): &(usize, usize, Micros)| *other == client && *twin != task;
-        if self.workload.name_state(name).waiting.iter().any(twin) {
+        if self.workload.queue(queue).waiting.iter().any(twin) {
             self.see(Sometimes::QueuedInProcess);
         }
-        self.workload.name_state(name).waiting.push((client, task, now));
+        self.workload.queue(queue).waiting.push((client, task, now));
         now
     }
 
-    /// The task has got the name. Returns how long the name was free while a task waited for it.
+    /// The task has got what it waited for. Returns how long that was free while a task waited for it.
     /// `None`: no task waited.
-    pub fn got(&mut self, name: &Name, client: usize, task: usize) -> Option<Micros> {
+    pub fn got(&mut self, queue: &Name, client: usize, task: usize) -> Option<Micros> {
         let now = self.now;
-        let place = self.workload.name_state(name);
+        let place = self.workload.queue(queue);
         let first = place.waiting.iter().map(|(.., since)| *since).min();
         place.waiting.retain(|(other, waiter, _)| (*other, *waiter) != (client, task));
         first.map(|first| now.saturating_sub(first.max(place.freed)))
@@ -517,7 +516,7 @@ impl State {
     /// Checks the longest wait, and that all tasks have left the fault phase.
     pub fn overdue(&mut self) {
         let now = self.now;
-        let waiting = self.workload.names.values().flat_map(|place| &place.waiting);
+        let waiting = self.workload.queues.values().flat_map(|place| &place.waiting);
         let oldest = waiting.map(|(client, _, since)| (now - since, *client)).max();
         match oldest {
             Some((waited, client)) => liveness::check(self, client, waited),

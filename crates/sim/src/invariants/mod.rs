@@ -15,7 +15,7 @@
 //! | `re_entry` | G8 | - |
 //! | `leak` | clean-up (H16, H17) | A3 |
 //! | `liveness` | G6 | - |
-//! | `wake` | waiting (W1 to W4) | - |
+//! | `wake` | waiting (W1 to W5) | - |
 
 mod exclusion;
 mod for_a_reason;
@@ -39,3 +39,4 @@ pub use register::Register;
 pub use takeover::check as check_takeover;
 pub use tokens::Tokens;
 pub use told_in_time::check as check_told;
+pub use wake::Owed;
