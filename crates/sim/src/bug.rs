@@ -39,11 +39,18 @@ pub enum Bug {
     ReadsBesideWriter,
     SlotOfOthers,
     NoTakeoverDelay,
+    HandsToSilent,
+    DropsOwnHandoff,
+    ForgetsOwnHandoff,
+    HandsToOtherKinds,
+    UnheardSlot,
+    ReleasesTakenUp,
+    AbandonedTakenUp,
 }
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 38] = [
         Self::AcceptsEqual,
         Self::GrantedIsAccepted,
         Self::CopiesNoMarks,
@@ -75,6 +82,13 @@ impl Bug {
         Self::ReadsBesideWriter,
         Self::SlotOfOthers,
         Self::NoTakeoverDelay,
+        Self::HandsToSilent,
+        Self::DropsOwnHandoff,
+        Self::ForgetsOwnHandoff,
+        Self::HandsToOtherKinds,
+        Self::UnheardSlot,
+        Self::ReleasesTakenUp,
+        Self::AbandonedTakenUp,
     ];
 
     /// The invariants that must catch the bug. A catch by any other invariant does not count.
@@ -86,8 +100,13 @@ impl Bug {
             | Self::NoBarrier
             | Self::BoundWhenSent
             | Self::HandsOldToken => &[Invariant::Tokens, Invariant::Register],
-            Self::ReleasesOnlyGranted | Self::RenewalRecreates => &[Invariant::Leak],
-            Self::NoLookAfterSubscribe => &[Invariant::Wake],
+            Self::ReleasesOnlyGranted | Self::RenewalRecreates | Self::HandsToOtherKinds => {
+                &[Invariant::Leak]
+            }
+            Self::NoLookAfterSubscribe
+            | Self::HandsToSilent
+            | Self::ForgetsOwnHandoff
+            | Self::UnheardSlot => &[Invariant::Wake],
             Self::SilenceIsLoss => &[Invariant::ForAReason],
             Self::FreesUnheard => &[Invariant::GivenBack],
             Self::TrustsAnyLife => &[Invariant::FreedByUs],
@@ -112,6 +131,13 @@ impl Bug {
                     && plan.short_work.is_none()
             }
             Self::RevokesNothing => plan.faults.contains(&Fault::StalePromotion),
+            Self::HandsToOtherKinds => plan.nodes == 1 && plan.kinds.mixed,
+            Self::UnheardSlot => plan.kinds.permits && plan.short_work.is_none(),
+            Self::HandsToSilent
+            | Self::DropsOwnHandoff
+            | Self::ForgetsOwnHandoff
+            | Self::ReleasesTakenUp
+            | Self::AbandonedTakenUp => plan.nodes == 1,
             _ => plan.short_work.is_none(),
         }
     }
@@ -119,38 +145,44 @@ impl Bug {
     /// The first seed that finds the bug (docs/SIMULATION.md); `None` if none is known.
     pub fn first_seed(self) -> Option<u64> {
         Some(match self {
-            Self::AcceptsEqual => 21,
+            Self::AcceptsEqual => 11,
             Self::GrantedIsAccepted => 0,
             Self::CopiesNoMarks => 1_290,
-            Self::OwnerNotNonce => 9,
+            Self::OwnerNotNonce => 4,
             Self::ReleasesAnybodys => 1,
-            Self::RenewsAnybodys => 4,
+            Self::RenewsAnybodys => 6,
             Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 94,
-            Self::NoDriftAllowance => 49,
+            Self::StartAfterReply => 62,
+            Self::NoDriftAllowance => 20,
             Self::ReleasesOnlyGranted => 1,
-            Self::NoLookAfterSubscribe => 1,
+            Self::NoLookAfterSubscribe => 3,
             Self::SilenceIsGrant => 1,
-            Self::QuorumOfReachable => 1,
-            Self::SilenceIsLoss => 6,
-            Self::ClockStopsInSuspend => 30,
-            Self::UptimeWitness => 50,
-            // The model finds it (PROTOCOL.md M9).
-            Self::RenewsUnproven => return None,
+            Self::QuorumOfReachable => 3,
+            Self::SilenceIsLoss => 10,
+            Self::ClockStopsInSuspend => 6,
+            Self::UptimeWitness => 21,
+            // The model finds them (PROTOCOL.md M9, M8e).
+            Self::RenewsUnproven | Self::BoundWhenSent => return None,
             Self::RecreatesUnproven => 69,
-            Self::NoBarrier => 71,
-            Self::BoundWhenSent => 3_442,
-            Self::RecordAtConnect => 36,
+            Self::NoBarrier => 788,
+            Self::RecordAtConnect => 70,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 80,
+            Self::BelievesAnyMemory => 36,
             Self::HandsWhatIsHeld => 44,
             Self::HandsOldToken => 26,
-            Self::TrustsAnyLife => 450,
+            Self::TrustsAnyLife => 251,
             Self::NotesEndWithProcess => 8,
-            Self::RevokesNothing => 320,
-            Self::ReadsBesideWriter => 10,
-            Self::SlotOfOthers => 6,
-            Self::NoTakeoverDelay => 26,
+            Self::RevokesNothing => 1_047,
+            Self::ReadsBesideWriter => 1,
+            Self::SlotOfOthers => 13,
+            Self::NoTakeoverDelay => 21,
+            Self::HandsToSilent => 82,
+            Self::DropsOwnHandoff => 264,
+            Self::ForgetsOwnHandoff => 26,
+            Self::HandsToOtherKinds => 3_490,
+            Self::UnheardSlot => 24,
+            Self::ReleasesTakenUp => 264,
+            Self::AbandonedTakenUp => 348,
         })
     }
 
@@ -194,6 +226,15 @@ impl Bug {
                 "a slot that another holds is granted while the other slot is free"
             }
             Self::NoTakeoverDelay => "a lost lease is released without the takeover delay",
+            Self::HandsToSilent => "a release hands off to a waiter that is silent for two seconds",
+            Self::DropsOwnHandoff => "a request drops the hold that its call was handed off",
+            Self::ForgetsOwnHandoff => {
+                "a request is refused by a hold that its call was handed off"
+            }
+            Self::HandsToOtherKinds => "a release hands off in its layout to a waiter of another",
+            Self::UnheardSlot => "the message that a slot is free is not understood",
+            Self::ReleasesTakenUp => "a late message releases the hold that a reply has told",
+            Self::AbandonedTakenUp => "a request that is being released gets the name by handoff",
         }
     }
 }

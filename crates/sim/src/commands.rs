@@ -135,8 +135,12 @@ impl Execution {
                     Reply::Array(parts.into_iter().flatten().collect())
                 })
             }
-            (b"ZRANGEBYSCORE", [key, above, b"+inf", b"limit", b"0", count]) => {
-                let (above, count) = (bound(above), number(count).unsigned_abs() as usize);
+            (b"ZRANGEBYSCORE", [key, above, b"+inf", limit @ ..]) => {
+                let count = match limit {
+                    [b"limit", b"0", count] => number(count).unsigned_abs() as usize,
+                    _ => usize::MAX,
+                };
+                let above = bound(above);
                 self.sorted(key, |members| {
                     let larger = members.iter().filter(|(score, _)| *score > above).take(count);
                     Reply::Array(larger.map(|(_, name)| Reply::text(&**name)).collect())

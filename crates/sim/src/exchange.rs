@@ -70,6 +70,9 @@ impl State {
         self.ledger.delivered(node, &posted.request, &answer, self.now);
         for handed in posted.queued_at.iter().flat_map(QueuedAt::handoffs) {
             self.ledger.handed_off(node, handed.nonce, self.now);
+            if let Some(number) = self.ledger.number(handed.nonce) {
+                self.ledger.attempts[number].taken_up = true;
+            }
             self.see(Sometimes::HandoffTakenUp);
         }
         if let (SimRequest::Acquire(lease), SimAnswer::Vote(vote)) = (&posted.request, &answer) {

@@ -9,6 +9,7 @@ use super::event::{Event, Notification};
 use super::faults::Assumption;
 use super::invariants::{leak, wake};
 use super::lease_command::{LeaseCommand, Verb};
+use super::mutants;
 use super::resp::Reply;
 use super::sometimes::Sometimes;
 use super::time::{MS, SECOND};
@@ -169,6 +170,7 @@ impl State {
         if let Notification::Handoff(claim, handoff) = &notification {
             if let Some(attempt) = attempt {
                 self.record_lost_handoff((client, node), claim, attempt);
+                mutants::hears_late(self, (client, node), attempt);
             }
             if self.processes[client].waits_for(node, claim) {
                 self.ledger.handed_off(node, handoff.nonce, self.now);

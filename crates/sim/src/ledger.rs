@@ -50,6 +50,8 @@ pub struct Attempt {
     pub nodes: Vec<View>,
     /// The window end at a node that hands the name off to it.
     offered: Instant,
+    /// The reply to a later request told that it has the name by handoff.
+    pub taken_up: bool,
     /// Its holder has the guard.
     pub granted: bool,
     /// Its client has posted a release.
@@ -289,6 +291,7 @@ impl Ledger {
             after: lease.claim.names().filter_map(largest).max().unwrap_or(0),
             nodes: vec![View::NEW; size],
             offered: Instant::NEVER,
+            taken_up: false,
             granted: false,
             over: false,
             ended: false,

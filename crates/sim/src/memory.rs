@@ -1,7 +1,7 @@
 //! How nodes forget: crashes, promotions, flushes, resynchronisations, backups; and how admission
 //! repairs them.
 
-use quorumlock_protocol::{Claim, Name, Nonce};
+use quorumlock_protocol::{Claim, Nonce};
 use quorumlock_redis::simulation::force_release;
 
 use super::event::{Ending, Event, Moment};
@@ -198,20 +198,23 @@ impl State {
     pub fn force_unlock(&mut self) -> bool {
         let names: Vec<_> = self.workload.names().cloned().collect();
         for name in &names {
+            let (lock, read_write) = (name.clone().into(), Claim::write(name.clone()));
+            let claims = match (name.as_str().starts_with(READ_WRITE), self.plan.kinds.mixed) {
+                (true, _) => vec![read_write],
+                (false, false) => vec![lock],
+                (false, true) => vec![lock, read_write],
+            };
             for node in 0..self.plan.nodes {
-                self.force_release(node, name);
+                claims.iter().for_each(|claim| self.force_release(node, claim));
             }
         }
         !names.is_empty()
     }
 
     /// An operator runs the script by hand.
-    fn force_release(&mut self, node: usize, name: &Name) {
-        let claim = match name.as_str().starts_with(READ_WRITE) {
-            true => Claim::write(name.clone()),
-            false => name.clone().into(),
-        };
-        let script = Script::of(&force_release(self.plan.wire, &claim));
+    fn force_release(&mut self, node: usize, claim: &Claim) {
+        let name = claim.name();
+        let script = Script::of(&force_release(self.plan.wire, claim));
         let (channel, waiters) = (name.channel(), name.waiters_key());
         let keys = [name.as_str(), name.mark_key(), &channel, &waiters].map(str::as_bytes);
         let now = self.now;

@@ -6,14 +6,16 @@
 
 use quorumlock_protocol::expiry;
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, HeldInterval, Hints, Instant, Lane, NoAnswer, Node, NodeProblem,
-    NodeReport, Responder, Vote,
+    Acceptance, Answer, Denial, HeldInterval, Hints, Instant, Lane, LeaseRequest, NoAnswer, Node,
+    NodeProblem, NodeReport, Responder, Vote,
 };
 
 use super::bug::Bug;
+use super::ledger::Attempt;
 use super::request::{SimAnswer, SimRequest};
 use super::tap::Posted;
-use super::world::{State, World};
+use super::time::duration;
+use super::world::{Delivery, State, World};
 
 /// Whether a client with the planted bug never sends this request.
 pub fn swallows(state: &State, posted: &Posted) -> bool {
@@ -51,6 +53,27 @@ pub fn frees_unheard(world: &World, posted: &Posted) {
             let nobody = Responder::nobody();
             node.release(lease, HeldInterval::UNKNOWN, Lane::Watchdog, hints, nobody);
         }
+    }
+}
+
+/// The client releases a lease, and the ledger does not know that its code does so.
+fn release_unseen(state: &mut State, (client, node): (usize, usize), lease: LeaseRequest) {
+    let node = state.processes[client].nodes.get(node).cloned();
+    state.out.push(Delivery::Then(Box::new(move |_| {
+        if let Some(node) = node.and_then(|node| node.upgrade()) {
+            let (held, hints) = (HeldInterval::UNKNOWN, Hints::default());
+            node.release(&lease, held, Lane::Caller, hints, Responder::nobody());
+        }
+    })));
+}
+
+/// The message of a handoff reaches a client that the reply to a later request has told of it.
+pub fn hears_late(state: &mut State, (client, node): (usize, usize), attempt: usize) {
+    let Attempt { claim, nonce, taken_up, .. } = &state.ledger.attempts[attempt];
+    if state.bug == Some(Bug::ReleasesTakenUp) && *taken_up {
+        let ttl = duration(state.plan.lease);
+        let lease = LeaseRequest { claim: claim.clone(), nonce: *nonce, ttl, holds: 1 };
+        release_unseen(state, (client, node), lease);
     }
 }
 
@@ -105,6 +128,15 @@ pub fn alter(state: &mut State, posted: &Posted, answer: SimAnswer) -> SimAnswer
         }
         (Bug::SilenceIsGrant | Bug::QuorumOfReachable, answer) if is_silent(bug, &answer) => {
             granted(state, posted, answer)
+        }
+        // The lessor would release it, and the call would take no handoff to it.
+        (Bug::AbandonedTakenUp, SimAnswer::Vote(Answer::NoAnswer(NoAnswer::Unknown(_))))
+            if posted.queued_at.is_some() =>
+        {
+            for lease in posted.request.leases() {
+                release_unseen(state, (posted.client, posted.node), lease.clone());
+            }
+            SimAnswer::Vote(Answer::No(Denial::Busy(None)))
         }
         (Bug::SilenceIsLoss, SimAnswer::Until(answers)) => {
             let lost = |answer| match answer {

@@ -100,15 +100,19 @@ pub struct Kinds {
     pub permits: bool,
     /// Whether tasks sometimes read and write a name of a read-write lock.
     pub read_write: bool,
+    /// Whether that name is also a lock's. Whoever meets a lock of the other kind gets an error.
+    pub mixed: bool,
 }
 
 impl Kinds {
     /// By numbers of their own: the plans stay what they are.
     fn of(seed: u64, names: usize) -> Self {
+        let read_write = Dice::new(seed, 9_000_000).chance(0.25);
         Self {
             sets: names > 1 && Dice::new(seed, 5_000_000).chance(0.25),
             permits: Dice::new(seed, 7_000_000).chance(0.25),
-            read_write: Dice::new(seed, 9_000_000).chance(0.25),
+            read_write,
+            mixed: read_write && Dice::new(seed, 13_000_000).chance(0.5),
         }
     }
 }

@@ -100,8 +100,10 @@ impl Script {
     }
 
     fn handoff_patches(&self, bug: Bug) -> Vec<(&'static str, &'static str)> {
-        use ScriptKind::{Dequeue, ForceRelease, Release};
+        use ScriptKind::{Acquire, Dequeue, ForceRelease, Release};
         let notifies = matches!(self.kind, Release | ForceRelease | Dequeue);
+        // In strict order an acquisition does so, too.
+        let serves = notifies || self.text.contains("-- Strict order");
         match (bug, self.kind) {
             (Bug::HandsWhatIsHeld, Release) => vec![
                 (
@@ -110,6 +112,26 @@ impl Script {
                 ),
                 ("  if put(name, nonce", "  redis.call('del', name)\n  if put(name, nonce"),
             ],
+            (Bug::HandsToSilent, _) if serves => {
+                vec![("    elseif age >= STALE then", "    elseif false then")]
+            }
+            (Bug::HandsToOtherKinds, _) if serves => {
+                vec![(
+                    "    elseif nonce and hands_off and LAYOUT[kind]",
+                    "    elseif nonce and hands_off",
+                )]
+            }
+            (Bug::DropsOwnHandoff, Acquire) => vec![(
+                "    if nonce and held(name, nonce) then",
+                "    if nonce and held(name, nonce) then\n      drop(name, nonce)\n    elseif false then",
+            )],
+            (Bug::ForgetsOwnHandoff, Acquire) => {
+                vec![("    if nonce and held(name, nonce) then", "    if false then")]
+            }
+            (Bug::UnheardSlot, _) if notifies => vec![(
+                "'quorumlock:' .. kind .. ':' .. name or name",
+                "'quorumlock:' .. kind .. ':' .. name or kind == 'permit' and name .. 'x' or name",
+            )],
             (Bug::HandsOldToken, _) if notifies => vec![
                 (
                     "  local accepted = token == '0'",

@@ -148,8 +148,9 @@ impl WorkTask {
         kind: u64,
         durations: (Duration, Duration, Duration),
     ) {
-        // A name is a lock or a read-write lock.
-        let name = format!("{READ_WRITE}{name}");
+        let mixed = self.world.with(|state| state.plan.kinds.mixed);
+        // A name is a lock or a read-write lock, unless kinds are mixed.
+        let name = if mixed { name.to_owned() } else { format!("{READ_WRITE}{name}") };
         let Some(dice) = &mut self.read_write else { return };
         match dice.within(0, 8) {
             0..=4 => {

@@ -163,6 +163,7 @@ fn draw(dice: &mut Dice, wire: Wire) -> Vec<Vec<u8>> {
         27 => vec!["ZRANK".into(), key, text(dice)],
         29 => words(&["ZRANGE", &key, "-1", "-1", "withscores"]),
         30 => words(&["ZRANGEBYSCORE", &key, "(17", "+inf", "limit", "0", "2"]),
+        28 => words(&["ZRANGEBYSCORE", &key, "(17", "+inf"]),
         31 => words(&["ZCOUNT", &key, "(17", "+inf"]),
         32 => words(&["ZREMRANGEBYSCORE", &key, "-inf", "17"]),
         33 => vec!["PEXPIREAT".into(), key, dice.pick(&["1", "99999999999999"]).to_string()],

@@ -36,15 +36,8 @@ struct Args {
 }
 
 /// Processes and names of the rows.
-const SIZES: [(usize, usize); 7] = [
-    (100, 1_000),
-    (1_000, 1_000),
-    (3_000, 1_000),
-    (10_000, 1_000),
-    (1_000, 100),
-    (1_000, 10),
-    (1_000, 1),
-];
+const SIZES: [(usize, usize); 7] =
+    [(100, 1_000), (1_000, 1_000), (3_000, 1_000), (1_000, 100), (1_000, 10), (1_000, 1), (100, 1)];
 
 #[allow(clippy::print_stdout, reason = "this is the output of the command")]
 fn main() {
