@@ -104,9 +104,10 @@ pub(crate) fn channel_of(member: &str) -> String {
     format!("quorumlock:wake:{}", id_of(member))
 }
 
-/// The members in order.
+/// The waiters in order. The member '' is none: it says that one of an earlier version was notified.
 pub(crate) async fn all(plain: &Plain, queue: &str) -> Vec<String> {
-    plain.ask(&["ZRANGE", queue, "0", "-1"]).await
+    let members: Vec<String> = plain.ask(&["ZRANGE", queue, "0", "-1"]).await;
+    members.into_iter().filter(|member| !member.is_empty()).collect()
 }
 
 /// The members that were notified and have not asked since, in order.

@@ -26,6 +26,7 @@ end
 local function serve(name, waiters, mark_key, hands_off, is_caller)
   -- The kind of the last waiter that was served.
   local now, at, served, awaited, told_silent, silent = now_us(), 0, nil, false, 0, {}
+  local told_earlier = false
   for _ = 1, 64 do
     local entry = redis.pcall('zrange', waiters, at, at, 'withscores')
     local member, score = entry[1], tonumber(entry[2])
@@ -39,7 +40,9 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
     local age, was_told = sign_of(score, now)
     if is_earlier(member) then
       -- It is queued again when it asks.
-      served = notify(name, waiters, member, score, now) and (kind or 'hash') or served
+      if notify(name, waiters, member, score, now) then
+        served, told_earlier = kind or 'hash', true
+      end
     elseif was_told and age >= GONE then
       redis.pcall('zrem', waiters, member)
     elseif was_told then
@@ -78,6 +81,13 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
   else
     for _, other in ipairs(silent) do
       awaited = notify(name, waiters, other[1], other[2], now) or awaited
+    end
+  end
+  if told_earlier then
+    -- It left the queue: this member says that a waiter was notified and has not come.
+    redis.pcall('zadd', waiters, 0, '')
+    if redis.pcall('zcard', waiters) == 1 then
+      redis.pcall('pexpire', waiters, 1000)
     end
   end
   return served ~= nil or awaited
