@@ -132,7 +132,7 @@ impl Bug {
             }
             Self::RevokesNothing => plan.faults.contains(&Fault::StalePromotion),
             Self::HandsToOtherKinds => plan.nodes == 1 && plan.kinds.mixed,
-            Self::UnheardSlot => plan.kinds.permits && plan.short_work.is_none(),
+            Self::UnheardSlot => plan.nodes == 1 && plan.kinds.permits && plan.short_work.is_none(),
             Self::HandsToSilent
             | Self::DropsOwnHandoff
             | Self::ForgetsOwnHandoff
@@ -180,7 +180,7 @@ impl Bug {
             Self::DropsOwnHandoff => 264,
             Self::ForgetsOwnHandoff => 26,
             Self::HandsToOtherKinds => 3_490,
-            Self::UnheardSlot => 24,
+            Self::UnheardSlot => 39,
             Self::ReleasesTakenUp => 264,
             Self::AbandonedTakenUp => 348,
         })

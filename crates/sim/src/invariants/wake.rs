@@ -47,9 +47,10 @@ fn round_trip(state: &State) -> Micros {
 }
 
 /// A node has executed a release of `attempt`, after which the client does not keep its place. In the
-/// calm phase, some waiter must ask if the name is free.
+/// calm phase, some waiter must ask if the name is free. Of several nodes, another one may have notified
+/// that waiter before: the bound on the next grant holds there.
 pub fn released(state: &mut State, node: usize, attempt: usize) {
-    if !state.healed || state.now < state.plan.recovered() {
+    if state.plan.nodes > 1 || !state.healed || state.now < state.plan.recovered() {
         return;
     }
     let claim = &state.ledger.attempts[attempt].claim;
