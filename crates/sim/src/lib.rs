@@ -67,6 +67,8 @@ pub mod network;
 #[doc(hidden)]
 pub mod node;
 #[doc(hidden)]
+pub mod owed;
+#[doc(hidden)]
 pub mod pause_gate;
 #[doc(hidden)]
 pub mod peer;

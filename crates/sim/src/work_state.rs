@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use quorumlock_protocol::{Claim, Name};
 
-use super::invariants::{Owed, Register};
+use super::invariants::Register;
+use super::owed::Owed;
 use super::time::Micros;
 
 /// The resources that the locks protect, and the waiting tasks of the calm phase.

@@ -39,4 +39,3 @@ pub use register::Register;
 pub use takeover::check as check_takeover;
 pub use tokens::Tokens;
 pub use told_in_time::check as check_told;
-pub use wake::Owed;

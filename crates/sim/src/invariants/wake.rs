@@ -1,8 +1,9 @@
 //! Waking (PROTOCOL.md W1 to W5): what is released while somebody waits for it is asked for and taken
 //! within bounds that have nothing to do with the lease.
 
-use quorumlock_protocol::{Claim, Name, Nonce};
+use quorumlock_protocol::{Claim, Nonce};
 
+use crate::owed::Owed;
 use crate::time::{MS, Micros, SECOND};
 use crate::violation::Violation;
 use crate::world::State;
@@ -21,16 +22,6 @@ const ROUND_TRIPS_TO_ASK: u64 = 2;
 const TICKS: Micros = 8 * MS;
 /// A release hands off to a waiter that has asked for within this time (W5).
 const FRESH: Micros = 2 * SECOND;
-
-/// A release that left its name free, and after which no waiter has asked yet.
-#[derive(Debug)]
-pub struct Owed {
-    node: usize,
-    name: Name,
-    at: Micros,
-    /// The processes that were in the queue, ran, and could hear of it, and what each waits for.
-    waiters: Vec<(usize, Claim)>,
-}
 
 /// Checks a grant to `attempt` in the calm phase. For `free`, the lock was free and had waiters.
 pub fn check(state: &mut State, attempt: usize, free: Micros) {
@@ -132,18 +123,6 @@ pub fn refused(state: &mut State, node: usize, attempt: usize, earlier: &[Nonce]
         state.servers[node].store.holders(name, shown).find(|held| earlier.contains(&held.nonce));
     if let Some(own) = own.and_then(|held| state.ledger.number(held.nonce)) {
         state.violate(Violation::RefusedByOwn { node, attempts: [own, attempt] });
-    }
-}
-
-impl Owed {
-    /// Whether the process waited for what was released, and the claim is for it.
-    fn is_of(&self, client: usize, claim: &Claim) -> bool {
-        self.waiters.iter().any(|(waiter, _)| *waiter == client) && self.is_for(claim)
-    }
-
-    fn is_for(&self, claim: &Claim) -> bool {
-        let queue = self.name.queue();
-        claim.names().any(|name| name.queue() == queue)
     }
 }
 
