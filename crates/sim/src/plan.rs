@@ -100,7 +100,7 @@ pub struct Kinds {
     pub permits: bool,
     /// Whether tasks sometimes read and write a name of a read-write lock.
     pub read_write: bool,
-    /// Whether that name is also a lock's. Whoever meets a lock of the other kind gets an error.
+    /// Whether that name is also a lock's. A client that meets a lock of the other kind gets an error.
     pub mixed: bool,
 }
 
