@@ -26,16 +26,16 @@ demo: .cargo-is-there
 	@rm -rf target/demo
 	cargo run --release --package quorumlock-lab --bin quorumlock-lab -- compare --report target/demo $(ARGS)
 
-# Without the optional ones only the tests of TLS, of clocks that are set, of etcd and of the report's
-# page in a browser are skipped; without the commit of the version before, those of two versions side
-# by side.
+# Without the optional ones only the tests of TLS, of clocks that are set, of etcd, of the report's
+# page in a browser and of the alerts are skipped; without the commit of the version before, those of
+# two versions side by side.
 test: .cargo-is-there
 	scripts/get-server
 	-scripts/get-redis
 	-scripts/get-faketime
 	-scripts/get-etcd
-	-scripts/get-etcd-clock
 	-scripts/get-browser
+	-scripts/get-promtool
 	-scripts/get-previous-version
 	scripts/build-test-image
 	cargo test --workspace --all-features --no-run
@@ -52,10 +52,10 @@ WAIT = admission clean cli cluster commands config containers fencing flood inte
 .PHONY: .test-compute .test-wait
 # With the time that the others leave: they run against timers.
 .test-compute:
-	RUST_TEST_THREADS=2 nice -n 19 cargo test --workspace --all-features $(COMPUTE:%=--test %)
+	RUST_TEST_THREADS=2 nice -n 19 cargo test --workspace --all-features --no-fail-fast $(COMPUTE:%=--test %)
 
 .test-wait:
-	cargo test --workspace --all-features --lib --bins $(WAIT:%=--test %)
+	cargo test --workspace --all-features --no-fail-fast --lib --bins $(WAIT:%=--test %)
 	cargo test --workspace --all-features --doc
 
 # What a change to the library breaks first. The same features as all tests.
@@ -77,7 +77,7 @@ api: .cargo-is-there
 
 # Of what tests see on real servers.
 tables: .cargo-is-there
-	QUORUMLOCK_UPDATE_TABLES=1 cargo test --workspace --all-features --test permissions --test services -- operations_prints
+	QUORUMLOCK_UPDATE_TABLES=1 cargo test --workspace --all-features --test house --test permissions --test services -- prints
 
 # All: QUORUMLOCK_SERVER_BIN=$$(scripts/get-redis) cargo test -p quorumlock-tests --all-features
 test-redis: .cargo-is-there

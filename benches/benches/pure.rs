@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use quorumlock_protocol::round::Round;
-use quorumlock_protocol::{Acceptance, Answer, Fence, LeaseTiming, Nonce, Vote, Window};
+use quorumlock_protocol::{Acceptance, Answer, FencingToken, LeaseTiming, Nonce, Vote, Window};
 use quorumlock_watchdog::Clock;
 use quorumlock_watchdog::schedule::Schedule;
 use quorumlock_watchdog::{LeaseState, WatchedLease};
@@ -20,7 +20,7 @@ fn round(c: &mut Criterion) {
     for nodes in [1, 3, 5, 7] {
         c.bench_function(&format!("round/{nodes} nodes, all grant"), |b| {
             b.iter(|| {
-                let mut round = Round::new(nodes, 0, Fence::new(31));
+                let mut round = Round::new(nodes, 0, FencingToken::new(31));
                 for node in 0..nodes {
                     let vote = Vote { until: now + LEASE, token: Acceptance::Accepted };
                     black_box(round.on_answer(node, Answer::Yes(vote), now));

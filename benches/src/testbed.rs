@@ -105,7 +105,7 @@ impl Testbed {
     /// If there is no etcd on this machine, or it does not start.
     pub fn etcd(&self, members: usize) -> Result<Group> {
         let program = EtcdProgram::discover()?;
-        let start = || Etcd::start(&program, members);
+        let start = || Etcd::start(&program, members, &std::env::temp_dir());
         // A member has many threads, which inherit the processor of the one that starts it.
         let started = if self.pinned { cpu::pinned(Core::Servers, start) } else { start() };
         Ok(Group::of_etcd(started?))
@@ -139,9 +139,8 @@ impl Group {
         if pinned {
             servers.iter().for_each(|server| cpu::pin(server.pid(), Core::Servers));
         }
-        match &servers.urls()[..] {
-            [one] => Locker::proven(one)?.admit_nodes().await?,
-            several => Locker::quorum(several)?.admit_nodes().await?,
+        if nodes > 1 {
+            Locker::quorum(servers.urls())?.admit_nodes().await?;
         }
         let group = Self::of(&servers.urls()).await?;
         Ok(Self { servers: Some(servers), ..group })
@@ -279,4 +278,31 @@ pub fn now() -> Instant {
 #[must_use]
 pub fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use quorumlock_testbed::skip;
+
+    use super::*;
+    use crate::subject::{Hold as _, Kind, Subject, Work};
+
+    /// A server with an admission record grants nothing to a program without strict admission.
+    #[tokio::test]
+    async fn no_subject_of_ours_bars_another() {
+        let source = match Source::discover() {
+            Ok(source) => source,
+            Err(none) => return skip("QUORUMLOCK_REQUIRE_SERVER", &none.to_string()),
+        };
+        for (nodes, first) in [(1, Kind::Proven), (3, Kind::Default)] {
+            let group = Group::start(&source, nodes, false).await.expect("they start");
+            for kind in [first, Kind::Default, Kind::NoAdmission, Kind::Like, Kind::NoTokens, first]
+            {
+                let connected = kind.connect(&group.urls).await.expect("they answer");
+                let Subject::Ours(ours) = connected else { panic!("{kind:?} is not ours") };
+                let held = ours.hold("x", Work(None)).await;
+                assert!(held.is_ok(), "{kind:?} on {nodes}: {held:?}");
+            }
+        }
+    }
 }

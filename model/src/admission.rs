@@ -81,7 +81,6 @@ fn judged(lost: bool) -> Memory {
                 clock: ServerClock { server: 0, client: 0, bound: CLOCK_BOUND },
             },
             note_id: None,
-            earlier: None,
             agreed_ms: Some((cluster.longest_ms(), cluster.clock_bound_ms())),
             protocol: PROTOCOL,
             outdated: None,

@@ -18,6 +18,7 @@
 //! - [`handoff`]: a name that is handed off to a waiter which polls.
 //! - [`promotion`]: leases across the promotion of a replica.
 //! - [`members`]: who belongs to a cluster, how servers come back, how the list changes.
+//! - [`memory`]: a memory that goes back within one run of a server.
 //! - [`plan`]: all searches, right rules and planted bugs; [`search`] runs one.
 //!
 //! A search is complete within its bounds: few nodes, few acquisitions, few ticks. It can refute a
@@ -25,12 +26,14 @@
 //! docs/SAFETY.md carry.
 
 pub mod admission;
+mod case;
 pub mod claim;
 mod debug_hashed;
 pub mod handoff;
 pub mod handshake;
 pub mod lease;
 pub mod members;
+pub mod memory;
 pub mod plan;
 pub mod promotion;
 pub mod release;

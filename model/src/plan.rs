@@ -1,73 +1,20 @@
 //! All searches, each with its expected result.
 
 use crate::admission::Quarantine;
+use crate::case::case;
 use crate::claim::Claim;
 use crate::handoff::{HandoffModel, Rule as Handoff};
 use crate::handshake::{HandshakeModel, Rule as Handshake};
 use crate::lease::{LeaseModel, Rule as Shares, TTL};
 use crate::members::note::{NoteModel, Rule as Clocks};
 use crate::members::{MembersModel, Rule as Members, Scenario};
+use crate::memory::{MemoryModel, Rule as Memory};
 use crate::promotion::{LEASE, PromotionModel, Rule as Promotion};
 use crate::release::{ReleaseModel, Rule as Repeat};
 use crate::rings::{Order, RingModel};
-use crate::search::{Outcome, Searched, search};
 use crate::token::{Form, Loss, Rule, TokenModel, Windows};
 
-/// One search.
-pub struct Case {
-    /// The id in the table of model checks in docs/PROTOCOL.md.
-    pub id: &'static str,
-    /// A description of the model that is searched.
-    pub what: &'static str,
-    /// The expected result.
-    pub expected: Expected,
-    /// The smallest plan that contains this search.
-    pub size: Size,
-    run: Box<Run>,
-}
-
-type Run = dyn Fn(usize, &mut dyn FnMut(usize)) -> Outcome;
-
-/// The expected result of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
-    /// Every rule holds in every state, and every property that must be seen was seen.
-    Holds,
-    /// The search finds the planted bug.
-    Caught,
-}
-
-/// The size of a plan, by its duration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Size {
-    /// Seconds; `cargo test` runs it.
-    Quick,
-    /// Minutes.
-    Full,
-    /// Much longer than minutes, and gigabytes of memory.
-    Deep,
-}
-
-impl Case {
-    /// Runs the search. `progress` is called from time to time with the number of states so far.
-    pub fn run(&self, threads: usize, progress: &mut dyn FnMut(usize)) -> Outcome {
-        (self.run)(threads, progress)
-    }
-
-    /// Whether the outcome is the expected one.
-    pub fn is_as_expected(&self, outcome: &Outcome) -> bool {
-        match self.expected {
-            Expected::Holds => outcome.broken.is_none() && outcome.unseen.is_empty(),
-            Expected::Caught => outcome.broken.is_some(),
-        }
-    }
-}
-
-impl std::fmt::Debug for Case {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Case").field("id", &self.id).field("what", &self.what).finish()
-    }
-}
+pub use crate::case::{Case, Expected, Size};
 
 /// All searches up to this size.
 pub fn plan(size: Size) -> Vec<Case> {
@@ -88,6 +35,7 @@ pub fn plan(size: Size) -> Vec<Case> {
         handshakes(),
         promotions(),
         handoffs_and_polls(),
+        memories(),
     ];
     cases.into_iter().flatten().filter(|case| case.size <= size).collect()
 }
@@ -556,6 +504,20 @@ fn promotions() -> Vec<Case> {
     ]
 }
 
+/// A memory that goes back within one run.
+fn memories() -> Vec<Case> {
+    use Expected::{Caught, Holds};
+    let of = |what, expected, rule| {
+        case("M29", what, expected, Size::Quick, move || MemoryModel::new(rule))
+    };
+    vec![
+        of("a memory goes back to what was superseded", Holds, Memory::Library),
+        of("it is revoked without a comparison", Caught, Memory::RevokesUncompared),
+        of("the last answer is the latest record", Caught, Memory::OrdersByAnswer),
+        of("nothing is remembered", Caught, Memory::Forgets),
+    ]
+}
+
 /// Handoffs to a waiter that polls.
 fn handoffs_and_polls() -> Vec<Case> {
     use Expected::{Caught, Holds};
@@ -581,15 +543,4 @@ fn handoffs_and_polls() -> Vec<Case> {
             of(Handoff::KeepsOthers).reading()
         }),
     ]
-}
-
-fn case<M: Searched>(
-    id: &'static str,
-    what: &'static str,
-    expected: Expected,
-    size: Size,
-    model: impl Fn() -> M + 'static,
-) -> Case {
-    let run = move |threads, progress: &mut dyn FnMut(usize)| search(model(), threads, progress);
-    Case { id, what, expected, size, run: Box::new(run) }
 }

@@ -3,7 +3,7 @@
 use quorumlock_model::plan::{Expected, Size, plan};
 
 /// The number of steps to each planted bug. A different number means another bug, or another model.
-const STEPS: [(&str, usize); 65] = [
+const STEPS: [(&str, usize); 68] = [
     ("M3", 8),
     ("M2", 8),
     ("M15c", 10),
@@ -69,6 +69,9 @@ const STEPS: [(&str, usize); 65] = [
     ("M28", 13),
     ("M28", 13),
     ("M28", 11),
+    ("M29", 11),
+    ("M29", 11),
+    ("M29", 10),
 ];
 
 #[test]

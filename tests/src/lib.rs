@@ -35,6 +35,7 @@ pub use quorumlock_testbed::proxy::{Proxy, Way};
 /// The examples of these pages compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/FROM_REDISSON.md")]
 #[doc = include_str!("../../docs/GUIDE.md")]
 #[doc = include_str!("../../docs/OPERATIONS.md")]
 struct Pages;

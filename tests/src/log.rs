@@ -17,6 +17,7 @@ pub struct Log(Arc<Mutex<Heard>>);
 #[derive(Debug, Default)]
 struct Heard {
     warnings: Vec<String>,
+    infos: Vec<String>,
     spans: Vec<Told>,
 }
 
@@ -45,6 +46,11 @@ impl Log {
         self.heard().warnings.clone()
     }
 
+    /// All events of the level info so far.
+    pub fn infos(&self) -> Vec<String> {
+        self.heard().infos.clone()
+    }
+
     /// Forgets the warnings so far.
     pub fn clear(&self) {
         self.heard().warnings.clear();
@@ -62,14 +68,18 @@ impl Log {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        let wanted = metadata.is_span() || *metadata.level() == Level::WARN;
+        let wanted = metadata.is_span() || [Level::WARN, Level::INFO].contains(metadata.level());
         wanted && metadata.target().starts_with("quorumlock")
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut text = Text::default();
         event.record(&mut text);
-        self.heard().warnings.push(text.0);
+        let mut heard = self.heard();
+        match *event.metadata().level() {
+            Level::WARN => heard.warnings.push(text.0),
+            _ => heard.infos.push(text.0),
+        }
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {

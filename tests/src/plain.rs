@@ -60,6 +60,18 @@ impl Plain {
         self.ask(&["PTTL", key]).await
     }
 
+    /// Whether the node has the key at this moment. It blocks the thread: where a runtime has one thread, no
+    /// task runs meanwhile.
+    ///
+    /// # Panics
+    /// If the node cannot be reached.
+    #[must_use]
+    pub fn exists_now(&self, key: &str) -> bool {
+        let client = redis::Client::open(self.url.as_str()).expect("a good URL");
+        let mut connection = client.get_connection().expect("the node answers");
+        redis::cmd("EXISTS").arg(key).query(&mut connection).expect("an answer")
+    }
+
     /// The mark of a name's slot: the largest token that the node has accepted in it. `None`
     /// without a mark.
     pub async fn mark(&self, name: &str) -> Option<u64> {

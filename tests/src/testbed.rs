@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use quorumlock::telemetry::Mode;
@@ -6,7 +7,7 @@ use quorumlock::{Admission, Builder, Locker, Wire};
 use quorumlock_testbed::servers::{self, Server, ServerOptions, Servers};
 
 use crate::builder::patient_builder;
-use crate::worker::{Holder, Target};
+use crate::worker::{Ending, Holder, Target};
 use crate::{DeadNode, Plain, eventually};
 
 /// The nodes of a testbed, and which of them do not answer.
@@ -247,6 +248,11 @@ impl Testbed {
     /// Starts another process that takes the lock and holds it until told otherwise.
     pub async fn holder(&self, name: &str, lease: Duration) -> Holder {
         Holder::start(&self.worker, &self.target(name, lease)).await
+    }
+
+    /// Starts another process that takes the lock, and ends so. Returns its exit status.
+    pub async fn ends(&self, name: &str, lease: Duration, ending: Ending) -> ExitStatus {
+        ending.run(&self.worker, &self.target(name, lease)).await
     }
 
     /// The arguments of another process.

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Fence, Locker, NodeProblem, NodeReport};
+use quorumlock::{Admission, Builder, Error, FencingToken, Locker, NodeProblem, NodeReport};
 use quorumlock_protocol::PROTOCOL;
 use quorumlock_testbed::proxy::{Proxy, Way};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
@@ -133,14 +133,14 @@ async fn with_admission_nodes_that_restart_empty_count_for_nothing_until_the_lon
     let Err(Error::Refused(why)) = refused else { panic!("not refused: {refused:?}") };
     assert!(why.nodes.iter().all(|node| node.problem == NodeProblem::New), "{why:?}");
 
-    let first = guard.fence();
+    let first = guard.token();
     let next = eventually("the nodes are admitted again", async || {
         second.try_lock("x").await.ok().flatten()
     })
     .await;
     assert!(since.elapsed() >= MAX_LEASE, "admitted after {:?}", since.elapsed());
     assert!(guard.check().is_err(), "the first holder knows that it has lost");
-    assert!(next.fence() > first, "{} after {first}: by the clock", next.fence());
+    assert!(next.token() > first, "{} after {first}: by the clock", next.token());
 }
 
 #[tokio::test]
@@ -166,12 +166,12 @@ async fn a_minority_may_restart_again_and_again_and_nothing_stops() {
     let locker = locker(&servers, Admission::Strict);
     locker.admit_nodes().await.expect("all nodes answer");
     let guard = locker.lock("held").await.expect("free");
-    let mut last = guard.fence();
+    let mut last = guard.token();
     for _ in 0..3 {
         servers[0].restart_empty().expect("ours");
         let other = locker.lock("other").await.expect("two of three are admitted");
-        assert!(other.fence() > last || last == guard.fence());
-        last = other.fence();
+        assert!(other.token() > last || last == guard.token());
+        last = other.token();
         other.unlock().await.expect("held");
     }
     assert_eq!(guard.check(), Ok(()));
@@ -207,7 +207,7 @@ async fn a_node_that_is_admitted_again_has_the_marks_of_the_others() {
     // A majority has the mark of a grant; the third node may lack it. The test therefore writes all
     // other marks itself.
     let granted = locker.lock("ours").await.expect("free");
-    let mark = granted.fence().get();
+    let mark = granted.token().get();
     granted.unlock().await.expect("held");
     let mut nodes = Vec::new();
     for server in [&servers[0], &servers[1]] {
@@ -242,7 +242,7 @@ async fn a_node_that_is_admitted_again_has_the_marks_of_the_others() {
     for name in ["x", "y", "ahead"] {
         let before = third.mark(name).await;
         let guard = locker.lock(name).await.expect("free");
-        assert!(Some(guard.fence().get()) > before, "{name}: {} at {before:?}", guard.fence());
+        assert!(Some(guard.token().get()) > before, "{name}: {} at {before:?}", guard.token());
         guard.unlock().await.expect("held");
     }
 }
@@ -254,7 +254,7 @@ async fn a_node_whose_helpers_do_not_show_their_marks_waits() {
     let locker = locker(&servers, Admission::Strict);
     locker.admit_nodes().await.expect("all nodes answer");
     let helper = Plain::to(servers[0].url()).await;
-    helper.set_mark("spoilt", Fence::MAX.get()).await;
+    helper.set_mark("spoilt", FencingToken::MAX.get()).await;
     servers[2].restart_empty().expect("ours");
     let third = Plain::to(servers[2].url()).await;
     let since = Stopwatch::start();
@@ -278,7 +278,7 @@ async fn a_forced_unlock_is_not_undone_by_a_top_up() {
     assert!(holder.force_unlock("x").await.expect("all answer"));
     guard.lost().await;
     let next = eventually("free again", async || holder.try_lock("x").await.ok().flatten()).await;
-    assert!(next.fence() > guard.fence());
+    assert!(next.token() > guard.token());
 }
 
 #[tokio::test]
@@ -307,6 +307,18 @@ async fn new_nodes_wait_for_the_operators_word_or_for_the_longest_lease() {
 /// A proxy puts another server with a copy of the record behind a client's connection, between its
 /// identification and the load of its scripts (PROTOCOL.md ADM6): a server on its own, or a replica
 /// that is promoted later.
+/// The keys of all marks, 500 KB, take 1.3 s: longer than the answer timeout.
+#[tokio::test]
+async fn nodes_behind_thin_lines_are_admitted() {
+    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
+    let lines: Vec<_> =
+        servers.iter().map(|server| Proxy::thin(server.addr().expect("a port"), 400_000)).collect();
+    let urls = lines.iter().map(Proxy::url);
+    let locker = builder(Admission::Strict).quorum(urls).expect("a good configuration");
+    let granted = async || locker.try_lock("x").await.ok().flatten();
+    drop(eventually("the nodes are admitted", granted).await);
+}
+
 #[tokio::test]
 async fn scripts_that_another_server_loads_do_not_vote_there() {
     for replica in [false, true] {

@@ -176,6 +176,7 @@ async fn absurd_durations_of_one_call_are_refused() {
             ("lease", locker.try_lock("x").lease(absurd).await),
             ("hold_at_most", locker.lock("x").hold_at_most(absurd).await.map(Some)),
             ("hold_at_most", locker.try_lock("x").hold_at_most(absurd).await),
+            ("hold_at_least", locker.try_lock("x").hold_at_least(absurd).await),
         ] {
             let Err(Error::Config(error)) = answer else { panic!("{what} {absurd:?}: {answer:?}") };
             let ConfigError::BadDuration { what: named, value, .. } = error else {
@@ -184,6 +185,11 @@ async fn absurd_durations_of_one_call_are_refused() {
             assert_eq!((named, value), (what, absurd));
         }
     }
+    let (limit, longer) = (Duration::from_secs(1), Duration::from_secs(2));
+    let kept = locker.lock("x").hold_at_most(limit).hold_at_least(longer).await;
+    let Err(Error::Config(error)) = kept else { panic!("{kept:?}") };
+    let text = error.to_string();
+    assert!(text.contains("hold_at_least") && text.contains("hold_at_most"), "{text}");
 }
 
 /// A locker that waits for replicas that do not exist would never be granted anything.
@@ -191,12 +197,7 @@ async fn absurd_durations_of_one_call_are_refused() {
 fn more_replicas_than_there_are_is_refused() {
     let builder = |replicas| Locker::builder().replicas(replicas);
     let pair = [NOWHERE, "redis://127.0.0.1:2"];
-    let refusals = [
-        (builder(1).quorum(pair), 1, 0),
-        (builder(1).admission(Admission::Redlock).quorum(pair), 1, 0),
-        (builder(2).replicated(pair), 2, 1),
-        (builder(250).single(NOWHERE), 250, 32),
-    ];
+    let refusals = [(builder(2).replicated(pair), 2, 1), (builder(250).single(NOWHERE), 250, 32)];
     for (answer, wanted, bound) in refusals {
         let error = refused(answer);
         let ConfigError::TooManyReplicas { asked, max } = error else { panic!("{error:?}") };
@@ -204,6 +205,7 @@ fn more_replicas_than_there_are_is_refused() {
         let named = [wanted, bound].iter().all(|n| error.to_string().contains(&n.to_string()));
         assert!(named, "{error}");
     }
+    refuses("replicas", builder(1).quorum(pair));
     builder(1).replicated(pair).expect("just right");
     builder(1).single(NOWHERE).expect("there may be more behind one address");
 }
@@ -289,8 +291,8 @@ fn options_that_do_not_apply_are_refused_and_named() {
     const QUORUM: [bool; 3] = [false, false, true];
     type Set = fn(Builder) -> Builder;
     // Whether it applies to: a single server, a master with replicas, a quorum.
-    let options: [(&str, Set, [bool; 3]); 21] = [
-        ("with_prefix", |b| b.with_prefix("app:"), ALL),
+    let options: [(&str, Set, [bool; 3]); 22] = [
+        ("prefix", |b| b.prefix("app:"), ALL),
         ("wire", |b| b.wire(Wire::Redlock), ALL),
         ("lease", |b| b.lease(SECOND), ALL),
         ("max_lease", |b| b.max_lease(SECOND * 60), ALL),
@@ -311,7 +313,8 @@ fn options_that_do_not_apply_are_refused_and_named() {
         ("tolerate_lost_marks", |b| b.tolerate_lost_marks(0), QUORUM),
         // Not with plain URLs: see below.
         ("tls_ca", |b| b.tls_ca("PEM"), [false; 3]),
-        ("tls_client", |b| b.tls_client("PEM", "PEM"), [false; 3]),
+        ("tls_cert", |b| b.tls_client("PEM", "PEM"), [false; 3]),
+        ("tls_server_name", |b| b.tls_server_name("host"), [false; 3]),
     ];
     let three = [NOWHERE, "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
     for (name, set, applies) in options {
@@ -334,8 +337,9 @@ const SECOND: Duration = Duration::from_secs(1);
 fn refuses(name: &str, built: Result<Locker, Error>) {
     let error = refused(built);
     let named = match error {
+        // A time for replicas needs some.
+        ConfigError::DoesNotApply { option: "replicas", .. } => name.starts_with("replica"),
         ConfigError::DoesNotApply { option, .. } => option == name,
-        ConfigError::TooManyReplicas { .. } => name.starts_with("replica"),
         _ => false,
     };
     assert!(named, "{name}: {error:?}");
@@ -364,10 +368,11 @@ fn options_that_do_not_apply_beside_others_are_refused_and_named() {
     for built in [
         builder().tls_ca("PEM").single("rediss://127.0.0.1:1"),
         builder().tls_ca("PEM").quorum([NOWHERE, "rediss://127.0.0.1:2"]),
+        builder().tls_server_name("no name").single("rediss://127.0.0.1:1"),
     ] {
         assert!(matches!(refused(built), ConfigError::BadCertificate(_)));
     }
-    refuses("tls_client", builder().tls_client("PEM", "PEM").replicated(pair));
+    refuses("tls_cert", builder().tls_client("PEM", "PEM").replicated(pair));
 }
 
 #[test]
@@ -375,7 +380,7 @@ fn a_prefix_with_which_no_name_can_begin_is_refused_and_named() {
     let long = "x".repeat(1024);
     let bad = ["", "quorumlock:", "quorumlock:app:", "redisson_lock_token:", &long];
     for prefix in bad {
-        let build = || Locker::builder().with_prefix(prefix);
+        let build = || Locker::builder().prefix(prefix);
         for built in [build().single(NOWHERE), build().quorum([NOWHERE])] {
             let error = refused(built);
             let ConfigError::BadPrefix { prefix: named, why } = &error else { panic!("{error:?}") };
@@ -383,13 +388,13 @@ fn a_prefix_with_which_no_name_can_begin_is_refused_and_named() {
             assert!(!why.is_empty() && error.to_string().contains("prefix"), "{error}");
         }
     }
-    Locker::builder().with_prefix(&long[1..]).single(NOWHERE).expect("room for one letter");
+    Locker::builder().prefix(&long[1..]).single(NOWHERE).expect("room for one letter");
 }
 
 /// The rules of names hold for the whole name.
 #[tokio::test]
 async fn a_prefix_and_a_name_together_follow_the_rules_of_names() {
-    let locker = Locker::builder().with_prefix("quorum").single(NOWHERE).expect("a prefix");
+    let locker = Locker::builder().prefix("quorum").single(NOWHERE).expect("a prefix");
     let refused = locker.lock("lock:x").await.expect_err("reserved");
     let Error::Config(ConfigError::ReservedName { name, .. }) = &refused else {
         panic!("{refused:?}")

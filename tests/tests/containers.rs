@@ -3,6 +3,7 @@
 //! Tests reach the nodes by their own addresses, so disconnecting one is a real partition:
 //! connections stay open and hang.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use quorumlock::{Error, Guard, Locker};
 use quorumlock_testbed::containers::{self, Container, Containers};
 use quorumlock_tests::{Stopwatch, builder, eventually, within};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// What happens to one node of five.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +57,32 @@ const VICTIM: usize = 2;
 /// meanwhile, is not dead.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Five nodes of one test.
+struct Nodes {
+    containers: Containers,
+    /// Given back once the containers are gone.
+    _turn: SemaphorePermit<'static>,
+}
+
+impl Deref for Nodes {
+    type Target = Containers;
+
+    fn deref(&self) -> &Containers {
+        &self.containers
+    }
+}
+
+/// Ten servers start and answer in time, also on two busy cores; those of all tests together do not.
+static TURNS: Semaphore = Semaphore::const_new(2);
+
 /// Five admitted nodes; `None` without a container engine.
-async fn nodes() -> Option<Containers> {
+async fn nodes() -> Option<Nodes> {
+    let turn = TURNS.acquire().await.expect("never closed");
     let nodes = containers::for_test(5).await?;
-    within("admitted", locker(&nodes).admit_nodes()).await.expect("all nodes are up");
-    Some(nodes)
+    // The engine says that a node runs before the node greets.
+    let patient = patient(&nodes, Duration::from_secs(20));
+    within("admitted", patient.admit_nodes()).await.expect("all nodes are up");
+    Some(Nodes { containers: nodes, _turn: turn })
 }
 
 fn locker(nodes: &Containers) -> Locker {
@@ -83,10 +106,10 @@ async fn a_held_lock_survives(fault: Fault) {
     fault.heal(&nodes[VICTIM]).await;
     stays_held(&guard, &other, lease).await;
 
-    let fence = guard.fence();
+    let fence = guard.token();
     guard.unlock().await.expect("unlocked");
     let next = within("a free lock", other.lock("x").lease(lease)).await.expect("free");
-    assert!(next.fence() > fence);
+    assert!(next.token() > fence);
 }
 
 async fn stays_held(guard: &Guard, other: &Locker, time: Duration) {
@@ -241,7 +264,7 @@ async fn three_of_five_gone_is_reported_by_name_and_heals() {
     }
     for locker in [&ours, &other] {
         let next = eventually("locking resumes", async || locker.lock("x").await.ok()).await;
-        assert!(next.fence() > held.fence());
+        assert!(next.token() > held.token());
         next.unlock().await.expect("unlocked");
     }
 }

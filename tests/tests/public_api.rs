@@ -66,9 +66,9 @@ fn signatures_name_types_of_the_library_and_of_the_standard_library_only() {
         ("Serialize", "of serde, by the feature serde"),
         ("Deserialize", "of serde, by the feature serde"),
     ];
-    const STANDARD: &str = "Arc AsRef Clone Copy Debug Default Display Drop Duration Eq Error Fn FnMut \
+    const STANDARD: &str = "Arc AsRef Box Clone Copy Debug Default Display Drop Duration Eq Error Fn FnMut \
         FnOnce From FromStr Future Hash Into IntoFuture IntoIterator Item Iterator Option Ord Output \
-        PartialEq PartialOrd Result Self Send String StructuralPartialEq Sync TryFrom Vec";
+        PartialEq PartialOrd Path PathBuf Result Self Send String StructuralPartialEq Sync TryFrom Vec";
     let text = fs::read_to_string(root().join("docs/api.txt")).expect("docs/api.txt");
     let own = text.lines().filter_map(|line| line.strip_prefix("quorumlock::"));
     let mut known: BTreeSet<_> = own.filter_map(|path| path.rsplit("::").next()).collect();

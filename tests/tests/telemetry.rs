@@ -1,8 +1,10 @@
 //! The metrics and the log of a real locker, and what docs/ says of them.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::LazyLock;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -10,6 +12,7 @@ use quorumlock::Wire;
 use quorumlock::telemetry::{
     ClockAnomaly, Event, METRICS, Metric, MetricKind, describe_metrics, record_metrics,
 };
+use quorumlock_testbed::servers::cache;
 use quorumlock_tests::{Log, Testbed, Told, Topology, eventually, within};
 use serde_json::Value;
 
@@ -66,6 +69,9 @@ async fn a_locker_records_every_metric_with_its_labels() {
     }
     for line in [
         "quorumlock_lost{mode=\"single\",kind=\"lock\",reason=\"gone\"} 1",
+        // They begin at 0: an alert sees the first loss.
+        "quorumlock_lost{mode=\"single\",kind=\"lock\",reason=\"forced\"} 0",
+        "quorumlock_lost{mode=\"single\",kind=\"lock\",reason=\"window_shut\"} 0",
         "quorumlock_held{mode=\"single\",kind=\"lock\"} 0",
         "quorumlock_waiting{mode=\"single\",kind=\"lock\"} 0",
     ] {
@@ -116,7 +122,7 @@ async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
     let forced = within("free", locker.lock("forced").lease(LEASE)).await.expect("granted");
     other.force_unlock("forced").await.expect("an answer");
     within("the loss", forced.lost()).await;
-    let told = warning("forced").await;
+    let told = warning("forced", "the lock is lost").await;
     // A locker that has just begun to hold hears no message of it, and cannot tell by whom.
     for part in ["why=", "nodes=\"\"", "unlocked it by force"] {
         assert!(told.contains(part), "{part} in {told}");
@@ -125,21 +131,80 @@ async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
     let silent = within("free", locker.lock("silent").lease(LEASE)).await.expect("granted");
     bed.pause_all();
     within("the loss", silent.lost()).await;
-    let told = warning("silent").await;
+    let told = warning("silent", "the lock is at risk").await;
+    for part in ["left=", "redis://127.0.0.1:", "`quorumlock doctor`"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    let told = warning("silent", "the lock is lost").await;
     for part in
         ["why=no renewal was confirmed", "left=0ns", "redis://127.0.0.1:", "`quorumlock doctor`"]
     {
         assert!(told.contains(part), "{part} in {told}");
     }
     drop((forced, silent));
-    for name in [" name=forced ", " name=silent "] {
+    for (name, warnings) in [(" name=forced ", 1), (" name=silent ", 2)] {
         let told = LOG.warnings().into_iter().filter(|text| text.contains(name)).count();
-        assert_eq!(told, 1, "{:#?}", LOG.warnings());
+        assert_eq!(told, warnings, "{:#?}", LOG.warnings());
     }
 }
 
-async fn warning(name: &str) -> String {
-    let of_name = |text: &String| text.contains(&format!(" name={name} "));
+#[tokio::test]
+async fn a_long_hold_is_told_once_and_the_age_of_the_oldest_is_counted() {
+    LazyLock::force(&LOG);
+    let Some(bed) = Testbed::start(Topology::Single, Wire::Redlock, "") else { return };
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let locker = bed.build(bed.builder().long_hold(LEASE / 3).on_event(move |event| {
+        let what = match event {
+            Event::LongHoldBegan { held, .. } => format!("long: {}", *held >= LEASE / 3),
+            Event::LongHoldEnded { .. } => "no longer".to_owned(),
+            Event::HoldEnded { .. } => "ended".to_owned(),
+            _ => return,
+        };
+        heard.lock().expect("no panic").push(what);
+    }));
+    let long = within("free", locker.lock("long").lease(LEASE)).await.expect("granted");
+    drop(within("free", locker.lock("short")).await.expect("granted"));
+    assert_eq!(locker.stats().oldest, None);
+    let line = warning("long", "the lock is held for long").await;
+    assert!(line.contains("held=") && line.contains(&format!("fence={}", long.token())), "{line}");
+    assert!(locker.stats().oldest >= Some(LEASE / 3), "{:?}", locker.stats());
+    let renewed = locker.stats().renewed;
+    eventually("renewals", async || (locker.stats().renewed >= renewed + 2).then_some(())).await;
+    long.unlock().await.expect("held");
+    assert_eq!(locker.stats().oldest, None);
+    assert_eq!(*told.lock().expect("no panic"), ["ended", "long: true", "no longer", "ended"]);
+    let lines = LOG.warnings().into_iter().filter(|text| text.contains("held for long")).count();
+    assert_eq!(lines, 1, "{:#?}", LOG.warnings());
+}
+
+/// In an outage each of a locker's calls waits, and the log has a line of it.
+#[tokio::test]
+async fn an_outage_is_one_line_however_many_calls_wait() {
+    LazyLock::force(&LOG);
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let locker = bed.locker();
+    drop(within("free", locker.lock("outage/0")).await.expect("granted"));
+    bed.pause_all();
+    let names = (1..=20).map(|number| format!("outage/{number}"));
+    let calls = names.map(|name| tokio::spawn(locker.lock(name).into_future()));
+    let calls = futures::future::join_all(calls);
+    let lines = |what: &str| {
+        LOG.infos().iter().filter(|text| text.contains(what) && text.contains("outage/")).count()
+    };
+    eventually("the line", async || (lines("calls wait for the nodes") > 0).then_some(())).await;
+    // The others began before this call, and meet the outage before it does.
+    within("an answer", locker.try_lock("outage/21")).await.expect_err("an outage");
+    assert_eq!(lines("calls wait for the nodes"), 1, "{:#?}", LOG.infos());
+    bed.resume_all();
+    for call in within("the nodes", calls).await {
+        drop(call.expect("no panic").expect("granted"));
+    }
+    assert!(LOG.infos().iter().any(|text| text.contains("the nodes answer again")));
+}
+
+async fn warning(name: &str, what: &str) -> String {
+    let of_name = |text: &String| text.contains(&format!(" name={name} ")) && text.contains(what);
     eventually("the warning", async || LOG.warnings().into_iter().find(of_name)).await
 }
 
@@ -149,7 +214,7 @@ async fn a_call_its_votes_its_renewals_and_its_release_are_spans() {
     let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
     let (locker, other) = (bed.locker(), bed.locker());
     let guard = within("free", locker.lock("traced").lease(LEASE)).await.expect("granted");
-    let fence = guard.fence();
+    let fence = guard.token();
     let busy = other.lock("traced").wait(Duration::from_millis(20));
     within("an answer", busy).await.expect_err("held");
     let dropped = other.lock("traced").into_future();
@@ -262,6 +327,36 @@ fn the_dashboard_and_the_alerts_name_metrics_that_exist() {
     assert!(alerted.contains("quorumlock_lost"), "a lost lock pages somebody");
 }
 
+/// Skipped, and says so, where there is no promtool: `scripts/get-promtool` fetches it.
+#[test]
+fn the_alerts_fire_on_what_their_tests_say() {
+    let Some(promtool) = promtool() else {
+        eprintln!("SKIPPED: no promtool; run scripts/get-promtool");
+        return;
+    };
+    for rules in ["alerts", "servers"] {
+        let (alerts, tests) =
+            (format!("monitoring/{rules}.yaml"), format!("monitoring/{rules}_test.yaml"));
+        let mut run = Command::new(&promtool);
+        let tested = run.args(["test", "rules"]).arg(docs().join(&tests)).output();
+        let tested = tested.expect("promtool starts");
+        assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
+        let (alerts, tests) = (page(&alerts), page(&tests));
+        for alert in alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
+            let fires = format!("alertname: {alert}\n        exp_alerts:");
+            assert!(tests.contains(&fires), "no test lets {alert} fire");
+        }
+    }
+}
+
+/// On `PATH`, or what `scripts/get-promtool` has put into the user's cache.
+fn promtool() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let on_path: Vec<_> = env::split_paths(&path).map(|dir| dir.join("promtool")).collect();
+    let cached = cache().map(|cache| cache.join("prometheus/promtool"));
+    on_path.into_iter().chain(cached).find(|program| program.is_file())
+}
+
 /// The names under which queries find a metric.
 fn shown_names(metric: &Metric) -> Vec<String> {
     let name = prometheus(metric);
@@ -296,7 +391,11 @@ fn operations_lists_every_metric() {
     }
 }
 
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
+
 fn page(path: &str) -> String {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let docs = docs();
     std::fs::read_to_string(docs.join(path)).expect("the page")
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock::testing::MemoryServer;
-use quorumlock::{ConfigError, Error, Fence, Locker, LossReason, Owner};
-use quorumlock_tests::within;
+use quorumlock::{ConfigError, Error, FencingToken, Locker, LossReason, Owner};
+use quorumlock_tests::{Stopwatch, within};
 
 const NAME: &str = "invoice/7";
 
@@ -32,7 +32,7 @@ async fn one_task_of_many_lockers_is_in_at_a_time_and_tokens_rise() {
                 let guard = locker.lock(NAME).await.expect("granted");
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                 tokio::task::yield_now().await;
-                tokens.push(guard.fence());
+                tokens.push(guard.token());
                 assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
                 guard.unlock().await.expect("held");
             }
@@ -40,7 +40,7 @@ async fn one_task_of_many_lockers_is_in_at_a_time_and_tokens_rise() {
         })
     });
     let done = within("all holds", join_all(tasks)).await;
-    let mut tokens: Vec<Fence> =
+    let mut tokens: Vec<FencingToken> =
         done.into_iter().flat_map(|task| task.expect("no panic")).collect();
     let count = tokens.len();
     tokens.sort_unstable();
@@ -74,6 +74,33 @@ async fn run_others() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn in_a_paused_time_an_outage_takes_no_real_time() {
+    let real = Stopwatch::start();
+    let server = MemoryServer::in_tokio_time();
+    let [ours, theirs] = [(); 2].map(|()| server.locker().expect("a runtime"));
+    let guard = ours.lock(NAME).await.expect("granted");
+    server.stop();
+    assert!(guard.is_valid());
+    assert_eq!(guard.lost().await.why, LossReason::WindowShut);
+    server.start();
+
+    let guard = ours.lock(NAME).await.expect("granted");
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert!(guard.is_valid(), "it is renewed");
+    let waiter = tokio::spawn(theirs.lock(NAME).into_future());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    server.forget_locks();
+    assert_eq!(guard.lost().await.why, LossReason::Gone);
+    let next = waiter.await.expect("no panic").expect("granted");
+    next.unlock().await.expect("held");
+
+    let limited = ours.lock(NAME).hold_at_most(Duration::from_secs(600)).await.expect("granted");
+    assert_eq!(limited.lost().await.why, LossReason::HoldLimit);
+    ours.close().await;
+    assert!(real.elapsed() < Duration::from_secs(60), "{:?}", real.elapsed());
+}
+
 #[tokio::test]
 async fn a_call_that_is_dropped_leaves_nothing_behind() {
     let (_server, [ours, theirs]) = lockers();
@@ -96,7 +123,7 @@ async fn locks_are_renewed_and_lost_on_demand() {
     server.forget_locks();
     let next = within("free", theirs.lock(NAME).lease(SHORT_LEASE)).await.expect("granted");
     assert_eq!(within("the loss", guard.lost()).await.why, LossReason::Gone);
-    assert!(next.fence() > guard.fence());
+    assert!(next.token() > guard.token());
 
     server.stop();
     assert_eq!(within("the loss", next.lost()).await.why, LossReason::WindowShut);
@@ -120,13 +147,13 @@ async fn every_kind_of_lock_is_there() {
         [ours.permit("p", 2).await.expect("free"), theirs.permit("p", 2).await.expect("free")];
     assert_ne!(permits[0].slot(), permits[1].slot());
     assert!(ours.try_permit("p", 2).await.expect("an answer").is_none());
-    let holders = ours.permit_holders("p", 2).await.expect("an answer");
+    let holders = ours.semaphore("p", 2).holders().await.expect("an answer");
     assert!(holders.iter().all(Option::is_some), "{holders:?}");
     drop(permits);
 
     let readers = [ours.read("rw").await.expect("free"), theirs.read("rw").await.expect("shared")];
     assert!(ours.try_write("rw").await.expect("an answer").is_none());
-    let holder = ours.read_write_holder("rw").await.expect("an answer").expect("read");
+    let holder = ours.rw_lock("rw").holder().await.expect("an answer").expect("read");
     assert!(holder.reads() && holder.holds == 2, "{holder:?}");
     drop(readers);
     let writer = within("free", ours.write("rw")).await.expect("granted");

@@ -13,7 +13,7 @@ mod scripted;
 mod what;
 
 use anyhow::{Result, bail};
-use quorumlock::Permit;
+use quorumlock::PermitGuard;
 
 pub(crate) use self::hold::LEASE;
 pub use self::hold::{Held, Hold, Work};
@@ -68,7 +68,7 @@ impl Kind {
             | Self::NoRenewal
             | Self::WithEvents
             | Self::SpansRefused
-            | Self::ScriptsOnly => Subject::Ours(Ours::connect(self, urls)?),
+            | Self::ScriptsOnly => Subject::Ours(Ours::connect(self, urls).await?),
             Self::Rslock => Subject::Rslock(Rslock::new(urls)),
             Self::RedisLock => Subject::RedisLock(RedisLock::connect(urls).await?),
             Self::Etcd => Subject::Etcd(Etcd::connect(urls)?),
@@ -101,7 +101,7 @@ macro_rules! with_subject {
 /// What another client holds until this is dropped.
 #[derive(Default)]
 pub struct Others {
-    _permits: Vec<Permit>,
+    _permits: Vec<PermitGuard>,
 }
 
 impl Subject {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use quorumlock::{Admission, LockRequest, Locker, Permit, Wire, kind};
+use quorumlock::{Admission, LockRequest, Locker, PermitGuard, Wire, kind};
 
 use super::hold::{Held, Hold, LEASE, Work};
 use super::kind::Kind;
@@ -20,7 +20,12 @@ pub struct Ours {
 }
 
 impl Ours {
-    pub(super) fn connect(kind: Kind, urls: &[String]) -> Result<Self> {
+    pub(super) async fn connect(kind: Kind, urls: &[String]) -> Result<Self> {
+        // A node grants nothing to a program without strict admission where it has a record: quorums have
+        // one in database 0, single servers in database 1.
+        let redlock = urls.len() > 1 && matches!(kind, Kind::Like | Kind::NoAdmission);
+        let database = u8::from(redlock || kind == Kind::Proven);
+        let urls: Vec<_> = urls.iter().map(|url| format!("{url}/{database}")).collect();
         let like = kind == Kind::Like;
         let mut builder = Locker::builder().scripts_only(kind == Kind::ScriptsOnly);
         if kind == Kind::WithEvents {
@@ -28,7 +33,7 @@ impl Ours {
                 std::hint::black_box(event.clone());
             });
         }
-        if urls.len() > 1 && (like || kind == Kind::NoAdmission) {
+        if redlock {
             builder = builder.admission(Admission::Redlock);
         }
         if kind == Kind::Proven {
@@ -40,10 +45,13 @@ impl Ours {
         if like || kind == Kind::NoTokens {
             builder = builder.fencing(false);
         }
-        let (locker, in_order) = match urls {
+        let (locker, in_order) = match &urls[..] {
             [one] => (builder.clone().single(one)?, Some(builder.strict_order(true).single(one)?)),
             several => (builder.quorum(several)?, None),
         };
+        if kind == Kind::Proven {
+            locker.admit_nodes().await?;
+        }
         let hold_at_most = (kind == Kind::NoRenewal).then_some(LEASE);
         Ok(Self { locker, in_order, what: What::Lock, hold_at_most })
     }
@@ -57,7 +65,7 @@ impl Ours {
     }
 
     /// Takes the permits of a name that are not free.
-    pub(super) async fn occupy(&self, name: &str) -> Result<Vec<Permit>> {
+    pub(super) async fn occupy(&self, name: &str) -> Result<Vec<PermitGuard>> {
         let mut permits = Vec::new();
         if let What::Permit { of, held } = self.what {
             for _ in 0..held {

@@ -1,7 +1,7 @@
 use clap::{Parser, Subcommand};
 use quorumlock_command::{CompletionsArgs, ManArgs};
 
-use crate::{doctor, init, members, run, status, top, unlock};
+use crate::{doctor, init, list, members, run, status, top, unlock};
 
 /// Distributed locks on Redis or Valkey, on one node or on a quorum of independent nodes.
 #[derive(Debug, Parser)]
@@ -16,6 +16,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Lead(run::lead::Args),
     Status(status::Args),
+    List(list::Args),
     Unlock(unlock::Args),
     Doctor(doctor::Args),
     Top(top::Args),
@@ -38,4 +39,7 @@ Exit codes:
   77  user or password is wrong, or a permission (ACL) is missing
   78  too few nodes can vote for another reason: not admitted, a replica, a key of another type, ...;
       doctor: at least one problem; members: a change is refused
-  79  run: the lock was lost and the command was stopped (lead campaigns again)";
+  79  run: the lock was lost and the command was stopped (lead campaigns again)
+  80  status: some nodes tell of the lock, and too few: it may be held, or free
+  81  unlock: the lock was free
+  82  members --wait: not every node votes, so none may be restarted";

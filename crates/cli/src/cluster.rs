@@ -64,7 +64,11 @@ impl<'a> Cluster<'a> {
 
     /// How many nodes answer.
     pub(crate) fn answers(&self) -> usize {
-        self.nodes.iter().filter(|node| node.status.is_ok()).count()
+        let answers = |node: &&NodeStatusReport| match &node.status {
+            Ok(_) => true,
+            Err(problem) => problem.answered(),
+        };
+        self.nodes.iter().filter(answers).count()
     }
 
     /// The newest lists that a node votes for.
@@ -79,12 +83,17 @@ impl<'a> Cluster<'a> {
         let operator = |what, action| Some(remark(what, Cure::Operator(action)));
         let status = match &node.status {
             Ok(status) => status,
+            Err(problem) if problem.answered() => {
+                return operator(
+                    problem.to_string(),
+                    problem.hint().unwrap_or("set it up as expected"),
+                );
+            }
             Err(problem) => {
-                let what = match problem.answered() {
-                    true => problem.to_string(),
-                    false => format!("does not answer: {problem}"),
-                };
-                return operator(what, "start it, or mend its address, password or network");
+                return operator(
+                    format!("does not answer: {problem}"),
+                    "start it, or mend its address, password or network",
+                );
             }
         };
         let what = status.problem()?.to_string();
@@ -216,7 +225,8 @@ impl<'a> Cluster<'a> {
         }
         if node.note == Some(NoteStep::OtherList) {
             return Some(
-                "give all programs the same nodes; if no lock is held, admit it: quorumlock init",
+                "give all programs the same nodes, stop them for the longest lease, and run \
+                 quorumlock init --force",
             );
         }
         let ready = |node: &NodeStatusReport| match &node.status {
@@ -228,7 +238,7 @@ impl<'a> Cluster<'a> {
         };
         (!self.nodes.iter().all(ready)).then_some(
             "too few nodes vote, and then programs admit nodes only when all are ready: mend the \
-             others, or, if no lock can have been forgotten, run quorumlock init",
+             others, or stop all programs for the longest lease, and run quorumlock init --force",
         )
     }
 

@@ -6,11 +6,10 @@ use quorumlock::{Error, Holder, Locker, NodeProblem};
 use quorumlock_command::Failure;
 use serde::Serialize;
 
-use crate::nodes::millis;
-use crate::text::{Left, Who};
+use crate::text::{Held, Left, Since, Waiters, Who};
 
 /// The status of a read-write lock.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct ReadWriteStatus {
     name: String,
     pub(crate) held: bool,
@@ -18,6 +17,12 @@ pub(crate) struct ReadWriteStatus {
     writer: Option<Writer>,
     /// `null`: nobody holds it, or the key never expires.
     remaining_ms: Option<u64>,
+    /// As of a lock.
+    last_token: Option<u64>,
+    /// As of a lock.
+    since: Option<String>,
+    /// How many wait for it. `null`: it is not held, or it is not known.
+    waiters: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -30,21 +35,21 @@ struct Writer {
 impl ReadWriteStatus {
     pub(crate) fn new(name: String, holder: Option<Holder>) -> Self {
         let Some(holder) = holder else {
-            return Self { name, held: false, readers: 0, writer: None, remaining_ms: None };
+            return Self { name, ..Self::default() };
         };
-        let reads = holder.reads();
-        let Holder { id, remaining, holds, label, .. } = holder;
+        let (reads, waiters) = (holder.reads(), holder.waiters);
+        let Held { id, label, remaining_ms, holds, last_token, since } = holder.into();
         let (readers, writer) = match reads {
             true => (holds, None),
             false => (0, Some(Writer { id, label })),
         };
-        Self { name, held: true, readers, writer, remaining_ms: remaining.map(millis) }
+        Self { name, held: true, readers, writer, remaining_ms, last_token, since, waiters }
     }
 }
 
 impl fmt::Display for ReadWriteStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, readers, writer, remaining_ms, .. } = self;
+        let Self { name, readers, writer, remaining_ms, last_token, since, waiters, .. } = self;
         write!(f, "{name}: ")?;
         match (writer, readers) {
             (None, 0) => return f.write_str("free"),
@@ -54,15 +59,22 @@ impl fmt::Display for ReadWriteStatus {
             (None, 1) => f.write_str("1 reader")?,
             (None, readers) => write!(f, "{readers} readers")?,
         }
-        Left(*remaining_ms).fmt(f)
+        Left(*remaining_ms).fmt(f)?;
+        Since { since: since.as_deref(), last_token: *last_token }.fmt(f)?;
+        Waiters(*waiters).fmt(f)
     }
 }
 
-/// The failure of a question about the lock `name`. If the name is a read-write lock, the failure says
-/// so, and names the option.
-pub(crate) async fn advise(error: Error, locker: &Locker, name: &str) -> Failure {
+/// What `failure` makes of the error of a call for the lock `name`. If the name is a read-write lock, the
+/// failure says so, and names the option.
+pub(crate) async fn advise(
+    error: Error,
+    failure: impl FnOnce(Error) -> Failure,
+    locker: &Locker,
+    name: &str,
+) -> Failure {
     let read_write = holder_instead(&error, locker, name).await.is_some();
-    let mut failure = Failure::from(error);
+    let mut failure = failure(error);
     if read_write {
         failure.message += &format!("\n{name} is a read-write lock: add --read-write");
     }
@@ -75,7 +87,7 @@ pub(crate) async fn holder_instead(error: &Error, locker: &Locker, name: &str) -
     let other_type = |problem: &NodeProblem| matches!(problem, NodeProblem::WrongType { .. });
     match error {
         Error::Refused(none) if none.nodes.iter().any(|node| other_type(&node.problem)) => {
-            locker.read_write_holder(name).await.ok().flatten()
+            locker.rw_lock(name).holder().await.ok().flatten()
         }
         _ => None,
     }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use quorumlock::{Error, NoMajority, NodeReport, Wire};
 use quorumlock_command::Failure;
-use quorumlock_protocol::{ClientCertificate, Node as _, Settings};
+use quorumlock_protocol::Node as _;
 use quorumlock_redis::{redis_cluster, redis_master};
 use quorumlock_watchdog::Clock;
 
-use crate::nodes::{ClusterArgs, Nodes, Tls};
+use crate::options::Options;
 
 /// The servers that a locker on the nodes would use.
 #[derive(Debug)]
@@ -53,40 +53,34 @@ pub(crate) fn majority(nodes: usize) -> usize {
 impl Servers {
     /// The servers at the URLs that were given. If the one URL is that of sentinels, or the URLs are of
     /// members of a Redis Cluster, asks those for the servers.
-    pub(crate) async fn find(
-        nodes: &Nodes,
-        cluster: &ClusterArgs,
-        tls: &Tls,
+    pub(crate) async fn find<const LOCKS: bool>(
+        nodes: &Options<LOCKS>,
         timeout: Duration,
     ) -> Result<Self, Failure> {
         let given = nodes.urls()?;
-        let discovered = discovered(nodes, tls, timeout).await?;
-        let replicated = nodes.replicated || discovered.is_some();
+        let discovered = discovered(nodes, timeout).await?;
+        let replicated = nodes.is_replicated() || discovered.is_some();
         let urls = discovered.unwrap_or_else(|| given.iter().map(|&url| url.to_owned()).collect());
         let topology = match replicated {
-            _ if nodes.cluster => Topology::Cluster,
-            true => Topology::Replicated { strict: cluster.strict_with(1) },
-            false => Topology::Quorum { strict: cluster.strict_with(urls.len()) },
+            _ if nodes.is_cluster() => Topology::Cluster,
+            true => Topology::Replicated { strict: nodes.strict_with(1) },
+            false => Topology::Quorum { strict: nodes.strict_with(urls.len()) },
         };
         Ok(Self { urls, topology })
     }
 }
 
-async fn discovered(
-    nodes: &Nodes,
-    tls: &Tls,
+async fn discovered<const LOCKS: bool>(
+    nodes: &Options<LOCKS>,
     timeout: Duration,
 ) -> Result<Option<Vec<String>>, Failure> {
     let urls = nodes.urls()?;
-    if urls.len() > 1 && !nodes.cluster {
+    if urls.len() > 1 && !nodes.is_cluster() {
         return Ok(None);
     }
-    let mut settings = Settings::default();
-    settings.connect_timeout = timeout;
-    settings.tls_ca.clone_from(&tls.ca);
-    settings.tls_client = tls.client.clone().map(|(cert, key)| ClientCertificate { cert, key });
+    let settings = nodes.patient(timeout).settings();
     let clock = Clock::system();
-    let (label, found) = match nodes.cluster {
+    let (label, found) = match nodes.is_cluster() {
         true => {
             let node = redis_cluster(&urls, Wire::Redisson, &settings, &clock);
             let node = node.map_err(Error::from)?;

@@ -1,11 +1,11 @@
 //! Text for people.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use humantime::format_duration;
-use quorumlock::Holder;
+use humantime::{format_duration, format_rfc3339_seconds};
 use quorumlock::admission::MemberList;
+use quorumlock::{FencingToken, Holder};
 use quorumlock_command::Failure;
 use quorumlock_protocol::without_password;
 use serde::Serialize;
@@ -28,13 +28,35 @@ pub(crate) struct Held {
     /// `null`: the key never expires, so that only its writer ends the lock.
     pub(crate) remaining_ms: Option<u64>,
     pub(crate) holds: u32,
+    /// The last token in the hash slot of the name. `null`: there is none, or it is not known.
+    pub(crate) last_token: Option<u64>,
+    /// The time of that token (RFC 3339). `null`: it is not known, or the token is no time.
+    pub(crate) since: Option<String>,
 }
 
 impl From<Holder> for Held {
     fn from(holder: Holder) -> Self {
-        let Holder { id, remaining, holds, label, .. } = holder;
-        Self { id, label, remaining_ms: remaining.map(millis), holds }
+        let Holder { id, remaining, holds, label, last_token, .. } = holder;
+        // A holder without a label is another program, which need not raise the token.
+        let last_token = last_token.filter(|_| label.is_some()).map(FencingToken::get);
+        let since =
+            last_token.and_then(time_of).map(|time| format_rfc3339_seconds(time).to_string());
+        Self { id, label, remaining_ms: remaining.map(millis), holds, last_token, since }
     }
+}
+
+impl Held {
+    /// When the lock was taken, as far as the token tells.
+    pub(crate) fn began(&self) -> Option<SystemTime> {
+        self.last_token.and_then(time_of)
+    }
+}
+
+/// The time of a token, unless a server counts them.
+fn time_of(token: u64) -> Option<SystemTime> {
+    /// July 2017, in microseconds since 1970. A smaller token is the count of a server.
+    const FIRST: u64 = 1_500_000_000_000_000;
+    (token >= FIRST).then(|| SystemTime::UNIX_EPOCH + Duration::from_micros(token))
 }
 
 /// The labels of a list.
@@ -53,6 +75,55 @@ impl fmt::Display for Left {
                 write!(f, ", for another {left} unless renewed")
             }
             None => f.write_str(", without an expiry"),
+        }
+    }
+}
+
+/// Who holds a lock, for how long, and since when.
+pub(crate) struct HeldBy<'a>(pub(crate) &'a Held);
+
+impl fmt::Display for HeldBy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Held { id, label, remaining_ms, holds, last_token, since } = self.0;
+        match (id.as_str(), holds) {
+            (Holder::READERS, holds) => write!(f, "{holds} readers")?,
+            (id, holds) => {
+                write!(f, "{}", Who { id, label: label.as_deref() })?;
+                if *holds > 1 {
+                    write!(f, " ({holds} holds)")?;
+                }
+            }
+        }
+        Left(*remaining_ms).fmt(f)?;
+        Since { since: since.as_deref(), last_token: *last_token }.fmt(f)
+    }
+}
+
+/// Since when a lock is held, as its token tells.
+pub(crate) struct Since<'a> {
+    pub(crate) since: Option<&'a str>,
+    pub(crate) last_token: Option<u64>,
+}
+
+impl fmt::Display for Since<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.since, self.last_token) {
+            (Some(since), Some(token)) => write!(f, ", since {since} (token {token})"),
+            (None, Some(token)) => write!(f, ", token {token}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How many wait for a lock.
+pub(crate) struct Waiters(pub(crate) Option<u64>);
+
+impl fmt::Display for Waiters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None | Some(0) => Ok(()),
+            Some(1) => f.write_str("; 1 waits"),
+            Some(waiters) => write!(f, "; {waiters} wait"),
         }
     }
 }

@@ -2,16 +2,20 @@
 
 use std::fmt;
 
-use quorumlock_command::{Failure, Outcome, print};
+use quorumlock::telemetry::LockKind;
+use quorumlock::{HeldLock, Holder, Locker};
+use quorumlock_command::{Failure, Outcome, exit, print};
 use serde::Serialize;
 
 use crate::nodes::LockNodes;
 use crate::permits;
 use crate::read_write;
-use crate::text::no_node_url;
+use crate::text::{Held, HeldBy, Who, no_node_url};
 
 /// Take a lock, or a permit, away from its holder, or a read-write lock from its writer or all its
 /// readers.
+///
+/// It prints who had it, with the token: a resource that checks tokens refuses that holder from then on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -29,6 +33,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "slot")]
     read_write: bool,
 
+    /// Only if the holder with this id (as status shows it) still has it: the next one keeps it.
+    #[arg(long, value_name = "ID")]
+    holder: Option<String>,
+
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -45,18 +53,65 @@ pub(crate) async fn unlock(args: Args) -> Outcome {
              lease ends. Its holder may still be at work: to take it away all the same, add --force",
         ));
     }
-    let locker = args.nodes.locker()?;
-    let released = match args.slot {
-        None if args.read_write => locker.force_unlock_read_write(&args.name).await?,
-        None => match locker.force_unlock(&args.name).await {
-            Ok(released) => released,
-            Err(error) => return Err(read_write::advise(error, &locker, &args.name).await),
-        },
-        Some(slot) => locker.force_release_permit(&args.name, slot).await?,
+    let locker = args.nodes.observer()?;
+    // What is not known is taken away all the same.
+    let holder = args.holder_now(&locker).await.ok().flatten();
+    let released = match &args.holder {
+        Some(id) => args.take_from_holder(&locker, id).await,
+        None => args.take_from_anybody(&locker).await,
     };
+    let released = match released {
+        Ok(released) => released,
+        Err(error) if args.slot.is_none() && !args.read_write => {
+            return Err(read_write::advise(error, Failure::from, &locker, &args.name).await);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if !released
+        && args.holder.is_some()
+        && let Some(other) = args.holder_now(&locker).await?
+    {
+        let other = Held::from(other);
+        let why = format!("{}: held by {}: it keeps the lock", args.name, HeldBy(&other));
+        return Err(Failure::new(exit::BUSY, why));
+    }
+    let holder = holder.filter(|_| released).map(Held::from);
     let Args { name, slot, read_write, .. } = args;
-    print(args.json, &Unlocked { name, slot, read_write, released })?;
-    Ok(0)
+    print(args.json, &Unlocked { name, slot, read_write, released, holder })?;
+    Ok(if released { 0 } else { exit::FREE })
+}
+
+impl Args {
+    async fn holder_now(&self, locker: &Locker) -> Result<Option<Holder>, quorumlock::Error> {
+        match self.slot {
+            None if self.read_write => locker.rw_lock(&self.name).holder().await,
+            None => locker.holder(&self.name).await,
+            Some(slot) => {
+                let holders = locker.semaphore(&self.name, u32::from(slot) + 1).holders().await?;
+                Ok(holders.into_iter().next_back().flatten())
+            }
+        }
+    }
+
+    async fn take_from_anybody(&self, locker: &Locker) -> Result<bool, quorumlock::Error> {
+        match self.slot {
+            None if self.read_write => locker.rw_lock(&self.name).force_unlock().await,
+            None => locker.force_unlock(&self.name).await,
+            Some(slot) => {
+                locker.semaphore(&self.name, u32::from(slot) + 1).force_release(slot).await
+            }
+        }
+    }
+
+    async fn take_from_holder(&self, locker: &Locker, id: &str) -> Result<bool, quorumlock::Error> {
+        let kind = match self.slot {
+            None if self.read_write => LockKind::Write,
+            None => LockKind::Lock,
+            Some(_) => LockKind::Permit,
+        };
+        let holder = Holder::new(id.to_owned(), None, 1);
+        locker.force_unlock_from(&HeldLock::of(self.name.clone(), kind, self.slot, holder)).await
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -69,6 +124,8 @@ struct Unlocked {
     read_write: bool,
     /// Whether it was held.
     released: bool,
+    /// From whom it was taken away. `null`: it was free, or the holder is not known.
+    holder: Option<Held>,
 }
 
 impl fmt::Display for Unlocked {
@@ -77,10 +134,17 @@ impl fmt::Display for Unlocked {
         if let Some(slot) = self.slot {
             write!(f, ", slot {slot}")?;
         }
-        f.write_str(match (self.released, self.read_write) {
-            (true, false) => ": taken away from its holder",
-            (true, true) => ": taken away from its holders",
-            (false, _) => ": was free",
-        })
+        match (self.released, &self.holder) {
+            (true, Some(Held { id, .. })) if id == Holder::READERS => {
+                f.write_str(": taken away from its readers")
+            }
+            (true, Some(Held { id, label, last_token, .. })) => {
+                write!(f, ": taken away from {}", Who { id, label: label.as_deref() })?;
+                last_token.map_or(Ok(()), |token| write!(f, "; token {token}"))
+            }
+            (true, None) if self.read_write => f.write_str(": taken away from its holders"),
+            (true, None) => f.write_str(": taken away from its holder"),
+            (false, _) => f.write_str(": was free"),
+        }
     }
 }

@@ -25,6 +25,12 @@ pub const PERMISSION: u8 = 77;
 pub const CONFIG: u8 = 78;
 /// The lock was lost while the command ran. The first number after those of sysexits.h.
 pub const LOST: u8 = 79;
+/// Some nodes tell of the lock, and too few: it may be held, or free.
+pub const UNKNOWN: u8 = 80;
+/// The lock that was to be taken away was free.
+pub const FREE: u8 = 81;
+/// Not every node votes.
+pub const NOT_ALL: u8 = 82;
 /// The command was found and could not be executed. This code and the following are those of
 /// shells.
 pub const CANNOT_EXECUTE: u8 = 126;
@@ -47,13 +53,30 @@ pub struct Failure {
     /// For people.
     pub message: String,
     /// The library's error, if the message comes from one.
-    error: Option<Error>,
+    error: Option<Box<Error>>,
 }
 
 impl Failure {
     /// A failure with a message.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), error: None }
+    }
+
+    /// The failure of a question who holds a lock: with [`UNKNOWN`] where some nodes answered it.
+    pub fn of_question(error: Error) -> Self {
+        let named = error.names_holder();
+        let told = match &error {
+            Error::Refused(none) | Error::Unreachable(none) => none.voted > 0,
+            _ => false,
+        };
+        let mut failure = Self::from(error);
+        if told || named {
+            failure.code = UNKNOWN;
+        }
+        if told && !named {
+            failure.message.insert_str(0, "it is unknown whether it is held: ");
+        }
+        failure
     }
 
     /// The caller must change the command line.
@@ -72,7 +95,7 @@ impl From<Error> for Failure {
             Error::Refused(ref none) => code_of(none),
             _ => SOFTWARE,
         };
-        Self { code, message: format!("{error:#}"), error: Some(error) }
+        Self { code, message: format!("{error:#}"), error: Some(Box::new(error)) }
     }
 }
 
@@ -86,10 +109,16 @@ impl fmt::Display for Failure {
 impl Serialize for Failure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { code, message, error } = self;
-        let kind = error.as_ref().map_or_else(|| kind_of(*code), Error::kind);
+        let error = error.as_deref();
+        let kind = error.map_or_else(|| kind_of(*code), Error::kind);
         let mut fields = Fields { kind, exit_code: *code, message, ..Fields::default() };
         if let Some(Error::Refused(none) | Error::Unreachable(none)) = error {
             fields.needed = Some(none.needed);
+            fields.holder = none.holder.as_ref().map(|holder| Named {
+                id: &holder.id,
+                label: holder.label.as_deref(),
+                named_by: none.named_by,
+            });
             fields.nodes = none
                 .nodes
                 .iter()
@@ -113,9 +142,20 @@ struct Fields<'a> {
     /// How many nodes had to vote.
     #[serde(skip_serializing_if = "Option::is_none")]
     needed: Option<usize>,
+    /// The holder that most nodes name, of a question who holds the lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<Named<'a>>,
     /// The nodes that did not vote, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<Node<'a>>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    id: &'a str,
+    label: Option<&'a str>,
+    /// How many nodes name it.
+    named_by: usize,
 }
 
 #[derive(Serialize)]

@@ -12,6 +12,9 @@ pub trait Admission: Send + Sync {
     /// Examines nodes that are not proven, and brings them a step on, if it is time: a process that
     /// ends now does its part.
     fn pass(self: Arc<Self>) -> BoxFuture<()>;
+    /// Whether a process that ends waits for nodes that have not greeted it: one of them may have
+    /// restarted, and only processes that meet it bring it back.
+    fn meets_all(&self) -> bool;
     /// Admits all nodes as they are now, because the operator vouches that none of them has forgotten
     /// a granted lock. `force`: also nodes that belong to another cluster.
     fn admit_nodes(self: Arc<Self>, force: bool) -> BoxFuture<Result<(), Error>>;

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, Fence, HeldInterval, Hints, Incarnation, Instant, Lane,
+    Acceptance, Answer, Denial, FencingToken, HeldInterval, Hints, Incarnation, Instant, Lane,
     LeaseRequest, MAX_RAISES, Node, NodeProblem, NodeReport, Proposals, ReplyFuture, ReplySink,
     Responder, Vote, might_be_granted,
 };
@@ -35,7 +35,7 @@ struct State {
 impl<N: Node> Attempt<N> {
     pub(crate) fn post(
         node: Arc<N>,
-        (lease, token): (LeaseRequest, Fence),
+        (lease, token): (LeaseRequest, FencingToken),
         hints: Hints,
         votes: Votes,
     ) -> Self {
@@ -67,10 +67,10 @@ impl<N: Node> Attempt<N> {
     /// [`Denial::Stale`] if the mark was still ahead after [`MAX_RAISES`] proposals.
     pub(crate) async fn raise(
         &self,
-        mut above: Fence,
+        mut above: FencingToken,
         mut asked: Instant,
         (proposals, clock): (&Proposals, &Clock),
-    ) -> Answer<Fence> {
+    ) -> Answer<FencingToken> {
         let Shared { node, lease, incarnation, .. } = &*self.0;
         for _ in 0..MAX_RAISES {
             let now = clock.now();

@@ -40,7 +40,7 @@ impl Entropy {
     }
 
     /// A random number from 0 to 1. The system source never returns 1.
-    pub(crate) fn fraction(&self) -> f64 {
+    pub fn fraction(&self) -> f64 {
         match &self.0 {
             Source::System => rand::random_range(0.0..1.0),
             Source::Given(next) => f64::from((next() >> 32) as u32) / f64::from(u32::MAX),

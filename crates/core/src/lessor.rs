@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorumlock_protocol::{
-    Acquired, BoxFuture, Claim, Error, Fence, HeldInterval, Hints, Holder, Instant, Lane,
-    LeaseRequest, Name, NodeReport, Nonce, ReleaseOutcome, WaitQueue,
+    Acquired, BoxFuture, Claim, Error, FencingToken, HeldInterval, Hints, Holder, Instant, Lane,
+    LeaseRequest, ListPosition, ListStep, Name, NodeReport, Nonce, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::Renewal;
 
@@ -39,7 +39,7 @@ pub trait Lessor: Send + Sync + 'static {
     }
     /// Takes up a lease that another process held: asks the nodes to renew it, and counts on it if enough
     /// still hold it. `last` is the last token of its block.
-    fn resume(&self, lease: LeaseRequest, last: Fence) -> BoxFuture<Renewal> {
+    fn resume(&self, lease: LeaseRequest, last: FencingToken) -> BoxFuture<Renewal> {
         let _ = last;
         let renewed = self.renew(vec![lease], Lane::Caller);
         Box::pin(async { renewed.await.pop().unwrap_or(Renewal::Unknown) })
@@ -62,10 +62,16 @@ pub trait Lessor: Send + Sync + 'static {
         lane: Lane,
         hints: Hints,
     ) -> BoxFuture<Result<ReleaseOutcome, Error>>;
+    /// One step of a listing of what looks like a lock at one node. Nothing by default.
+    fn list(&self, node: usize, at: ListPosition) -> BoxFuture<Result<ListStep, Error>> {
+        let _ = (node, at);
+        Box::pin(async { Ok(ListStep::default()) })
+    }
     /// The current holder of the claim's name; `None` if nobody holds it.
     fn inspect(&self, claim: Claim) -> BoxFuture<Result<Option<Holder>, Error>>;
-    /// Frees the claim's name, regardless of its holder. True if it was held.
-    fn force_release(&self, claim: Claim) -> BoxFuture<Result<bool, Error>>;
+    /// Frees the claim's name, regardless of its holder; with `of` only if that is the id of its holder. True if
+    /// it was held so.
+    fn force_release(&self, claim: Claim, of: Option<String>) -> BoxFuture<Result<bool, Error>>;
     /// The home node of `name`. Waiters ask it first, so that only one of them goes on to the other
     /// nodes.
     fn home(&self, name: &Name) -> Option<usize>;

@@ -4,7 +4,7 @@
 //! need. From the bottom up:
 //! - [`Lessor`]: grants leases. [`Single`] makes one of one node; the crate `quorumlock-quorum`
 //!   makes one of a quorum.
-//! - [`Locker`], [`Guard`], [`Watch`]: the user's handles. The same for every lessor.
+//! - [`Locker`], [`Guard`], [`HoldView`]: the user's handles. The same for every lessor.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -13,6 +13,7 @@ mod attempt;
 mod deadline;
 mod entropy;
 mod lessor;
+mod list_step;
 mod lock;
 mod renewal_problems;
 mod single;
@@ -22,8 +23,11 @@ pub use admission::Admission;
 pub use deadline::answer_deadline;
 pub use entropy::Entropy;
 pub use lessor::Lessor;
+pub use list_step::list_step;
 pub use lock::kind;
-pub use lock::{Environment, Guard, LockRequest, Locker, TryLockRequest, Watch};
+pub use lock::{
+    Environment, Guard, HeldLock, HeldLocks, HoldView, LockRequest, Locker, TryLockRequest,
+};
 pub use renewal_problems::RenewalProblems;
 pub use single::Single;
 pub use votes::Votes;

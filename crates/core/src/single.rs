@@ -9,11 +9,12 @@ use quorumlock_watchdog::{Clock, Renewal};
 use crate::attempt::Attempt;
 use crate::deadline::answer_deadline;
 use crate::votes::Votes;
-use crate::{Admission, Lessor, RenewalProblems};
+use crate::{Admission, Lessor, RenewalProblems, list_step};
 use quorumlock_protocol::{
-    Acceptance, Acquired, Answer, BoxFuture, Claim, Denial, Error, Fence, Grant, HeldInterval,
-    Hints, Holder, Lane, LeaseRequest, Name, NoMajority, Node, NodeProblem, NodeReport, Proposals,
-    ReleaseOutcome, ReplyFuture, Responder, Vote, WaitQueue,
+    Acceptance, Acquired, Answer, BoxFuture, Claim, Denial, Error, FencingToken, Grant,
+    HeldInterval, Hints, Holder, Lane, LeaseRequest, ListPosition, ListStep, Name, NoMajority,
+    Node, NodeProblem, NodeReport, Proposals, ReleaseOutcome, ReplyFuture, Responder, Vote,
+    WaitQueue,
 };
 
 /// One node as a lessor: the nonce that the node holds has the lock (SAFETY.md G1).
@@ -68,7 +69,7 @@ impl<N: Node> Single<N> {
         let token = if fencing {
             proposals.first(&lease.claim, self.clock.wall_micros())
         } else {
-            Fence::NONE
+            FencingToken::NONE
         };
         let name = lease.claim.label();
         let votes = Votes::new(self.on_event.as_ref(), &self.clock);
@@ -141,11 +142,22 @@ impl<N: Node> Lessor for Single<N> {
         hints: Hints,
     ) -> BoxFuture<Result<Acquired, Error>> {
         let acquired = self.attempt(lease, fencing, hints);
-        let Some(admission) = self.admission.clone() else { return acquired };
+        let (admission, node, within) =
+            (self.admission.clone(), self.node.clone(), self.answer_timeout);
         Box::pin(async move {
             let acquired = acquired.await;
-            // This process may end now, and the next one, too: each brings the node a step on.
-            if let Err(Error::Refused(_) | Error::Unreachable(_)) = &acquired {
+            // This process may end now: what the node granted, and what does not count, would stay for a
+            // lease. The attempt has posted its release.
+            if let Err(Error::Refused(_)) = &acquired {
+                let (slot, to) = ReplyFuture::new();
+                // Requests of a lane are answered in order.
+                node.renew(&[], Lane::Caller, to);
+                let _: Result<Vec<Answer<Instant>>, _> = tokio::time::timeout(within, slot).await;
+            }
+            // The next process may end, too: each brings the node a step on.
+            if let (Err(Error::Refused(_) | Error::Unreachable(_)), Some(admission)) =
+                (&acquired, admission)
+            {
                 admission.pass().await;
             }
             acquired
@@ -206,12 +218,16 @@ impl<N: Node> Lessor for Single<N> {
         })
     }
 
+    fn list(&self, _node: usize, at: ListPosition) -> BoxFuture<Result<ListStep, Error>> {
+        list_step(&self.node, at, &self.clock, self.answer_timeout)
+    }
+
     fn inspect(&self, claim: Claim) -> BoxFuture<Result<Option<Holder>, Error>> {
         self.ask(claim.label(), |node, to| node.inspect(&claim, to))
     }
 
-    fn force_release(&self, claim: Claim) -> BoxFuture<Result<bool, Error>> {
-        self.ask(claim.label(), |node, to| node.force_release(&claim, to))
+    fn force_release(&self, claim: Claim, of: Option<String>) -> BoxFuture<Result<bool, Error>> {
+        self.ask(claim.label(), |node, to| node.force_release(&claim, of.as_deref(), to))
     }
 
     fn home(&self, _name: &Name) -> Option<usize> {
@@ -226,11 +242,10 @@ impl<N: Node> Lessor for Single<N> {
         // Requests of a lane are answered in order: an empty renewal is answered last.
         let renewed = self.renew(Vec::new(), lane);
         let admission = self.admission.clone().filter(|_| lane == Lane::Caller);
-        let within = self.answer_timeout * 2;
         Box::pin(async move {
             drop(renewed.await);
             if let Some(admission) = admission {
-                let _ = tokio::time::timeout(within, admission.pass()).await;
+                admission.pass().await;
             }
         })
     }

@@ -8,15 +8,20 @@
 //! has been up for days, and a flush does not reset it (PROTOCOL.md ADM2).
 
 pub mod members;
+mod seen_ids;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{BoxFuture, Fence, Incarnation, Mismatch, Node, NodeProblem, NodeReport, PROTOCOL};
+pub use seen_ids::SeenIds;
+
+use crate::{
+    BoxFuture, FencingToken, Incarnation, Mismatch, Node, NodeProblem, NodeReport, PROTOCOL,
+};
 use members::{
-    EarlierRecord, MemberAction, MemberList, Membership, NodeMemory, NoteStep, Seen, Terms,
-    actions, converts, membership, note_age, view,
+    MemberAction, MemberList, Membership, NodeMemory, NoteStep, Seen, Terms, actions, membership,
+    note_age, view,
 };
 
 /// What all clients of a quorum must agree on; kept on every node, checked in every script.
@@ -63,7 +68,7 @@ fn millis(duration: Duration) -> u64 {
 
 /// The marks of a node, by slot: the largest token of a name in that slot that the node has
 /// accepted.
-pub type Marks = BTreeMap<usize, Fence>;
+pub type Marks = BTreeMap<usize, FencingToken>;
 
 /// What a server says about itself, read together with its admission record in one script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +81,6 @@ pub struct NodeInfo {
     /// The id of its note, of whichever run: [`NoteRequest::instead_of`] and [`AdmitRequest::note`]
     /// name it.
     pub note_id: Option<String>,
-    /// The record of the present run, if it has no list yet.
-    pub earlier: Option<EarlierRecord>,
     /// The longest lease and the clock bound in its record, in milliseconds.
     pub agreed_ms: Option<(u64, u64)>,
     /// The [`PROTOCOL`] of its record, of whichever run; 1 if it has none.
@@ -93,6 +96,13 @@ pub struct NodeInfo {
     pub policy: String,
     /// Major version of the protocol family (7 for Redis 7 and all Valkeys).
     pub major: u32,
+}
+
+impl NodeInfo {
+    /// Whether it has the record of a cluster, of whichever run.
+    pub fn has_record(&self) -> bool {
+        self.memory.record.is_some()
+    }
 }
 
 /// Whether a node may vote.
@@ -193,7 +203,7 @@ pub fn classify(info: &NodeInfo, cluster: &ClusterConfig) -> NodeStatus {
             None => NodeStatus::Admitted(incarnation),
         },
         _ if !info.memory.clock.agrees() => NodeStatus::ClockDiffers(info.memory.clock.ahead()),
-        _ if info.memory.record.is_none() && info.earlier.is_none() => NodeStatus::New,
+        _ if !info.has_record() => NodeStatus::New,
         _ => NodeStatus::Unproven,
     }
 }
@@ -247,14 +257,6 @@ pub fn next_actions(
     if judged().flatten().any(barred) {
         return Vec::new();
     }
-    let shown: Vec<_> = nodes
-        .iter()
-        .map(|info| info.as_ref().map(|info| (&info.memory, info.earlier.as_ref())))
-        .collect();
-    if converts(&cluster.members, &shown) {
-        let earlier = |node: &usize| nodes[*node].as_ref().is_some_and(|i| i.earlier.is_some());
-        return (0..nodes.len()).filter(earlier).map(MemberAction::Convert).collect();
-    }
     // Nothing is written on a node that may not vote.
     let fit = |(info, status): (&Option<NodeInfo>, Option<NodeStatus>)| {
         let info = info.as_ref().filter(|_| !matches!(status, Some(NodeStatus::Unfit(_))));
@@ -280,7 +282,7 @@ pub fn status_reports(
             Err(problem) => return NodeStatusReport::silent(node, label, problem),
         };
         let note = match seen {
-            Seen::Unproven(step) if info.earlier.is_none() => Some(step),
+            Seen::Unproven(step) => Some(step),
             _ => None,
         };
         let record = info.memory.record.as_ref();
@@ -361,6 +363,12 @@ pub trait AdmissionRpc: Node {
         terms: &Terms,
         incarnation: &str,
     ) -> BoxFuture<Result<bool, NodeReport>>;
+    /// Fails if another address of the node may be that of a master whose locks these are, or, if the
+    /// node is `new`, of a server that has the record of a cluster (PROTOCOL.md REP4).
+    fn stands_alone(&self, new: bool) -> BoxFuture<Result<(), NodeReport>> {
+        let _ = new;
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// The numbers of the server's other databases that have an admission record or a note.
     fn other_databases(&self) -> BoxFuture<Result<Vec<u64>, NodeReport>>;
 }

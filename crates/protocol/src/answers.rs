@@ -18,21 +18,77 @@ pub fn decide<T>(
     answers: Vec<Option<Answer<T>>>,
     late: impl Fn(usize) -> NodeReport,
 ) -> Result<Vec<T>, Error> {
-    let misconfigured = answers.iter().flatten().find_map(|answer| match answer {
-        Answer::No(Denial::Config(error)) => Some(error.clone()),
-        _ => None,
-    });
-    if let Some(error) = misconfigured {
-        return Err(error.into());
-    }
-    let (of, voted) = (answers.len(), definite(&answers));
-    if voted >= quorum {
+    none_misconfigured(&answers)?;
+    if definite(&answers) >= quorum {
         let yes = |answer| match answer {
             Some(Answer::Yes(value)) => Some(value),
             _ => None,
         };
         return Ok(answers.into_iter().filter_map(yes).collect());
     }
+    Err(no_majority(name, quorum, answers, late).into())
+}
+
+/// Who holds `name`, by the answers to an inspection; `None`: nobody. A majority has to tell. It is free
+/// only if no majority may hold it: for each holder that a node names, the nodes that name it and those that
+/// do not tell are fewer than `quorum`.
+///
+/// # Errors
+/// As [`decide`]; with the holder that most nodes name, if a majority may hold it and is not known to.
+pub fn decide_holder(
+    name: Option<Name>,
+    quorum: usize,
+    answers: Vec<Option<Answer<Option<Holder>>>>,
+    late: impl Fn(usize) -> NodeReport,
+) -> Result<Option<Holder>, Error> {
+    none_misconfigured(&answers)?;
+    let named = most_named(&answers);
+    if definite(&answers) >= quorum && is_holder_told(&named, &answers, quorum) {
+        return Ok((named.len() >= quorum).then(|| holder_of(named, quorum)));
+    }
+    let by = named.len();
+    let holder = (by > 0).then(|| holder_of(named, 1));
+    let mut none = no_majority(name, quorum, answers, late);
+    (none.holder, none.named_by) = (holder.map(Box::new), by);
+    Err(none.into())
+}
+
+/// Whether no further answer to an inspection can change what [`decide_holder`] says.
+pub fn is_holder_known(answers: &[Option<Answer<Option<Holder>>>], quorum: usize) -> bool {
+    definite(answers) >= quorum && is_holder_told(&most_named(answers), answers, quorum)
+}
+
+/// The nodes that name the holder that most nodes name.
+fn most_named(answers: &[Option<Answer<Option<Holder>>>]) -> Vec<&Holder> {
+    majority(answers.iter().flatten().filter_map(held_by), 1).unwrap_or_default()
+}
+
+/// Whether a majority names this holder, or none can.
+fn is_holder_told(
+    named: &[&Holder],
+    answers: &[Option<Answer<Option<Holder>>>],
+    quorum: usize,
+) -> bool {
+    let silent = answers.len() - definite(answers);
+    named.len() >= quorum || named.len() + silent < quorum
+}
+
+/// Fails if a node answered that the call is wrong.
+fn none_misconfigured<T>(answers: &[Option<Answer<T>>]) -> Result<(), Error> {
+    let misconfigured = answers.iter().flatten().find_map(|answer| match answer {
+        Answer::No(Denial::Config(error)) => Some(error.clone()),
+        _ => None,
+    });
+    misconfigured.map_or(Ok(()), |error| Err(error.into()))
+}
+
+fn no_majority<T>(
+    name: Option<Name>,
+    quorum: usize,
+    answers: Vec<Option<Answer<T>>>,
+    late: impl Fn(usize) -> NodeReport,
+) -> NoMajority {
+    let (of, voted) = (answers.len(), definite(&answers));
     let silent = |(node, answer)| match answer {
         Some(Answer::No(
             Denial::Refused(report) | Denial::NotAdmitted(report) | Denial::Stale(report),
@@ -42,7 +98,7 @@ pub fn decide<T>(
         None => Some(late(node)),
     };
     let silent = answers.into_iter().enumerate().filter_map(silent).collect();
-    Err(NoMajority::new(name, (of, quorum), voted, silent).into())
+    NoMajority::new(name, (of, quorum), voted, silent)
 }
 
 /// What one node's answers about several names mean together: yes, with what `make` makes of all, if
@@ -154,6 +210,10 @@ pub fn holder_of(mut same: Vec<&Holder>, quorum: usize) -> Holder {
     }
     // Nodes that were restarted have lost it.
     holder.label = same.iter().find_map(|other| other.label.clone());
+    // The holder's is accepted by all of them, or is below what they accepted before.
+    holder.last_token = same.iter().filter_map(|other| other.last_token).min();
+    // A waiter may be in the queues of several nodes.
+    holder.waiters = same.iter().filter_map(|other| other.waiters).max();
     if holder.reads() {
         holder.holds = same.iter().map(|other| other.holds).max().unwrap_or(1);
     }
@@ -165,10 +225,12 @@ mod tests {
     use std::time::Duration;
 
     use crate::{
-        Answer, Denial, Holder, Instant, NoAnswer, NodeProblem, NodeReport, ReleaseOutcome,
+        Answer, Denial, Error, Holder, Instant, NoAnswer, NodeProblem, NodeReport, ReleaseOutcome,
     };
 
-    use super::{by_claim, holder_of, is_freed, majority, of_two_parts};
+    use super::{
+        by_claim, decide_holder, holder_of, is_freed, is_holder_known, majority, of_two_parts,
+    };
 
     #[test]
     fn a_claim_ends_with_the_first_of_its_names() {
@@ -202,6 +264,63 @@ mod tests {
         let answers = of_two_parts(&[false, true, false, true], parts);
         assert_eq!(answers[..3], [until(1), until(2), until(3)]);
         assert!(matches!(answers[3], Answer::NoAnswer(NoAnswer::Unknown(_))), "none came");
+    }
+
+    /// `a`, `b`: the node names that holder; `f`: free, `n`: it may not vote, `.`: nothing.
+    fn told(answers: &str) -> Vec<Option<Answer<Option<Holder>>>> {
+        let not_admitted = || NodeReport::new("a", NodeProblem::NotAdmitted);
+        let said = |said| match said {
+            'f' => Some(Answer::Yes(None)),
+            'n' => Some(Answer::No(Denial::NotAdmitted(not_admitted()))),
+            '.' => None,
+            id => Some(Answer::Yes(Some(Holder::new(id.into(), None, 1)))),
+        };
+        answers.chars().map(said).collect()
+    }
+
+    /// What people are told, for each count of nodes that name a holder, say free, or do not tell.
+    #[test]
+    fn free_is_said_only_where_no_majority_may_hold_the_name() {
+        let late = |_| NodeReport::new("b", NodeProblem::NoAnswer(Duration::from_secs(1)));
+        for (answers, expected) in [
+            ("aan", "a"),
+            ("aa.", "a"),
+            ("ff.", "free"),
+            ("ffn", "free"),
+            ("aff", "free"),
+            ("abf", "free"),
+            ("a.n", "a by 1"),
+            ("af.", "a by 1"),
+            ("fn.", "none"),
+            ("nnn", "none"),
+            ("aabff", "free"),
+            ("aabf.", "a by 2"),
+            ("abff.", "free"),
+            ("abf..", "by 1"),
+            ("aaa..", "a"),
+            ("aabb.", "by 2"),
+            ("a", "a"),
+            ("f", "free"),
+            ("n", "none"),
+        ] {
+            let (said, quorum) = (told(answers), answers.len() / 2 + 1);
+            let known = is_holder_known(&said, quorum);
+            let told = match decide_holder(None, quorum, said, late) {
+                Ok(None) => "free".to_owned(),
+                Ok(Some(holder)) => holder.id,
+                Err(Error::Refused(none) | Error::Unreachable(none)) => match &none.holder {
+                    Some(holder) => format!("{} by {}", holder.id, none.named_by),
+                    None => "none".to_owned(),
+                },
+                Err(other) => panic!("{answers}: {other}"),
+            };
+            assert!(
+                told == expected || told.ends_with(&format!(" {expected}")),
+                "{answers}: {told}"
+            );
+            let decided = matches!(expected, "free" | "a");
+            assert_eq!(known, decided, "{answers}");
+        }
     }
 
     /// `h` held, `g` gone, `f` forgot, `e` an error, `.` nothing yet.

@@ -65,6 +65,15 @@ impl Claim {
         }
     }
 
+    /// The slot with this number of the permits `of`, however many there are.
+    ///
+    /// # Errors
+    /// [`ConfigError::BadSlot`] unless `slot` is 0 to 255.
+    pub fn one_slot(of: Name, slot: u16) -> Result<Self, ConfigError> {
+        let bad_slot = ConfigError::BadSlot { slot, max: Self::MAX_PERMITS - 1 };
+        Self::any_slot(of, Self::MAX_PERMITS.into())?.with_slot(slot).ok_or(bad_slot)
+    }
+
     /// The name of a read-write lock, for reading: readers do not exclude each other, and each
     /// hold ends by itself (PROTOCOL.md RW1, RW2).
     pub fn read(name: Name) -> Self {
@@ -195,6 +204,12 @@ impl Claim {
     /// Whether it is for several names, or for one of several ([`Claim::of_each_name`]).
     pub fn is_of_set(&self) -> bool {
         matches!(self.kind, Kind::All(_))
+    }
+
+    /// The name as its callers give it, of a claim that a node listed.
+    #[doc(hidden)]
+    pub fn listed_name(&self) -> &str {
+        self.first.of_permits().unwrap_or(self.first.as_str())
     }
 
     /// All names as the caller gave them, in order.

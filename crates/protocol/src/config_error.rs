@@ -158,8 +158,8 @@ pub enum ConfigError {
         .value.as_ref().map_or_else(String::new, |value| format!("={value:?}"))
     )]
     BadVariable {
-        /// Which variable.
-        variable: &'static str,
+        /// Which variable, or which argument of the command.
+        variable: String,
         /// Its value; `None` if it is not set, or may hold a password.
         value: Option<String>,
         /// What is wrong with it, and what it must be.
@@ -176,7 +176,10 @@ pub enum ConfigError {
         why: String,
     },
     /// A duration out of bounds.
-    #[error("{what} of {value:?} is out of bounds: {min:?} to {max:?}")]
+    #[error(
+        "{what} of {value:?} is out of bounds: {min:?} to {max:?}{}",
+        .max_option.map_or_else(String::new, |option| format!(" (the most is set by {option})"))
+    )]
     BadDuration {
         /// Which setting.
         what: &'static str,
@@ -186,6 +189,8 @@ pub enum ConfigError {
         min: Duration,
         /// The most.
         max: Duration,
+        /// The option that sets the most, if one does.
+        max_option: Option<&'static str>,
     },
     /// A `max_clock_drift` that is out of bounds.
     #[error("max_clock_drift of {value} is out of bounds: 0 to 0.5")]
@@ -253,6 +258,18 @@ pub enum ConfigError {
          quorumlock::blocking"
     )]
     NoRuntime,
+    /// The locker was made before a fork. Its threads and connections are those of the process that
+    /// made it.
+    #[error(
+        "this locker was made by process {made_by}, and process {here} is a fork of it: make a locker \
+         after the fork"
+    )]
+    Forked {
+        /// The process that made the locker.
+        made_by: u32,
+        /// The process of the call.
+        here: u32,
+    },
     /// An owner re-enters a lock and asks for another lease or limit than that of its outer hold.
     #[error(
         "{what} of {asked:?} at re-entry: {name:?} is held with {}, which stays; ask for the same, \

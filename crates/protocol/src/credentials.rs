@@ -23,7 +23,7 @@ impl Credentials {
         Self { user: Some(user.into()), ..Self::password(password) }
     }
 
-    /// The password of the default user, valid without end.
+    /// The password of the user that the URL names, or of the default user, valid without end.
     pub fn password(password: impl Into<String>) -> Self {
         Self { user: None, password: password.into(), valid_for: None }
     }
@@ -40,6 +40,14 @@ impl Credentials {
     #[doc(hidden)]
     pub fn parts(&self) -> (Option<&str>, &str) {
         (self.user.as_deref(), &self.password)
+    }
+
+    /// The same, of this user unless they name one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn or_user(mut self, user: Option<&str>) -> Self {
+        self.user = self.user.or_else(|| user.map(str::to_owned));
+        self
     }
 
     /// When to replace a connection that they opened, from when they were asked for.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Claim, Fence, Instant, Name, Nonce};
+use crate::{Claim, FencingToken, Instant, Name, Nonce};
 
 /// A request to a node: hold `nonce` at all names of `claim` for `ttl`.
 #[derive(Clone, Debug)]
@@ -36,8 +36,8 @@ impl LeaseRequest {
 pub struct Grant {
     /// Until when the lease is valid: on a quorum, the q-th largest of the nodes' instants.
     pub until: Instant,
-    /// The fencing token: the last of its block ([`Fence::BLOCK`]).
-    pub fence: Fence,
+    /// The fencing token: the last of its block ([`FencingToken::BLOCK`]).
+    pub fence: FencingToken,
     /// Whether the node counted the token: then it is the only one of its block.
     pub counted: bool,
 }

@@ -110,9 +110,9 @@ impl Incarnation {
 /// As text, and with the feature `serde`, it is its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-pub struct Fence(u64);
+pub struct FencingToken(u64);
 
-impl Fence {
+impl FencingToken {
     /// No token; it is below every token.
     pub const NONE: Self = Self(0);
     /// The largest token: 2^53 - 2^20 - 1. This leaves room below 2^53, up to which doubles are
@@ -138,14 +138,14 @@ impl Fence {
     }
 }
 
-impl fmt::Display for Fence {
+impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
 }
 
-/// Reads a token from a decimal number, as [`Fence`] displays it.
-impl FromStr for Fence {
+/// Reads a token from a decimal number, as [`FencingToken`] displays it.
+impl FromStr for FencingToken {
     type Err = ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, ParseIntError> {
@@ -153,22 +153,22 @@ impl FromStr for Fence {
     }
 }
 
-impl From<Fence> for u64 {
-    fn from(fence: Fence) -> Self {
+impl From<FencingToken> for u64 {
+    fn from(fence: FencingToken) -> Self {
         fence.0
     }
 }
 
-/// For signed columns, such as SQL's `BIGINT`. Every token fits, because [`Fence::MAX`] is below
+/// For signed columns, such as SQL's `BIGINT`. Every token fits, because [`FencingToken::MAX`] is below
 /// 2^53. A larger number, which no lock ever has, becomes `i64::MAX`: it keeps its order.
-impl From<Fence> for i64 {
-    fn from(fence: Fence) -> Self {
+impl From<FencingToken> for i64 {
+    fn from(fence: FencingToken) -> Self {
         Self::try_from(fence.0).unwrap_or(Self::MAX)
     }
 }
 
 /// A token read back from a signed column. Fails for a negative number.
-impl TryFrom<i64> for Fence {
+impl TryFrom<i64> for FencingToken {
     type Error = TryFromIntError;
 
     fn try_from(value: i64) -> Result<Self, TryFromIntError> {
@@ -191,12 +191,20 @@ pub struct Holder {
     ///
     /// [`Builder::label`]: https://docs.rs/quorumlock/latest/quorumlock/struct.Builder.html#method.label
     pub label: Option<String>,
+    /// The last token that its nodes accepted in the hash slot of the name. It is the holder's, unless the
+    /// holder locks without tokens, or another name of the same slot was locked since. `None`: there is none,
+    /// or it is not known.
+    ///
+    /// By default a token is the wall clock of the client that took the lock, in microseconds.
+    pub last_token: Option<FencingToken>,
+    /// How many wait in the queue of the name. `None`: it is not known.
+    pub waiters: Option<u64>,
 }
 
 impl Holder {
     /// A holder as a lessor read it from the nodes.
     pub fn new(id: String, remaining: Option<Duration>, holds: u32) -> Self {
-        Self { id, remaining, holds, label: None }
+        Self { id, remaining, holds, label: None, last_token: None, waiters: None }
     }
 
     /// The id of several readers of a read-write lock.
@@ -269,20 +277,20 @@ mod tests {
 
     #[test]
     fn a_token_survives_a_signed_column_and_text() {
-        for fence in [Fence::NONE, Fence::new(33), Fence::MAX] {
-            assert_eq!(Fence::try_from(i64::from(fence)), Ok(fence));
+        for fence in [FencingToken::NONE, FencingToken::new(33), FencingToken::MAX] {
+            assert_eq!(FencingToken::try_from(i64::from(fence)), Ok(fence));
             assert_eq!(fence.to_string().parse(), Ok(fence));
         }
-        assert_eq!(i64::from(Fence::new(u64::MAX)), i64::MAX, "the order stays");
-        assert!(Fence::try_from(-1).is_err() && "-1".parse::<Fence>().is_err());
+        assert_eq!(i64::from(FencingToken::new(u64::MAX)), i64::MAX, "the order stays");
+        assert!(FencingToken::try_from(-1).is_err() && "-1".parse::<FencingToken>().is_err());
     }
 
     #[cfg(feature = "serde")]
     #[test]
     fn a_token_is_a_number_in_json() {
-        let text = serde_json::to_string(&Fence::MAX).unwrap();
-        assert_eq!(text, Fence::MAX.get().to_string());
-        assert_eq!(serde_json::from_str::<Fence>(&text).unwrap(), Fence::MAX);
+        let text = serde_json::to_string(&FencingToken::MAX).unwrap();
+        assert_eq!(text, FencingToken::MAX.get().to_string());
+        assert_eq!(serde_json::from_str::<FencingToken>(&text).unwrap(), FencingToken::MAX);
     }
 
     #[test]

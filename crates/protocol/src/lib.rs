@@ -15,6 +15,7 @@
 
 pub mod admission;
 pub mod answers;
+pub mod bounds;
 mod claim;
 mod clock_monitor;
 mod config_error;
@@ -26,9 +27,11 @@ mod hints;
 mod ids;
 mod instant;
 mod lease_timing;
+mod listing;
 mod loss;
 mod name;
 mod node;
+mod pem;
 mod problem;
 mod proposals;
 mod redact;
@@ -39,6 +42,7 @@ pub mod telemetry;
 #[cfg(test)]
 mod test_clock;
 mod ticket;
+mod tls_problem;
 mod unconfirmed;
 mod wait_queue;
 pub mod waiting;
@@ -53,21 +57,24 @@ pub use error::{Busy, Error, Lost, NoMajority};
 pub use free_slots::{FreeSlots, pick};
 pub use grant::{Acquired, Grant, LeaseRequest};
 pub use hints::Hints;
-pub use ids::{Fence, Holder, Incarnation, Nonce, Owner, fnv1a, next_id};
+pub use ids::{FencingToken, Holder, Incarnation, Nonce, Owner, fnv1a, next_id};
 pub use instant::Instant;
 pub use lease_timing::LeaseTiming;
+pub use listing::{ListPosition, ListStep};
 pub use loss::LossReason;
 pub use name::Name;
 pub use node::{
     Acceptance, Answer, BoxFuture, Denial, Lane, MAX_RAISES, NoAnswer, Node, ReleaseOutcome, Vote,
     might_be_granted,
 };
-pub use problem::{Mismatch, NodeProblem, NodeReport, TlsProblem, write_groups};
+pub use pem::Pem;
+pub use problem::{Mismatch, NodeProblem, NodeReport, write_groups};
 pub use proposals::Proposals;
 pub use redact::without_password;
 pub use reply::{OnDropped, ReplyFuture, ReplySink, Responder};
-pub use settings::{ClientCertificate, Settings, check_hold, check_wait};
+pub use settings::Settings;
 pub use ticket::Ticket;
+pub use tls_problem::TlsProblem;
 pub use unconfirmed::{Greeting, HeldInterval, RunIds, Unconfirmed};
 pub use wait_queue::{
     EnqueueRequest, HandoffOffer, Notified, Precedence, QueueAction, QueuedAt, RemoteGrant,

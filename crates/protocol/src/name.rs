@@ -80,6 +80,12 @@ impl Name {
         Some((key, slot))
     }
 
+    /// The name of the permits whose slot this is.
+    pub(crate) fn of_permits(&self) -> Option<&str> {
+        let of = self.permit_slot()?.0.strip_prefix(PERMIT)?.strip_suffix(':')?;
+        of.strip_prefix("raw:").or_else(|| of.strip_prefix('{')?.strip_suffix('}'))
+    }
+
     /// What begins the names of all slots, and the number of this one; `None` for the name of a lock.
     fn permit_slot(&self) -> Option<(&str, &str)> {
         if !self.0.starts_with(PERMIT) {

@@ -9,8 +9,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::{
-    Claim, ConfigError, Fence, HeldInterval, Hints, Holder, Incarnation, Instant, LeaseRequest,
-    Name, NodeProblem, NodeReport, Notified, OnDropped, Responder, WaitQueue,
+    Claim, ConfigError, FencingToken, HeldInterval, Hints, Holder, Incarnation, Instant,
+    LeaseRequest, ListPosition, ListStep, Name, NodeProblem, NodeReport, Notified, OnDropped,
+    Responder, WaitQueue,
 };
 
 /// Which connection carries a request.
@@ -96,10 +97,10 @@ pub enum Acceptance {
     /// proposed.
     Accepted,
     /// The token was not above the mark: the mark is this, or larger.
-    Behind(Fence),
+    Behind(FencingToken),
     /// The node counts tokens itself and ignores the proposal: this is its token
     /// ([`Settings::redisson_fenced`](crate::Settings)). Never on a quorum.
-    Counted(Fence),
+    Counted(FencingToken),
 }
 
 /// A node's yes to a release.
@@ -146,7 +147,7 @@ pub trait Node: Send + Sync + 'static {
     /// given one. All requests of one round must rest on what was known when the round began:
     /// otherwise a repair in between could miss the round's token (PROTOCOL.md ADM3, M8e).
     ///
-    /// The node compares the token ([`Fence::NONE`] without fencing) with its mark in the same step
+    /// The node compares the token ([`FencingToken::NONE`] without fencing) with its mark in the same step
     /// in which it grants the name, and accepts a token above the mark. No mark moves for a caller
     /// that a script refuses (SAFETY.md, Tokens).
     ///
@@ -155,7 +156,7 @@ pub trait Node: Send + Sync + 'static {
     fn acquire(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         stamp: Incarnation,
         hints: Hints,
         to: Responder<Answer<Vote>>,
@@ -165,7 +166,7 @@ pub trait Node: Send + Sync + 'static {
     fn raise(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         stamp: Incarnation,
         to: Responder<Answer<Acceptance>>,
     );
@@ -174,7 +175,7 @@ pub trait Node: Send + Sync + 'static {
     fn regrant(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         lane: Lane,
         to: Responder<Answer<Instant>>,
     );
@@ -200,6 +201,11 @@ pub trait Node: Send + Sync + 'static {
         let _ = lane;
         Some(Instant::NEVER)
     }
+    /// Whether a connection was ever made, for either lane. Without one, no request of this process is at the
+    /// node.
+    fn greeted(&self) -> bool {
+        true
+    }
     /// A number for the server that serves the name: renewals at one server do not wait for another that
     /// hangs. A node that is one server serves all names.
     fn shard(&self, name: &Name) -> u64 {
@@ -216,11 +222,15 @@ pub trait Node: Send + Sync + 'static {
     fn clock_advance(&self) -> Duration {
         Duration::ZERO
     }
+    /// Finds keys that look like locks, in one step of a listing. Not every node lists.
+    fn list(&self, at: ListPosition, to: Responder<Answer<ListStep>>) {
+        let _ = (at, to);
+    }
     /// Says who holds the claim's name.
     fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>);
     /// Releases the claim's name, whichever client holds it, and raises its mark, if it has one, above
-    /// the holder's token. True if the name was held.
-    fn force_release(&self, claim: &Claim, to: Responder<Answer<bool>>);
+    /// the holder's token. With `of` only if that is the id of its holder. True if it was held so.
+    fn force_release(&self, claim: &Claim, of: Option<&str>, to: Responder<Answer<bool>>);
     /// The node's queues of waiters; `None` if it keeps none: then waiters poll.
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {
         None

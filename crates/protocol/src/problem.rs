@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::TlsProblem;
 use crate::admission::members::{MemberList, Terms};
 
 /// Why one node gave no vote.
@@ -38,6 +39,14 @@ pub enum NodeProblem {
     /// No connection could be opened: the reason.
     #[error("not connected: {0}")]
     NotConnected(String),
+    /// No connection could be opened in time, because the way to it takes long.
+    #[error("the link is slow: not connected within {within:?}, and one step took {step:?}")]
+    SlowLink {
+        /// The time that was over.
+        within: Duration,
+        /// How long the longest step took: a round trip or two.
+        step: Duration,
+    },
     /// No answer within this time.
     #[error("no answer within {0:?}")]
     NoAnswer(Duration),
@@ -66,6 +75,10 @@ pub enum NodeProblem {
     /// (`PROTOCOL.md`, Admission).
     #[error("has restarted or lost its memory, and is not admitted again yet")]
     NotAdmitted,
+    /// It has no proven memory, and another node of the list has the record of the cluster: the call
+    /// that vouches for new servers does not take it (`PROTOCOL.md` ADM11).
+    #[error("has restarted or lost its memory, and these nodes are a cluster already")]
+    Founded,
     /// Its admission was renewed while it was asked.
     #[error("was verified anew while it was asked")]
     Reverified,
@@ -80,6 +93,19 @@ pub enum NodeProblem {
         found: Terms,
         /// The list of this locker.
         ours: MemberList,
+    },
+    /// It belongs to a cluster whose programs lock under strict admission, and this program does not:
+    /// the cluster's other nodes may hold what it would be granted here. It bars the locker
+    /// (`PROTOCOL.md` ADM9).
+    #[error(
+        "belongs to the cluster [{list}], by the record \"quorumlock:node\" in its database \
+         {database}, and this program locks without strict admission"
+    )]
+    StrictCluster {
+        /// The list of the cluster.
+        list: MemberList,
+        /// The database of this locker, which has the record.
+        database: i64,
     },
     /// It is not admitted, and its wall clock is too far from this program's to be.
     #[error("is not admitted: its clock is {} this program's", apart(*ahead_micros))]
@@ -123,6 +149,9 @@ pub enum NodeProblem {
     /// It is a replica.
     #[error("is a replica of {0}")]
     Replica(String),
+    /// Its role is neither that of a master nor that of a replica: the role.
+    #[error("has the role {0:?}, which is neither master nor slave")]
+    UnknownRole(String),
     /// None of the given addresses is a master: what each of them said.
     #[error("none of its addresses is a master ({})", list(.0))]
     NoMaster(Vec<NodeReport>),
@@ -132,6 +161,9 @@ pub enum NodeProblem {
     /// No sentinel that answered knows a master of this name.
     #[error("its sentinels know no master {0:?}")]
     UnknownMaster(String),
+    /// Several of the given addresses are masters, and none was promoted over another.
+    #[error("its addresses disagree: {0} are masters, and none was promoted over another")]
+    MastersDisagree(String),
     /// The sentinels name several servers, each of which says that it is the master, and none of
     /// which continues another.
     #[error("its sentinels disagree: {0} are masters, and none was promoted over another")]
@@ -149,15 +181,18 @@ pub enum NodeProblem {
     /// Its disk did not have the lock in time, or it cannot tell: its answer, or the result of `WAITAOF`.
     #[error("not durable: {0}")]
     NotDurable(String),
-    /// A key that the lock needs is of another type: the other wire format or something that is no
-    /// lock uses it.
-    #[error("the key {key:?} is of another type, used by the other wire format or by no lock")]
+    /// A key that the lock needs is a lock of another kind or of the other wire format: its holders need it.
+    #[error(
+        "the key {key:?} is {found}: this call is for another kind of lock or another wire format"
+    )]
     WrongType {
         /// Which key.
         key: String,
+        /// What it is, as far as the server tells.
+        found: String,
     },
-    /// A key that is no lock, though it has the type of one: it holds data, or a lock of another
-    /// kind. A waiter does not wait for it, and a forced release does not delete it.
+    /// A key that is no lock: it holds data. A waiter does not wait for it, and a forced release does not
+    /// delete it.
     #[error(
         "the key {key:?} is no lock but {found}: choose another name for the lock, or, if nobody needs the \
          key, delete it yourself (DEL)"
@@ -168,12 +203,12 @@ pub enum NodeProblem {
         /// What it is.
         found: String,
     },
-    /// Its fencing mark cannot rise: it is at the last token ([`Fence::MAX`](crate::Fence::MAX)),
+    /// Its fencing mark cannot rise: it is at the last token ([`FencingToken::MAX`](crate::FencingToken::MAX)),
     /// or it is no mark.
     #[error(
         "the fencing mark {key:?} cannot rise: it must be a sorted set whose member \"m\" has a score below {}; \
          set it (ZADD) to the largest token that was used, or delete it (DEL) if none was",
-        crate::Fence::FULL
+        crate::FencingToken::FULL
     )]
     BadMark {
         /// Which key.
@@ -184,7 +219,7 @@ pub enum NodeProblem {
     #[error(
         "the counter {key:?} of Redisson's RFencedLock cannot rise: it must be a whole number below {}; set it \
          (SET) to the largest token that was used",
-        crate::Fence::FULL
+        crate::FencingToken::FULL
     )]
     BadCounter {
         /// Which key.
@@ -237,36 +272,18 @@ pub struct Mismatch {
     pub expected: String,
 }
 
-impl TlsProblem {
-    fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::UnknownIssuer => {
-                Some("give that authority's certificate: --tls-ca, Builder::tls_ca")
-            }
-            Self::BadCertificate(_) => {
-                Some("renew the server's certificate, or use a host name that it is for")
-            }
-            Self::ClientCertificate => {
-                Some("give a client certificate, or set tls-auth-clients at the server")
-            }
-            Self::NotTls => Some("use its TLS port, or redis:// instead of rediss://"),
-            Self::Other(_) => None,
-        }
-    }
-}
-
 impl Mismatch {
     /// What to do about another cluster configuration.
     fn agree(&self) -> &'static str {
         match self.what {
             "longest lease" => {
                 "give this program the longest lease that the others use (--max-lease, \
-                 Builder::max_lease), or stop all programs and run `quorumlock init` with the new one"
+                 Builder::max_lease), or stop all programs and run `quorumlock init --force` with the new one"
             }
             _ => {
                 "give this program the clock bound that the others use (--clock-bound, \
-                 Builder::clock_bound), or stop all programs and run `quorumlock init` with the new \
-                 one"
+                 Builder::clock_bound), or stop all programs and run `quorumlock init --force` with \
+                 the new one"
             }
         }
     }
@@ -289,29 +306,6 @@ impl Mismatch {
     pub fn new(what: &'static str, found: String, expected: String) -> Self {
         Self { what, found, expected }
     }
-}
-
-/// Why the TLS handshake failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsProblem {
-    /// This client does not trust the authority that signed the server's certificate.
-    #[error("its certificate is signed by an authority that is not trusted here")]
-    UnknownIssuer,
-    /// The server's certificate is not valid: expired, for another name, ...
-    #[error("its certificate is not valid: {0}")]
-    BadCertificate(String),
-    /// The server requires a client certificate.
-    #[error("it wants a client certificate")]
-    ClientCertificate,
-    /// The server does not speak TLS on this port.
-    #[error(
-        "it does not speak TLS at this port; if it speaks plain text, its URL begins with redis://"
-    )]
-    NotTls,
-    /// Anything else.
-    #[error("{0}")]
-    Other(String),
 }
 
 impl NodeProblem {
@@ -356,12 +350,14 @@ impl NodeProblem {
             Self::ConfigMismatch(_)
             | Self::NewerProtocol { .. }
             | Self::OtherMembers { .. }
+            | Self::StrictCluster { .. }
             | Self::OtherDatabase(_)
             | Self::Unfit(_)
             | Self::ClusterMode
             | Self::NotACluster
             | Self::Sentinel
             | Self::NotASentinel
+            | Self::UnknownRole(_)
             | Self::UnknownMaster(_)
             | Self::WrongType { .. }
             | Self::NotALock { .. }
@@ -381,26 +377,44 @@ impl NodeProblem {
         }
     }
 
+    /// Whether the server refuses a password or a certificate.
+    pub(crate) fn is_of_secrets(&self) -> bool {
+        matches!(self, Self::Authentication(_) | Self::Tls(_))
+    }
+
     /// Who must do what about the problem.
+    #[doc(hidden)]
     #[expect(clippy::too_many_lines, reason = "an arm for each problem")]
-    fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::NotConnected(_) | Self::NoAnswer(_) | Self::Broken(_) | Self::NotRenewed => {
                 "check that the server runs and can be reached from here"
             }
+            Self::SlowLink { .. } => {
+                "raise the connect timeout (--connect-timeout, Builder::connect_timeout)"
+            }
             Self::New => {
-                "run `quorumlock init` once for new servers, or wait: programs that lock admit it \
-                 after the longest lease and twice the clock bound, unless another of its databases \
-                 has the record of a cluster"
+                "if all servers are new, run `quorumlock init` once; else wait: programs that lock \
+                 admit it after the longest lease and twice the clock bound, unless another of its \
+                 databases has the record of a cluster"
             }
             Self::NotAdmitted => {
                 "programs that lock admit it after the longest lease and twice the clock bound; \
-                 `quorumlock members` shows what it waits for; `quorumlock init` admits it at once, \
-                 if no lock can have been forgotten"
+                 `quorumlock members` shows what it waits for"
+            }
+            Self::Founded => {
+                "programs that lock admit it after the longest lease and twice the clock bound; only if \
+                 every program has been stopped for the longest lease: `quorumlock init --force`, \
+                 Locker::force_admit_nodes"
             }
             Self::OtherMembers { .. } => {
                 "give all programs the same nodes, and to a server with two addresses one label in \
                  both URLs (?label=NAME); `quorumlock members` changes the list of a cluster"
+            }
+            Self::StrictCluster { .. } => {
+                "give this program all nodes of that cluster, and strict admission \
+                 (Builder::admission, --admission strict); if the cluster is no more, delete its record \
+                 in that database of each server: DEL quorumlock:node"
             }
             Self::ClockDiffers { .. } => {
                 "set the clock that is wrong: the server's, or, if all servers differ, this \
@@ -431,10 +445,24 @@ impl NodeProblem {
                 "look at the cluster (redis-cli --cluster check): a master without a successor, or slots \
                  without a member (CLUSTER ADDSLOTS)"
             }
-            Self::NoMaster(_) => "promote one of them",
+            Self::UnknownRole(_) => {
+                "locks are taken at a master that alone takes writes: switch off active replication there, \
+                 or give another server"
+            }
+            Self::NoMaster(addresses) => {
+                let tls = |each: &NodeReport| match &each.problem {
+                    Self::Tls(problem) => problem.hint(),
+                    _ => None,
+                };
+                addresses.iter().find_map(tls).unwrap_or("promote one of them")
+            }
             Self::NoSentinel(_) => "check that the sentinels run and can be reached from here",
             Self::UnknownMaster(_) => {
                 "give the name under which they monitor it: SENTINEL MASTERS shows all"
+            }
+            Self::MastersDisagree(_) => {
+                "make the one that has no locks a replica of the other one (REPLICAOF), or take it out of \
+                 the addresses"
             }
             Self::SentinelsDisagree(_) => {
                 "give sentinels of one deployment, or remove the name at those of the other \
@@ -452,8 +480,7 @@ impl NodeProblem {
                  everysec the answer timeout must be longer than a second"
             }
             Self::WrongType { .. } => {
-                "give all programs one wire format, use another name, or delete the key if nothing \
-                 needs it"
+                "use another name, or the kind of lock and the wire format of the programs that hold it"
             }
             Self::SameServer(_) => "give each server once: a quorum needs independent servers",
             Self::Authentication(_) => "check user and password in the URL",
@@ -466,15 +493,16 @@ impl NodeProblem {
         })
     }
 
-    /// Whether no call may go on, whatever the other nodes say (`PROTOCOL.md` MEM2).
+    /// Whether no call may go on, whatever the other nodes say (`PROTOCOL.md` MEM2, ADM9).
     pub fn bars(&self) -> bool {
-        matches!(self, Self::OtherMembers { .. })
+        matches!(self, Self::OtherMembers { .. } | Self::StrictCluster { .. })
     }
 
     /// Whether the node answered in time, whatever its answer was.
     pub fn answered(&self) -> bool {
         match self {
             Self::NotConnected(_)
+            | Self::SlowLink { .. }
             | Self::NoAnswer(_)
             | Self::Broken(_)
             | Self::NotAsked(_)

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::{Claim, Fence, Name};
+use crate::{Claim, FencingToken, Name};
 
 /// Proposes tokens for the acquisitions of one locker.
 #[derive(Debug)]
@@ -36,13 +36,19 @@ impl Proposals {
 
     /// The token that an acquisition of `claim` proposes first. `wall_micros` is our wall clock, in
     /// microseconds since 1970.
-    pub fn first(&self, claim: &Claim, wall_micros: u64) -> Fence {
+    pub fn first(&self, claim: &Claim, wall_micros: u64) -> FencingToken {
         self.propose(claim, wall_micros, Duration::ZERO)
     }
 
     /// The token that is proposed next, because a node has the mark `above`. The last trip took
     /// `took`; the next one may take as long, and the clocks of other clients go on meanwhile.
-    pub fn raised(&self, claim: &Claim, above: Fence, wall_micros: u64, took: Duration) -> Fence {
+    pub fn raised(
+        &self,
+        claim: &Claim,
+        above: FencingToken,
+        wall_micros: u64,
+        took: Duration,
+    ) -> FencingToken {
         self.saw(claim, above);
         self.propose(claim, wall_micros, took * 2)
     }
@@ -69,7 +75,7 @@ impl Proposals {
     }
 
     /// Each call gets its own block, above what each slot of the claim has seen.
-    fn propose(&self, claim: &Claim, wall_micros: u64, head_start: Duration) -> Fence {
+    fn propose(&self, claim: &Claim, wall_micros: u64, head_start: Duration) -> FencingToken {
         let correction = self.correction.load(Ordering::Relaxed);
         let now = wall_micros.saturating_add_signed(correction);
         let now = now.saturating_add(u64::try_from(head_start.as_micros()).unwrap_or(u64::MAX));
@@ -77,16 +83,16 @@ impl Proposals {
         let of_slot = |name: &Name| {
             let seen = &self.seen[name.slot()];
             let before = seen.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-            Fence::new(next_token(now, before.unwrap_or_default()))
+            FencingToken::new(next_token(now, before.unwrap_or_default()))
         };
-        let token = claim.names().map(of_slot).max().unwrap_or(Fence::NONE);
+        let token = claim.names().map(of_slot).max().unwrap_or(FencingToken::NONE);
         if !claim.is_one() {
             self.saw(claim, token);
         }
         token
     }
 
-    fn saw(&self, claim: &Claim, token: Fence) {
+    fn saw(&self, claim: &Claim, token: FencingToken) {
         for name in claim.names() {
             self.seen[name.slot()].fetch_max(token.get(), Ordering::Relaxed);
         }
@@ -96,8 +102,8 @@ impl Proposals {
 /// The last token of a block that lies above `seen`; it is not before `now`.
 fn next_token(now: u64, seen: u64) -> u64 {
     // The node must refuse a mark that leaves no room, because its refusal names the key.
-    let seen = if seen >= Fence::FULL.get() { 0 } else { seen };
-    now.max(seen + Fence::BLOCK) | (Fence::BLOCK - 1)
+    let seen = if seen >= FencingToken::FULL.get() { 0 } else { seen };
+    now.max(seen + FencingToken::BLOCK) | (FencingToken::BLOCK - 1)
 }
 
 #[cfg(test)]
@@ -117,7 +123,7 @@ mod tests {
         let proposals = Proposals::new();
         let first = proposals.first(&name(), NOW);
         let second = proposals.first(&name(), NOW);
-        assert!(second.get() >= first.get() + Fence::BLOCK);
+        assert!(second.get() >= first.get() + FencingToken::BLOCK);
         let other = Claim::from(Name::new("y").unwrap());
         assert_ne!(other.name().slot(), name().name().slot());
         assert!(proposals.first(&other, NOW) <= second, "each slot has its own");
@@ -126,7 +132,7 @@ mod tests {
     #[test]
     fn a_mark_that_was_seen_is_passed_from_then_on() {
         let proposals = Proposals::new();
-        let ahead = Fence::new(proposals.first(&name(), NOW).get() + 3_600_000_000);
+        let ahead = FencingToken::new(proposals.first(&name(), NOW).get() + 3_600_000_000);
         assert!(proposals.raised(&name(), ahead, NOW, Duration::ZERO) > ahead);
         assert!(proposals.first(&name(), NOW) > ahead);
     }
@@ -145,16 +151,16 @@ mod tests {
 
     #[test]
     fn a_mark_without_room_is_not_followed() {
-        assert!(next_token(NOW, Fence::MAX.get()) < NOW + Fence::BLOCK);
-        assert!(next_token(NOW, Fence::FULL.get() - 1) <= Fence::MAX.get());
+        assert!(next_token(NOW, FencingToken::MAX.get()) < NOW + FencingToken::BLOCK);
+        assert!(next_token(NOW, FencingToken::FULL.get() - 1) <= FencingToken::MAX.get());
     }
 
     proptest! {
         #[test]
         fn blocks_never_overlap(now in 0..NOW * 2, seen in 0..NOW * 2) {
             let token = next_token(now, seen);
-            prop_assert!(token >= now && token % Fence::BLOCK == Fence::BLOCK - 1);
-            prop_assert!(token - (Fence::BLOCK - 1) > seen, "{} {}", token, seen);
+            prop_assert!(token >= now && token % FencingToken::BLOCK == FencingToken::BLOCK - 1);
+            prop_assert!(token - (FencingToken::BLOCK - 1) > seen, "{} {}", token, seen);
         }
     }
 }

@@ -12,8 +12,8 @@
 use std::time::Duration;
 
 use crate::{
-    Acceptance, Acquired, Answer, ConfigError, Denial, Error, Fence, Grant, Instant, MAX_RAISES,
-    Name, NoAnswer, NoMajority, NodeProblem, NodeReport, Vote, Window, quorum_of,
+    Acceptance, Acquired, Answer, ConfigError, Denial, Error, FencingToken, Grant, Instant,
+    MAX_RAISES, Name, NoAnswer, NoMajority, NodeProblem, NodeReport, Vote, Window, quorum_of,
 };
 
 /// One acquisition attempt.
@@ -24,7 +24,7 @@ pub struct Round {
     confirm: usize,
     nodes: Vec<NodeVote>,
     /// The token that is proposed now.
-    token: Fence,
+    token: FencingToken,
     /// How often another token was proposed.
     raises: u32,
     misconfigured: Option<ConfigError>,
@@ -68,7 +68,7 @@ enum TokenState {
     Asked,
     Accepted,
     /// Its mark is this, or larger.
-    Behind(Fence),
+    Behind(FencingToken),
     /// It did not say whether it accepts the token.
     Unconfirmed,
     /// Asked, and no longer waited for.
@@ -85,9 +85,9 @@ pub enum Step {
     /// Ask the nodes other than the home node.
     FanOut,
     /// Propose another token, above this mark: [`Round::propose`].
-    Propose(Fence),
+    Propose(FencingToken),
     /// Ask these nodes, which hold our nonce, to accept the token.
-    Raise(Fence, Vec<usize>),
+    Raise(FencingToken, Vec<usize>),
     /// The round is won.
     Won(Grant),
     /// The round cannot be won any more; [`Round::failure`] says why.
@@ -98,7 +98,7 @@ impl Round {
     /// A round in which all `nodes` were asked to accept `token`. The token stays unique even if
     /// `losses` nodes lose their marks: any two sets of `(N + losses + 1) / 2` nodes have more than
     /// `losses` in common.
-    pub fn new(nodes: usize, losses: usize, token: Fence) -> Self {
+    pub fn new(nodes: usize, losses: usize, token: FencingToken) -> Self {
         Self {
             confirm: quorum_of(nodes).max((nodes + losses + 1).div_ceil(2)).min(nodes),
             nodes: vec![NodeVote::Asked; nodes],
@@ -112,14 +112,14 @@ impl Round {
 
     /// Like [`Round::new`], for a waiter that is queued at the home node if it is denied: votes
     /// count as split only if the home node did not refuse ([`Acquired::Split`]).
-    pub fn with_home(nodes: usize, losses: usize, token: Fence, home: usize) -> Self {
+    pub fn with_home(nodes: usize, losses: usize, token: FencingToken, home: usize) -> Self {
         Self { home: Some(home), ..Self::new(nodes, losses, token) }
     }
 
     /// Like [`Round::with_home`], but only the home node was asked: of many contenders one gets
     /// past the home node, so that contenders do not split the votes. Advice: [`Round::fan_out`] at
     /// any time makes it an ordinary round.
-    pub fn home_first(nodes: usize, losses: usize, token: Fence, home: usize) -> Self {
+    pub fn home_first(nodes: usize, losses: usize, token: FencingToken, home: usize) -> Self {
         let mut round = Self { home_only: true, ..Self::with_home(nodes, losses, token, home) };
         for (node, vote) in round.nodes.iter_mut().enumerate() {
             if node != home {
@@ -189,7 +189,7 @@ impl Round {
     /// Proposes another token to the nodes that hold our nonce, including those that accepted the
     /// one before. A node that did not say whether it accepts a token, or that was verified anew,
     /// is not asked again.
-    pub fn propose(&mut self, token: Fence, now: Instant) -> Step {
+    pub fn propose(&mut self, token: FencingToken, now: Instant) -> Step {
         self.token = token;
         self.raises += 1;
         for vote in &mut self.nodes {
@@ -206,7 +206,7 @@ impl Round {
     pub fn raised(
         &mut self,
         node: usize,
-        token: Fence,
+        token: FencingToken,
         answer: &Answer<Acceptance>,
         now: Instant,
     ) -> Step {
@@ -271,6 +271,12 @@ impl Round {
             self.nodes[node],
             NodeVote::Unasked | NodeVote::Asked | NodeVote::Late | NodeVote::Granted { .. }
         )
+    }
+
+    /// The nodes that said that they granted the lock.
+    pub fn granted(&self) -> Vec<usize> {
+        let granted = |node: &usize| matches!(self.nodes[*node], NodeVote::Granted { .. });
+        (0..self.nodes.len()).filter(granted).collect()
     }
 
     /// The nodes that answered [`Denial::Stale`]: they may be asked again.
@@ -419,7 +425,7 @@ impl Round {
         raise
     }
 
-    fn largest_mark(&self) -> Option<Fence> {
+    fn largest_mark(&self) -> Option<FencingToken> {
         let mark = |vote: &NodeVote| match vote {
             NodeVote::Granted { token: TokenState::Behind(mark), .. } => Some(*mark),
             _ => None,

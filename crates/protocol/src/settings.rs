@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::telemetry::{EventHandler, Mode};
-use crate::{ConfigError, CredentialsProvider, PROTOCOL, Wire};
+use crate::{ConfigError, CredentialsProvider, PROTOCOL, Pem, Wire, bounds};
 
 /// The settings of a locker, for all its locks. [`Settings::default`] is what most users want.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Settings {
     /// chrony's default slew limit is 0.083 (SAFETY.md H8).
     pub max_clock_drift: f64,
     /// How long a request may stay unanswered, from when it could be sent. Default 500 ms. A call
-    /// ends within this and the connect timeout. An unlock ends within twice this: its release is
+    /// ends within this and what connecting takes. An unlock ends within twice this: its release is
     /// sent again if a connection breaks.
     pub answer_timeout: Duration,
     /// How many replicas of a single master must have a grant or a renewal before it counts.
@@ -32,8 +32,9 @@ pub struct Settings {
     /// How long replicas and disks may take, at most the answer timeout. Default: a quarter of the
     /// answer timeout, and all of it for disks.
     pub replica_timeout: Option<Duration>,
-    /// How long connecting to a node and its handshake may take together. Default 1 s. It is not
-    /// charged to the answer timeout.
+    /// How long each step of connecting to a node may take: the name, TCP, TLS, and the next bytes of
+    /// each reply. All steps together may take five times as long. Default 1 s. It is not charged to
+    /// the answer timeout.
     pub connect_timeout: Duration,
     /// Whether grants carry fencing tokens. Default true. Without tokens nothing protects a
     /// resource from a holder that was paused (SAFETY.md G4).
@@ -55,11 +56,18 @@ pub struct Settings {
     /// How much longer than the lease the nodes keep a lock. Default 0. No other client gets a lock that
     /// was lost, or whose process died, before this time after its holder could last rely on it.
     pub takeover_delay: Duration,
+    /// How long a hold may last at most, unless its request says otherwise. Default: without limit.
+    pub hold_at_most: Option<Duration>,
+    /// A hold that lasts longer is told: a warning, an event, a metric. Default: none is.
+    pub long_hold: Option<Duration>,
     /// Who the locker is, for people who ask for the holder of a lock: at most [`Settings::MAX_LABEL`]
     /// bytes. Default none.
     pub label: Option<String>,
     /// The `CLIENT SETNAME` of our connections. Default `quorumlock`.
     pub client_name: Option<String>,
+    /// Whether the locker only looks, for an operator: it is no program that a change of the list of nodes
+    /// waits for. Default false.
+    pub observes: bool,
     /// The layout of the locks, which a ticket names. The constructors of lockers set it; default none.
     pub wire: Option<Wire>,
     /// Which servers the locks are on, for telemetry. The constructors of lockers set it.
@@ -70,26 +78,16 @@ pub struct Settings {
     pub names_in_spans: bool,
     /// Gives the user and the password at each dial, in place of those in URLs. Default none.
     pub credentials: Option<CredentialsProvider>,
-    /// CA certificates (PEM) to verify `rediss://` servers with, instead of the Mozilla roots.
-    pub tls_ca: Option<Vec<u8>>,
-    /// The certificate for `rediss://` servers that require a client certificate. Default none.
-    pub tls_client: Option<ClientCertificate>,
-}
-
-/// A client's certificate and private key, as PEM.
-#[derive(Clone)]
-pub struct ClientCertificate {
-    /// The certificate, followed by the certificates of the authorities between it and the one that
-    /// the server trusts.
-    pub cert: Vec<u8>,
-    /// Its private key, not encrypted.
-    pub key: Vec<u8>,
-}
-
-impl std::fmt::Debug for ClientCertificate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ClientCertificate")
-    }
+    /// CA certificates to verify `rediss://` servers with, instead of those that the system trusts.
+    pub tls_ca: Option<Pem>,
+    /// The certificate for `rediss://` servers that require a client certificate, followed by the
+    /// certificates of the authorities between it and the one that the server trusts. Default none.
+    pub tls_cert: Option<Pem>,
+    /// The private key of [`tls_cert`](Self::tls_cert), not encrypted.
+    pub tls_key: Option<Pem>,
+    /// The name that the certificates of `rediss://` servers must be for. Default: the host that is
+    /// dialled.
+    pub tls_server_name: Option<String>,
 }
 
 impl Default for Settings {
@@ -110,15 +108,20 @@ impl Default for Settings {
             polls: true,
             strict_order: false,
             takeover_delay: Duration::ZERO,
+            hold_at_most: None,
+            long_hold: None,
             label: None,
             wire: None,
             mode: Mode::Single,
             on_event: None,
             names_in_spans: true,
             client_name: Some(format!("quorumlock:{PROTOCOL}")),
+            observes: false,
             credentials: None,
             tls_ca: None,
-            tls_client: None,
+            tls_cert: None,
+            tls_key: None,
+            tls_server_name: None,
         }
     }
 }
@@ -135,12 +138,14 @@ impl Settings {
         if !(0.0..=0.5).contains(&self.max_clock_drift) {
             return Err(ConfigError::BadClockDrift { value: self.max_clock_drift });
         }
-        within("max_lease", self.max_lease, MIN_LEASE, 365 * DAY)?;
-        within("takeover_delay", self.takeover_delay, Duration::ZERO, self.max_lease)?;
+        bounds::MAX_LEASE.check(self.max_lease)?;
+        bounds::TAKEOVER_DELAY.check_to(self.max_lease, self.takeover_delay)?;
         self.check_lease(self.lease)?;
-        within("answer_timeout", self.answer_timeout, MS, 60 * 1_000 * MS)?;
-        within("replica_timeout", self.replica_timeout(), MS, self.answer_timeout)?;
-        within("connect_timeout", self.connect_timeout, MS, 60 * 1_000 * MS)?;
+        bounds::ANSWER_TIMEOUT.check(self.answer_timeout)?;
+        bounds::REPLICA_TIMEOUT.check_to(self.answer_timeout, self.replica_timeout())?;
+        bounds::CONNECT_TIMEOUT.check(self.connect_timeout)?;
+        self.hold_at_most.map_or(Ok(()), |limit| bounds::HOLD_AT_MOST.check(limit))?;
+        self.long_hold.map_or(Ok(()), |limit| bounds::LONG_HOLD.check(limit))?;
         let odd =
             |label: &&String| label.len() > Self::MAX_LABEL || label.chars().any(char::is_control);
         if let Some(label) = self.label.as_ref().filter(odd) {
@@ -155,26 +160,11 @@ impl Settings {
         }
     }
 
-    /// Checks that these servers can count tokens as Redisson does: only a lone server with
-    /// Redisson's layout and fencing can. `servers` names the kind of servers; `None` is one
-    /// server.
-    ///
-    /// # Errors
-    /// [`ConfigError::DoesNotApply`] if they cannot.
-    pub fn check_redisson_fenced(
-        &self,
-        wire: Wire,
-        servers: Option<&'static str>,
-    ) -> Result<(), ConfigError> {
-        let absent =
-            |servers| Err(ConfigError::DoesNotApply { option: "redisson_fenced", servers });
-        match (self.redisson_fenced, servers) {
-            (false, _) => Ok(()),
-            (true, Some(servers)) => absent(servers),
-            (true, None) if wire != Wire::Redisson => absent("Redlock's layout"),
-            (true, None) if !self.fencing => absent("a locker without fencing"),
-            (true, None) => Ok(()),
-        }
+    /// Whether a password or a certificate may change while the program runs, so that a server that
+    /// refuses it may take the next one.
+    pub fn secrets_change(&self) -> bool {
+        let files = [&self.tls_ca, &self.tls_cert, &self.tls_key];
+        self.credentials.is_some() || files.into_iter().any(|pem| matches!(pem, Some(Pem::File(_))))
     }
 
     /// Whether a grant or a renewal counts only once replicas or disks have it.
@@ -209,7 +199,7 @@ impl Settings {
     /// # Errors
     /// [`ConfigError`] with the value and the bound.
     pub fn check_lease(&self, lease: Duration) -> Result<(), ConfigError> {
-        within("lease", lease, MIN_LEASE, self.max_lease.saturating_sub(self.delay_at_node()))
+        bounds::LEASE.check_to(self.max_lease.saturating_sub(self.delay_at_node()), lease)
     }
 
     /// What is added to each lease on its way to a node: the takeover delay, by the clock of the fastest
@@ -219,39 +209,7 @@ impl Settings {
     }
 }
 
-/// Checks the limit of a hold.
-///
-/// # Errors
-/// [`ConfigError`] with the value and the bound.
-pub fn check_hold(hold_at_most: Duration) -> Result<(), ConfigError> {
-    within("hold_at_most", hold_at_most, MIN_LEASE, 3_650 * DAY)
-}
-
-/// Checks the limit of a wait.
-///
-/// # Errors
-/// [`ConfigError`] with the value and the bound.
-pub fn check_wait(wait: Duration) -> Result<(), ConfigError> {
-    within("wait", wait, Duration::ZERO, 3_650 * DAY)
-}
-
-fn within(
-    what: &'static str,
-    value: Duration,
-    min: Duration,
-    max: Duration,
-) -> Result<(), ConfigError> {
-    if (min..=max).contains(&value) {
-        Ok(())
-    } else {
-        Err(ConfigError::BadDuration { what, value, min, max })
-    }
-}
-
 const MS: Duration = Duration::from_millis(1);
-const DAY: Duration = Duration::from_secs(86_400);
-/// A shorter lease leaves nothing after the 2 ms for granularity and a round trip.
-const MIN_LEASE: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
@@ -263,7 +221,7 @@ mod tests {
         let zero = Settings { lease: Duration::ZERO, ..Settings::default() };
         assert_eq!(
             zero.check().unwrap_err().to_string(),
-            "lease of 0ns is out of bounds: 10ms to 60s"
+            "lease of 0ns is out of bounds: 10ms to 60s (the most is set by max_lease)"
         );
         for max_clock_drift in [-0.1, 0.6, f64::NAN] {
             let bad = Settings { max_clock_drift, ..Settings::default() };

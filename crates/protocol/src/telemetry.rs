@@ -44,6 +44,32 @@ pub enum Event<'a> {
         /// holder might still have counted on it.
         left: Duration,
     },
+    /// None of the last renewals of a hold is confirmed, as `Guard::is_at_risk` says. Exactly one
+    /// `RiskEnded` follows, before the `HoldEnded` of the hold at the latest.
+    RiskBegan {
+        /// What is held.
+        lock: LockId<'a>,
+        /// When the lock is lost, if no renewal is confirmed until then.
+        left: Duration,
+    },
+    /// A renewal of such a hold is confirmed, or the hold has ended.
+    RiskEnded {
+        /// What is held, or was held.
+        lock: LockId<'a>,
+    },
+    /// A hold has lasted for the time that `Builder::long_hold` sets. Exactly one `LongHoldEnded` follows, before
+    /// the `HoldEnded` of the hold.
+    LongHoldBegan {
+        /// What is held.
+        lock: LockId<'a>,
+        /// For how long.
+        held: Duration,
+    },
+    /// Such a hold has ended.
+    LongHoldEnded {
+        /// What was held.
+        lock: LockId<'a>,
+    },
     /// The watchdog's renewal of some locks has ended.
     Renewed {
         /// Which servers renewed them.
@@ -326,6 +352,8 @@ pub struct Stats {
     pub dropped: u64,
     /// Holds of now.
     pub held: u64,
+    /// The age of the oldest hold of now. `None`: there is none, or each is younger than a third of its lease.
+    pub oldest: Option<Duration>,
     /// Holds that were released, or handed off inside the process.
     pub released: u64,
     /// Holds that were lost, also by their `hold_at_most` limit.

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{ConfigError, Fence, Name, Nonce, Wire};
+use crate::{ConfigError, FencingToken, Name, Nonce, Wire};
 
 /// A held lock on its way to another process: what [`Guard::into_ticket`] leaves, and
 /// [`Locker::resume`] takes up.
@@ -20,7 +20,7 @@ pub struct Ticket {
     /// The nonce under which the nodes hold them.
     nonce: Nonce,
     /// The token of the process that resumes, and the last one of its block.
-    tokens: (Fence, Fence),
+    tokens: (FencingToken, FencingToken),
     lease: Duration,
     limit: HoldLimit,
     /// The layout in which the nodes hold them, if the process that left the hold knew one.
@@ -42,7 +42,7 @@ impl Ticket {
     pub fn new(
         names: Vec<Name>,
         nonce: Nonce,
-        tokens: (Fence, Fence),
+        tokens: (FencingToken, FencingToken),
         lease: Duration,
         hold_left: Option<Duration>,
         wire: Option<Wire>,
@@ -62,7 +62,7 @@ impl Ticket {
     }
 
     #[doc(hidden)]
-    pub fn tokens(&self) -> (Fence, Fence) {
+    pub fn tokens(&self) -> (FencingToken, FencingToken) {
         self.tokens
     }
 
@@ -123,7 +123,7 @@ impl FromStr for Ticket {
             text.parse::<u64>().map_err(|_| bad(&format!("{what} is no number")))
         };
         let (token, last) = (number(token, "the token")?, number(last, "the last token")?);
-        if !(token <= last && last <= Fence::MAX.get()) {
+        if !(token <= last && last <= FencingToken::MAX.get()) {
             return Err(bad("the tokens are not in order"));
         }
         let limit_ms = || number(limit, "the limit of the hold").map(Duration::from_millis);
@@ -149,7 +149,7 @@ impl FromStr for Ticket {
         Ok(Self {
             names,
             nonce: Nonce::parse(nonce).ok_or_else(|| bad("the nonce is none"))?,
-            tokens: (Fence::new(token), Fence::new(last)),
+            tokens: (FencingToken::new(token), FencingToken::new(last)),
             lease: Duration::from_millis(number(lease, "the lease")?),
             limit,
             wire,
@@ -189,7 +189,7 @@ mod tests {
 
     fn ticket(names: &[&str], left: Option<Duration>, wire: Option<Wire>) -> Ticket {
         let names = names.iter().map(|name| Name::new(name).unwrap()).collect();
-        let tokens = (Fence::new(34), Fence::new(63));
+        let tokens = (FencingToken::new(34), FencingToken::new(63));
         Ticket::new(names, Nonce::from_u128(7), tokens, LEASE, left, wire)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::{Claim, Fence, LeaseRequest, Name, Nonce, ReplySink};
+use crate::{Claim, FencingToken, LeaseRequest, Name, Nonce, ReplySink};
 
 /// The queues of waiters of one node, or of a lessor's nodes: who is told that a name is free.
 ///
@@ -180,7 +180,7 @@ pub struct RemoteGrant {
     /// The waiter's attempt that was granted.
     pub nonce: Nonce,
     /// The last token of its block.
-    pub fence: Fence,
+    pub fence: FencingToken,
 }
 
 /// What a release does with the client's place in the node's queue.

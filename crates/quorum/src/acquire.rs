@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use quorumlock_core::{Votes, answer_deadline};
 use quorumlock_protocol::{
-    Acceptance, Acquired, Answer, Denial, Error, Fence, HeldInterval, Hints, Incarnation, Instant,
-    Lane, LeaseRequest, Node, Proposals, ReplySink, Responder, Vote, might_be_granted,
+    Acceptance, Acquired, Answer, Denial, Error, FencingToken, HeldInterval, Hints, Incarnation,
+    Instant, Lane, LeaseRequest, Node, Proposals, ReplySink, Responder, Vote, might_be_granted,
 };
 use quorumlock_watchdog::Clock;
 
+use crate::drained::released;
 use crate::home::HomeLatency;
 use crate::lease_table::LeaseTable;
 use crate::top_up::top_up;
@@ -27,7 +28,7 @@ struct Shared<N: Node> {
     /// Each node's incarnation when the round began. Every request of the round carries it
     /// (PROTOCOL.md ADM3, M8e).
     incarnations: Vec<Incarnation>,
-    token: Fence,
+    token: FencingToken,
     hints: Hints,
     /// The only node at which the caller queues, as long as this node answers (PROTOCOL.md W7).
     /// `None`: the caller queues at all nodes.
@@ -58,7 +59,7 @@ enum Phase {
     Open,
     Decided,
     /// Won with this token, and the lease belongs to the caller: late grants count as votes for it.
-    Committed(Fence),
+    Committed(FencingToken),
     /// Not won, since another client holds the name: a caller that was queued keeps its place.
     Lost,
     Abandoned,
@@ -67,7 +68,7 @@ enum Phase {
 impl<N: Node> QuorumAcquire<N> {
     pub(crate) fn open(
         nodes: &Arc<[Arc<N>]>,
-        (lease, token): (LeaseRequest, Fence),
+        (lease, token): (LeaseRequest, FencingToken),
         (round, votes): (Round, Votes),
         (hints, home): (Hints, Option<usize>),
         pace: &HomeLatency,
@@ -116,6 +117,20 @@ impl<N: Node> QuorumAcquire<N> {
             decided.await;
         });
         let in_time = in_time.await.is_some();
+        let (decided, held) = self.close((!in_time).then_some(within));
+        if decided.is_err() {
+            let held = held.into_iter().map(|node| self.0.nodes[node].clone());
+            let held = held.filter(|node| node.greeted()).collect();
+            // Posts the releases.
+            drop(self);
+            released(held, within).await;
+        }
+        decided
+    }
+
+    /// The result of the round, for which the caller has `waited` in vain; and the nodes that may hold the
+    /// lock and answer.
+    fn close(&self, waited: Option<Duration>) -> (Result<Acquired, Error>, Vec<usize>) {
         let now = self.0.clock.now();
         let mut state = self.0.state();
         let stragglers = state.round.unanswered();
@@ -130,16 +145,22 @@ impl<N: Node> QuorumAcquire<N> {
                 drop(state);
                 self.0.top_up(grant.fence, stale);
                 queued.into_iter().for_each(|node| self.0.leave_queue(node));
-                Ok(Acquired::Granted(grant))
+                (Ok(Acquired::Granted(grant)), Vec::new())
             }
             _ => {
-                let waited = (!in_time).then_some(within);
                 let label = |node: usize| self.0.nodes[node].label().to_owned();
                 let failure = state.round.failure(Some(&self.0.lease.claim.label()), waited, label);
                 if let Ok(Acquired::BusyElsewhere(_) | Acquired::Split(_)) = failure {
                     state.phase = Phase::Lost;
                 }
-                failure
+                let held = match waited {
+                    Some(_) => state.round.granted(),
+                    // Nodes that have not answered yet may grant it now.
+                    None => (0..self.0.nodes.len())
+                        .filter(|node| !state.round.has_failed_at(*node))
+                        .collect(),
+                };
+                (failure, held)
             }
         }
     }
@@ -214,7 +235,7 @@ impl<N: Node> Shared<N> {
     }
 
     /// Nodes that were verified meanwhile join the lease at once, not only at its renewal.
-    fn top_up(&self, fence: Fence, lacking: Vec<usize>) {
+    fn top_up(&self, fence: FencingToken, lacking: Vec<usize>) {
         // Not if the lease has been released or has ended.
         if self.leases.lacking(self.lease.nonce, self.clock.now()).is_some() {
             top_up(&self.nodes, &self.leases, &self.lease, fence, Lane::Caller, lacking);
@@ -358,7 +379,7 @@ impl State {
 
 /// Collects the answers of nodes that were asked to accept a larger token.
 struct Raise<N: Node> {
-    token: Fence,
+    token: FencingToken,
     round: Arc<Shared<N>>,
 }
 

@@ -9,6 +9,10 @@ use quorumlock_core::Entropy;
 use quorumlock_protocol::admission::{AdmissionRpc, Marks, NodeInfo};
 use quorumlock_protocol::{NodeProblem, NodeReport};
 
+/// For how many answer timeouts a copy of marks is awaited: its request, or its answer, is 500 KB.
+/// A slow machine or network that never finished in time would never bring a node back.
+const COPY_TIMES: u32 = 10;
+
 /// How requests about admission are made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionCalls<'a> {
@@ -24,8 +28,15 @@ impl AdmissionCalls<'_> {
         &self,
         answer: impl Future<Output = Result<T, NodeReport>>,
     ) -> Result<T, NodeReport> {
-        let late = || NodeReport::new("a node", NodeProblem::NoAnswer(self.answer_timeout));
-        tokio::time::timeout(self.answer_timeout, answer).await.unwrap_or_else(|_| Err(late()))
+        answer_within(self.answer_timeout, answer).await
+    }
+
+    /// The answer to a request that reads or writes the marks of all slots, if it comes in time.
+    pub(crate) async fn copied_in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, NodeReport>>,
+    ) -> Result<T, NodeReport> {
+        answer_within(self.answer_timeout * COPY_TIMES, answer).await
     }
 
     /// What each node shows, or why it does not answer.
@@ -56,11 +67,19 @@ impl AdmissionCalls<'_> {
         helpers: &BTreeSet<usize>,
     ) -> BTreeMap<usize, Marks> {
         let barrier = async |helper: &usize| {
-            let marks = self.in_time(nodes[*helper].barrier(&self.fresh()?)).await?;
+            let marks = self.copied_in_time(nodes[*helper].barrier(&self.fresh()?)).await?;
             Ok::<_, NodeReport>((*helper, marks))
         };
         join_all(helpers.iter().map(barrier)).await.into_iter().flatten().collect()
     }
+}
+
+async fn answer_within<T>(
+    within: Duration,
+    answer: impl Future<Output = Result<T, NodeReport>>,
+) -> Result<T, NodeReport> {
+    let late = |_| Err(NodeReport::new("a node", NodeProblem::NoAnswer(within)));
+    tokio::time::timeout(within, answer).await.unwrap_or_else(late)
 }
 
 /// Slot by slot the largest mark of the helpers (MARK1); `None` if fewer than `needed` are there.

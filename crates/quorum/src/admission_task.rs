@@ -17,6 +17,10 @@ use tokio::sync::Mutex;
 use crate::admission_calls::AdmissionCalls;
 use crate::member_pass::MemberPass;
 
+/// The share of short processes that wait for a node that has not greeted them, for the answer timeout. It
+/// hangs, or it has restarted and greets slowly: these processes bring it back (decision 37).
+const MEETS_ALL: f64 = 1.0 / 16.0;
+
 /// Admits the nodes of one list.
 pub(crate) struct AdmissionTask<N> {
     nodes: Arc<[Arc<N>]>,
@@ -36,6 +40,10 @@ impl<N: AdmissionRpc> Admission for AdmissionTask<N> {
 
     fn pass(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(async move { self.pass_if_due().await })
+    }
+
+    fn meets_all(&self) -> bool {
+        !self.nodes.iter().all(|node| node.proven()) || self.entropy.fraction() < MEETS_ALL
     }
 
     fn admit_nodes(self: Arc<Self>, force: bool) -> BoxFuture<Result<(), Error>> {
@@ -84,7 +92,8 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
         *last = Some(self.clock.now());
     }
 
-    /// Admits all nodes at once, and waits up to 1 s until their connections know it.
+    /// Admits all nodes at once, and waits up to 1 s until their connections know it. Does nothing where
+    /// all vote, unless it is forced (PROTOCOL.md ADM11).
     async fn admit_all(&self, force: bool) -> Result<(), Error> {
         let examined = self.connect_and_examine().await;
         let silent: Vec<_> = examined.iter().filter_map(|info| info.clone().err()).collect();
@@ -92,6 +101,9 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
         let objections = [self.objections(&infos, force).await, silent].concat();
         if !objections.is_empty() {
             return Err(self.no_majority(objections));
+        }
+        if !force && infos.iter().flatten().all(|info| self.admits(info)) {
+            return Ok(());
         }
         let records = infos.iter().flatten().filter_map(|info| info.memory.record.as_ref());
         let phase = records.map(|record| record.terms.phase).max().unwrap_or(0) + 1;
@@ -120,19 +132,25 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
     }
 
     /// Why the nodes that answer must not be admitted: one cannot vote as it is set up; or, unless
-    /// the operator insists, one belongs to another cluster or to newer programs, or has a cluster in
-    /// another database.
+    /// the operator insists, one belongs to another cluster or to newer programs, has a cluster in
+    /// another database, or does not vote though another has the record of this cluster.
     async fn objections(&self, infos: &[Option<NodeInfo>], force: bool) -> Vec<NodeReport> {
+        let founded = !force && infos.iter().flatten().any(|info| self.shows_our_cluster(info));
         let mut objections: Vec<_> = self
             .reports(infos, |status| match status {
                 NodeStatus::Unfit(_) => true,
                 NodeStatus::OtherMembers { .. } | NodeStatus::NewerProtocol(_) => !force,
-                _ => false,
+                _ => founded,
             })
             .collect();
+        for report in &mut objections {
+            if matches!(report.problem, NodeProblem::New | NodeProblem::NotAdmitted) {
+                report.problem = NodeProblem::Founded;
+            }
+        }
         let other_cluster = async |(node, info): (&Arc<N>, &Option<NodeInfo>)| {
             let new = info.as_ref().is_some_and(|info| info.memory.record.is_none());
-            if force || !new {
+            if force || founded || !new {
                 return None;
             }
             let problem = match self.calls().in_time(node.other_databases()).await {
@@ -144,6 +162,18 @@ impl<N: AdmissionRpc> AdmissionTask<N> {
         let others = join_all(self.nodes.iter().zip(infos).map(other_cluster)).await;
         objections.extend(others.into_iter().flatten());
         objections
+    }
+
+    fn admits(&self, info: &NodeInfo) -> bool {
+        matches!(classify(info, &self.cluster), NodeStatus::Admitted(_))
+    }
+
+    /// Whether the node has a record of this cluster, of whichever run.
+    fn shows_our_cluster(&self, info: &NodeInfo) -> bool {
+        let foreign = |status| {
+            matches!(status, NodeStatus::OtherMembers { .. } | NodeStatus::NewerProtocol(_))
+        };
+        info.has_record() && !foreign(classify(info, &self.cluster))
     }
 
     async fn provision(&self, node: &N, info: &NodeInfo, terms: &Terms) -> Result<(), NodeReport> {

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
-use quorumlock_protocol::{Answer, Denial, Fence, Instant, Lane, Nonce, Vote, Window};
+use quorumlock_protocol::{Answer, Denial, FencingToken, Instant, Lane, Nonce, Vote, Window};
 
 /// For every lease that is not released yet: until when each node certainly holds it.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ const ANSWERS_END: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 struct Entry {
     window: Window,
-    fence: Fence,
+    fence: FencingToken,
     /// Present while nodes have not answered the acquisition; most often only for a short time.
     stragglers: Option<Box<Straggler>>,
 }
@@ -43,7 +43,13 @@ struct Straggler {
 
 impl LeaseTable {
     /// Adds a lease. `stragglers` nodes have not answered its acquisition.
-    pub(crate) fn insert(&self, nonce: Nonce, window: Window, fence: Fence, stragglers: usize) {
+    pub(crate) fn insert(
+        &self,
+        nonce: Nonce,
+        window: Window,
+        fence: FencingToken,
+        stragglers: usize,
+    ) {
         let late = (stragglers > 0)
             .then(|| Box::new(Straggler { unanswered: stragglers, denied: Vec::new() }));
         let entry = Entry { window, fence, stragglers: late };
@@ -162,7 +168,7 @@ impl LeaseTable {
 
     /// The token of a lease whose window is open at `now`, and the nodes that do not hold the lease
     /// then.
-    pub(crate) fn lacking(&self, nonce: Nonce, now: Instant) -> Option<(Fence, Vec<usize>)> {
+    pub(crate) fn lacking(&self, nonce: Nonce, now: Instant) -> Option<(FencingToken, Vec<usize>)> {
         self.with(|leases| {
             let entry = leases.entries.get(&nonce).filter(|entry| entry.window.until() > now)?;
             Some((entry.fence, entry.window.lacking(now).collect()))
@@ -188,7 +194,7 @@ mod tests {
         for node in 0..2 {
             window.record_held(node, now + LEASE);
         }
-        lease_table.insert(nonce, window, Fence::new(5), 1);
+        lease_table.insert(nonce, window, FencingToken::new(5), 1);
         nonce
     }
 
@@ -250,7 +256,7 @@ mod tests {
         lease_table.forget(Nonce::from_u128(8), now + ANSWERS_END);
         assert!(!lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "nobody answers so late");
         lease_table.forget(nonce, now);
-        lease_table.insert(nonce, Window::shut(3), Fence::new(5), 0);
+        lease_table.insert(nonce, Window::shut(3), FencingToken::new(5), 0);
         lease_table.remove(nonce, Lane::Watchdog);
         assert!(!lease_table.record(nonce, 2, &Answer::Yes(now + LEASE)), "it came back");
     }
@@ -266,6 +272,6 @@ mod tests {
         assert_eq!(lease_table.until(nonce), Some(now + LEASE - by));
         lease_table.advance_clock(1, by * 2);
         assert_eq!(lease_table.until(nonce), Some(now + LEASE - by * 2));
-        assert_eq!(lease_table.lacking(nonce, now), Some((Fence::new(5), vec![2])));
+        assert_eq!(lease_table.lacking(nonce, now), Some((FencingToken::new(5), vec![2])));
     }
 }

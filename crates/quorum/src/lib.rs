@@ -10,6 +10,7 @@
 mod acquire;
 mod admission_calls;
 mod admission_task;
+mod drained;
 mod gather;
 mod home;
 mod lease_table;

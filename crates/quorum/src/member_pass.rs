@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock_protocol::admission::members::{MemberAction, Terms};
+use quorumlock_protocol::admission::members::MemberAction;
 use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest, next_actions,
 };
@@ -82,14 +82,9 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
             MemberAction::TakeOver(node) => {
                 calls.in_time(self.nodes[*node].note(note(calls.fresh()?, note_id(*node)))).await
             }
-            MemberAction::Convert(node) => {
-                let Some(found) = info(*node).and_then(|info| info.incarnation) else {
-                    return Ok(false);
-                };
-                let terms = Terms { phase: 1, list: list.clone(), next: None };
-                calls.in_time(self.nodes[*node].write_terms(found, &terms, &calls.fresh()?)).await
-            }
-            MemberAction::Admit { node, terms, helpers, needed, .. } => {
+            MemberAction::Admit { node, terms, helpers, needed, first } => {
+                let alone = calls.in_time(self.nodes[*node].stands_alone(*first)).await;
+                alone.inspect_err(|report| tracing::warn!(%report, "not admitted"))?;
                 let Some(marks) = largest_marks(marks, helpers, *needed) else {
                     let what = NodeProblem::NotAsked("too few helpers to copy marks from".into());
                     return Err(NodeReport::new(self.nodes[*node].label(), what));
@@ -101,7 +96,7 @@ impl<N: AdmissionRpc> MemberPass<'_, N> {
                     marks,
                     incarnation: calls.fresh()?,
                 };
-                calls.in_time(self.nodes[*node].admit(request)).await
+                calls.copied_in_time(self.nodes[*node].admit(request)).await
             }
         }
     }

@@ -1,26 +1,29 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock_core::{Admission, Entropy, Lessor, RenewalProblems, Votes, answer_deadline};
+use quorumlock_core::{
+    Admission, Entropy, Lessor, RenewalProblems, Votes, answer_deadline, list_step,
+};
 use quorumlock_protocol::admission::{AdmissionRpc, ClusterConfig};
 use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_protocol::{
-    Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, Fence, HandoffOffer,
-    HeldInterval, Hints, Holder, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, NodeReport,
-    Nonce, Notified, Proposals, ReleaseOutcome, ReplySink, Responder, Subscription, WaitEvent,
-    WaitQueue, Window, quorum_of,
+    Acquired, Answer, BoxFuture, Claim, ConfigError, Denial, Error, FencingToken, HandoffOffer,
+    HeldInterval, Hints, Holder, Instant, Lane, LeaseRequest, ListPosition, ListStep, Name, Node,
+    NodeProblem, NodeReport, Nonce, Notified, Proposals, ReleaseOutcome, ReplySink, Responder,
+    Subscription, WaitEvent, WaitQueue, Window, quorum_of,
 };
 use quorumlock_watchdog::{Clock, Renewal};
 
 use crate::acquire::{QuorumAcquire, connected_since};
 use crate::admission_task::AdmissionTask;
+use crate::drained::drained;
 use crate::gather::Gather;
 use crate::home::{HomeLatency, home_of};
 use crate::lease_table::LeaseTable;
 use crate::top_up::top_up;
 use quorumlock_protocol::answers::{
-    decide, definite, denials, held_by, holder_of, is_freed, is_settled, majority,
+    decide, decide_holder, denials, is_freed, is_holder_known, is_settled,
 };
 use quorumlock_protocol::round::Round;
 use quorumlock_protocol::waiting::TUNING;
@@ -40,6 +43,8 @@ pub struct Quorum<N: Node> {
     /// `Some` under strict admission.
     admission: Option<Arc<dyn Admission>>,
     on_event: Option<EventHandler>,
+    /// When the first acquisition began: then the nodes are dialed.
+    first_asked: OnceLock<Instant>,
 }
 
 impl<N: Node> Quorum<N> {
@@ -62,6 +67,7 @@ impl<N: Node> Quorum<N> {
             renewal_problems: RenewalProblems::default(),
             admission: None,
             on_event: None,
+            first_asked: OnceLock::new(),
         })
     }
 
@@ -114,6 +120,15 @@ impl<N: Node> Quorum<N> {
         quorum_of(self.nodes.len())
     }
 
+    /// How long a process that ends waits for a node that has not greeted it: three times as long as the
+    /// node that was the first to greet it took.
+    fn for_greeting(&self) -> Duration {
+        let Some(asked) = self.first_asked.get() else { return Duration::ZERO };
+        let greeted = self.nodes.iter().filter_map(|node| node.connected_since(Lane::Caller));
+        let first = greeted.filter(|at| at > asked).min();
+        3 * first.map_or(Duration::ZERO, |at| at.since(*asked)).max(Duration::from_millis(1))
+    }
+
     /// Asks nodes that lack a lease to hold it too, so that the next failure does not end the
     /// lease.
     fn top_up(&self, leases: &[LeaseRequest]) {
@@ -132,17 +147,33 @@ impl<N: Node> Quorum<N> {
     fn ask_all<T: Send + 'static, U>(
         &self,
         name: Name,
-        Order { last, for_last, again }: Order,
+        order: Order,
         post: impl Fn(usize, Responder<Answer<T>>),
         enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
         make: impl FnOnce(Vec<T>) -> U + Send + 'static,
+    ) -> BoxFuture<Result<U, Error>> {
+        let quorum = self.quorum();
+        self.judge_all(order, post, enough, move |answers, late| {
+            decide(Some(name), quorum, answers, late).map(make)
+        })
+    }
+
+    /// As [`Quorum::ask_all`]; `judge` combines the answers, with what is wrong with a node without one.
+    fn judge_all<T: Send + 'static, U>(
+        &self,
+        Order { last, for_last, again }: Order,
+        post: impl Fn(usize, Responder<Answer<T>>),
+        enough: impl Fn(&[Option<Answer<T>>]) -> bool + Send + Sync + 'static,
+        judge: impl FnOnce(Vec<Option<Answer<T>>>, &dyn Fn(usize) -> NodeReport) -> Result<U, Error>
+        + Send
+        + 'static,
     ) -> BoxFuture<Result<U, Error>> {
         let gather = Gather::new(self.nodes.len(), enough, |_, _| {});
         let first = last.map_or(0, |last| last + 1);
         for i in (first..first + self.nodes.len()).map(|i| i % self.nodes.len()) {
             post(i, gather.reply_to(i));
         }
-        let (quorum, within) = (self.quorum(), self.answer_timeout * if again { 2 } else { 1 });
+        let within = self.answer_timeout * if again { 2 } else { 1 };
         let (nodes, clock) = (self.nodes.clone(), self.clock.clone());
         Box::pin(async move {
             let connected = || match again {
@@ -157,7 +188,7 @@ impl<N: Node> Quorum<N> {
             let answers = gather.take();
             let late =
                 |node: usize| NodeReport::new(nodes[node].label(), NodeProblem::NoAnswer(within));
-            decide(Some(name), quorum, answers, late).map(make)
+            judge(answers, &late)
         })
     }
 }
@@ -173,11 +204,12 @@ impl<N: Node> Lessor for Quorum<N> {
         fencing: bool,
         hints: Hints,
     ) -> BoxFuture<Result<Acquired, Error>> {
+        self.first_asked.get_or_init(|| self.clock.now());
         self.proposals.compare_clocks(self.nodes.iter().filter_map(|node| node.wall_offset()));
         let token = if fencing {
             self.proposals.first(&lease.claim, self.clock.wall_micros())
         } else {
-            Fence::NONE
+            FencingToken::NONE
         };
         let (nodes, losses) = (self.nodes.len(), self.losses);
         let home = self.home(&lease.claim.queue());
@@ -266,7 +298,7 @@ impl<N: Node> Lessor for Quorum<N> {
         self.renewal_problems.all(self.clock.now())
     }
 
-    fn resume(&self, lease: LeaseRequest, last: Fence) -> BoxFuture<Renewal> {
+    fn resume(&self, lease: LeaseRequest, last: FencingToken) -> BoxFuture<Renewal> {
         let (nonce, quorum) = (lease.nonce, self.quorum());
         let enough = move |answers: &[Option<Vec<Answer<Instant>>>]| is_settled(answers, 0, quorum);
         let gather = Gather::new(self.nodes.len(), enough, |_, _| {});
@@ -337,28 +369,29 @@ impl<N: Node> Lessor for Quorum<N> {
         )
     }
 
+    fn list(&self, node: usize, at: ListPosition) -> BoxFuture<Result<ListStep, Error>> {
+        list_step(&self.nodes[node], at, &self.clock, self.answer_timeout)
+    }
+
     fn inspect(&self, claim: Claim) -> BoxFuture<Result<Option<Holder>, Error>> {
-        let (quorum, all) = (self.quorum(), self.nodes.len());
-        self.ask_all(
-            claim.label(),
-            Order::default(),
+        let (quorum, name) = (self.quorum(), claim.label());
+        // The home node has the queue, and so knows how many wait. If it hangs, that costs a tenth of the
+        // answer timeout.
+        let home = self.home(&claim.queue());
+        self.judge_all(
+            Order { last: home, for_last: self.answer_timeout / 10, again: false },
             |node, to| self.nodes[node].inspect(&claim, to),
-            move |answers| {
-                let open = all - answers.iter().flatten().count();
-                let most = majority(answers.iter().flatten().filter_map(held_by), 1);
-                let most = most.map_or(0, |holders| holders.len());
-                definite(answers) >= quorum && (most >= quorum || most + open < quorum)
-            },
-            move |said| majority(said.iter().flatten(), quorum).map(|same| holder_of(same, quorum)),
+            move |answers| is_holder_known(answers, quorum),
+            move |answers, late| decide_holder(Some(name), quorum, answers, late),
         )
     }
 
-    fn force_release(&self, claim: Claim) -> BoxFuture<Result<bool, Error>> {
+    fn force_release(&self, claim: Claim, of: Option<String>) -> BoxFuture<Result<bool, Error>> {
         // Waits for all nodes, up to the answer timeout: the caller wants no node to be left out.
         self.ask_all(
             claim.label(),
             Order { last: self.home(&claim.queue()), ..Order::default() },
-            |node, to| self.nodes[node].force_release(&claim, to),
+            |node, to| self.nodes[node].force_release(&claim, of.as_deref(), to),
             |_| false,
             |said| said.contains(&true),
         )
@@ -369,22 +402,18 @@ impl<N: Node> Lessor for Quorum<N> {
     }
 
     fn drain(&self, lane: Lane) -> BoxFuture<()> {
-        let (nodes, within) = (self.nodes.clone(), self.answer_timeout);
-        let answered: Vec<_> = nodes.iter().map(|node| answers(&**node, lane)).collect();
+        let within = self.answer_timeout;
         // The process may end now, and have met a node that is not proven: a fleet of short
         // processes that are granted their locks by the other nodes brings it back, too.
         let admission = self.admission.clone().filter(|_| lane == Lane::Caller);
+        let meets_all = admission.as_ref().is_some_and(|admission| admission.meets_all());
+        let for_greeting = if meets_all { within } else { self.for_greeting() };
+        let all = self.nodes.iter().map(|node| drained(node.clone(), lane, for_greeting));
+        let drained: Vec<_> = all.collect();
         Box::pin(async move {
-            let drained = nodes.iter().zip(answered).map(|(node, answered)| async move {
-                answered.await;
-                if lane == Lane::Caller {
-                    // The release of a late grant is posted when the grant is heard of.
-                    answers(&**node, lane).await;
-                }
-            });
             let _ = tokio::time::timeout(within, join_all(drained)).await;
             if let Some(admission) = admission {
-                let _ = tokio::time::timeout(2 * within, admission.pass()).await;
+                admission.pass().await;
             }
         })
     }
@@ -435,14 +464,6 @@ impl<N: Node> std::fmt::Debug for Quorum<N> {
         let nodes: Vec<_> = self.nodes.iter().map(|node| node.label()).collect();
         f.debug_struct("Quorum").field("nodes", &nodes).finish_non_exhaustive()
     }
-}
-
-/// Waits until the node has answered what has been posted on this lane. Requests of a lane are
-/// answered in order: an empty renewal is answered last.
-fn answers<N: Node>(node: &N, lane: Lane) -> impl Future<Output = ()> + use<N> {
-    let gather = Gather::new(1, |_| false, |_, _: &Vec<Answer<Instant>>| {});
-    node.renew(&[], lane, gather.reply_to(0));
-    async move { gather.decided().await }
 }
 
 /// How a request is sent to all nodes: see [`Quorum::ask_all`].

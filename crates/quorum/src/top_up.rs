@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use quorumlock_protocol::{
-    Answer, Fence, HeldInterval, Hints, Instant, Lane, LeaseRequest, Node, ReplySink, Responder,
-    might_be_granted,
+    Answer, FencingToken, HeldInterval, Hints, Instant, Lane, LeaseRequest, Node, ReplySink,
+    Responder, might_be_granted,
 };
 
 use crate::lease_table::LeaseTable;
@@ -13,7 +13,7 @@ pub(crate) fn top_up<N: Node>(
     nodes: &Arc<[Arc<N>]>,
     lease_table: &LeaseTable,
     lease: &LeaseRequest,
-    fence: Fence,
+    fence: FencingToken,
     lane: Lane,
     lacking: Vec<usize>,
 ) {

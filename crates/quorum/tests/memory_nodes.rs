@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use quorumlock_core::{Entropy, Environment, Lessor, Locker, Single};
 use quorumlock_protocol::{
-    Acceptance, Answer, Claim, Denial, Fence, HeldInterval, Hints, Holder, Incarnation, Instant,
-    Lane, LeaseRequest, LossReason, Node, Nonce, Notified, ReleaseOutcome, Responder, Settings,
-    Vote, expiry,
+    Acceptance, Answer, Claim, Denial, FencingToken, HeldInterval, Hints, Holder, Incarnation,
+    Instant, Lane, LeaseRequest, LossReason, Node, Nonce, Notified, ReleaseOutcome, Responder,
+    Settings, Vote, expiry,
 };
 use quorumlock_quorum::Quorum;
 use quorumlock_watchdog::Clock;
@@ -20,7 +20,7 @@ const HOLD: Duration = Duration::from_millis(2);
 #[derive(Default)]
 struct Server {
     holder: Option<(Nonce, Instant)>,
-    mark: Fence,
+    mark: FencingToken,
 }
 
 /// One server for one name, as a client sees it.
@@ -75,8 +75,8 @@ impl MemoryNode {
 }
 
 impl Server {
-    fn accept(&mut self, token: Fence) -> Acceptance {
-        if token == Fence::NONE || token > self.mark {
+    fn accept(&mut self, token: FencingToken) -> Acceptance {
+        if token == FencingToken::NONE || token > self.mark {
             self.mark = self.mark.max(token);
             return Acceptance::Accepted;
         }
@@ -100,7 +100,7 @@ impl Node for MemoryNode {
     fn acquire(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         _: Incarnation,
         hints: Hints,
         to: Responder<Answer<Vote>>,
@@ -125,7 +125,7 @@ impl Node for MemoryNode {
     fn raise(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         _: Incarnation,
         to: Responder<Answer<Acceptance>>,
     ) {
@@ -138,7 +138,13 @@ impl Node for MemoryNode {
         to.send(answer);
     }
 
-    fn regrant(&self, lease: &LeaseRequest, _: Fence, _: Lane, to: Responder<Answer<Instant>>) {
+    fn regrant(
+        &self,
+        lease: &LeaseRequest,
+        _: FencingToken,
+        _: Lane,
+        to: Responder<Answer<Instant>>,
+    ) {
         to.send(self.hold(lease));
     }
 
@@ -174,7 +180,7 @@ impl Node for MemoryNode {
         ));
     }
 
-    fn force_release(&self, _: &Claim, to: Responder<Answer<bool>>) {
+    fn force_release(&self, _: &Claim, _: Option<&str>, to: Responder<Answer<bool>>) {
         let held = self.server().holder.take().is_some();
         to.send(Answer::Yes(held));
     }

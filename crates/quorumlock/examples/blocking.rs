@@ -36,7 +36,7 @@ fn count(locker: &Locker, counter: &AtomicU32) -> Result<(), Error> {
         let before = counter.load(Ordering::Relaxed);
         {
             let inner = lock().acquire()?; // the same lease, with the same token
-            assert_eq!((inner.fence(), inner.hold_count()), (guard.fence(), 2));
+            assert_eq!((inner.token(), inner.hold_count()), (guard.token(), 2));
         }
         thread::yield_now();
         guard.check()?; // still ours? No call in between was needed to keep it

@@ -17,12 +17,12 @@ async fn main() -> Result<(), Error> {
         return read(catalog.read().await?).await;
     }
     let writer = catalog.write().await?; // waits until nobody reads
-    println!("writes with token {}", writer.fence());
+    println!("writes with token {}", writer.token());
     read(writer.downgrade().await?).await // no writer comes in between
 }
 
 async fn read(reader: ReadGuard) -> Result<(), Error> {
-    println!("reads with token {}", reader.fence());
+    println!("reads with token {}", reader.token());
     reader.check()?;
     reader.unlock().await
 }

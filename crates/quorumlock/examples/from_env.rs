@@ -12,11 +12,11 @@ use quorumlock::{Builder, Error};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let locker = Builder::from_env()?.with_prefix("example:").build()?;
+    let locker = Builder::from_env()?.prefix("example:").build()?;
     locker.ping().await?; // is a majority there? No lock is needed
     let mutex = locker.mutex("report");
 
-    let guard = match mutex.lock_timeout(Duration::from_secs(5)).lease(lease()).await {
+    let guard = match mutex.lock().wait(Duration::from_secs(5)).lease(lease()).await {
         Err(error) if error.is_busy() => {
             println!("come back later: {error}");
             return Ok(());
@@ -24,10 +24,10 @@ async fn main() -> Result<(), Error> {
         guard => guard?,
     };
     println!("holds {} for 20 seconds", guard.name());
-    let watch = guard.watch();
+    let view = guard.view();
     let warning = tokio::spawn(async move {
-        watch.at_risk().await;
-        println!("valid for {:?} unless a server answers", watch.valid_for());
+        view.at_risk().await;
+        println!("valid for {:?} unless a server answers", view.valid_for());
     });
     let work = guard.run(tokio::time::sleep(Duration::from_secs(20))).await;
     warning.abort();

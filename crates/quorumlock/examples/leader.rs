@@ -21,9 +21,9 @@ async fn main() -> Result<(), Error> {
     };
     let election = Locker::builder().label(&label).single(&url)?.election("scheduler");
     // The work is dropped when the lead is lost, and begins again with the next term.
-    let lead = |term: quorumlock::Watch| async move {
+    let lead = |term: quorumlock::HoldView| async move {
         loop {
-            println!("leads in term {}, for another {:?}", term.fence(), term.valid_for());
+            println!("leads in term {}, for another {:?}", term.token(), term.valid_for());
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };

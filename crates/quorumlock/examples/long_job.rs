@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, Locker, Lost, Watch};
+use quorumlock::{Error, HoldView, Locker, Lost};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -20,12 +20,12 @@ async fn main() -> Result<(), Error> {
     // Without a renewal the lock is free after three seconds; the watchdog renews it every second.
     let guard = locker.lock("example/long_job").lease(Duration::from_secs(3)).await?;
 
-    // Another task can watch the lock, too: a `Watch` is cloneable and does not keep the lock held.
-    let watch = guard.watch();
-    tokio::spawn(async move { println!("the lock is no longer ours: {}", watch.lost().await.why) });
+    // Another task can watch the lock, too: a `HoldView` is cloneable and does not keep the lock held.
+    let view = guard.view();
+    tokio::spawn(async move { println!("the lock is no longer ours: {}", view.lost().await.why) });
 
     // The job is dropped at its next await when the lock is lost, before the lease ends.
-    match guard.run(job(guard.watch())).await {
+    match guard.run(job(guard.view())).await {
         Ok(Ok(steps)) => println!("all {steps} steps done"),
         Ok(Err(lost)) | Err(lost) => {
             println!("stopped: {lost}");
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Error> {
 }
 
 /// Eight seconds of work in steps.
-async fn job(lock: Watch) -> Result<u32, Lost> {
+async fn job(lock: HoldView) -> Result<u32, Lost> {
     let steps = 8;
     for step in 1..=steps {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -15,15 +15,12 @@ use quorumlock::{Locker, telemetry};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// From a lock that is free to a wait of a minute, in seconds.
-const BUCKETS: [f64; 9] = [0.0005, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let url = args.next().unwrap_or_else(|| "redis://127.0.0.1".into());
     let addr = args.next().unwrap_or_else(|| "127.0.0.1:9100".into());
-    let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS)?.install_recorder()?;
+    let recorder = PrometheusBuilder::new().set_buckets(&telemetry::BUCKETS)?.install_recorder()?;
     telemetry::describe_metrics();
     let locker = Locker::builder().on_event(telemetry::record_metrics).single(&url)?;
     tokio::select! {

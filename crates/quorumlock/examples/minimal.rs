@@ -12,7 +12,7 @@ async fn main() -> Result<(), Error> {
     let locker = Locker::single(url)?;
 
     let guard = locker.lock("example/minimal").await?;
-    println!("locked with token {}, valid for {:?}", guard.fence(), guard.valid_for());
+    println!("locked with token {}, valid for {:?}", guard.token(), guard.valid_for());
     // The guarded work goes here; send the token along with every write.
     guard.unlock().await
 }

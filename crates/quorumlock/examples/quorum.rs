@@ -30,7 +30,7 @@ async fn main() -> Result<(), Error> {
         // The error says for each node without a vote why it gave none.
         Err(error) => return Err(error),
     };
-    println!("locked on a majority of {} nodes with token {}", urls.len(), guard.fence());
+    println!("locked on a majority of {} nodes with token {}", urls.len(), guard.token());
     if let Some(holder) = locker.holder("example/quorum").await? {
         println!("a majority says that {} holds it for {:?}", holder.id, holder.remaining);
     }

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, Locker, Watch};
+use quorumlock::{Error, HoldView, Locker};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -51,9 +51,9 @@ async fn main() -> Result<(), Error> {
     outcome
 }
 
-async fn job(lock: Watch) {
+async fn job(lock: HoldView) {
     for round in 1.. {
-        println!("{}: round {round} with token {}", std::process::id(), lock.fence());
+        println!("{}: round {round} with token {}", std::process::id(), lock.token());
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }

@@ -21,6 +21,6 @@ async fn main() -> Result<(), Error> {
         return Ok(());
     };
     let guard = locker.resume(&ticket.parse()?).await?;
-    println!("works with token {}", guard.fence());
+    println!("works with token {}", guard.token());
     guard.unlock().await
 }

@@ -30,7 +30,7 @@ async fn transfers(locker: &Locker, from: usize, to: usize) -> Result<(), Error>
         tokio::task::yield_now().await; // a store is slow, and others want these accounts
         now[from] -= 1;
         now[to] += 1;
-        accounts.check()?; // still ours? Send accounts.fence() with the write
+        accounts.check()?; // still ours? Send accounts.token() with the write
         if let Ok(mut balances) = BALANCES.lock() {
             *balances = now;
         }

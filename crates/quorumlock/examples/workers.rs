@@ -17,7 +17,7 @@ async fn main() -> Result<(), Error> {
     let locker = Locker::single(&url)?;
     let shards = locker.semaphore("shards", 3);
     let permit = shards.acquire().await?; // a fourth program waits here
-    println!("shard {} of {}, token {}", permit.slot(), shards.permits(), permit.fence());
+    println!("shard {} of {}, token {}", permit.slot(), shards.permits(), permit.token());
     let work = async {
         for step in 1..=5 {
             tokio::time::sleep(Duration::from_millis(200)).await;

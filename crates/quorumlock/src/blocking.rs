@@ -19,15 +19,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod driver;
+mod guard;
 mod handles;
 
-pub use handles::{Election, Mutex, RwLock, Semaphore};
+pub use guard::Guard;
+pub use handles::{Election, HeldLocks, Mutex, RwLock, Semaphore};
 
 use driver::Driver;
 
 use crate::kind::{self, Kind, Owned};
 use crate::telemetry::Stats;
-use crate::{Error, Fence, Holder, LossReason, Lost, Nonce, Owner, Ticket, Watch};
+use crate::{Error, HoldView, Holder, Owner, Ticket};
 
 /// As [`crate::Locker`], without async.
 #[derive(Clone, Debug)]
@@ -101,7 +103,8 @@ impl Locker {
     /// # Errors
     /// [`Error::Config`] when no thread can be started.
     pub fn new(inner: crate::Locker) -> Result<Self, Error> {
-        Ok(Self { inner, driver: Arc::new(Driver::start()?) })
+        let answer_timeout = inner.answer_timeout();
+        Ok(Self { inner, driver: Arc::new(Driver::start(answer_timeout)?) })
     }
 
     /// Waits for the lock `name`: set options, then call [`LockRequest::acquire`].
@@ -188,7 +191,7 @@ impl Locker {
     pub fn resume(&self, ticket: &Ticket) -> Result<Guard, Error> {
         let (locker, ticket) = (self.inner.clone(), ticket.clone());
         let inner = self.driver.wait(async move { locker.resume(&ticket).await })??;
-        Ok(Guard { inner, driver: self.driver.clone() })
+        Ok(Guard::new(inner, &self.driver))
     }
 
     /// Waits for the lock, runs `work`, releases the lock: `lock(name).run(work)`.
@@ -198,9 +201,14 @@ impl Locker {
     pub fn run<T>(
         &self,
         name: impl AsRef<str>,
-        work: impl FnOnce(&Watch) -> T,
+        work: impl FnOnce(&HoldView) -> T,
     ) -> Result<T, Error> {
         self.lock(name).run(work)
+    }
+
+    /// Lists the locks that are held: see [`crate::Locker::list`].
+    pub fn list(&self) -> HeldLocks {
+        HeldLocks::new(self.inner.list(), &self.driver)
     }
 
     /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
@@ -210,20 +218,6 @@ impl Locker {
     pub fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
         let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
         self.driver.wait(async move { inner.holder(name).await })?
-    }
-
-    /// The current holder of each slot of the permits of `name`: see
-    /// [`crate::Locker::permit_holders`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn permit_holders(
-        &self,
-        name: impl AsRef<str>,
-        permits: u32,
-    ) -> Result<Vec<Option<Holder>>, Error> {
-        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
-        self.driver.wait(async move { inner.permit_holders(name, permits).await })?
     }
 
     /// Whether any client holds `name`.
@@ -253,31 +247,14 @@ impl Locker {
         self.driver.wait(async move { inner.force_unlock(name).await })?
     }
 
-    /// Who holds the read-write lock `name`: see [`crate::Locker::read_write_holder`].
+    /// Frees a lock that [`Locker::list`] showed, if the same holder still holds it: see
+    /// [`crate::Locker::force_unlock_from`].
     ///
     /// # Errors
     /// As there.
-    pub fn read_write_holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
-        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
-        self.driver.wait(async move { inner.read_write_holder(name).await })?
-    }
-
-    /// Frees the read-write lock `name`: see [`crate::Locker::force_unlock_read_write`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn force_unlock_read_write(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
-        self.driver.wait(async move { inner.force_unlock_read_write(name).await })?
-    }
-
-    /// Frees one slot of the permits of `name`: see [`crate::Locker::force_release_permit`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn force_release_permit(&self, name: impl AsRef<str>, slot: u16) -> Result<bool, Error> {
-        let (inner, name) = (self.inner.clone(), name.as_ref().to_owned());
-        self.driver.wait(async move { inner.force_release_permit(name, slot).await })?
+    pub fn force_unlock_from(&self, lock: &crate::HeldLock) -> Result<bool, Error> {
+        let (inner, lock) = (self.inner.clone(), lock.clone());
+        self.driver.wait(async move { inner.force_unlock_from(&lock).await })?
     }
 
     /// As [`crate::Locker::stats`].
@@ -362,6 +339,12 @@ macro_rules! options {
                 self.inner = self.inner.hold_at_most(limit);
                 self
             }
+
+            /// As [`crate::LockRequest::hold_at_least`].
+            pub fn hold_at_least(mut self, time: Duration) -> Self {
+                self.inner = self.inner.hold_at_least(time);
+                self
+            }
         }
 
         impl<K: Owned> $request<K> {
@@ -398,17 +381,17 @@ impl<K: Kind> LockRequest<K> {
     pub fn acquire(self) -> Result<Guard<K>, Error> {
         let Self { inner, driver } = self;
         let inner = driver.wait(inner.into_future())??;
-        Ok(Guard { inner, driver })
+        Ok(Guard::new(inner, &driver))
     }
 
     /// Waits for the lock, runs `work`, releases the lock. Blocking work cannot be dropped when the
-    /// lock is lost: it must call [`Watch::check`] itself.
+    /// lock is lost: it must call [`HoldView::check`] itself.
     ///
     /// # Errors
     /// As [`LockRequest::acquire`]. Also [`Error::Lost`] if the release found the lock gone, and
     /// [`Error::Refused`] if the servers refused the release: the work is done then, and its result
     /// is discarded. If the release is only unanswered, the work's result is returned.
-    pub fn run<T>(self, work: impl FnOnce(&Watch) -> T) -> Result<T, Error> {
+    pub fn run<T>(self, work: impl FnOnce(&HoldView) -> T) -> Result<T, Error> {
         run(self.acquire()?, work)
     }
 }
@@ -421,7 +404,7 @@ impl<K: Kind> TryLockRequest<K> {
     pub fn acquire(self) -> Result<Option<Guard<K>>, Error> {
         let Self { inner, driver } = self;
         let taken = driver.wait(inner.into_future())??;
-        Ok(taken.map(|inner| Guard { inner, driver }))
+        Ok(taken.map(|inner| Guard::new(inner, &driver)))
     }
 
     /// As [`LockRequest::run`], if the lock is free; `None`, and no work, if another client holds
@@ -429,150 +412,21 @@ impl<K: Kind> TryLockRequest<K> {
     ///
     /// # Errors
     /// As [`LockRequest::run`].
-    pub fn run<T>(self, work: impl FnOnce(&Watch) -> T) -> Result<Option<T>, Error> {
+    pub fn run<T>(self, work: impl FnOnce(&HoldView) -> T) -> Result<Option<T>, Error> {
         self.acquire()?.map(|guard| run(guard, work)).transpose()
     }
 }
 
-fn run<T, K: Kind>(guard: Guard<K>, work: impl FnOnce(&Watch) -> T) -> Result<T, Error> {
-    let out = work(&guard.watch());
+fn run<T, K: Kind>(guard: Guard<K>, work: impl FnOnce(&HoldView) -> T) -> Result<T, Error> {
+    let out = work(&guard.view());
     match guard.unlock() {
         Ok(()) | Err(Error::Unreachable(_)) => Ok(out),
         Err(error) => Err(error),
     }
 }
 
-/// As [`crate::Guard`], without async.
-#[derive(Debug)]
-#[must_use = "the lock is released when the guard is dropped"]
-pub struct Guard<K: Kind = kind::Lock> {
-    inner: crate::Guard<K>,
-    driver: Arc<Driver>,
-}
-
-impl Guard<kind::Permit> {
-    /// The number of the slot that this permit holds: see [`crate::Guard::slot`].
-    pub fn slot(&self) -> u16 {
-        self.inner.slot()
-    }
-}
-
-impl Guard<kind::Lock> {
-    /// Leaves the lock held for another process: see [`crate::Guard::into_ticket`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn into_ticket(self) -> Result<Ticket, Error> {
-        self.inner.into_ticket()
-    }
-}
-
-impl Guard<kind::Write> {
-    /// Goes on as a reader, without a gap: see [`crate::WriteGuard::downgrade`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn downgrade(self) -> Result<Guard<kind::Read>, Error> {
-        let Self { inner, driver } = self;
-        let inner = driver.wait(inner.downgrade())??;
-        Ok(Guard { inner, driver })
-    }
-}
-
-impl<K: Kind> Guard<K> {
-    /// The lock's name.
-    pub fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    /// All names that the lock holds, in order: one, or those of [`Locker::lock_all`].
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.inner.names()
-    }
-
-    /// The fencing token of this acquisition: send it with every write.
-    pub fn fence(&self) -> Fence {
-        self.inner.fence()
-    }
-
-    /// The nonce by which the nodes know this hold: see [`crate::Guard::nonce`].
-    pub fn nonce(&self) -> Nonce {
-        self.inner.nonce()
-    }
-
-    /// How long from now the lock is certainly held; zero once it is lost.
-    pub fn valid_for(&self) -> Duration {
-        self.inner.valid_for()
-    }
-
-    /// Checks that the lock is held at this instant.
-    ///
-    /// # Errors
-    /// [`Lost`] if it is not. After the first time, every later check fails too.
-    pub fn check(&self) -> Result<(), Lost> {
-        self.inner.check()
-    }
-
-    /// Whether the lock is held at this instant.
-    pub fn is_valid(&self) -> bool {
-        self.inner.is_valid()
-    }
-
-    /// Whether the lock is held, but its renewals fail: see [`crate::Guard::is_at_risk`].
-    pub fn is_at_risk(&self) -> bool {
-        self.inner.is_at_risk()
-    }
-
-    /// Why the lock will end if it is not renewed: see [`crate::Guard::loss_ahead`].
-    pub fn loss_ahead(&self) -> LossReason {
-        self.inner.loss_ahead()
-    }
-
-    /// Blocks until the lock is no longer ours; returns at once if it is lost already.
-    ///
-    /// # Errors
-    /// [`Error::Closed`] if the driver's thread is gone.
-    pub fn lost(&self) -> Result<Lost, Error> {
-        self.driver.wait(self.inner.watch().into_future())
-    }
-
-    /// A token that is cancelled when the lock is no longer ours: see
-    /// [`crate::Guard::cancellation_token`].
-    #[cfg(feature = "tokio-util")]
-    pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
-        self.inner.cancellation_token()
-    }
-
-    /// Renews the lease now, and waits for the outcome: see [`crate::Guard::renew`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn renew(&self) -> Result<(), Error> {
-        self.driver.wait(self.inner.renew())?
-    }
-
-    /// A view of the lock for other threads.
-    pub fn watch(&self) -> Watch {
-        self.inner.watch()
-    }
-
-    /// How many guards of the same owner share this lock.
-    pub fn hold_count(&self) -> u32 {
-        self.inner.hold_count()
-    }
-
-    /// Releases the lock, and waits until the release is confirmed.
-    ///
-    /// # Errors
-    /// As [`crate::Guard::unlock`].
-    pub fn unlock(self) -> Result<(), Error> {
-        let Self { inner, driver } = self;
-        driver.wait(inner.unlock())?
-    }
-}
-
-/// As [`crate::Permit`], without async.
-pub type Permit = Guard<kind::Permit>;
+/// As [`crate::PermitGuard`], without async.
+pub type PermitGuard = Guard<kind::Permit>;
 
 /// As [`crate::ReadGuard`], without async.
 pub type ReadGuard = Guard<kind::Read>;

@@ -1,13 +1,12 @@
 //! What ends a [`Builder`]: it makes a locker on servers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use quorumlock_core::{Environment, Single};
 use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, MemberList};
 use quorumlock_protocol::telemetry::Mode;
-use quorumlock_protocol::{Node, Settings};
+use quorumlock_protocol::{Node, Settings, bounds};
 use quorumlock_quorum::{Quorum, proven};
 use quorumlock_redis::{
     is_sentinel_url, master_list, member_list, redis_cluster, redis_master, redis_nodes,
@@ -15,7 +14,8 @@ use quorumlock_redis::{
 };
 
 use crate::admission::{MemberChange, Until};
-use crate::builder::{applies, process_label};
+use crate::builder::process_label;
+use crate::options::{On, ServerKind};
 use crate::{Admission, Builder, ConfigError, Error, Locker, Wire};
 
 impl Builder {
@@ -24,7 +24,8 @@ impl Builder {
     /// # Errors
     /// [`Error::Config`] for a bad URL, an option out of bounds, or one that is for a quorum only.
     pub fn single(self, url: impl AsRef<str>) -> Result<Locker, Error> {
-        self.of_one_master(&[url], None, ("a single server", false))
+        let sentinels = is_sentinel_url(url.as_ref());
+        self.of_one_master(&[url], None, sentinels)
     }
 
     /// Locks on the master among the servers at `urls`: see [`Locker::replicated`].
@@ -37,7 +38,7 @@ impl Builder {
         urls: impl IntoIterator<Item = U>,
     ) -> Result<Locker, Error> {
         let urls: Vec<U> = urls.into_iter().collect();
-        self.of_one_master(&urls, None, ("a master and its replicas", true))
+        self.of_one_master(&urls, None, true)
     }
 
     /// Locks on the master that the sentinels at `urls` monitor: see [`Locker::sentinel`].
@@ -51,7 +52,7 @@ impl Builder {
         master: impl AsRef<str>,
     ) -> Result<Locker, Error> {
         let urls: Vec<U> = urls.into_iter().collect();
-        self.of_one_master(&urls, Some(master.as_ref()), ("a master and its replicas", true))
+        self.of_one_master(&urls, Some(master.as_ref()), true)
     }
 
     /// Locks on the Redis Cluster of which the servers at `urls` are members: see [`Locker::cluster`].
@@ -63,10 +64,9 @@ impl Builder {
         mut self,
         urls: impl IntoIterator<Item = U>,
     ) -> Result<Locker, Error> {
-        self.only_for_a_quorum("a Redis Cluster")?;
         self.settings.mode = Mode::Cluster;
         let urls: Vec<U> = urls.into_iter().collect();
-        self.of_one_node(&urls, None, |urls, wire, settings, environment| {
+        self.of_one_node(&urls, None, ServerKind::Cluster, |urls, wire, settings, environment| {
             let node = redis_cluster(urls, wire, settings, &environment.clock)?;
             Ok(Single::new(node, environment.clock.clone(), settings.answer_timeout))
         })
@@ -81,31 +81,16 @@ impl Builder {
         mut self,
         urls: impl IntoIterator<Item = U>,
     ) -> Result<Locker, Error> {
+        let urls: Vec<U> = urls.into_iter().collect();
         let strict = self.admission.unwrap_or_default() == Admission::Strict;
-        applies([
-            (
-                "clock_bound",
-                !strict && self.clock_bound.is_some(),
-                "a quorum with Admission::Redlock",
-            ),
-            ("replica_timeout", self.settings.replica_timeout.is_some(), "a quorum"),
-            ("durable", self.settings.durable, "a quorum"),
-            ("all_replicas", self.settings.all_replicas, "a quorum"),
-            (
-                "tolerate_lost_marks",
-                self.lost_marks.is_some() && !self.settings.fencing,
-                "a locker without fencing",
-            ),
-        ])?;
+        let kind = if strict { ServerKind::Quorum } else { ServerKind::PlainQuorum };
+        let prefix = self.settle(On::new(kind, urls.iter().map(AsRef::as_ref)))?;
         self.settings.mode = Mode::Quorum;
-        self.settings.label.get_or_insert_with(process_label);
-        let (prefix, urls) = (self.checked_prefix()?, urls.into_iter().collect::<Vec<U>>());
         let environment = Environment::default();
         let wire = *self.settings.wire.get_or_insert(Wire::Redlock);
         let cluster = self.cluster_of(member_list(&urls)?, false)?;
         let bound = strict.then_some(&cluster);
         let nodes = redis_nodes(&urls, wire, bound, &self.settings, &environment.clock)?;
-        self.tls_applies(urls.iter().map(AsRef::as_ref))?;
         let (clock, timeout) = (environment.clock.clone(), self.settings.answer_timeout);
         let quorum = if strict {
             let entropy = environment.entropy.clone();
@@ -142,8 +127,9 @@ impl Builder {
         }
         let environment = Environment::default();
         let wire = self.settings.wire.unwrap_or(Wire::Redlock);
-        let nodes = redis_nodes(&all, wire, Some(&cluster), &self.settings, &environment.clock)?;
-        let Settings { max_clock_drift, answer_timeout, .. } = self.settings;
+        let settings = self.settings();
+        let nodes = redis_nodes(&all, wire, Some(&cluster), &settings, &environment.clock)?;
+        let Settings { max_clock_drift, answer_timeout, .. } = settings;
         Ok(MemberChange(quorumlock_quorum::MemberChange::new(
             nodes,
             cluster,
@@ -161,11 +147,7 @@ impl Builder {
         replicated: bool,
     ) -> Result<ClusterConfig, ConfigError> {
         let clock_bound = self.clock_bound.unwrap_or(CLOCK_BOUND);
-        let (min, max) = (Duration::from_millis(10), Duration::from_secs(60));
-        if !(min..=max).contains(&clock_bound) {
-            let what = "clock_bound";
-            return Err(ConfigError::BadDuration { what, value: clock_bound, min, max });
-        }
+        bounds::CLOCK_BOUND.check(clock_bound)?;
         Ok(ClusterConfig {
             prefix: "quorumlock".into(),
             members,
@@ -180,21 +162,21 @@ impl Builder {
         mut self,
         urls: &[U],
         master: Option<&str>,
-        (servers, replicated): (&'static str, bool),
+        replicated: bool,
     ) -> Result<Locker, Error> {
-        let replicated = replicated || matches!(urls, [url] if is_sentinel_url(url.as_ref()));
         self.settings.mode = if replicated { Mode::Replicated } else { Mode::Single };
-        let cluster = match self.admission {
-            Some(Admission::Strict) => {
-                applies([("tolerate_lost_marks", self.lost_marks.is_some(), servers)])?;
-                Some(self.cluster_of(master_list(urls, master)?, replicated)?)
-            }
-            _ => {
-                self.only_for_a_quorum(servers)?;
-                None
-            }
+        let strict = self.admission == Some(Admission::Strict);
+        let kind = match (replicated, strict) {
+            (false, false) => ServerKind::Single,
+            (false, true) => ServerKind::ProvenSingle,
+            (true, false) => ServerKind::Replicated,
+            (true, true) => ServerKind::ProvenReplicated,
         };
-        self.of_one_node(urls, master, |urls, wire, settings, environment| {
+        let cluster = match strict {
+            true => Some(self.cluster_of(master_list(urls, master)?, replicated)?),
+            false => None,
+        };
+        self.of_one_node(urls, master, kind, |urls, wire, settings, environment| {
             let (clock, wire) = (&environment.clock, (wire, cluster.as_ref()));
             let node = match master {
                 None => redis_master(urls, wire, settings, clock)?,
@@ -217,45 +199,24 @@ impl Builder {
         mut self,
         urls: &[U],
         master: Option<&str>,
+        kind: ServerKind,
         single: impl FnOnce(&[U], Wire, &Settings, &Environment) -> Result<Single<N>, ConfigError>,
     ) -> Result<Locker, Error> {
-        self.settings.label.get_or_insert_with(process_label);
+        let prefix = self.settle(On::new(kind, urls.iter().map(AsRef::as_ref).chain(master)))?;
         let environment = Environment::default();
         let wire = *self.settings.wire.get_or_insert(Wire::Redisson);
-        let prefix = self.checked_prefix()?;
-        let Settings { replicas, all_replicas, replica_timeout, .. } = self.settings;
-        let no_copies = replica_timeout.is_some() && !self.settings.awaits_copies();
-        applies([
-            ("replicas", replicas > 0 && all_replicas, "a locker with all_replicas"),
-            ("replica_timeout", no_copies, "a locker without replicas"),
-        ])?;
         let single = single(urls, wire, &self.settings, &environment)?;
-        self.tls_applies(urls.iter().map(AsRef::as_ref).chain(master))?;
         let single = single.on_event(self.settings.on_event.clone());
         let locker =
             quorumlock_core::Locker::with_lessor(Arc::new(single), self.settings, environment)?;
         Ok(Locker::new(locker, &prefix))
     }
 
-    /// An option that one server cannot serve is an error, and never ignored.
-    pub(crate) fn only_for_a_quorum(&self, servers: &'static str) -> Result<(), ConfigError> {
-        applies([
-            ("admission", self.admission.is_some(), servers),
-            ("clock_bound", self.clock_bound.is_some(), servers),
-            ("tolerate_lost_marks", self.lost_marks.is_some(), servers),
-        ])
-    }
-
-    fn tls_applies<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
-        let is_tls = |url: &str| url.get(..6).is_some_and(|s| s.eq_ignore_ascii_case("rediss"));
-        let plain = !urls.into_iter().any(is_tls);
-        applies([
-            ("tls_ca", plain && self.settings.tls_ca.is_some(), "servers without rediss://"),
-            (
-                "tls_client",
-                plain && self.settings.tls_client.is_some(),
-                "servers without rediss://",
-            ),
-        ])
+    /// Checks the options, sets those that have no fixed default, and returns the prefix of names.
+    pub(crate) fn settle(&mut self, on: On) -> Result<String, ConfigError> {
+        self.check_options(on)?;
+        self.settings.label.get_or_insert_with(process_label);
+        self.settings.lease = self.lease_or_default();
+        self.checked_prefix()
     }
 }

@@ -1,12 +1,14 @@
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use quorumlock_protocol::telemetry::EventHandler;
-use quorumlock_protocol::{ClientCertificate, CredentialsProvider, Settings};
+use quorumlock_protocol::{CredentialsProvider, Settings};
 
-use crate::env::Servers;
+use crate::env::{Places, Servers};
+use crate::secrets;
 use crate::telemetry::Event;
-use crate::{ConfigError, Credentials, Name, Wire};
+use crate::{ConfigError, Credentials, Name, Pem, Wire};
 
 /// Options of a [`Locker`](crate::Locker). [`Builder::single`], [`Builder::replicated`], [`Builder::sentinel`],
 /// [`Builder::cluster`] or [`Builder::quorum`] makes the locker: they check the bounds of all options and
@@ -17,10 +19,14 @@ use crate::{ConfigError, Credentials, Name, Wire};
 pub struct Builder {
     /// From the environment, for [`Builder::build`].
     pub(crate) servers: Servers,
+    pub(crate) places: Places,
     pub(crate) prefix: Option<String>,
     pub(crate) admission: Option<Admission>,
     pub(crate) clock_bound: Option<Duration>,
     pub(crate) lost_marks: Option<usize>,
+    pub(crate) lease: Option<Duration>,
+    /// The options that give credentials.
+    pub(crate) credentials_from: Vec<&'static str>,
     pub(crate) settings: Settings,
 }
 
@@ -48,7 +54,7 @@ pub enum Admission {
 }
 
 impl Builder {
-    /// Begins every name of a lock: with `with_prefix("app:")`, `locker.lock("x")` takes the lock
+    /// Begins every name of a lock: with `prefix("app:")`, `locker.lock("x")` takes the lock
     /// `app:x`. Default: none.
     ///
     /// The prefix belongs to the name, in all calls of the locker: the key on the nodes, the name
@@ -59,7 +65,7 @@ impl Builder {
     ///
     /// [`Error::Config`](crate::Error::Config) if no name can begin so: the prefix is empty, reserved, or leaves no room
     /// for a name.
-    pub fn with_prefix(mut self, prefix: &str) -> Self {
+    pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefix = Some(prefix.to_owned());
         self
     }
@@ -72,10 +78,28 @@ impl Builder {
     }
 
     /// How long Redis keeps a lock without a renewal, unless the request sets its own lease.
-    /// Default 30 s, at least 10 ms. A shorter lease frees a dead holder's lock sooner and costs
-    /// more renewals.
+    /// At least 10 ms. Default 30 s, or [`Builder::max_lease`] where that is shorter. A shorter lease
+    /// frees a dead holder's lock sooner and costs more renewals.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.settings.lease = lease;
+        self.lease = Some(lease);
+        self
+    }
+
+    /// How long a hold may last at most, unless its request sets [`hold_at_most`] itself. Default: without limit.
+    /// A lock that nobody gives back, by a bug or a job that hangs, then ends by itself, and its holder is told.
+    ///
+    /// [`hold_at_most`]: crate::LockRequest::hold_at_most
+    pub fn hold_at_most(mut self, limit: Duration) -> Self {
+        self.settings.hold_at_most = Some(limit);
+        self
+    }
+
+    /// A hold that lasts longer is told, once: as a warning in the log, as
+    /// [`Event::LongHoldBegan`](crate::telemetry::Event::LongHoldBegan), and in the metric
+    /// `quorumlock.held.long`. The watchdog finds it at its next renewal, a third of the lease later at most.
+    /// Default: none is told.
+    pub fn long_hold(mut self, limit: Duration) -> Self {
+        self.settings.long_hold = Some(limit);
         self
     }
 
@@ -114,8 +138,9 @@ impl Builder {
     /// 500 ms. A dead or hung minority costs nothing; this bounds how long it takes to report that
     /// the majority does not answer.
     ///
-    /// Connecting comes before that and is bounded by [`Builder::connect_timeout`], so an attempt
-    /// ends within the sum of both. `unlock` takes at most twice the answer timeout, because its
+    /// Connecting comes before that: a server that stays silent is given up after
+    /// [`Builder::connect_timeout`], so an attempt ends within the sum of both, and one over a slow link
+    /// within five connect timeouts more. `unlock` takes at most twice the answer timeout, because its
     /// release is sent again if a connection breaks.
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.settings.answer_timeout = timeout;
@@ -146,8 +171,9 @@ impl Builder {
     }
 
     /// As [`Builder::replicas`] with the number of replicas that the master has when a connection to it
-    /// begins. Default false. A replica that is down then is not waited for, and one that comes later
-    /// is waited for from the next connection on, which the locker makes when too few acknowledge.
+    /// begins. Default false. A master without a replica grants nothing (`NodeProblem::NoReplicas`). The
+    /// number is looked at again about once a minute, and at a new connection, which the locker makes when
+    /// too few acknowledge: a replica that is down then is not waited for.
     pub fn all_replicas(mut self) -> Self {
         self.settings.all_replicas = true;
         self
@@ -175,9 +201,10 @@ impl Builder {
         self
     }
 
-    /// How long dialling a server and its handshake may take together: 1 ms to 1 min. Default 1 s.
-    /// Use a longer timeout for distant or busy servers. A server that refuses connections is not
-    /// waited for.
+    /// How long each step of connecting to a server may take: 1 ms to 1 min. Default 1 s. The steps are
+    /// the name, TCP, TLS, and the next bytes of each reply; all steps together may take five times as
+    /// long. Use a longer timeout where a round trip takes longer than half of it, and for busy
+    /// servers. A server that refuses connections is not waited for.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
@@ -202,6 +229,13 @@ impl Builder {
 
     /// Whether a queued waiter asks without a message, too. Default true. For tests of messages: without
     /// polls a waiter whose message is lost sleeps until the lease in its way ends.
+    /// The locker only looks, for an operator: a change of the list of nodes waits for no such locker.
+    #[doc(hidden)]
+    pub fn observes(mut self) -> Self {
+        self.settings.observes = true;
+        self
+    }
+
     #[doc(hidden)]
     pub fn polls(mut self, polls: bool) -> Self {
         self.settings.polls = polls;
@@ -212,7 +246,7 @@ impl Builder {
     ///
     /// Without tokens a lock costs its servers less, as much as a lock of plain libraries, and
     /// protects nothing from a holder that was paused (docs/SAFETY.md, G4):
-    /// [`Guard::fence`](crate::Guard::fence) is [`Fence::NONE`](crate::Fence::NONE), which a
+    /// [`Guard::token`](crate::Guard::token) is [`FencingToken::NONE`](crate::FencingToken::NONE), which a
     /// [`FenceGate`](crate::fencing::FenceGate) refuses. All clients of a name must use the same
     /// setting.
     pub fn fencing(mut self, fencing: bool) -> Self {
@@ -222,7 +256,7 @@ impl Builder {
 
     /// Whether fencing tokens are counted in the key of Redisson's `RFencedLock`. Default false.
     ///
-    /// With it, [`Guard::fence`](crate::Guard::fence) and Java's `lockAndGetToken` return numbers
+    /// With it, [`Guard::token`](crate::Guard::token) and Java's `lockAndGetToken` return numbers
     /// of one sequence, which a resource can compare. All clients of a name should use the same
     /// setting: the tokens of lockers with and without it are in order among themselves, but Java's
     /// numbers stay below those of a locker without it. A re-entrant hold keeps its token, where
@@ -334,31 +368,76 @@ impl Builder {
     /// });
     /// ```
     ///
-    /// A dial fails with [`NodeProblem::Authentication`](crate::NodeProblem::Authentication) if the
-    /// provider fails. [`Error::Config`](crate::Error::Config) if a URL has a password, too.
-    pub fn credentials<F, E>(mut self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
+    /// If the provider fails or hangs, the last credentials that it gave count, and a warning names the
+    /// fault; without any, the dial fails with
+    /// [`NodeProblem::Authentication`](crate::NodeProblem::Authentication).
+    /// [`Error::Config`](crate::Error::Config) if a URL has a password, too.
+    pub fn credentials<F, E>(self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        self.settings.credentials = Some(CredentialsProvider::new(move |server| {
+        let provider = CredentialsProvider::new(move |server| {
             let asked = provider(server);
             Box::pin(async { asked.await.map_err(|error| error.to_string()) })
-        }));
+        });
+        self.asks("credentials", provider)
+    }
+
+    /// Reads the password from this file at each dial, for passwords that are rotated: the text of the
+    /// file, without the end of its line. The user is that of the URL. Default: none.
+    ///
+    /// As with [`Builder::credentials`], a file that is gone or empty at a dial changes nothing.
+    pub fn password_file(self, path: impl Into<PathBuf>) -> Self {
+        self.asks("password_file", secrets::of_file(path.into()))
+    }
+
+    /// Runs this command line (`sh -c`) at each dial. It prints the password, or the user in a first
+    /// line and the password in a second one, within the connect timeout. It finds the URL of the
+    /// server in the environment variable `QUORUMLOCK_SERVER`. Default: none.
+    ///
+    /// As with [`Builder::credentials`], a command that fails or hangs changes nothing.
+    pub fn credentials_command(self, command: impl Into<String>) -> Self {
+        self.asks("credentials_command", secrets::of_command(command.into()))
+    }
+
+    fn asks(mut self, option: &'static str, provider: CredentialsProvider) -> Self {
+        self.settings.credentials = Some(provider);
+        self.credentials_from.push(option);
         self
     }
 
-    /// Verifies `rediss://` servers with these CA certificates (PEM). Default: the Mozilla roots.
-    pub fn tls_ca(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.settings.tls_ca = Some(pem.as_ref().to_vec());
+    /// Verifies `rediss://` servers with these CA certificates (PEM). Default: those that the system
+    /// trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), or the Mozilla roots where it has none.
+    ///
+    /// A text is PEM, and a path is a file, which the locker reads again at each dial. A file that
+    /// cannot be used then, because it is half written or gone, changes nothing: the last good one
+    /// counts, and a warning names the fault.
+    ///
+    /// ```
+    /// # use std::path::Path;
+    /// # use quorumlock::Locker;
+    /// let builder = Locker::builder().tls_ca(Path::new("/etc/ssl/redis-ca.pem"));
+    /// ```
+    pub fn tls_ca(mut self, ca: impl Into<Pem>) -> Self {
+        self.settings.tls_ca = Some(ca.into());
         self
     }
 
     /// Presents this client certificate with its private key (PEM) to `rediss://` servers that
-    /// require one (`tls-auth-clients yes`). Default: none. The key must not be encrypted.
-    pub fn tls_client(mut self, cert: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
-        let (cert, key) = (cert.as_ref().to_vec(), key.as_ref().to_vec());
-        self.settings.tls_client = Some(ClientCertificate { cert, key });
+    /// require one (`tls-auth-clients yes`). Default: none. The key must not be encrypted. Files are
+    /// read again at each dial, as those of [`Builder::tls_ca`].
+    pub fn tls_client(mut self, cert: impl Into<Pem>, key: impl Into<Pem>) -> Self {
+        self.settings.tls_cert = Some(cert.into());
+        self.settings.tls_key = Some(key.into());
+        self
+    }
+
+    /// The name that the certificates of `rediss://` servers must be for, in place of the host of each
+    /// URL. Default: that host. For certificates that all have one name in common, and servers that are
+    /// known by their addresses only, as most sentinels tell them.
+    pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
+        self.settings.tls_server_name = Some(name.into());
         self
     }
 
@@ -380,15 +459,4 @@ pub(crate) fn process_label() -> String {
     let host = gethostname::gethostname().to_string_lossy().into_owned();
     let host: String = host.chars().filter(|c| !c.is_control()).take(64).collect();
     format!("{host}:{}", std::process::id())
-}
-
-/// Fails for the first option that is given and does not apply: (option, whether it is so, to
-/// what).
-pub(crate) fn applies<const N: usize>(
-    options: [(&'static str, bool, &'static str); N],
-) -> Result<(), ConfigError> {
-    match options.into_iter().find(|(_, wrong, _)| *wrong) {
-        Some((option, _, servers)) => Err(ConfigError::DoesNotApply { option, servers }),
-        None => Ok(()),
-    }
 }

@@ -137,15 +137,6 @@ impl Locker {
         Self::builder().quorum(urls)
     }
 
-    /// Locks on the servers and with the options that the environment names: see
-    /// [`Builder::from_env`].
-    ///
-    /// # Errors
-    /// As [`Builder::from_env`] and [`Builder::build`].
-    pub fn from_env() -> Result<Self, Error> {
-        Builder::from_env()?.build()
-    }
-
     /// A builder, for settings other than the defaults.
     pub fn builder() -> Builder {
         Builder::default()

@@ -3,7 +3,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Error, Holder, LockRequest, Watch};
+use crate::{Error, HoldView, Holder, LockRequest};
 
 /// Elects one leader among the processes that campaign under one name: a
 /// [`Locker`](crate::Locker) and a name, from [`Locker::election`](crate::Locker::election).
@@ -18,7 +18,7 @@ use crate::{Error, Holder, LockRequest, Watch};
 /// let election = locker.election("scheduler");
 /// election
 ///     .run(|term| async move {
-///         println!("leads in term {}", term.fence());
+///         println!("leads in term {}", term.token());
 ///         std::future::pending::<()>().await
 ///     })
 ///     .await
@@ -67,24 +67,26 @@ impl Election {
     ///
     /// # Errors
     /// What waiting cannot mend: [`Error::Config`], [`Error::Closed`], and errors of the nodes that are not
-    /// [retryable](Error::is_retryable).
+    /// [retryable](Error::is_retryable). Where passwords or certificates may change
+    /// ([`Builder::credentials`](crate::Builder::credentials), files), it goes on after a server that
+    /// refuses them.
     ///
     /// # Cancel safety
     /// Cancel safe: dropping the future drops the work and resigns.
     pub async fn run<T, F, Fut>(&self, mut work: F) -> Result<T, Error>
     where
-        F: FnMut(Watch) -> Fut,
+        F: FnMut(HoldView) -> Fut,
         Fut: Future<Output = T>,
     {
         loop {
             let term = match self.campaign().await {
-                Err(error) if error.is_retryable() => {
+                Err(error) if self.locker.may_pass(&error) => {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
                 term => term?,
             };
-            if let Ok(out) = term.run(work(term.watch())).await {
+            if let Ok(out) = term.run(work(term.view())).await {
                 // The work is done, whatever becomes of the lock.
                 let _ = term.unlock().await;
                 return Ok(out);

@@ -1,13 +1,18 @@
 //! A [`Builder`] from environment variables.
 
-use crate::builder::Admission;
-use crate::env::{self, Servers, Variable};
-use crate::{Builder, ConfigError, Error, Locker, Wire};
+use std::env::{VarError, var};
+
+use quorumlock_protocol::without_password;
+use quorumlock_redis::split_urls;
+
+use crate::env::{Place, Servers};
+use crate::options::{LockerOption, OPTIONS, Value, check_environment};
+use crate::{Builder, ConfigError, Error, Locker};
 
 impl Builder {
     /// A builder with the options that the environment sets. The variables are those of the command
-    /// `quorumlock`: see [`env`](crate::env). It reads the PEM files that they name. Options set in
-    /// the program replace those of the environment.
+    /// `quorumlock`: see [`env`](crate::env). Options set in the program replace those of the
+    /// environment.
     ///
     /// End it with [`Builder::build`], which uses the servers of the environment.
     ///
@@ -23,75 +28,32 @@ impl Builder {
     ///
     /// # Errors
     /// [`ConfigError::BadVariable`](crate::ConfigError::BadVariable) with the variable, its value
-    /// and what it must be.
+    /// and what it must be; also for a variable whose name differs from one of these by a letter or two.
     pub fn from_env() -> Result<Self, Error> {
-        let (mut builder, read) = (Self::default(), Variable::read);
-        if let Some(nodes) = read(env::NODES)? {
-            builder.servers.urls = nodes.urls()?;
-        }
-        if let Some(replicated) = read(env::REPLICATED)? {
-            builder.servers.replicated = replicated.flag()?;
-        }
-        if let Some(cluster) = read(env::CLUSTER)? {
-            builder.servers.cluster = cluster.flag()?;
-            if builder.servers.cluster && builder.servers.replicated {
-                return Err(cluster.wrong("QUORUMLOCK_REPLICATED is set, too").into());
-            }
-        }
-        if let Some(replicas) = read(env::REPLICAS)? {
-            builder = match replicas.is("all") {
-                true => builder.all_replicas(),
-                false => builder.replicas(replicas.number()?),
+        check_environment()?;
+        let mut builder = Self::default();
+        for option in OPTIONS {
+            let text = match var(option.variable()) {
+                Ok(text) if !text.is_empty() => text,
+                Ok(_) | Err(VarError::NotPresent) => continue,
+                Err(VarError::NotUnicode(text)) => {
+                    let variable = option.variable();
+                    return Err(wrong(
+                        option,
+                        variable,
+                        &text.to_string_lossy(),
+                        "it is not UTF-8",
+                    )
+                    .into());
+                }
             };
+            builder = option
+                .set(builder, &text)
+                .map_err(|why| wrong(option, option.variable(), &text, why))?
+                .set_by(option, option.variable(), &text);
         }
-        if let Some(durable) = read(env::DURABLE)? {
-            builder = builder.durable(durable.flag()?);
-        }
-        if let Some(wire) = read(env::WIRE)? {
-            let values = [("redisson", Wire::Redisson), ("redlock", Wire::Redlock)];
-            builder = builder.wire(wire.one_of(&values)?);
-        }
-        if let Some(fenced) = read(env::REDISSON_FENCED)? {
-            builder = builder.redisson_fenced(fenced.flag()?);
-        }
-        if let Some(strict) = read(env::STRICT_ORDER)? {
-            builder = builder.strict_order(strict.flag()?);
-        }
-        if let Some(delay) = read(env::TAKEOVER_DELAY)? {
-            builder = builder.takeover_delay(delay.duration()?);
-        }
-        if let Some(ca) = read(env::TLS_CA)? {
-            builder = builder.tls_ca(ca.file()?);
-        }
-        match (read(env::TLS_CERT)?, read(env::TLS_KEY)?) {
-            (Some(cert), Some(key)) => builder = builder.tls_client(cert.file()?, key.file()?),
-            (Some(alone), None) => {
-                return Err(alone.wrong("it needs QUORUMLOCK_TLS_KEY, too").into());
-            }
-            (None, Some(alone)) => {
-                return Err(alone.wrong("it needs QUORUMLOCK_TLS_CERT, too").into());
-            }
-            (None, None) => {}
-        }
-        builder.quorum_from_env()
-    }
-
-    /// What all programs of one quorum must share.
-    fn quorum_from_env(mut self) -> Result<Self, Error> {
-        let read = Variable::read;
-        if let Some(admission) = read(env::ADMISSION)? {
-            let values = [("strict", Admission::Strict), ("redlock", Admission::Redlock)];
-            self = self.admission(admission.one_of(&values)?);
-        }
-        if let Some(variable) = read(env::MAX_LEASE)? {
-            let (max_lease, lease) = (variable.duration()?, self.settings.lease);
-            self = self.max_lease(max_lease).lease(lease.min(max_lease));
-            self.settings.check().map_err(|error| variable.wrong(error.to_string()))?;
-        }
-        if let Some(bound) = read(env::CLOCK_BOUND)? {
-            self = self.clock_bound(bound.duration()?);
-        }
-        Ok(self)
+        builder.check_urls()?;
+        Ok(builder)
     }
 
     /// Locks on the servers that [`Builder::from_env`] has found: on a single server, if there is
@@ -100,18 +62,114 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::Config`] if there are none, and as [`Builder::single`], [`Builder::replicated`],
-    /// [`Builder::cluster`] or [`Builder::quorum`].
+    /// [`Builder::cluster`] or [`Builder::quorum`]. The error names the variable that is wrong.
     pub fn build(mut self) -> Result<Locker, Error> {
+        self.check_urls()?;
+        let places = std::mem::take(&mut self.places);
         let Servers { urls, replicated, cluster } = std::mem::take(&mut self.servers);
-        match &urls[..] {
+        let built = match &urls[..] {
             [] => {
-                let why = "it is not set, and `build` uses the servers that it names".into();
-                Err(ConfigError::BadVariable { variable: env::NODES, value: None, why }.into())
+                let why =
+                    "it is not set: give it the servers, as redis://HOST:6379, of a quorum all, \
+                     separated by commas"
+                        .into();
+                let variable = "QUORUMLOCK_NODES".to_owned();
+                return Err(ConfigError::BadVariable { variable, value: None, why }.into());
             }
             _ if replicated => self.replicated(urls),
             _ if cluster => self.cluster(urls),
             [url] => self.single(url),
             _ => self.quorum(urls),
+        };
+        built.map_err(|error| match error {
+            Error::Config(error) => named(error, &places.0).into(),
+            error => error,
+        })
+    }
+
+    /// For errors: the option was set by this variable or argument.
+    #[doc(hidden)]
+    pub fn set_by(mut self, option: &LockerOption, name: String, value: &str) -> Self {
+        self.places.0.push(Place { option: option.name, name, value: value.to_owned() });
+        self
+    }
+
+    /// Adds the URLs that commas separate in `text`.
+    pub(crate) fn add_urls(mut self, text: &str) -> Self {
+        self.servers.urls.extend(split_urls(text));
+        self
+    }
+
+    /// An empty entry is refused: dropping it could turn a quorum into a single server.
+    fn check_urls(&self) -> Result<(), ConfigError> {
+        let Servers { urls, replicated, cluster } = &self.servers;
+        let wrong = |option: &str, why| {
+            let variable = format!("QUORUMLOCK_{option}");
+            // The other URLs may hold passwords.
+            Err(ConfigError::BadVariable { variable, value: None, why })
+        };
+        match urls.iter().position(String::is_empty) {
+            Some(empty) => wrong("NODES", format!("node {} of {} is empty", empty + 1, urls.len())),
+            None if *replicated && *cluster => {
+                wrong("CLUSTER", "QUORUMLOCK_REPLICATED is set, too".to_owned())
+            }
+            None => Ok(()),
         }
+    }
+}
+
+fn wrong(
+    option: &LockerOption,
+    variable: String,
+    text: &str,
+    why: impl Into<String>,
+) -> ConfigError {
+    // Whatever the variable is for, its value may be a URL.
+    let value = match option.value {
+        Value::Urls(_) if text.contains(',') => None,
+        _ => Some(without_password(text)),
+    };
+    ConfigError::BadVariable { variable, value, why: why.into() }
+}
+
+/// The error with the name of the variable or the argument from which the wrong value came, if it came from
+/// one.
+fn named(error: ConfigError, places: &[Place]) -> ConfigError {
+    let name = match &error {
+        ConfigError::BadDuration { what, .. } => what,
+        ConfigError::DoesNotApply { option, .. } => option,
+        ConfigError::BadUrl { .. } | ConfigError::SameServer { .. } => "nodes",
+        ConfigError::BadPrefix { .. } => "prefix",
+        ConfigError::BadLabel { .. } => "label",
+        ConfigError::BadClientName(_) => "client_name",
+        ConfigError::BadClockDrift { .. } => "max_clock_drift",
+        ConfigError::TooManyReplicas { .. } => "replicas",
+        ConfigError::TooManyLosses { .. } => "tolerate_lost_marks",
+        ConfigError::BadCertificate(why) => {
+            match places.iter().find(|place| why.starts_with(&place.value)) {
+                Some(place) => place.option,
+                None => return error,
+            }
+        }
+        _ => return error,
+    };
+    let place = places.iter().rfind(|place| place.option == name);
+    let option = OPTIONS.iter().find(|option| option.name == name);
+    match (place, option) {
+        (Some(Place { name, value, .. }), Some(option)) => {
+            wrong(option, name.clone(), value, error.to_string())
+        }
+        _ => error,
+    }
+}
+
+impl Locker {
+    /// Locks on the servers and with the options that the environment names: see
+    /// [`Builder::from_env`].
+    ///
+    /// # Errors
+    /// As [`Builder::from_env`] and [`Builder::build`].
+    pub fn from_env() -> Result<Self, Error> {
+        Builder::from_env()?.build()
     }
 }

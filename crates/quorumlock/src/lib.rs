@@ -6,13 +6,13 @@
 //!
 //! let locker = Locker::single("redis://127.0.0.1")?; // no I/O yet
 //! let guard = locker.lock("invoice/7").await?; // waits; renewed until released
-//! println!("send token {} with every write", guard.fence());
+//! println!("send token {} with every write", guard.token());
 //! guard.unlock().await?;
 //! # Ok(()) }
 //! ```
 //!
 //! For a quorum, only the constructor changes. Admit new servers once with `quorumlock init`;
-//! otherwise they vote after the longest lease and twice the clock bound (70 s by default).
+//! otherwise they vote after the longest lease and twice the clock bound (72 s by default).
 //!
 //! ```no_run
 //! # fn doc() -> Result<(), quorumlock::Error> {
@@ -26,7 +26,20 @@
 //! A lock here is a **lease**: it is granted until an instant on our own clock, and a watchdog
 //! renews it. It can be lost, which is a normal outcome with its own signal ([`Guard::lost`],
 //! [`Guard::run`]). A lease alone cannot protect data from a paused holder, so every lock carries a
-//! **fencing token** ([`Guard::fence`]), on a quorum too: send it with every write.
+//! **fencing token** ([`Guard::token`]), on a quorum too: send it with every write.
+//!
+//! # Where to read on
+//! - [GUIDE][]: how to use it, chapter by chapter. [RECIPES][]: whole jobs, from a web service to cron.
+//! - [Examples][], each a program.
+//! - [FROM_REDISSON][]: what stands for each object of Redisson.
+//! - [SAFETY][]: what it promises, and on what that rests. [OPERATIONS][]: servers and the command.
+//!
+//! [GUIDE]: https://github.com/quorumlock/quorumlock/blob/main/docs/GUIDE.md
+//! [RECIPES]: https://github.com/quorumlock/quorumlock/blob/main/docs/RECIPES.md
+//! [Examples]: https://github.com/quorumlock/quorumlock/tree/main/crates/quorumlock/examples
+//! [FROM_REDISSON]: https://github.com/quorumlock/quorumlock/blob/main/docs/FROM_REDISSON.md
+//! [SAFETY]: https://github.com/quorumlock/quorumlock/blob/main/docs/SAFETY.md
+//! [OPERATIONS]: https://github.com/quorumlock/quorumlock/blob/main/docs/OPERATIONS.md
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -38,6 +51,7 @@ mod from_env;
 mod locker;
 mod mutex;
 mod rw_lock;
+mod secrets;
 mod semaphore;
 
 pub mod admission;
@@ -45,6 +59,8 @@ pub mod admission;
 pub mod blocking;
 pub mod env;
 pub mod fencing;
+#[doc(hidden)]
+pub mod options;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -54,17 +70,18 @@ pub use election::{Election, Leadership, Observer};
 pub use locker::Locker;
 pub use mutex::Mutex;
 pub use quorumlock_core::kind;
-pub use quorumlock_core::{Guard, LockRequest, TryLockRequest, Watch};
+pub use quorumlock_core::{Guard, HeldLock, HeldLocks, HoldView, LockRequest, TryLockRequest};
 pub use quorumlock_protocol::{
-    Busy, ConfigError, Credentials, Error, Fence, Holder, Incarnation, LossReason, Lost, Mismatch,
-    Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, Ticket, TlsProblem, Wire,
+    Busy, ConfigError, Credentials, Error, FencingToken, Holder, Incarnation, LossReason, Lost,
+    Mismatch, Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, Pem, Ticket, TlsProblem,
+    Wire,
 };
 
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 
 /// A held permit, which has a [slot](Guard::slot); see [`Locker::permit`].
-pub type Permit = Guard<kind::Permit>;
+pub type PermitGuard = Guard<kind::Permit>;
 
 /// A read-write lock that is held for reading; see [`Locker::read`].
 pub type ReadGuard = Guard<kind::Read>;

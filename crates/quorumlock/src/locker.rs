@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::admission::NodeStatusReport;
 use crate::election::Election;
@@ -9,7 +10,10 @@ use crate::mutex::Mutex;
 use crate::rw_lock::RwLock;
 use crate::semaphore::Semaphore;
 use crate::telemetry::Stats;
-use crate::{Error, Guard, Holder, LockRequest, Owner, Ticket, TryLockRequest, Watch, kind};
+use crate::{
+    Error, Guard, HeldLock, HeldLocks, HoldView, Holder, LockRequest, Owner, Ticket,
+    TryLockRequest, kind,
+};
 
 /// Takes locks, on one node or on a quorum: the same API and the same promises.
 ///
@@ -23,6 +27,12 @@ pub struct Locker {
 }
 
 impl Locker {
+    /// Whether the same call may succeed later.
+    #[doc(hidden)]
+    pub fn may_pass(&self, error: &Error) -> bool {
+        self.inner.may_pass(error)
+    }
+
     pub(crate) fn new(inner: quorumlock_core::Locker, prefix: &str) -> Self {
         Self { inner, prefix: prefix.into() }
     }
@@ -57,7 +67,7 @@ impl Locker {
     /// Waits until all of these names are free, and takes them in one step: all or none.
     ///
     /// One guard holds them all, with one token ([`Guard::names`](crate::Guard::names),
-    /// [`Guard::fence`](crate::Guard::fence)). It excludes every lock of one of these names, and every
+    /// [`Guard::token`](crate::Guard::token)). It excludes every lock of one of these names, and every
     /// set that shares a name. While the call waits it holds none of them, so calls whose sets overlap
     /// cannot wait for each other in a ring. The lock is lost as soon as one name is. Up to 32 names;
     /// a name that is given twice counts once. On a Redis Cluster all names need one hash tag.
@@ -97,7 +107,7 @@ impl Locker {
     /// Waits for one of `permits` permits of `name`: at most so many are held at a time.
     ///
     /// Each permit has a slot, a number from 0 to `permits - 1` that no other valid permit of the name
-    /// has ([`Guard::slot`](crate::Permit::slot)): it can be the number of a worker, a shard or a port.
+    /// has ([`Guard::slot`](crate::PermitGuard::slot)): it can be the number of a worker, a shard or a port.
     /// A slot is a lock of its own, so a permit is renewed, lost and fenced as a lock is, on a quorum,
     /// too. A lock and the permits of one name do not exclude each other.
     ///
@@ -254,7 +264,7 @@ impl Locker {
     /// ```no_run
     /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
     /// let answer = locker.run("invoice/7", |lock| async move {
-    ///     println!("token {}", lock.fence());
+    ///     println!("token {}", lock.token());
     ///     42
     /// });
     /// assert_eq!(answer.await?, 42);
@@ -268,53 +278,51 @@ impl Locker {
     /// Cancel safe: dropping the future drops the work and posts the release.
     pub async fn run<T, F, Fut>(&self, name: impl AsRef<str>, work: F) -> Result<T, Error>
     where
-        F: FnOnce(Watch) -> Fut,
+        F: FnOnce(HoldView) -> Fut,
         Fut: Future<Output = T>,
     {
         self.lock(name).run(work).await
     }
 }
 
+impl Locker {
+    pub(crate) fn answer_timeout(&self) -> Duration {
+        self.inner.answer_timeout()
+    }
+}
+
 /// Questions about locks.
 impl Locker {
-    /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
+    /// Lists the locks that are held: of each kind, with the names that begin with the locker's prefix, in the
+    /// layout of its [`Wire`](crate::Wire). Does no I/O before [`HeldLocks::next`](crate::HeldLocks::next).
+    ///
+    /// The nodes look through all their keys in small steps (`SCAN`), which takes a while where other programs
+    /// keep many. A lock that is taken or released meanwhile may be missing. A name that other libraries hold
+    /// is listed if its value has the form that redsync or node-redlock write.
+    ///
+    /// ```no_run
+    /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// let mut held = locker.list();
+    /// while let Some(lock) = held.next().await.transpose()? {
+    ///     println!("{} is held by {:?}", lock.name, lock.holder.label);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn list(&self) -> HeldLocks {
+        self.inner.list(&self.prefix)
+    }
+
+    /// The current holder of `name`, as the nodes report it; `None` if nobody holds it: no majority can.
     ///
     /// # Errors
     /// [`Error::Refused`], also for a key that is not a lock of this locker's wire;
-    /// [`Error::Unreachable`], [`Error::Config`], [`Error::Closed`].
+    /// [`Error::Unreachable`], [`Error::Config`], [`Error::Closed`]. Where too few nodes tell whether the name
+    /// is held, [`NoMajority::holder`](crate::NoMajority) is the holder that most of them name.
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
     pub async fn holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
         self.inner.holder(self.full(name.as_ref())).await
-    }
-
-    /// The current holder of each slot of the permits of `name`, in order, as the nodes report them.
-    /// `permits` is the number of slots to look at.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`]; [`ConfigError::BadPermits`](crate::ConfigError::BadPermits).
-    ///
-    /// # Cancel safety
-    /// Cancel safe: it only reads.
-    pub async fn permit_holders(
-        &self,
-        name: impl AsRef<str>,
-        permits: u32,
-    ) -> Result<Vec<Option<Holder>>, Error> {
-        self.inner.permit_holders(self.full(name.as_ref()), permits).await
-    }
-
-    /// Who holds the read-write lock `name`, as the nodes report it; `None` if nobody does. Several readers
-    /// are one holder, `readers`, and [`Holder::holds`](crate::Holder) is their number.
-    ///
-    /// # Errors
-    /// As [`Locker::holder`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: it only reads.
-    pub async fn read_write_holder(&self, name: impl AsRef<str>) -> Result<Option<Holder>, Error> {
-        self.inner.read_write_holder(self.full(name.as_ref())).await
     }
 
     /// Whether any client holds `name`. The answer may be outdated when it returns: never base
@@ -361,32 +369,17 @@ impl Locker {
         self.inner.force_unlock(self.full(name.as_ref())).await
     }
 
-    /// Frees the read-write lock `name`, regardless of its holders, and raises the fencing mark. True if it
-    /// was held. See [`Locker::force_unlock`].
+    /// Frees a lock that [`Locker::list`] showed, of any kind, if the same holder still holds it, and raises its
+    /// fencing mark. True if it did. So the next holder, which may be healthy, loses nothing. See
+    /// [`Locker::force_unlock`].
     ///
     /// # Errors
     /// As there.
     ///
     /// # Cancel safety
     /// As there.
-    pub async fn force_unlock_read_write(&self, name: impl AsRef<str>) -> Result<bool, Error> {
-        self.inner.force_unlock_read_write(self.full(name.as_ref())).await
-    }
-
-    /// Frees one slot of the permits of `name`, regardless of its holder, and raises the fencing mark.
-    /// True if the slot was held. See [`Locker::force_unlock`].
-    ///
-    /// # Errors
-    /// As there; [`ConfigError::BadSlot`](crate::ConfigError::BadSlot) for a slot above 255.
-    ///
-    /// # Cancel safety
-    /// As there.
-    pub async fn force_release_permit(
-        &self,
-        name: impl AsRef<str>,
-        slot: u16,
-    ) -> Result<bool, Error> {
-        self.inner.force_release_permit(self.full(name.as_ref()), slot).await
+    pub async fn force_unlock_from(&self, lock: &HeldLock) -> Result<bool, Error> {
+        self.inner.force_unlock_from(lock).await
     }
 }
 
@@ -415,14 +408,14 @@ impl Locker {
         self.inner.stats()
     }
 
-    /// Admits all nodes at once. By this call you vouch that none of them has forgotten a granted
-    /// lock. For new servers, and after repairs by hand.
+    /// Admits all nodes at once, if they are new. Does nothing if all of them vote.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if a node did not answer. [`Error::Refused`] if a node belongs to a
-    /// cluster with another list of nodes, or is new and has a cluster in another database
-    /// ([`Locker::force_admit_nodes`] admits these, too), or if its configuration does not let it
-    /// vote. [`ConfigError::NoAdmission`](crate::ConfigError::NoAdmission) on a single node or with
+    /// [`Error::Unreachable`] if a node did not answer. [`Error::Refused`] if a node does not vote though
+    /// another has the record of this cluster ([`NodeProblem::Founded`](crate::NodeProblem::Founded): it
+    /// may have forgotten a lock), belongs to a cluster with another list of nodes, or is new and has a
+    /// cluster in another database ([`Locker::force_admit_nodes`] admits these, too), or if its
+    /// configuration does not let it vote. [`ConfigError::NoAdmission`](crate::ConfigError::NoAdmission) on a single node or with
     /// admission off.
     ///
     /// # Cancel safety
@@ -431,11 +424,13 @@ impl Locker {
         self.inner.admit_nodes(false).await
     }
 
-    /// As [`Locker::admit_nodes`], and takes nodes from the cluster to which they belong. By this
-    /// call you vouch that no lock is held there, either, and that its clients have stopped.
+    /// Admits all nodes at once, whatever they show, and takes nodes from the cluster to which they belong.
+    /// By this call you vouch that every client that uses one of them has been stopped for the longest
+    /// lease.
     ///
     /// # Errors
-    /// As [`Locker::admit_nodes`], but for other clusters.
+    /// [`Error::Unreachable`] if a node did not answer. [`Error::Refused`] if the configuration of a node
+    /// does not let it vote.
     ///
     /// # Cancel safety
     /// As [`Locker::admit_nodes`].

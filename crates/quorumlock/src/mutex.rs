@@ -1,6 +1,5 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::{LockRequest, TryLockRequest};
 
@@ -18,7 +17,7 @@ use crate::{LockRequest, TryLockRequest};
 /// let invoice = locker.mutex("invoice/7");
 /// let guard = invoice.lock().await?;
 /// guard.unlock().await?;
-/// match invoice.lock_timeout(Duration::from_secs(5)).await {
+/// match invoice.lock().wait(Duration::from_secs(5)).await {
 ///     Ok(guard) => guard.unlock().await?,
 ///     Err(error) if error.is_busy() => println!("{error}"),
 ///     Err(error) => return Err(error),
@@ -48,14 +47,6 @@ impl Mutex {
     /// is awaited.
     pub fn lock(&self) -> LockRequest {
         self.locker.lock(&*self.name)
-    }
-
-    /// Waits for the lock, at most for `timeout`: as `lock().wait(timeout)`.
-    ///
-    /// # Errors
-    /// See [`LockRequest`]; [`Error::Busy`](crate::Error::Busy) after the timeout.
-    pub fn lock_timeout(&self, timeout: Duration) -> LockRequest {
-        self.lock().wait(timeout)
     }
 
     /// Takes the lock if it is free, as [`Locker::try_lock`](crate::Locker::try_lock).

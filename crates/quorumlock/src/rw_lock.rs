@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{LockRequest, TryLockRequest, kind};
+use crate::{Error, Holder, LockRequest, TryLockRequest, kind};
 
 /// The handle of one read-write lock: a [`Locker`](crate::Locker) and a name, from
 /// [`Locker::rw_lock`](crate::Locker::rw_lock).
@@ -64,6 +64,30 @@ impl RwLock {
     /// As [`RwLock::try_read`].
     pub fn try_write(&self) -> TryLockRequest<kind::Write> {
         self.locker.try_write(&*self.name)
+    }
+
+    /// Who holds the lock, as the nodes report it; `None` if nobody does. Several readers are one holder,
+    /// `readers`, and [`Holder::holds`] is their number.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`](crate::Locker::holder).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn holder(&self) -> Result<Option<Holder>, Error> {
+        self.locker.read_write_holder(&*self.name).await
+    }
+
+    /// Frees the lock, regardless of its holders, and raises the fencing mark. True if it was held. See
+    /// [`Locker::force_unlock`](crate::Locker::force_unlock).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn force_unlock(&self) -> Result<bool, Error> {
+        self.locker.force_unlock_read_write(&*self.name).await
     }
 }
 

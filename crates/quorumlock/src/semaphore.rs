@@ -1,13 +1,12 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::{LockRequest, TryLockRequest, kind};
+use crate::{Error, Holder, LockRequest, TryLockRequest, kind};
 
 /// The handle of the permits of one name: a [`Locker`](crate::Locker), a name and a number, from
 /// [`Locker::semaphore`](crate::Locker::semaphore).
 ///
-/// Cheap to clone; clones name the same permits. It holds nothing: [permits](crate::Permit) do. They are
+/// Cheap to clone; clones name the same permits. It holds nothing: [permits](crate::PermitGuard) do. They are
 /// leases, which can be lost ([`Guard::lost`](crate::Guard::lost)).
 ///
 /// ```no_run
@@ -48,20 +47,37 @@ impl Semaphore {
         self.locker.permit(&*self.name, self.permits)
     }
 
-    /// Waits for a permit, at most for `timeout`: as `acquire().wait(timeout)`.
-    ///
-    /// # Errors
-    /// See [`LockRequest`]; [`Error::Busy`](crate::Error::Busy) after the timeout.
-    pub fn acquire_timeout(&self, timeout: Duration) -> LockRequest<kind::Permit> {
-        self.acquire().wait(timeout)
-    }
-
     /// Takes a permit if one is free, as [`Locker::try_permit`](crate::Locker::try_permit).
     ///
     /// # Errors
     /// See [`TryLockRequest`], also for cancel safety.
     pub fn try_acquire(&self) -> TryLockRequest<kind::Permit> {
         self.locker.try_permit(&*self.name, self.permits)
+    }
+
+    /// The current holder of each slot, in order, as the nodes report them.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`](crate::Locker::holder);
+    /// [`ConfigError::BadPermits`](crate::ConfigError::BadPermits).
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it only reads.
+    pub async fn holders(&self) -> Result<Vec<Option<Holder>>, Error> {
+        self.locker.permit_holders(&*self.name, self.permits).await
+    }
+
+    /// Frees one slot, regardless of its holder, and raises the fencing mark. True if the slot was held. It may
+    /// be a slot beyond the number of permits, which a program that gives a larger number holds. See
+    /// [`Locker::force_unlock`](crate::Locker::force_unlock).
+    ///
+    /// # Errors
+    /// As there; [`ConfigError::BadSlot`](crate::ConfigError::BadSlot) for a slot above 255.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn force_release(&self, slot: u16) -> Result<bool, Error> {
+        self.locker.force_release_permit(&*self.name, slot).await
     }
 }
 

@@ -13,4 +13,4 @@ pub use quorumlock_protocol::telemetry::{
 };
 
 #[cfg(feature = "metrics")]
-pub use record::{METRICS, Metric, MetricKind, describe_metrics, record_metrics};
+pub use record::{BUCKETS, METRICS, Metric, MetricKind, describe_metrics, record_metrics};

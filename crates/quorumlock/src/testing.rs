@@ -28,13 +28,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorumlock_core::{Environment, Lessor};
 use quorumlock_protocol::{
-    Acquired, BoxFuture, Claim, Error, Fence, Grant, HeldInterval, Hints, Holder, Instant, Lane,
-    LeaseRequest, Name, NoMajority, NodeProblem, NodeReport, Nonce, Notified, ReleaseOutcome,
-    WaitQueue,
+    Acquired, BoxFuture, Claim, Error, FencingToken, Grant, HeldInterval, Hints, Holder, Instant,
+    Lane, LeaseRequest, ListPosition, ListStep, Name, NoMajority, NodeProblem, NodeReport, Nonce,
+    Notified, ReleaseOutcome, WaitQueue,
 };
 use quorumlock_watchdog::{Clock, Renewal};
 
-use crate::builder::{applies, process_label};
+use crate::options::{On, ServerKind};
 use crate::{Builder, Locker};
 
 /// A server in this process. Clones are the same server.
@@ -43,6 +43,8 @@ pub struct MemoryServer(Arc<Memory>);
 
 #[derive(Default)]
 struct Memory {
+    /// `Some`: tokio's clock, and watchdogs on the runtime of the test.
+    tokio_time: Option<Clock>,
     locks: Mutex<Locks>,
     stopped: AtomicBool,
 }
@@ -67,10 +69,20 @@ impl MemoryServer {
         Self::default()
     }
 
+    /// A server in tokio's time: leases, renewals and waits follow the clock of the runtime in which the test
+    /// runs. With a paused clock (`#[tokio::test(start_paused = true)]`) a test of an outage, or of the end of a
+    /// lease, takes no real time.
+    ///
+    /// The watchdog of a locker is a task of the runtime in which the locker is made: make it inside the test,
+    /// and use it there.
+    pub fn in_tokio_time() -> Self {
+        Self(Arc::new(Memory { tokio_time: Some(Clock::tokio()), ..Memory::default() }))
+    }
+
     /// A locker with default options.
     ///
     /// # Errors
-    /// [`Error::Config`] if the watchdog's thread cannot be started.
+    /// [`Error::Config`] if the watchdog's thread cannot be started, or in tokio's time outside a runtime.
     pub fn locker(&self) -> Result<Locker, Error> {
         Locker::builder().in_memory(self)
     }
@@ -105,19 +117,16 @@ impl Builder {
     /// [`Error::Config`] for an option out of bounds, one that is for a quorum only, or one that such a
     /// server does not have: `replicas`, `all_replicas`, `durable`, `strict_order`, `takeover_delay`.
     pub fn in_memory(mut self, server: &MemoryServer) -> Result<Locker, Error> {
-        const SERVERS: &str = "a server in memory";
-        self.only_for_a_quorum(SERVERS)?;
-        let settings = &self.settings;
-        applies([
-            ("replicas", settings.replicas > 0, SERVERS),
-            ("all_replicas", settings.all_replicas, SERVERS),
-            ("durable", settings.durable, SERVERS),
-            ("strict_order", settings.strict_order, SERVERS),
-            ("takeover_delay", !settings.takeover_delay.is_zero(), SERVERS),
-        ])?;
-        let label = self.settings.label.get_or_insert_with(process_label).clone();
-        let label = Some(label).filter(|label| !label.is_empty());
-        let (prefix, environment) = (self.checked_prefix()?, Environment::default());
+        let prefix = self.settle(On::new(ServerKind::Memory, []))?;
+        let label = self.settings.label.clone().filter(|label| !label.is_empty());
+        let environment = match &server.0.tokio_time {
+            Some(clock) => Environment {
+                clock: clock.clone(),
+                watchdog_on_this_runtime: true,
+                ..Environment::default()
+            },
+            None => Environment::default(),
+        };
         let lessor = server.lessor(environment.clock.clone(), label);
         let locker = quorumlock_core::Locker::with_lessor(lessor, self.settings, environment)?;
         Ok(Locker::new(locker, &prefix))
@@ -164,8 +173,12 @@ impl Locks {
         }
         let until = now + ttl;
         self.holds.push(Hold { claim, nonce, until, holds, label });
-        self.last_token += Fence::BLOCK;
-        Acquired::Granted(Grant { until, fence: Fence::new(self.last_token), counted: false })
+        self.last_token += FencingToken::BLOCK;
+        Acquired::Granted(Grant {
+            until,
+            fence: FencingToken::new(self.last_token),
+            counted: false,
+        })
     }
 
     fn renew(&mut self, lease: &LeaseRequest, now: Instant) -> Renewal {
@@ -241,7 +254,7 @@ impl Lessor for MemoryLessor {
             let mut locks = memory.locks();
             let mut acquired = locks.acquire(lease, now, label);
             match &mut acquired {
-                Acquired::Granted(grant) if !fencing => grant.fence = Fence::NONE,
+                Acquired::Granted(grant) if !fencing => grant.fence = FencingToken::NONE,
                 Acquired::Busy(_) => {
                     if let Some(free) = hints.free_slots().filter(|_| claim.slots().is_some()) {
                         let holds = locks.valid(now);
@@ -286,14 +299,27 @@ impl Lessor for MemoryLessor {
         Box::pin(std::future::ready(done))
     }
 
+    fn list(&self, _: usize, _: ListPosition) -> BoxFuture<Result<ListStep, Error>> {
+        self.ask(Name::probe(), |memory, now| {
+            let mut locks = memory.locks();
+            let found = locks.valid(now).iter().flat_map(|hold| hold.claim.of_each_name());
+            ListStep { found: found.collect(), next: None }
+        })
+    }
+
     fn inspect(&self, claim: Claim) -> BoxFuture<Result<Option<Holder>, Error>> {
         self.ask(claim.label(), move |memory, now| memory.locks().holder(&claim, now))
     }
 
-    fn force_release(&self, claim: Claim) -> BoxFuture<Result<bool, Error>> {
+    fn force_release(&self, claim: Claim, of: Option<String>) -> BoxFuture<Result<bool, Error>> {
         self.ask(claim.label(), move |memory, now| {
+            let mut locks = memory.locks();
+            let holder = locks.holder(&claim, now);
+            if of.is_some_and(|of| holder.is_none_or(|holder| holder.id != of)) {
+                return false;
+            }
             let covers = |hold: &Hold| hold.claim.names().any(|held| held == claim.name());
-            memory.locks().end(now, covers)
+            locks.end(now, covers)
         })
     }
 

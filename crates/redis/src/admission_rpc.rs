@@ -14,7 +14,7 @@ use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
 };
 use quorumlock_protocol::{
-    Answer, BoxFuture, Denial, Fence, Incarnation, Name, NodeProblem, NodeReport, PROTOCOL,
+    Answer, BoxFuture, Denial, FencingToken, Incarnation, Name, NodeProblem, NodeReport, PROTOCOL,
     ReplyFuture,
 };
 
@@ -78,7 +78,7 @@ impl AdmissionRpc for RedisNode {
             let report = self.context.report(NodeProblem::NotAsked("admission is off".into()));
             return Box::pin(std::future::ready(Err(report)));
         };
-        let reply = self.run(node_info_command);
+        let reply = self.run(|cluster| node_info_command(cluster, self.context.observes));
         let (label, member) = (self.context.label.clone(), self.member.clone());
         let clock = self.clock.clone();
         Box::pin(async move {
@@ -159,6 +159,14 @@ impl AdmissionRpc for RedisNode {
         })
     }
 
+    fn stands_alone(&self, new: bool) -> BoxFuture<Result<(), NodeReport>> {
+        let (callers, context) = (self.callers.clone(), self.context.clone());
+        Box::pin(async move {
+            let alone = callers.addresses().stands_alone(new).await;
+            alone.map_err(|problem| context.report(problem))
+        })
+    }
+
     fn other_databases(&self) -> BoxFuture<Result<Vec<u64>, NodeReport>> {
         let reply = self.run(|cluster| {
             let mut eval = script(admission_scripts::OTHER_DATABASES, cluster, 0);
@@ -184,7 +192,7 @@ fn read_marks(reply: &Value) -> Option<Marks> {
     let pair = |pair: &[Value]| {
         let [Value::Int(slot), Value::Int(mark)] = pair else { return None };
         let slot = usize::try_from(*slot).ok().filter(|slot| *slot < Name::SLOTS)?;
-        Some((slot, Fence::new(u64::try_from(*mark).ok()?)))
+        Some((slot, FencingToken::new(u64::try_from(*mark).ok()?)))
     };
     items.chunks(2).map(pair).collect()
 }

@@ -13,8 +13,8 @@ use super::scripts::{Script, Scripts, Tokens};
 use super::taken_up::TakenUp;
 use super::unconfirmed_releases::{UnconfirmedRelease, UnconfirmedReleases};
 use quorumlock_protocol::{
-    Acceptance, Answer, Claim, ConfigError, Denial, Fence, Greeting, HeldInterval, Hints, Holder,
-    Incarnation, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Notified,
+    Acceptance, Answer, Claim, ConfigError, Denial, FencingToken, Greeting, HeldInterval, Hints,
+    Holder, Incarnation, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce, Notified,
     QueueAction, ReleaseOutcome, RemoteGrant, Responder, RunIds, Unconfirmed, Vote, Wire,
 };
 
@@ -23,20 +23,20 @@ use quorumlock_protocol::{
 pub(super) enum Command {
     Acquire {
         lease: LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         incarnation: Incarnation,
         hints: Hints,
         to: Responder<Answer<Vote>>,
     },
     Raise {
         lease: LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         incarnation: Incarnation,
         to: Responder<Answer<Acceptance>>,
     },
     Regrant {
         lease: LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         to: Responder<Answer<Instant>>,
     },
     Renew {
@@ -59,6 +59,8 @@ pub(super) enum Command {
     },
     ForceRelease {
         claim: Claim,
+        /// Only if this is the holder.
+        holder: Option<String>,
         to: Responder<Answer<bool>>,
     },
     /// Removes this locker (`true`) from the queue of a name. If it is not queued, or with `false`,
@@ -71,6 +73,8 @@ pub(super) enum Command {
     },
     /// `SCRIPT LOAD` after a NOSCRIPT. Nobody reads the reply.
     FireAndForget,
+    /// How the server is set up now; the session reads the reply.
+    LookAtSetup,
 }
 
 impl Command {
@@ -109,20 +113,25 @@ impl Command {
             Self::Inspect { claim, .. }
             | Self::ForceRelease { claim, .. }
             | Self::Dequeue(claim, _) => Some(claim),
-            Self::Verbatim { .. } | Self::FireAndForget => None,
+            Self::Verbatim { .. } | Self::FireAndForget | Self::LookAtSetup => None,
         }
     }
 
-    /// The token that an acquisition proposes; [`Fence::NONE`] for any other request.
-    pub(super) fn token(&self) -> Fence {
+    /// The token that an acquisition proposes; [`FencingToken::NONE`] for any other request.
+    pub(super) fn token(&self) -> FencingToken {
         match self {
             Self::Acquire { token, .. } => *token,
-            _ => Fence::NONE,
+            _ => FencingToken::NONE,
         }
     }
 
     pub(super) fn is_release(&self) -> bool {
         matches!(self, Self::Release { .. })
+    }
+
+    /// Whether the request reads or writes the marks of many slots.
+    pub(super) fn copies_marks(&self) -> bool {
+        matches!(self, Self::Verbatim { command, .. } if command.args_iter().nth(COPY_ARGS).is_some())
     }
 
     /// The scripts that may have to be loaded for this request.
@@ -144,7 +153,8 @@ impl Command {
             | Self::ForceRelease { .. }
             | Self::Dequeue(..)
             | Self::Verbatim { .. }
-            | Self::FireAndForget => false,
+            | Self::FireAndForget
+            | Self::LookAtSetup => false,
         }
     }
 
@@ -155,6 +165,23 @@ impl Command {
                 Some(*incarnation)
             }
             _ => None,
+        }
+    }
+
+    /// Tells the caller that there is no result: of a renewal, for each lease.
+    fn fail(self, failed: &Failed) {
+        match self {
+            Self::Acquire { to, .. } => to.send(failed.answer()),
+            Self::Raise { to, .. } => to.send(failed.answer()),
+            Self::Regrant { to, .. } => to.send(failed.answer()),
+            Self::Renew { leases, to } => {
+                to.send(leases.iter().map(|_| failed.answer()).collect());
+            }
+            Self::Release { to, .. } => to.send(failed.answer()),
+            Self::Inspect { to, .. } => to.send(failed.answer()),
+            Self::ForceRelease { to, .. } => to.send(failed.answer()),
+            Self::Verbatim { to, .. } => to.send(failed.answer()),
+            Self::Dequeue(..) | Self::FireAndForget | Self::LookAtSetup => {}
         }
     }
 
@@ -169,7 +196,7 @@ impl Command {
             Self::Inspect { .. } => &scripts.inspect,
             Self::ForceRelease { .. } => &scripts.force_release,
             Self::Dequeue(..) => &scripts.dequeue,
-            Self::Verbatim { .. } | Self::FireAndForget => return None,
+            Self::Verbatim { .. } | Self::FireAndForget | Self::LookAtSetup => return None,
         })
     }
 }
@@ -204,7 +231,24 @@ pub(super) struct NodeContext {
     pub(super) taken_up: TakenUp,
     /// Whether it is a member of a Redis Cluster, which refuses a transaction about several slots.
     pub(super) redis_cluster: bool,
+    /// Whether the locker only observes (`Settings::observes`).
+    pub(super) observes: bool,
     pub(super) on_event: Option<EventHandler>,
+}
+
+/// Why a request has no result.
+enum Failed {
+    No(Denial),
+    NoAnswer(NoAnswer),
+}
+
+impl Failed {
+    fn answer<T>(&self) -> Answer<T> {
+        match self {
+            Self::No(denial) => Answer::No(denial.clone()),
+            Self::NoAnswer(no_answer) => Answer::NoAnswer(no_answer.clone()),
+        }
+    }
 }
 
 impl NodeContext {
@@ -233,7 +277,9 @@ impl NodeContext {
                     let until = expiry(asked, lease.ttl, self.max_clock_drift);
                     let token = match self.tokens {
                         Tokens::Proposed => acceptance(said),
-                        Tokens::Counted => Acceptance::Counted(Fence::new(said.unsigned_abs())),
+                        Tokens::Counted => {
+                            Acceptance::Counted(FencingToken::new(said.unsigned_abs()))
+                        }
                     };
                     Answer::Yes(Vote { until, token })
                 }
@@ -292,7 +338,7 @@ impl NodeContext {
                 Value::Array(items) => Answer::Yes(holder(&items)),
                 other => self.unexpected_reply(claim.name(), other),
             }),
-            Command::ForceRelease { claim, to } => to.send(match reply {
+            Command::ForceRelease { claim, to, .. } => to.send(match reply {
                 Value::Int(held) => Answer::Yes(held == 1),
                 other => self.unexpected_reply(claim.name(), other),
             }),
@@ -302,7 +348,7 @@ impl NodeContext {
                 }
                 reply => Answer::Yes(reply),
             }),
-            Command::Dequeue(..) | Command::FireAndForget => {}
+            Command::Dequeue(..) | Command::FireAndForget | Command::LookAtSetup => {}
         }
     }
 
@@ -313,7 +359,9 @@ impl NodeContext {
             let (nonce, token) = (Nonce::parse(&nonce.text()), token.text().parse());
             if let (Some(nonce), Ok(token)) = (nonce, token) {
                 self.taken_up.add(nonce);
-                enqueue.queued_at.add_handoff(RemoteGrant { nonce, fence: Fence::new(token) });
+                enqueue
+                    .queued_at
+                    .add_handoff(RemoteGrant { nonce, fence: FencingToken::new(token) });
             }
             return;
         }
@@ -362,12 +410,6 @@ impl NodeContext {
     /// if it may have arrived, its caller goes on waiting for that answer.
     pub(super) fn no_answer(&self, request: Command, no_answer: &NoAnswer, now: Instant) {
         match request {
-            Command::Acquire { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
-            Command::Raise { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
-            Command::Regrant { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
-            Command::Renew { leases, to } => {
-                to.send(leases.iter().map(|_| Answer::NoAnswer(no_answer.clone())).collect());
-            }
             Command::Release { lease, queue_action, unconfirmed, repeat, to } => {
                 let waits_on = repeat.is_some() || matches!(no_answer, NoAnswer::Unknown(_));
                 let (asks_on, told) = match waits_on {
@@ -382,10 +424,7 @@ impl NodeContext {
                     told.send(Answer::NoAnswer(no_answer.clone()));
                 }
             }
-            Command::ForceRelease { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
-            Command::Inspect { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
-            Command::Verbatim { to, .. } => to.send(Answer::NoAnswer(no_answer.clone())),
-            Command::Dequeue(..) | Command::FireAndForget => {}
+            other => other.fail(&Failed::NoAnswer(no_answer.clone())),
         }
     }
 
@@ -402,32 +441,26 @@ impl NodeContext {
         self.deny(request, why, self.report(NodeProblem::NotAdmitted), now);
     }
 
-    /// Denies a vote request; any other request hears that it was not sent.
+    /// Denies a vote request, or an inspection; any other request hears that it was not sent.
     fn deny(&self, request: Command, denial: &Denial, report: NodeReport, now: Instant) {
-        let no = || denial.clone();
         match request {
-            Command::Acquire { to, .. } => to.send(Answer::No(no())),
-            Command::Raise { to, .. } => to.send(Answer::No(no())),
-            Command::Regrant { to, .. } => to.send(Answer::No(no())),
-            Command::Renew { leases, to } => {
-                to.send(leases.iter().map(|_| Answer::No(no())).collect());
-            }
+            Command::Acquire { .. }
+            | Command::Raise { .. }
+            | Command::Regrant { .. }
+            | Command::Inspect { .. }
+            | Command::Renew { .. } => request.fail(&Failed::No(denial.clone())),
             other => self.no_answer(other, &NoAnswer::NotSent(report), now),
         }
     }
 
     /// Tells the caller that this node can never answer in this configuration.
     pub(super) fn misconfigured(&self, request: Command, error: &ConfigError, now: Instant) {
-        let no = || Denial::Config(error.clone());
+        let no = Denial::Config(error.clone());
         match request {
-            Command::Acquire { to, .. } => to.send(Answer::No(no())),
-            Command::Raise { to, .. } => to.send(Answer::No(no())),
-            Command::Regrant { to, .. } => to.send(Answer::No(no())),
-            Command::Renew { leases, to } => {
+            Command::Renew { .. } => {
                 // This says nothing about leases that are held: their windows decide.
-                let no_answer =
-                    NoAnswer::NotSent(self.report(NodeProblem::NotAsked(error.to_string())));
-                to.send(leases.iter().map(|_| Answer::NoAnswer(no_answer.clone())).collect());
+                let why = self.report(NodeProblem::NotAsked(error.to_string()));
+                request.fail(&Failed::NoAnswer(NoAnswer::NotSent(why)));
             }
             Command::Release { lease, queue_action, unconfirmed, repeat, to } => {
                 let until = repeat.unwrap_or_else(|| self.hold_ends(now, lease.ttl));
@@ -435,12 +468,9 @@ impl NodeContext {
                 let release =
                     UnconfirmedRelease { lease, queue_action, unconfirmed, to: nobody, until };
                 self.unconfirmed.add(release, now);
-                to.send(Answer::No(no()));
+                to.send(Answer::No(no));
             }
-            Command::ForceRelease { to, .. } => to.send(Answer::No(no())),
-            Command::Inspect { to, .. } => to.send(Answer::No(no())),
-            Command::Verbatim { to, .. } => to.send(Answer::No(no())),
-            Command::Dequeue(..) | Command::FireAndForget => {}
+            other => other.fail(&Failed::No(no)),
         }
     }
 
@@ -494,15 +524,21 @@ impl NodeContext {
     /// The denial for a reply that the request does not expect, most often an error of the server.
     fn unexpected_reply<T>(&self, name: &Name, reply: Value) -> Answer<T> {
         self.failed(match reply {
-            Value::Error(text) => match text.strip_prefix("NOTALOCK ") {
-                Some(found) => {
-                    NodeProblem::NotALock { key: name.to_string(), found: found.to_owned() }
+            Value::Error(text) => {
+                let key = name.to_string();
+                match text.split_once(' ') {
+                    Some(("NOTALOCK", found)) => {
+                        NodeProblem::NotALock { key, found: found.to_owned() }
+                    }
+                    Some(("OTHERKIND", found)) => {
+                        NodeProblem::WrongType { key, found: found.to_owned() }
+                    }
+                    _ if text.contains(WRONG_TYPE) => {
+                        NodeProblem::WrongType { key, found: "of another type".to_owned() }
+                    }
+                    _ => NodeProblem::from_reply(&text),
                 }
-                None if text.contains(WRONG_TYPE) => {
-                    NodeProblem::WrongType { key: name.to_string() }
-                }
-                None => NodeProblem::from_reply(&text),
-            },
+            }
             other => NodeProblem::Malformed(format!("{other:?}")),
         })
     }
@@ -512,13 +548,16 @@ impl NodeContext {
     }
 }
 
+/// No request with more arguments than this is about anything but marks.
+const COPY_ARGS: usize = 1_000;
+
 const WRONG_TYPE: &str = "WRONGTYPE";
 
 /// Decodes what `accept` in token.lua returns.
 fn acceptance(mark: i64) -> Acceptance {
     match u64::try_from(mark).unwrap_or(0) {
         0 => Acceptance::Accepted,
-        mark => Acceptance::Behind(Fence::new(mark)),
+        mark => Acceptance::Behind(FencingToken::new(mark)),
     }
 }
 
@@ -547,7 +586,11 @@ fn notified(reply: i64) -> Notified {
 }
 
 fn holder(items: &[Value]) -> Option<Holder> {
-    let [Value::Text(id), Value::Text(holds), pttl] = items else { return None };
+    let [Value::Text(id), Value::Text(holds), pttl, mark, waiters] = items else { return None };
     let holds = std::str::from_utf8(holds).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    Some(Holder::new(String::from_utf8_lossy(id).into_owned(), remaining(Some(pttl)), holds))
+    let id = String::from_utf8_lossy(id).into_owned();
+    let mut holder = Holder::new(id, remaining(Some(pttl)), holds);
+    holder.last_token = mark.text().parse().ok().map(FencingToken::new);
+    holder.waiters = waiters.int().and_then(|waiters| u64::try_from(waiters).ok());
+    Some(holder)
 }

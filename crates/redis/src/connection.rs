@@ -77,6 +77,11 @@ impl Connection {
         &self.0.addresses
     }
 
+    /// Whether a connection was ever made.
+    pub(super) fn greeted(&self) -> bool {
+        self.0.requests.greeted()
+    }
+
     /// Since when posted requests can be sent; `None` while the driver dials.
     pub(super) fn connected_since(&self) -> Option<Instant> {
         self.0.requests.connected_since()

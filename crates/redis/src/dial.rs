@@ -8,23 +8,22 @@ use std::time::Duration;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 
+use super::happy_eyeballs::{self, AddressMemory};
 use super::network::Network;
 use super::node_addr::{Addr, NodeAddr};
 use super::permissions;
+use super::progress::{Progress, Step};
 use super::scripts::{LastBound, Scripts};
 use super::stream::Stream;
 use super::tls::{Tls, tls_problem};
-use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::{
-    ClientCertificate, ConfigError, Credentials, CredentialsProvider, NodeProblem, Nonce, Wire,
-};
+use quorumlock_protocol::admission::{ClusterConfig, SeenIds};
+use quorumlock_protocol::{Credentials, CredentialsProvider, NodeProblem, Nonce, Wire};
 use quorumlock_watchdog::Clock;
 
 /// Dials one address of a node.
 #[derive(Debug)]
 pub(super) struct Dialer {
     pub(super) target: NodeAddr,
-    pub(super) tls: Option<Tls>,
     pub(super) options: Arc<DialOptions>,
 }
 
@@ -32,9 +31,13 @@ pub(super) struct Dialer {
 #[derive(Debug)]
 pub(super) struct DialOptions {
     pub(super) credentials: Option<CredentialsProvider>,
-    pub(super) tls_ca: Option<Vec<u8>>,
-    pub(super) tls_client: Option<ClientCertificate>,
+    pub(super) last_credentials: Mutex<LastCredentials>,
+    /// Set if a server is to speak TLS.
+    pub(super) tls: Option<Tls>,
+    /// The name of the connections.
     pub(super) client_name: Option<String>,
+    /// Whether the locker only observes (`Settings::observes`).
+    pub(super) observes: bool,
     pub(super) connect_timeout: Duration,
     /// The kernel closes the connection after this long without an acknowledgement. Only Linux has it.
     #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code))]
@@ -54,27 +57,50 @@ pub(super) struct DialOptions {
     pub(super) clock: Clock,
     pub(super) unbound: Arc<Scripts>,
     pub(super) last_bound: LastBound,
+    /// What this locker has read in the record of each run of the servers, the last ones.
+    pub(super) seen_ids: Mutex<Vec<(String, SeenIds<String>)>>,
     /// The id of the locker, and the number of its probes: part of their keys.
     pub(super) waiter: Nonce,
     pub(super) probes: AtomicU64,
     /// The refused commands of which the log tells already.
     pub(super) warned: Mutex<BTreeSet<&'static str>>,
     pub(super) network: Network,
+    pub(super) address_memory: AddressMemory,
+}
+
+/// What the provider of credentials last gave.
+#[derive(Debug, Default)]
+pub(super) struct LastCredentials {
+    given: Option<Credentials>,
+    /// The fault of what it said after that, of which the log tells.
+    fault: Option<String>,
+}
+
+impl LastCredentials {
+    /// What is given now, or else what was given last.
+    fn or(&mut self, given: Result<Credentials, String>) -> Result<Credentials, String> {
+        match (given, &self.given) {
+            (Ok(given), _) => {
+                *self = Self { given: Some(given.clone()), fault: None };
+                Ok(given)
+            }
+            (Err(fault), None) => Err(fault),
+            (Err(fault), Some(last)) => {
+                let last = last.clone();
+                if self.fault.as_ref() != Some(&fault) {
+                    tracing::warn!(%fault, "no new credentials: the last ones are used");
+                    self.fault = Some(fault);
+                }
+                Ok(last)
+            }
+        }
+    }
 }
 
 impl Dialer {
-    pub(super) fn new(target: NodeAddr, options: Arc<DialOptions>) -> Result<Self, ConfigError> {
-        let tls = match target.wants_tls() {
-            true => Some(Tls::new(options.tls_ca.as_deref(), options.tls_client.as_ref())?),
-            false => None,
-        };
-        Ok(Self { target, tls, options })
-    }
-
     /// The same server's user, password, database and TLS at another address.
     pub(super) fn at(&self, host: &str, port: u16) -> Self {
-        let target = self.target.at(host, port);
-        Self { target, tls: self.tls.clone(), options: self.options.clone() }
+        Self { target: self.target.at(host, port), options: self.options.clone() }
     }
 
     /// The present user and password: those of the provider, or else those of the URL, if it has any.
@@ -82,42 +108,53 @@ impl Dialer {
         let Some(provider) = &self.options.credentials else {
             return Ok(self.target.credentials());
         };
-        let none =
-            |why| NodeProblem::Authentication(format!("the program gave no credentials: {why}"));
         let asked = provider.provide(self.target.label());
-        let given = match tokio::time::timeout(self.options.connect_timeout, asked).await {
-            Ok(given) => given.map_err(none)?,
-            Err(_) => return Err(none(format!("not within {:?}", self.options.connect_timeout))),
+        let limit = self.options.connect_timeout;
+        let given = match tokio::time::timeout(limit, asked).await {
+            Ok(given) => given,
+            Err(_) => Err(format!("not within {limit:?}")),
         };
-        given.fault().map_or(Ok(Some(given)), |fault| Err(none(fault)))
+        let given = given.and_then(|given| given.fault().map_or(Ok(given), Err));
+        let mut last = self.options.last_credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.or(given) {
+            Ok(given) => Ok(Some(given.or_user(self.target.redis().username()))),
+            Err(fault) => Err(NodeProblem::Authentication(format!("no credentials: {fault}"))),
+        }
+    }
+
+    /// How far an attempt to connect has come that begins now.
+    pub(super) fn progress(&self) -> Progress {
+        Progress::new(&self.options.clock, self.options.connect_timeout)
     }
 
     /// Opens a byte stream to the server, and sends nothing on it but a TLS handshake.
-    pub(super) async fn dial(&self) -> Result<Box<dyn Stream>, NodeProblem> {
-        let dialling = async {
-            if let Network::Simulated(network) = &self.options.network {
-                return network.open().await;
+    pub(super) async fn dial(
+        &self,
+        progress: &mut Progress,
+    ) -> Result<Box<dyn Stream>, NodeProblem> {
+        if let Network::Simulated(network) = &self.options.network {
+            return progress.step(Step::Connect, network.open()).await?.map_err(not_connected);
+        }
+        match &self.target.addr {
+            Addr::Tcp { host, port } => Ok(Box::new(self.tcp(host, *port, progress).await?)),
+            Addr::Tls { host, port } => {
+                let Some(tls) = &self.options.tls else {
+                    return Err(NodeProblem::NotConnected("no TLS was set up".into()));
+                };
+                let stream = self.tcp(host, *port, progress).await?;
+                progress.step(Step::Tls, tls.wrap(host, stream)).await?.map_err(not_connected)
             }
-            Ok(match &self.target.addr {
-                Addr::Tcp { host, port } => Box::new(self.tcp(host, *port).await?) as Box<_>,
-                Addr::Tls { host, port } => match &self.tls {
-                    Some(tls) => tls.wrap(host, self.tcp(host, *port).await?).await?,
-                    None => return Err(std::io::Error::other("no TLS was set up")),
-                },
-                #[cfg(unix)]
-                Addr::Unix(path) => {
-                    Box::new(tokio::net::UnixStream::connect(path).await?) as Box<dyn Stream>
-                }
-                #[cfg(not(unix))]
-                Addr::Unix(_) => {
-                    return Err(std::io::Error::other("unix:// needs a Unix system; use redis://"));
-                }
-            })
-        };
-        match tokio::time::timeout(self.options.connect_timeout, dialling).await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(e)) => Err(problem_of(&e, NodeProblem::NotConnected)),
-            Err(_) => Err(self.timed_out()),
+            #[cfg(unix)]
+            Addr::Unix(path) => {
+                let connecting = tokio::net::UnixStream::connect(path);
+                let stream = progress.step(Step::Connect, connecting).await?;
+                Ok(Box::new(stream.map_err(not_connected)?))
+            }
+            #[cfg(not(unix))]
+            Addr::Unix(_) => {
+                let why = "unix:// needs a Unix system; use redis://";
+                Err(NodeProblem::NotConnected(why.into()))
+            }
         }
     }
 
@@ -130,24 +167,40 @@ impl Dialer {
         }
     }
 
-    pub(super) fn timed_out(&self) -> NodeProblem {
-        // A plain-text server waits for the end of a line, and never answers a TLS handshake.
-        let hint = match self.target.wants_tls() {
-            true => "; if it speaks plain text, its URL begins with redis://",
-            false => "",
+    async fn tcp(
+        &self,
+        host: &str,
+        port: u16,
+        progress: &mut Progress,
+    ) -> Result<TcpStream, NodeProblem> {
+        let (memory, name) = (&self.options.address_memory, self.target.label());
+        let resolving = tokio::net::lookup_host((host, port));
+        let resolved = progress.step(Step::Name, resolving).await?.map_err(not_connected)?;
+        let addresses = memory.in_order(name, resolved.collect());
+        let pause = happy_eyeballs::pause(addresses.len(), self.options.connect_timeout);
+        let connecting = async {
+            let stream = happy_eyeballs::connect(&addresses, pause).await?;
+            if addresses.len() > 1 {
+                memory.connected(name, stream.peer_addr()?);
+            }
+            self.set_up(&stream)?;
+            Ok(stream)
         };
-        NodeProblem::NotConnected(format!("not within {:?}{hint}", self.options.connect_timeout))
+        progress.step(Step::Connect, connecting).await?.map_err(not_connected)
     }
 
-    async fn tcp(&self, host: &str, port: u16) -> std::io::Result<TcpStream> {
-        let stream = TcpStream::connect((host, port)).await?;
+    fn set_up(&self, stream: &TcpStream) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
-        let socket = SockRef::from(&stream);
+        let socket = SockRef::from(stream);
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(Duration::from_secs(10)))?;
         #[cfg(any(target_os = "linux", target_os = "android"))]
         socket.set_tcp_user_timeout(Some(self.options.user_timeout))?;
-        Ok(stream)
+        Ok(())
     }
+}
+
+fn not_connected(e: std::io::Error) -> NodeProblem {
+    problem_of(&e, NodeProblem::NotConnected)
 }
 
 /// The problem behind an error of a stream: a TLS problem, or else `otherwise`.

@@ -145,16 +145,18 @@ impl NodeContext {
                 }
             }
             Command::Inspect { claim, .. } => {
-                eval(out, &scripts.inspect, 1, 0);
-                bulk(out, claim.name().as_str().as_bytes());
+                eval(out, &scripts.inspect, 3, 0);
+                name_and_mark(claim.name(), out);
+                bulk_of(out, claim.name().waiters_key_parts());
             }
-            Command::ForceRelease { claim, .. } => {
+            Command::ForceRelease { claim, holder, .. } => {
                 let name = claim.name();
-                eval(out, &scripts.force_release, 4 + serving, 0);
+                eval(out, &scripts.force_release, 4 + serving, usize::from(holder.is_some()));
                 name_and_mark(name, out);
                 bulk_of(out, name.channel_parts());
                 bulk_of(out, name.waiters_key_parts());
                 serve(out);
+                holder.iter().for_each(|holder| bulk(out, holder.as_bytes()));
             }
             Command::Dequeue(claim, ours) => {
                 let name = claim.name();
@@ -172,6 +174,7 @@ impl NodeContext {
             Command::Verbatim { command, .. } => {
                 out.extend_from_slice(&command.get_packed_command());
             }
+            Command::LookAtSetup => to.setup.iter().for_each(|setup| setup.ask(out)),
             Command::FireAndForget => {}
         }
         1

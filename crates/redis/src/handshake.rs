@@ -1,23 +1,29 @@
 //! The handshake of a new connection: authenticates, identifies the server, loads the scripts, and
 //! sees the server renew a lock.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::command::micros;
 use super::dial::{Dialer, Presence};
 use super::encode::deletes_if_ours;
-use super::node_info::{field, node_info_command, read_node_info};
+use super::node_info::{
+    cluster_list_command, field, node_info_command, read_cluster_list, read_node_info,
+};
 use super::permissions::is_forbidden;
+use super::progress::Progress;
 use super::redirect::{Redirect, SlotRange, read_slots};
 use super::resp::Value;
 use super::scripts::{Proof, Scripts};
 use super::server_info::ServerInfo;
+use super::server_setup::ServerSetup;
 use super::stream::Stream;
 use super::talk::Talk;
+use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::admission::{ClusterConfig, NodeInfo, NodeStatus, classify};
 use quorumlock_protocol::{
-    Credentials, Denial, Incarnation, Name, NodeProblem, NodeReport, Wire, fnv1a,
+    Credentials, Denial, Incarnation, Mismatch, Name, NodeProblem, NodeReport, Wire, fnv1a,
 };
 
 /// The result of a handshake: what the connection may be used for.
@@ -47,28 +53,34 @@ pub(super) struct ReplicationIds {
 impl Dialer {
     /// Connects and completes the handshake: the scripts are loaded, and the server is known.
     pub(super) async fn open(&self) -> Result<(Box<dyn Stream>, HandshakeInfo), NodeProblem> {
-        let opening = async {
-            match self.attempt().await {
-                // A healthy server may close a connection that it just accepted (`CLIENT KILL`).
-                Err(NodeProblem::Broken(_)) => self.attempt().await,
-                // The password may have been changed since the program gave it.
-                Err(NodeProblem::Authentication(_)) if self.options.credentials.is_some() => {
-                    self.attempt().await
-                }
-                done => done,
+        let mut progress = self.progress();
+        match self.attempt(&mut progress).await {
+            // A healthy server may close a connection that it just accepted (`CLIENT KILL`).
+            Err(NodeProblem::Broken(_)) => self.attempt(&mut progress).await,
+            // The password may have been changed since the program gave it.
+            Err(NodeProblem::Authentication(_)) if self.options.credentials.is_some() => {
+                self.attempt(&mut progress).await
             }
-        };
-        match tokio::time::timeout(self.options.connect_timeout, opening).await {
-            Ok(done) => done,
-            Err(_) => Err(self.timed_out()),
+            done => done,
         }
     }
 
-    async fn attempt(&self) -> Result<(Box<dyn Stream>, HandshakeInfo), NodeProblem> {
+    async fn attempt(
+        &self,
+        progress: &mut Progress,
+    ) -> Result<(Box<dyn Stream>, HandshakeInfo), NodeProblem> {
         let asked = self.options.clock.now();
         let credentials = self.credentials().await?;
-        let mut stream = self.dial().await?;
-        let mut greeted = self.greet(&mut stream, credentials.as_ref()).await?;
+        let opening = async {
+            let mut stream = self.dial(progress).await?;
+            let greeted = self.greet(&mut stream, progress, credentials.as_ref()).await?;
+            Ok((stream, greeted))
+        };
+        let (stream, mut greeted) = opening.await.inspect_err(|problem: &NodeProblem| {
+            if !problem.answered() || matches!(problem, NodeProblem::Tls(_)) {
+                self.options.address_memory.unanswered(self.target.label());
+            }
+        })?;
         let replace_after = credentials.and_then(|credentials| credentials.replace_after());
         greeted.server.replace_at = replace_after.map(|time| asked + time);
         Ok((stream, greeted))
@@ -77,13 +89,14 @@ impl Dialer {
     async fn greet(
         &self,
         stream: &mut Box<dyn Stream>,
+        progress: &mut Progress,
         credentials: Option<&Credentials>,
     ) -> Result<HandshakeInfo, NodeProblem> {
         let hint = if self.target.wants_tls() { "" } else { MAY_SPEAK_TLS };
-        let mut talk = Talk::new(stream, hint);
+        let mut talk = Talk::new(stream, progress, hint);
         let (mut greeted, transacts) = self.identify(&mut talk, credentials).await?;
-        self.load(&mut talk, &mut greeted.server, transacts).await?;
-        self.probe(&mut talk, &mut greeted).await?;
+        let probed = self.load_and_probe(&mut talk, &mut greeted, transacts).await?;
+        self.judge(&mut greeted, &probed)?;
         Ok(greeted)
     }
 
@@ -102,27 +115,28 @@ impl Dialer {
                 commands.extend(
                     ["server", "replication"].map(|part| redis::cmd("INFO").arg(part).to_owned()),
                 );
-                commands.extend(self.options.redis_cluster.then(ask_slots));
+                // A member of a Redis Cluster belongs to no cluster of a quorum.
+                let last =
+                    if self.options.redis_cluster { ask_slots } else { cluster_list_command };
+                commands.push(last());
             }
             Some(cluster) => commands.extend([
-                node_info_command(cluster),
+                node_info_command(cluster, self.options.observes),
                 redis::cmd("MULTI"),
                 redis::cmd("EXEC"),
             ]),
         }
+        let known = self.seen_ids();
         talk.write(&commands).await?;
         for (what, _) in introduction {
             self.accept(what, talk.receive().await?)?;
         }
         let Some(cluster) = &self.options.cluster else {
             let (server, replication) = (talk.receive().await?, talk.receive().await?);
-            let slots = match self.options.redis_cluster {
-                true => Some(talk.receive().await?),
-                false => None,
-            };
+            let last = talk.receive().await?;
             let server = self.accept("info", server)?;
             let replication = self.accept("info", replication)?;
-            return Ok((self.identify_one(server, replication, slots)?, true));
+            return Ok((self.identify_one(server, replication, &last)?, true));
         };
         let info = talk.receive().await?;
         let transacts = [talk.receive().await?, talk.receive().await?];
@@ -132,16 +146,18 @@ impl Dialer {
             self.refuse_mode(&talk.receive().await?.text())?;
             return Err(NodeProblem::from_reply(text));
         }
+        let info = self.refuse_earlier_memory(talk, cluster, (known, info)).await?;
         let transacts = transacts.iter().all(|reply| !matches!(reply, Value::Error(_)));
         Ok((self.identify_member(&info, cluster)?, transacts))
     }
 
-    /// Identifies a server whose memory nobody has to prove, by two sections of `INFO`.
+    /// Identifies a server whose memory nobody has to prove, by two sections of `INFO`. `last`: what it
+    /// says of its slots, in a Redis Cluster, or else of the cluster to which it belongs.
     fn identify_one(
         &self,
         server: Value,
         replication: Value,
-        slots: Option<Value>,
+        last: &Value,
     ) -> Result<HandshakeInfo, NodeProblem> {
         let redis_cluster = self.options.redis_cluster;
         let needed = self.options.run_ids.is_none() && !redis_cluster || self.options.all_replicas;
@@ -152,13 +168,19 @@ impl Dialer {
         let replication = replication.text();
         let server = server.text();
         self.refuse_mode(&server)?;
-        let slots = slots.map(|slots| accept_slots(&slots)).transpose()?;
+        refuse_version(&server)?;
+        let (slots, list) = match redis_cluster {
+            true => (Some(accept_slots(last)?), None),
+            false => (None, read_cluster_list(last)),
+        };
         let claim = self.read_replication_ids(&replication)?;
         let run_id = field(&server, "run_id");
         let (identity, presence) = self.register(run_id)?;
         let life = run_identity(run_id, &claim.history);
-        let replicas = field(&replication, "connected_slaves").parse().unwrap_or(0);
-        let server = ServerInfo { run_identity: life, replicas, ..self.unbound(None) };
+        let setup = self.options.all_replicas.then(|| ServerSetup::read(&replication, None));
+        let barred = list.map(|list| self.barred_by(list));
+        let server = ServerInfo { run_identity: life, setup, ..self.unbound(barred) };
+        let server = self.refuse_without_replicas(server);
         Ok(HandshakeInfo {
             replication_ids: claim,
             slots,
@@ -191,36 +213,37 @@ impl Dialer {
         let run_id = run_identity_text.split('/').next().unwrap_or_default();
         let (identity, presence) = self.register(run_id)?;
         let life = run_identity(run_id, run_identity_text);
-        let replicas = usize::try_from(info.replicas).unwrap_or(usize::MAX);
-        let server = ServerInfo { run_identity: life, replicas, ..self.admit(&info, cluster) };
+        let setup = Some(setup_of(reply));
+        let server = ServerInfo { run_identity: life, setup, ..self.admit(&info, cluster) };
+        let server = self.refuse_without_replicas(server);
         Ok(HandshakeInfo { replication_ids, ..HandshakeInfo::new(server, identity, presence) })
     }
 
-    /// Loads the scripts, by `EVAL` where the server refuses `SCRIPT LOAD` or the transaction that
-    /// loads voting scripts.
-    async fn load(
+    /// Loads the scripts and probes the server, in one trip. Loads by `EVAL` where the server refuses
+    /// `SCRIPT LOAD` or the transaction that loads voting scripts. Returns the replies to the probes.
+    async fn load_and_probe(
         &self,
         talk: &mut Talk<'_>,
-        server: &mut ServerInfo,
+        greeted: &mut HandshakeInfo,
         transacts: bool,
-    ) -> Result<(), NodeProblem> {
-        if transacts && talk.load(&server.scripts).await? {
-            return Ok(());
+    ) -> Result<Vec<Value>, NodeProblem> {
+        if transacts
+            && let Some(probed) = talk.load(&greeted.server.scripts, &self.probes(greeted)).await?
+        {
+            return Ok(probed);
         }
+        let server = &mut greeted.server;
         server.loads_by_eval = true;
         if let (Some(cluster), true) = (&self.options.cluster, server.scripts.bound.is_some()) {
             server.scripts = self.bound(cluster, server.incarnation, Proof::Run);
         }
         self.warn_of(if transacts { "script|load" } else { "multi" });
-        talk.load_by_eval(&server.scripts).await
+        talk.load_by_eval(&greeted.server.scripts, &self.probes(greeted)).await
     }
 
-    /// Finds out how the server releases, what its clock shows, and, if it votes, that it can renew.
-    async fn probe(
-        &self,
-        talk: &mut Talk<'_>,
-        greeted: &mut HandshakeInfo,
-    ) -> Result<(), NodeProblem> {
+    /// The commands that show how the server releases, what its clock shows, and, if it votes, that it
+    /// can renew.
+    fn probes(&self, greeted: &HandshakeInfo) -> Vec<redis::Cmd> {
         // The first probe deletes nothing, since no nonce is empty. ACLs allow these keys.
         let deletes = redis::cmd(deletes_if_ours(self.options.wire))
             .arg("quorumlock:probe")
@@ -228,23 +251,24 @@ impl Dialer {
             .to_owned();
         let slot = self.own_slot(greeted.slots.as_deref());
         let renewal = match greeted.server.unproven {
-            None if slot.is_some() || !self.options.redis_cluster => {
+            // Who only looks need not be able to write.
+            None if !self.options.observes && (slot.is_some() || !self.options.redis_cluster) => {
                 self.renewal_probe(&greeted.server.scripts, slot)
             }
             _ => Vec::new(),
         };
-        let commands: Vec<_> = [deletes, redis::cmd("TIME")].into_iter().chain(renewal).collect();
-        talk.write(&commands).await?;
-        greeted.server.deletes_if_ours = match talk.receive().await? {
+        [deletes, redis::cmd("TIME")].into_iter().chain(renewal).collect()
+    }
+
+    /// What the replies to the probes say.
+    fn judge(&self, greeted: &mut HandshakeInfo, probed: &[Value]) -> Result<(), NodeProblem> {
+        let [deletes, time, renewal @ ..] = probed else { return Ok(()) };
+        greeted.server.deletes_if_ours = match deletes {
             // It has the command, lets us use it, and serves another slot.
-            Value::Error(text) => Redirect::parse(&text).is_some(),
+            Value::Error(text) => Redirect::parse(text).is_some(),
             _ => true,
         };
-        greeted.time = micros(&talk.receive().await?);
-        let mut renewal = Vec::new();
-        for _ in 2..commands.len() {
-            renewal.push(talk.receive().await?);
-        }
+        greeted.time = micros(time);
         let moves = |reply: &Value| match reply {
             Value::Error(text) => Redirect::parse(text).is_some(),
             _ => false,
@@ -252,7 +276,7 @@ impl Dialer {
         match self.options.redis_cluster && renewal.iter().any(moves) {
             // The slot of the probe is on its way to another member.
             true => Ok(()),
-            false => judge_renewal(&renewal),
+            false => judge_renewal(renewal),
         }
     }
 
@@ -332,7 +356,11 @@ impl Dialer {
         Ok((identity(if run_id.is_empty() { label } else { run_id }), presence))
     }
 
-    fn introduction(&self, credentials: Option<&Credentials>) -> Vec<(&'static str, redis::Cmd)> {
+    /// Authenticates, and chooses the database and the name of the connection.
+    pub(super) fn introduction(
+        &self,
+        credentials: Option<&Credentials>,
+    ) -> Vec<(&'static str, redis::Cmd)> {
         let redis = self.target.redis();
         let mut words: Vec<_> =
             credentials.map(|credentials| ("auth", login(credentials))).into_iter().collect();
@@ -363,6 +391,13 @@ impl Dialer {
         }))
     }
 
+    /// The denial of a program without admission at a member of a cluster (PROTOCOL.md ADM9).
+    fn barred_by(&self, list: MemberList) -> Denial {
+        let database = self.target.redis().db();
+        let problem = NodeProblem::StrictCluster { list, database };
+        Denial::Refused(NodeReport::new(self.target.label(), problem))
+    }
+
     fn bound(&self, cluster: &ClusterConfig, to: Incarnation, proof: Proof) -> Arc<Scripts> {
         let bound_to = (to, proof);
         self.options.last_bound.of(bound_to, || {
@@ -379,21 +414,34 @@ impl Dialer {
             run_identity: None,
             deletes_if_ours: false,
             loads_by_eval: false,
-            replicas: 0,
+            setup: None,
             replace_at: None,
         }
     }
 
-    /// Reads the replication ids, and refuses a replica: it grants nothing, or, if it is writable,
-    /// its master overwrites its grants (SAFETY.md H11, PROTOCOL.md REP3).
-    fn read_replication_ids(&self, replication: &str) -> Result<ReplicationIds, NodeProblem> {
-        let value = |name: &str| field(replication, name).to_owned();
-        // A replica in a Redis Cluster sends each request on to the master of its slot.
-        if value("role") == "slave" && !self.options.redis_cluster {
-            let (host, port) = (value("master_host"), value("master_port"));
-            return Err(NodeProblem::Replica(format!("{host}:{port}")));
+    /// Where all replicas must acknowledge a vote, a master that has none at present grants nothing
+    /// (PROTOCOL.md REP1). The connection still serves the rest.
+    fn refuse_without_replicas(&self, server: ServerInfo) -> ServerInfo {
+        if !self.options.all_replicas || server.replicas() > 0 || server.unproven.is_some() {
+            return server;
         }
-        Ok(ReplicationIds { history: value("master_replid"), continues: value("master_replid2") })
+        let problem = NodeProblem::NoReplicas("none is attached, and all must acknowledge".into());
+        let report = NodeReport::new(self.target.label(), problem);
+        ServerInfo { unproven: Some(Denial::Refused(report)), ..server }
+    }
+
+    /// Reads the replication ids of a master.
+    fn read_replication_ids(&self, replication: &str) -> Result<ReplicationIds, NodeProblem> {
+        refuse_role(replication, self.options.redis_cluster)?;
+        Ok(ReplicationIds::read(replication))
+    }
+}
+
+impl ReplicationIds {
+    /// Reads the answer to `INFO replication`.
+    pub(super) fn read(replication: &str) -> Self {
+        let value = |name: &str| field(replication, name).to_owned();
+        Self { history: value("master_replid"), continues: value("master_replid2") }
     }
 }
 
@@ -401,6 +449,46 @@ impl HandshakeInfo {
     fn new(server: ServerInfo, identity: u64, presence: Option<Presence>) -> Self {
         let replication_ids = ReplicationIds::default();
         Self { server, replication_ids, identity, presence, time: None, slots: None }
+    }
+}
+
+/// The setup of a server, by its node info.
+fn setup_of(reply: &Value) -> ServerSetup {
+    let text = |part| match reply {
+        Value::Array(parts) => parts.get(part).map(Value::text).unwrap_or_default(),
+        _ => Cow::default(),
+    };
+    ServerSetup::read(&text(2), Some(&text(3)))
+}
+
+/// Refuses a server that is too old, as far as it tells its version: tokens need `ZADD` with `GT`, which
+/// came with 6.2. Strict admission needs more ([`classify`]).
+fn refuse_version(server: &str) -> Result<(), NodeProblem> {
+    let version = field(server, "redis_version");
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) if (major, minor) < (6, 2) => {
+            let too_old = Mismatch::new("version", version.to_owned(), "6.2 or later".to_owned());
+            Err(NodeProblem::Unfit(too_old))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a replica: it grants nothing, or, if it is writable, its master overwrites its grants
+/// (SAFETY.md H11, PROTOCOL.md REP3). An unknown role is refused, too. A server that hides its role is
+/// believed.
+fn refuse_role(replication: &str, redis_cluster: bool) -> Result<(), NodeProblem> {
+    let value = |name| field(replication, name);
+    match value("role") {
+        "master" | "" => Ok(()),
+        // A replica in a Redis Cluster sends each request on to the master of its slot.
+        "slave" if redis_cluster => Ok(()),
+        "slave" => {
+            let master = format!("{}:{}", value("master_host"), value("master_port"));
+            Err(NodeProblem::Replica(master))
+        }
+        other => Err(NodeProblem::UnknownRole(other.to_owned())),
     }
 }
 
@@ -472,3 +560,6 @@ fn refused(what: &str, text: &str) -> NodeProblem {
         (_, problem) => problem,
     }
 }
+
+#[cfg(test)]
+mod tests;

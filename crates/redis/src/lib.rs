@@ -18,9 +18,12 @@ mod command;
 mod connection;
 mod contended_names;
 mod dial;
+mod earlier_memory;
 mod encode;
 mod gather;
 mod handshake;
+mod happy_eyeballs;
+mod list;
 mod master;
 mod network;
 mod node;
@@ -30,6 +33,7 @@ mod node_info;
 mod owner_label;
 #[doc(hidden)]
 pub mod permissions;
+mod progress;
 mod rdb;
 mod redirect;
 mod redis_cluster;
@@ -38,6 +42,8 @@ mod scripts;
 mod sentinel_url;
 mod sentinels;
 mod server_info;
+mod server_setup;
+mod shown;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
@@ -54,6 +60,8 @@ pub use node::{RedisNode, master_list, member_list, redis_master, redis_nodes, r
 #[doc(hidden)]
 pub use node_addr::{is_sentinel_url, split_urls};
 pub use redis_cluster::{RedisCluster, redis_cluster};
+#[doc(hidden)]
+pub use sentinel_url::uses_tls;
 
 /// The body of the fuzz target `replies`.
 #[cfg(fuzzing)]

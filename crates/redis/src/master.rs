@@ -13,6 +13,7 @@ use super::handshake::{HandshakeInfo, ReplicationIds};
 use super::network::Network;
 use super::redirect::{Endpoint, SlotRange};
 use super::sentinels::Sentinels;
+use super::shown::Shown;
 use super::stream::Stream;
 use quorumlock_protocol::{NodeProblem, NodeReport};
 
@@ -37,7 +38,7 @@ pub(super) struct MasterResolver {
 }
 
 /// A connection to a server that says that it is the master.
-type Opened = (Arc<Dialer>, Box<dyn Stream>, HandshakeInfo);
+pub(super) type Opened = (Arc<Dialer>, Box<dyn Stream>, HandshakeInfo);
 
 impl MasterResolver {
     pub(super) fn new(addresses: Addresses, options: Arc<DialOptions>) -> Self {
@@ -150,15 +151,21 @@ impl MasterResolver {
             .iter()
             .map(|(dialer, _, greeted)| Claim {
                 at: dialers.iter().position(|each| same(each, dialer)).unwrap_or(usize::MAX),
-                // The sentinels know better than the past which server is the master.
-                was_master: !by_sentinels && last.as_deref().is_some_and(|m| same(m, dialer)),
+                // The sentinels know better than the past which server is the master, and a server
+                // without a proven memory gives no reason to stay.
+                was_master: !by_sentinels
+                    && greeted.server.unproven.is_none()
+                    && last.as_deref().is_some_and(|m| same(m, dialer)),
                 ids: &greeted.replication_ids,
             })
             .collect();
-        let best = choose(&claims);
-        if disputed && claims.iter().filter(|claim| !superseded(claim, &claims)).count() > 1 {
-            return Err(NodeProblem::SentinelsDisagree(labels(found.iter().map(|(d, ..)| d))));
-        }
+        let Some(best) = choose(&claims, by_sentinels && !disputed) else {
+            let masters = labels(found.iter().map(|(dialer, ..)| dialer));
+            return Err(match by_sentinels {
+                true => NodeProblem::SentinelsDisagree(masters),
+                false => NodeProblem::MastersDisagree(masters),
+            });
+        };
         if claims.len() > 1 {
             let masters = labels(found.iter().map(|(dialer, ..)| dialer));
             let taken = found[best].0.target.label();
@@ -167,6 +174,33 @@ impl MasterResolver {
         let opened = found.swap_remove(best);
         self.found(&opened.0, last.as_deref());
         Ok(opened)
+    }
+
+    /// Fails if another address of the node may have its locks: it has another replication history, and
+    /// is a master or, if the node is `new`, has the record of a cluster (PROTOCOL.md REP4).
+    pub(super) async fn stands_alone(&self, new: bool) -> Result<(), NodeProblem> {
+        let dialers = match &self.addresses {
+            Addresses::Listed(dialers) if dialers.len() > 1 => dialers.clone(),
+            Addresses::Sentinels(sentinels) => sentinels.discover().await?.dialers,
+            Addresses::Listed(_) | Addresses::AnyOf(_) => return Ok(()),
+        };
+        let asked = dialers.iter().map(|dialer| async move {
+            let shown = Shown::by(dialer).await;
+            let report = |problem| NodeReport::new(dialer.target.label(), problem);
+            shown.map(|shown| (dialer, shown)).map_err(report)
+        });
+        let (shown, _) = ask_all(asked, self.options.connect_timeout / 10).await;
+        let master = self.master.borrow().clone();
+        let ours = shown.iter().find(|(at, _)| master.as_deref().is_some_and(|m| same(m, at)));
+        let Some((at, ours)) = ours else {
+            return Err(NodeProblem::NotAsked("its master does not answer".into()));
+        };
+        let rivals = shown.iter().filter(|(_, other)| other.rivals(ours, new)).map(|(at, _)| *at);
+        let rivals: Vec<_> = rivals.collect();
+        match rivals.is_empty() {
+            true => Ok(()),
+            false => Err(NodeProblem::MastersDisagree(labels([*at].into_iter().chain(rivals)))),
+        }
     }
 
     /// Remembers which address is the master.
@@ -227,12 +261,16 @@ struct Claim<'a> {
     ids: &'a ReplicationIds,
 }
 
-/// Chooses among the servers that say that they are the master. It avoids one that another was
-/// promoted over; of the rest it takes the one used last, else the first in the order of the
-/// addresses. Returns an index into `claims`.
-fn choose(claims: &[Claim<'_>]) -> usize {
-    let rank = |claim: &Claim<'_>| (superseded(claim, claims), !claim.was_master, claim.at);
-    (0..claims.len()).min_by_key(|i| rank(&claims[*i])).unwrap_or(0)
+/// Chooses among the servers that say that they are the master, and over which no other was promoted:
+/// the only one, else the one used last, else the first address if `in_order`. Returns an index into
+/// `claims`; `None` if unrelated servers are left.
+fn choose(claims: &[Claim<'_>], in_order: bool) -> Option<usize> {
+    let left: Vec<_> = (0..claims.len()).filter(|i| !superseded(&claims[*i], claims)).collect();
+    match &left[..] {
+        [only] => Some(*only),
+        _ if in_order => left.into_iter().min_by_key(|i| claims[*i].at),
+        _ => left.into_iter().find(|i| claims[*i].was_master),
+    }
 }
 
 /// Whether another server was promoted over this one.
@@ -258,27 +296,31 @@ mod tests {
     }
 
     /// Chooses among claims of (place, ids), where the master was at the place `last`.
-    fn chosen(claims: &[(usize, &ReplicationIds)], last: Option<usize>) -> usize {
+    fn chosen(claims: &[(usize, &ReplicationIds)], last: Option<usize>) -> Option<usize> {
         let claim = |&(at, ids)| Claim { at, was_master: last == Some(at), ids };
-        choose(&claims.iter().map(claim).collect::<Vec<_>>())
+        choose(&claims.iter().map(claim).collect::<Vec<_>>(), false)
     }
 
     #[test]
     fn a_promoted_server_goes_before_the_one_it_was_promoted_over() {
         let (old, new) = (ids("a", "0"), ids("b", "a"));
         for last in [None, Some(0), Some(1)] {
-            assert_eq!(chosen(&[(0, &old), (1, &new)], last), 1, "{last:?}");
-            assert_eq!(chosen(&[(1, &new), (0, &old)], last), 0, "{last:?}: whoever answers first");
+            assert_eq!(chosen(&[(0, &old), (1, &new)], last), Some(1), "{last:?}");
+            let swapped = chosen(&[(1, &new), (0, &old)], last);
+            assert_eq!(swapped, Some(0), "{last:?}: in another order of the answers");
         }
     }
 
     #[test]
-    fn strangers_keep_us_where_we_were_or_else_the_first_address_is_taken() {
+    fn of_strangers_only_the_one_used_last_is_taken_unless_sentinels_name_one() {
         let (one, other) = (ids("a", "0"), ids("b", "0"));
-        assert_eq!(chosen(&[(2, &one), (1, &other)], Some(2)), 0);
-        assert_eq!(chosen(&[(2, &one), (1, &other)], Some(0)), 1);
-        assert_eq!(chosen(&[(2, &one), (1, &other)], None), 1);
+        assert_eq!(chosen(&[(2, &one), (1, &other)], Some(2)), Some(0));
+        assert_eq!(chosen(&[(2, &one), (1, &other)], Some(0)), None);
+        assert_eq!(chosen(&[(2, &one), (1, &other)], None), None);
         let silent = ReplicationIds::default();
-        assert_eq!(chosen(&[(1, &silent), (0, &silent)], None), 1, "no history is no promotion");
+        assert_eq!(chosen(&[(1, &silent), (0, &silent)], None), None, "no history is no promotion");
+        let claims = [(2, &one), (1, &other)];
+        let claims = claims.map(|(at, ids)| Claim { at, was_master: false, ids });
+        assert_eq!(choose(&claims, true), Some(1), "the sentinels name the first one");
     }
 }

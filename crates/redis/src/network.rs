@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 
 use quorumlock_protocol::{BoxFuture, ConfigError};
-use quorumlock_watchdog::runtime;
+use quorumlock_watchdog::{Process, runtime};
 use tokio::runtime::Handle;
 
 use super::stream::Stream;
@@ -43,11 +43,16 @@ impl Network {
     }
 
     /// The runtime of a thread that is started when it is first needed and never ends: for tasks of
-    /// callers whose own runtime ends. `None` if the operating system gives none, and in a simulation.
+    /// callers whose own runtime ends. `None` if the operating system gives none, in a fork of the
+    /// process that started it, and in a simulation.
     pub(crate) fn standby(&self) -> Option<&'static Handle> {
-        static STANDBY: OnceLock<Option<Handle>> = OnceLock::new();
+        static STANDBY: OnceLock<(Process, Option<Handle>)> = OnceLock::new();
         match self {
-            Self::System => STANDBY.get_or_init(start_standby).as_ref(),
+            Self::System => {
+                let (process, handle) =
+                    STANDBY.get_or_init(|| (Process::current(), start_standby()));
+                handle.as_ref().filter(|_| process.check().is_ok())
+            }
             Self::Simulated(_) => None,
         }
     }

@@ -11,6 +11,8 @@ use crate::contended_names::ContendedNames;
 use crate::dial::{DialOptions, Dialer, RunIdRegistry};
 use crate::gather::Gather;
 use crate::handshake::identity;
+use crate::happy_eyeballs::AddressMemory;
+use crate::list;
 use crate::master::{Addresses, MasterResolver};
 use crate::network::Network;
 use crate::node_addr::NodeAddr;
@@ -23,15 +25,17 @@ use crate::sentinels::Sentinels;
 use crate::subscriptions::Subscriptions;
 use crate::taken_up::TakenUp;
 use crate::targets::{Targets, distinct, parse};
+use crate::tls::Tls;
 use crate::unconfirmed_releases::UnconfirmedReleases;
 use quorumlock_protocol::ClockMonitor;
 use quorumlock_protocol::admission::ClusterConfig;
-use quorumlock_protocol::admission::members::MemberList;
+use quorumlock_protocol::admission::members::{ClientName, MemberList};
 use quorumlock_protocol::answers::{all_of, by_claim, of_two_parts};
 use quorumlock_protocol::{
-    Acceptance, Answer, Claim, ConfigError, Fence, HandoffOffer, HeldInterval, Hints, Holder,
-    Incarnation, Lane, LeaseRequest, Name, Node, NodeProblem, Nonce, QueueAction, ReleaseOutcome,
-    ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
+    Acceptance, Answer, Claim, ConfigError, FencingToken, HandoffOffer, HeldInterval, Hints,
+    Holder, Incarnation, Lane, LeaseRequest, ListPosition, ListStep, Name, Node, NodeProblem,
+    Nonce, QueueAction, ReleaseOutcome, ReplySink, Responder, Settings, Subscription, Vote,
+    WaitEvent, WaitQueue, Wire,
 };
 
 /// One Redis (or Valkey) server. It has two connections for requests and one for subscriptions.
@@ -57,8 +61,7 @@ pub struct RedisNode {
 /// The nodes of one locker, at `urls`. Does no I/O.
 ///
 /// # Errors
-/// [`ConfigError`] for a bad URL, an empty list, one address listed twice, or settings out of
-/// bounds.
+/// [`ConfigError`] for a bad URL, an empty list, an address listed twice, settings out of bounds.
 pub fn redis_nodes(
     urls: &[impl AsRef<str>],
     wire: Wire,
@@ -68,11 +71,6 @@ pub fn redis_nodes(
 ) -> Result<Vec<RedisNode>, ConfigError> {
     settings.check()?;
     settings.check_replicas(0)?;
-    settings.check_redisson_fenced(wire, Some("a quorum"))?;
-    if settings.strict_order {
-        // No vote can enforce it: nodes see callers in different orders.
-        return Err(ConfigError::DoesNotApply { option: "strict_order", servers: "a quorum" });
-    }
     let maker = NodeFactory {
         wire,
         cluster: cluster.cloned().map(Arc::new),
@@ -169,11 +167,6 @@ fn one_node(
     clock: &Clock,
 ) -> Result<RedisNode, ConfigError> {
     settings.check()?;
-    let uncounted = match cluster {
-        Some(_) => Some("a server that proves its memory"),
-        None => targets.replicated().then_some("a master and its replicas"),
-    };
-    settings.check_redisson_fenced(wire, uncounted)?;
     settings.check_replicas(max_replicas)?;
     let targets = match cluster.and_then(|cluster| cluster.members.labels().first()) {
         Some(member) => targets.of_member(member),
@@ -303,42 +296,48 @@ impl NodeFactory<'_> {
             waiter: self.waiter,
             taken_up: TakenUp::default(),
             redis_cluster: self.router.is_some(),
+            observes: settings.observes,
             on_event: settings.on_event.clone(),
         }
     }
 
     /// Where the node is.
     pub(crate) fn resolver(&self, targets: Targets) -> Result<MasterResolver, ConfigError> {
-        if self.settings.credentials.is_some() && targets.servers().any(NodeAddr::has_password) {
-            let (option, servers) = ("credentials", "URLs with a password");
-            return Err(ConfigError::DoesNotApply { option, servers });
-        }
-        let options = Arc::new(self.dial_options(&targets));
-        let dialer = |target| Dialer::new(target, options.clone());
+        targets.check_logins(self.settings.credentials.is_some())?;
+        let options = Arc::new(self.dial_options(&targets)?);
+        let dialer = |target| Dialer { target, options: options.clone() };
         let dialers = |targets: Vec<NodeAddr>| {
-            targets
-                .into_iter()
-                .map(|target| dialer(target).map(Arc::new))
-                .collect::<Result<Vec<_>, _>>()
+            targets.into_iter().map(|target| Arc::new(dialer(target))).collect::<Vec<_>>()
         };
         let addresses = match targets {
-            Targets::Listed(targets) => Addresses::Listed(dialers(targets)?),
-            Targets::AnyOf(targets) => Addresses::AnyOf(dialers(targets)?),
+            Targets::Listed(targets) => Addresses::Listed(dialers(targets)),
+            Targets::AnyOf(targets) => Addresses::AnyOf(dialers(targets)),
             Targets::Sentinels(sentinels, (name, server)) => {
-                let sentinels = Sentinels::new(dialers(sentinels)?, &name, dialer(server)?);
+                let sentinels = Sentinels::new(dialers(sentinels), &name, dialer(server));
                 Addresses::Sentinels(Box::new(sentinels))
             }
         };
         Ok(MasterResolver::new(addresses, options))
     }
 
-    fn dial_options(&self, targets: &Targets) -> DialOptions {
+    /// In a quorum under strict admission the connections tell the list of the program, and its label: so an
+    /// operator who changes the list finds the programs that have the old one.
+    fn client_name(&self) -> Option<String> {
         let settings = self.settings;
-        DialOptions {
+        let name = settings.client_name.clone()?;
+        let cluster = self.cluster.as_ref().filter(|cluster| !cluster.replicated);
+        let Some(cluster) = cluster.filter(|_| !settings.observes) else { return Some(name) };
+        Some(ClientName::new(&name, &cluster.members, settings.label.as_deref()).to_string())
+    }
+
+    fn dial_options(&self, targets: &Targets) -> Result<DialOptions, ConfigError> {
+        let settings = self.settings;
+        Ok(DialOptions {
             credentials: settings.credentials.clone(),
-            tls_ca: settings.tls_ca.clone(),
-            tls_client: settings.tls_client.clone(),
-            client_name: settings.client_name.clone(),
+            last_credentials: Mutex::default(),
+            tls: targets.any_tls().then(|| Tls::new(settings)).transpose()?,
+            client_name: self.client_name(),
+            observes: settings.observes,
             connect_timeout: settings.connect_timeout,
             user_timeout: settings.answer_timeout * 2,
             run_ids: (!targets.replicated()).then(|| self.run_ids.clone()),
@@ -350,11 +349,13 @@ impl NodeFactory<'_> {
             one_node: self.one_node(),
             unbound: self.unbound(),
             last_bound: LastBound::default(),
+            seen_ids: Mutex::default(),
             waiter: self.waiter,
             probes: AtomicU64::new(0),
             warned: Mutex::default(),
             network: self.network.clone(),
-        }
+            address_memory: AddressMemory::default(),
+        })
     }
 
     /// The scripts of a connection to a server that is not verified, or that nobody has to verify.
@@ -405,8 +406,7 @@ impl RedisNode {
         self.connection(lane).post(Command::Renew { leases, to });
     }
 
-    /// Tells the server who this locker is, if it is time. The members of a Redis Cluster have the labels
-    /// that hash to them (RedisCluster).
+    /// Tells the server who this locker is, if it is time. A Redis Cluster does so by itself.
     fn write_label(
         &self,
         lease: Option<&LeaseRequest>,
@@ -444,7 +444,7 @@ impl Node for RedisNode {
     fn acquire(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         stamp: Incarnation,
         hints: Hints,
         to: Responder<Answer<Vote>>,
@@ -464,7 +464,7 @@ impl Node for RedisNode {
     fn raise(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         stamp: Incarnation,
         to: Responder<Answer<Acceptance>>,
     ) {
@@ -474,7 +474,7 @@ impl Node for RedisNode {
     fn regrant(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         lane: Lane,
         to: Responder<Answer<Instant>>,
     ) {
@@ -526,12 +526,20 @@ impl Node for RedisNode {
         self.connection(lane).connected_since()
     }
 
+    fn greeted(&self) -> bool {
+        self.callers.greeted() || self.watchdog.greeted()
+    }
+
     fn wall_offset(&self) -> Option<i64> {
         self.facts.wall_offset()
     }
 
     fn clock_advance(&self) -> Duration {
         Duration::from_micros(self.context.clock_advance.load(Ordering::Acquire))
+    }
+
+    fn list(&self, at: ListPosition, to: Responder<Answer<ListStep>>) {
+        self.callers.post(list::request(at, &self.context, || 1, to));
     }
 
     fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
@@ -546,8 +554,9 @@ impl Node for RedisNode {
         self.callers.post(Command::Inspect { claim: claim.clone(), to });
     }
 
-    fn force_release(&self, claim: &Claim, to: Responder<Answer<bool>>) {
-        self.callers.post(Command::ForceRelease { claim: claim.clone(), to });
+    fn force_release(&self, claim: &Claim, of: Option<&str>, to: Responder<Answer<bool>>) {
+        let (claim, holder) = (claim.clone(), of.map(str::to_owned));
+        self.callers.post(Command::ForceRelease { claim, holder, to });
     }
 
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {
@@ -558,13 +567,9 @@ impl Node for RedisNode {
 impl WaitQueue for RedisNode {
     fn leave(&self, claim: &Claim, offered: Option<&(LeaseRequest, HandoffOffer)>) {
         if let Some((lease, offer)) = offered {
-            let (lease, queue_action) = (lease.clone(), Some(QueueAction::Leave(*offer)));
-            self.callers.post(Command::release(
-                lease,
-                HeldInterval::UNKNOWN,
-                queue_action,
-                Responder::nobody(),
-            ));
+            let leave = Some(QueueAction::Leave(*offer));
+            let (held, to) = (HeldInterval::UNKNOWN, Responder::nobody());
+            self.callers.post(Command::release(lease.clone(), held, leave, to));
         } else if self.subscriptions.is_up() {
             for claim in claim.of_each_name() {
                 self.callers.post(Command::Dequeue(claim, true));

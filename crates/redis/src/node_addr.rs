@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::redirect::Endpoint;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use quorumlock_protocol::{ConfigError, Credentials, without_password};
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, RedisError};
 
 /// The address of a node, with user, password and database.
 #[derive(Clone, Debug)]
@@ -32,7 +32,8 @@ impl NodeAddr {
             let why = "in a user or password, @ is written as %40, ? as %3F, # as %23, / as %2F";
             return Err(bad(why.into()));
         }
-        let info: ConnectionInfo = url.into_connection_info().map_err(|e| bad(e.to_string()))?;
+        let wrong = |error| bad(what_is_wrong(url, &error, cfg!(feature = "tls")));
+        let info: ConnectionInfo = url.into_connection_info().map_err(wrong)?;
         check_parameters(url, info.addr()).map_err(bad)?;
         let addr = match info.addr() {
             ConnectionAddr::Tcp(host, port) => Addr::Tcp { host: host.clone(), port: *port },
@@ -119,6 +120,10 @@ impl NodeAddr {
         self.redis.password().is_some()
     }
 
+    pub(super) fn has_user_alone(&self) -> bool {
+        self.redis.username().is_some() && !self.has_password()
+    }
+
     /// The user and the password of the URL, if it has a password.
     pub(super) fn credentials(&self) -> Option<Credentials> {
         let password = self.redis.password()?;
@@ -157,6 +162,43 @@ impl std::fmt::Display for Addr {
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
         }
     }
+}
+
+/// Which part of a URL that does not parse is wrong. It shows nothing that may be a password.
+fn what_is_wrong(url: &str, error: &RedisError, has_tls: bool) -> String {
+    const SCHEMES: [&str; 6] = ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix"];
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return "redis:// is missing before the host".to_owned();
+    };
+    if !SCHEMES.contains(&scheme) {
+        return "what stands before :// is none of the schemes".to_owned();
+    }
+    if !has_tls && scheme.ends_with('s') {
+        return "TLS is not built in: it needs the feature `tls` of quorumlock".to_owned();
+    }
+    if rest.contains(char::is_whitespace) {
+        return "a space stands in it: URLs are separated by commas".to_owned();
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    // The colons of an IPv6 address stand in brackets.
+    let (host, port) = match host.rsplit_once(']').unwrap_or(("", host)) {
+        ("", host) => host.split_once(':').unwrap_or((host, "")),
+        (host, port) => (host, port.trim_start_matches(':')),
+    };
+    if host.is_empty() {
+        return "it has no host".to_owned();
+    }
+    if !port.is_empty() && port.parse::<u16>().is_err() {
+        let login = match authority.contains('@') {
+            true => "",
+            false => "; a password stands before @, as in redis://:PASSWORD@HOST",
+        };
+        return format!("what follows the colon behind the host is no port{login}");
+    }
+    // What the crate says, without the name of its error.
+    let told = error.to_string();
+    told.split(" - ").next().unwrap_or_default().to_lowercase()
 }
 
 /// Refuses parameters that have no effect. The error shows no value, which may be a secret.
@@ -233,6 +275,16 @@ mod tests {
     }
 
     #[test]
+    fn without_tls_its_urls_name_the_feature() {
+        let error = RedisError::from((redis::ErrorKind::InvalidClientConfig, "no TLS"));
+        for url in ["rediss://h", "valkeys://h:7000"] {
+            let told = what_is_wrong(url, &error, false);
+            assert!(told.contains("the feature `tls` of quorumlock"), "{told}");
+            assert_eq!(what_is_wrong(url, &error, true), "no tls");
+        }
+    }
+
+    #[test]
     fn bad_urls_are_named_without_their_password() {
         for url in ["", "http://x", "redis://", "redis://u:secret@h:99999", "rediss://h/#insecure"]
         {
@@ -240,6 +292,28 @@ mod tests {
                 panic!("{url:?} was taken");
             };
             assert!(!named.contains("secret"), "{named}");
+        }
+    }
+
+    #[test]
+    fn the_part_that_is_wrong_is_told() {
+        for (url, told) in [
+            ("localhost:6379", "redis:// is missing"),
+            ("redis//localhost", "redis:// is missing"),
+            ("", "redis:// is missing"),
+            ("http://localhost", "schemes"),
+            ("redis://a:1 redis://b:1", "commas"),
+            ("redis://", "no host"),
+            ("redis://:1", "no host"),
+            ("redis://localhost:port", "no port; a password stands before @"),
+            ("redis://:geheim@h:99999", "no port"),
+            ("redis://[::1]:port", "no port"),
+            ("redis://h/x", "database"),
+        ] {
+            let Err(ConfigError::BadUrl { why, .. }) = NodeAddr::parse(url) else {
+                panic!("{url:?} was taken");
+            };
+            assert!(why.contains(told), "{url:?}: {why}");
         }
     }
 

@@ -5,18 +5,30 @@ use std::sync::Arc;
 
 use quorumlock_protocol::Incarnation;
 use quorumlock_protocol::admission::members::{
-    EarlierRecord, MemberList, MemberRecord, NodeMemory, Note, ServerClock, Terms,
+    MemberList, MemberRecord, NodeMemory, Note, ServerClock, Terms,
 };
 use quorumlock_protocol::admission::{ClusterConfig, NodeInfo};
 
 use super::resp::Value;
 use super::scripts::admission_scripts;
 
-/// The command that returns a server's [`NodeInfo`].
-pub(super) fn node_info_command(cluster: &ClusterConfig) -> redis::Cmd {
+/// The command that returns a server's [`NodeInfo`]. A client that only `observes` tells no list.
+pub(super) fn node_info_command(cluster: &ClusterConfig, observes: bool) -> redis::Cmd {
     let mut eval = redis::cmd("EVAL");
     eval.arg(admission_scripts::NODE_INFO).arg(1).arg(cluster.record_key());
-    eval.arg(cluster.members.text()).to_owned()
+    eval.arg(if observes { String::new() } else { cluster.members.text() }).to_owned()
+}
+
+/// The command that returns the list of the cluster to which the server belongs. It asks for no
+/// permission that locks do without.
+pub(super) fn cluster_list_command() -> redis::Cmd {
+    redis::cmd("HGET").arg("quorumlock:node").arg("list").to_owned()
+}
+
+/// Decodes the reply to [`cluster_list_command`]; `None` if the server has no record, of whichever run,
+/// or does not show it.
+pub(super) fn read_cluster_list(reply: &Value) -> Option<MemberList> {
+    MemberList::parse(&reply.text())
 }
 
 /// Decodes the reply to [`node_info_command`]. `member` is the server's label, `wall_micros` our
@@ -48,7 +60,6 @@ pub(super) fn read_node_info(
     Some(NodeInfo {
         incarnation: Incarnation::parse(record.get("stamp")).filter(|_| of_the_run),
         note_id: note.is_some().then(|| record.get("pending").to_owned()),
-        earlier: record.earlier().filter(|_| of_the_run),
         agreed_ms: record.agreed_ms().filter(|_| of_the_run),
         protocol: record.protocol(),
         outdated: record.outdated(),
@@ -64,6 +75,16 @@ pub(super) fn read_node_info(
         policy: field(&memory, "maxmemory_policy").to_owned(),
         major: field(&server, "redis_version").split('.').next()?.parse().ok()?,
     })
+}
+
+/// The run in a reply to [`node_info_command`], and the incarnation and the note in its record.
+pub(super) fn record_ids(reply: &Value) -> Option<(String, Vec<String>)> {
+    let Value::Array(parts) = reply else { return None };
+    let [Value::Array(record), server, ..] = parts.as_slice() else { return None };
+    let record = Record::of(record);
+    let ids = ["stamp", "pending"].map(|field| record.get(field).to_owned());
+    let ids = ids.into_iter().filter(|id| !id.is_empty()).collect();
+    Some((field(&server.text(), "run_id").to_owned(), ids))
 }
 
 /// A field of an answer to `INFO`; empty if it is not there.
@@ -92,12 +113,6 @@ impl Record {
             terms: Terms { phase, list, next: MemberList::parse(self.get("next")) },
             run_identity: self.get("life").into(),
         })
-    }
-
-    fn earlier(&self) -> Option<EarlierRecord> {
-        let cluster = self.0.get("cluster").filter(|_| self.get("list").is_empty())?.clone();
-        let (epoch, nodes) = (self.get("epoch").parse().ok()?, self.get("nodes").parse().ok()?);
-        Some(EarlierRecord { cluster, epoch, nodes })
     }
 
     fn note(&self) -> Option<Note> {

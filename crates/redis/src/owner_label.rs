@@ -19,20 +19,28 @@ pub(crate) struct OwnerLabel {
     label: String,
     /// In nanoseconds of the lease clock.
     written: AtomicU64,
+    /// Until when the server keeps it.
+    until: AtomicU64,
 }
 
-/// How long a server keeps a label. Twice the time after which it is told again, so that a live locker
-/// always has one.
-const KEPT: Duration = Duration::from_secs(2 * 3_600);
+/// How long a server keeps a label at least: a process that takes a lock and ends leaves it behind.
+const KEPT: Duration = Duration::from_secs(120);
+
+/// How long a server keeps the label that is written beside this lease: twice the time after which it is
+/// written again. A lease is renewed every third of it, so a live holder always has a label.
+fn kept(lease: &LeaseRequest) -> Duration {
+    KEPT.max(lease.ttl * 2)
+}
 
 impl OwnerLabel {
     pub(crate) fn new(settings: &Settings) -> Self {
         let label = settings.label.clone().unwrap_or_default();
-        Self { label, written: AtomicU64::new(Instant::NEVER.as_nanos()) }
+        let never = || AtomicU64::new(Instant::NEVER.as_nanos());
+        Self { label, written: never(), until: never() }
     }
 
-    /// The request that writes the label, and its key: at the first lease, every hour, and on a connection
-    /// that began since, because its server may have lost the label.
+    /// The request that writes the label, and its key: at the first lease, when half of its time is over, and
+    /// on a connection that began since, because its server may have lost the label.
     pub(crate) fn due(
         &self,
         lease: Option<&LeaseRequest>,
@@ -41,18 +49,20 @@ impl OwnerLabel {
     ) -> Option<(Name, Command)> {
         let lease = lease.filter(|_| !self.label.is_empty())?;
         let now = now();
-        let written = self.written.load(Ordering::Relaxed);
+        let (kept, relaxed) = (kept(lease), Ordering::Relaxed);
+        let written = self.written.load(relaxed);
+        let left = Instant::from_nanos(self.until.load(relaxed)).since(now);
         let before = Instant::from_nanos(written);
-        let recent = before != Instant::NEVER && now.since(before) < KEPT / 2;
-        if recent && connected().is_none_or(|since| since <= before) {
+        if left >= kept / 2 && connected().is_none_or(|since| since <= before) {
             return None;
         }
+        let kept = kept.max(left);
         // One of several callers writes it.
-        let (now, relaxed) = (now.as_nanos(), Ordering::Relaxed);
-        self.written.compare_exchange(written, now, relaxed, relaxed).ok()?;
+        self.written.compare_exchange(written, now.as_nanos(), relaxed, relaxed).ok()?;
+        self.until.store((now + kept).as_nanos(), relaxed);
         let key = Name::owner(lease.nonce);
         let mut command = redis::cmd("SET");
-        command.arg(key.as_str()).arg(&self.label).arg("PX").arg(KEPT.as_millis() as u64);
+        command.arg(key.as_str()).arg(&self.label).arg("PX").arg(kept.as_millis() as u64);
         Some((key, Command::Verbatim { command, to: Responder::nobody() }))
     }
 }
@@ -109,5 +119,38 @@ impl ReplySink<Answer<Value>> for LabelSink {
             holder.label = Some(printable.take(Settings::MAX_LABEL).collect());
         }
         to.send(Answer::Yes(Some(holder)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorumlock_protocol::Claim;
+
+    use super::*;
+
+    #[test]
+    fn a_label_outlives_each_lease_and_no_short_process_for_long() {
+        let mut settings = Settings::default();
+        settings.label = Some("web".into());
+        let label = OwnerLabel::new(&settings);
+        let lease = |ttl| LeaseRequest {
+            claim: Claim::from(Name::new("x").expect("a good name")),
+            nonce: Nonce::parse("0123456789abcdef0123456789abcdef").expect("32 digits"),
+            ttl: Duration::from_secs(ttl),
+            holds: 1,
+        };
+        let start = Instant::from_nanos(1);
+        let at = |secs| start + Duration::from_secs(secs);
+        let due = |now: u64, ttl, connected: Option<u64>| {
+            label.due(Some(&lease(ttl)), || at(now), || connected.map(at)).is_some()
+        };
+        assert!(due(0, 30, None) && !due(59, 30, None) && due(61, 30, None));
+        // A longer lease is renewed more seldom.
+        assert!(
+            due(62, 3_600, None) && !due(62 + 1_200, 30, None) && !due(62 + 3_599, 3_600, None)
+        );
+        assert!(due(62 + 3_601, 3_600, None));
+        // A server that restarted has lost it.
+        assert!(due(4_000, 30, Some(3_990)) && !due(4_001, 30, Some(3_990)));
     }
 }

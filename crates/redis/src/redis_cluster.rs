@@ -1,13 +1,15 @@
 use std::sync::Arc;
 
 use quorumlock_protocol::{
-    Acceptance, Answer, Claim, ConfigError, Denial, Fence, HandoffOffer, HeldInterval, Hints,
-    Holder, Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeProblem, Nonce, OnDropped,
-    ReleaseOutcome, ReplySink, Responder, Settings, Subscription, Vote, WaitEvent, WaitQueue, Wire,
+    Acceptance, Answer, Claim, ConfigError, Denial, FencingToken, HandoffOffer, HeldInterval,
+    Hints, Holder, Incarnation, Instant, Lane, LeaseRequest, ListPosition, ListStep, Name, Node,
+    NodeProblem, Nonce, OnDropped, ReleaseOutcome, ReplySink, Responder, Settings, Subscription,
+    Vote, WaitEvent, WaitQueue, Wire,
 };
 use quorumlock_watchdog::Clock;
 
 use crate::gather::Gather;
+use crate::list;
 use crate::node::{MAX_REPLICAS, RedisNode};
 use crate::owner_label::{OwnerLabel, with_label};
 use crate::slot_router::SlotRouter;
@@ -32,7 +34,6 @@ pub fn redis_cluster(
     clock: &Clock,
 ) -> Result<RedisCluster, ConfigError> {
     settings.check()?;
-    settings.check_redisson_fenced(wire, Some("a Redis Cluster"))?;
     settings.check_replicas(MAX_REPLICAS)?;
     let targets = parse(urls)?;
     for (option, given) in [
@@ -85,7 +86,7 @@ impl Node for RedisCluster {
     fn acquire(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         stamp: Incarnation,
         hints: Hints,
         to: Responder<Answer<Vote>>,
@@ -102,7 +103,7 @@ impl Node for RedisCluster {
     fn raise(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         stamp: Incarnation,
         to: Responder<Answer<Acceptance>>,
     ) {
@@ -112,7 +113,7 @@ impl Node for RedisCluster {
     fn regrant(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         lane: Lane,
         to: Responder<Answer<Instant>>,
     ) {
@@ -170,6 +171,18 @@ impl Node for RedisCluster {
         self.0.everyone().iter().filter_map(|member| member.wall_offset()).max()
     }
 
+    /// The seeds are the first member that is asked: the others are known then.
+    fn list(&self, at: ListPosition, to: Responder<Answer<ListStep>>) {
+        let mut members = self.0.everyone();
+        members.rotate_right(1);
+        let Some(member) = members.get(at.server) else {
+            return to.send(Answer::Yes(ListStep { found: Vec::new(), next: None }));
+        };
+        let router = self.0.clone();
+        let servers = move || router.everyone().len();
+        member.callers.post(list::request(at, &member.context, servers, to));
+    }
+
     fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
         match one_slot(claim.name()) {
             Ok(()) => {
@@ -181,9 +194,9 @@ impl Node for RedisCluster {
         }
     }
 
-    fn force_release(&self, claim: &Claim, to: Responder<Answer<bool>>) {
+    fn force_release(&self, claim: &Claim, of: Option<&str>, to: Responder<Answer<bool>>) {
         match one_slot(claim.name()) {
-            Ok(()) => self.0.master_of(claim.name()).force_release(claim, to),
+            Ok(()) => self.0.master_of(claim.name()).force_release(claim, of, to),
             Err(denial) => to.send(Answer::No(denial)),
         }
     }

@@ -33,6 +33,29 @@ enum Layout {
     ReadWrite,
 }
 
+impl Layout {
+    fn script(self) -> &'static str {
+        match self {
+            Self::Of(Wire::Redisson) => concat!(
+                include_str!("lua/other_kind.lua"),
+                include_str!("lua/redisson/layout.lua"),
+                include_str!("lua/one_holder.lua")
+            ),
+            Self::Of(Wire::Redlock) => concat!(
+                include_str!("lua/other_kind.lua"),
+                include_str!("lua/redlock/layout.lua"),
+                include_str!("lua/one_holder.lua")
+            ),
+            Self::ReadWrite => {
+                concat!(
+                    include_str!("lua/other_kind.lua"),
+                    include_str!("lua/read_write/layout.lua")
+                )
+            }
+        }
+    }
+}
+
 /// Where the fencing tokens of grants come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tokens {
@@ -165,15 +188,7 @@ impl Scripts {
             Tokens::Proposed => include_str!("lua/propose.lua"),
             Tokens::Counted => include_str!("lua/redisson/count.lua"),
         };
-        let layout = match layout {
-            Layout::Of(Wire::Redisson) => {
-                concat!(include_str!("lua/redisson/layout.lua"), include_str!("lua/one_holder.lua"))
-            }
-            Layout::Of(Wire::Redlock) => {
-                concat!(include_str!("lua/redlock/layout.lua"), include_str!("lua/one_holder.lua"))
-            }
-            Layout::ReadWrite => include_str!("lua/read_write/layout.lua"),
-        };
+        let layout = layout.script();
         let queue = include_str!("lua/queue.lua");
         let serve = [
             if strict_order { "local STRICT = true\n" } else { "local STRICT = false\n" },

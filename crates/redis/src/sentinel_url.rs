@@ -33,34 +33,49 @@ impl SentinelUrl {
             Some((login, hosts)) => (format!("{login}@"), hosts),
             None => (String::new(), authority),
         };
-        let sentinel_login = sentinel_login(query)?;
+        let (sentinel_login, sentinel_scheme) = of_sentinels(query, scheme)?;
         let hosts: Vec<_> = hosts.split(',').collect();
         if let Some(empty) = hosts.iter().position(|host| host.is_empty()) {
             return Err(format!("sentinel {} of {} is empty", empty + 1, hosts.len()));
         }
-        let sentinel = |host: &&str| format!("{scheme}://{sentinel_login}{host}");
+        let sentinel = |host: &&str| format!("{sentinel_scheme}://{sentinel_login}{host}");
         let sentinels = hosts.iter().map(sentinel).collect();
         Ok(Self { sentinels, master: format!("{scheme}://{login}{path}") })
     }
 }
 
-/// The user and the password of the sentinels, as in their URLs.
-fn sentinel_login(query: &str) -> Result<String, String> {
-    let (mut user, mut password) = ("", "");
+/// The user and the password of the sentinels, as in their URLs, and their scheme, which is that of the
+/// servers unless the URL says otherwise.
+fn of_sentinels<'a>(query: &str, servers: &'a str) -> Result<(String, &'a str), String> {
+    let (mut user, mut password, mut scheme) = ("", "", servers);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=').unwrap_or((pair, "")) {
             ("sentinel_username", value) => user = value,
             ("sentinel_password", value) => password = value,
+            ("sentinel_tls", "yes") => scheme = "rediss",
+            ("sentinel_tls", "no") => scheme = "redis",
+            ("sentinel_tls", _) => return Err("the parameter sentinel_tls is yes or no".into()),
             (name, _) => {
                 return Err(format!(
                     "the parameter {name:?} is unknown; the known ones are sentinel_username, \
-                     sentinel_password"
+                     sentinel_password, sentinel_tls"
                 ));
             }
         }
     }
     let login = format!("{user}:{password}@");
-    Ok(if login == ":@" { String::new() } else { login })
+    Ok((if login == ":@" { String::new() } else { login }, scheme))
+}
+
+/// Whether something that the URL names speaks TLS.
+pub fn uses_tls(url: &str) -> bool {
+    let is_tls = |url: &str| url.get(..6).is_some_and(|s| s.eq_ignore_ascii_case("rediss"));
+    match SentinelUrl::parse(url) {
+        Some(Ok(SentinelUrl { sentinels, master })) => {
+            sentinels.iter().chain([&master]).any(|url| is_tls(url))
+        }
+        _ => is_tls(url),
+    }
 }
 
 /// The address of a sentinel. Its port is 26379, if the URL has none.
@@ -129,7 +144,10 @@ mod tests {
                 vec!["redis://s:p%2F@a", "redis://s:p%2F@[::1]:2"],
                 "redis://:x@m",
             ),
+            ("rediss-sentinel://a/m?sentinel_tls=no", vec!["redis://a"], "rediss://m"),
+            ("redis-sentinel://a/m?sentinel_tls=yes", vec!["rediss://a"], "redis://m"),
         ] {
+            assert_eq!(uses_tls(url), url.contains("rediss") || url.contains("yes"), "{url}");
             let expected = SentinelUrl { sentinels: texts(&sentinels), master: master.into() };
             assert_eq!(parsed(url), Ok(expected), "{url}");
         }
@@ -143,6 +161,7 @@ mod tests {
             ("redis-sentinel://:geheim@a/", "name of the master is missing"),
             ("redis-sentinel://a,,b/m", "sentinel 2 of 3 is empty"),
             ("redis-sentinel://a/m?sentinelMasterId=geheim", "\"sentinelMasterId\" is unknown"),
+            ("redis-sentinel://a/m?sentinel_tls=geheim", "sentinel_tls is yes or no"),
         ] {
             let text = parsed(url).expect_err(url).to_string();
             assert!(text.contains(part) && !text.contains("geheim"), "{text}");

@@ -119,24 +119,21 @@ impl Sentinels {
     }
 
     async fn ask(&self, sentinel: &Dialer) -> Result<View, NodeProblem> {
-        let timeout = sentinel.options.connect_timeout;
-        let asked = tokio::time::timeout(timeout, async {
-            let mut stream = sentinel.dial().await?;
-            let mut talk = Talk::new(&mut stream, "");
-            let name = &*self.master_name;
-            let ask = |what: &str| redis::cmd("SENTINEL").arg(what).arg(name).to_owned();
-            let login = sentinel.target.credentials().map(|credentials| login(&credentials));
-            let questions = [ask("GET-MASTER-ADDR-BY-NAME"), ask("REPLICAS")];
-            let commands: Vec<_> = login.iter().cloned().chain(questions).collect();
-            talk.write(&commands).await?;
-            if login.is_some()
-                && let Value::Error(text) = talk.receive().await?
-            {
-                return Err(NodeProblem::Authentication(text));
-            }
-            self.read(&talk.receive().await?, &talk.receive().await?)
-        });
-        asked.await.unwrap_or_else(|_| Err(sentinel.timed_out()))
+        let mut progress = sentinel.progress();
+        let mut stream = sentinel.dial(&mut progress).await?;
+        let mut talk = Talk::new(&mut stream, &mut progress, "");
+        let name = &*self.master_name;
+        let ask = |what: &str| redis::cmd("SENTINEL").arg(what).arg(name).to_owned();
+        let login = sentinel.target.credentials().map(|credentials| login(&credentials));
+        let questions = [ask("GET-MASTER-ADDR-BY-NAME"), ask("REPLICAS")];
+        let commands: Vec<_> = login.iter().cloned().chain(questions).collect();
+        talk.write(&commands).await?;
+        if login.is_some()
+            && let Value::Error(text) = talk.receive().await?
+        {
+            return Err(NodeProblem::Authentication(text));
+        }
+        self.read(&talk.receive().await?, &talk.receive().await?)
     }
 
     /// Decodes the replies of a sentinel.
@@ -186,7 +183,8 @@ async fn subscribe(
     master_name: &str,
     on_switch: &OnSwitch,
 ) -> Result<(), String> {
-    let stream = sentinel.dial().await.map_err(|problem| problem.to_string())?;
+    let stream =
+        sentinel.dial(&mut sentinel.progress()).await.map_err(|problem| problem.to_string())?;
     let pubsub = PubSub::new(sentinel.target.redis(), stream).await.map_err(|e| e.to_string())?;
     let (mut sink, mut messages) = pubsub.split();
     sink.subscribe("+switch-master").await.map_err(|e| e.to_string())?;

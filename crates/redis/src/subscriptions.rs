@@ -37,7 +37,7 @@ use super::permissions::is_forbidden;
 use super::resp::Value;
 use quorumlock_protocol::waiting::TUNING;
 use quorumlock_protocol::{
-    Answer, Claim, Credentials, Fence, HeldInterval, LeaseRequest, Name, Nonce, RemoteGrant,
+    Answer, Claim, Credentials, FencingToken, HeldInterval, LeaseRequest, Name, Nonce, RemoteGrant,
     ReplyFuture, ReplySink, Responder, Subscription, WaitEvent,
 };
 
@@ -258,7 +258,7 @@ impl Shared {
         if self.context.taken_up.take(nonce) {
             return;
         }
-        let grant = RemoteGrant { nonce, fence: Fence::new(token) };
+        let grant = RemoteGrant { nonce, fence: FencingToken::new(token) };
         ears.iter().for_each(|(to, from)| to.collect(*from, WaitEvent::Granted(grant)));
         if ears.is_empty()
             && let Some(callers) = self.callers.upgrade()
@@ -415,7 +415,8 @@ async fn drive(driver: Driver) {
 async fn serve(shared: &Shared) -> Result<(), String> {
     let dialer = shared.addresses.current().await.map_err(|problem| problem.to_string())?;
     let credentials = dialer.credentials().await.map_err(|problem| problem.to_string())?;
-    let stream = dialer.dial().await.map_err(|problem| problem.to_string())?;
+    let stream =
+        dialer.dial(&mut dialer.progress()).await.map_err(|problem| problem.to_string())?;
     let mut redis = dialer.target.redis().clone();
     if let Some((user, password)) = credentials.as_ref().map(Credentials::parts) {
         redis = redis.set_password(password);

@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::dial::problem_of;
 use super::permissions::is_forbidden;
+use super::progress::{Progress, Step};
 use super::resp::{self, Value};
 use super::scripts::{Bound, Script, Scripts, admission_scripts};
 use super::stream::Stream;
@@ -12,21 +13,31 @@ use quorumlock_protocol::NodeProblem;
 /// Sends commands and awaits their replies.
 pub(super) struct Talk<'a> {
     stream: &'a mut Box<dyn Stream>,
+    progress: &'a mut Progress,
     buffer: Vec<u8>,
     /// The hint added to a failure before the first reply.
     hint: &'static str,
 }
 
 impl<'a> Talk<'a> {
-    pub(super) fn new(stream: &'a mut Box<dyn Stream>, hint: &'static str) -> Self {
-        Self { stream, buffer: Vec::new(), hint }
+    pub(super) fn new(
+        stream: &'a mut Box<dyn Stream>,
+        progress: &'a mut Progress,
+        hint: &'static str,
+    ) -> Self {
+        Self { stream, progress, buffer: Vec::new(), hint }
     }
 
-    /// Loads the scripts. A proxy may have put another server behind the connection since it was
-    /// identified: voting scripts that are bound to an incarnation are loaded in one step in which the
-    /// server revokes an incarnation that is not of its run (PROTOCOL.md ADM6). Returns false if the
-    /// server refuses a command of that; then it has not loaded the bound scripts.
-    pub(super) async fn load(&mut self, scripts: &Scripts) -> Result<bool, NodeProblem> {
+    /// Loads the scripts, and sends the commands of `then` behind them, in the same trip. A proxy may
+    /// have put another server behind the connection since it was identified: voting scripts that are
+    /// bound to an incarnation are loaded in one step in which the server revokes an incarnation that is
+    /// not of its run (PROTOCOL.md ADM6). Returns the replies to `then`, or `None` if the server refuses
+    /// a command of loading; then it has not loaded the bound scripts.
+    pub(super) async fn load(
+        &mut self,
+        scripts: &Scripts,
+        then: &[redis::Cmd],
+    ) -> Result<Option<Vec<Value>>, NodeProblem> {
         let load = |script: &Script| script.load(false);
         let voting = scripts.voting().into_iter().map(load);
         let mut commands: Vec<_> = scripts.others().into_iter().map(load).collect();
@@ -43,30 +54,42 @@ impl<'a> Talk<'a> {
                 commands.push(redis::cmd("EXEC"));
             }
         }
-        match self.first_error(&commands).await? {
-            None => Ok(true),
-            Some(text) if is_forbidden(&text) => Ok(false),
+        let (error, replies) = self.ask(commands, then).await?;
+        match error {
+            None => Ok(Some(replies)),
+            Some(text) if is_forbidden(&text) => Ok(None),
             Some(text) => match NodeProblem::from_reply(&text) {
                 // A full Redis queues no transaction. Scripts that it has loaded before still vote.
-                NodeProblem::OutOfMemory(_) => Ok(true),
+                NodeProblem::OutOfMemory(_) => Ok(Some(replies)),
                 problem => Err(problem),
             },
         }
     }
 
-    /// Loads the scripts by `EVAL`.
-    pub(super) async fn load_by_eval(&mut self, scripts: &Scripts) -> Result<(), NodeProblem> {
+    /// As [`Self::load`], by `EVAL`.
+    pub(super) async fn load_by_eval(
+        &mut self,
+        scripts: &Scripts,
+        then: &[redis::Cmd],
+    ) -> Result<Vec<Value>, NodeProblem> {
         let scripts = scripts.voting().into_iter().chain(scripts.others());
-        let commands: Vec<_> = scripts.map(|script| script.load(true)).collect();
-        let error = self.first_error(&commands).await?;
-        error.map_or(Ok(()), |text| Err(NodeProblem::from_reply(&text)))
+        let (error, replies) =
+            self.ask(scripts.map(|script| script.load(true)).collect(), then).await?;
+        error.map_or(Ok(replies), |text| Err(NodeProblem::from_reply(&text)))
     }
 
     pub(super) async fn write(&mut self, commands: &[redis::Cmd]) -> Result<(), NodeProblem> {
         let mut bytes = Vec::new();
         commands.iter().for_each(|command| command.write_packed_command(&mut bytes));
-        self.stream.write_all(&bytes).await.map_err(broken)?;
-        self.stream.flush().await.map_err(broken)
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let writing = self.stream.write(rest);
+            match self.progress.step(Step::Reply, writing).await?.map_err(broken)? {
+                0 => return Err(NodeProblem::Broken("the connection closed".into())),
+                written => rest = &rest[written..],
+            }
+        }
+        self.progress.step(Step::Reply, self.stream.flush()).await?.map_err(broken)
     }
 
     /// The next reply.
@@ -84,7 +107,8 @@ impl<'a> Talk<'a> {
                 }
             }
             let hinted = |what: &str| NodeProblem::Broken(format!("{what}{}", self.hint));
-            match self.stream.read_buf(&mut self.buffer).await {
+            let reading = self.stream.read_buf(&mut self.buffer);
+            match self.progress.step(Step::Reply, reading).await? {
                 Ok(0) => return Err(hinted("closed by the server at once")),
                 Err(e) => return Err(problem_of(&e, |what| hinted(&what))),
                 Ok(_) => {}
@@ -92,18 +116,26 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Sends the commands. Returns the first error among their replies.
-    async fn first_error(
+    /// Sends the commands and those of `then`. Returns the first error among the replies to the
+    /// commands, and the replies to `then`.
+    async fn ask(
         &mut self,
-        commands: &[redis::Cmd],
-    ) -> Result<Option<String>, NodeProblem> {
-        self.write(commands).await?;
+        mut commands: Vec<redis::Cmd>,
+        then: &[redis::Cmd],
+    ) -> Result<(Option<String>, Vec<Value>), NodeProblem> {
+        let asked = commands.len();
+        commands.extend_from_slice(then);
+        self.write(&commands).await?;
         let mut first = None;
-        for _ in commands {
+        for _ in 0..asked {
             let error = error_in(self.receive().await?);
             first = first.or(error);
         }
-        Ok(first)
+        let mut replies = Vec::with_capacity(then.len());
+        for _ in then {
+            replies.push(self.receive().await?);
+        }
+        Ok((first, replies))
     }
 }
 

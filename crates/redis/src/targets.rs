@@ -45,6 +45,31 @@ impl Targets {
             Self::Sentinels(_, (_, server)) => std::slice::from_ref(server).iter(),
         }
     }
+
+    /// Fails if the URLs and `credentials` do not give one password together.
+    pub(crate) fn check_logins(&self, credentials: bool) -> Result<(), ConfigError> {
+        if credentials && self.servers().any(NodeAddr::has_password) {
+            let (option, servers) = ("credentials", "URLs with a password");
+            return Err(ConfigError::DoesNotApply { option, servers });
+        }
+        match self.servers().find(|server| !credentials && server.has_user_alone()) {
+            None => Ok(()),
+            Some(server) => Err(ConfigError::BadUrl {
+                url: server.label().to_owned(),
+                why: "it has a user and no password: a password alone is written redis://:PASSWORD@HOST"
+                    .into(),
+            }),
+        }
+    }
+
+    /// Whether a server or a sentinel is to speak TLS.
+    pub(crate) fn any_tls(&self) -> bool {
+        let sentinels = match self {
+            Self::Sentinels(sentinels, _) => &sentinels[..],
+            _ => &[],
+        };
+        self.servers().chain(sentinels).any(NodeAddr::wants_tls)
+    }
 }
 
 /// The addresses that the URLs give.

@@ -44,13 +44,14 @@ pub enum Bug {
     ForgetsOwnHandoff,
     HandsToOtherKinds,
     UnheardSlot,
+    YieldsToEqual,
     ReleasesTakenUp,
     AbandonedTakenUp,
 }
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::AcceptsEqual,
         Self::GrantedIsAccepted,
         Self::CopiesNoMarks,
@@ -87,6 +88,7 @@ impl Bug {
         Self::ForgetsOwnHandoff,
         Self::HandsToOtherKinds,
         Self::UnheardSlot,
+        Self::YieldsToEqual,
         Self::ReleasesTakenUp,
         Self::AbandonedTakenUp,
     ];
@@ -106,7 +108,8 @@ impl Bug {
             Self::NoLookAfterSubscribe
             | Self::HandsToSilent
             | Self::ForgetsOwnHandoff
-            | Self::UnheardSlot => &[Invariant::Wake],
+            | Self::UnheardSlot
+            | Self::YieldsToEqual => &[Invariant::Wake],
             Self::SilenceIsLoss => &[Invariant::ForAReason],
             Self::FreesUnheard => &[Invariant::GivenBack],
             Self::TrustsAnyLife => &[Invariant::FreedByUs],
@@ -133,6 +136,7 @@ impl Bug {
             Self::RevokesNothing => plan.faults.contains(&Fault::StalePromotion),
             Self::HandsToOtherKinds => plan.nodes == 1 && plan.kinds.mixed,
             Self::UnheardSlot => plan.nodes == 1 && plan.kinds.permits && plan.short_work.is_none(),
+            Self::YieldsToEqual => plan.strict_order && plan.kinds.permits,
             Self::HandsToSilent
             | Self::DropsOwnHandoff
             | Self::ForgetsOwnHandoff
@@ -145,44 +149,44 @@ impl Bug {
     /// The first seed that finds the bug (docs/SIMULATION.md); `None` if none is known.
     pub fn first_seed(self) -> Option<u64> {
         Some(match self {
-            Self::AcceptsEqual => 11,
+            Self::AcceptsEqual => 7,
             Self::GrantedIsAccepted => 0,
             Self::CopiesNoMarks => 1_290,
-            Self::OwnerNotNonce => 4,
+            Self::OwnerNotNonce => 10,
             Self::ReleasesAnybodys => 1,
             Self::RenewsAnybodys => 6,
             Self::RenewalRecreates => 5,
-            Self::StartAfterReply => 62,
+            Self::StartAfterReply => 94,
             Self::NoDriftAllowance => 20,
-            Self::ReleasesOnlyGranted => 1,
-            Self::NoLookAfterSubscribe => 3,
+            Self::ReleasesOnlyGranted => 33,
+            Self::NoLookAfterSubscribe => 1,
             Self::SilenceIsGrant => 1,
-            Self::QuorumOfReachable => 3,
-            Self::SilenceIsLoss => 10,
-            Self::ClockStopsInSuspend => 6,
+            Self::QuorumOfReachable => 1,
+            Self::SilenceIsLoss => 2,
+            Self::ClockStopsInSuspend => 30,
             Self::UptimeWitness => 21,
-            // The model finds them (PROTOCOL.md M9, M8e).
-            Self::RenewsUnproven | Self::BoundWhenSent => return None,
-            Self::RecreatesUnproven => 69,
-            Self::NoBarrier => 788,
-            Self::RecordAtConnect => 70,
+            // No seed is known; the model finds the first two (PROTOCOL.md M9, M8e).
+            Self::RenewsUnproven | Self::BoundWhenSent | Self::TrustsAnyLife => return None,
+            Self::RecreatesUnproven => 438,
+            Self::NoBarrier => 1_394,
+            Self::RecordAtConnect => 55,
             Self::FreesUnheard => 0,
-            Self::BelievesAnyMemory => 36,
+            Self::BelievesAnyMemory => 66,
             Self::HandsWhatIsHeld => 44,
             Self::HandsOldToken => 26,
-            Self::TrustsAnyLife => 251,
             Self::NotesEndWithProcess => 8,
             Self::RevokesNothing => 1_047,
             Self::ReadsBesideWriter => 1,
-            Self::SlotOfOthers => 13,
+            Self::SlotOfOthers => 20,
             Self::NoTakeoverDelay => 21,
-            Self::HandsToSilent => 82,
+            Self::HandsToSilent => 102,
             Self::DropsOwnHandoff => 264,
-            Self::ForgetsOwnHandoff => 26,
-            Self::HandsToOtherKinds => 3_490,
+            Self::ForgetsOwnHandoff => 44,
+            Self::HandsToOtherKinds => 4_864,
             Self::UnheardSlot => 39,
-            Self::ReleasesTakenUp => 264,
-            Self::AbandonedTakenUp => 348,
+            Self::YieldsToEqual => 140,
+            Self::ReleasesTakenUp => 642,
+            Self::AbandonedTakenUp => 874,
         })
     }
 
@@ -233,6 +237,9 @@ impl Bug {
             }
             Self::HandsToOtherKinds => "a release hands off in its layout to a waiter of another",
             Self::UnheardSlot => "the message that a slot is free is not understood",
+            Self::YieldsToEqual => {
+                "in strict order two waiters who arrived at once yield to each other"
+            }
             Self::ReleasesTakenUp => "a late message releases the hold that a reply has told",
             Self::AbandonedTakenUp => "a request that is being released gets the name by handoff",
         }

@@ -59,6 +59,18 @@ impl Info {
     }
 }
 
+impl Info {
+    fn sections(&self, names: &[&[u8]]) -> String {
+        let section = |name: &&[u8]| match name.to_ascii_lowercase().as_slice() {
+            b"server" => &*self.server,
+            b"replication" => &*self.replication,
+            b"memory" => &*self.memory,
+            _ => "",
+        };
+        names.iter().map(section).collect::<Vec<_>>().join("\r\n")
+    }
+}
+
 impl Execution {
     #[expect(clippy::too_many_lines, reason = "an arm for each command")]
     pub fn execute(&mut self, args: &[&[u8]]) -> Reply {
@@ -158,12 +170,7 @@ impl Execution {
                 Reply::text((self.time / 1_000_000).to_string()),
                 Reply::text((self.time % 1_000_000).to_string()),
             ]),
-            (b"INFO", [section]) => Reply::text(match section.to_ascii_lowercase().as_slice() {
-                b"server" => &*self.info.server,
-                b"replication" => &*self.info.replication,
-                b"memory" => &*self.info.memory,
-                _ => "",
-            }),
+            (b"INFO", sections @ [_, ..]) => Reply::text(self.info.sections(sections)),
             (b"PUBLISH", [channel, payload]) => self.publish(channel, payload),
             (b"SELECT", [_]) => Reply::OK,
             _ => Reply::Error(format!(

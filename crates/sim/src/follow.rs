@@ -1,6 +1,6 @@
 //! Follows requests on their way to a node, and the messages of nodes to subscribers.
 
-use quorumlock_protocol::{Claim, Fence, Instant, Nonce, RemoteGrant, quorum_of};
+use quorumlock_protocol::{Claim, FencingToken, Instant, Nonce, RemoteGrant, quorum_of};
 use quorumlock_redis::simulation::ScriptKind;
 
 use super::arrival::{Arrival, ConnId};
@@ -254,7 +254,7 @@ fn notification_of(channel: &[u8], payload: &[u8]) -> Option<Notification> {
     }
     let mut parts = text.splitn(3, ' ');
     let nonce = Nonce::parse(parts.next()?)?;
-    let fence = Fence::new(parts.next()?.parse().ok()?);
+    let fence = FencingToken::new(parts.next()?.parse().ok()?);
     let claim = Claim::of_message(parts.next()?).ok()?;
     Some(Notification::Handoff(claim, RemoteGrant { nonce, fence }))
 }

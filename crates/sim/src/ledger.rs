@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::HashMap;
-use quorumlock_core::Watch;
+use quorumlock_core::HoldView;
 use quorumlock_protocol::{Answer, Claim, Denial, Instant, LeaseRequest, Name, Nonce, quorum_of};
 
 use super::belief::Beliefs;
@@ -114,7 +114,7 @@ pub struct View {
 pub struct Holding {
     pub client: usize,
     pub attempt: usize,
-    pub watch: Watch,
+    pub view: HoldView,
     /// The window end that its holder read last.
     pub promised_until: Instant,
 }

@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex};
 use quorumlock_protocol::admission::members::Terms;
 use quorumlock_protocol::admission::{AdmissionRpc, AdmitRequest, Marks, NodeInfo, NoteRequest};
 use quorumlock_protocol::{
-    Acceptance, Answer, BoxFuture, Claim, ConfigError, Fence, HandoffOffer, HeldInterval, Hints,
-    Holder, Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeReport, Nonce,
+    Acceptance, Answer, BoxFuture, Claim, ConfigError, FencingToken, HandoffOffer, HeldInterval,
+    Hints, Holder, Incarnation, Instant, Lane, LeaseRequest, Name, Node, NodeReport, Nonce,
     ReleaseOutcome, ReplySink, Responder, Subscription, Vote, WaitEvent, WaitQueue, expiry,
 };
 use quorumlock_redis::RedisNode;
@@ -126,7 +126,7 @@ impl SimNode {
     fn acquire_when_sent(
         &self,
         posted: Posted,
-        (lease, token): (LeaseRequest, Fence),
+        (lease, token): (LeaseRequest, FencingToken),
         hints: Hints,
         to: Responder<Answer<Vote>>,
     ) {
@@ -195,7 +195,7 @@ impl Node for SimNode {
     fn acquire(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         incarnation: Incarnation,
         hints: Hints,
         to: Responder<Answer<Vote>>,
@@ -220,7 +220,7 @@ impl Node for SimNode {
     fn raise(
         &self,
         lease: &LeaseRequest,
-        token: Fence,
+        token: FencingToken,
         incarnation: Incarnation,
         to: Responder<Answer<Acceptance>>,
     ) {
@@ -232,7 +232,7 @@ impl Node for SimNode {
     fn regrant(
         &self,
         lease: &LeaseRequest,
-        fence: Fence,
+        fence: FencingToken,
         lane: Lane,
         to: Responder<Answer<Instant>>,
     ) {
@@ -266,12 +266,16 @@ impl Node for SimNode {
         self.inner.connected_since(lane)
     }
 
+    fn greeted(&self) -> bool {
+        self.inner.greeted()
+    }
+
     fn inspect(&self, claim: &Claim, to: Responder<Answer<Option<Holder>>>) {
         self.inner.inspect(claim, to);
     }
 
-    fn force_release(&self, claim: &Claim, to: Responder<Answer<bool>>) {
-        self.inner.force_release(claim, to);
+    fn force_release(&self, claim: &Claim, of: Option<&str>, to: Responder<Answer<bool>>) {
+        self.inner.force_release(claim, of, to);
     }
 
     fn wait_queue(&self) -> Option<&dyn WaitQueue> {

@@ -128,6 +128,10 @@ impl Script {
             (Bug::ForgetsOwnHandoff, Acquire) => {
                 vec![("    if nonce and held(name, nonce) then", "    if false then")]
             }
+            (Bug::YieldsToEqual, Acquire) if serves => vec![(
+                "    return is_caller(member) or score - score % STEP == since - since % STEP",
+                "    return is_caller(member)",
+            )],
             (Bug::UnheardSlot, _) if notifies => vec![(
                 "'quorumlock:' .. kind .. ':' .. name or name",
                 "'quorumlock:' .. kind .. ':' .. name or kind == 'permit' and name .. 'x' or name",

@@ -184,11 +184,11 @@ impl WorkTask {
             }
         };
         self.world.with(|state| {
-            let watch = reader.watch();
+            let view = reader.view();
             state.see(Sometimes::Downgraded);
             let holders = &mut state.ledger.holders;
             if let Some(holder) = holders.iter_mut().find(|holder| holder.attempt == attempt) {
-                holder.watch = watch;
+                holder.view = view;
             }
             state.see_beliefs();
             check_exclusion(state, attempt);
@@ -233,7 +233,7 @@ impl WorkTask {
         if let Ok(inner) = lock().wait(duration(self.lease)).await {
             self.world.with(|state| {
                 state.see(Sometimes::ReEntered);
-                check_re_entry(state, attempt, outer.fence().get(), inner.fence().get());
+                check_re_entry(state, attempt, outer.token().get(), inner.token().get());
             });
             drop(inner);
         }
@@ -243,7 +243,7 @@ impl WorkTask {
     /// Holds the lock in one of the ways in which users do, and writes from time to time.
     pub async fn hold<K: Kind>(&mut self, guard: Guard<K>) -> (Guard<K>, usize) {
         let attempt = self.granted(&guard);
-        let token = guard.fence().get();
+        let token = guard.token().get();
         let (names, only_reads) =
             self.world.with(|state| (state.names_of(attempt), state.reads(attempt)));
         let long = if self.dice.chance(0.3) { self.lease * 2 } else { self.lease / 4 };
@@ -305,15 +305,15 @@ impl WorkTask {
         let client = self.client;
         self.world.with(|state| {
             let Some(attempt) = state.ledger.number(guard.nonce()) else { return 0 };
-            let token = guard.fence().get();
+            let token = guard.token().get();
             let after = state.ledger.attempts[attempt].after;
             if std::mem::replace(&mut state.ledger.attempts[attempt].granted, true) {
                 state.see(Sometimes::LocalHandoff);
             }
             state.note("granted", Who::client(client).on(Some(attempt)), token);
-            let watch = guard.watch();
+            let view = guard.view();
             let promised_until = Instant::NEVER;
-            state.ledger.holders.push(Holding { client, attempt, watch, promised_until });
+            state.ledger.holders.push(Holding { client, attempt, view, promised_until });
             state.read_window(attempt);
             check_exclusion(state, attempt);
             check_takeover(state, attempt);
@@ -427,7 +427,7 @@ impl State {
         let holder = self.ledger.holders.iter_mut().find(|holder| holder.attempt == attempt);
         if let Some(holder) = holder {
             let process = &self.processes[holder.client];
-            let left = process.clock.observe(|| holder.watch.valid_for());
+            let left = process.clock.observe(|| holder.view.valid_for());
             if !left.is_zero() {
                 holder.promised_until = process.now() + left;
             }
@@ -441,7 +441,7 @@ impl State {
         for holder in ledger.holders.iter().filter(|holder| holder.client == client) {
             let attempt = &mut ledger.attempts[holder.attempt];
             let clock = &processes[client].clock;
-            if !attempt.ended && clock.observe(|| holder.watch.check()).is_err() {
+            if !attempt.ended && clock.observe(|| holder.view.check()).is_err() {
                 attempt.end(*now);
             }
         }

@@ -224,8 +224,11 @@ fn draw_script(dice: &mut Dice, wire: Wire) -> Vec<Vec<u8>> {
             args.extend(["w1".to_owned(), "1000".to_owned()].into_iter().take(dice.index(3)));
             (vec![name, channel, waiters, mark], args)
         }
-        ScriptKind::Inspect => (vec![name], vec![]),
-        ScriptKind::ForceRelease => (vec![name, mark, channel, waiters], vec![]),
+        ScriptKind::Inspect => (vec![name, mark, waiters], vec![]),
+        ScriptKind::ForceRelease => {
+            let holder = [nonce].into_iter().take(dice.index(2)).collect();
+            (vec![name, mark, channel, waiters], holder)
+        }
         ScriptKind::Dequeue => (vec![name, waiters, channel, mark], vec!["w1".to_owned()]),
         ScriptKind::DeleteIfOurs => (vec![name], vec![nonce]),
         kind => return admission(dice, kind, text, record),

@@ -7,16 +7,21 @@ use std::ops::Range;
 
 /// Below the ports that Linux (32768..) and macOS (49152..) give to outgoing connections. While a
 /// server is dead, no client may get its port, nor connect that port to itself.
-const PORTS: Range<u16> = 20_000..32_000;
+const PORTS: Range<u16> = 20_000..30_000;
 
 const ATTEMPTS: usize = 100;
 
 /// A loopback port without a listener. Another process may take it before the caller does, so the
 /// caller must be ready to try another one.
 pub fn free() -> io::Result<u16> {
+    free_of(PORTS)
+}
+
+/// As [`free`], of these ports.
+pub(crate) fn free_of(ports: Range<u16>) -> io::Result<u16> {
     let mut last = None;
     for _ in 0..ATTEMPTS {
-        let port = random();
+        let port = random(&ports);
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(_) => return Ok(port),
             Err(error) => last = Some(error),
@@ -26,10 +31,10 @@ pub fn free() -> io::Result<u16> {
 }
 
 /// Random, so that test processes that start at the same time do not contend for the same ports.
-fn random() -> u16 {
+fn random(ports: &Range<u16>) -> u16 {
     // Each `RandomState` has other keys. The modulus is far below 2^16.
-    let number = RandomState::new().hash_one(0) % u64::from(PORTS.end - PORTS.start);
-    PORTS.start + u16::try_from(number).unwrap_or_default()
+    let number = RandomState::new().hash_one(0) % u64::from(ports.end - ports.start);
+    ports.start + u16::try_from(number).unwrap_or_default()
 }
 
 #[cfg(test)]

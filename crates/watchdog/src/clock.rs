@@ -3,8 +3,8 @@
 //! This is the only file that reads a clock; `clippy.toml` forbids clock reads in all others.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use quorumlock_protocol::Instant;
@@ -42,6 +42,17 @@ impl Clock {
         Self(Source::Manual(Arc::new(AtomicU64::new(FIRST.as_nanos()))))
     }
 
+    /// The clock of the tokio runtime on whose threads it is read, which a test can pause (`start_paused`).
+    pub fn tokio() -> Self {
+        let first = OnceLock::new();
+        Self::given(move || {
+            #[allow(clippy::disallowed_methods)] // the one place that may
+            let now = tokio::time::Instant::now();
+            let first = *first.get_or_init(|| now);
+            FIRST.since(Instant::NEVER) + now.saturating_duration_since(first)
+        })
+    }
+
     /// A clock that shows what `elapsed` returns: for simulated clocks that drift, jump or freeze.
     pub fn given(elapsed: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self(Source::Given(Arc::new(elapsed), None))
@@ -73,6 +84,15 @@ impl Clock {
         match &self.0 {
             Source::System => system_early(),
             _ => self.now(),
+        }
+    }
+
+    /// The time that it has counted beyond the operating system's clock, since another clock moved ahead: the
+    /// wall clock was set forward, or the machine was paused.
+    pub fn missed(&self) -> Duration {
+        match &self.0 {
+            Source::System => system_missed(),
+            _ => Duration::ZERO,
         }
     }
 
@@ -112,43 +132,47 @@ fn system_wall_micros() -> u64 {
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use linux::{system_early, system_now};
+use linux::{system_early, system_missed, system_now};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux {
-    use rustix::time::ClockId::{self, Boottime, MonotonicRaw, Realtime};
+    use nix::time::ClockId;
 
-    use super::{Instant, from_timespec};
+    use super::{Duration, Instant, read};
     use crate::missed_time::{ClockSample, MissedTime};
 
     static MISSED_TIME: MissedTime = MissedTime::new();
 
     pub(super) fn system_now() -> Instant {
         Instant::from_nanos(MISSED_TIME.elapsed(|| ClockSample {
-            base: nanos(Boottime),
-            others: [nanos(Realtime), nanos(MonotonicRaw)],
+            base: nanos(ClockId::CLOCK_BOOTTIME),
+            others: [nanos(ClockId::CLOCK_REALTIME), nanos(ClockId::CLOCK_MONOTONIC_RAW)],
         }))
     }
 
     pub(super) fn system_early() -> Instant {
-        Instant::from_nanos(MISSED_TIME.elapsed_early(nanos(Boottime)))
+        Instant::from_nanos(MISSED_TIME.elapsed_early(nanos(ClockId::CLOCK_BOOTTIME)))
+    }
+
+    pub(super) fn system_missed() -> Duration {
+        MISSED_TIME.missed()
     }
 
     fn nanos(clock: ClockId) -> u64 {
-        from_timespec(rustix::time::clock_gettime(clock)).as_nanos()
+        read(clock).as_nanos()
     }
 }
 
 /// On other Unix systems, the monotonic clock; docs/SAFETY.md A2 says what that leaves open.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn system_now() -> Instant {
-    from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
+    read(nix::time::ClockId::CLOCK_MONOTONIC)
 }
 
 /// On Windows, std's monotonic clock, which shows no number: the time since its first use.
 #[cfg(not(unix))]
 fn system_now() -> Instant {
-    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    static BEGAN: OnceLock<std::time::Instant> = OnceLock::new();
     #[allow(clippy::disallowed_methods)] // the one place that may
     let now = std::time::Instant::now();
     FIRST + now.saturating_duration_since(*BEGAN.get_or_init(|| now))
@@ -157,10 +181,16 @@ fn system_now() -> Instant {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 use system_now as system_early;
 
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn system_missed() -> Duration {
+    Duration::ZERO
+}
+
 #[cfg(unix)]
-fn from_timespec(t: rustix::time::Timespec) -> Instant {
-    let secs = u64::try_from(t.tv_sec).unwrap_or(0);
-    let nanos = u64::try_from(t.tv_nsec).unwrap_or(0);
+fn read(clock: nix::time::ClockId) -> Instant {
+    let time = clock.now().expect("each system that this is built for has the clock");
+    let secs = u64::try_from(time.tv_sec()).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec()).unwrap_or(0);
     Instant::from_nanos(secs.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 

@@ -14,11 +14,13 @@ pub mod clock;
 mod lease_state;
 #[cfg(any(target_os = "linux", target_os = "android", test))]
 mod missed_time;
+mod process;
 pub mod runtime;
 pub mod schedule;
 mod watchdog;
 
 pub use clock::Clock;
 pub use lease_state::LeaseState;
+pub use process::Process;
 pub use schedule::WatchedLease;
 pub use watchdog::{Renewal, Renewer, Watchdog};

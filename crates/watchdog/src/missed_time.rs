@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Several clocks, read one right after the other, in nanoseconds; each has its own zero.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +58,11 @@ impl MissedTime {
     /// [`elapsed`](Self::elapsed).
     pub(crate) fn elapsed_early(&self, base: u64) -> u64 {
         base.saturating_add(self.missed.load(Ordering::Acquire))
+    }
+
+    /// What the base clock is known to have missed.
+    pub(crate) fn missed(&self) -> Duration {
+        Duration::from_nanos(self.missed.load(Ordering::Acquire))
     }
 
     fn compare(&self, read: &impl Fn() -> ClockSample) {

@@ -3,14 +3,16 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
-use crate::Clock;
 use crate::schedule::{Schedule, TimerAction, WatchedLease};
-use quorumlock_protocol::{Instant, LossReason, Nonce, ReplySink};
+use crate::{Clock, Process};
+use quorumlock_protocol::{ConfigError, Instant, LossReason, Nonce, ReplySink};
 
 /// What a renewal found out about one lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +79,17 @@ pub trait Renewer: Send + Sync + 'static {
 /// Watches leases: renews them in time, reports their loss, releases those whose guard was dropped.
 ///
 /// There is one per `Locker`, on a thread of its own, so that a blocked runtime loses no lock. The
-/// thread ends when the last handle is dropped and all releases are done.
+/// thread ends when the last handle is dropped and all releases are done. Its drop waits until all
+/// nodes have carried them out, because the process may end then.
 pub struct Watchdog<R: Renewer> {
     shared: Arc<Shared<R>>,
+    process: Process,
+    /// That of its thread, or the one on which it was made.
+    runtime: Option<Handle>,
+    /// `None`: there is no thread.
+    thread: Option<ThreadId>,
+    /// How long the drop waits for releases.
+    last_wait: Duration,
 }
 
 struct Shared<R: Renewer> {
@@ -87,6 +97,8 @@ struct Shared<R: Renewer> {
     renewer: R,
     state: Mutex<State<R::Lease>>,
     wake: Notify,
+    /// Notified when a release is done.
+    released: Condvar,
 }
 
 struct State<L> {
@@ -97,6 +109,8 @@ struct State<L> {
     releasing: usize,
     /// Whether anything was released since the nodes last settled.
     unsettled: bool,
+    /// How many times the nodes are being waited for.
+    settling: usize,
     flushes: Vec<oneshot::Sender<()>>,
     /// Since when there is a lease, as far as it is known.
     held_since: Option<Instant>,
@@ -108,16 +122,18 @@ struct State<L> {
 }
 
 impl<R: Renewer> Watchdog<R> {
-    /// Starts the thread.
+    /// Starts the thread. The drop waits for releases for `last_wait` at most.
     ///
     /// # Errors
     /// When the operating system gives no thread or no event queue.
-    pub fn start(clock: Clock, renewer: R) -> io::Result<Self> {
+    pub fn start(clock: Clock, renewer: R, last_wait: Duration) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (watchdog, work) = Self::new(clock, renewer);
-        std::thread::Builder::new()
+        let (mut watchdog, work) = Self::new(clock, renewer);
+        watchdog.runtime = Some(runtime.handle().clone());
+        let handle = std::thread::Builder::new()
             .name("quorumlock-watchdog".into())
             .spawn(move || runtime.block_on(work))?;
+        (watchdog.thread, watchdog.last_wait) = (Some(handle.thread().id()), last_wait);
         Ok(watchdog)
     }
 
@@ -125,7 +141,8 @@ impl<R: Renewer> Watchdog<R> {
     /// simulations, which decide themselves when each task runs.
     pub fn new(clock: Clock, renewer: R) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let state = Mutex::new(State::new(renewer.takeover_delay()));
-        let shared = Arc::new(Shared { clock, renewer, state, wake: Notify::new() });
+        let (wake, released) = (Notify::new(), Condvar::new());
+        let shared = Arc::new(Shared { clock, renewer, state, wake, released });
         let work = shared.clone();
         let work = async move {
             let tend = work.renewer.run_background();
@@ -135,7 +152,23 @@ impl<R: Renewer> Watchdog<R> {
                 () = tend => {}
             }
         };
-        (Self { shared }, work)
+        let (process, runtime) = (Process::current(), Handle::try_current().ok());
+        (Self { shared, process, runtime, thread: None, last_wait: Duration::ZERO }, work)
+    }
+
+    /// Runs `work` on the watchdog's thread. Without a runtime, or in a fork, it drops it.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let (Some(runtime), Ok(())) = (&self.runtime, self.check_process()) {
+            runtime.spawn(work);
+        }
+    }
+
+    /// The thread is in no fork of the process.
+    ///
+    /// # Errors
+    /// [`ConfigError::Forked`] in another process than that which started the thread.
+    pub fn check_process(&self) -> Result<(), ConfigError> {
+        self.process.check()
     }
 
     /// Renews `lease` from now on, until [`Watchdog::stop_renewing`], [`Watchdog::release`] or its
@@ -242,8 +275,17 @@ impl<R: Renewer> Watchdog<R> {
 
 impl<R: Renewer> Drop for Watchdog<R> {
     fn drop(&mut self) {
-        self.shared.state().closed = true;
+        // In a fork nobody would release the lock on the state, if the thread had it.
+        if self.check_process().is_err() {
+            return;
+        }
+        let mut state = self.shared.state();
+        state.closed = true;
         self.shared.wake.notify_one();
+        if self.thread.is_some_and(|thread| thread != std::thread::current().id()) {
+            let releases = |state: &mut State<_>| !state.is_settled();
+            let _ = self.shared.released.wait_timeout_while(state, self.last_wait, releases);
+        }
     }
 }
 
@@ -305,6 +347,7 @@ impl<R: Renewer> Shared<R> {
                 tokio::spawn(async move {
                     this.renewer.release(lease).await;
                     this.state().releasing -= 1;
+                    this.released.notify_all();
                     this.wake.notify_one();
                 });
             }
@@ -328,8 +371,16 @@ impl<R: Renewer> Shared<R> {
     }
 
     async fn finish(self: Arc<Self>, flushes: Vec<oneshot::Sender<()>>) {
-        if std::mem::take(&mut self.state().unsettled) {
+        let unsettled = {
+            let mut state = self.state();
+            let unsettled = std::mem::take(&mut state.unsettled);
+            state.settling += usize::from(unsettled);
+            unsettled
+        };
+        if unsettled {
             self.renewer.drain().await;
+            self.state().settling -= 1;
+            self.released.notify_all();
         }
         for done in flushes {
             let _ = done.send(());
@@ -462,10 +513,20 @@ impl<L: WatchedLease> State<L> {
 
     /// The callers that wait for releases, if no release is left.
     fn flushable(&mut self) -> Vec<oneshot::Sender<()>> {
-        match self.releasing == 0 && self.releases.is_empty() {
+        match self.is_released() {
             true => std::mem::take(&mut self.flushes),
             false => Vec::new(),
         }
+    }
+
+    /// Whether all nodes have carried out the releases: some may be on their way to a minority.
+    fn is_settled(&self) -> bool {
+        self.is_released() && !self.unsettled && self.settling == 0
+    }
+
+    /// Whether all that was to be released is.
+    fn is_released(&self) -> bool {
+        self.releasing == 0 && self.releases.is_empty()
     }
 }
 
@@ -477,6 +538,7 @@ impl<L> State<L> {
             releases: Vec::new(),
             releasing: 0,
             unsettled: false,
+            settling: 0,
             flushes: Vec::new(),
             held_since: None,
             hears_forced: false,

@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -114,10 +115,12 @@ fn watchdog(answer: Answer) -> (Watchdog<ScriptedRenewer>, Arc<Mutex<Answer>>, R
     let (events, seen) = channel();
     let answer = Arc::new(Mutex::new(answer));
     let renewer = ScriptedRenewer::new(&answer, events);
-    let watchdog = Watchdog::start(Clock::system(), renewer).expect("a thread");
+    let watchdog = Watchdog::start(Clock::system(), renewer, LAST_WAIT).expect("a thread");
     (watchdog, answer, seen)
 }
 
+/// How long the drop of the last handle waits for releases.
+const LAST_WAIT: Duration = Duration::from_secs(20);
 /// Generous, because these tests wait for events, not for times.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
@@ -297,6 +300,45 @@ fn the_thread_ends_with_the_last_handle_after_all_releases() {
     drop(watchdog);
     assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Released(7)));
     assert_eq!(seen.recv_timeout(MAX_WAIT), Ok(Event::Ended));
+}
+
+/// Nodes that carry a release out later than the majority.
+struct SlowMinority(Arc<AtomicBool>);
+
+impl Renewer for SlowMinority {
+    type Lease = Lease;
+
+    fn renew(
+        &self,
+        _: Vec<(Arc<Lease>, Duration)>,
+    ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn release(&self, _: Arc<Lease>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let drained = self.0.clone();
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            drained.store(true, Ordering::SeqCst);
+        })
+    }
+}
+
+/// The process may end after it.
+#[test]
+fn the_drop_of_the_last_handle_waits_for_all_nodes() {
+    let drained = Arc::new(AtomicBool::new(false));
+    let renewer = SlowMinority(drained.clone());
+    let watchdog = Watchdog::start(Clock::system(), renewer, LAST_WAIT).expect("a thread");
+    let lease = Lease::new(7, MAX_WAIT);
+    watchdog.watch(&lease, Clock::system().now());
+    watchdog.release(lease);
+    drop(watchdog);
+    assert!(drained.load(Ordering::SeqCst));
 }
 
 #[tokio::test]

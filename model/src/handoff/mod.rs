@@ -8,7 +8,7 @@
 //! do both clients ever believe in the lock at once, are tokens in the order of holds, is each
 //! handoff used?
 
-use quorumlock_protocol::Fence;
+use quorumlock_protocol::FencingToken;
 use stateright::{Model, Property};
 
 use self::state::{MOST, Phase, RIVAL, Subscription, TTL, heads, members};
@@ -119,7 +119,7 @@ impl Model for HandoffModel {
         ];
         actions.extend(single.into_iter().filter(|(_, may)| *may).map(|(action, _)| action));
         actions.extend(members(state.requests).map(Action::Serve));
-        let told = |nonce: &usize| up && state.messages[*nonce] != Fence::NONE;
+        let told = |nonce: &usize| up && state.messages[*nonce] != FencingToken::NONE;
         actions.extend((0..MOST).filter(told).map(Action::HearMessage));
         for nonce in members(state.releases) {
             let next = heads(state.queue & !(1 << nonce));

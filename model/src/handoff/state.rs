@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use quorumlock_protocol::{Fence, Instant, expiry};
+use quorumlock_protocol::{FencingToken, Instant, expiry};
 
 use crate::search::Once;
 
@@ -49,7 +49,7 @@ pub struct State {
     pub(super) now: u8,
     /// For each nonce, and for the rival, when the server's lease ends; 0 without one.
     pub(super) ends: [u8; MOST + 1],
-    mark: Fence,
+    mark: FencingToken,
     pub(super) queue: Set,
     /// The polls that the server may still carry out, in any order.
     pub(super) requests: Set,
@@ -58,12 +58,12 @@ pub struct State {
     /// The answer to the poll that the client waits for.
     pub(super) answer: Option<Answer>,
     /// For each nonce, the token in the message that is on its way.
-    pub(super) messages: [Fence; MOST],
+    pub(super) messages: [FencingToken; MOST],
     pub(super) waiter: Waiter,
     /// When the rival asked for the lease that it believes in.
     pub(super) rival: Option<u8>,
     /// The rival's last token, and the largest one by which the waiter has held the lock.
-    tokens: [Fence; 2],
+    tokens: [FencingToken; 2],
     /// How often the connection broke, the subscription broke, and the rival acquired the name
     /// again.
     pub(super) counts: [u8; 3],
@@ -77,10 +77,10 @@ pub struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Answer {
-    Granted(Fence),
+    Granted(FencingToken),
     Refused,
     /// The name is held for this earlier nonce.
-    Yours(usize, Fence),
+    Yours(usize, FencingToken),
 }
 
 /// One call that waits. The nonces of its polls are their numbers.
@@ -143,12 +143,12 @@ impl State {
     }
 
     /// The last token of the first block above the mark, as in token.lua.
-    fn next_token(&self) -> Fence {
-        Fence::new((self.mark.get() / Fence::BLOCK + 2) * Fence::BLOCK - 1)
+    fn next_token(&self) -> FencingToken {
+        FencingToken::new((self.mark.get() / FencingToken::BLOCK + 2) * FencingToken::BLOCK - 1)
     }
 
     /// Puts the number for a whole lease. Returns the token that is accepted for it.
-    fn grant(&mut self, number: usize) -> Fence {
+    fn grant(&mut self, number: usize) -> FencingToken {
         self.ends[number] = self.now + TTL;
         self.mark = self.next_token();
         self.mark
@@ -246,7 +246,7 @@ impl State {
     }
 
     fn is_quiet(&self) -> bool {
-        self.releases == 0 && self.messages == [Fence::NONE; MOST]
+        self.releases == 0 && self.messages == [FencingToken::NONE; MOST]
     }
 
     pub(super) fn poll(&mut self, rule: Rule) {
@@ -291,7 +291,7 @@ impl State {
                 let holds = self.hold_or_release(nonce, from, token);
                 match self.messages[nonce] {
                     _ if !holds => once.see(6),
-                    Fence::NONE => once.see(4),
+                    FencingToken::NONE => once.see(4),
                     _ => {}
                 }
             }
@@ -319,7 +319,7 @@ impl State {
     /// The server holds the name for `nonce`, as an answer or a message says. The lease counts from
     /// the poll `from`. If it has not ended, the call has the lock, and releases the other nonces
     /// to which the name may be handed off. Returns whether the call has the lock.
-    fn hold_or_release(&mut self, nonce: usize, from: usize, token: Fence) -> bool {
+    fn hold_or_release(&mut self, nonce: usize, from: usize, token: FencingToken) -> bool {
         let asked = self.waiter.asked[from];
         if !is_open(asked, self.now) {
             self.release_all(1 << nonce);
@@ -364,7 +364,7 @@ impl State {
 
     pub(super) fn interrupt(&mut self, rule: Rule) {
         if rule != Rule::ForgetsUnread {
-            self.messages = [Fence::NONE; MOST];
+            self.messages = [FencingToken::NONE; MOST];
         }
         self.waiter.subscription = Subscription::Down;
         if rule != Rule::ForgetsOnceSubscribed {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use quorumlock_protocol::expiry;
 use quorumlock_protocol::round::{Round, Step};
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, Fence, Instant, NodeProblem, NodeReport, Vote, Window,
+    Acceptance, Answer, Denial, FencingToken, Instant, NodeProblem, NodeReport, Vote, Window,
 };
 
 use super::model::{LeaseModel, N, SECOND, at};
@@ -49,7 +49,7 @@ pub(super) enum Wire {
 }
 
 /// This model does not check tokens: every client proposes the same one.
-const FENCE: Fence = Fence::new(1);
+const FENCE: FencingToken = FencingToken::new(1);
 
 impl Call {
     fn begin(now: u8, ttl: u8) -> Self {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use quorumlock_protocol::round::{Round, Step};
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, Fence, Instant, NoAnswer, NodeProblem, NodeReport, Vote,
+    Acceptance, Answer, Denial, FencingToken, Instant, NoAnswer, NodeProblem, NodeReport, Vote,
 };
 
 use super::model::TokenModel;
@@ -24,7 +24,7 @@ const LATE: Duration = Duration::from_secs(2);
 
 impl Decision {
     pub(super) fn new<const N: usize, const K: usize>(model: &TokenModel<N, K>, token: u8) -> Self {
-        let token = Fence::new(token.into());
+        let token = FencingToken::new(token.into());
         let round = match model.windows {
             Windows::HomeFirst => Round::home_first(N, model.losses, token, 0),
             _ => Round::new(N, model.losses, token),
@@ -48,12 +48,12 @@ impl Decision {
 
     /// A node answered the request to accept `token`. `None`: no answer will come.
     pub(super) fn raised(&mut self, node: usize, token: u8, said: Option<Reply>) -> Step {
-        let token = Fence::new(token.into());
+        let token = FencingToken::new(token.into());
         self.change(|round, now| round.raised(node, token, &answer(said, |token| token), now))
     }
 
     pub(super) fn propose(&mut self, token: u8) -> Step {
-        self.change(|round, now| round.propose(Fence::new(token.into()), now))
+        self.change(|round, now| round.propose(FencingToken::new(token.into()), now))
     }
 
     pub(super) fn fan_out(&mut self) -> Vec<usize> {
@@ -81,7 +81,7 @@ fn answer<T>(said: Option<Reply>, yes: impl Fn(Acceptance) -> T) -> Answer<T> {
     match said {
         Some(Reply::Yes(Verdict::Accepted)) => Answer::Yes(yes(Acceptance::Accepted)),
         Some(Reply::Yes(Verdict::Behind(mark))) => {
-            Answer::Yes(yes(Acceptance::Behind(Fence::new(mark.into()))))
+            Answer::Yes(yes(Acceptance::Behind(FencingToken::new(mark.into()))))
         }
         Some(Reply::Busy(_)) => Answer::No(Denial::Busy(None)),
         Some(Reply::Gone) => Answer::No(Denial::Gone),

@@ -1,6 +1,6 @@
 //! The program of worker processes, for promises about several processes; see
 //! `quorumlock_tests::worker`.
 
-fn main() {
-    quorumlock_tests::worker::main();
+fn main() -> Result<(), quorumlock::Error> {
+    quorumlock_tests::worker::main()
 }

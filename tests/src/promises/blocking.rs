@@ -15,12 +15,12 @@ pub fn blocking_locks_exclude_each_other(bed: &Testbed) {
     let (ours, other) = (bed.blocking(), bed.blocking());
     let guard = ours.lock(NAME).lease(LONG_LEASE).acquire().expect("free");
     assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
-    let fence = guard.fence();
+    let fence = guard.token();
     let holder = other.holder(NAME).expect("an answer").expect("held");
     assert!(holder.has(guard.nonce()), "{holder:?} is not {:?}", guard.nonce());
     guard.unlock().expect("unlocked");
     let next = other.lock(NAME).wait(MAX_WAIT).acquire().expect("free");
-    assert!(next.fence() > fence);
+    assert!(next.token() > fence);
 }
 
 /// A blocking holder keeps an async caller out.
@@ -62,10 +62,10 @@ pub fn a_blocking_wait_ends_at_its_bound_or_by_a_release(bed: &Testbed) {
     let (told, got_in) = mpsc::channel();
     let waiter = std::thread::spawn(move || {
         let guard = other.lock(NAME).wait(LONG_LEASE).acquire().expect("free");
-        told.send(guard.fence()).expect("heard");
+        told.send(guard.token()).expect("heard");
     });
     in_a_runtime(bed.awaits_waiters(NAME));
-    let fence = guard.fence();
+    let fence = guard.token();
     drop(guard);
     assert!(got_in.recv_timeout(MAX_WAIT).expect("woken") > fence);
     waiter.join().expect("no panic");
@@ -80,12 +80,12 @@ pub fn a_blocking_mutex_runs_work_renews_and_tells_of_its_loss(bed: &Testbed) {
     let out = mutex.lock().wait(MAX_WAIT).lease(LONG_LEASE).run(|lock| {
         assert!(lock.is_valid());
         assert!(rival.try_lock().run(|_| ()).expect("an answer").is_none());
-        let late = rival.lock_timeout(Duration::from_millis(50)).acquire();
+        let late = rival.lock().wait(Duration::from_millis(50)).acquire();
         assert!(late.expect_err("held").is_busy());
         7
     });
     assert_eq!(out.expect("done"), 7);
-    let guard = rival.lock_timeout(MAX_WAIT).lease(LONG_LEASE).acquire().expect("released");
+    let guard = rival.lock().wait(MAX_WAIT).lease(LONG_LEASE).acquire().expect("released");
     guard.renew().expect("renewed");
     assert!(guard.is_valid() && !guard.is_at_risk());
     let token = guard.cancellation_token();
@@ -102,7 +102,7 @@ pub fn a_blocking_owner_enters_again_and_a_limit_ends_its_hold(bed: &Testbed) {
     let limit = Duration::from_millis(500);
     let outer = ours.lock(NAME).hold_at_most(limit).owner(&owner).acquire().expect("free");
     let inner = ours.lock(NAME).hold_at_most(limit).owner(&owner).acquire().expect("ours");
-    assert_eq!(outer.fence(), inner.fence());
+    assert_eq!(outer.token(), inner.token());
     drop(other.lock(NAME).wait(MAX_WAIT).acquire().expect("the limit ends the hold"));
     assert!(outer.check().is_err());
     assert!(inner.check().is_err());

@@ -83,10 +83,10 @@ pub async fn a_run_future_dropped_anywhere_releases(bed: &Testbed) {
     for drops in [Drops::AtOnce, Drops::OnWake] {
         for polls in 0.. {
             assert!(polls < MAX_POLLS, "never done");
-            let work = ours.run(NAME, async |watch| {
+            let work = ours.run(NAME, async |view| {
                 for _ in 0..3 {
                     tokio::task::yield_now().await;
-                    assert!(watch.check().is_ok(), "{watch:?}");
+                    assert!(view.check().is_ok(), "{view:?}");
                 }
             });
             let done = within("an end", CountPolls::new(work, polls, drops)).await;

@@ -29,10 +29,10 @@ pub async fn candidates_lead_one_after_the_other(bed: &Testbed) {
         async move { election.campaign().await }
     });
     bed.awaits_waiters(NAME).await;
-    let before = term.fence();
+    let before = term.token();
     term.unlock().await.expect("resigned");
     let term = within("its turn", campaign).await.expect("no panic").expect("leads");
-    assert!(term.fence() > before, "terms grow");
+    assert!(term.token() > before, "terms grow");
     let busy = first.election(NAME).campaign().wait(Duration::ZERO).await;
     assert!(matches!(busy, Err(Error::Busy(_))), "{busy:?}");
     let empty = first.election("").campaign().await;
@@ -95,13 +95,13 @@ pub async fn a_leader_that_lost_campaigns_again(bed: &Testbed) {
     let work = tokio::spawn({
         let election = ours.election(NAME);
         async move {
-            let lead = |term: quorumlock::Watch| {
+            let lead = |term: quorumlock::HoldView| {
                 let (told, mut done) = (told.clone(), done.clone());
                 async move {
-                    told.send(term.fence()).expect("the test listens");
-                    let last = term.fence().get();
+                    told.send(term.token()).expect("the test listens");
+                    let last = term.token().get();
                     done.wait_for(|done| *done >= last).await.expect("the test goes on");
-                    term.fence()
+                    term.token()
                 }
             };
             election.run(lead).await

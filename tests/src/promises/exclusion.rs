@@ -40,8 +40,8 @@ pub async fn run_locks_works_and_releases(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let refused = within(
         "the work",
-        ours.run(NAME, async |watch| {
-            assert!(watch.check().is_ok());
+        ours.run(NAME, async |view| {
+            assert!(view.check().is_ok());
             other.try_lock(NAME).await.expect("an answer").is_none()
         }),
     );

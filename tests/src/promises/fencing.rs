@@ -1,6 +1,6 @@
 //! The later of two holders has the larger token (SAFETY.md G3).
 
-use quorumlock::Fence;
+use quorumlock::FencingToken;
 
 use super::{LONG_LEASE, NAME};
 use crate::{Testbed, within};
@@ -10,19 +10,19 @@ const HANDOFFS: usize = 1000;
 /// The lock goes from one locker to another a thousand times.
 pub async fn tokens_rise_over_a_thousand_handovers(bed: &Testbed) {
     let lockers = [bed.locker(), bed.locker()];
-    let mut last = Fence::NONE;
+    let mut last = FencingToken::NONE;
     for handover in 0..HANDOFFS {
         let locker = &lockers[handover % 2];
         let guard = within("a free lock", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
-        assert!(guard.fence() > last, "{} after {last} at handover {handover}", guard.fence());
-        last = guard.fence();
+        assert!(guard.token() > last, "{} after {last} at handover {handover}", guard.token());
+        last = guard.token();
         guard.unlock().await.expect("unlocked");
     }
 }
 
 /// Clients come and go, locks are forced open, leases expire: the tokens still rise.
 pub async fn tokens_rise_whatever_ends_a_hold(bed: &Testbed) {
-    let mut last = Fence::NONE;
+    let mut last = FencingToken::NONE;
     for _ in 0..5 {
         let (locker, other) = (bed.locker(), bed.locker());
         let thrown_out = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
@@ -33,8 +33,8 @@ pub async fn tokens_rise_whatever_ends_a_hold(bed: &Testbed) {
         let dropped =
             within("expired", bed.locker().lock(NAME).lease(LONG_LEASE)).await.expect("free");
         for guard in [&thrown_out, &expires, &dropped] {
-            assert!(guard.fence() > last, "{} after {last}", guard.fence());
-            last = guard.fence();
+            assert!(guard.token() > last, "{} after {last}", guard.token());
+            last = guard.token();
         }
     }
 }

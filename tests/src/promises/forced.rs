@@ -38,11 +38,12 @@ pub async fn a_holder_hears_of_a_forced_unlock_at_once(bed: &Testbed) {
         matches!(lock.unlock().await, Err(Error::Lost(lost)) if lost.why == LossReason::Forced)
     );
 
+    let (pool, catalog) = (other.semaphore("pool", 2), other.rw_lock("catalog"));
     let watch = Stopwatch::start();
     let (of_set, of_permit, of_readers, ()) = tokio::join!(
         other.force_unlock("{a}2"),
-        other.force_release_permit("pool", permit.slot()),
-        other.force_unlock_read_write("catalog"),
+        pool.force_release(permit.slot()),
+        catalog.force_unlock(),
         async {
             let all = tokio::join!(set.lost(), permit.lost(), reader.lost(), second.lost());
             for lost in [all.0, all.1, all.2, all.3] {

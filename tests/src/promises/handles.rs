@@ -18,15 +18,15 @@ pub async fn a_mutex_is_the_lock_of_its_name(bed: &Testbed) {
     let guard = ours.lock().lease(LONG_LEASE).await.expect("free");
     for mutex in [&twin, &other] {
         assert!(mutex.try_lock().await.expect("an answer").is_none());
-        let late = within("the timeout", mutex.lock_timeout(Duration::from_millis(50))).await;
+        let late = within("the timeout", mutex.lock().wait(Duration::from_millis(50))).await;
         assert!(late.expect_err("held").is_busy());
     }
-    let waiter = tokio::spawn(async move { other.lock_timeout(MAX_WAIT).await });
+    let waiter = tokio::spawn(async move { other.lock().wait(MAX_WAIT).await });
     bed.awaits_waiters(NAME).await;
-    let fence = guard.fence();
+    let fence = guard.token();
     guard.unlock().await.expect("unlocked");
     let next = within("its turn", waiter).await.expect("no panic").expect("free");
-    assert!(next.fence() > fence);
+    assert!(next.token() > fence);
     drop(next);
 
     let nameless = bed.locker().mutex("");
@@ -66,7 +66,7 @@ pub async fn work_runs_under_a_request_with_its_options(bed: &Testbed) {
 
 /// A prefix is a part of the name, in each call.
 pub async fn a_prefix_is_a_part_of_every_name(bed: &Testbed) {
-    let ours = bed.build(bed.builder().with_prefix("app:"));
+    let ours = bed.build(bed.builder().prefix("app:"));
     let (plain, owner) = (bed.locker(), Owner::new());
     let guard = ours.lock("x").lease(LONG_LEASE).owner(&owner).await.expect("free");
     assert_eq!(guard.name(), "app:x");
@@ -80,7 +80,7 @@ pub async fn a_prefix_is_a_part_of_every_name(bed: &Testbed) {
     assert!(ours.mutex("x").try_lock().await.expect("an answer").is_none());
     assert!(plain.try_lock("app:x").await.expect("an answer").is_none());
     let again = ours.lock("x").owner(&owner).await.expect("ours");
-    assert_eq!(again.fence(), guard.fence());
+    assert_eq!(again.token(), guard.token());
     drop(again);
     assert!(ours.force_unlock("x").await.expect("an answer"));
     drop(guard);
@@ -114,7 +114,7 @@ pub async fn a_ping_tells_whether_a_majority_answers(bed: &Testbed) {
 pub async fn a_cancellation_token_ends_with_the_hold(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
-    let (token, watched) = (guard.cancellation_token(), guard.watch().cancellation_token());
+    let (token, watched) = (guard.cancellation_token(), guard.view().cancellation_token());
     assert!(!token.is_cancelled());
     assert!(other.force_unlock(NAME).await.expect("an answer"));
     within("the loss", token.cancelled()).await;
@@ -134,18 +134,18 @@ pub async fn a_cancellation_token_ends_with_the_hold(bed: &Testbed) {
     assert!(!guard.is_valid());
 }
 
-/// A watch is a future of the loss.
+/// A view is a future of the loss.
 pub async fn a_watch_resolves_with_the_loss(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
-    let watch = guard.watch();
-    let waiting = tokio::spawn(watch.clone().into_future());
-    assert!(watch.is_valid());
+    let view = guard.view();
+    let waiting = tokio::spawn(view.clone().into_future());
+    assert!(view.is_valid());
     assert!(other.force_unlock(NAME).await.expect("an answer"));
     let lost = within("the loss", waiting).await.expect("no panic");
     assert_eq!(lost.name.as_str(), NAME);
-    assert!(!watch.is_valid() && !guard.is_valid());
-    assert_eq!(watch.await, lost, "at once, once it is lost");
+    assert!(!view.is_valid() && !guard.is_valid());
+    assert_eq!(view.await, lost, "at once, once it is lost");
 }
 
 /// Shared handles work from many tasks at once.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use quorumlock::LossReason;
+use quorumlock::{Error, LossReason, Owner};
 
 use super::{NAME, RENEWED_LEASE};
 use crate::testbed::in_a_runtime;
@@ -30,6 +30,23 @@ pub async fn a_hold_limit_ends_the_lease_without_renewal(bed: &Testbed) {
     assert!(guard.check().is_err());
 }
 
+/// The limit of a locker is that of each hold whose request sets none.
+pub async fn a_locker_may_limit_all_its_holds(bed: &Testbed) {
+    let limit = Duration::from_millis(600);
+    let locker = bed.build(bed.builder().hold_at_most(limit));
+    let (owner, long) = (Owner::new(), Duration::from_secs(3_600));
+    let own = |name: &str| locker.lock(name).owner(&owner);
+    let outer = own("invoice/8").hold_at_most(long).await.expect("free");
+    // It shares the hold, which has a limit of its own.
+    let inner = own("invoice/8").await.expect("re-entered");
+    let limited = locker.lock(NAME).await.expect("free");
+    let lost = within("its limit", limited.lost()).await;
+    assert!(matches!(lost.why, LossReason::HoldLimit | LossReason::WindowShut), "{lost:?}");
+    assert!(outer.is_valid() && inner.is_valid());
+    outer.unlock().await.expect("held");
+    inner.unlock().await.expect("held");
+}
+
 /// Renewal extends a hold up to a limit longer than the lease, and not beyond it.
 pub async fn a_long_hold_is_renewed_up_to_its_limit(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
@@ -42,6 +59,47 @@ pub async fn a_long_hold_is_renewed_up_to_its_limit(bed: &Testbed) {
     assert!(held.elapsed() > lease, "it was not renewed: {:?}", held.elapsed());
     drop(within("a free lock", next).await.expect("no panic").expect("free"));
     assert!(guard.check().is_err());
+}
+
+/// `hold_at_least` keeps the lock, and renews it, though the work ends sooner: with an unlock, which waits, with
+/// an unlock that is dropped, and with a drop.
+pub async fn a_hold_lasts_for_at_least_its_time(bed: &Testbed) {
+    let least = RENEWED_LEASE * 2;
+    for ending in ["unlock", "dropped unlock", "drop"] {
+        let (ours, other) = (bed.locker(), bed.locker());
+        let held = Stopwatch::start();
+        let guard = ours.lock(NAME).lease(RENEWED_LEASE).hold_at_least(least);
+        let guard = within("free", guard).await.expect("granted");
+        let next = tokio::spawn(async move { other.lock(NAME).await });
+        match ending {
+            "drop" => drop(guard),
+            "unlock" => {
+                guard.unlock().await.expect("held until now");
+                assert!(held.elapsed() >= least, "unlocked after {:?}", held.elapsed());
+            }
+            _ => {
+                let pause = Duration::from_millis(10);
+                tokio::time::timeout(pause, guard.unlock()).await.expect_err("it waits");
+            }
+        }
+        let taken = ours.try_lock(NAME).await.expect("an answer");
+        assert!(taken.is_none() || held.elapsed() >= least, "{ending}: taken by its own process");
+        drop(taken);
+        drop(within("a free lock", next).await.expect("no panic").expect("granted"));
+        assert!(held.elapsed() >= least, "{ending}: taken after {:?}", held.elapsed());
+    }
+}
+
+/// A lock that is lost meanwhile is not kept, and the unlock says so.
+pub async fn a_lost_hold_is_kept_no_longer(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let forever = Duration::from_secs(3_600);
+    let guard = ours.lock(NAME).lease(RENEWED_LEASE).hold_at_least(forever).await.expect("free");
+    let unlocked = tokio::spawn(guard.unlock());
+    assert!(other.force_unlock(NAME).await.expect("an answer"), "it was held");
+    let told = within("its loss", unlocked).await.expect("no panic");
+    assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");
+    drop(within("a free lock", other.lock(NAME)).await.expect("granted"));
 }
 
 /// The runtime of the holder is blocked for two leases: the watchdog has a thread of its own.

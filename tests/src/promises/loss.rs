@@ -77,13 +77,13 @@ async fn win(locker: &Locker) -> Guard {
 pub async fn a_deleted_key_is_missed_at_the_next_renewal(bed: &Testbed) {
     let locker = bed.locker();
     let guard = locker.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
-    let watch = guard.watch();
+    let view = guard.view();
     for node in bed.live().await {
         node.ask::<i64>(&["DEL", NAME]).await;
     }
     let lost = within("the bad news", guard.lost()).await;
     assert_eq!(lost.why, LossReason::Gone);
-    assert!(watch.check().is_err(), "all who watch know");
+    assert!(view.check().is_err(), "all views know");
     assert!(guard.run(async {}).await.is_err(), "no work without lock");
     let answer = guard.unlock().await;
     assert!(matches!(answer, Err(quorumlock::Error::Lost(_))), "{answer:?}");

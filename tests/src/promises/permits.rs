@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, Locker, LossReason, Permit};
+use quorumlock::{ConfigError, Error, Locker, LossReason, PermitGuard};
 
 use super::{LONG_LEASE, RENEWED_LEASE, SHORT_LEASE, is_taken_away};
 use crate::{CountPolls, Drops, MAX_WAIT, Testbed, within};
@@ -20,18 +20,18 @@ fn slot(number: u16) -> String {
 /// At most so many permits are held, of all processes together, and each has a slot of its own (PER1).
 pub async fn each_permit_has_a_slot_of_its_own(bed: &Testbed) {
     let lockers = [bed.locker(), bed.locker()];
-    let mut held: Vec<Permit> = Vec::new();
+    let mut held: Vec<PermitGuard> = Vec::new();
     for number in 0..5 {
         let permit = lockers[number % 2].permit(NAME, 5).lease(LONG_LEASE);
         held.push(within("a free slot", permit).await.expect("free"));
         assert_eq!(held[number].name(), NAME);
     }
-    let slots: BTreeSet<_> = held.iter().map(Permit::slot).collect();
+    let slots: BTreeSet<_> = held.iter().map(PermitGuard::slot).collect();
     assert_eq!(slots, (0..5).collect(), "each once");
     for locker in &lockers {
         assert!(locker.try_permit(NAME, 5).await.expect("an answer").is_none(), "a sixth permit");
     }
-    let holders = lockers[0].permit_holders(NAME, 5).await.expect("an answer");
+    let holders = lockers[0].semaphore(NAME, 5).holders().await.expect("an answer");
     for permit in &held {
         let holder = holders[usize::from(permit.slot())].as_ref().expect("held");
         assert!(holder.has(permit.nonce()), "slot {}", permit.slot());
@@ -63,7 +63,7 @@ pub async fn no_more_tasks_are_in_than_there_are_permits(bed: &Testbed) {
                 let slot = usize::from(permit.slot());
                 assert!(all.fetch_add(1, Ordering::SeqCst) < PERMITS, "too many are in");
                 assert_eq!(slots[slot].fetch_add(1, Ordering::SeqCst), 0, "two in slot {slot}");
-                let token = permit.fence().get();
+                let token = permit.token().get();
                 assert!(tokens[slot].swap(token, Ordering::SeqCst) < token, "slot {slot}");
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 slots[slot].fetch_sub(1, Ordering::SeqCst);
@@ -180,8 +180,9 @@ pub async fn a_permit_is_lost_with_its_slot_alone(bed: &Testbed) {
     let take = || ours.permit(NAME, 2).lease(LONG_LEASE);
     let lost = within("a slot", take()).await.expect("free");
     let kept = within("a slot", take()).await.expect("free");
-    assert!(lost.fence() != kept.fence());
-    let freed = bed.locker().force_release_permit(NAME, lost.slot()).await.expect("an answer");
+    assert!(lost.token() != kept.token());
+    let freed =
+        bed.locker().semaphore(NAME, 2).force_release(lost.slot()).await.expect("an answer");
     assert!(freed, "it was held");
     assert!(lost.renew().await.is_err() | kept.renew().await.is_ok());
     assert!(is_taken_away(within("the bad news", lost.lost()).await.why));
@@ -200,14 +201,14 @@ pub async fn wrong_permits_are_refused_and_nothing_is_taken(bed: &Testbed) {
         assert_eq!(error, ConfigError::BadPermits { permits, max: 256 });
         let handle = locker.semaphore(NAME, permits).acquire().await;
         assert!(matches!(handle, Err(Error::Config(ConfigError::BadPermits { .. }))));
-        let asked = locker.permit_holders(NAME, permits).await;
+        let asked = locker.semaphore(NAME, permits).holders().await;
         assert!(matches!(asked, Err(Error::Config(ConfigError::BadPermits { .. }))));
     }
-    let freed = locker.force_release_permit(NAME, 256).await;
+    let freed = locker.semaphore(NAME, 256).force_release(256).await;
     assert!(matches!(freed, Err(Error::Config(ConfigError::BadSlot { slot: 256, max: 255 }))));
     let unnamed = locker.permit("", 2).await;
     assert!(matches!(unnamed, Err(Error::Config(ConfigError::EmptyName))));
-    let holders = locker.permit_holders(NAME, 256).await.expect("an answer");
+    let holders = locker.semaphore(NAME, 256).holders().await.expect("an answer");
     assert_eq!(holders, vec![None; 256]);
     let most = within("a slot", locker.permit(NAME, 256)).await.expect("free");
     most.unlock().await.expect("unlocked");
@@ -225,10 +226,10 @@ pub async fn a_permit_takes_the_options_of_a_lock(bed: &Testbed) {
         assert!(busy.is_busy() && busy.to_string().contains("exports (1 permit)"), "{busy}");
     }
     held.unlock().await.expect("unlocked");
-    let limited = exports.acquire_timeout(MAX_WAIT).hold_at_most(SHORT_LEASE);
+    let limited = exports.acquire().wait(MAX_WAIT).hold_at_most(SHORT_LEASE);
     let limited = within("a slot", limited).await.expect("free");
     assert_eq!(within("its end", limited.lost()).await.why, LossReason::HoldLimit);
-    let names = other.permit(NAME, 1).run(async |watch| watch.name().to_owned());
+    let names = other.permit(NAME, 1).run(async |view| view.name().to_owned());
     assert_eq!(within("the work", names).await.expect("worked"), NAME);
 }
 
@@ -279,15 +280,18 @@ pub fn blocking_permits_have_slots_of_their_own(bed: &Testbed) {
     let (ours, other) = (bed.blocking(), bed.blocking());
     let first = ours.permit(NAME, 2).lease(LONG_LEASE).acquire().expect("free");
     let exports = other.semaphore(NAME, 2);
-    let second = exports.acquire_timeout(MAX_WAIT).acquire().expect("free");
+    let second = exports.acquire().wait(MAX_WAIT).acquire().expect("free");
     assert_eq!(first.slot() + second.slot(), 1, "0 and 1");
     assert!(exports.try_acquire().acquire().expect("an answer").is_none());
     assert!(ours.try_permit(NAME, 2).acquire().expect("an answer").is_none());
-    let holders = ours.permit_holders(NAME, 2).expect("an answer");
+    let holders = ours.semaphore(NAME, 2).holders().expect("an answer");
     assert!(holders.iter().all(Option::is_some), "{holders:?}");
-    assert!(ours.force_release_permit(NAME, second.slot()).expect("an answer"));
+    assert!(ours.semaphore(NAME, 2).force_release(second.slot()).expect("an answer"));
     first.unlock().expect("unlocked");
     assert!(second.unlock().is_err(), "it was lost");
     assert_eq!((exports.name(), exports.permits()), (NAME, 2));
-    exports.acquire().run(|watch| watch.check()).expect("granted").expect("held");
+    let slot = exports.acquire().run(|view| view.slot()).expect("granted");
+    assert!(matches!(slot, Some(0 | 1)), "{slot:?}");
+    let slot = ours.lock("invoice/8").run(|view| view.slot()).expect("granted");
+    assert_eq!(slot, None, "a lock has none");
 }

@@ -24,7 +24,7 @@ pub async fn readers_share_what_a_writer_has_alone(bed: &Testbed) {
     let first = within("free", ours.read(NAME).lease(LONG_LEASE)).await.expect("free");
     let second = within("shared", other.read(NAME).lease(LONG_LEASE)).await.expect("shared");
     let third = ours.try_read(NAME).lease(LONG_LEASE).await.expect("an answer").expect("shared");
-    assert!(first.nonce() != third.nonce() && first.fence() != second.fence());
+    assert!(first.nonce() != third.nonce() && first.token() != second.token());
     for locker in [&ours, &other] {
         assert!(locker.try_write(NAME).await.expect("an answer").is_none(), "beside readers");
     }
@@ -59,7 +59,7 @@ pub async fn a_writer_is_alone_among_many(bed: &Testbed) {
                     let writer = locker.write(NAME).await.expect("had");
                     assert_eq!(writers.fetch_add(1, Ordering::SeqCst), 0, "two writers");
                     assert_eq!(readers.load(Ordering::SeqCst), 0, "a writer beside a reader");
-                    let token = usize::try_from(writer.fence().get()).expect("64 bits");
+                    let token = usize::try_from(writer.token().get()).expect("64 bits");
                     assert!(written.swap(token, Ordering::SeqCst) < token, "an old token");
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     writers.fetch_sub(1, Ordering::SeqCst);
@@ -193,26 +193,26 @@ pub async fn readers_and_writers_are_renewed(bed: &Testbed) {
 pub async fn a_downgraded_writer_reads_on(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let writer = within("free", ours.write(NAME).lease(SHORT_LEASE)).await.expect("free");
-    let (token, nonce) = (writer.fence(), writer.nonce());
+    let (token, nonce) = (writer.token(), writer.nonce());
     let rival = bed.locker();
     let waiting = tokio::spawn(async move { rival.write(NAME).lease(LONG_LEASE).await });
     bed.awaits_waiters(NAME).await;
     let reader = within("downgraded", writer.downgrade()).await.expect("held");
-    assert_eq!((reader.fence(), reader.nonce()), (token, nonce));
+    assert_eq!((reader.token(), reader.nonce()), (token, nonce));
     tokio::time::sleep(SHORT_LEASE * 2).await;
     reader.check().expect("renewed as a reader");
     reader.renew().await.expect("renewed");
     assert!(!waiting.is_finished(), "a writer beside the reader");
     reader.unlock().await.expect("held");
     let writer = within("to write", waiting).await.expect("no panic").expect("granted");
-    assert!(writer.fence() > token);
+    assert!(writer.token() > token);
     let reader = within("downgraded", writer.downgrade()).await.expect("held");
     let joins = within("shared", other.read(NAME).lease(LONG_LEASE)).await.expect("shared");
     assert!(ours.try_write(NAME).await.expect("an answer").is_none(), "beside readers");
     drop(reader);
     joins.unlock().await.expect("held");
     let writer = within("free", ours.write(NAME)).await.expect("free");
-    assert!(writer.fence() > token);
+    assert!(writer.token() > token);
     writer.unlock().await.expect("held");
     bed.awaits_no_key(NAME).await;
 }
@@ -223,7 +223,7 @@ pub async fn an_owner_enters_in_one_mode(bed: &Testbed) {
     let owner = Owner::new();
     let outer = within("free", locker.read(NAME).owner(&owner)).await.expect("free");
     let inner = within("its own", locker.read(NAME).owner(&owner)).await.expect("its own");
-    assert_eq!((inner.fence(), inner.hold_count()), (outer.fence(), 2));
+    assert_eq!((inner.token(), inner.hold_count()), (outer.token(), 2));
     let upgrade = locker.write(NAME).owner(&owner).await;
     assert_eq!(config(upgrade), ConfigError::Upgrade { name: NAME.into() });
     inner.unlock().await.expect("held");
@@ -260,16 +260,18 @@ pub async fn a_downgraded_writer_keeps_its_owner(bed: &Testbed) {
     writer.unlock().await.expect("held");
 }
 
-/// A name is a lock or a read-write lock: a request for the other one is refused, and takes nothing.
+/// A name is a lock or a read-write lock: a request for the other one is refused, and takes nothing. The
+/// error says what the name is, and advises nobody to delete what others hold.
 pub async fn a_name_is_a_lock_or_a_read_write_lock(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
-    let refused = |result: Result<bool, Error>| {
+    let refused_by = |result: Result<bool, Error>, what: &str| {
         let Err(Error::Refused(none)) = result else { panic!("{result:?}") };
-        let kind = |problem: &NodeProblem| {
-            matches!(problem, NodeProblem::WrongType { .. } | NodeProblem::NotALock { .. })
-        };
-        assert!(none.nodes.iter().any(|node| kind(&node.problem)), "{none:?}");
+        let says = |problem: &NodeProblem| matches!(problem, NodeProblem::WrongType { key, found } if key == NAME && found == what);
+        assert!(none.nodes.iter().any(|node| says(&node.problem)), "{what}: {none:?}");
+        assert!(!none.to_string().contains("delete"), "{none}");
     };
+    let a_lock = format!("a lock of {:?}'s layout", bed.wire());
+    let refused = |result| refused_by(result, &a_lock);
     let lock = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     refused(other.try_read(NAME).await.map(|guard| guard.is_some()));
     refused(other.try_write(NAME).await.map(|guard| guard.is_some()));
@@ -277,10 +279,16 @@ pub async fn a_name_is_a_lock_or_a_read_write_lock(bed: &Testbed) {
     lock.check().expect("still held");
     lock.unlock().await.expect("held");
     let reader = within("free", ours.read(NAME).lease(LONG_LEASE)).await.expect("free");
-    refused(other.lock(NAME).fail_fast().await.map(|_| true));
-    let holder = other.read_write_holder(NAME).await.expect("an answer").expect("held");
+    refused_by(other.lock(NAME).fail_fast().await.map(|_| true), "a read-write lock, 1 reader");
+    let holder = other.rw_lock(NAME).holder().await.expect("an answer").expect("held");
     assert!(holder.has(reader.nonce()) && holder.holds == 1, "{holder:?}");
+    let second = within("shared", other.read(NAME).lease(LONG_LEASE)).await.expect("shared");
+    refused_by(other.lock(NAME).fail_fast().await.map(|_| true), "a read-write lock, 2 readers");
     reader.unlock().await.expect("held");
+    second.unlock().await.expect("held");
+    let writer = within("free", ours.write(NAME).lease(LONG_LEASE)).await.expect("free");
+    refused_by(other.lock(NAME).fail_fast().await.map(|_| true), "a read-write lock, 1 writer");
+    writer.unlock().await.expect("held");
     bed.awaits_no_key(NAME).await;
     let bad = other.write("").await;
     assert_eq!(config(bad), ConfigError::EmptyName);
@@ -292,18 +300,18 @@ pub async fn a_read_write_lock_takes_the_options_of_a_lock(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let catalog = ours.rw_lock(NAME);
     assert_eq!(catalog.name(), NAME);
-    assert_eq!(other.read_write_holder(NAME).await.expect("an answer"), None);
+    assert_eq!(other.rw_lock(NAME).holder().await.expect("an answer"), None);
     let readers = [
         within("free", catalog.read().lease(LONG_LEASE)).await.expect("free"),
         catalog.try_read().lease(LONG_LEASE).await.expect("an answer").expect("shared"),
     ];
-    let holder = other.read_write_holder(NAME).await.expect("an answer").expect("held");
+    let holder = other.rw_lock(NAME).holder().await.expect("an answer").expect("held");
     assert_eq!((&*holder.id, holder.holds), ("readers", 2));
     assert!(catalog.try_write().await.expect("an answer").is_none());
     let busy = other.write(NAME).wait(SHORT_LEASE / 4).await.expect_err("held");
     assert!(busy.is_busy(), "{busy}");
-    assert!(other.force_unlock_read_write(NAME).await.expect("an answer"));
-    assert!(!other.force_unlock_read_write(NAME).await.expect("an answer"), "it was free");
+    assert!(other.rw_lock(NAME).force_unlock().await.expect("an answer"));
+    assert!(!other.rw_lock(NAME).force_unlock().await.expect("an answer"), "it was free");
     for reader in readers {
         let _ = reader.renew().await;
         assert!(is_taken_away(within("the bad news", reader.lost()).await.why));
@@ -312,9 +320,9 @@ pub async fn a_read_write_lock_takes_the_options_of_a_lock(bed: &Testbed) {
     let limited = catalog.write().hold_at_most(SHORT_LEASE);
     let limited = within("free", limited).await.expect("free");
     assert_eq!(within("its end", limited.lost()).await.why, LossReason::HoldLimit);
-    let names = other.read(NAME).run(async |watch| watch.name().to_owned());
+    let names = other.read(NAME).run(async |view| view.name().to_owned());
     assert_eq!(within("the work", names).await.expect("worked"), NAME);
-    let work = catalog.write().run(async |watch| watch.is_valid());
+    let work = catalog.write().run(async |view| view.is_valid());
     assert!(within("the work", work).await.expect("worked"));
 }
 
@@ -356,14 +364,14 @@ pub fn blocking_readers_share_and_writers_do_not(bed: &Testbed) {
     assert!(catalog.try_read().acquire().expect("an answer").is_some());
     assert!(catalog.try_write().acquire().expect("an answer").is_none());
     assert!(ours.try_write(NAME).acquire().expect("an answer").is_none());
-    assert!(ours.read_write_holder(NAME).expect("an answer").is_some());
+    assert!(ours.rw_lock(NAME).holder().expect("an answer").is_some());
     first.unlock().expect("held");
     second.unlock().expect("held");
     let writer = catalog.write().wait(MAX_WAIT).acquire().expect("free");
     assert!(ours.try_read(NAME).acquire().expect("an answer").is_none());
     let reader = writer.downgrade().expect("held");
     assert!(ours.try_read(NAME).acquire().expect("an answer").is_some());
-    assert!(ours.force_unlock_read_write(NAME).expect("an answer"));
+    assert!(ours.rw_lock(NAME).force_unlock().expect("an answer"));
     assert!(reader.unlock().is_err(), "it was lost");
-    ours.write(NAME).wait(MAX_WAIT).run(|watch| watch.check()).expect("granted").expect("held");
+    ours.write(NAME).wait(MAX_WAIT).run(|view| view.check()).expect("granted").expect("held");
 }

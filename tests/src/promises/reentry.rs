@@ -15,7 +15,7 @@ pub async fn an_owner_enters_again_and_its_last_guard_releases(bed: &Testbed) {
     let inner =
         within("re-entry", locker.lock(NAME).lease(LONG_LEASE).owner(&owner)).await.expect("ours");
     assert_eq!((outer.hold_count(), inner.hold_count()), (2, 2));
-    assert_eq!(outer.fence(), inner.fence());
+    assert_eq!(outer.token(), inner.token());
 
     // The outer guard is unlocked first: guards of one lease are equal, whichever came first.
     outer.unlock().await.expect("unlocked");
@@ -23,10 +23,10 @@ pub async fn an_owner_enters_again_and_its_last_guard_releases(bed: &Testbed) {
     assert!(inner.check().is_ok());
     assert!(other.try_lock(NAME).await.expect("an answer").is_none(), "one guard is left");
 
-    let fence = inner.fence();
+    let fence = inner.token();
     inner.unlock().await.expect("unlocked");
     let next = within("a free lock", other.lock(NAME)).await.expect("free");
-    assert!(next.fence() > fence);
+    assert!(next.token() > fence);
 }
 
 /// Dropped guards count as well as unlocked ones.
@@ -163,7 +163,7 @@ pub async fn tasks_of_one_owner_share_its_lease(bed: &Testbed) {
         guards.push(within("shared entry", task).await.expect("no panic").expect("ours"));
     }
     assert!(guards.iter().all(|guard| guard.hold_count() == 8));
-    assert!(guards.iter().all(|guard| guard.fence() == guards[0].fence()));
+    assert!(guards.iter().all(|guard| guard.token() == guards[0].token()));
     drop(guards);
     drop(within("a free lock", bed.locker().lock(NAME)).await.expect("free"));
 }

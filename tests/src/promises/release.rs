@@ -5,6 +5,7 @@ use std::time::Duration;
 use quorumlock::{Error, LossReason, Owner};
 
 use super::{LONG_LEASE, NAME, SHORT_LEASE, is_taken_away};
+use crate::worker::Ending;
 use crate::{Testbed, within};
 
 /// A guard whose lease is over does nothing to the next holder when it is unlocked or dropped.
@@ -28,15 +29,15 @@ pub async fn only_the_holder_releases(bed: &Testbed) {
     }
 }
 
-/// A released lock is not a lost lock: its watch reports no loss, so that no work stops.
+/// A released lock is not a lost lock: its view reports no loss, so that no work stops.
 pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Testbed) {
     let (locker, other) = (bed.locker(), bed.locker());
     let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
-    let watch = guard.watch();
-    assert_eq!(watch.loss_ahead(), LossReason::WindowShut, "there is no limit");
+    let view = guard.view();
+    assert_eq!(view.loss_ahead(), LossReason::WindowShut, "there is no limit");
     guard.unlock().await.expect("unlocked");
-    let ended = within("the end of the hold", watch.lost()).await;
-    assert_eq!((ended.why, watch.loss_ahead()), (LossReason::Released, LossReason::Released));
+    let ended = within("the end of the hold", view.lost()).await;
+    assert_eq!((ended.why, view.loss_ahead()), (LossReason::Released, LossReason::Released));
     let text = ended.to_string();
     assert!(text.contains("released") && !text.contains("stop"), "{text}");
 
@@ -51,10 +52,10 @@ pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Testbed) {
 pub async fn a_dropped_guard_is_released(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(LONG_LEASE).await.expect("free");
-    let fence = guard.fence();
+    let fence = guard.token();
     drop(guard);
     let next = within("the dropped lock", other.lock(NAME)).await.expect("free");
-    assert!(next.fence() > fence);
+    assert!(next.token() > fence);
 }
 
 /// The lock is released even if the locker is dropped at the same moment, and on every node, not
@@ -76,7 +77,7 @@ pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Testbed) {
     let guard = ours.lock(NAME).lease(SHORT_LEASE * 2).await.expect("free");
     assert!(other.force_unlock(NAME).await.expect("an answer"), "it was held");
     let next = within("the freed lock", other.lock(NAME).lease(LONG_LEASE)).await.expect("free");
-    assert!(next.fence() > guard.fence());
+    assert!(next.token() > guard.token());
     let lost = within("the bad news", guard.lost()).await;
     assert!(lost.name.as_str() == NAME && is_taken_away(lost.why), "{lost}");
     assert!(guard.check().is_err());
@@ -94,12 +95,12 @@ pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Testbed) {
 pub async fn a_forced_unlock_frees_the_holders_own_process_when_it_gives_back(bed: &Testbed) {
     let locker = bed.locker();
     let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
-    let fence = guard.fence();
+    let fence = guard.token();
     assert!(locker.force_unlock(NAME).await.expect("an answer"), "it was held");
     let answer = guard.unlock().await;
     assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
     let next = within("the freed lock", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
-    assert!(next.fence() > fence);
+    assert!(next.token() > fence);
 }
 
 /// What any client can ask, before, during and after a hold.
@@ -124,7 +125,7 @@ pub async fn questions_are_answered(bed: &Testbed) {
     assert_eq!(holder.holds, 1);
     let again = locker.holder(NAME).await.expect("an answer").expect("held");
     assert_eq!(again.id, holder.id);
-    assert!(again.has(guard.nonce()) && again.has(guard.watch().nonce()), "{again:?}");
+    assert!(again.has(guard.nonce()) && again.has(guard.view().nonce()), "{again:?}");
 
     guard.unlock().await.expect("unlocked");
     assert!(!locker.is_locked(NAME).await.expect("an answer"));
@@ -153,4 +154,17 @@ pub async fn close_waits_for_posted_releases(bed: &Testbed) {
     }
     let late = locker.lock(NAME).await;
     assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+}
+
+/// A process that ends with a lock, in any way that runs its drops, leaves none behind.
+pub async fn a_process_that_ends_early_leaves_no_lock(bed: &Testbed) {
+    let next = bed.locker();
+    for ending in Ending::ALL {
+        let status = bed.ends(NAME, LONG_LEASE, ending).await;
+        let fails = matches!(ending, Ending::Fails | Ending::Panics);
+        assert_eq!(status.success(), !fails, "{ending:?}: {status}");
+        let free = next.try_lock(NAME).await.expect("an answer");
+        let guard = free.unwrap_or_else(|| panic!("{ending:?} left the lock"));
+        guard.unlock().await.expect("held");
+    }
 }

@@ -1,7 +1,9 @@
 //! Renewals that the holder asks for, and the warning that renewals fail.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use quorumlock::telemetry::Event;
 use quorumlock::{Error, LossReason, NodeProblem, NodeReport};
 
 use super::{LONG_LEASE, NAME, is_taken_away};
@@ -82,20 +84,29 @@ pub async fn an_unanswered_renewal_is_told_and_loses_nothing(bed: &Testbed) {
 }
 
 /// A holder whose renewals fail is warned while it still holds the lock. The warning ends when a
-/// renewal is confirmed.
+/// renewal is confirmed. Both are events.
 pub async fn failing_renewals_are_told_before_the_loss(bed: &Testbed) {
     let lease = Duration::from_secs(3);
-    let guard = bed.locker().lock(NAME).lease(lease).await.expect("free");
-    let watch = guard.watch();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let risks = heard.clone();
+    let locker = bed.build(bed.builder().on_event(move |event| match event {
+        Event::RiskBegan { left, .. } => heard.lock().expect("no panic").push(Some(*left)),
+        Event::RiskEnded { .. } => heard.lock().expect("no panic").push(None),
+        _ => {}
+    }));
+    let guard = locker.lock(NAME).lease(lease).await.expect("free");
+    let view = guard.view();
     bed.pause_all();
-    within("the warning", watch.at_risk()).await;
-    assert!(guard.is_at_risk() && watch.is_at_risk() && guard.is_valid(), "too late: {guard:?}");
+    within("the warning", view.at_risk()).await;
+    assert!(guard.is_at_risk() && view.is_at_risk() && guard.is_valid(), "too late: {guard:?}");
     assert_eq!(guard.loss_ahead(), LossReason::WindowShut);
     assert!(guard.valid_for() <= lease / 2 + lease / 30, "too early: {guard:?}");
     bed.resume_all();
     eventually("renewed", async || (!guard.is_at_risk()).then_some(())).await;
     guard.check().expect("it has recovered");
+    let told = risks.lock().expect("no panic").clone();
+    assert!(matches!(told[..], [Some(left), None, ..] if left < lease), "{told:?}");
     guard.unlock().await.expect("unlocked");
-    within("the end", watch.at_risk()).await;
-    assert!(!watch.is_at_risk(), "it is over");
+    within("the end", view.at_risk()).await;
+    assert!(!view.is_at_risk(), "it is over");
 }

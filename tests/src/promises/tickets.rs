@@ -14,23 +14,23 @@ fn sent(ticket: &Ticket) -> Ticket {
 pub async fn a_hold_moves_to_another_process(bed: &Testbed) {
     let (ours, theirs, other) = (bed.locker(), bed.locker(), bed.locker());
     let guard = within("free", ours.lock(NAME).lease(SHORT_LEASE)).await.expect("granted");
-    let (watch, before) = (guard.watch(), guard.fence());
+    let (view, before) = (guard.view(), guard.token());
     guard.renew().await.expect("renewed");
     let ticket = sent(&guard.into_ticket().expect("still held"));
-    let ended = within("the end of our hold", watch.lost()).await;
+    let ended = within("the end of our hold", view.lost()).await;
     assert_eq!(ended.why, LossReason::Released);
     assert!(other.try_lock(NAME).await.expect("an answer").is_none(), "it is still held");
 
     let resumed = within("its nodes", theirs.resume(&ticket)).await.expect("taken up");
-    assert!(resumed.fence() > before, "a resource refuses what the first process still writes");
+    assert!(resumed.token() > before, "a resource refuses what the first process still writes");
     assert_eq!(resumed.names().collect::<Vec<_>>(), [NAME]);
     let loss = tokio::time::timeout(SHORT_LEASE * 2, resumed.lost()).await;
     assert!(loss.is_err(), "the other process renews it: {loss:?}");
     assert!(other.try_lock(NAME).await.expect("an answer").is_none(), "it is still held");
-    let token = resumed.fence();
+    let token = resumed.token();
     resumed.unlock().await.expect("still held");
     let next = within("free", other.lock(NAME)).await.expect("granted");
-    assert!(next.fence() > token);
+    assert!(next.token() > token);
 }
 
 /// A task of the first process that waits for the lock gets it after the second one, and no sooner.
@@ -46,10 +46,10 @@ pub async fn a_waiter_of_the_first_process_waits_on(bed: &Testbed) {
     bed.awaits_waiters(NAME).await;
     let resumed = within("its nodes", theirs.resume(&ticket)).await.expect("taken up");
     assert!(!waiter.is_finished(), "two hold it");
-    let token = resumed.fence();
+    let token = resumed.token();
     resumed.unlock().await.expect("still held");
     let next = within("its turn", waiter).await.expect("no panic").expect("granted");
-    assert!(next.fence() > token);
+    assert!(next.token() > token);
 }
 
 /// A ticket that nobody takes up ends with its lease, and resuming it later is a loss.

@@ -3,7 +3,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use quorumlock::{Fence, Locker};
+use quorumlock::{FencingToken, Locker};
 use tokio::process::Command;
 
 use super::Target;
@@ -80,12 +80,12 @@ pub(super) async fn work(arguments: &[String]) {
 async fn count(locker: Locker, target: Target, dir: PathBuf, rounds: usize) {
     for _ in 0..rounds {
         let guard = locker.lock(&target.name).lease(target.lease).await.expect("locked");
-        increment(&dir, guard.fence()).await;
+        increment(&dir, guard.token()).await;
         guard.unlock().await.expect("unlocked in time");
     }
 }
 
-async fn increment(dir: &Path, fence: Fence) {
+async fn increment(dir: &Path, fence: FencingToken) {
     // A task that finds the marker is not alone, even if the sum is right by chance.
     let _marker = File::create_new(dir.join(INSIDE)).expect("nobody else is inside");
     let number = fs::read_to_string(dir.join(NUMBER)).expect("read");

@@ -113,7 +113,7 @@ impl Driver {
 
 impl Caller {
     fn push(&self, name: &str, guard: Guard) -> String {
-        let answer = format!("ok {}", guard.fence());
+        let answer = format!("ok {}", guard.token());
         self.guards().entry(name.to_owned()).or_default().push(guard);
         answer
     }

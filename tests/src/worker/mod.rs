@@ -4,23 +4,37 @@
 //! `quorumlock-tests-worker`, which only calls [`main`].
 
 mod count;
+mod end;
 mod hold;
 pub mod line;
 mod target;
 
 pub use self::count::{Count, Counted};
+pub use self::end::Ending;
 pub use self::hold::Holder;
 pub use self::target::Target;
+use quorumlock::Error;
 
 /// Runs the worker as its arguments say.
 ///
+/// # Errors
+/// If that is how the worker is to end.
+///
 /// # Panics
 /// If anything is wrong: the process that started the worker sees its exit status.
-#[tokio::main]
-pub async fn main() {
+pub fn main() -> Result<(), Error> {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
     let (task, arguments) = arguments.split_first().expect("a task");
-    match task.as_str() {
+    if task == end::TASK {
+        return end::work(arguments);
+    }
+    work(task, arguments);
+    Ok(())
+}
+
+#[tokio::main]
+async fn work(task: &str, arguments: &[String]) {
+    match task {
         count::TASK => count::work(arguments).await,
         hold::TASK => hold::work(arguments).await,
         line::TASK => line::work(arguments).await,

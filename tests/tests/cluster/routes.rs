@@ -28,18 +28,26 @@ async fn a_hundred_names(fleet: Option<Fleet>) {
                 used[at] += usize::from(here);
                 assert_eq!(here, plain.send::<bool>(&["EXISTS", name]).await == Ok(true), "{name}");
             }
-            assert!(guard.fence().get() > 0);
+            assert!(guard.token().get() > 0);
             assert!(other.try_lock(name).await.expect("it answers").is_none(), "{name}");
             assert!(other.is_locked(name).await.expect("it answers"));
         }
         assert!(used.iter().all(|used| *used > 0), "{used:?}");
-        let fences: Vec<_> = guards.iter().map(quorumlock::Guard::fence).collect();
+        // A fresh locker knows one member only.
+        let fresh = fleet.builder().wire(wire).cluster([fleet.servers[2].url()]).expect("a URL");
+        let (mut listed, mut held) = (BTreeSet::new(), fresh.list());
+        while let Some(lock) = within("a lock", held.next()).await.transpose().expect("all answer")
+        {
+            assert!(listed.insert(lock.name), "listed twice");
+        }
+        assert_eq!(listed, names.iter().cloned().collect());
+        let fences: Vec<_> = guards.iter().map(quorumlock::Guard::token).collect();
         for guard in guards.drain(..) {
             guard.unlock().await.expect("held");
         }
         for (name, before) in names.iter().zip(fences) {
             let guard = within("a free lock", other.lock(name)).await.expect("free");
-            assert!(guard.fence() > before, "{name}");
+            assert!(guard.token() > before, "{name}");
             assert!(locker.force_unlock(name).await.expect("it answers"));
             assert!(!other.is_locked(name).await.expect("it answers"));
         }

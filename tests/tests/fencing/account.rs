@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use quorumlock::Fence;
+use quorumlock::FencingToken;
 use quorumlock::fencing::{Claimed, FENCED_GET, FENCED_SET, FenceGate, Stale};
 use quorumlock_tests::Plain;
 
@@ -11,10 +11,14 @@ use crate::sql::{self, Connection, Database};
 /// A balance that checks tokens.
 pub(crate) trait Account {
     /// Claims, then reads.
-    fn claim(&mut self, token: Fence) -> impl Future<Output = Result<i64, Stale>> + Send;
+    fn claim(&mut self, token: FencingToken) -> impl Future<Output = Result<i64, Stale>> + Send;
 
     /// Writes, if no larger token has claimed the balance since.
-    fn write(&mut self, token: Fence, new: i64) -> impl Future<Output = Result<(), Stale>> + Send;
+    fn write(
+        &mut self,
+        token: FencingToken,
+        new: i64,
+    ) -> impl Future<Output = Result<(), Stale>> + Send;
 }
 
 /// The wrong protocol: every write is checked, but reading needs no claim.
@@ -23,7 +27,7 @@ pub(crate) trait Unclaimed {
     async fn peek(&mut self) -> i64;
 
     /// Writes, if no larger token was seen.
-    async fn write_checked(&mut self, token: Fence, balance: i64) -> Result<(), Stale>;
+    async fn write_checked(&mut self, token: FencingToken, balance: i64) -> Result<(), Stale>;
 }
 
 /// A balance behind a `FenceGate` in this process.
@@ -39,13 +43,13 @@ impl<'gate> Gate<'gate> {
 }
 
 impl Account for Gate<'_> {
-    async fn claim(&mut self, token: Fence) -> Result<i64, Stale> {
+    async fn claim(&mut self, token: FencingToken) -> Result<i64, Stale> {
         self.claimed.insert(self.gate.claim(token)?).with(|balance| *balance)
     }
 
-    async fn write(&mut self, token: Fence, new: i64) -> Result<(), Stale> {
+    async fn write(&mut self, token: FencingToken, new: i64) -> Result<(), Stale> {
         let claimed = self.claimed.as_ref().expect("nothing can be written without a claim");
-        assert_eq!(claimed.fence(), token);
+        assert_eq!(claimed.token(), token);
         claimed.with(|balance| *balance = new)
     }
 }
@@ -63,22 +67,24 @@ impl InRedis {
         Self(node.clone())
     }
 
-    async fn call(&self, script: &str, token: Fence, more: &[&str]) -> Result<i64, Stale> {
+    async fn call(&self, script: &str, token: FencingToken, more: &[&str]) -> Result<i64, Stale> {
         let given = token.to_string();
         let call = [&["EVAL", script, "2", Self::KEY, Self::FENCE, &given], more].concat();
         match self.0.ask::<(i64, i64)>(&call).await {
             (1, answer) => Ok(answer),
-            (_, seen) => Err(Stale::new(Fence::new(seen.try_into().expect("a token")), token)),
+            (_, seen) => {
+                Err(Stale::new(FencingToken::new(seen.try_into().expect("a token")), token))
+            }
         }
     }
 }
 
 impl Account for InRedis {
-    async fn claim(&mut self, token: Fence) -> Result<i64, Stale> {
+    async fn claim(&mut self, token: FencingToken) -> Result<i64, Stale> {
         self.call(FENCED_GET, token, &[]).await
     }
 
-    async fn write(&mut self, token: Fence, new: i64) -> Result<(), Stale> {
+    async fn write(&mut self, token: FencingToken, new: i64) -> Result<(), Stale> {
         self.call(FENCED_SET, token, &[&new.to_string()]).await.map(drop)
     }
 }
@@ -88,7 +94,7 @@ impl Unclaimed for InRedis {
         self.0.ask(&["GET", Self::KEY]).await
     }
 
-    async fn write_checked(&mut self, token: Fence, new: i64) -> Result<(), Stale> {
+    async fn write_checked(&mut self, token: FencingToken, new: i64) -> Result<(), Stale> {
         self.write(token, new).await
     }
 }
@@ -103,11 +109,11 @@ impl InSql {
 }
 
 impl Account for InSql {
-    async fn claim(&mut self, token: Fence) -> Result<i64, Stale> {
+    async fn claim(&mut self, token: FencingToken) -> Result<i64, Stale> {
         self.0.claim(token)
     }
 
-    async fn write(&mut self, token: Fence, new: i64) -> Result<(), Stale> {
+    async fn write(&mut self, token: FencingToken, new: i64) -> Result<(), Stale> {
         self.0.write(sql::write(), token, new)
     }
 }
@@ -117,7 +123,7 @@ impl Unclaimed for InSql {
         self.0.peek()
     }
 
-    async fn write_checked(&mut self, token: Fence, new: i64) -> Result<(), Stale> {
+    async fn write_checked(&mut self, token: FencingToken, new: i64) -> Result<(), Stale> {
         let checked = "UPDATE account SET balance = :balance, fence = :token
                        WHERE id = :id AND fence <= :token";
         self.0.write(checked, token, new)

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quorumlock::fencing::{FenceGate, Stale};
-use quorumlock::{Fence, Guard, Wire};
+use quorumlock::{FencingToken, Guard, Wire};
 use quorumlock_tests::{Testbed, Topology, within};
 
 use self::account::{Account, Gate, InRedis, InSql, Unclaimed};
@@ -67,19 +67,19 @@ async fn a_paused_holders_late_write_is_refused(
 ) {
     let (slow, quick) = (bed.locker(), bed.locker());
     let slow = slow.lock(NAME).hold_at_most(SHORT).await.expect("free");
-    let read = of_slow.claim(slow.fence()).await.expect("the first token");
+    let read = of_slow.claim(slow.token()).await.expect("the first token");
 
     // Here `slow` is paused until its lease has ended and another client holds the lock.
     let quick = next_holder(&slow, quick.lock(NAME)).await;
-    let balance = of_quick.claim(quick.fence()).await.expect("a larger token");
-    of_quick.write(quick.fence(), balance + 50).await.expect("the largest token");
+    let balance = of_quick.claim(quick.token()).await.expect("a larger token");
+    of_quick.write(quick.token(), balance + 50).await.expect("the largest token");
 
-    let late = of_slow.write(slow.fence(), read + 1).await;
-    assert_eq!(late, Err(Stale::new(quick.fence(), slow.fence())));
-    let late = of_slow.claim(slow.fence()).await;
-    assert_eq!(late, Err(Stale::new(quick.fence(), slow.fence())));
+    let late = of_slow.write(slow.token(), read + 1).await;
+    assert_eq!(late, Err(Stale::new(quick.token(), slow.token())));
+    let late = of_slow.claim(slow.token()).await;
+    assert_eq!(late, Err(Stale::new(quick.token(), slow.token())));
     assert!(slow.check().is_err(), "its lock had been lost");
-    assert_eq!(of_quick.claim(quick.fence()).await, Ok(150));
+    assert_eq!(of_quick.claim(quick.token()).await, Ok(150));
 }
 
 demonstrations! { with_the_claim_no_update_is_lost:
@@ -96,21 +96,21 @@ async fn with_the_claim_no_update_is_lost(
 ) {
     let (slow_locker, quick) = (bed.locker(), bed.locker());
     let slow = slow_locker.lock(NAME).hold_at_most(SHORT).await.expect("free");
-    let read = of_slow.claim(slow.fence()).await.expect("the first token");
+    let read = of_slow.claim(slow.token()).await.expect("the first token");
     let quick = next_holder(&slow, quick.lock(NAME)).await;
 
-    let balance = of_quick.claim(quick.fence()).await.expect("a larger token");
-    let refused = of_slow.write(slow.fence(), read + 1).await;
-    assert_eq!(refused, Err(Stale::new(quick.fence(), slow.fence())));
-    of_quick.write(quick.fence(), balance + 50).await.expect("the largest token");
+    let balance = of_quick.claim(quick.token()).await.expect("a larger token");
+    let refused = of_slow.write(slow.token(), read + 1).await;
+    assert_eq!(refused, Err(Stale::new(quick.token(), slow.token())));
+    of_quick.write(quick.token(), balance + 50).await.expect("the largest token");
     quick.unlock().await.expect("held");
 
     // The holder got an error, so it starts again with a new lock and a new reading, and the sum is
     // right.
     let again = within("a free lock", slow_locker.lock(NAME)).await.expect("free");
-    let read = of_slow.claim(again.fence()).await.expect("the largest token");
-    of_slow.write(again.fence(), read + 1).await.expect("the largest token");
-    assert_eq!(of_slow.claim(again.fence()).await, Ok(100 + 50 + 1));
+    let read = of_slow.claim(again.token()).await.expect("the largest token");
+    of_slow.write(again.token(), read + 1).await.expect("the largest token");
+    assert_eq!(of_slow.claim(again.token()).await, Ok(100 + 50 + 1));
 }
 
 demonstrations! { without_the_claim_an_update_is_lost:
@@ -131,9 +131,9 @@ async fn without_the_claim_an_update_is_lost(
     let quick = next_holder(&slow, quick.lock(NAME)).await;
 
     let balance = of_quick.peek().await;
-    let stale = of_slow.write_checked(slow.fence(), read + 1).await;
+    let stale = of_slow.write_checked(slow.token(), read + 1).await;
     assert_eq!(stale, Ok(()), "the larger token has not been seen yet");
-    let last = of_quick.write_checked(quick.fence(), balance + 50).await;
+    let last = of_quick.write_checked(quick.token(), balance + 50).await;
     assert_eq!(last, Ok(()), "the largest token");
     assert_eq!(of_quick.peek().await, 100 + 50, "the 1 is lost, and nobody was told");
 }
@@ -147,25 +147,25 @@ async fn a_gate_refuses_a_paused_writer_after_a_reader_and_a_paused_reader_after
         let Some(bed) = Testbed::start(topology, wire, "") else { return };
         let (slow, quick, gate) = (bed.locker(), bed.locker(), FenceGate::new(100));
         let writer = slow.write(NAME).hold_at_most(SHORT).await.expect("free");
-        let claimed = gate.claim(writer.fence()).expect("the first token");
+        let claimed = gate.claim(writer.token()).expect("the first token");
         let reader = within("the end of a short lease", quick.read(NAME)).await.expect("free");
-        let read = gate.read(reader.fence(), |balance| *balance);
+        let read = gate.read(reader.token(), |balance| *balance);
         let late = claimed.with(|balance| *balance += 1);
-        assert_eq!((read, late), (Ok(100), Err(Stale::new(reader.fence(), writer.fence()))));
+        assert_eq!((read, late), (Ok(100), Err(Stale::new(reader.token(), writer.token()))));
         reader.unlock().await.expect("held");
 
         let reader = slow.read(NAME).hold_at_most(SHORT).await.expect("free");
         let writer = within("the end of a short lease", quick.write(NAME)).await.expect("free");
-        gate.claim(writer.fence()).expect("the largest token").with(|b| *b = 150).expect("claimed");
-        let late = gate.read(reader.fence(), |balance| *balance);
-        assert_eq!(late, Err(Stale::new(writer.fence(), reader.fence())));
+        gate.claim(writer.token()).expect("the largest token").with(|b| *b = 150).expect("claimed");
+        let late = gate.read(reader.token(), |balance| *balance);
+        assert_eq!(late, Err(Stale::new(writer.token(), reader.token())));
     }
 }
 
 /// Gets the lock when the lease of `paused` has ended.
 async fn next_holder(paused: &Guard, lock: quorumlock::LockRequest) -> Guard {
     let next = within("the end of a short lease", lock).await.expect("free");
-    assert!(next.fence() > paused.fence(), "{} after {}", next.fence(), paused.fence());
+    assert!(next.token() > paused.token(), "{} after {}", next.token(), paused.token());
     next
 }
 
@@ -185,7 +185,7 @@ async fn sql_counts_every_update_of_many_connections() {
 /// Holders use only tokens and no lock: each accepted holder counts exactly once.
 async fn every_update_counts<A: Account + Send + 'static>(accounts: Vec<A>) {
     const ATTEMPTS: usize = 100;
-    async fn add_one(account: &mut impl Account, token: Fence) -> Result<(), Stale> {
+    async fn add_one(account: &mut impl Account, token: FencingToken) -> Result<(), Stale> {
         let read = account.claim(token).await?;
         tokio::task::yield_now().await;
         account.write(token, read + 1).await
@@ -196,7 +196,7 @@ async fn every_update_counts<A: Account + Send + 'static>(accounts: Vec<A>) {
         tokio::spawn(async move {
             let mut written = 0;
             for _ in 0..ATTEMPTS {
-                let token = Fence::new(next_token.fetch_add(1, Ordering::SeqCst));
+                let token = FencingToken::new(next_token.fetch_add(1, Ordering::SeqCst));
                 written += i64::from(add_one(&mut account, token).await.is_ok());
             }
             (account, written)
@@ -207,5 +207,5 @@ async fn every_update_counts<A: Account + Send + 'static>(accounts: Vec<A>) {
         done.into_iter().map(|task| task.expect("no panic")).unzip();
     let sum = written.iter().sum::<i64>();
     assert!(sum > 0, "nobody got through");
-    assert_eq!(accounts[0].claim(Fence::new(u64::from(u32::MAX))).await, Ok(sum));
+    assert_eq!(accounts[0].claim(FencingToken::new(u64::from(u32::MAX))).await, Ok(sum));
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use quorumlock::Fence;
+use quorumlock::FencingToken;
 use quorumlock::fencing::Stale;
 use quorumlock_tests::MAX_WAIT;
 use rusqlite::{Row, Transaction};
@@ -65,7 +65,7 @@ impl Database {
 pub(crate) struct Connection(rusqlite::Connection);
 
 impl Connection {
-    pub(crate) fn claim(&mut self, token: Fence) -> Result<i64, Stale> {
+    pub(crate) fn claim(&mut self, token: FencingToken) -> Result<i64, Stale> {
         let transaction = self.0.transaction().expect("begun");
         let [row, claim, read] = claim();
         change(&transaction, row, token, 0);
@@ -77,7 +77,12 @@ impl Connection {
         Ok(balance)
     }
 
-    pub(crate) fn write(&mut self, write: &str, token: Fence, new: i64) -> Result<(), Stale> {
+    pub(crate) fn write(
+        &mut self,
+        write: &str,
+        token: FencingToken,
+        new: i64,
+    ) -> Result<(), Stale> {
         let transaction = self.0.transaction().expect("begun");
         if change(&transaction, write, token, new) == 0 {
             return Err(stale(&transaction, token)); // rolls back
@@ -94,7 +99,12 @@ impl Connection {
 
 /// Executes a statement with those of `:id`, `:token` and `:balance` that it names. Returns the
 /// number of rows that it changed.
-fn change(transaction: &Transaction<'_>, statement: &str, token: Fence, balance: i64) -> usize {
+fn change(
+    transaction: &Transaction<'_>,
+    statement: &str,
+    token: FencingToken,
+    balance: i64,
+) -> usize {
     let mut statement = transaction.prepare(statement).expect("good SQL");
     let id = rusqlite::types::Value::from(ID.to_owned());
     for (name, value) in
@@ -107,14 +117,14 @@ fn change(transaction: &Transaction<'_>, statement: &str, token: Fence, balance:
     statement.raw_execute().expect("run")
 }
 
-fn stale(transaction: &Transaction<'_>, given: Fence) -> Stale {
+fn stale(transaction: &Transaction<'_>, given: FencingToken) -> Stale {
     let fence = |row: &Row<'_>| row.get::<_, i64>(0);
     let seen = transaction.query_row("SELECT fence FROM account WHERE id = ?1", [ID], fence);
     let seen = seen.expect("a row").try_into().expect("a token");
-    Stale::new(Fence::new(seen), given)
+    Stale::new(FencingToken::new(seen), given)
 }
 
-fn number(token: Fence) -> i64 {
+fn number(token: FencingToken) -> i64 {
     token.get().try_into().expect("microseconds since 1970 fit into 63 bits")
 }
 
@@ -122,20 +132,20 @@ fn number(token: Fence) -> i64 {
 fn a_claim_of_a_missing_row_makes_it() {
     let database = Database::empty();
     let (mut slow, mut quick) = (database.connect(), database.connect());
-    assert_eq!(quick.claim(Fence::new(34)), Ok(0));
-    let stale = Stale::new(Fence::new(34), Fence::new(33));
-    assert_eq!(slow.claim(Fence::new(33)), Err(stale), "although it had seen no row");
-    assert_eq!(quick.claim(Fence::new(34)), Ok(0), "the same holder again");
+    assert_eq!(quick.claim(FencingToken::new(34)), Ok(0));
+    let stale = Stale::new(FencingToken::new(34), FencingToken::new(33));
+    assert_eq!(slow.claim(FencingToken::new(33)), Err(stale), "although it had seen no row");
+    assert_eq!(quick.claim(FencingToken::new(34)), Ok(0), "the same holder again");
 }
 
 #[test]
 fn a_write_without_a_claim_is_refused() {
     let database = Database::with(100);
     let mut holder = database.connect();
-    let unclaimed = Stale::new(Fence::NONE, Fence::new(34));
-    assert_eq!(holder.write(write(), Fence::new(34), 150), Err(unclaimed));
-    assert_eq!(holder.claim(Fence::new(34)), Ok(100));
-    assert_eq!(holder.write(write(), Fence::new(34), 150), Ok(()));
+    let unclaimed = Stale::new(FencingToken::NONE, FencingToken::new(34));
+    assert_eq!(holder.write(write(), FencingToken::new(34), 150), Err(unclaimed));
+    assert_eq!(holder.claim(FencingToken::new(34)), Ok(100));
+    assert_eq!(holder.write(write(), FencingToken::new(34), 150), Ok(()));
     assert_eq!(holder.peek(), 150);
 }
 
@@ -143,14 +153,14 @@ fn a_write_without_a_claim_is_refused() {
 fn a_refused_claim_and_an_unfinished_one_change_nothing() {
     let database = Database::with(100);
     let (mut one, mut other) = (database.connect(), database.connect());
-    assert_eq!(one.claim(Fence::new(34)), Ok(100));
-    assert!(other.claim(Fence::new(33)).is_err());
-    assert_eq!(one.write(write(), Fence::new(34), 150), Ok(()));
+    assert_eq!(one.claim(FencingToken::new(34)), Ok(100));
+    assert!(other.claim(FencingToken::new(33)).is_err());
+    assert_eq!(one.write(write(), FencingToken::new(34), 150), Ok(()));
 
     let unfinished = other.0.transaction().expect("begun");
-    assert_eq!(change(&unfinished, claim()[1], Fence::new(35), 0), 1);
+    assert_eq!(change(&unfinished, claim()[1], FencingToken::new(35), 0), 1);
     drop(unfinished); // rolls back
-    assert_eq!(one.write(write(), Fence::new(34), 151), Ok(()), "35 has not claimed");
+    assert_eq!(one.write(write(), FencingToken::new(34), 151), Ok(()), "35 has not claimed");
 }
 
 /// Of two columns: readers and writers.
@@ -163,7 +173,7 @@ fn a_reader_is_safe_from_the_writer_before_it_and_refuses_no_other_reader() {
     let ([reads, select], [claims, writes]) = (statements(4), statements(5));
     let mut run = |statement: &str, token, balance| {
         let transaction = connection.transaction().expect("begun");
-        let changed = change(&transaction, statement, Fence::new(token), balance) == 1;
+        let changed = change(&transaction, statement, FencingToken::new(token), balance) == 1;
         let balance = transaction.query_row(select, &[(":id", ID)], |row| row.get::<_, i64>(0));
         transaction.commit().expect("committed");
         (changed, balance.expect("a row"))

@@ -5,6 +5,7 @@ mod groups;
 mod imports;
 mod map;
 mod operations;
+mod options;
 mod packages;
 
 use std::collections::HashSet;

@@ -126,3 +126,31 @@ fn warnings_are_read_as_they_are_meant() {
     let expected = [("warn", "it fell (again)".to_owned()), ("error", "worse".to_owned())];
     assert_eq!(warnings(source), expected);
 }
+
+/// A text that advises to found a cluster anew, or to delete, is in OPERATIONS with the states in which it is
+/// printed.
+#[test]
+fn each_place_of_advice_that_can_end_locks_is_listed() {
+    const ADVICE: [&str; 4] = ["quorumlock init", "DEL quorumlock:node", "(DEL)", "finish --force"];
+    let page = page();
+    let (_, section) = page.split_once("## Advice that can end locks").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("the next one");
+    let places: Vec<_> = section.split('`').filter(|place| place.ends_with(".rs")).collect();
+    let mut unlisted = Vec::new();
+    for (path, text) in with_extension("rs") {
+        let shipped = ROOMS.iter().any(|room| path.starts_with(format!("crates/{room}/src")));
+        if !shipped || path.ends_with("tests.rs") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let mut told = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        if told.any(|line| ADVICE.iter().any(|advice| line.contains(advice)))
+            && !places.iter().any(|place| path == Path::new(place))
+        {
+            unlisted.push(path.display().to_string());
+        }
+    }
+    assert_none("advice that the section lacks", &unlisted);
+    let alerts = fs::read_to_string(root().join("docs/monitoring/alerts.yaml")).expect("alerts");
+    assert!(!alerts.contains("init"), "an alert fires where nodes restart");
+}

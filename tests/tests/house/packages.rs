@@ -55,6 +55,21 @@ fn published_crates_have_the_metadata_that_a_registry_shows() {
     assert_none("metadata", &breaches);
 }
 
+/// A program under valgrind ends when rustix first reads the clock.
+/// `cargo install` warns of each package of a profile that the installed program does not have.
+#[test]
+fn the_manifest_has_no_profile_of_a_package() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
+    assert!(manifest.contains("[profile.dev]") && !manifest.contains("[profile.dev.package"));
+}
+
+#[test]
+fn the_lease_clock_is_read_by_the_c_library() {
+    let manifest = read("watchdog", "Cargo.toml");
+    let on = dependencies(&manifest).collect::<Vec<_>>();
+    assert!(on.contains(&"nix") && !on.contains(&"rustix"), "{on:?}");
+}
+
 /// A registry shows the page without the repository round it.
 #[test]
 fn readmes_of_published_crates_link_to_whole_addresses() {

@@ -1,6 +1,6 @@
 //! Redisson's `RFencedLock`: its tokens and ours.
 
-use quorumlock::Fence;
+use quorumlock::FencingToken;
 use quorumlock::fencing::FENCED_SET;
 use quorumlock_tests::Plain;
 
@@ -87,7 +87,7 @@ async fn a_resource_refuses_their_numbers_after_our_proposed_ones(redisson: &str
 
 /// Whether a resource that remembers the largest token accepts a write with this one.
 async fn accepts(plain: &Plain, token: u64) -> bool {
-    let token = Fence::new(token).to_string();
+    let token = FencingToken::new(token).to_string();
     let command = ["EVAL", FENCED_SET, "2", "invoice", "invoice:fence", &token, "paid"];
     let (written, _): (i64, String) = plain.ask(&command).await;
     written == 1

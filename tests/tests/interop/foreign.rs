@@ -56,7 +56,7 @@ fn is_named(error: &Error, what: &str) {
     let Error::Refused(refused) = error else { panic!("{error}") };
     let problem = &refused.nodes[0].problem;
     assert!(
-        matches!(problem, NodeProblem::NotALock { key, found } if key == NAME && found == what),
+        matches!(problem, NodeProblem::WrongType { key, found } if key == NAME && found == what),
         "{problem}"
     );
 }
@@ -130,7 +130,7 @@ async fn strict_admission_keeps_our_promise_to_them_and_not_theirs_to_us() {
     assert_eq!(refused.nodes.iter().filter(|node| forgetful(&node.problem)).count(), 3);
 
     // Redisson takes a lock that our client holds, if a majority has forgotten it.
-    locker.admit_nodes().await.expect("servers that are new again");
+    locker.force_admit_nodes().await.expect("all answer");
     let guard = locker.lock("ours").await.expect("free");
     theirs.caller("b", "ours").try_lock(NOW).await.refused();
     forget();

@@ -1,12 +1,14 @@
 //! Which nodes belong to a cluster, on real servers (docs/PROTOCOL.md, Members).
 
+mod earlier_memory;
 mod scripts;
+mod without_admission;
 
 use std::time::Duration;
 
 use quorumlock::admission::{ChangeStep, NodeStatus, NoteStep, Until};
 use quorumlock::{Builder, Error, Locker, NodeProblem};
-use quorumlock_testbed::servers::{Faketime, Server, ServerOptions, Servers, Shift, for_test};
+use quorumlock_testbed::servers::{Faketime, ServerOptions, Servers, Shift, for_test};
 use quorumlock_testbed::skip;
 use quorumlock_tests::{Plain, Stopwatch, eventually};
 
@@ -249,34 +251,6 @@ async fn a_change_is_refused_if_it_exchanges_a_server_or_another_is_under_way() 
 
 /// The key of the admission record.
 const RECORD: &str = "quorumlock:node";
-
-/// Makes the record of a node one that an earlier release wrote.
-async fn forget_list(server: &Server) {
-    let plain = Plain::to(server.url()).await;
-    let lists = ["HDEL", RECORD, "list", "next", "phase", "label", "clock_bound_ms"];
-    plain.ask::<i64>(&lists).await;
-    let cluster = ["HSET", RECORD, "cluster", "quorumlock", "epoch", "1", "nodes", "3"];
-    plain.ask::<i64>(&cluster).await;
-}
-
-/// What an earlier release wrote (PROTOCOL.md MEM7).
-#[tokio::test]
-async fn records_without_a_list_become_records_of_the_first_whole_list() {
-    let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
-    let urls = servers.urls();
-    locker(&urls).admit_nodes().await.expect("all answer");
-    for server in &servers {
-        forget_list(server).await;
-    }
-    let few = locker(&urls[..2]);
-    let refused = problems(few.try_lock("x").await);
-    assert!(refused.iter().all(|problem| *problem == NodeProblem::NotAdmitted), "{refused:?}");
-    assert!(!short_process(&urls[..2]).await, "a shorter list converts nothing");
-    awaits_granted(&urls).await;
-    let nodes = locker(&urls).node_status().await.expect("they answer");
-    let phases: Vec<_> = nodes.iter().map(|n| n.terms.as_ref().map(|t| t.phase)).collect();
-    assert_eq!(phases, [Some(1); 3]);
-}
 
 /// The server boots an hour ahead and is set right: no note may seem an hour old.
 #[tokio::test]

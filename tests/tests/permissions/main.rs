@@ -218,7 +218,7 @@ impl Bed {
     async fn admit(&self) {
         self.allow(&["&*"]).await;
         if self.urls.len() > 2 {
-            within("admission", self.locker().admit_nodes()).await.expect("all nodes are up");
+            within("admission", self.locker().force_admit_nodes()).await.expect("all nodes are up");
         }
     }
 
@@ -271,7 +271,10 @@ impl Bed {
                 }
             }
             if self.urls.len() > 1 {
-                check(Call::Admit, within("an answer", holder.admit_nodes()).await.map(|_| ()));
+                check(
+                    Call::Admit,
+                    within("an answer", holder.force_admit_nodes()).await.map(|_| ()),
+                );
             }
         }
         holder.close().await;

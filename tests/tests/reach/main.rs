@@ -1,6 +1,10 @@
 //! How lockers reach nodes, and what they report when they cannot.
 
 mod credentials;
+mod far;
+mod forks;
+mod renewed;
+mod sentinel_tls;
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -211,7 +215,7 @@ async fn tls_is_spoken_and_the_server_is_verified() {
     let Some(servers) = with_tls(&options) else { return };
     let url = servers[0].url();
     assert!(url.starts_with("rediss://"), "{url}");
-    works(&Locker::builder().tls_ca(&ca).single(url).expect("a good URL")).await;
+    works(&Locker::builder().tls_ca(ca.clone()).single(url).expect("a good URL")).await;
 
     // Without the test's certificate authority the server cannot be verified.
     let distrustful = Locker::single(url).expect("a good URL");
@@ -250,7 +254,7 @@ async fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
     let tls = TlsFiles { wants_clients: true, ..tls };
     let options = ServerOptions { tls: Some(tls), ..Default::default() };
     let Some(servers) = with_tls(&options) else { return };
-    let builder = || Locker::builder().tls_ca(&ca);
+    let builder = || Locker::builder().tls_ca(ca.clone());
     let stranger = builder().single(servers[0].url()).expect("a good URL");
     let error = within("an answer", stranger.lock("x")).await.expect_err("no certificate");
     let problem = &what_each_did(&error)[0].problem;
@@ -258,7 +262,8 @@ async fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
     let told =
         matches!(problem, NodeProblem::Tls(TlsProblem::ClientCertificate) | NodeProblem::Broken(_));
     assert!(told, "{error:?}");
-    works(&builder().tls_client(cert, &key).single(servers[0].url()).expect("good PEM")).await;
+    works(&builder().tls_client(cert, key.clone()).single(servers[0].url()).expect("good PEM"))
+        .await;
 
     let nonsense = builder().tls_client("no certificate", key).single(servers[0].url());
     let Err(Error::Config(error)) = nonsense else { panic!("{nonsense:?}") };
@@ -284,7 +289,7 @@ async fn sentinels_and_the_servers_that_they_tell_speak_tls() {
     let port = server.rsplit_once(':').expect("a port").1;
     let plain = Plain::to(&format!("redis://{}", sentinels[0].addr().expect("ours"))).await;
     plain.ask::<String>(&["SENTINEL", "MONITOR", "m", "127.0.0.1", port, "1"]).await;
-    let builder = || Locker::builder().tls_ca(&ca);
+    let builder = || Locker::builder().tls_ca(ca.clone());
     let url = format!("rediss-sentinel://{sentinel}/m");
     works(&builder().single(&url).expect("a good URL")).await;
     // Each side has a scheme of its own.
@@ -308,7 +313,8 @@ async fn the_members_of_a_redis_cluster_speak_tls() {
     let Some(servers) = with_tls(&options) else { return };
     let plain = Plain::to(&format!("redis://{}", servers[0].addr().expect("ours"))).await;
     plain.ask::<String>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
-    let locker = Locker::builder().tls_ca(&ca).cluster([servers[0].url()]).expect("a good URL");
+    let locker =
+        Locker::builder().tls_ca(ca.clone()).cluster([servers[0].url()]).expect("a good URL");
     drop(granted(&locker, "before").await);
     works(&locker).await;
 }
@@ -333,6 +339,11 @@ async fn the_wrong_scheme_is_hinted_at() {
 
 /// Makes a certificate authority and a server certificate that it signed.
 fn certificates(dir: &Path) -> Option<TlsFiles> {
+    certificates_for(dir, "IP:127.0.0.1,DNS:localhost")
+}
+
+/// As [`certificates`], for these names.
+fn certificates_for(dir: &Path, names: &str) -> Option<TlsFiles> {
     let openssl = |line: &str| {
         let output = Command::new("openssl").current_dir(dir).args(line.split(' ')).output();
         output.is_ok_and(|output| output.status.success())
@@ -341,7 +352,7 @@ fn certificates(dir: &Path) -> Option<TlsFiles> {
     let authority = format!("req -x509 {key} -subj /CN=authority -keyout ca.key -out ca.pem");
     let server = format!(
         "req -x509 {key} -subj /CN=server -addext basicConstraints=critical,CA:FALSE \
-         -addext subjectAltName=IP:127.0.0.1,DNS:localhost -CA ca.pem -CAkey ca.key \
+         -addext subjectAltName={names} -CA ca.pem -CAkey ca.key \
          -keyout server.key -out server.pem"
     );
     if !openssl(&authority) || !openssl(&server) {

@@ -10,7 +10,7 @@ use quorumlock::Locker;
 
 async fn pay(locker: web::Data<Locker>, id: web::Path<String>) -> HttpResponse {
     let lock = locker.lock(format!("invoice/{id}")).wait(Duration::from_secs(2));
-    match lock.run(|lock| async move { format!("paid with token {}", lock.fence()) }).await {
+    match lock.run(|lock| async move { format!("paid with token {}", lock.token()) }).await {
         Ok(paid) => HttpResponse::Ok().body(paid),
         Err(error) if error.is_busy() => HttpResponse::Conflict().body(error.to_string()),
         Err(error) if error.is_retryable() => {

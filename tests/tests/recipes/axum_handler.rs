@@ -19,7 +19,7 @@ async fn pay(
     Path(id): Path<String>,
 ) -> Result<String, (StatusCode, String)> {
     let lock = locker.lock(format!("invoice/{id}")).wait(Duration::from_secs(2));
-    let paid = lock.run(|lock| async move { format!("paid with token {}", lock.fence()) });
+    let paid = lock.run(|lock| async move { format!("paid with token {}", lock.token()) });
     paid.await.map_err(|error| (status(&error), error.to_string()))
 }
 

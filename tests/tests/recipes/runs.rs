@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use quorumlock::testing::MemoryServer;
-use quorumlock::{Fence, Locker};
+use quorumlock::{FencingToken, Locker};
 use quorumlock_tests::within;
 use sqlx::SqlitePool;
 use sqlx::sqlite::SqlitePoolOptions;
@@ -87,8 +87,8 @@ async fn the_tonic_method_answers_and_its_token_arrives() {
     let busy = service.pay(Request::new("7".into())).await.expect_err("held");
     assert_eq!(busy.code(), Code::Aborted);
 
-    let request = tonic_service::fenced("pay", guard.fence());
-    assert_eq!(tonic_service::token(&request).expect("a token"), guard.fence());
+    let request = tonic_service::fenced("pay", guard.token());
+    assert_eq!(tonic_service::token(&request).expect("a token"), guard.token());
     let without = tonic_service::token(&Request::new("pay")).expect_err("no token");
     assert_eq!(without.code(), Code::InvalidArgument);
 }
@@ -102,12 +102,12 @@ async fn the_database_refuses_the_token_of_a_stale_holder() {
     let row = "INSERT INTO account (id, balance) VALUES ('7', 100)";
     sqlx::query(row).execute(&pool).await.expect("a row");
 
-    let stale = locker(&server).lock("account/7").await.expect("free").fence();
+    let stale = locker(&server).lock("account/7").await.expect("free").token();
     server.forget_locks();
     assert!(sqlx_token::deposit(&locker(&server), &pool, "7", 50).await.expect("an answer"));
     assert!(!sqlx_token::add(&pool, "7", 1, stale).await.expect("an answer"));
     assert!(!sqlx_token::add(&pool, "8", 1, stale).await.expect("no such row"));
-    let later = Fence::new(stale.get() + 1_000_000);
+    let later = FencingToken::new(stale.get() + 1_000_000);
     assert!(sqlx_token::add(&pool, "7", 1, later).await.expect("an answer"));
     let read = sqlx::query_scalar("SELECT balance FROM account").fetch_one(&pool);
     let balance: i64 = read.await.expect("a row");

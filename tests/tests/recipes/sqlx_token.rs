@@ -1,6 +1,6 @@
 //! The token of a lock, checked by a database.
 
-use quorumlock::{Fence, Locker};
+use quorumlock::{FencingToken, Locker};
 use sqlx::SqlitePool; // or `PgPool`: the statements are the same
 
 pub const SCHEMA: &str = "CREATE TABLE account (
@@ -16,7 +16,7 @@ pub async fn deposit(
     amount: i64,
 ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
     let guard = locker.lock(format!("account/{id}")).await?;
-    let added = add(pool, id, amount, guard.fence()).await?;
+    let added = add(pool, id, amount, guard.token()).await?;
     guard.unlock().await?;
     Ok(added)
 }
@@ -27,7 +27,7 @@ pub async fn add(
     pool: &SqlitePool,
     id: &str,
     amount: i64,
-    token: Fence,
+    token: FencingToken,
 ) -> Result<bool, sqlx::Error> {
     let token = i64::from(token);
     let mut transaction = pool.begin().await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, Fence, Locker};
+use quorumlock::{Error, FencingToken, Locker};
 use tonic::{Request, Response, Status};
 
 pub struct Invoices {
@@ -14,7 +14,7 @@ impl Invoices {
     pub async fn pay(&self, request: Request<String>) -> Result<Response<String>, Status> {
         let name = format!("invoice/{}", request.into_inner());
         let lock = self.locker.lock(name).wait(Duration::from_secs(2));
-        let paid = lock.run(|lock| async move { format!("paid with token {}", lock.fence()) });
+        let paid = lock.run(|lock| async move { format!("paid with token {}", lock.token()) });
         Ok(Response::new(paid.await.map_err(status)?))
     }
 }
@@ -28,14 +28,14 @@ fn status(error: Error) -> Status {
 }
 
 /// A request to the next service, which refuses a token smaller than the largest that it has seen.
-pub fn fenced<T>(message: T, token: Fence) -> Request<T> {
+pub fn fenced<T>(message: T, token: FencingToken) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("fence", token.get().into());
     request
 }
 
 /// The token of a request.
-pub fn token<T>(request: &Request<T>) -> Result<Fence, Status> {
+pub fn token<T>(request: &Request<T>) -> Result<FencingToken, Status> {
     let text = request.metadata().get("fence").and_then(|value| value.to_str().ok());
     let token = text.and_then(|text| text.parse().ok());
     token.ok_or_else(|| Status::invalid_argument("the request has no fencing token"))

@@ -46,8 +46,8 @@ async fn a_grant_that_no_replica_has_is_given_back_and_told() {
         fleet.servers[1].pause().expect("ours");
         let said = refusal(&locker).await;
         assert!(matches!(said, NodeProblem::NoReplicas(_)), "{said}");
-        let given_back = async || (!fleet.plain[0].exists(NAME).await).then_some(());
-        eventually("given back", given_back).await;
+        // The process may end now.
+        assert!(!fleet.plain[0].exists_now(NAME), "given back");
         // Other callers are also refused for missing replicas, not because the lock is held.
         refusal(&locker).await;
         fleet.servers[1].resume().expect("ours");
@@ -79,6 +79,35 @@ async fn all_replicas_must_have_a_grant_however_many_there_are() {
     })
     .await;
     granted(&locker, NAME).await.unlock().await.expect("held");
+}
+
+/// Zero is the number of a master whose one replica restarts.
+#[tokio::test]
+async fn a_master_without_replicas_grants_nothing_where_all_must_have_a_grant() {
+    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    for alone in [false, true] {
+        fleet.servers[1].kill().expect("ours");
+        eventually("the master notices", async || {
+            let info: String = fleet.plain[0].ask(&["INFO", "replication"]).await;
+            info.contains("connected_slaves:0").then_some(())
+        })
+        .await;
+        let builder = long_timeouts().all_replicas();
+        let locker = match alone {
+            true => builder.single(&fleet.urls()[0]),
+            false => builder.replicated(fleet.urls()),
+        };
+        let locker = locker.expect("good URLs");
+        let said = refusal(&locker).await;
+        assert!(matches!(said, NodeProblem::NoReplicas(_)), "{said}");
+        assert!(!locker.is_locked(NAME).await.expect("an answer"), "it still answers");
+        fleet.servers[1].restart_empty().expect("ours");
+        let copy = Plain::to(fleet.servers[1].url()).await;
+        follow(&copy, fleet.ways[0].addr().port()).await;
+        let guard = granted(&locker, NAME).await;
+        assert!(copy.exists(NAME).await, "what is granted is copied");
+        guard.unlock().await.expect("held");
+    }
 }
 
 /// Many acquisitions at once share a `WAIT`, and each gets the result for its own lock.

@@ -10,6 +10,7 @@ mod l17_another_promoted;
 mod l18_old_expiry;
 mod proven;
 mod roles;
+mod strangers;
 
 use std::time::Duration;
 

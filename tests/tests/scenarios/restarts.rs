@@ -28,7 +28,7 @@ async fn patient_restarts_stop_nothing() {
     let Some((servers, locker)) = start().await else { return };
     let guard = within("a free lock", locker.lock(NAME)).await.expect("free");
     let rival = another(&servers);
-    let mut last = within("free", rival.lock("another")).await.expect("free").fence();
+    let mut last = within("free", rival.lock("another")).await.expect("free").token();
     for node in 0..3 {
         restart(&servers, node);
         let since = Stopwatch::start();
@@ -40,8 +40,8 @@ async fn patient_restarts_stop_nothing() {
             }
             // The other two nodes still vote; only a broken connection may cost an attempt.
             let other = rival.try_lock("another").await.ok()??;
-            assert!(other.fence() > last, "{} after {last}", other.fence());
-            last = other.fence();
+            assert!(other.token() > last, "{} after {last}", other.token());
+            last = other.token();
             locked_without_it |= since.elapsed() < MAX_LEASE;
             plain.exists("another").await.then_some(())
         })

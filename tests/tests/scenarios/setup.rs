@@ -183,7 +183,7 @@ pub(crate) async fn succession(first: &Guard, rival: &Locker) -> Guard {
     let next = granted(rival).await;
     let believes = first.check();
     assert!(believes.is_err(), "two holders: {first:?} and {next:?}");
-    assert!(next.fence() > first.fence(), "{} after {}", next.fence(), first.fence());
+    assert!(next.token() > first.token(), "{} after {}", next.token(), first.token());
     next
 }
 

@@ -3,6 +3,7 @@
 
 mod containers;
 mod failover;
+mod heard;
 mod logins;
 mod refusals;
 
@@ -20,6 +21,8 @@ const NAME: &str = "x";
 const SENTINELS: usize = 3;
 /// How long a server is silent before a sentinel takes it for dead.
 const DOWN_AFTER: &str = "2000";
+/// Sentinels whose votes were split elect again after twice this time.
+const FAILOVER_TIMEOUT: &str = "3000";
 
 /// A master, its replicas and three sentinels.
 struct Fleet {
@@ -137,7 +140,7 @@ async fn monitor(
 ) {
     sentinel.ask::<String>(&["SENTINEL", "MONITOR", name, host, port, "2"]).await;
     let mut set = vec!["SENTINEL", "SET", name, "down-after-milliseconds", DOWN_AFTER];
-    set.extend(["failover-timeout", "10000"]);
+    set.extend(["failover-timeout", FAILOVER_TIMEOUT]);
     if let Some(password) = &options.password {
         set.extend(["auth-pass", password]);
     }

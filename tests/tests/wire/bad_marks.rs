@@ -4,7 +4,7 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::{Admission, Error, Fence, NodeProblem, Wire};
+use quorumlock::{Admission, Error, FencingToken, NodeProblem, Wire};
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, Terms};
 use quorumlock_protocol::admission::{
     AdmissionRpc as _, AdmitRequest, ClusterConfig, Marks, NoteRequest,
@@ -15,7 +15,7 @@ use quorumlock_protocol::{
 use quorumlock_redis::member_list;
 use quorumlock_tests::{Plain, builder, eventually, within};
 
-use crate::direct::{ask, one_node};
+use crate::direct::{acquire, ask, one_node};
 use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of};
 
 /// Bad values at the key of the mark: not a sorted set, or not a number with room for another
@@ -80,7 +80,7 @@ async fn on_a_single_node_nothing_is_held_and_the_key_is_named() {
             }
             mend(plain).await;
             let guard = within("free", locker.lock("x")).await.expect("that was the way out");
-            assert!(guard.fence() < Fence::MAX);
+            assert!(guard.token() < FencingToken::MAX);
         }
     }
 }
@@ -91,16 +91,17 @@ async fn the_last_tokens_are_given_once() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let almost = Fence::MAX.get() - 3 * Fence::BLOCK;
+        let almost = FencingToken::MAX.get() - 3 * FencingToken::BLOCK;
         plain.set_mark("x", almost).await;
         let mut last = almost;
         let error = loop {
             match within("an answer", locker.lock("x").lease(LONG_LEASE)).await {
                 Ok(guard) => {
                     assert!(
-                        guard.fence().get() > last && last_of(guard.fence()) <= Fence::MAX.get()
+                        guard.token().get() > last
+                            && last_of(guard.token()) <= FencingToken::MAX.get()
                     );
-                    last = last_of(guard.fence());
+                    last = last_of(guard.token());
                     guard.unlock().await.expect("held");
                 }
                 Err(error) => break error,
@@ -119,7 +120,7 @@ async fn a_negative_mark_is_passed() {
         let Some(node) = Node::start(wire).await else { return };
         node.plain.ask::<i64>(&["ZADD", name().mark_key(), "-5", "m"]).await;
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-        assert_eq!(node.plain.mark("x").await, Some(last_of(guard.fence())));
+        assert_eq!(node.plain.mark("x").await, Some(last_of(guard.token())));
     }
 }
 
@@ -179,9 +180,8 @@ async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
             ttl: LONG_LEASE,
             holds: 1,
         };
-        let token = |above: u64| Fence::new((1_800_000_000_000_000 + above) | 31);
-        let vote =
-            ask(|to| node.acquire(&lease, token(0), Incarnation::NONE, Hints::default(), to)).await;
+        let token = |above: u64| FencingToken::new((1_800_000_000_000_000 + above) | 31);
+        let vote = acquire(&node, &lease, token(0), Hints::default()).await;
         assert!(matches!(vote, Answer::Yes(_)), "{vote:?}");
         for bad in BAD {
             spoil(plain, bad).await;
@@ -195,9 +195,7 @@ async fn nothing_is_taken_raised_or_held_again_over_a_bad_mark() {
         for bad in BAD {
             spoil(plain, bad).await;
             plain.ask::<i64>(&["DEL", "x"]).await;
-            let vote =
-                ask(|to| node.acquire(&lease, token(640), Incarnation::NONE, Hints::default(), to))
-                    .await;
+            let vote = acquire(&node, &lease, token(640), Hints::default()).await;
             assert_eq!(refused(vote), bad_mark());
             assert!(!plain.exists("x").await, "{wire:?} {bad:?}");
         }
@@ -246,7 +244,7 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
             age: Duration::ZERO,
             terms: Terms { phase: 1, list: cluster.members.clone(), next: None },
             incarnation: "fresh".into(),
-            marks: Marks::from([(slot, Fence::new(1_800_000_000_000_031))]),
+            marks: Marks::from([(slot, FencingToken::new(1_800_000_000_000_031))]),
         };
         let admitted = node.admit(request).await;
         assert_eq!(admitted.expect_err("no mark").problem, bad_mark(), "{bad:?}");
@@ -269,7 +267,7 @@ async fn on_one_node_of_a_quorum_its_vote_is_missing_and_the_others_grant() {
                 let guard = within("an answer", locker.lock("x").lease(LONG_LEASE)).await;
                 let guard = guard.unwrap_or_else(|error| panic!("{wire:?} {bad:?}: {error}"));
                 for node in [&plain[0], &plain[2]] {
-                    let mark = async || node.mark("x").await == Some(last_of(guard.fence()));
+                    let mark = async || node.mark("x").await == Some(last_of(guard.token()));
                     eventually("accepted", async || mark().await.then_some(())).await;
                 }
                 guard.unlock().await.expect("held");

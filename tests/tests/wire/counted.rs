@@ -1,6 +1,6 @@
 //! Tokens that are counted as Redisson's `RFencedLock` counts them: `Builder::redisson_fenced`.
 
-use quorumlock::{Error, Fence, Locker, NodeProblem, Owner, Wire};
+use quorumlock::{Error, FencingToken, Locker, NodeProblem, Owner, Wire};
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
 use crate::{LONG_LEASE, Node, members};
@@ -19,7 +19,7 @@ async fn start() -> Option<(Node, Locker, Locker)> {
 
 async fn token(locker: &Locker) -> u64 {
     let guard = within("free", locker.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
-    let token = guard.fence().get();
+    let token = guard.token().get();
     guard.unlock().await.expect("held");
     token
 }
@@ -49,7 +49,7 @@ async fn the_counter_jumps_above_the_mark_and_never_expires() {
     assert_eq!(node.plain.pttl(COUNTER).await, -1);
     let proposed = {
         let guard = node.locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
-        let proposed = guard.fence().get();
+        let proposed = guard.token().get();
         guard.unlock().await.expect("held");
         proposed
     };
@@ -96,7 +96,7 @@ async fn a_re_entrant_hold_keeps_its_token() {
     let owner = Owner::new();
     let outer = locker.lock(NAME).lease(LONG_LEASE).owner(&owner).await.expect("free");
     let inner = locker.lock(NAME).lease(LONG_LEASE).owner(&owner).await.expect("ours");
-    assert_eq!((outer.fence(), inner.fence()), (Fence::new(1), Fence::new(1)));
+    assert_eq!((outer.token(), inner.token()), (FencingToken::new(1), FencingToken::new(1)));
     assert_eq!(counter(&node.plain).await, 1);
 }
 

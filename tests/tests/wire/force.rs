@@ -47,7 +47,9 @@ async fn a_key_of_another_type_is_not_deleted() {
             }
             node.plain.ask::<redis::Value>(&command).await;
             let said = all_say(&node, name).await;
-            assert!(matches!(&said, NodeProblem::WrongType { key } if key == name), "{said:?}");
+            let NodeProblem::NotALock { key, found } = said else { panic!("{said:?}") };
+            let kind = if name == "sorted" { "sorted set" } else { name };
+            assert_eq!((&*key, found), (name, format!("a {kind}")));
         }
     }
 }
@@ -59,7 +61,8 @@ async fn a_lock_of_the_other_layout_is_not_deleted() {
         let locker = builder().wire(other).single(node.server[0].url());
         let guard = locker.expect("a good URL").lock("x").lease(LONG_LEASE).await.expect("free");
         let said = all_say(&node, "x").await;
-        assert!(matches!(&said, NodeProblem::WrongType { key } if key == "x"), "{said:?}");
+        let NodeProblem::WrongType { key, found } = said else { panic!("{said:?}") };
+        assert_eq!((&*key, found), ("x", format!("a lock of {other:?}'s layout")));
         guard.unlock().await.expect("still held");
     }
 }
@@ -90,7 +93,7 @@ async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
     for (mode, holders) in [("read", "1 reader"), ("write", "1 writer")] {
         plain.ask::<i64>(&["HSET", "x", "mode", mode, FIELD, "1"]).await;
         let said = all_say(&node, "x").await;
-        let NodeProblem::NotALock { key, found } = said else { panic!("{said:?}") };
+        let NodeProblem::WrongType { key, found } = said else { panic!("{said:?}") };
         assert_eq!((&*key, found), ("x", format!("Redisson's read-write lock, {holders}")));
         plain.ask::<i64>(&["DEL", "x"]).await;
     }
@@ -196,7 +199,7 @@ async fn each_holder_is_told_of_a_forced_release() {
             let told = plain.listen(&channel(reader.nonce())).await;
             readers.push((reader, told));
         }
-        assert!(other.force_unlock_read_write("catalog").await.expect("an answer"));
+        assert!(other.rw_lock("catalog").force_unlock().await.expect("an answer"));
         for (reader, told) in &mut readers {
             assert_eq!(told.next().await, format!("{}:r", reader.nonce()));
         }

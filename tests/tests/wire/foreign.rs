@@ -150,16 +150,14 @@ async fn a_name_in_the_other_format_is_an_error_and_not_a_wait() {
         let locker = node.locker.clone();
         let other = builder().wire(theirs).single(node.server[0].url()).expect("a good URL");
         let guard = other.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
-        assert_other_wire(
-            within("an answer", locker.lock("invoice/7")).await,
-            node.server[0].url(),
-        );
+        let waited = within("an answer", locker.lock("invoice/7")).await;
+        assert_refused(waited, node.server[0].url(), &lock_of(theirs));
         // A transaction shows only that the name is taken; a script also shows by what.
         let tried = within("an answer", locker.try_lock("invoice/7")).await;
         assert!(scripts_only() || matches!(tried, Ok(None)), "{tried:?}");
         let (by_script, _) = node.by_script(ours);
         let tried = within("an answer", by_script.try_lock("invoice/7")).await;
-        assert_other_wire(tried, node.server[0].url());
+        assert_refused(tried, node.server[0].url(), &lock_of(theirs));
         guard.check().expect("still held");
         guard.unlock().await.expect("it did not touch the lock");
         drop(within("free again", locker.lock("invoice/7")).await.expect("free"));
@@ -175,7 +173,7 @@ async fn a_quorum_says_so_too_and_leaves_nothing_behind() {
         let guard = other.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
         let answer = within("an answer", locker.lock("invoice/7")).await;
         let Err(Error::Refused(none)) = answer else { panic!("{answer:?}") };
-        assert!(none.nodes.iter().all(|node| node.problem == wrong("invoice/7")), "{none:?}");
+        assert!(none.nodes.iter().all(|node| node.problem == lock_of(theirs)), "{none:?}");
         guard.unlock().await.expect("unlocked");
         for node in plain {
             eventually("free", async || (!node.exists("invoice/7").await).then_some(())).await;
@@ -189,10 +187,9 @@ async fn a_key_that_is_no_lock_at_all_is_an_error() {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         plain.ask::<i64>(&["SADD", "invoice/7", "a member"]).await;
-        assert_other_wire(
-            within("an answer", locker.lock("invoice/7")).await,
-            node.server[0].url(),
-        );
+        let data = NodeProblem::NotALock { key: "invoice/7".into(), found: "a set".into() };
+        let refused = within("an answer", locker.lock("invoice/7")).await;
+        assert_refused(refused, node.server[0].url(), &data);
         assert_eq!(plain.ask::<Vec<String>>(&["SMEMBERS", "invoice/7"]).await, ["a member"]);
     }
 }
@@ -211,13 +208,14 @@ async fn without_a_mark_nothing_is_held() {
     }
 }
 
-fn assert_other_wire<T: std::fmt::Debug>(answer: Result<T, Error>, url: &str) {
+fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Error>, url: &str, problem: &NodeProblem) {
     let Err(Error::Refused(none)) = answer else { panic!("{answer:?}") };
     assert_eq!(none.name.as_ref().map(|name| name.as_str()), Some("invoice/7"));
     assert_eq!((none.of, none.needed, none.answered, none.voted), (1, 1, 1, 0));
-    assert_eq!((none.nodes[0].node.as_str(), &none.nodes[0].problem), (url, &wrong("invoice/7")));
+    assert_eq!((none.nodes[0].node.as_str(), &none.nodes[0].problem), (url, problem));
 }
 
-fn wrong(key: &str) -> NodeProblem {
-    NodeProblem::WrongType { key: key.to_owned() }
+fn lock_of(wire: Wire) -> NodeProblem {
+    let found = format!("a lock of {wire:?}'s layout");
+    NodeProblem::WrongType { key: "invoice/7".to_owned(), found }
 }

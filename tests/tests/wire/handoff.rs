@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorumlock::{Error, Fence, Guard, Holder, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Holder, Locker, Wire};
 use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
 use crate::members::{self, Sign};
@@ -85,11 +85,11 @@ async fn it_is_handed_over_to_what_was_asked_for_a_whole_lease() {
         assert_eq!(holder.id, nonce);
         assert!(holder.remaining.expect("a lease") > LONG_LEASE / 2);
         assert!(queue(&pair.node.plain).await.is_empty());
-        assert_eq!(pair.mark().await, last + Fence::BLOCK);
+        assert_eq!(pair.mark().await, last + FencingToken::BLOCK);
 
         let guard = within("heard", &mut pair.waiting).await.expect("granted");
         assert!(holder.has(guard.nonce()));
-        assert_eq!(guard.fence().get(), last + 1, "the first of its block");
+        assert_eq!(guard.token().get(), last + 1, "the first of its block");
         assert!(guard.valid_for() > LONG_LEASE / 2);
         guard.unlock().await.expect("held");
         assert!(!pair.node.plain.exists("x").await);
@@ -108,7 +108,7 @@ async fn who_hears_of_it_too_late_does_not_have_it() {
         let third = pair.node.locker.lock("x").lease(LONG_LEASE);
         let guard = within("nobody came", third).await.expect("granted");
         assert!(!late.has(guard.nonce()));
-        assert!(guard.fence().get() > handed);
+        assert!(guard.token().get() > handed);
         pair.awaits_queued().await;
         assert!(pair.holder().await.expect("held").has(guard.nonce()));
         guard.unlock().await.expect("held");
@@ -145,7 +145,7 @@ async fn a_dead_waiter_is_handed_nothing() {
         let last = pair.mark().await;
         pair.release().await;
         let guard = within("heard", &mut pair.waiting).await.expect("granted");
-        assert!(guard.fence().get() > last);
+        assert!(guard.token().get() > last);
         guard.unlock().await.expect("held");
     }
 }
@@ -293,12 +293,12 @@ async fn not_yet<T>(waiting: &mut Waiting, event: impl Future<Output = T>) -> T 
 async fn without_a_mark_a_name_is_not_handed_over() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
-        let fence = pair.held.as_ref().map_or(Fence::NONE, Guard::fence);
+        let fence = pair.held.as_ref().map_or(FencingToken::NONE, Guard::token);
         pair.node.plain.ask::<i64>(&["DEL", mark_key("x")]).await;
         pair.release().await;
         assert_eq!(pair.holder().await, None);
         let guard = within("woken", &mut pair.waiting).await.expect("granted");
-        assert!(guard.fence() > fence);
+        assert!(guard.token() > fence);
         guard.unlock().await.expect("held");
     }
 }
@@ -309,13 +309,13 @@ async fn the_block_that_is_handed_over_lies_above_any_mark() {
     for wire in WIRES {
         for (odd, last) in [(0, 63), (1, 63), (30, 63), (31, 63), (32, 95)] {
             let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
-            let base = (pair.mark().await | (Fence::BLOCK - 1)) + 1;
+            let base = (pair.mark().await | (FencingToken::BLOCK - 1)) + 1;
             pair.node.plain.set_mark("x", base + odd).await;
             pair.release().await;
             assert_eq!(pair.mark().await, base + last, "{wire:?} {odd}");
             let guard = within("heard", &mut pair.waiting).await.expect("granted");
-            assert_eq!(last_of(guard.fence()), base + last);
-            assert!(guard.fence().get() > base + odd);
+            assert_eq!(last_of(guard.token()), base + last);
+            assert!(guard.token().get() > base + odd);
             guard.unlock().await.expect("held");
         }
     }
@@ -346,7 +346,7 @@ async fn who_wants_no_token_is_handed_the_name_without_a_mark() {
         pair.release().await;
         assert_eq!(pair.holder().await.expect("held").id, nonce);
         let guard = within("heard", &mut pair.waiting).await.expect("granted");
-        assert_eq!(guard.fence(), Fence::NONE);
+        assert_eq!(guard.token(), FencingToken::NONE);
         assert_eq!(pair.node.plain.mark("x").await, None);
         guard.unlock().await.expect("held");
     }
@@ -388,7 +388,7 @@ async fn tokens_rise_from_hand_to_hand() {
         let hands = [&node.locker, &other, &node.locker, &other].map(|locker| async {
             for _ in 0..25 {
                 let guard = within("its turn", locker.lock("x")).await.expect("granted");
-                fences.lock().expect("no panic").push(guard.fence());
+                fences.lock().expect("no panic").push(guard.token());
                 guard.unlock().await.expect("held");
             }
         });

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, Fence, Wire};
+use quorumlock::{Admission, FencingToken, Wire};
 use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, Proxy, Way, builder, eventually, mark_key, within};
 
@@ -43,12 +43,16 @@ async fn the_mark_is_the_last_token_of_its_slot_and_does_not_expire() {
         for (name, _) in NAMES {
             let guard = locker.lock(name).lease(LONG_LEASE).await.expect("free");
             let stored = plain.mark(name).await.expect("a mark");
-            assert_eq!(stored, guard.fence().get() + Fence::BLOCK - 1, "a block, for {name}");
+            assert_eq!(
+                stored,
+                guard.token().get() + FencingToken::BLOCK - 1,
+                "a block, for {name}"
+            );
             guard.unlock().await.expect("unlocked");
             assert_eq!(plain.mark(name).await, Some(stored), "the mark outlives the lock");
             assert_eq!(plain.pttl(mark_key(name)).await, -1);
             let next = locker.lock(name).lease(LONG_LEASE).await.expect("free");
-            assert!(next.fence().get() > stored);
+            assert!(next.token().get() > stored);
             next.unlock().await.expect("unlocked");
         }
         let slots: HashSet<_> = NAMES.iter().map(|(name, _)| mark_key(name)).collect();
@@ -66,7 +70,7 @@ async fn a_forced_unlock_raises_the_mark() {
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         assert!(locker.force_unlock("x").await.expect("an answer"));
         let stored = plain.mark("x").await;
-        assert!(stored > Some(guard.fence().get()), "{stored:?} after {}", guard.fence());
+        assert!(stored > Some(guard.token().get()), "{stored:?} after {}", guard.token());
     }
 }
 
@@ -80,7 +84,7 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let acquire = commands(&plain, "EVALSHA").await.pop().expect("an acquisition");
         let kept = plain.mark("x").await;
-        assert_eq!(kept, Some(last_of(guard.fence())));
+        assert_eq!(kept, Some(last_of(guard.token())));
         let holder = locker.holder("x").await.expect("an answer").expect("held");
         let said = send::<Option<u64>>(&plain, &acquire).await;
         assert_eq!(said, kept, "it is held already, and a token is not accepted twice");
@@ -107,7 +111,7 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
 #[tokio::test]
 async fn a_token_that_others_were_given_is_not_confirmed() {
     for wire in WIRES {
-        for theirs_above in [Fence::BLOCK, 1_000 * Fence::BLOCK] {
+        for theirs_above in [FencingToken::BLOCK, 1_000 * FencingToken::BLOCK] {
             let Some(quorum) = Quorum::start(3, wire).await else { return };
             let (_, plain) = quorum.clients();
             let way = |node: usize| Proxy::to(quorum.servers[node].addr().expect("ours"));
@@ -120,7 +124,7 @@ async fn a_token_that_others_were_given_is_not_confirmed() {
             let before = locker.lock("connected").await.expect("free");
             // The last token of a block, an hour ahead of all clocks: the next proposal is the next
             // token above it.
-            let mark = (before.fence().get() + 3_600_000_000) | (Fence::BLOCK - 1);
+            let mark = (before.token().get() + 3_600_000_000) | (FencingToken::BLOCK - 1);
             let theirs = mark + theirs_above;
             before.unlock().await.expect("held");
 
@@ -137,7 +141,7 @@ async fn a_token_that_others_were_given_is_not_confirmed() {
             assert_eq!(send::<u64>(&plain[2], &acquire).await, theirs, "it has it again");
             late.heal();
             let guard = within("its turn", asking).await.expect("no panic").expect("free");
-            assert!(guard.fence().get() > theirs, "{} may be another's", guard.fence());
+            assert!(guard.token().get() > theirs, "{} may be another's", guard.token());
             guard.unlock().await.expect("held");
         }
     }
@@ -219,7 +223,7 @@ async fn a_quorum_writes_the_same_to_every_node() {
             // The acquisition does not wait for the slowest node's grant.
             let id = eventually("granted", async || id_on(node).await).await;
             assert_eq!(id, holder.id);
-            assert_eq!(node.mark("invoice/7").await, Some(last_of(guard.fence())), "on {node:?}");
+            assert_eq!(node.mark("invoice/7").await, Some(last_of(guard.token())), "on {node:?}");
         }
         guard.unlock().await.expect("unlocked");
     }

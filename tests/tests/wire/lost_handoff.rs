@@ -5,16 +5,16 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{Fence, Holder, Wire};
+use quorumlock::{FencingToken, Holder, Wire};
 use quorumlock_protocol::{
-    Answer, Claim, Denial, EnqueueRequest, HandoffOffer, HeldInterval, Hints, Incarnation, Lane,
-    LeaseRequest, Name, Node as _, Nonce, Precedence, QueuedAt, RemoteGrant, ReplySink,
-    Subscription, Vote, WaitEvent,
+    Answer, Claim, Denial, EnqueueRequest, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest,
+    Name, Node as _, Nonce, Precedence, QueuedAt, RemoteGrant, ReplySink, Subscription, Vote,
+    WaitEvent,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{builder, eventually, mark_key, within};
 
-use crate::direct::{ask, one_node};
+use crate::direct::{acquire, ask, one_node};
 use crate::members::{self, Sign};
 use crate::{LONG_LEASE, Node, WIRES, last_of};
 
@@ -72,13 +72,18 @@ impl Lost {
         let hears = |name: Name| queue.subscribe(&name, Arc::new(Deaf), 0);
         let subscribed = waits_for.subscribed_names().map(hears).collect();
         let this = Self { server, holder, waiter, waits_for, offer, subscribed };
-        this.server.plain.set_mark("x", last_of(Fence::new(3_200))).await;
-        let granted =
-            acquire(&this.holder, &request(&held, HELD), Fence::NONE, Hints::contended(true)).await;
+        this.server.plain.set_mark("x", last_of(FencingToken::new(3_200))).await;
+        let granted = acquire(
+            &this.holder,
+            &request(&held, HELD),
+            FencingToken::NONE,
+            Hints::contended(true),
+        )
+        .await;
         assert!(matches!(granted, Answer::Yes(_)), "{granted:?}");
         // It is queued only where messages can reach it.
         eventually("queued", async || {
-            let (refused, _) = this.asks(0, 0, Fence::NONE).await;
+            let (refused, _) = this.asks(0, 0, FencingToken::NONE).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{refused:?}");
             this.server.plain.exists(WAITERS).await.then_some(())
         })
@@ -106,7 +111,7 @@ impl Lost {
         &self,
         number: usize,
         earlier: usize,
-        token: Fence,
+        token: FencingToken,
     ) -> (Answer<Vote>, Vec<RemoteGrant>) {
         let queued_at = QueuedAt::default();
         let earlier = ASKED[number - earlier..number].iter();
@@ -142,15 +147,6 @@ impl Lost {
     }
 }
 
-async fn acquire(
-    node: &RedisNode,
-    request: &LeaseRequest,
-    token: Fence,
-    hints: Hints,
-) -> Answer<Vote> {
-    ask(|to| node.acquire(request, token, Incarnation::NONE, hints, to)).await
-}
-
 /// The hold stays, and the waiter gets a token of its own: the one that it proposes, or one above the mark.
 #[tokio::test]
 async fn the_next_request_learns_of_it_and_the_hold_stays() {
@@ -164,11 +160,13 @@ async fn the_next_request_learns_of_it_and_the_hold_stays() {
                 let what = format!("{wire:?}: {claims:?}");
                 let mark = lost.mark().await;
                 let proposed = mark.checked_add_signed(ahead * 320).expect("a token");
-                let (answer, handed) = lost.asks(1, 1, Fence::new(proposed)).await;
+                let (answer, handed) = lost.asks(1, 1, FencingToken::new(proposed)).await;
                 assert_eq!(answer, Answer::No(Denial::Busy(None)), "{what}");
-                let token = if ahead > 0 { proposed } else { mark + Fence::BLOCK };
-                let expected =
-                    RemoteGrant { nonce: Nonce::from_u128(ASKED[0]), fence: Fence::new(token) };
+                let token = if ahead > 0 { proposed } else { mark + FencingToken::BLOCK };
+                let expected = RemoteGrant {
+                    nonce: Nonce::from_u128(ASKED[0]),
+                    fence: FencingToken::new(token),
+                };
                 assert_eq!(handed, [expected], "{what}");
                 assert_eq!(lost.mark().await, token, "{what}");
                 let now = lost.holder().await.expect("still held");
@@ -189,12 +187,12 @@ async fn a_request_names_all_that_may_have_the_name() {
                 let Some((lost, _)) = Lost::handed(wire, claims.clone(), WITH_TOKEN).await else {
                     return;
                 };
-                let (mut last, nonce) = (Fence::NONE, Nonce::from_u128(ASKED[0]));
+                let (mut last, nonce) = (FencingToken::NONE, Nonce::from_u128(ASKED[0]));
                 if answered {
-                    let (_, handed) = lost.asks(1, 1, Fence::new(lost.mark().await)).await;
+                    let (_, handed) = lost.asks(1, 1, FencingToken::new(lost.mark().await)).await;
                     last = handed[0].fence;
                 }
-                let (_, handed) = lost.asks(2, 2, Fence::new(lost.mark().await)).await;
+                let (_, handed) = lost.asks(2, 2, FencingToken::new(lost.mark().await)).await;
                 let [RemoteGrant { nonce: taken, fence }] = handed[..] else {
                     panic!("{wire:?}: {handed:?}");
                 };
@@ -213,9 +211,9 @@ async fn without_tokens_it_is_taken_up_without_one() {
         let [lock, ..] = claims();
         let Some((lost, _)) = Lost::handed(wire, lock, offer).await else { return };
         let mark = lost.mark().await;
-        let (_, handed) = lost.asks(1, 1, Fence::NONE).await;
+        let (_, handed) = lost.asks(1, 1, FencingToken::NONE).await;
         let nonce = Nonce::from_u128(ASKED[0]);
-        assert_eq!(handed, [RemoteGrant { nonce, fence: Fence::NONE }], "{wire:?}");
+        assert_eq!(handed, [RemoteGrant { nonce, fence: FencingToken::NONE }], "{wire:?}");
         assert_eq!(lost.mark().await, mark, "{wire:?}: no token is used");
     }
 }
@@ -231,19 +229,19 @@ async fn an_earlier_request_that_holds_nothing_changes_nothing() {
             let Some(lost) = lost else { return };
             let (plain, first) = (&lost.server.plain, members::all(&lost.server.plain, WAITERS));
             let first = first.await;
-            let (refused, handed) = lost.asks(1, 1, Fence::NONE).await;
+            let (refused, handed) = lost.asks(1, 1, FencingToken::NONE).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{what}: {refused:?}");
             let now = members::all(plain, WAITERS).await;
             assert!(handed.is_empty() && now.len() == 1 && now != first, "{what}: {now:?}");
             // A key that is no lock is refused as without an earlier request.
             plain.ask::<i64>(&["DEL", "x"]).await;
             plain.ask::<i64>(&["RPUSH", "x", "no lock"]).await;
-            let (no_lock, handed) = lost.asks(2, 2, Fence::NONE).await;
+            let (no_lock, handed) = lost.asks(2, 2, FencingToken::NONE).await;
             assert!(matches!(&no_lock, Answer::No(Denial::Refused(_))), "{what}: {no_lock:?}");
             assert!(handed.is_empty(), "{what}");
             // As if the lease had ended: no release hands the name off.
             plain.ask::<i64>(&["DEL", "x"]).await;
-            let (granted, handed) = lost.asks(2, 2, Fence::NONE).await;
+            let (granted, handed) = lost.asks(2, 2, FencingToken::NONE).await;
             assert!(matches!(granted, Answer::Yes(_)) && handed.is_empty(), "{what}: {granted:?}");
             assert!(lost.holder().await.expect("held").has(Nonce::from_u128(ASKED[2])), "{what}");
             assert!(members::all(plain, WAITERS).await.is_empty(), "{what}");
@@ -261,7 +259,7 @@ async fn a_message_behind_the_reply_takes_nothing_away() {
                 return;
             };
             let plain = lost.server.plain.clone();
-            let (_, handed) = lost.asks(1, 1, Fence::new(lost.mark().await)).await;
+            let (_, handed) = lost.asks(1, 1, FencingToken::new(lost.mark().await)).await;
             assert_eq!(handed.len(), 1, "{wire:?}: {claims:?}");
             lost.subscribed.clear();
             let [channel] =
@@ -326,7 +324,7 @@ async fn a_call_whose_subscription_breaks_has_what_it_was_handed() {
         assert_eq!(holder.id, nonce, "{wire:?}");
         let next = within("it asks", waiting).await.expect("no panic").expect("granted");
         assert!(holder.has(next.nonce()), "{wire:?}: it asked anew");
-        assert!(next.fence().get() > mark, "{wire:?}: the message came");
+        assert!(next.token().get() > mark, "{wire:?}: the message came");
         drop(guard);
         next.unlock().await.expect("held");
         assert!(!plain.exists("x").await, "{wire:?}");

@@ -4,6 +4,7 @@
 mod bad_marks;
 mod counted;
 mod counts;
+mod crowd;
 mod cut;
 mod direct;
 mod force;
@@ -35,7 +36,7 @@ mod unfenced;
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Fence, Locker, Wire};
+use quorumlock::{Admission, FencingToken, Locker, Wire};
 use quorumlock_core::{Environment, Lessor as _};
 use quorumlock_protocol::{Lane, Name, Settings};
 use quorumlock_redis::redis_nodes;
@@ -149,8 +150,8 @@ fn plain_quorum(wire: Wire, urls: impl Into<Vec<String>>) -> Locker {
 }
 
 /// The last token of the block that begins with `first`: the mark that the nodes have accepted.
-fn last_of(first: Fence) -> u64 {
-    first.get() | (Fence::BLOCK - 1)
+fn last_of(first: FencingToken) -> u64 {
+    first.get() | (FencingToken::BLOCK - 1)
 }
 
 fn is_lower_hex(text: &str) -> bool {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock::{Fence, Locker, Wire};
+use quorumlock::{FencingToken, Locker, Wire};
 use quorumlock_core::{Entropy, Environment, Single};
 use quorumlock_protocol::{
     Acceptance, Answer, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest, Name,
@@ -17,7 +17,7 @@ use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
 use quorumlock_watchdog::Clock;
 
-use crate::direct::{ask, one_node};
+use crate::direct::{self, ask, one_node};
 use crate::members::{self, Sign};
 use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of, plain_quorum};
 
@@ -41,7 +41,7 @@ fn marks<'a>(names: impl IntoIterator<Item = &'a String>) -> BTreeSet<String> {
 /// Acquires and releases the name. Returns the last token of its block.
 async fn take(locker: &Locker, name: &str) -> u64 {
     let guard = within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("granted");
-    let last = last_of(guard.fence());
+    let last = last_of(guard.token());
     guard.unlock().await.expect("held");
     last
 }
@@ -61,7 +61,7 @@ async fn a_fresh_name_takes_one_transaction_and_leaves_the_mark_of_its_slot() {
             let guard = within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("granted");
             assert_eq!(node.calls("evalsha").await, scripts, "{wire:?}");
             assert_eq!(node.calls("exec").await, transactions + 1, "{wire:?}");
-            assert_eq!(plain.mark(name).await, Some(last_of(guard.fence())));
+            assert_eq!(plain.mark(name).await, Some(last_of(guard.token())));
             guard.unlock().await.expect("held");
         }
         assert_eq!(keys(&plain).await, marks(&names), "{wire:?}");
@@ -106,15 +106,15 @@ async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
             let before = node.calls("evalsha").await;
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             assert_eq!(node.calls("evalsha").await, before + first, "{wire:?}");
-            assert!(guard.fence().get() > ahead);
-            assert_eq!(node.plain.mark("x").await, Some(last_of(guard.fence())));
-            let last = last_of(guard.fence());
+            assert!(guard.token().get() > ahead);
+            assert_eq!(node.plain.mark("x").await, Some(last_of(guard.token())));
+            let last = last_of(guard.token());
             guard.unlock().await.expect("held");
 
             let before = node.calls("evalsha").await;
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             assert_eq!(node.calls("evalsha").await, before + next, "{wire:?}");
-            assert!(guard.fence().get() > last);
+            assert!(guard.token().get() > last);
         }
     }
 }
@@ -135,14 +135,14 @@ async fn on_a_quorum_enough_nodes_accept_the_same_token_wherever_marks_are_ahead
             }
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
             // One node of three may have a lower mark.
-            let passed = guard.fence().get() > mark;
-            assert!(passed || ahead == 1, "{wire:?}: {} at {mark}", guard.fence());
+            let passed = guard.token().get() > mark;
+            assert!(passed || ahead == 1, "{wire:?}: {} at {mark}", guard.token());
             let mut accepted = 0;
             for node in &quorum.plain {
-                accepted += usize::from(node.mark("x").await == Some(last_of(guard.fence())));
+                accepted += usize::from(node.mark("x").await == Some(last_of(guard.token())));
             }
             assert!(accepted >= 2, "{wire:?}: {accepted} of three nodes have accepted it");
-            let last = last_of(guard.fence());
+            let last = last_of(guard.token());
             guard.unlock().await.expect("held");
             assert!(take(&locker, "x").await > last, "{wire:?}");
         }
@@ -157,17 +157,21 @@ fn lease_request(nonce: u128) -> LeaseRequest {
     LeaseRequest { claim: name().into(), nonce: Nonce::from_u128(nonce), ttl: LONG_LEASE, holds: 1 }
 }
 
-fn token(value: u64) -> Fence {
-    Fence::new(value | (Fence::BLOCK - 1))
+fn token(value: u64) -> FencingToken {
+    FencingToken::new(value | (FencingToken::BLOCK - 1))
 }
 
 /// One acquisition with this nonce, by script or by transaction.
-async fn acquire(node: &RedisNode, nonce: u128, token: Fence, by_script: bool) -> Answer<Vote> {
-    let hints = Hints::contended(by_script);
-    ask(|to| node.acquire(&lease_request(nonce), token, Incarnation::NONE, hints, to)).await
+async fn acquire(
+    node: &RedisNode,
+    nonce: u128,
+    token: FencingToken,
+    by_script: bool,
+) -> Answer<Vote> {
+    direct::acquire(node, &lease_request(nonce), token, Hints::contended(by_script)).await
 }
 
-async fn raise(node: &RedisNode, nonce: u128, token: Fence) -> Answer<Acceptance> {
+async fn raise(node: &RedisNode, nonce: u128, token: FencingToken) -> Answer<Acceptance> {
     ask(|to| node.raise(&lease_request(nonce), token, Incarnation::NONE, to)).await
 }
 
@@ -187,9 +191,11 @@ async fn a_token_is_accepted_from_below_only() {
             let Some(server) = Node::start(wire).await else { return };
             let (node, plain) = (one_node(&server, wire, None), &server.plain);
             let mark = token(NOW);
-            for (proposed, is_above) in
-                [(token(NOW - 1_000), false), (mark, false), (token(NOW + Fence::BLOCK), true)]
-            {
+            for (proposed, is_above) in [
+                (token(NOW - 1_000), false),
+                (mark, false),
+                (token(NOW + FencingToken::BLOCK), true),
+            ] {
                 plain.set_mark("x", mark.get()).await;
                 let vote = acquire(&node, 7, proposed, by_script).await;
                 let (said, stored) = (accepted(&vote), plain.mark("x").await);
@@ -288,11 +294,9 @@ async fn no_mark_moves_for_a_caller_that_a_script_refuses() {
         eventually("left to others", async || {
             plain.ask::<i64>(&["DEL", "x", name().mark_key()]).await;
             plain.set_mark("x", mark.get()).await;
-            let asked = |to| {
-                let hints = Hints::queued(in_line.clone());
-                node.acquire(&lease_request(9), later, Incarnation::NONE, hints, to)
-            };
-            matches!(ask(asked).await, Answer::No(Denial::Busy(_))).then_some(())
+            let hints = Hints::queued(in_line.clone());
+            let answer = direct::acquire(&node, &lease_request(9), later, hints).await;
+            matches!(answer, Answer::No(Denial::Busy(_))).then_some(())
         })
         .await;
         assert_eq!(plain.mark("x").await, Some(mark.get()), "{wire:?}: it is left to others");
@@ -326,7 +330,7 @@ async fn those_who_wait_leave_the_mark_where_it_is() {
         .await;
         // The transaction with which each client began may have moved the mark.
         let mark = node.plain.mark("x").await.expect("a mark");
-        assert!(mark >= last_of(guard.fence()));
+        assert!(mark >= last_of(guard.token()));
         let asked = node.calls("evalsha").await;
         // These attempts are like polls after a missed release.
         for _ in 0..8 {
@@ -358,9 +362,9 @@ async fn tokens_of_several_lockers_rise_and_blocks_do_not_overlap() {
         for i in 0..60 {
             let locker = &lockers[i % lockers.len()];
             let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-            assert!(guard.fence().get() > last, "{wire:?}: {} after {last}", guard.fence());
-            assert_eq!(guard.fence().get() % Fence::BLOCK, 0, "the first of its block");
-            last = last_of(guard.fence());
+            assert!(guard.token().get() > last, "{wire:?}: {} after {last}", guard.token());
+            assert_eq!(guard.token().get() % FencingToken::BLOCK, 0, "the first of its block");
+            last = last_of(guard.token());
             guard.unlock().await.expect("held");
         }
     }
@@ -377,7 +381,10 @@ async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
         for _ in 0..20 {
             for (locker, name) in [(&node.locker, "x"), (&other, "{x}"), (&other, "x")] {
                 let next = take(locker, name).await;
-                assert!(next >= last + Fence::BLOCK, "{wire:?}: {name}: {next} after {last}");
+                assert!(
+                    next >= last + FencingToken::BLOCK,
+                    "{wire:?}: {name}: {next} after {last}"
+                );
                 last = next;
             }
         }
@@ -388,7 +395,10 @@ async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
             let mut before = last;
             for _ in 0..20 {
                 let next = take(locker, name).await;
-                assert!(next >= before + Fence::BLOCK, "{wire:?}: {name}: {next} after {before}");
+                assert!(
+                    next >= before + FencingToken::BLOCK,
+                    "{wire:?}: {name}: {next} after {before}"
+                );
                 before = next;
             }
         };
@@ -404,19 +414,19 @@ async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
         let other =
             builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-        let last = last_of(guard.fence());
+        let last = last_of(guard.token());
         assert!(other.force_unlock("x").await.expect("an answer"));
         let mark = node.plain.mark("x").await.expect("a mark");
-        assert_eq!(mark, last + Fence::BLOCK);
+        assert_eq!(mark, last + FencingToken::BLOCK);
         let next = within("free", other.lock("x").lease(LONG_LEASE)).await.expect("granted");
-        assert!(next.fence().get() > mark, "{} at {mark}", next.fence());
+        assert!(next.token().get() > mark, "{} at {mark}", next.token());
         // Without a mark there is nothing to raise.
         node.plain.ask::<i64>(&["DEL", name().mark_key()]).await;
         assert!(other.force_unlock("x").await.expect("an answer"));
         assert_eq!(node.plain.mark("x").await, None);
         let third =
             builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
-        assert!(take(&third, "x").await > last_of(next.fence()));
+        assert!(take(&third, "x").await > last_of(next.token()));
     }
 }
 
@@ -455,7 +465,7 @@ async fn a_client_whose_clock_is_off_by_an_hour_proposes_by_the_servers_clock() 
         drop(within("an answer", locker.holder("x")).await.expect("an answer"));
         let before = time(&server.plain).await;
         let guard = within("free", locker.lock("x")).await.expect("granted");
-        let (fence, after) = (guard.fence().get(), time(&server.plain).await);
+        let (fence, after) = (guard.token().get(), time(&server.plain).await);
         assert!(
             before < fence + HOUR / 60 && fence < after + HOUR / 60,
             "{before} {fence} {after}"

@@ -64,6 +64,11 @@ pub(crate) fn score(step: u64, sign: Sign, now: u64) -> u64 {
     step * STEP + 2 * (at / SLOT % SLOTS) + told
 }
 
+/// The step in which a waiter arrived.
+pub(crate) fn step_of(score: u64) -> u64 {
+    score / STEP
+}
+
 /// Adds a waiter that arrived in a step of the server's clock; small numbers are long ago.
 pub(crate) async fn add(plain: &Plain, queue: &str, member: &str, step: u64, sign: Sign) {
     let score = score(step, sign, server_time(plain).await);

@@ -191,11 +191,11 @@ async fn every_byte_of_a_name_is_locked_with_and_without_scripts() {
         for name in unusual_names() {
             let key = Name::new(&name).expect("a good name");
             for locker in [&node.locker, &quorum.locker] {
-                let mut last = quorumlock::Fence::NONE;
+                let mut last = quorumlock::FencingToken::NONE;
                 for _ in 0..3 {
                     let guard = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
-                    assert!(guard.fence() > last, "{wire:?}: {name:?}");
-                    last = guard.fence();
+                    assert!(guard.token() > last, "{wire:?}: {name:?}");
+                    last = guard.token();
                     let holder = locker.holder(&name).await.expect("an answer").expect("held");
                     assert!(holder.has(guard.nonce()), "{wire:?}: {name:?}");
                     guard.unlock().await.expect("held");

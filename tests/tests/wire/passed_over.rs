@@ -109,6 +109,37 @@ async fn a_release_that_finds_no_life_notifies_all() {
     }
 }
 
+/// A process that ended left its members in the queue. They cost a waiter behind them nothing, and a release
+/// removes 1,000 of them at most.
+#[tokio::test]
+async fn waiters_whose_processes_have_ended_cost_the_next_one_nothing() {
+    for wire in WIRES {
+        for (count, left) in [(64, 0), (999, 0), (1_200, 200)] {
+            let Some((node, guard)) = held(wire).await else { return };
+            let (plain, kind) = (&node.plain, kind_of(wire));
+            let now = members::server_time(plain).await;
+            let gone = |step: u64| {
+                let score = members::score(step, Sign::STALE, now).to_string();
+                [score, format!("gone {kind} {step} 60000 1")]
+            };
+            let gone: Vec<_> = (1..=count).flat_map(gone).collect();
+            let add = ["ZADD", WAITERS].into_iter().chain(gone.iter().map(String::as_str));
+            plain.ask::<i64>(&add.collect::<Vec<_>>()).await;
+            let live = offer("live", kind, 200);
+            let _live = members::waiter_with_offer(plain, WAITERS, &live, 2_000, Sign::NOW).await;
+            guard.unlock().await.expect("held");
+            if left == 0 {
+                awaits_holder(&node, &nonce(kind, 200)).await;
+            }
+            let queued = left + usize::from(left > 0);
+            eventually("they have left", async || {
+                (plain.ask::<usize>(&["ZCARD", WAITERS]).await == queued).then_some(())
+            })
+            .await;
+        }
+    }
+}
+
 /// The waiter that is second after a release asks again, so that the next release finds it alive.
 #[tokio::test]
 async fn the_waiter_that_becomes_second_is_told() {

@@ -5,15 +5,14 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, Fence, Wire};
+use quorumlock::{ConfigError, Error, FencingToken, Wire};
 use quorumlock_protocol::{
-    Acceptance, Answer, Claim, Denial, EnqueueRequest, FreeSlots, Hints, Incarnation, LeaseRequest,
-    Name, Node as _, Nonce, Precedence, QueuedAt, ReplySink, Vote, WaitEvent,
+    Acceptance, Answer, Claim, Denial, EnqueueRequest, FreeSlots, Hints, LeaseRequest, Name,
+    Node as _, Nonce, Precedence, QueuedAt, ReplySink, WaitEvent,
 };
-use quorumlock_redis::RedisNode;
-use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
+use quorumlock_tests::{Log, builder, eventually, mark_key, scripts_only, within};
 
-use crate::direct::{ask, one_node};
+use crate::direct::{acquire, one_node};
 use crate::members::{self, LATE, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
@@ -34,15 +33,6 @@ fn request(slot: u16, nonce: u128) -> LeaseRequest {
     }
 }
 
-async fn acquire(
-    node: &RedisNode,
-    request: &LeaseRequest,
-    token: Fence,
-    hints: Hints,
-) -> Answer<Vote> {
-    ask(|to| node.acquire(request, token, Incarnation::NONE, hints, to)).await
-}
-
 /// All slots that are reported free.
 fn reported(free: &FreeSlots) -> BTreeSet<u16> {
     (0..256).filter(|slot| free.best(0.0, |other| other == *slot).is_some()).collect()
@@ -56,7 +46,7 @@ async fn a_refusal_tells_which_slots_are_free() {
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
         for slot in [1, 3] {
             let granted =
-                acquire(&node, &request(slot, 7), Fence::NONE, Hints::contended(true)).await;
+                acquire(&node, &request(slot, 7), FencingToken::NONE, Hints::contended(true)).await;
             assert!(matches!(granted, Answer::Yes(_)), "{wire:?}: {granted:?}");
             let (type_of, expected) = (
                 plain.ask::<String>(&["TYPE", &key(slot)]).await,
@@ -69,18 +59,18 @@ async fn a_refusal_tells_which_slots_are_free() {
         }
         let free = FreeSlots::default();
         let hints = Hints::contended(true).with_free_slots(free.clone());
-        let refused = acquire(&node, &request(3, 8), Fence::NONE, hints).await;
+        let refused = acquire(&node, &request(3, 8), FencingToken::NONE, hints).await;
         assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{wire:?}: {refused:?}");
         assert_eq!(reported(&free), [0, 2, 4].into(), "{wire:?}");
         assert!(!plain.exists(WAITERS).await, "it did not ask to be queued");
         for slot in [0, 2, 4] {
             let granted =
-                acquire(&node, &request(slot, 9), Fence::NONE, Hints::contended(true)).await;
+                acquire(&node, &request(slot, 9), FencingToken::NONE, Hints::contended(true)).await;
             assert!(matches!(granted, Answer::Yes(_)), "{wire:?}: {granted:?}");
         }
         let free = FreeSlots::default();
         let hints = Hints::contended(true).with_free_slots(free.clone());
-        acquire(&node, &request(0, 10), Fence::NONE, hints).await;
+        acquire(&node, &request(0, 10), FencingToken::NONE, hints).await;
         assert!(!free.is_empty() && reported(&free).is_empty(), "{wire:?}: none is free");
     }
 }
@@ -94,7 +84,8 @@ async fn waiters_for_all_slots_have_one_queue() {
         let queue = node.wait_queue().expect("a queue");
         let inbox = Arc::new(Nothing);
         let _heard = queue.subscribe(&request(0, 1).claim.queue(), inbox, 0);
-        let granted = acquire(&node, &request(2, 7), Fence::NONE, Hints::contended(true)).await;
+        let granted =
+            acquire(&node, &request(2, 7), FencingToken::NONE, Hints::contended(true)).await;
         assert!(matches!(granted, Answer::Yes(_)), "{wire:?}: {granted:?}");
         let place = |yields| EnqueueRequest {
             waited: Duration::ZERO,
@@ -106,7 +97,7 @@ async fn waiters_for_all_slots_have_one_queue() {
         eventually("queued", async || {
             let free = FreeSlots::default();
             let hints = Hints::queued(place(false)).with_free_slots(free.clone());
-            let refused = acquire(&node, &request(2, 8), Fence::NONE, hints).await;
+            let refused = acquire(&node, &request(2, 8), FencingToken::NONE, hints).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{refused:?}");
             assert_eq!(reported(&free), [0, 1, 3, 4].into(), "{wire:?}");
             // It is queued only where messages can reach it.
@@ -116,7 +107,8 @@ async fn waiters_for_all_slots_have_one_queue() {
         plain.ask::<i64>(&["DEL", WAITERS]).await;
         members::add(plain, WAITERS, "another permit", 1, Sign::NOW).await;
         members::add(plain, WAITERS, "yet-another permit", LATE, Sign::NOW).await;
-        let yields = acquire(&node, &request(4, 9), Fence::NONE, Hints::queued(place(true))).await;
+        let yields =
+            acquire(&node, &request(4, 9), FencingToken::NONE, Hints::queued(place(true))).await;
         assert_eq!(yields, Answer::No(Denial::Busy(None)), "{wire:?}: slot 4 is free");
         assert_eq!(plain.ask::<i64>(&["ZCARD", WAITERS]).await, 3, "{wire:?}");
     }
@@ -128,7 +120,7 @@ async fn slots_share_a_mark() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let node = one_node(&server, wire, None);
-        let token = |value: u64| Fence::new(value | (Fence::BLOCK - 1));
+        let token = |value: u64| FencingToken::new(value | (FencingToken::BLOCK - 1));
         let first = acquire(&node, &request(0, 7), token(3_200), Hints::contended(true)).await;
         let second = acquire(&node, &request(1, 8), token(3_200), Hints::contended(true)).await;
         let said = [first, second].map(|vote| match vote {
@@ -225,10 +217,13 @@ async fn a_release_of_any_slot_reaches_a_waiter() {
 }
 
 /// A program with more permits of the name gives back one that a waiter for fewer cannot use. The waiter
-/// passes the message on, and keeps its place (PER2).
+/// passes the message on, keeps its place (PER2), and warns.
 #[tokio::test]
 async fn a_waiter_passes_on_a_slot_that_it_cannot_use() {
+    let log = Log::default();
+    let _on_this_thread = tracing::subscriber::set_default(log.subscriber());
     for wire in WIRES {
+        log.clear();
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
         let mut held = Vec::new();
@@ -242,7 +237,7 @@ async fn a_waiter_passes_on_a_slot_that_it_cannot_use() {
         eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
         let ours = members::all(&plain, WAITERS).await;
         let mut told = members::waiter(&plain, WAITERS, "next permit", LATE, Sign::NOW).await;
-        let with = |slot: u16| move |permit: &quorumlock::Permit| permit.slot() == slot;
+        let with = |slot: u16| move |permit: &quorumlock::PermitGuard| permit.slot() == slot;
         let at = held.iter().position(with(4)).expect("all are held");
         held.remove(at).unlock().await.expect("held");
         assert_eq!(within("passed on", told.next()).await, key(4), "{wire:?}");
@@ -252,6 +247,8 @@ async fn a_waiter_passes_on_a_slot_that_it_cannot_use() {
         held.remove(at).unlock().await.expect("held");
         let permit = within("a slot", waiting).await.expect("no panic").expect("granted");
         assert_eq!(permit.slot(), 1, "{wire:?}");
+        let warnings = log.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("slot=4"), "{wire:?}: {warnings:?}");
         permit.unlock().await.expect("held");
     }
 }

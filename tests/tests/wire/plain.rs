@@ -1,7 +1,7 @@
 //! On admitted nodes, too, an uncontended name is acquired by a transaction, without a script
 //! (decision 008).
 
-use quorumlock::{Error, Fence, Guard, Locker};
+use quorumlock::{Error, FencingToken, Guard, Locker};
 use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, builder, eventually, mark_key, scripts_only, within};
 
@@ -102,16 +102,16 @@ async fn a_fresh_name_takes_a_transaction_on_each_node_and_no_script() {
     eventually("asked", async || (fleet.transactions().await >= before + 3).then_some(())).await;
     for node in &fleet.plain {
         eventually("held", async || node.exists("fresh").await.then_some(())).await;
-        assert_eq!(node.mark("fresh").await, Some(last_of(guard.fence())));
+        assert_eq!(node.mark("fresh").await, Some(last_of(guard.token())));
         let left = node.pttl("fresh").await;
         assert!(left > 0 && left <= 60_000, "{left}");
         assert_eq!(node.pttl(mark_key("fresh")).await, -1, "marks do not expire");
     }
     assert_eq!((fleet.transactions().await, fleet.scripts().await), (before + 3, scripts));
-    let fence = guard.fence();
+    let fence = guard.token();
     guard.unlock().await.expect("held");
     let next = within("free", fleet.locker.lock("fresh")).await.expect("granted");
-    assert!(next.fence().get() > last_of(fence));
+    assert!(next.token().get() > last_of(fence));
     next.unlock().await.expect("held");
 }
 
@@ -122,7 +122,7 @@ async fn marks_move_once_for_a_caller_that_the_transaction_refuses() {
     let Some(fleet) = Fleet::start().await else { return };
     let other = Fleet::another(&fleet.servers);
     let guard = other.lock("x").await.expect("free");
-    let last = last_of(guard.fence());
+    let last = last_of(guard.token());
     for node in &fleet.plain {
         // The client's own request has been carried out on the node, so any later move of the mark
         // comes from another client.
@@ -143,7 +143,7 @@ async fn marks_move_once_for_a_caller_that_the_transaction_refuses() {
     .await;
     guard.unlock().await.expect("held");
     let next = within("woken", waiter).await.expect("no panic");
-    assert!(next.fence().get() > last);
+    assert!(next.token().get() > last);
     next.unlock().await.expect("held");
 }
 
@@ -151,13 +151,13 @@ async fn marks_move_once_for_a_caller_that_the_transaction_refuses() {
 #[tokio::test]
 async fn a_mark_that_is_gone_or_low_is_set_again() {
     let Some(fleet) = Fleet::start().await else { return };
-    let first = fleet.take().await.fence();
+    let first = fleet.take().await.token();
     fleet.on_all(&["DEL", mark_key("x")]).await;
     let second = fleet.take().await;
-    assert!(second.fence().get() > last_of(first), "{} after {first}", second.fence());
+    assert!(second.token().get() > last_of(first), "{} after {first}", second.token());
     second.unlock().await.expect("held");
     fleet.on_all(&["ZADD", mark_key("x"), "1", "m"]).await;
-    let third = Fleet::another(&fleet.servers).lock("x").await.expect("free").fence();
+    let third = Fleet::another(&fleet.servers).lock("x").await.expect("free").token();
     assert!(third.get() > last_of(first), "{third} after {first}");
 }
 
@@ -188,14 +188,14 @@ async fn under_another_stamp_a_node_is_not_believed() {
 async fn is_not_believed(after: &[&str]) {
     let Some(fleet) = Fleet::start().await else { return };
     let first = fleet.take().await;
-    let fence = first.fence();
+    let fence = first.token();
     first.unlock().await.expect("held");
     fleet.on_all(after).await;
     let (before, scripts) = (fleet.transactions().await, fleet.scripts().await);
     let guard = fleet.take().await;
     // The grant comes by scripts, after the transactions.
     assert!(fleet.transactions().await >= before + 2 && fleet.scripts().await >= scripts + 2);
-    assert!(guard.fence().get() > last_of(fence), "{} after {fence}", guard.fence());
+    assert!(guard.token().get() > last_of(fence), "{} after {fence}", guard.token());
     assert_eq!(guard.check(), Ok(()));
     guard.unlock().await.expect("held");
     fleet.are_free().await;
@@ -218,13 +218,13 @@ async fn a_full_node_says_who_holds_it_all_the_same() {
 async fn without_the_right_to_transactions_scripts_do_it() {
     let Some(fleet) = Fleet::start().await else { return };
     fleet.on_all(&["ACL", "SETUSER", "default", "-multi"]).await;
-    let mut last = Fence::NONE;
+    let mut last = FencingToken::NONE;
     let mut tries = Vec::new();
     for _ in 0..2 {
         for _ in 0..3 {
             let guard = fleet.take().await;
-            assert!(guard.fence() > last, "{} after {last}", guard.fence());
-            last = guard.fence();
+            assert!(guard.token() > last, "{} after {last}", guard.token());
+            last = guard.token();
             guard.unlock().await.expect("held");
         }
         // This waits for the slowest node, too.

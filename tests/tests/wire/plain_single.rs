@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, Fence, Wire};
+use quorumlock::{Error, FencingToken, Wire};
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
 use crate::{Node, WIRES, last_of};
@@ -17,7 +17,7 @@ impl Node {
     /// Acquires and releases the name. Returns the last token of the block.
     async fn take(&self) -> u64 {
         let guard = within("free", self.locker.lock("x")).await.expect("granted");
-        let last = last_of(guard.fence());
+        let last = last_of(guard.token());
         guard.unlock().await.expect("held");
         last
     }
@@ -35,14 +35,14 @@ async fn no_script_is_run_and_what_stands_there_is_what_a_script_writes() {
             assert_eq!(node.calls("exec").await, transactions + 1);
             let left = node.plain.pttl("x").await;
             assert!(left > 0 && left <= 30_000, "{left}");
-            assert_eq!(node.plain.mark("x").await, Some(last_of(guard.fence())));
+            assert_eq!(node.plain.mark("x").await, Some(last_of(guard.token())));
             assert_eq!(node.plain.pttl(mark_key("x")).await, -1, "marks do not expire");
             let holder = node.locker.holder("x").await.expect("an answer").expect("held");
             assert!(holder.has(guard.nonce()) && holder.holds == 1, "{holder:?}");
-            let last = last_of(guard.fence());
+            let last = last_of(guard.token());
             guard.unlock().await.expect("held");
             assert!(!node.plain.exists("x").await);
-            assert!(node.take().await >= last + Fence::BLOCK);
+            assert!(node.take().await >= last + FencingToken::BLOCK);
         }
     }
 }
@@ -80,10 +80,10 @@ async fn what_somebody_else_holds_is_left_alone_and_the_next_token_is_larger() {
             node.plain.exists("quorumlock:waiters:{x}").await.then_some(())
         })
         .await;
-        let fence = guard.fence();
+        let fence = guard.token();
         guard.unlock().await.expect("held");
         let next = within("woken", waiter).await.expect("no panic");
-        assert!(next.fence() > fence);
+        assert!(next.token() > fence);
         next.unlock().await.expect("held");
     }
 }
@@ -138,7 +138,7 @@ async fn it_can_be_switched_off() {
         let Some(node) = Node::plain(wire).await else { return };
         let (locker, plain) = node.by_script(wire);
         let guard = within("free", locker.lock("x")).await.expect("granted");
-        assert_eq!(plain.mark("x").await, Some(last_of(guard.fence())));
+        assert_eq!(plain.mark("x").await, Some(last_of(guard.token())));
         assert_eq!(plain.pttl(mark_key("x")).await, -1, "{wire:?}: marks do not expire");
         guard.unlock().await.expect("held");
         assert_eq!((node.calls("multi").await, node.calls("exec").await), (0, 0), "{wire:?}");

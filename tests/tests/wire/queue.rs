@@ -7,15 +7,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{Error, Fence, Guard, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Locker, Wire};
 use quorumlock_protocol::{
-    Answer, Denial, EnqueueRequest, Hints, Incarnation, LeaseRequest, Name, Node as _, Nonce,
-    Precedence, QueuedAt, ReplySink, WaitEvent,
+    Answer, Denial, EnqueueRequest, Hints, LeaseRequest, Name, Node as _, Nonce, Precedence,
+    QueuedAt, ReplySink, WaitEvent,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Channel, Plain, builder, eventually, mark_key, within};
 
-use crate::direct::{ask, one_node};
+use crate::direct::{acquire, one_node};
 use crate::members::{self, LATE, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
@@ -331,8 +331,7 @@ async fn a_waiter_is_told_its_place() {
             let nonce = Nonce::from_u128(waited.into());
             let claim = name.clone().into();
             let lease = LeaseRequest { claim, nonce, ttl: LONG_LEASE, holds: 1 };
-            let refused =
-                ask(|to| node.acquire(&lease, Fence::NONE, Incarnation::NONE, hints, to)).await;
+            let refused = acquire(node, &lease, FencingToken::NONE, hints).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{refused:?}");
             queued_at.take_place()
         };

@@ -3,15 +3,15 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, Fence, Wire};
+use quorumlock::{ConfigError, Error, FencingToken, Wire};
 use quorumlock_protocol::{
-    Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Incarnation, Instant, Lane,
-    LeaseRequest, Name, Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, Vote,
+    Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Instant, Lane, LeaseRequest, Name,
+    Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, Vote,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
-use crate::direct::{ask, one_node};
+use crate::direct::{self, ask, one_node};
 use crate::members::{self, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
@@ -38,7 +38,7 @@ async fn acquire(node: &RedisNode, request: &LeaseRequest) -> Answer<Vote> {
 }
 
 async fn acquire_with(node: &RedisNode, request: &LeaseRequest, hints: Hints) -> Answer<Vote> {
-    ask(|to| node.acquire(request, Fence::NONE, Incarnation::NONE, hints, to)).await
+    direct::acquire(node, request, FencingToken::NONE, hints).await
 }
 
 async fn renew(node: &RedisNode, request: &LeaseRequest) -> Answer<Instant> {
@@ -77,7 +77,7 @@ async fn a_node_has_one_writer_or_readers() {
         let Some(server) = Node::start(wire).await else { return };
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
         let regrant = async |request: &LeaseRequest| {
-            granted(&ask(|to| node.regrant(request, Fence::NONE, Lane::Watchdog, to)).await)
+            granted(&ask(|to| node.regrant(request, FencingToken::NONE, Lane::Watchdog, to)).await)
         };
         assert!(granted(&acquire(&node, &reader(1)).await));
         assert!(granted(&acquire(&node, &reader(2)).await) && regrant(&reader(3)).await);
@@ -375,7 +375,7 @@ async fn a_sorted_set_that_is_no_lock_is_refused() {
     for refused in [
         within("an answer", locker.try_read(NAME)).await.map(|guard| guard.is_some()),
         within("an answer", locker.try_write(NAME)).await.map(|guard| guard.is_some()),
-        within("an answer", locker.force_unlock_read_write(NAME)).await,
+        within("an answer", locker.rw_lock(NAME).force_unlock()).await,
     ] {
         assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
     }

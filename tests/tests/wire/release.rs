@@ -6,7 +6,7 @@ use quorumlock::{Admission, Error, LossReason, Wire};
 use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
 
-use crate::{LONG_LEASE, Node, slow_log};
+use crate::{LONG_LEASE, Node, Quorum, WIRES, slow_log};
 
 /// A script releases where the server has no `DELIFEQ`, or does not allow it.
 #[tokio::test]
@@ -89,4 +89,18 @@ async fn an_unlock_waits_for_the_node_that_decides() {
     let answer = within("an answer", unlocking).await.expect("no panic");
     let Err(Error::Lost(lost)) = answer else { panic!("{answer:?}") };
     assert_eq!(lost.why, LossReason::Gone);
+}
+
+/// The process may end when its call has failed: what a minority granted would stay for a lease.
+#[tokio::test]
+async fn what_nodes_granted_to_a_call_that_fails_is_released_before_it_fails() {
+    for wire in WIRES {
+        let Some(quorum) = Quorum::start(3, wire).await else { return };
+        let (locker, plain) = quorum.clients();
+        // Its connections are up.
+        within("free", locker.lock("x")).await.expect("granted").unlock().await.expect("held");
+        quorum.servers.iter().skip(1).for_each(|server| server.kill().expect("ours"));
+        let failed = within("an answer", locker.try_lock("x")).await.expect_err("one of three");
+        assert!(!plain[0].exists_now("x"), "{wire:?}: {failed}");
+    }
 }

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, Fence, NodeProblem, Wire};
+use quorumlock::{ConfigError, Error, FencingToken, NodeProblem, Wire};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Incarnation, Instant,
     Lane, LeaseRequest, Name, Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, ReplySink, Vote,
@@ -14,7 +14,7 @@ use quorumlock_protocol::{
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, waiters, within};
 
-use crate::direct::{ask, one_node};
+use crate::direct::{self, ask, one_node};
 use crate::members::{self, LATE, Sign};
 use crate::{LONG_LEASE, Node, WIRES};
 
@@ -27,20 +27,23 @@ fn request(names: &[&str], nonce: u128) -> LeaseRequest {
     LeaseRequest { claim: claim(names), nonce: Nonce::from_u128(nonce), ttl: LONG_LEASE, holds: 1 }
 }
 
-fn token(value: u64) -> Fence {
-    Fence::new(value | (Fence::BLOCK - 1))
+fn token(value: u64) -> FencingToken {
+    FencingToken::new(value | (FencingToken::BLOCK - 1))
 }
 
-async fn acquire(node: &RedisNode, request: &LeaseRequest, token: Fence) -> Answer<Vote> {
-    let hints = Hints::contended(true);
-    ask(|to| node.acquire(request, token, Incarnation::NONE, hints, to)).await
+async fn acquire(node: &RedisNode, request: &LeaseRequest, token: FencingToken) -> Answer<Vote> {
+    direct::acquire(node, request, token, Hints::contended(true)).await
 }
 
-async fn raise(node: &RedisNode, request: &LeaseRequest, token: Fence) -> Answer<Acceptance> {
+async fn raise(
+    node: &RedisNode,
+    request: &LeaseRequest,
+    token: FencingToken,
+) -> Answer<Acceptance> {
     ask(|to| node.raise(request, token, Incarnation::NONE, to)).await
 }
 
-async fn regrant(node: &RedisNode, request: &LeaseRequest, token: Fence) -> Answer<Instant> {
+async fn regrant(node: &RedisNode, request: &LeaseRequest, token: FencingToken) -> Answer<Instant> {
     ask(|to| node.regrant(request, token, Lane::Watchdog, to)).await
 }
 
@@ -71,13 +74,13 @@ async fn a_refused_request_takes_nothing() {
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
         for busy in ["a", "b", "c"] {
             let one = request(&[busy], 7);
-            assert!(matches!(acquire(&node, &one, Fence::NONE).await, Answer::Yes(_)));
+            assert!(matches!(acquire(&node, &one, FencingToken::NONE).await, Answer::Yes(_)));
             let set = request(&["a", "b", "c"], 8);
             let others: Vec<_> = ["a", "b", "c"].into_iter().filter(|name| *name != busy).collect();
-            let refused = acquire(&node, &set, Fence::NONE).await;
+            let refused = acquire(&node, &set, FencingToken::NONE).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{wire:?}: {refused:?}");
             free(plain, &others).await;
-            let refused = regrant(&node, &set, Fence::NONE).await;
+            let refused = regrant(&node, &set, FencingToken::NONE).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{wire:?}: {refused:?}");
             free(plain, &others).await;
             plain.ask::<i64>(&["DEL", busy]).await;
@@ -85,10 +88,10 @@ async fn a_refused_request_takes_nothing() {
         let set = request(&["a", "b", "c"], 9);
         for _ in 0..2 {
             // Also again: it is idempotent.
-            assert!(matches!(acquire(&node, &set, Fence::NONE).await, Answer::Yes(_)));
-            assert!(matches!(regrant(&node, &set, Fence::NONE).await, Answer::Yes(_)));
+            assert!(matches!(acquire(&node, &set, FencingToken::NONE).await, Answer::Yes(_)));
+            assert!(matches!(regrant(&node, &set, FencingToken::NONE).await, Answer::Yes(_)));
         }
-        let single = acquire(&node, &request(&["b"], 10), Fence::NONE).await;
+        let single = acquire(&node, &request(&["b"], 10), FencingToken::NONE).await;
         assert!(matches!(single, Answer::No(Denial::Busy(Some(_)))), "{single:?}");
     }
 }
@@ -145,7 +148,7 @@ async fn a_set_is_renewed_while_it_has_all_names() {
             (request(&["a"], 1), request(&["b", "c", "d"], 2), request(&["e"], 3));
         for request in [&before, &set, &after] {
             let request = short(request.clone());
-            assert!(matches!(acquire(&node, &request, Fence::NONE).await, Answer::Yes(_)));
+            assert!(matches!(acquire(&node, &request, FencingToken::NONE).await, Answer::Yes(_)));
         }
         let all = [before, set, after];
         let answers = renew(&node, &all).await;
@@ -160,7 +163,7 @@ async fn a_set_is_renewed_while_it_has_all_names() {
             let [first, set, last] = &answers[..] else { panic!("{answers:?}") };
             assert_eq!(*set, Answer::No(Denial::Gone), "{wire:?}: without {missing}");
             assert!(matches!((first, last), (Answer::Yes(_), Answer::Yes(_))), "{answers:?}");
-            assert!(matches!(regrant(&node, &all[1], Fence::NONE).await, Answer::Yes(_)));
+            assert!(matches!(regrant(&node, &all[1], FencingToken::NONE).await, Answer::Yes(_)));
         }
     }
 }
@@ -173,7 +176,7 @@ async fn a_release_frees_all_names() {
         let (node, plain) = (one_node(&server, wire, None), &server.plain);
         for missing in [None, Some("a"), Some("c")] {
             let set = request(&["a", "b", "c"], 7);
-            assert!(matches!(acquire(&node, &set, Fence::NONE).await, Answer::Yes(_)));
+            assert!(matches!(acquire(&node, &set, FencingToken::NONE).await, Answer::Yes(_)));
             if let Some(missing) = missing {
                 plain.ask::<i64>(&["DEL", missing]).await;
             }
@@ -201,7 +204,7 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
         let queued_at = eventually("subscribed", async || {
             let (queued_at, set) = (QueuedAt::default(), request(&["a", "b", "c"], 8));
             let one = request(&["b"], 7);
-            assert!(matches!(acquire(&node, &one, Fence::NONE).await, Answer::Yes(_)));
+            assert!(matches!(acquire(&node, &one, FencingToken::NONE).await, Answer::Yes(_)));
             let hints = Hints::queued(EnqueueRequest {
                 waited: Duration::ZERO,
                 precedence,
@@ -209,8 +212,7 @@ async fn a_waiter_is_queued_for_the_name_that_refuses_it() {
                 earlier: Vec::new(),
                 queued_at: queued_at.clone(),
             });
-            let refused =
-                ask(|to| node.acquire(&set, Fence::NONE, Incarnation::NONE, hints, to)).await;
+            let refused = direct::acquire(&node, &set, FencingToken::NONE, hints).await;
             assert!(matches!(refused, Answer::No(Denial::Busy(Some(_)))), "{refused:?}");
             // It is queued only where messages can reach it.
             plain.exists(&waiters("b")).await.then_some(queued_at)
@@ -263,7 +265,7 @@ async fn a_key_of_another_type_refuses_all_names() {
         let refused = within("an answer", locker.lock_all(["a", "b", "c"])).await;
         let refused = refused.expect_err("refused");
         let Error::Refused(none) = &refused else { panic!("{refused:?}") };
-        let wrong = NodeProblem::WrongType { key: "a, b, c".to_owned() };
+        let wrong = NodeProblem::NotALock { key: "a, b, c".into(), found: "a list".into() };
         assert_eq!(none.nodes[0].problem, wrong, "{wire:?}");
         free(&plain, &["a", "c"]).await;
         assert_eq!(plain.ask::<i64>(&["LLEN", "b"]).await, 1, "{wire:?}: not deleted");

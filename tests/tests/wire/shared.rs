@@ -4,7 +4,7 @@
 use std::future::IntoFuture as _;
 
 use futures::future::{join_all, join3};
-use quorumlock::{Error, Fence, Guard, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Locker, Wire};
 use quorumlock_tests::{builder, eventually, scripts_only, within};
 
 use crate::plain::Fleet;
@@ -26,12 +26,12 @@ impl Node {
     }
 
     /// Acquires and releases all names. Returns their tokens.
-    async fn take_all(&self, names: &[String]) -> Vec<Fence> {
+    async fn take_all(&self, names: &[String]) -> Vec<FencingToken> {
         let guards = at_once(&self.locker, names).await;
         let mut fences = Vec::new();
         for guard in guards {
             let guard = guard.expect("an answer").expect("free");
-            fences.push(guard.fence());
+            fences.push(guard.token());
             guard.unlock().await.expect("held");
         }
         fences
@@ -57,9 +57,9 @@ async fn each_hears_of_its_own_name() {
             let guard = guard.expect("an answer");
             assert_eq!(guard.is_some(), i != 3, "{wire:?}: name/{i}");
             let Some(guard) = guard else { continue };
-            assert!(guard.fence() > fences[i], "{wire:?}: name/{i}");
-            assert_eq!(guard.fence().get() > ahead, i == 5, "{wire:?}: name/{i}");
-            assert_eq!(node.plain.mark(&names[i]).await, Some(last_of(guard.fence())));
+            assert!(guard.token() > fences[i], "{wire:?}: name/{i}");
+            assert_eq!(guard.token().get() > ahead, i == 5, "{wire:?}: name/{i}");
+            assert_eq!(node.plain.mark(&names[i]).await, Some(last_of(guard.token())));
             let holder = node.locker.holder(&names[i]).await.expect("an answer").expect("held");
             assert!(holder.has(guard.nonce()), "{wire:?}: name/{i}: {holder:?}");
             guard.unlock().await.expect("held");
@@ -119,7 +119,7 @@ async fn a_right_that_is_missing_is_missing_for_all() {
     for wire in WIRES {
         let Some(node) = Node::sharing(wire).await else { return };
         let names = names(4);
-        let mut last = vec![Fence::NONE; 4];
+        let mut last = vec![FencingToken::NONE; 4];
         let right = if wire == Wire::Redisson { "-restore" } else { "-multi" };
         node.plain.ask::<String>(&["ACL", "SETUSER", "default", right]).await;
         for _ in 0..2 {
@@ -162,7 +162,7 @@ async fn on_a_node_that_is_not_believed_none_of_them_is() {
     let names = names(6);
     // Once all nodes have carried out the last request, no earlier request is counted below.
     let last = within("free", fleet.locker.lock(&names[5])).await.expect("granted");
-    let at = last_of(last.fence());
+    let at = last_of(last.token());
     for node in &fleet.plain {
         let mark = async || node.mark(&names[5]).await == Some(at);
         eventually("accepted", async || mark().await.then_some(())).await;
@@ -172,7 +172,7 @@ async fn on_a_node_that_is_not_believed_none_of_them_is() {
     let mut fences = Vec::new();
     for guard in at_once(&fleet.locker, &names).await {
         let guard = guard.expect("an answer").expect("free");
-        fences.push(last_of(guard.fence()));
+        fences.push(last_of(guard.token()));
         guard.unlock().await.expect("held");
     }
     eventually("one for all on each of three", async || {
@@ -185,7 +185,7 @@ async fn on_a_node_that_is_not_believed_none_of_them_is() {
     fleet.on_all(&["SCRIPT", "FLUSH"]).await;
     for (guard, fence) in at_once(&fleet.locker, &names).await.into_iter().zip(fences) {
         let guard = guard.expect("an answer").expect("free");
-        assert!(guard.fence().get() > fence, "{} after {fence}", guard.fence());
+        assert!(guard.token().get() > fence, "{} after {fence}", guard.token());
         guard.unlock().await.expect("held");
     }
 

@@ -57,7 +57,7 @@ async fn a_spoilt_majority_is_refused_by_the_name_of_the_key() {
         assert_eq!((none.of, none.needed, none.nodes.len()), (3, 2, 2), "{none:?}");
         let key = key.to_owned();
         let problem = match &*key {
-            NAME => NodeProblem::WrongType { key: key.clone() },
+            NAME => NodeProblem::NotALock { key: key.clone(), found: "a list".to_owned() },
             _ => NodeProblem::BadMark { key: key.clone() },
         };
         assert!(none.nodes.iter().all(|node| node.problem == problem), "{none:?}");

@@ -113,6 +113,31 @@ async fn a_dead_head_is_passed_over() {
     }
 }
 
+/// Messages and requests change the order of those who arrived in the same step. If one yielded to the other
+/// there, the other would yield next, and nobody would have the name.
+#[tokio::test]
+async fn nobody_yields_to_a_waiter_who_arrived_in_the_same_step() {
+    for wire in WIRES {
+        let Some(node) = Node::start(wire).await else { return };
+        let (first, second, plain) = (strict(&node, wire), strict(&node, wire), &node.plain);
+        let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
+        let mut waiting = queue_one(&node, &second, 0).await;
+        let queue: Vec<(String, u64)> =
+            plain.ask(&["ZRANGE", WAITERS, "0", "0", "WITHSCORES"]).await;
+        let step = members::step_of(queue[0].1);
+        let asked = Sign::Asked(Duration::from_millis(600));
+        let head = format!("! {}", members::kind_of(wire));
+        let _told = members::waiter(plain, WAITERS, &head, step, asked).await;
+        assert_eq!(members::all(plain, WAITERS).await[0], head);
+        // As if the lease had ended: the waiter comes when it polls.
+        plain.ask::<i64>(&["DEL", "x"]).await;
+        let guard = within("its poll", &mut waiting).await.expect("granted");
+        let notified = members::notified(plain, WAITERS).await;
+        assert!(notified.is_empty(), "{wire:?}: it yielded to {notified:?}");
+        drop((held, guard));
+    }
+}
+
 /// A waiter that was notified has half a second at least.
 #[tokio::test]
 async fn a_notified_waiter_that_does_not_come_is_passed_over_within_a_second() {

@@ -1,7 +1,7 @@
 //! Locks without fencing tokens: what plain libraries offer, and no more.
 
 use quorumlock::fencing::FenceGate;
-use quorumlock::{Admission, Builder, Fence, Guard, Locker, Wire};
+use quorumlock::{Admission, Builder, FencingToken, Guard, Locker, Wire};
 use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, builder, mark_key, scripts_only, within};
 
@@ -24,7 +24,7 @@ async fn they_exclude_wake_up_and_leave_no_mark() {
 async fn exclude(servers: &Servers, wire: Wire) {
     let [one, other] = [(); 2].map(|()| locker(unfenced(wire), servers));
     let guard = within("free", one.lock("x").lease(LONG_LEASE)).await.expect("granted");
-    assert_eq!(guard.fence(), Fence::NONE);
+    assert_eq!(guard.token(), FencingToken::NONE);
     assert!(within("an answer", other.try_lock("x")).await.expect("all answer").is_none());
     let waiter = tokio::spawn({
         let other = other.clone();
@@ -84,7 +84,7 @@ async fn they_are_handed_over_inside_a_process() {
         let locker = locker.clone();
         async move {
             let guard = locker.lock("x").await.expect("handed over");
-            assert_eq!((guard.fence(), guard.check()), (Fence::NONE, Ok(())));
+            assert_eq!((guard.token(), guard.check()), (FencingToken::NONE, Ok(())));
             guard.unlock().await.expect("held");
         }
     });
@@ -103,7 +103,7 @@ async fn no_gate_lets_their_holders_in() {
     let locker = locker(unfenced(Wire::Redlock), &servers);
     let guard = locker.lock("x").await.expect("free");
     let gate = FenceGate::new(());
-    let refused = gate.claim(guard.fence()).expect_err("no token");
+    let refused = gate.claim(guard.token()).expect_err("no token");
     assert!(refused.to_string().contains("no fencing token"), "{refused}");
 }
 

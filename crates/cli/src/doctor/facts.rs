@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::capabilities::Capabilities;
+use crate::trial::{Trial, micros};
 
 /// What a node says about itself.
 #[derive(Debug, Clone, Serialize)]
@@ -22,8 +23,8 @@ pub(super) enum Answer {
 
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Facts {
-    #[serde(rename = "round_trip_us", serialize_with = "micros")]
-    pub(super) round_trip: Duration,
+    #[serde(flatten)]
+    pub(super) round_trips: RoundTrips,
     /// The node's clock minus a reference that is the same for all nodes, in microseconds, known to
     /// half the round trip. `None`: the node did not tell.
     #[serde(rename = "clock_ahead_us")]
@@ -32,9 +33,23 @@ pub(super) struct Facts {
     /// The rights that the user lacks, as `ACL SETUSER` would grant them.
     pub(super) missing_rights: Vec<String>,
     pub(super) capabilities: Capabilities,
+    /// What it did with the lock of a reserved name.
+    pub(super) lock: Trial,
 }
 
-/// From `INFO` and `CONFIG GET`. `None`: the node did not tell.
+/// Of several small requests, one after the other.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct RoundTrips {
+    /// In which the clock was read.
+    #[serde(skip)]
+    pub(crate) best: Duration,
+    #[serde(rename = "round_trip_us", serialize_with = "micros")]
+    pub(crate) median: Duration,
+    #[serde(rename = "worst_round_trip_us", serialize_with = "micros")]
+    pub(crate) worst: Duration,
+}
+
+/// From `INFO`, `CONFIG GET` and the admission record. `None`: the node did not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Info {
     /// `redis`, `valkey` or another name.
@@ -60,6 +75,10 @@ pub(crate) struct Info {
     pub(super) repl_backlog_ttl: Option<u64>,
     /// What a member of a Redis Cluster says about it: `ok` or `fail`.
     pub(super) cluster_state: Option<String>,
+    /// Commands that replace what the memory holds, with how often the server has run each.
+    pub(super) replaced_by: Vec<(String, u64)>,
+    /// The list of the cluster to which it belongs, by its admission record.
+    pub(super) members: Option<String>,
     /// How many slots have a master, as it says.
     pub(super) slots_assigned: Option<usize>,
 }
@@ -104,14 +123,25 @@ impl Info {
             appendfsync: None,
             save: None,
             repl_backlog_ttl: None,
+            replaced_by: replaced_by(text),
+            members: None,
             cluster_state: field("cluster_state"),
             slots_assigned: field("cluster_slots_assigned").and_then(|number| number.parse().ok()),
         }
     }
 }
 
-fn micros<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u128(time.as_micros())
+/// From `INFO commandstats`.
+fn replaced_by(text: &str) -> Vec<(String, u64)> {
+    // RESTORE is not here: locks in Redisson's layout are taken by it.
+    let commands =
+        ["flushall", "flushdb", "swapdb", "copy", "move", "rename", "debug", "debug|reload"];
+    let calls = |command: &str| {
+        let said = format!("cmdstat_{command}:calls=");
+        let calls = text.lines().find_map(|line| line.strip_prefix(&said))?;
+        Some((command.to_owned(), calls.split(',').next()?.parse().ok()?))
+    };
+    commands.into_iter().filter_map(calls).collect()
 }
 
 #[cfg(test)]

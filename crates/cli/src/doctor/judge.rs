@@ -7,8 +7,9 @@ use quorumlock::Name;
 use quorumlock_redis::permissions::{PERMISSIONS, Without};
 use serde::Serialize;
 
-use super::facts::{Answer, Info, NodeFacts};
+use super::facts::{Answer, Facts, Info, NodeFacts};
 use crate::servers::{Topology, majority};
+use crate::trial::Trial;
 
 /// One result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,14 +37,21 @@ pub(super) enum Severity {
 
 /// The checks for servers that stand so to each other.
 fn checks(topology: Topology) -> Vec<&'static Check> {
-    let for_a_quorum = |check: &&Check| ["number", "distinct", "role"].contains(&check.name);
+    let of_a_quorum = matches!(topology, Topology::Quorum { .. });
+    let applies = |check: &&Check| match check.name {
+        "number" | "distinct" | "role" => of_a_quorum,
+        // Under strict admission the record is judged with all that it says.
+        "members" => !topology.is_strict(),
+        "memory" => topology.is_strict(),
+        _ => true,
+    };
     let own = match topology {
-        Topology::Quorum { .. } => return CHECKS.iter().collect(),
-        Topology::Replicated { strict: true } => &[&ONE_MASTER, &REPLICATION][..],
+        Topology::Quorum { .. } => &[][..],
+        Topology::Replicated { strict: true } => &[&ONE_MASTER, &REPLICATION],
         Topology::Replicated { strict: false } => &[&ONE_MASTER],
         Topology::Cluster => &[&SLOTS],
     };
-    CHECKS.iter().filter(|check| !for_a_quorum(check)).chain(own.iter().copied()).collect()
+    CHECKS.iter().filter(applies).chain(own.iter().copied()).collect()
 }
 
 /// Judges all nodes. A check that finds nothing wrong gives one `Ok`.
@@ -90,10 +98,13 @@ const CHECKS: &[Check] = &[
     Check { name: "number", passed: "one node, or an odd number of them", look: number },
     Check { name: "distinct", passed: "every address is a server of its own", look: distinct },
     Check { name: "role", passed: "masters without replicas", look: role },
+    Check { name: "members", passed: "no node belongs to a strict cluster", look: members },
+    Check { name: "memory", passed: "no command has replaced a memory", look: memory },
     Check { name: "loading", passed: "no node is loading its data", look: loading },
     Check { name: "eviction", passed: "no lock is evicted for want of memory", look: eviction },
     Check { name: "persistence", passed: "no grant is forgotten in a restart", look: persistence },
     Check { name: "clocks", passed: "the nodes' clocks agree", look: clocks },
+    Check { name: "lock", passed: "every node takes and gives back a lock", look: lock },
 ];
 
 /// Of a master and its replicas, instead of the check of the same name.
@@ -218,6 +229,41 @@ fn role(nodes: &[NodeFacts]) -> Vec<Finding> {
     })
 }
 
+/// Of programs without strict admission, which such a node grants no lock (ADM9).
+fn members(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each(nodes, |info| {
+        let list = info.members.as_ref()?.replace(' ', ", ");
+        Some((
+            Severity::Problem,
+            format!(
+                "belongs to the cluster [{list}], and grants no lock to programs without strict \
+                 admission"
+            ),
+            "give all nodes of the cluster, and --admission strict; if the cluster is no more, delete \
+             its record in the database of the URL of each server: DEL quorumlock:node",
+        ))
+    })
+}
+
+/// What can bring an earlier memory back while the server runs on, of which admission may see nothing (A3).
+fn memory(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each(nodes, |info| {
+        let told = |(command, calls): &(String, u64)| format!("{command} ({calls})");
+        let commands: Vec<_> = info.replaced_by.iter().map(told).collect();
+        (!commands.is_empty()).then(|| {
+            (
+                Severity::Warn,
+                format!(
+                    "has run commands that can bring an earlier memory back: {}",
+                    commands.join(", ")
+                ),
+                "if one of them brought an admission record back, stop all programs for the longest lease \
+                 and run quorumlock init --force; then CONFIG RESETSTAT",
+            )
+        })
+    })
+}
+
 fn master(nodes: &[NodeFacts]) -> Vec<Finding> {
     let is_master = |node: &&NodeFacts| {
         node.facts().is_some_and(|facts| facts.info.role.as_deref() == Some("master"))
@@ -250,7 +296,7 @@ fn replication(nodes: &[NodeFacts]) -> Vec<Finding> {
             Severity::Warn,
             "the master has no replica: it must prove its memory again when its first one comes"
                 .into(),
-            "attach the replicas first, then run quorumlock init",
+            "attach its replicas before programs take locks",
         )),
         _ => None,
     });
@@ -331,13 +377,35 @@ fn covered_by_admission(finding: &mut Finding) {
                      the fencing marks when a majority restarts at once";
 }
 
+/// What the nodes did with the lock of a reserved name. That a replica takes none is found by the role.
+fn lock(nodes: &[NodeFacts]) -> Vec<Finding> {
+    each_fact(nodes, |facts| match &facts.lock {
+        _ if facts.info.role.as_deref() == Some("slave") => None,
+        Trial::Refused { why, remedy } => {
+            Some((Severity::Problem, format!("takes no lock: {why}"), *remedy))
+        }
+        Trial::NotAllowed => Some((
+            Severity::Warn,
+            "whether it takes a lock was not tried: the user may not write".into(),
+            "give doctor the user of the programs that lock",
+        )),
+        Trial::Taken { took, within } if *took > *within => Some((
+            Severity::Warn,
+            format!("is slow: lock and release took {took:.0?}, and a lock waits {within:.0?}"),
+            Trial::SLOW,
+        )),
+        Trial::Taken { .. } | Trial::Elsewhere => None,
+    })
+}
+
 fn clocks(nodes: &[NodeFacts]) -> Vec<Finding> {
     let clock = |node| Some((node, NodeFacts::facts(node)?.clock?));
     let known = nodes.iter().filter_map(clock).collect::<Vec<_>>();
     let first = known.iter().min_by_key(|(_, clock)| *clock);
     let last = known.iter().max_by_key(|(_, clock)| *clock);
     let (Some((slow, behind)), Some((fast, ahead))) = (first, last) else { return Vec::new() };
-    let half_trip = |node: &NodeFacts| node.facts().map_or(Duration::ZERO, |f| f.round_trip / 2);
+    let half_trip =
+        |node: &NodeFacts| node.facts().map_or(Duration::ZERO, |f| f.round_trips.best / 2);
     let spread = Duration::from_micros(ahead.abs_diff(*behind));
     if spread.saturating_sub(half_trip(slow) + half_trip(fast)) <= CLOCKS_WITHIN {
         return Vec::new();
@@ -365,17 +433,22 @@ impl Finding {
     }
 }
 
-/// Checks each node that answered; nodes with the same finding share one entry.
+/// Checks what each node tells about itself.
 fn each(
     nodes: &[NodeFacts],
     look: impl Fn(&Info) -> Option<(Severity, String, &'static str)>,
 ) -> Vec<Finding> {
+    each_fact(nodes, |facts| look(&facts.info))
+}
+
+/// Checks each node that answered; nodes with the same finding share one entry.
+fn each_fact(
+    nodes: &[NodeFacts],
+    look: impl Fn(&Facts) -> Option<(Severity, String, &'static str)>,
+) -> Vec<Finding> {
     let mut findings = Vec::<Finding>::new();
     for node in nodes {
-        let Some((severity, what, remedy)) = node.facts().and_then(|facts| look(&facts.info))
-        else {
-            continue;
-        };
+        let Some((severity, what, remedy)) = node.facts().and_then(&look) else { continue };
         match findings.iter_mut().find(|finding| finding.what == what) {
             Some(finding) => finding.nodes.push(node.node.clone()),
             None => findings.push(Finding::node(node, severity, what, remedy)),

@@ -18,21 +18,23 @@ use quorumlock_watchdog::Clock;
 
 use self::probe::Probe;
 use self::report::Report;
-use crate::nodes::{ClusterArgs, Nodes, Tls};
+use crate::nodes::Nodes;
 use crate::servers::Servers;
 
 /// Examine the nodes: what would make locks fail or forget.
 ///
-/// Asks every node at the same time and changes no lock. Says whether the next node may be
-/// restarted. Exits with 0 if there is no problem (warnings do not count), with 69 if no majority
-/// of the nodes answers, else with 78.
+/// Asks every node at the same time. Changes no lock, and takes and gives back one of a reserved name.
+/// Exits with 0 if there is no problem and the next node may be restarted, with 82 if it may not, because
+/// not every node votes, with 69 if no majority of the nodes answers, else with 78. Other warnings do not
+/// count.
+///
+/// The table has for each node the median and the worst time of its answers, how far its clock is ahead
+/// of the slowest one, its version, role, `maxmemory-policy` and persistence, and which optional commands
+/// it lacks: locks need none of these.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     nodes: Nodes,
-
-    #[command(flatten)]
-    cluster: ClusterArgs,
 
     /// Give up on a node after this time.
     #[arg(
@@ -46,20 +48,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn doctor(args: Args) -> Outcome {
-    let tls = args.nodes.tls()?;
     // The library says what is wrong with a URL.
-    let locker = locker(&args, &tls)?;
-    let Servers { urls, topology } =
-        Servers::find(&args.nodes, &args.cluster, &tls, timeout(&args)).await?;
-    let probe = |url: &String| Probe::new(url, &tls, args.timeout);
+    let locker = locker(&args)?;
+    let Servers { urls, topology } = Servers::find(&args.nodes, timeout(&args)).await?;
+    let settings = args.nodes.settings();
+    let probe = |url: &String| Probe::new(url, &settings, args.timeout);
     let probes = urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
     let clock = Clock::system();
     let start = clock.now();
     let nodes = join_all(probes.iter().map(|probe| probe.examine(&clock, start))).await;
     let admission = match locker.filter(|_| topology.is_strict()) {
-        Some(locker) => {
-            admission::examine(&locker, &nodes, topology, args.cluster.note_age()).await
-        }
+        Some(locker) => admission::examine(&locker, &nodes, topology, args.nodes.note_age()).await,
         None => Vec::new(),
     };
     let report = Report::new(nodes, topology, admission);
@@ -68,9 +67,8 @@ pub(crate) async fn doctor(args: Args) -> Outcome {
 }
 
 /// A locker on these nodes; `None` if two addresses are one server, which the checks report.
-fn locker(args: &Args, tls: &Tls) -> Result<Option<Locker>, Failure> {
-    let builder = tls.give_to(args.cluster.builder().answer_timeout(timeout(args)));
-    match args.nodes.locker(builder)? {
+fn locker(args: &Args) -> Result<Option<Locker>, Failure> {
+    match args.nodes.build(args.nodes.patient(timeout(args)))? {
         Err(Error::Config(ConfigError::SameServer { .. })) => Ok(None),
         built => Ok(Some(built?)),
     }

@@ -4,6 +4,7 @@ use comfy_table::{Table, presets};
 use quorumlock_command::exit;
 use serde::Serialize;
 
+use super::admission;
 use super::facts::{Answer, Info, NodeFacts};
 use super::judge::{Finding, Severity, judge};
 use crate::servers::Topology;
@@ -36,10 +37,16 @@ impl Report {
             exit::UNREACHABLE
         } else if self.findings.iter().any(|finding| finding.severity == Severity::Problem) {
             exit::CONFIG
+        } else if self.findings.iter().any(forbids_a_restart) {
+            exit::NOT_ALL
         } else {
             0
         }
     }
+}
+
+fn forbids_a_restart(finding: &Finding) -> bool {
+    finding.check == admission::RESTART && finding.severity == Severity::Warn
 }
 
 /// Shows each clock relative to the slowest one: the common reference means nothing to readers.
@@ -64,7 +71,7 @@ impl fmt::Display for Report {
             "role",
             "eviction",
             "persistence",
-            "lacks",
+            "lacks (optional)",
         ]);
         for node in &self.nodes {
             table.add_row(row(node));
@@ -95,7 +102,7 @@ fn row(node: &NodeFacts) -> Vec<String> {
     let server = info.server.as_ref().zip(info.version.as_ref());
     vec![
         node.node.clone(),
-        format!("{:.1?}", facts.round_trip),
+        format!("{:.1?}, at worst {:.1?}", facts.round_trips.median, facts.round_trips.worst),
         clock.unwrap_or_else(unknown),
         server.map_or_else(unknown, |(server, version)| format!("{server} {version}")),
         info.role.clone().unwrap_or_else(unknown),

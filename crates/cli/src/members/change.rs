@@ -14,15 +14,17 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::plan::{Intent, Plan, plan};
+use super::programs::Programs;
 use super::progress::state;
 use crate::cluster::{Cluster, Cure};
-use crate::nodes::ClusterArgs;
+use crate::doctor::probe::Probe;
+use crate::nodes::Nodes;
 use crate::text::labels;
 
 /// A change that an operator asks for.
 #[derive(Debug)]
 pub(super) struct Change<'a> {
-    pub(super) cluster: &'a ClusterArgs,
+    pub(super) nodes: &'a Nodes,
     pub(super) json: bool,
     pub(super) builder: Builder,
     /// The URLs of the list that changes.
@@ -31,6 +33,8 @@ pub(super) struct Change<'a> {
     pub(super) target: Vec<&'a str>,
     /// Whether `--node` is the list to which the change leads.
     pub(super) given_target: bool,
+    /// Of the nodes of the list to which the change leads.
+    pub(super) probes: Vec<Probe>,
 }
 
 impl Change<'_> {
@@ -52,7 +56,10 @@ impl Change<'_> {
             Plan::Begin => must_be_fit(&intent, &seen)?,
             Plan::GoOn => {}
         }
-        if intent == Intent::Finish {
+        if let Intent::Finish { force } = intent {
+            if newest.is_some_and(|terms| terms.next.is_some()) {
+                self.must_have_the_list(change.target(), force).await?;
+            }
             for remark in seen.outdated() {
                 say(format_args!("{}, and is refused from now on", remark.what));
             }
@@ -64,6 +71,30 @@ impl Change<'_> {
         let lists = lists.map(labels).collect();
         print(self.json, &Done { changed, phase: terms.phase, lists, next })?;
         Ok(0)
+    }
+
+    /// Programs with another list lose their locks when the change ends.
+    async fn must_have_the_list(&self, list: &MemberList, force: bool) -> Result<(), Failure> {
+        let programs = Programs::with_another_list(&self.probes, list).await;
+        if !programs.untold.is_empty() {
+            say(format_args!(
+                "{}: does not say which programs are connected: ACL SETUSER <user> +client|list",
+                programs.untold.join(", ")
+            ));
+        }
+        if programs.is_empty() || force {
+            return Ok(());
+        }
+        let lines: Vec<_> =
+            programs.lines().into_iter().map(|line| format!("\n  {line}")).collect();
+        Err(Failure::new(
+            exit::CONFIG,
+            format!(
+                "programs with another list are connected, and would lose their locks:{}\ngive them the list \
+                 [{list}], or, if their locks may end: members finish --force",
+                lines.concat()
+            ),
+        ))
     }
 
     /// Goes on to the end. Returns the last terms, and whether there was anything to do.
@@ -115,11 +146,11 @@ impl Change<'_> {
     /// How long one look at the nodes comes after another.
     fn pause(&self) -> Duration {
         let (min, max) = (Duration::from_millis(20), Duration::from_millis(500));
-        (self.cluster.max_lease / 40).clamp(min, max)
+        (self.nodes.max_lease() / 40).clamp(min, max)
     }
 
     fn seen<'b>(&self, nodes: &'b [NodeStatusReport]) -> Cluster<'b> {
-        Cluster::new(nodes, self.cluster.note_age())
+        Cluster::new(nodes, self.nodes.note_age())
     }
 
     /// What the operator does next. `before`: the newest terms at the beginning.
@@ -137,7 +168,7 @@ impl Change<'_> {
                  `quorumlock members` shows no program with the old list, run: quorumlock members \
                  finish --node {urls}"
             ),
-            Intent::Finish if changed => {
+            Intent::Finish { .. } if changed => {
                 let lists = before.into_iter().flat_map(|t| [Some(&t.list), t.next.as_ref()]);
                 let members = lists.flatten().flat_map(|list| list.labels());
                 let gone = members.filter(|label| !target.contains(label));
@@ -147,7 +178,7 @@ impl Change<'_> {
                     gone.unwrap_or_default()
                 )
             }
-            Intent::Finish => {
+            Intent::Finish { .. } => {
                 format!("nothing to do: all nodes vote only for programs with [{target}]")
             }
         }

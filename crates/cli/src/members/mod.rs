@@ -2,26 +2,37 @@
 
 mod change;
 mod plan;
+mod programs;
 mod progress;
 mod report;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::join_all;
 use quorumlock::Builder;
 use quorumlock::admission::Until;
-use quorumlock_command::{Failure, Outcome, print};
+use quorumlock::env::parse_duration;
+use quorumlock_command::{Failure, Outcome, exit, print, say};
+use quorumlock_watchdog::Clock;
 
 use self::change::Change;
 use self::plan::Intent;
+use self::programs::Programs;
 use self::report::Report;
 use crate::cluster::Cluster;
-use crate::nodes::{ClusterArgs, Nodes};
+use crate::doctor::probe::Probe;
+use crate::nodes::Nodes;
 
 /// Show which nodes of a quorum vote, and change the list of nodes.
 ///
 /// Without a subcommand: for each node whether it votes, since when it has been on its way back, and
-/// for which lists of nodes it votes; then what heals by itself and what an operator must do. Exits
-/// with 0 if a majority votes, with 69 if no majority answers, else with 78.
+/// for which lists of nodes it votes, and whether it takes and gives back a lock of a reserved name;
+/// then what heals by itself and what an operator must do. Exits with 0 if a majority votes, with 69
+/// if no majority answers, else with 78.
+///
+/// The table has for each node whether it votes, and why not; the phase of its record, which grows with
+/// each step of a change; and how long the note on its way back still has to age.
 ///
 /// A list changes by one server at a time, in two steps, and locks stay held meanwhile: `add` or
 /// `remove`, then give all programs the new list, then `finish`. To exchange a server, add the new
@@ -34,6 +45,11 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     quorum: QuorumArgs,
+
+    /// Wait until every node votes and takes locks, for this time at most; 0s looks once. Exits with 0 if so:
+    /// the next node may be restarted. Exits with 82 if not.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    wait: Option<Duration>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -62,10 +78,13 @@ enum Command {
     },
     /// End a change: goes on until the nodes vote only for programs with the list in --node.
     ///
-    /// Give all programs the new list before. With the old list this command goes back: the nodes
-    /// vote only for programs with the old list, as before the change. If it is stopped, run it
-    /// again.
+    /// Give all programs the new list before: while a program with another list is connected, this
+    /// command is refused and names it. With the old list this command goes back: the nodes vote only
+    /// for programs with the old list, as before the change. If it is stopped, run it again.
     Finish {
+        /// Also while programs with another list are connected: they lose their locks.
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         quorum: QuorumArgs,
     },
@@ -76,9 +95,6 @@ struct QuorumArgs {
     #[command(flatten)]
     nodes: Nodes,
 
-    #[command(flatten)]
-    cluster: ClusterArgs,
-
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -86,29 +102,76 @@ struct QuorumArgs {
 
 pub(crate) async fn members(args: Args) -> Outcome {
     match args.command {
-        None => show(&args.quorum).await,
+        None => match args.wait {
+            None => show(&args.quorum).await,
+            Some(wait) => wait_for_all(&args.quorum, wait).await,
+        },
         Some(Command::Add { url, quorum }) => add(&quorum, &url).await,
         Some(Command::Remove { label, quorum }) => remove(&quorum, &label).await,
-        Some(Command::Finish { quorum }) => finish(&quorum).await,
+        Some(Command::Finish { force, quorum }) => finish(&quorum, force).await,
     }
 }
 
+/// No answer after this time is no answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
 async fn show(args: &QuorumArgs) -> Outcome {
-    let (urls, builder) = args.nodes.strict_quorum(&args.cluster)?;
-    let locker = builder.quorum(&urls)?;
-    let nodes = locker.node_status().await?;
-    let cluster = Cluster::new(&nodes, args.cluster.note_age());
-    if cluster.answers() == 0 {
-        // The error has the reasons.
-        locker.ping().await?;
-    }
-    let report = Report::new(&cluster);
+    let report = look(args).await?;
     print(args.json, &report)?;
     Ok(report.exit_code())
 }
 
+/// How often the nodes are asked whether all of them vote.
+const PAUSE: Duration = Duration::from_secs(1);
+
+async fn wait_for_all(args: &QuorumArgs, wait: Duration) -> Outcome {
+    let clock = Clock::system();
+    let end = clock.now() + wait;
+    let mut told = None;
+    loop {
+        let report = look(args).await;
+        let left = end.since(clock.now());
+        let waits_for = match report {
+            Ok(report) if report.all_vote() || left.is_zero() => {
+                print(args.json, &report)?;
+                return Ok(if report.all_vote() { 0 } else { exit::NOT_ALL });
+            }
+            Err(failure) if failure.code != exit::UNREACHABLE || left.is_zero() => {
+                return Err(failure);
+            }
+            Ok(report) => report.votes_of_all(),
+            Err(failure) => failure.message,
+        };
+        if told.as_ref() != Some(&waits_for) {
+            say(&waits_for);
+            told = Some(waits_for);
+        }
+        tokio::time::sleep(PAUSE.min(left)).await;
+    }
+}
+
+async fn look(args: &QuorumArgs) -> Result<Report, Failure> {
+    let (urls, builder) = args.nodes.strict_quorum()?;
+    let probes = probes(args, &urls)?;
+    let locker = builder.quorum(&urls)?;
+    let tried = join_all(probes.iter().map(Probe::trial));
+    let (nodes, trials) = tokio::join!(locker.node_status(), tried);
+    let nodes = nodes?;
+    let cluster = Cluster::new(&nodes, args.nodes.note_age());
+    if cluster.answers() == 0 {
+        // The error has the reasons.
+        locker.ping().await?;
+    }
+    let newest = cluster.newest().map(|terms| terms.next.as_ref().unwrap_or(&terms.list));
+    let programs = match newest {
+        Some(list) => Programs::with_another_list(&probes, list).await,
+        None => Programs::default(),
+    };
+    Ok(Report::new(&cluster, &trials, &programs))
+}
+
 async fn add(args: &QuorumArgs, url: &str) -> Outcome {
-    let (urls, builder) = args.nodes.strict_quorum(&args.cluster)?;
+    let (urls, builder) = args.nodes.strict_quorum()?;
     let label = label_of(&builder, url)?;
     let present = without(&builder, &urls, &label)?;
     let target =
@@ -117,7 +180,7 @@ async fn add(args: &QuorumArgs, url: &str) -> Outcome {
 }
 
 async fn remove(args: &QuorumArgs, label: &str) -> Outcome {
-    let (urls, builder) = args.nodes.strict_quorum(&args.cluster)?;
+    let (urls, builder) = args.nodes.strict_quorum()?;
     let label = match label.contains("://") {
         true => label_of(&builder, label)?,
         false => label.into(),
@@ -129,9 +192,14 @@ async fn remove(args: &QuorumArgs, label: &str) -> Outcome {
     change(args, Intent::Remove(label), urls, target).await
 }
 
-async fn finish(args: &QuorumArgs) -> Outcome {
-    let (urls, _) = args.nodes.strict_quorum(&args.cluster)?;
-    change(args, Intent::Finish, urls.clone(), urls).await
+async fn finish(args: &QuorumArgs, force: bool) -> Outcome {
+    let (urls, _) = args.nodes.strict_quorum()?;
+    change(args, Intent::Finish { force }, urls.clone(), urls).await
+}
+
+fn probes(args: &QuorumArgs, urls: &[&str]) -> Result<Vec<Probe>, Failure> {
+    let settings = args.nodes.settings();
+    urls.iter().map(|url| Probe::new(url, &settings, TIMEOUT)).collect()
 }
 
 async fn change(
@@ -140,12 +208,13 @@ async fn change(
     present: Vec<&str>,
     target: Vec<&str>,
 ) -> Outcome {
-    let (given, builder) = args.nodes.strict_quorum(&args.cluster)?;
+    let (given, builder) = args.nodes.strict_quorum()?;
     let change = Change {
-        cluster: &args.cluster,
+        nodes: &args.nodes,
         json: args.json,
         builder,
         given_target: target.len() == given.len(),
+        probes: probes(args, &target)?,
         present,
         target,
     };

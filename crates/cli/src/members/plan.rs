@@ -12,7 +12,8 @@ pub(super) enum Intent {
     Add(Arc<str>),
     /// Remove the node with this label.
     Remove(Arc<str>),
-    Finish,
+    /// End the change; `force`: also while programs with another list are connected.
+    Finish { force: bool },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl Intent {
     pub(super) fn until(&self) -> Until {
         match self {
             Self::Add(_) | Self::Remove(_) => Until::BothVote,
-            Self::Finish => Until::OnlyTarget,
+            Self::Finish { .. } => Until::OnlyTarget,
         }
     }
 }
@@ -48,8 +49,8 @@ pub(super) fn plan(
         Intent::Add(label) if done => Ok(Plan::Nothing(format!("{label} is a member"))),
         Intent::Remove(label) if done => Ok(Plan::Nothing(format!("{label} is no member"))),
         // Nodes that were away when the change ended are told.
-        Intent::Finish if done || under_way => Ok(Plan::GoOn),
-        Intent::Finish => Err(Failure::new(
+        Intent::Finish { .. } if done || under_way => Ok(Plan::GoOn),
+        Intent::Finish { .. } => Err(Failure::new(
             exit::CONFIG,
             format!(
                 "no change is under way, and the members are [{}]: begin one with `quorumlock \
@@ -121,7 +122,8 @@ mod tests {
     /// To finish must never begin a change: its programs would be refused without a warning.
     #[test]
     fn only_a_change_that_is_under_way_is_finished() {
-        let finish = |newest: &[&str]| planned(&Intent::Finish, newest, "a b c d", true);
+        let finish =
+            |newest: &[&str]| planned(&Intent::Finish { force: false }, newest, "a b c d", true);
         assert_eq!(finish(&["a b c"]), Err(exit::CONFIG));
         assert_eq!(finish(&["a b c", "a b c d"]), Ok(Plan::GoOn));
         assert_eq!(finish(&["a b c d", "a b c"]), Ok(Plan::GoOn));

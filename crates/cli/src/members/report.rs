@@ -8,9 +8,11 @@ use quorumlock::admission::{NodeStatus, NodeStatusReport, NoteStep, Terms};
 use quorumlock_command::exit;
 use serde::Serialize;
 
+use super::programs::Programs;
 use crate::cluster::{Cluster, Cure, Remark};
 use crate::nodes::millis;
 use crate::text::{brief, labels};
+use crate::trial::Trial;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -71,22 +73,57 @@ struct Advice {
 }
 
 impl Report {
-    pub(super) fn new(cluster: &Cluster<'_>) -> Self {
+    /// `trials`: what each node did with the lock of a reserved name, if it was tried.
+    /// `programs`: those that are connected with a list that is not the newest.
+    pub(super) fn new(
+        cluster: &Cluster<'_>,
+        trials: &[Option<Trial>],
+        programs: &Programs,
+    ) -> Self {
         let obstacles = cluster.nodes.iter().filter_map(|node| cluster.obstacle(node));
         let advice = obstacles.chain(cluster.remarks()).chain(cluster.given_old_list());
-        let (heals, operator) =
-            grouped(advice.map(Advice::from)).into_iter().partition(|it| it.action.is_none());
+        let refused = cluster.nodes.iter().zip(trials).filter_map(|(node, trial)| match trial {
+            Some(Trial::Refused { why, remedy }) if node.is_admitted() => Some(Remark {
+                nodes: vec![node.label.to_string()],
+                what: format!("takes no lock: {why}"),
+                cure: Cure::Operator(remedy),
+            }),
+            _ => None,
+        });
+        let connected = programs.lines().into_iter().map(|what| Remark {
+            nodes: Vec::new(),
+            what,
+            cure: Cure::Operator("give that program the newest list"),
+        });
+        let advice = advice.chain(refused).chain(connected).map(Advice::from);
+        let (heals, operator) = grouped(advice).into_iter().partition(|it| it.action.is_none());
         let newest = cluster.newest();
+        let all = cluster.nodes.iter().enumerate();
+        let nodes = all.map(|(at, node)| {
+            let refuses = trials.get(at).and_then(Option::as_ref).is_some_and(Trial::refuses);
+            Node::new(node, refuses, cluster)
+        });
+        let nodes: Vec<_> = nodes.collect();
         Self {
-            votes: cluster.votes(),
+            votes: nodes.iter().filter(|node| node.votes).count(),
             needed: cluster.needed(),
             answers: cluster.answers(),
             phase: newest.map(|terms| terms.phase),
             lists: newest.map(lists).unwrap_or_default(),
-            nodes: cluster.nodes.iter().map(|node| Node::new(node, cluster)).collect(),
+            nodes,
             heals,
             operator,
         }
+    }
+
+    /// Whether one of the nodes may be restarted.
+    pub(super) fn all_vote(&self) -> bool {
+        self.votes == self.nodes.len()
+    }
+
+    pub(super) fn votes_of_all(&self) -> String {
+        let (votes, all) = (self.votes, self.nodes.len());
+        format!("{votes} of {all} nodes vote; a lock needs {}", self.needed)
     }
 
     pub(super) fn exit_code(&self) -> u8 {
@@ -99,12 +136,16 @@ impl Report {
 }
 
 impl Node {
-    fn new(node: &NodeStatusReport, cluster: &Cluster<'_>) -> Self {
+    fn new(node: &NodeStatusReport, refuses: bool, cluster: &Cluster<'_>) -> Self {
+        let state = match &node.status {
+            Err(problem) if problem.answered() => "refuses",
+            status => state(status.as_ref().ok()),
+        };
         Self {
             label: node.label.to_string(),
             node: node.node.clone(),
-            votes: node.is_admitted(),
-            state: state(node.status.as_ref().ok()),
+            votes: node.is_admitted() && !refuses,
+            state: if node.is_admitted() && refuses { "refuses" } else { state },
             reason: node.status.as_ref().err().map(ToString::to_string),
             phase: node.terms.as_ref().map(|terms| terms.phase),
             lists: node.terms.as_ref().map(lists).unwrap_or_default(),
@@ -217,8 +258,7 @@ impl fmt::Display for Report {
         if !self.heals.is_empty() {
             writeln!(f, "nodes are admitted by programs that lock: one must run")?;
         }
-        let (votes, all) = (self.votes, self.nodes.len());
-        write!(f, "{votes} of {all} nodes vote; a lock needs {}", self.needed)
+        f.write_str(&self.votes_of_all())
     }
 }
 
@@ -265,7 +305,7 @@ mod tests {
     }
 
     fn report(nodes: &[NodeStatusReport]) -> Report {
-        Report::new(&Cluster::new(nodes, Duration::from_secs(72)))
+        Report::new(&Cluster::new(nodes, Duration::from_secs(72)), &[], &Programs::default())
     }
 
     #[test]

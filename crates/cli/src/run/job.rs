@@ -11,19 +11,27 @@ use quorumlock::kind::Kind;
 use quorumlock_command::{exit, say};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process_group,
+    waitid,
 };
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
+use tokio::time::sleep;
 
+use super::descendants::{Descendants, Process};
 use super::exec;
+use super::outer_holds::OuterHolds;
 use super::terminal::{self, Terminal};
 
-/// The command under the lock, and its descendants: one process group.
+/// Between two looks at the descendants.
+const POLL_EVERY: Duration = Duration::from_millis(10);
+
+/// The command under the lock, and its descendants. The command leads a process group.
 #[derive(Debug)]
 pub(super) struct Job {
     child: Child,
     group: Pid,
+    descendants: Descendants,
     /// Set if the command stands in the foreground of the terminal.
     terminal: Option<Terminal>,
     /// Whether the user has stopped the command in the foreground.
@@ -36,13 +44,15 @@ impl Job {
         command: &[OsString],
         guard: &Guard<K>,
         slot: Option<u16>,
+        outer: &OuterHolds,
     ) -> io::Result<Self> {
         let changes = unix::signal(SignalKind::child())?;
         let terminal = Terminal::ours();
         let mut first = first_process(command, terminal.is_some());
         first
             .env("QUORUMLOCK_NAME", guard.names().collect::<Vec<_>>().join("\n"))
-            .env("QUORUMLOCK_FENCE", guard.fence().to_string())
+            .env("QUORUMLOCK_FENCE", guard.token().to_string())
+            .env(OuterHolds::VARIABLE, outer.with(guard.nonce()))
             .process_group(0)
             .kill_on_drop(true);
         match slot {
@@ -50,12 +60,14 @@ impl Job {
             // A `run` around this one may have set it: that slot is not of this name.
             None => first.env_remove("QUORUMLOCK_SLOT"),
         };
+        let mut descendants = Descendants::adopt()?;
         let child = first.spawn()?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let group = pid.ok_or_else(|| io::Error::other("the command has no process id"))?;
         let stopped = Arc::<AtomicBool>::default();
         tokio::spawn(report_stops(group, changes, terminal.is_some().then(|| stopped.clone())));
-        Ok(Self { child, group, terminal, stopped })
+        descendants.reap_all_but(group)?;
+        Ok(Self { child, group, descendants, terminal, stopped })
     }
 
     /// Waits until the command itself has ended.
@@ -65,13 +77,61 @@ impl Job {
 
     /// Waits until the command and all its descendants have ended.
     pub(super) async fn all_ended(&mut self) -> io::Result<()> {
-        /// The system reports only the end of our own child, so the group is polled.
-        const POLL_EVERY: Duration = Duration::from_millis(10);
-
         self.ended().await?;
-        while test_kill_process_group(self.group) != Err(Errno::SRCH) {
-            tokio::time::sleep(POLL_EVERY).await;
+        // The system reports only the end of our own children.
+        while self.is_alive() {
+            sleep(POLL_EVERY).await;
         }
+        Ok(())
+    }
+
+    fn is_alive(&self) -> bool {
+        match self.descendants.alive() {
+            Some(alive) => !alive.is_empty(),
+            None => test_kill_process_group(self.group) != Err(Errno::SRCH),
+        }
+    }
+
+    /// What is left of the job, after the command has ended. Gives the terminal back.
+    pub(super) fn into_descendants(self) -> Descendants {
+        self.descendants
+    }
+
+    /// Asks the command and all its descendants to end.
+    pub(super) fn terminate(&self) {
+        self.signal(Signal::TERM);
+        let mut elsewhere = self.descendants.alive().unwrap_or_default();
+        elsewhere.retain(|process| process.group != self.group.as_raw_nonzero().get());
+        for process in &elsewhere {
+            // One that has ended, or has other privileges, is met again by `kill`.
+            let _ = kill_process(process.id, Signal::TERM);
+            let _ = kill_process(process.id, Signal::CONT);
+        }
+    }
+
+    /// Kills the command and all its descendants, and waits until they have ended. Those that the
+    /// system does not let this process kill are told of.
+    pub(super) async fn kill(&mut self) -> io::Result<()> {
+        self.signal(Signal::KILL);
+        let mut spared = Vec::<Process>::new();
+        // One that is not killed yet may start others meanwhile.
+        while let Some(mut alive) = self.descendants.alive() {
+            alive.retain(|process| !spared.iter().any(|spared| spared.is(process)));
+            if alive.is_empty() {
+                break;
+            }
+            for process in alive {
+                match kill_process(process.id, Signal::KILL) {
+                    Ok(()) | Err(Errno::SRCH) => {}
+                    Err(error) => {
+                        say(format_args!("{process} goes on without the lock: {error}"));
+                        spared.push(process);
+                    }
+                }
+            }
+            sleep(POLL_EVERY).await;
+        }
+        self.ended().await?;
         Ok(())
     }
 

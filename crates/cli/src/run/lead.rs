@@ -19,15 +19,16 @@ use crate::text::no_node_url;
 /// another process can lead. A lock that turns out to be gone (taken away by force, or forgotten by
 /// a server) leaves no time: SIGKILL follows at once. Then quorumlock campaigns again, and runs the
 /// command again when it leads. It waits without limit for its turn and for nodes that do not
-/// answer. Errors that do not pass by themselves, such as a wrong password, end it.
+/// answer. Errors that do not pass by themselves, such as a wrong password, end it. A password or a
+/// certificate from a file or from a program may change, so that it goes on.
 ///
 /// When the command ends by itself, quorumlock resigns and exits with the command's code, or with
 /// 128 plus the number of the signal that ended the command. Let a supervisor (systemd, the restart
 /// policy of a container) start it again.
 ///
 /// The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed
-/// on to that group. While no command runs, each of them ends quorumlock. After INT, TERM or QUIT
-/// it does not campaign again. Descendants and terminals are as for run.
+/// on to that group. While no command runs, INT, TERM and QUIT end quorumlock, and HUP, USR1 and USR2 do
+/// nothing. After INT, TERM or QUIT it does not campaign again. Descendants and terminals are as for run.
 ///
 /// A leader that is paused (by SIGSTOP, or with its machine) can neither renew the lock nor stop
 /// the command: another process may lead meanwhile, and the work of both commands may overlap. Send
@@ -48,7 +49,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn lead(args: Args) -> Outcome {
     no_node_url(&args.name)?;
-    let supervisor = Supervisor::new(&args.supervised, None, AfterLoss::Campaign)?;
-    let locker = args.nodes.locker()?;
+    let supervisor = Supervisor::new(&args.supervised, &args.nodes, AfterLoss::Campaign)?;
+    let supervisor = supervisor.refuse_self_wait();
+    let (locker, _metrics) = args.supervised.locker(&args.nodes, &args.name)?;
     supervisor.run(&locker, Hold::lock(&locker, &[&args.name])).await
 }

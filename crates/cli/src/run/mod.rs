@@ -1,9 +1,12 @@
 //! `quorumlock run`: hold a lock, a permit or a read-write lock while a command runs.
 
+mod descendants;
 pub(crate) mod exec;
 mod hold;
 mod job;
 pub(crate) mod lead;
+mod metrics_file;
+mod outer_holds;
 mod plan;
 mod signals;
 mod supervisor;
@@ -50,8 +53,14 @@ use crate::text::is_node_url;
 /// meanwhile, a message says so.
 ///
 /// The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed
-/// on to that group. Descendants that are still running when the command has ended, or that left
-/// the group, run on without the lock.
+/// on to that group. While no command runs, each of them ends quorumlock. On Linux a loss ends
+/// descendants that have left the group, too; elsewhere they run on without the lock. Descendants that
+/// are still running when the command has ended by itself run on without the lock; on Linux a message
+/// names them.
+///
+/// A quorumlock in the command's environment finds the holds under which it runs in QUORUMLOCK_HOLDS. If
+/// one of them keeps the lock that it asks for, it fails with exit code 64 instead of waiting for
+/// itself.
 ///
 /// Where stdin is a terminal and quorumlock is in its foreground, the command is: it reads from the
 /// terminal, and Ctrl-C and Ctrl-Z reach it. After Ctrl-Z it keeps its lock, and Ctrl-Z lets it go
@@ -85,15 +94,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "permits")]
     write: bool,
 
-    /// Give up after this time if other clients hold the lock, or all permits [default: wait
-    /// without limit].
+    /// Give up after this time if other clients hold the lock, or all permits, or if too few nodes answer
+    /// or can vote [default: wait for other clients without limit, and for nodes 30s].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     wait: Option<Duration>,
-
-    /// End the hold, and with it the command, after this time at the latest; SIGTERM comes earlier
-    /// by the grace time.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    hold_at_most: Option<Duration>,
 
     /// Keep the lock for this time after the grant, also if the command ends sooner: for a job that
     /// several hosts start at one time, longer than their clocks differ.
@@ -140,6 +144,15 @@ enum Wanted<'a> {
     Write(&'a str),
 }
 
+impl Wanted<'_> {
+    fn label(&self) -> String {
+        match self {
+            Self::Lock(names) => names.join(" "),
+            Self::Permit(name, _) | Self::Read(name) | Self::Write(name) => (*name).to_owned(),
+        }
+    }
+}
+
 impl Args {
     fn wanted(&self) -> Result<Wanted<'_>, Failure> {
         Ok(match (self.permits, self.read, self.write) {
@@ -166,19 +179,20 @@ impl Args {
             if let Some(wait) = self.wait {
                 request = request.wait(wait);
             }
-            if let Some(limit) = self.hold_at_most {
-                request = request.hold_at_most(limit);
-            }
             request
         })
     }
 }
 
 pub(crate) async fn run(args: Args) -> Outcome {
-    let supervisor = Supervisor::new(&args.supervised, args.hold_at_most, AfterLoss::Exit)?
+    let supervisor = Supervisor::new(&args.supervised, &args.nodes, AfterLoss::Exit)?
         .hold_at_least(args.hold_at_least)?;
+    let supervisor = match args.wait {
+        Some(Duration::ZERO) => supervisor,
+        _ => supervisor.refuse_self_wait(),
+    };
     let wanted = args.wanted()?;
-    let locker = args.nodes.locker()?;
+    let (locker, _metrics) = args.supervised.locker(&args.nodes, &wanted.label())?;
     match wanted {
         Wanted::Lock(names) => {
             supervisor.run(&locker, args.set_options(Hold::lock(&locker, &names))).await

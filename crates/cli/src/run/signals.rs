@@ -1,5 +1,6 @@
 use std::io;
 
+use quorumlock_command::say;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -9,6 +10,7 @@ use tokio::sync::mpsc;
 pub(super) struct Signals {
     received: mpsc::UnboundedReceiver<Signal>,
     asked_to_end: Option<Signal>,
+    notifications_end: bool,
 }
 
 /// The signals by which people and supervisors end a program or notify it.
@@ -21,7 +23,9 @@ const ASKS_TO_END: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::TERM];
 impl Signals {
     /// Catches these signals from now on, so that they do not end quorumlock. Signals that the
     /// caller has set to be ignored (`nohup`, or a script's `&`) stay ignored, for the command too.
-    pub(super) fn listen() -> io::Result<Self> {
+    /// `notifications_end`: whether the others but Ctrl-Z end quorumlock, too, while no command runs
+    /// that they could notify.
+    pub(super) fn listen(notifications_end: bool) -> io::Result<Self> {
         let ignored = ignored();
         let (sender, received) = mpsc::unbounded_channel();
         for number in PASSED_ON.into_iter().chain([Signal::TSTP]) {
@@ -38,7 +42,7 @@ impl Signals {
                 }
             });
         }
-        Ok(Self { received, asked_to_end: None })
+        Ok(Self { received, asked_to_end: None, notifications_end })
     }
 
     /// The next signal to be passed on. Cancel safe.
@@ -50,6 +54,18 @@ impl Signals {
             self.asked_to_end = Some(signal);
         }
         signal
+    }
+
+    /// The next signal that ends this program while no command runs. Cancel safe.
+    pub(super) async fn end(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                // Nothing runs that it could stop.
+                Signal::TSTP => say("not stopped: a lock must be renewed. Ctrl-C gives it up"),
+                signal if self.notifications_end || ASKS_TO_END.contains(&signal) => return signal,
+                _ => {}
+            }
+        }
     }
 
     /// The last signal that asked this program to end, of those that [`next`](Self::next) returned.

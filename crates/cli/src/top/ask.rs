@@ -17,6 +17,7 @@ use crate::doctor::facts::Info;
 use crate::doctor::probe::{Overview, Probe, answered, overview};
 use crate::read_write;
 use crate::servers::{Servers, Topology};
+use crate::trial::Trial;
 
 /// Asks the same nodes again and again, each on one connection.
 #[derive(Debug)]
@@ -52,6 +53,8 @@ struct Questions<'a> {
 /// What a node answers.
 struct Answers {
     overview: Overview,
+    /// What it did with the lock of a reserved name.
+    lock: Trial,
     /// The lengths of its queues of the named locks. `None`: it did not tell.
     queues: Vec<Option<u64>>,
 }
@@ -135,6 +138,7 @@ impl AskedNode {
             None => self.probe.connect().await?,
         };
         let overview = overview(&mut connection, questions.clock, questions.start).await?;
+        let lock = self.probe.try_lock(&mut connection, questions.clock).await?;
         let mut queues = Vec::new();
         for name in questions.names {
             let length = cmd("ZCARD").arg(name.waiters_key()).query_async(&mut connection).await;
@@ -144,17 +148,29 @@ impl AskedNode {
             self.marks = marks(&connection).await?;
         }
         self.connection = Some(connection);
-        Ok(Answers { overview, queues })
+        Ok(Answers { overview, lock, queues })
     }
 
-    fn row(&self, node: String, Answers { overview, queues }: &Answers) -> NodeRow {
-        let Overview { round_trip, clock, text } = overview;
+    fn row(&self, node: String, Answers { overview, lock, queues }: &Answers) -> NodeRow {
+        let Overview { round_trips, clock, text } = overview;
         let Info { role, connections, .. } = Info::parse(text);
+        // A replica takes none, and is not at fault.
+        let problem = match lock {
+            Trial::Refused { why, .. } if role.as_deref() != Some("slave") => {
+                Some(format!("takes no lock: {why}"))
+            }
+            _ => None,
+        };
         NodeRow {
             node,
+            problem,
             reachable: true,
+            takes_locks: match lock {
+                Trial::NotAllowed | Trial::Elsewhere => None,
+                lock => Some(!lock.refuses()),
+            },
             role,
-            round_trip_us: u64::try_from(round_trip.as_micros()).ok(),
+            round_trip_us: u64::try_from(round_trips.median.as_micros()).ok(),
             clock_ahead_us: *clock,
             connections,
             marks: self.marks,

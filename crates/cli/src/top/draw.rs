@@ -43,9 +43,14 @@ pub(super) fn draw(snapshot: &Snapshot, size: Size) -> Vec<String> {
     lines.iter().map(|line| cut(line.trim_end(), size.width)).collect()
 }
 
-fn summary(Snapshot { nodes, reachable, votes, needed, .. }: &Snapshot) -> String {
+fn summary(snapshot: &Snapshot) -> String {
+    let Snapshot { nodes, reachable, votes, needed, .. } = snapshot;
     let votes = votes.map_or_else(String::new, |votes| format!(", {votes} vote"));
-    format!("{reachable} of {} nodes answer{votes}; a lock needs {needed}", nodes.len())
+    let refuse = match snapshot.refuse() {
+        0 => String::new(),
+        refuse => format!(", {refuse} take no lock"),
+    };
+    format!("{reachable} of {} nodes answer{votes}{refuse}; a lock needs {needed}", nodes.len())
 }
 
 /// A column of a table.

@@ -28,8 +28,9 @@ use crate::text::no_node_url;
 /// Per node: whether it answers and votes, how far its clock is ahead of the slowest, its
 /// connections, its fencing marks, and the waiters for the named locks. Per lock: its holder, for
 /// how long the table has seen that holder, the rest of the lease, and its waiters. Changes no
-/// lock. Without a terminal, and with --json, it prints this once: then it exits with 0 if enough
-/// nodes answer and vote, with 69 if too few answer, else with 78.
+/// lock, and takes and gives back one of a reserved name each time. Without a terminal, and with
+/// --json, it prints this once: then it exits with 0 if enough nodes answer and vote, with 69 if too
+/// few answer, else with 78.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -64,20 +65,23 @@ pub(crate) async fn top(args: Args) -> Outcome {
 }
 
 async fn asker(args: &Args) -> Result<Asker, Failure> {
-    let names = args.names.iter().map(|name| lock_name(name)).collect::<Result<Vec<_>, _>>()?;
+    let mut builder = args.nodes.patient(TIMEOUT);
+    let prefix = builder.take_prefix().unwrap_or_default();
+    let name = |name: &String| lock_name(&prefix, name);
+    let names = args.names.iter().map(name).collect::<Result<Vec<_>, _>>()?;
     // The library says what is wrong with a URL.
-    let locker = args.nodes.locker()?;
-    let tls = args.nodes.nodes.tls()?;
-    let servers = Servers::find(&args.nodes.nodes, &args.nodes.cluster, &tls, TIMEOUT).await?;
-    let probe = |url: &String| Probe::new(url, &tls, TIMEOUT);
+    let locker = args.nodes.build(builder)??;
+    let servers = Servers::find(&args.nodes, TIMEOUT).await?;
+    let settings = args.nodes.settings();
+    let probe = |url: &String| Probe::new(url, &settings, TIMEOUT);
     let probes = servers.urls.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
-    Ok(Asker::new(&servers, probes, locker, names, args.nodes.cluster.note_age()))
+    Ok(Asker::new(&servers, probes, locker, names, args.nodes.note_age()))
 }
 
 /// The name, unless it is a URL of a node in the wrong place.
-fn lock_name(text: &str) -> Result<Name, Failure> {
+fn lock_name(prefix: &str, text: &str) -> Result<Name, Failure> {
     no_node_url(text)?;
-    Ok(Name::new(text).map_err(Error::from)?)
+    Ok(Name::new(&format!("{prefix}{text}")).map_err(Error::from)?)
 }
 
 /// Draws until a key or a signal ends it.

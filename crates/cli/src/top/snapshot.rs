@@ -31,7 +31,9 @@ pub(super) struct NodeRow {
     pub(super) reachable: bool,
     /// Whether it votes. `null`: it needs no admission.
     pub(super) admitted: Option<bool>,
-    /// Why it does not answer or does not vote.
+    /// Whether it takes and gives back the lock of a reserved name. `null`: it was not tried.
+    pub(super) takes_locks: Option<bool>,
+    /// Why it does not answer, takes no lock or does not vote.
     pub(super) problem: Option<String>,
     /// `master` or `slave`.
     pub(super) role: Option<String>,
@@ -75,7 +77,8 @@ impl Snapshot {
             node.clock_ahead_us = node.clock_ahead_us.map(|ahead| ahead - slowest);
         }
         let admission = nodes.iter().any(|node| node.admitted.is_some());
-        let votes = nodes.iter().filter(|node| node.admitted == Some(true)).count();
+        let votes = |node: &&NodeRow| node.admitted == Some(true) && !node.refuses();
+        let votes = nodes.iter().filter(votes).count();
         let reachable = nodes.iter().filter(|node| node.reachable).count();
         Self { reachable, votes: admission.then_some(votes), needed, nodes, locks }
     }
@@ -83,9 +86,23 @@ impl Snapshot {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             _ if self.reachable < self.needed => exit::UNREACHABLE,
+            _ if self.reachable - self.refuse() < self.needed => exit::CONFIG,
             _ if self.votes.is_some_and(|votes| votes < self.needed) => exit::CONFIG,
             _ => 0,
         }
+    }
+}
+
+impl Snapshot {
+    /// How many of the nodes that answer take no lock.
+    pub(super) fn refuse(&self) -> usize {
+        self.nodes.iter().filter(|node| node.refuses()).count()
+    }
+}
+
+impl NodeRow {
+    fn refuses(&self) -> bool {
+        self.takes_locks == Some(false)
     }
 }
 
@@ -112,7 +129,8 @@ impl LockRow {
     }
 }
 
-/// Since when a live table has seen the holders, by lock: no node tells since when a lock is held.
+/// Since when a live table has seen the holders, by lock. Not every holder has a token that tells since when
+/// it holds the lock.
 #[derive(Debug, Default)]
 pub(super) struct Sightings(BTreeMap<String, (String, Instant)>);
 

@@ -48,26 +48,82 @@ fn a_wrong_variable_is_named_with_its_value_and_what_it_must_be() {
         ("QUORUMLOCK_CLOCK_BOUND", "5x", "seconds, as 30"),
         ("QUORUMLOCK_REPLICAS", "-1", "number"),
         ("QUORUMLOCK_REPLICATED", "perhaps", "neither true nor false"),
-        ("QUORUMLOCK_REDISSON_FENCED", "", "neither true nor false"),
+        ("QUORUMLOCK_REDISSON_FENCED", "si", "neither true nor false"),
         ("QUORUMLOCK_STRICT_ORDER", "perhaps", "neither true nor false"),
         ("QUORUMLOCK_TAKEOVER_DELAY", "-5", "seconds, as 30"),
-        ("QUORUMLOCK_TLS_CA", "no/such/file", "No such file"),
-        ("QUORUMLOCK_TLS_CERT", "cert.pem", "QUORUMLOCK_TLS_KEY"),
-        ("QUORUMLOCK_NODES", "", "empty"),
+        ("QUORUMLOCK_TLS_CA", "no/such/file", "servers without rediss://"),
+        ("QUORUMLOCK_TLS_CERT", "cert.pem", "without tls_key"),
+        ("QUORUMLOCK_LEASE", "90s", "10ms to 60s (the most is set by max_lease)"),
+        ("QUORUMLOCK_PREFIX", "quorumlock:", "prefix"),
+        ("QUORUMLOCK_CONNECT_TIMEOUT", "2m", "1ms to 60s"),
+        ("QUORUMLOCK_NODES", "redis://h:port", "no port"),
     ];
     for (variable, value, must) in wrong {
         let variables = [("QUORUMLOCK_NODES", NOWHERE), (variable, value)];
         let said = from_env(&variables);
         assert!(said.contains("refused"), "{variable}={value}: {said}");
-        for part in [variable, value, must] {
+        // What follows an odd colon may be a password.
+        let shown = value.strip_suffix("h:port").unwrap_or(value);
+        for part in [variable, shown, must] {
             assert!(said.contains(part), "{variable}={value}: {said}");
         }
+        // So does the command.
+        let mut command = quorumlock(&[]);
+        command.envs(variables).args(["status", "x"]);
+        finish(command).expect(64).says(&[variable]);
     }
-    assert!(from_env(&[]).contains("refused QUORUMLOCK_NODES: it is not set"));
+    for unset in [&[][..], &[("QUORUMLOCK_NODES", "")]] {
+        let said = from_env(unset);
+        assert!(said.contains("refused QUORUMLOCK_NODES: it is not set: give it"), "{said}");
+    }
     let gap = from_env(&[("QUORUMLOCK_NODES", "redis://:secret@a,,redis://b")]);
     assert!(gap.contains("node 2 of 3") && !gap.contains("secret"), "{gap}");
     let good = from_env(&[("QUORUMLOCK_NODES", "redis://:secret@127.0.0.1:1")]);
     assert!(good.contains("built") && !good.contains("secret"), "{good}");
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    for variable in ["LEASE", "WIRE", "REPLICATED", "TLS_CA", "CLOCK_BOUND"] {
+        let variable = format!("QUORUMLOCK_{variable}");
+        let variables = [("QUORUMLOCK_NODES", NOWHERE), (&*variable, "")];
+        let said = from_env(&variables);
+        assert!(said.contains("built"), "{variable}: {said}");
+        let mut command = quorumlock(&[]);
+        command.envs(variables).args(["status", "x"]);
+        finish(command).expect(69);
+    }
+}
+
+#[test]
+fn a_wrong_command_line_says_what_to_write() {
+    let says = |words: &[&str], told: &[&str]| {
+        let mut command = quorumlock(&[NOWHERE.to_owned()]);
+        command.args(words);
+        finish(command).expect(64).says(told);
+    };
+    let put = "Put -- before COMMAND: quorumlock run NAME -- COMMAND";
+    says(&["run", "x", "echo", "hi"], &[put]);
+    says(&["run", "x", "sh", "-c", "true"], &[put]);
+    says(&["run", "x", "--lease", "10m", "--", "true"], &["--lease=\"10m\"", "max_lease"]);
+    says(&["status", "x", "--clock-bound", "2s"], &["--clock-bound=\"2s\"", "single server"]);
+    let mut nobody = quorumlock(&[]);
+    nobody.args(["status", "x"]);
+    finish(nobody).expect(64).says(&["--node redis://HOST:6379", "QUORUMLOCK_NODES"]);
+}
+
+#[test]
+fn a_variable_with_a_slip_in_its_name_is_named() {
+    let says =
+        "QUORUMLOCK_REPLICA: no program of quorumlock reads it: QUORUMLOCK_REPLICAS is meant";
+    let variables = [("QUORUMLOCK_NODES", NOWHERE), ("QUORUMLOCK_REPLICA", "1")];
+    assert!(from_env(&variables).contains(says));
+    let mut command = quorumlock(&[]);
+    command.envs(variables).args(["status", "x"]);
+    finish(command).expect(64).says(&[says]);
+    // Kubernetes sets these for a service of our name.
+    let others = [("QUORUMLOCK_NODES", NOWHERE), ("QUORUMLOCK_SERVICE_HOST", "10.0.0.1")];
+    assert!(from_env(&others).contains("built"));
 }
 
 /// Each variable is taken or refused by both, and chooses the same servers.
@@ -126,6 +182,29 @@ fn the_command_and_the_library_read_the_same_environment() {
     }
 }
 
+/// The prefix begins the name on the servers, and each subcommand adds it.
+#[test]
+fn a_prefix_begins_every_name() {
+    use quorumlock_testbed::servers::ask;
+    let Some(servers) = blank_servers(1) else { return };
+    let urls = servers.urls();
+    let mut holder = start(run(&urls, &["--prefix", "app:", "x"], "echo ready; cat"));
+    let exists = ask(servers[0].addr().unwrap(), &["EXISTS", "app:x"]).unwrap();
+    assert!(exists.contains('1'), "{exists}");
+    let shown = |words: &[&str]| {
+        let mut command = quorumlock(&urls);
+        command.env("QUORUMLOCK_PREFIX", "app:").args(words).arg("--json");
+        finish(command).expect(0).stdout
+    };
+    let status = shown(&["status", "x"]);
+    assert!(status.contains(r#""held": true"#) || status.contains(r#""held":true"#), "{status}");
+    let top = shown(&["top", "x"]);
+    assert!(top.contains("app:x") && !top.contains("app:app:x"), "{top}");
+    assert!(top.contains("remaining_ms"), "{top}");
+    holder.close_stdin();
+    holder.finish().expect(0);
+}
+
 /// The type of the key on the server tells the layout.
 #[test]
 fn the_layout_comes_from_the_environment_unless_an_option_gives_it() {
@@ -149,27 +228,30 @@ fn the_layout_comes_from_the_environment_unless_an_option_gives_it() {
 /// An option without a variable is one of a single call.
 #[test]
 fn every_option_but_those_of_one_call_has_a_variable() {
-    const ONE_CALL: [&str; 16] = [
+    const ONE_CALL: [&str; 19] = [
         "exit-code",
         "force",
         "grace",
         "help",
         "hold-at-least",
-        "hold-at-most",
+        "holder",
         "json",
-        "lease",
+        "metrics-file",
         "name",
+        "older-than",
         "permits",
+        "quiet",
         "read",
         "read-write",
         "slot",
         "timeout",
+        "verbose",
         "wait",
         "write",
     ];
     let mut without = std::collections::BTreeSet::new();
-    for part in ["run", "lead", "status", "unlock", "doctor", "init", "members"] {
-        let mut help = quorumlock(&[]);
+    for part in ["run", "lead", "status", "list", "unlock", "doctor", "init", "members"] {
+        let mut help = quorumlock(&[NOWHERE.to_owned()]);
         help.args([part, "--help"]);
         let help = finish(help).expect(0).stdout;
         // An option begins a line, after two spaces or six; what it does follows after ten.

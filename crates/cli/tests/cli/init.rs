@@ -23,16 +23,65 @@ async fn init_admits_new_nodes_at_once_and_says_the_list() {
     let locker = || Locker::quorum(&urls).unwrap();
     assert!(locker().try_lock("x").await.is_err(), "nobody vouched for the nodes");
     let admitted = init(&urls, &["--json"]).expect(0).json();
-    let expected =
-        json!({ "nodes": labels(&servers), "max_lease_ms": 60_000, "clock_bound_ms": 5_000 });
+    let expected = json!({ "changed": true, "nodes": labels(&servers), "max_lease_ms": 60_000, "clock_bound_ms": 5_000 });
     assert_eq!(admitted, expected);
     assert!(locker().try_lock("x").await.unwrap().is_some());
-    let again = init(&urls, &["--clock-bound", "2s"]).expect(0);
+    let again = init(&urls, &["--force", "--clock-bound", "2s"]).expect(0);
     assert!(again.stdout.contains(&labels(&servers).join(", ")), "{again:?}");
     // The longest lease with drift, and twice the clock bound.
     assert!(again.stdout.contains("votes again by itself within 1m"), "{again:?}");
     let refused = locker().try_lock("y").await.unwrap_err().to_string();
     assert!(refused.contains("clock bound is 2000 ms, expected 5000 ms"), "{refused}");
+}
+
+/// A deployment runs it each time. The holder goes on.
+#[tokio::test]
+async fn init_does_nothing_where_all_nodes_vote() {
+    let Some(servers) = servers(3) else { return };
+    let urls = servers.urls();
+    let locker = Locker::quorum(&urls).unwrap();
+    let guard = locker.lock("x").await.unwrap();
+    let again = init(&urls, &[]).expect(0);
+    assert!(again.stdout.contains("nothing to do, all nodes vote"), "{again:?}");
+    assert_eq!(init(&urls, &["--json"]).expect(0).json()["changed"], json!(false));
+    guard.renew().await.unwrap();
+    init(&urls, &["--clock-bound", "2s"]).expect(78).says(&["--clock-bound", "--force"]);
+}
+
+/// ADM11: the third node has the record, votes, and holds the lock.
+#[tokio::test]
+async fn init_refuses_nodes_that_restarted_beside_one_that_has_the_record() {
+    let Some(servers) = servers(3) else { return };
+    let urls = servers.urls();
+    let holder = Locker::quorum(&urls).unwrap();
+    let guard = holder.lock("job").await.unwrap();
+    for server in servers.iter().take(2) {
+        server.restart_empty().unwrap();
+    }
+    let says = ["a cluster already", "within 1m", "init --force", "Nothing was changed"];
+    let refused = init(&urls, &[]).expect(78).says(&says);
+    assert!(!refused.stderr.contains(&urls[2]), "it votes: {refused:?}");
+    let report = init(&urls, &["--json"]).expect(78).json();
+    assert_eq!(report["error"]["nodes"].as_array().unwrap().len(), 2, "{report}");
+    let second = finish(run(&urls, &["--name", "job", "--wait", "0s"], "true")).expect(78);
+    for text in [&second.stderr, &doctor(&urls).stdout, &members(&urls).stdout] {
+        assert!(!text.contains("init"), "{text}");
+    }
+    drop(guard);
+    init(&urls, &["--force"]).expect(0);
+    finish(run(&urls, &["--name", "job"], "true")).expect(0);
+}
+
+fn doctor(urls: &[String]) -> Finished {
+    let mut command = quorumlock(urls);
+    command.arg("doctor");
+    finish(command)
+}
+
+fn members(urls: &[String]) -> Finished {
+    let mut command = quorumlock(urls);
+    command.arg("members");
+    finish(command)
 }
 
 #[tokio::test]

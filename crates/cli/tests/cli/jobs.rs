@@ -1,8 +1,9 @@
 //! The crontab, the units and the manifests of docs/OPERATIONS.md: what of them this machine can run.
 
-use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::{env, fs};
 
 use quorumlock_testbed::command::{Finished, finish};
 use quorumlock_testbed::skip;
@@ -10,7 +11,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::common::{QUORUMLOCK, Running, await_end, program, quorumlock, servers};
+use crate::common::{
+    QUORUMLOCK, Running, await_end, blank_servers, program, quorumlock, run, servers,
+};
 
 const PAGE: &str = include_str!("../../../../docs/OPERATIONS.md");
 
@@ -50,6 +53,33 @@ fn of_two_hosts_with_the_crontab_line_one_runs_the_job() {
     assert_eq!((second.stdout.lines().count(), second.stderr.lines().count()), (0, 1), "the mail");
     first.signal(Signal::TERM);
     assert_eq!(first.finish().expect(0).stderr, "");
+}
+
+#[test]
+fn the_script_for_prometheus_writes_the_exit_code_of_doctor() {
+    let Some(servers) = blank_servers(3) else { return };
+    let script = blocks("sh").into_iter().find(|block| block.contains("quorumlock_doctor"));
+    let dir = tempdir().unwrap();
+    let mut path = vec![Path::new(QUORUMLOCK).parent().expect("a directory").to_owned()];
+    path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+    let written = |expected: &str| {
+        let mut shell = program("sh", &servers.urls());
+        shell.args(["-c", script.expect("it is there")]).env("DIR", dir.path());
+        shell.env("PATH", env::join_paths(&path).unwrap());
+        finish(shell).expect(0);
+        let metrics = fs::read_to_string(dir.path().join("quorumlock_doctor.prom")).unwrap();
+        assert_eq!(metrics, expected);
+        assert!(!dir.path().join("quorumlock_doctor.new").exists());
+        let report = fs::read_to_string(dir.path().join("quorumlock_doctor.json")).unwrap();
+        assert!(serde_json::from_str::<Value>(&report).unwrap()["findings"].is_array());
+    };
+    written("quorumlock_doctor 78\n");
+    let mut init = quorumlock(&servers.urls());
+    init.arg("init");
+    finish(init).expect(0);
+    written("quorumlock_doctor 0\n");
+    servers[1].restart_empty().unwrap();
+    written("quorumlock_doctor 82\n");
 }
 
 #[test]
@@ -124,4 +154,32 @@ fn the_containers_of_the_manifests_run() {
     let spec = &leader["spec"];
     assert_eq!(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]);
     run_pod(&spec["template"], &servers.urls()).expect(0);
+}
+
+/// The textfile collector of the node exporter reads the files of several jobs.
+#[test]
+fn a_job_writes_its_metrics_for_a_textfile_collector() {
+    let Some(servers) = servers(1) else { return };
+    let dir = tempdir().unwrap();
+    let file = dir.path().join("job.prom");
+    let option = ["--metrics-file", file.to_str().unwrap()];
+    let job = |options: &[&str], script: &str| {
+        run(
+            &servers.urls(),
+            &[&["--name", "a \"job\"", "--wire", "redlock"], options].concat(),
+            script,
+        )
+    };
+    finish(job(&option, "true")).expect(0);
+    let text = fs::read_to_string(&file).unwrap();
+    for line in [
+        "quorumlock_held{lock=\"a \\\"job\\\"\",mode=\"single\",kind=\"lock\"} 0",
+        "quorumlock_lost{lock=\"a \\\"job\\\"\",mode=\"single\",kind=\"lock\",reason=\"gone\"} 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+    assert!(text.contains("quorumlock_hold_duration_bucket{"), "{text}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    let nowhere = ["--metrics-file", "/no/such/dir/job.prom"];
+    finish(job(&nowhere, "echo never")).expect(64).says(&["--metrics-file /no/such/dir/job.prom"]);
 }

@@ -184,6 +184,28 @@ fn a_signal_ends_a_campaign_and_leaves_nothing_in_the_queue() {
 }
 
 #[test]
+fn notifications_of_a_fleet_leave_a_campaign_alone_and_reach_the_command() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    let mut leader = Running::spawn(lead(&urls, &[], UNTIL_LINE));
+    term(&mut leader);
+    let script = r#"trap 'echo told; exit 3' HUP
+        echo "$$ $QUORUMLOCK_NAME $QUORUMLOCK_FENCE"; while ! read line; do :; done"#;
+    let mut campaigner = start_waiting(lead(&urls, &[], script));
+    for notification in [Signal::HUP, Signal::USR1, Signal::USR2] {
+        campaigner.signal(notification);
+        // Signals are handled in order: this one is refused when the one before has been handled.
+        campaigner.signal(Signal::TSTP);
+        campaigner.await_message("not stopped");
+    }
+    leader.say("enough");
+    leader.finish().expect(7);
+    term(&mut campaigner);
+    campaigner.signal(Signal::HUP);
+    assert_eq!(campaigner.finish().expect(3).stdout, "told\n");
+}
+
+#[test]
 fn a_signal_while_the_command_is_stopped_ends_the_leader_too() {
     let Some(servers) = servers(1) else { return };
     let script = "trap 'echo told' TERM; echo ready; while ! read line; do :; done";
@@ -233,7 +255,21 @@ fn errors_that_do_not_pass_end_a_campaign() {
     finish(missing).expect(127).says(&["/no/such/command"]);
     assert_eq!(holder(&urls), "nobody");
     ask(servers[0].addr().unwrap(), &["SET", "job", "data"]).unwrap();
-    finish(lead(&urls, &[], "echo never")).expect(78).says(&["another type"]);
+    finish(lead(&urls, &[], "echo never")).expect(78).says(&["is no lock but a string"]);
+}
+
+/// The limit ends the term, not the campaign.
+#[test]
+fn a_leader_whose_limit_is_over_campaigns_again() {
+    let Some(servers) = servers(1) else { return };
+    let limit = ["--lease", "3s", "--hold-at-most", "3s", "--grace", "500ms"];
+    let mut leader = Running::spawn(lead(&servers.urls(), &limit, UNTIL_TERM));
+    let first = term(&mut leader);
+    assert_eq!(leader.next_line(), "told");
+    assert!(term(&mut leader).fence > first.fence);
+    leader.signal(Signal::TERM);
+    leader.await_line("told");
+    leader.finish().says(&["--hold-at-most 3s is over soon"]);
 }
 
 #[test]
@@ -248,7 +284,42 @@ fn bad_usage_is_told_apart() {
     bad(&["", "--", "true"], "name");
     bad(&["job", "--lease", "10ms", "--", "true"], "Use 100ms at least");
     bad(&["job", "--lease", "2s", "--grace", "2s", "--", "true"], "--grace 2s");
-    for option in ["--wait", "--permits", "--hold-at-most", "--read"] {
+    for option in ["--wait", "--permits", "--hold-at-least", "--read"] {
         bad(&["job", option, "2", "--", "true"], option);
     }
+}
+
+/// A password in a file may change: a server that refuses it ends no campaign.
+#[test]
+fn a_password_that_is_rotated_ends_no_campaign() {
+    let Some(servers) = blank_servers(1) else { return };
+    let addr = servers[0].addr().expect("ours");
+    let set_password = |password: &str| {
+        let added = format!(">{password}");
+        ask(addr, &["ACL", "SETUSER", "app", "reset", "on", "~*", "&*", "+@all", &added]).unwrap();
+        ask(addr, &["CLIENT", "KILL", "USER", "app"]).unwrap();
+    };
+    set_password("old");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("password");
+    std::fs::write(&file, "old\n").expect("written");
+    let urls = [servers[0].url().replace("redis://", "redis://app@")];
+    let mut command = lead(&urls, &LEASE, UNTIL_EOF);
+    command.env("QUORUMLOCK_PASSWORD_FILE", &file);
+    let mut leader = Running::spawn(command);
+    let first = term(&mut leader);
+
+    set_password("new");
+    loop {
+        match leader.next_message() {
+            end if end.is_empty() => panic!("it ended"),
+            refused if refused.contains("WRONGPASS") => break,
+            _ => {}
+        }
+    }
+    std::fs::write(&file, "new\n").expect("written");
+    let second = term(&mut leader);
+    assert!(second.fence > first.fence);
+    leader.close_stdin();
+    leader.finish().expect(0);
 }

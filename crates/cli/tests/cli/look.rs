@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use crate::common::{Finished, blank_servers, finish, quorumlock, run, servers, start};
-use quorumlock_testbed::servers::{ServerOptions, for_test};
+use quorumlock::{Error, Leadership, Locker};
+use quorumlock_testbed::servers::{ServerOptions, ask as ask_server, for_test};
 use serde_json::{Value, json};
 
 fn ask(urls: &[String], arguments: &[&str]) -> Finished {
@@ -19,7 +20,7 @@ fn status_and_unlock_tell_of_the_holder() {
         let urls = servers.urls();
         let on_wire = ["--wire", wire];
         let status = || ask(&urls, &[&["status", "job"], &on_wire[..], &["--json"]].concat());
-        let free = json!({ "name": "job", "held": false, "holder": null });
+        let free = json!({ "name": "job", "held": false, "holder": null, "waiters": null });
         assert_eq!(status().expect(0).json(), free);
 
         let options = [&["--name", "job", "--lease", "2s"], &on_wire[..]].concat();
@@ -32,14 +33,65 @@ fn status_and_unlock_tell_of_the_holder() {
         let text = ask(&urls, &[&["status", "job", "--exit-code"], &on_wire[..]].concat());
         assert!(text.expect(1).stdout.starts_with("job: held by "));
 
-        let unlock = || {
+        assert_eq!(held["waiters"], 0);
+        assert!(held["holder"]["since"].as_str().unwrap().starts_with("20"), "{held}");
+        let token = held["holder"]["last_token"].as_u64().unwrap();
+
+        let unlock = |more: &[&str]| {
             let force = ["unlock", "--force", "job", "--json"];
-            ask(&urls, &[&force[..], &on_wire].concat()).expect(0).json()
+            ask(&urls, &[&force[..], &on_wire, more].concat())
         };
-        assert_eq!(unlock(), json!({ "name": "job", "released": true }));
+        let kept = unlock(&["--holder", "0123"]).expect(75);
+        assert!(kept.json()["error"]["message"].as_str().unwrap().contains("it keeps the lock"));
+        let id = held["holder"]["id"].as_str().unwrap();
+        let taken = unlock(&["--holder", id]).expect(0).json();
+        assert_eq!((&taken["released"], &taken["holder"]["id"]), (&json!(true), &json!(id)));
+        assert_eq!(taken["holder"]["last_token"], token);
         assert_eq!(status().expect(0).json(), free);
+        let none = json!({ "name": "job", "released": false, "holder": null });
+        assert_eq!(unlock(&[]).expect(81).json(), none);
+        assert_eq!(unlock(&["--holder", id]).expect(81).json(), none);
         holder.finish().expect(79);
     }
+}
+
+/// One node names the holder, one is down, and one restarted empty: it may not vote, and does not say that
+/// the name is free.
+#[tokio::test]
+async fn nobody_says_free_where_too_few_nodes_tell() {
+    let Some(servers) = servers(3) else { return };
+    let urls = servers.urls();
+    let locker = Locker::quorum(&urls).unwrap();
+    let lock = locker.lock("job").await.unwrap();
+    let permit = locker.permit("seats", 2).await.unwrap();
+    let reader = locker.read("catalog").await.unwrap();
+    servers[1].kill().unwrap();
+    servers[2].restart_empty().unwrap();
+    for what in [&["job"][..], &["seats", "--permits", "2"], &["catalog", "--read-write"]] {
+        let status = [&["status"][..], what].concat();
+        let names = "it is unknown whether it is held: 1 of 3 nodes names the holder ";
+        ask(&urls, &status).expect(80).says(&[names, "2 have to"]);
+        let error = ask(&urls, &[&status[..], &["--json"]].concat()).expect(80).json();
+        let error = &error["error"];
+        assert_eq!((&error["exit_code"], &error["holder"]["named_by"]), (&json!(80), &json!(1)));
+        assert_eq!(error["nodes"].as_array().unwrap().len(), 2, "{error}");
+    }
+    // One vote, and no holder.
+    let unknown = ask(&urls, &["status", "idle"]).expect(80);
+    unknown.says(&[
+        "unknown whether it is held",
+        "too few nodes can vote: 2 of 3 needed; 1 cannot, 1 did not answer",
+    ]);
+    let top = ask(&urls, &["top", "job", "--json"]).expect(78).json();
+    assert_eq!(top["locks"][0]["held"], Value::Null, "{top}");
+
+    let observed = Locker::quorum(&urls).unwrap();
+    let error = observed.is_locked("job").await.unwrap_err();
+    assert!(matches!(&error, Error::Refused(none) if none.named_by == 1), "{error}");
+    let leadership = observed.election("job").observe().next().await.unwrap();
+    assert!(matches!(leadership, Leadership::Unknown(_)), "{leadership:?}");
+    assert!(observed.try_lock("job").await.is_err());
+    drop((lock, permit, reader));
 }
 
 #[test]
@@ -78,9 +130,7 @@ fn a_holder_of_another_library_has_no_label() {
         ("redlock", hexadecimal, &["SET", "job", hexadecimal, "PX", "60000"]),
         ("redisson", redisson, &["HSET", "job", redisson, "1"]),
     ] {
-        let on_server = |command: &[&str]| {
-            quorumlock_testbed::servers::ask(servers[0].addr().unwrap(), command).unwrap()
-        };
+        let on_server = |command: &[&str]| ask_server(servers[0].addr().unwrap(), command).unwrap();
         on_server(command);
         on_server(&["PEXPIRE", "job", "60000"]);
         let status =
@@ -97,8 +147,9 @@ fn a_holder_of_another_library_has_no_label() {
 fn unlock_says_if_there_was_nothing_to_take_away() {
     for count in [1, 3] {
         let Some(servers) = servers(count) else { return };
-        let nothing = ask(&servers.urls(), &["unlock", "--force", "job", "--json"]).expect(0);
-        assert_eq!(nothing.json(), json!({ "name": "job", "released": false }));
+        let nothing = ask(&servers.urls(), &["unlock", "--force", "job", "--json"]).expect(81);
+        let none = json!({ "name": "job", "released": false, "holder": null });
+        assert_eq!(nothing.json(), none);
     }
 }
 
@@ -136,7 +187,7 @@ fn what_is_no_lock_of_this_kind_is_not_taken_away() {
     let mut holder = start(run(&urls, &["--name", "job", "--wire", "redlock"], "echo ready; cat"));
     for command in [&["unlock", "--force", "job"][..], &["status", "job"]] {
         let refused = ask(&urls, &[command, &["--wire", "redisson"]].concat()).expect(78);
-        assert!(refused.stderr.contains("another type"), "{refused:?}");
+        refused.says(&["is a lock of Redlock's layout", "use another name, or the kind of lock"]);
         let reserved = [&command[..command.len() - 1], &["quorumlock:node"]].concat();
         ask(&urls, &reserved).expect(64).says(&["quorumlock:node", "must not begin with"]);
     }
@@ -148,8 +199,59 @@ fn what_is_no_lock_of_this_kind_is_not_taken_away() {
 fn without_a_majority_status_and_unlock_say_so() {
     let Some(servers) = servers(3) else { return };
     servers.iter().take(2).for_each(|server| server.kill().unwrap());
-    ask(&servers.urls(), &["status", "job"]).expect(69);
+    ask(&servers.urls(), &["status", "job"]).expect(80).says(&["unknown", "2 did not"]);
     ask(&servers.urls(), &["unlock", "--force", "job"]).expect(69);
+    servers[2].kill().unwrap();
+    ask(&servers.urls(), &["status", "job"]).expect(69);
+}
+
+/// The nodes answer and are admitted: only a lock finds out.
+#[test]
+fn every_health_check_sees_a_majority_that_takes_no_lock() {
+    let Some(servers) = servers(3) else { return };
+    let urls = servers.urls();
+    let all = |arguments: &[&str]| ask(&urls, arguments);
+    for (set, back, says) in [
+        (["maxmemory", "1"], ["maxmemory", "0"], "out of memory"),
+        (["min-replicas-to-write", "1"], ["min-replicas-to-write", "0"], "NOREPLICAS"),
+    ] {
+        let config = |[name, value]: [&str; 2]| {
+            for server in servers.iter().take(2) {
+                ask_server(server.addr().unwrap(), &["CONFIG", "SET", name, value]).unwrap();
+            }
+        };
+        config(set);
+        let doctor = all(&["doctor", "--json"]).expect(78).json();
+        assert_eq!(findings(&doctor, "lock")[0].1.len(), 2, "{doctor}");
+        assert!(!doctor.to_string().contains("may be restarted"), "{doctor}");
+        let top = all(&["top", "--json"]).expect(78).json();
+        assert_eq!((&top["votes"], &top["nodes"][0]["takes_locks"]), (&json!(1), &json!(false)));
+        let members = all(&["members", "--json"]).expect(78).json();
+        assert_eq!(
+            (&members["votes"], &members["nodes"][1]["state"]),
+            (&json!(1), &json!("refuses"))
+        );
+        for command in ["doctor", "top", "members"] {
+            let text = all(&[command]).expect(78).stdout;
+            assert!(text.contains(says), "{command}: {text}");
+        }
+        config(back);
+        for command in ["doctor", "top", "members"] {
+            all(&[command]).expect(0);
+        }
+    }
+}
+
+/// A user who may only read.
+#[test]
+fn a_health_check_without_the_right_to_write_says_that_it_did_not_try() {
+    let Some(servers) = servers(1) else { return };
+    let read = ["ACL", "SETUSER", "default", "-set", "-del"];
+    ask_server(servers[0].addr().unwrap(), &read).unwrap();
+    let report = ask(&servers.urls(), &["doctor", "--json"]);
+    assert_eq!(findings(&report.json(), "lock")[0].0, "warn", "{report:?}");
+    let top = ask(&servers.urls(), &["top", "--json"]).expect(0).json();
+    assert_eq!(top["nodes"][0]["takes_locks"], Value::Null, "{top}");
 }
 
 /// The severity and nodes of each finding of one check.
@@ -210,7 +312,8 @@ fn doctor_says_which_nodes_may_vote_and_whether_the_next_may_be_restarted() {
     let doctor = |code| ask(&servers.urls(), &["doctor", "--json"]).expect(code).json();
     let last = |report: &Value| report["findings"].as_array().unwrap().last().unwrap().clone();
     let fresh = doctor(78);
-    assert_eq!(findings(&fresh, "admission").len(), 4, "each node, and what follows: {fresh}");
+    let found = |check| findings(&fresh, check).len();
+    assert_eq!((found("admission"), found("restart")), (3, 1), "each node, and all: {fresh}");
     ask(&servers.urls(), &["init"]).expect(0);
     let report = doctor(0);
     let good = last(&report);
@@ -220,12 +323,13 @@ fn doctor_says_which_nodes_may_vote_and_whether_the_next_may_be_restarted() {
     assert_eq!(findings(&report, "persistence")[0].0, "ok", "{report}");
     assert!(good["what"].as_str().unwrap().contains("may be restarted"), "{good}");
     servers[1].restart_empty().unwrap();
-    let warned = doctor(0);
+    let warned = doctor(82);
     assert_eq!(last(&warned)["severity"], "warn");
     assert!(last(&warned)["what"].as_str().unwrap().contains("restart none"), "{warned}");
-    // With plain Redlock the admission check is left out.
-    let plain = ask(&servers.urls(), &["doctor", "--json", "--admission", "redlock"]).expect(0);
+    // With plain Redlock the admission check is left out, and these servers grant nothing.
+    let plain = ask(&servers.urls(), &["doctor", "--json", "--admission", "redlock"]).expect(78);
     assert!(findings(&plain.json(), "admission").is_empty());
+    assert_eq!(findings(&plain.json(), "members")[0].0, "problem");
 }
 
 #[test]

@@ -10,10 +10,14 @@ mod init;
 mod jobs;
 mod json_errors;
 mod lead;
+mod list;
 mod look;
 mod loss;
 mod members;
 mod members_change;
+#[cfg(target_os = "linux")]
+mod names;
+mod nested;
 mod pages;
 mod passwords;
 mod permissions;

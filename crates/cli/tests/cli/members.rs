@@ -109,6 +109,27 @@ fn members_shows_who_votes_for_which_list() {
     assert!(text.contains("3 of 3 nodes vote; a lock needs 2"), "{text}");
 }
 
+/// What a script asks that restarts one node after the other.
+#[test]
+fn members_waits_until_every_node_votes() {
+    let Some((servers, cron)) = Cron::servers() else { return };
+    let wait = |time: &str| cron.ask(&["members", "--wait", time]);
+    assert!(wait("0s").expect(0).stdout.contains("3 of 3 nodes vote"));
+    servers[2].restart_empty().unwrap();
+    // Without the option a majority is enough.
+    cron.ask(&["members"]).expect(0);
+    assert!(wait("0s").expect(82).stdout.contains("2 of 3 nodes vote"));
+    let waiting = std::thread::spawn({
+        let urls = servers.urls();
+        move || Cron(urls).ask(&["members", "--wait", "60s"])
+    });
+    cron.heals();
+    waiting.join().unwrap().expect(0).says(&["2 of 3 nodes vote; a lock needs 2"]);
+    servers[0].kill().unwrap();
+    servers[1].kill().unwrap();
+    assert!(wait("0s").expect(82).stdout.contains("1 of 3 nodes vote"));
+}
+
 #[test]
 fn members_of_new_servers_says_what_to_do() {
     let Some(servers) = blank_servers(3) else { return };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quorumlock::{Guard, Locker};
 use quorumlock_testbed::servers::{ServerOptions, Servers, Shift, for_test};
+use quorumlock_watchdog::Clock;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -53,6 +54,15 @@ fn job(urls: &[String], name: &str) -> Finished {
     quick(urls, &["run", "--name", name, "--lease", "500ms", "--wait", "0s", "--", "true"])
 }
 
+/// A server takes a while to see that a connection has ended.
+fn await_no_program_with_another_list(urls: &[String]) {
+    let clock = Clock::system();
+    let begun = clock.now();
+    while patient(urls, &["members"]).expect(0).stdout.contains(") has the list [") {
+        assert!(clock.now().since(begun) < Duration::from_secs(20), "a program is still connected");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_added_while_locks_are_held() {
     let (Some(servers), Some(more)) = (patient_servers(3), blank_servers(1)) else { return };
@@ -84,7 +94,19 @@ async fn a_server_is_added_while_locks_are_held() {
     let doctor = patient(&new, &["doctor"]).expect(0).stdout;
     assert!(doctor.contains("is under way"), "{doctor}");
 
-    drop(holder);
+    // Both programs with the old list are named.
+    let by_holder = format!(":{} (127.0.0.1:", holder.id());
+    let by_test = format!(":{} (127.0.0.1:", std::process::id());
+    let refused = patient(&new, &["members", "finish"]).expect(78);
+    refused.says(&["would lose their locks", &by_holder, &by_test, "members finish --force"]);
+    let shown = patient(&new, &["members"]).expect(0).stdout;
+    assert!(shown.contains(&by_holder) && shown.contains(&by_test), "{shown}");
+    patient_job(&old, "held").expect(75);
+    begun.close().await;
+    drop((begun, holder));
+    // What an operator looks at with the old list is no program.
+    patient(&old, &["status", "held"]).expect(0);
+    await_no_program_with_another_list(&new);
     let finished = patient(&new, &["members", "finish", "--json"]).expect(0).json();
     assert_eq!((&finished["changed"], &finished["phase"]), (&json!(true), &json!(3)), "{finished}");
     guard.check().unwrap();

@@ -107,6 +107,7 @@ fn status_tells_how_many_readers_or_which_writer() {
         };
         let free = json!({
             "name": "catalog", "held": false, "readers": 0, "writer": null, "remaining_ms": null,
+            "last_token": null, "since": null, "waiters": null,
         });
         assert_eq!(status(&["--json", "--exit-code"]).expect(0).json(), free);
         assert_eq!(status(&[]).expect(0).stdout, "catalog: free\n");
@@ -118,6 +119,7 @@ fn status_tells_how_many_readers_or_which_writer() {
         assert!((1..=5_000).contains(&left), "{left}");
         let held = json!({
             "name": "catalog", "held": true, "readers": 2, "writer": null, "remaining_ms": null,
+            "last_token": null, "since": null, "waiters": 0,
         });
         assert_eq!(told, held);
         let text = status(&["--exit-code"]).expect(1).stdout;
@@ -144,23 +146,25 @@ fn unlock_takes_it_away_from_the_writer_or_from_all_readers() {
         let urls = servers.urls();
         let unlock = |more: &[&str]| {
             let basic = ["unlock", "--force", "catalog", "--read-write"];
-            ask(&urls, &[&basic[..], more].concat()).expect(0)
+            ask(&urls, &[&basic[..], more].concat())
         };
         let readers = two_readers(&servers, &["--lease", "2s"]);
         ask(&urls, &["unlock", "catalog", "--read-write"]).expect(64).says(&["--force"]);
         let status = ["status", "catalog", "--read-write", "--exit-code"];
         ask(&urls, &status).expect(1);
-        assert_eq!(unlock(&[]).stdout, "catalog: taken away from its holders\n");
+        assert_eq!(unlock(&[]).expect(0).stdout, "catalog: taken away from its readers\n");
         ask(&urls, &status).expect(0);
         for reader in readers {
             reader.finish().expect(79).says(&["catalog"]);
         }
-        assert_eq!(unlock(&[]).stdout, "catalog: was free\n");
+        assert_eq!(unlock(&[]).expect(81).stdout, "catalog: was free\n");
 
         let writer = hold(&urls, &[&WRITE[..], &["--lease", "2s"]].concat());
-        assert_eq!(unlock(&["--json"]).json(), json!({ "name": "catalog", "released": true }));
+        let taken = unlock(&["--json"]).expect(0).json();
+        let id = taken["holder"]["id"].as_str().unwrap();
+        assert!(taken["released"] == true && id.ends_with(":w"), "{taken}");
         writer.finish().expect(79).says(&["catalog"]);
-        assert_eq!(unlock(&["--json"]).json(), json!({ "name": "catalog", "released": false }));
+        assert_eq!(unlock(&["--json"]).expect(81).json()["released"], false);
     }
 }
 
@@ -174,28 +178,30 @@ fn the_wrong_kind_is_refused_and_the_right_option_named() {
             let holder = hold(&urls, &[&kind[..], &["--wire", wire]].concat());
             for command in [&["unlock", "--force", "catalog"][..], &["status", "catalog"]] {
                 let refused = ask(&urls, &[command, &["--wire", wire]].concat()).expect(78);
-                refused.says(&["another type", "catalog is a read-write lock", ADVICE]);
+                refused.says(&["is a read-write lock, 1 ", "catalog is a read-write lock", ADVICE]);
             }
             ask(&urls, &["status", "catalog", "--read-write", "--exit-code"]).expect(1);
             let lock = granted(&urls, &["--name", "catalog", "--wire", wire], "echo never");
-            finish(lock).expect(78).says(&["another type"]);
+            finish(lock).expect(78).says(&["is a read-write lock, 1 "]);
             end(holder);
         }
         let lock = ["--name", "catalog", "--wire", wire];
         let holder = hold(&urls, &lock);
+        let layout = if wire == "redisson" { "Redisson" } else { "Redlock" };
+        let is_lock = format!("the key \"catalog\" is a lock of {layout}'s layout");
         for kind in [READ, WRITE] {
             let refused =
                 finish(run(&urls, &[&kind[..], &["--wire", wire]].concat(), "echo never"));
-            refused.expect(78).says(&["another type"]);
+            refused.expect(78).says(&[&is_lock]);
         }
         let status = ["status", "catalog", "--read-write", "--wire", wire];
-        ask(&urls, &status).expect(78).says(&["another type"]);
+        ask(&urls, &status).expect(78).says(&[&is_lock]);
         let unlock = ["unlock", "--force", "catalog", "--read-write", "--wire", wire];
-        ask(&urls, &unlock).expect(78).says(&["another type"]);
-        // A lock of the other wire is of another type, too, and no read-write lock.
+        ask(&urls, &unlock).expect(78).says(&[&is_lock]);
+        // A lock of the other wire is no read-write lock.
         let other = if wire == "redisson" { "redlock" } else { "redisson" };
         let refused = ask(&urls, &["status", "catalog", "--wire", other]).expect(78);
-        assert!(!refused.says(&["another type"]).stderr.contains(ADVICE));
+        assert!(!refused.says(&[&is_lock]).stderr.contains(ADVICE));
         end(holder);
     }
 }

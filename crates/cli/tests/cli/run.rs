@@ -1,7 +1,14 @@
 //! `quorumlock run` against real servers: exit codes, environment, signals.
 
-use crate::common::{finish, quorumlock, run, servers, start, start_waiting};
-use rustix::process::Signal;
+use std::thread::sleep;
+use std::time::Duration;
+
+use quorumlock_watchdog::Clock;
+
+use crate::common::{
+    Running, blank_servers, finish, quorumlock, run, servers, start, start_waiting,
+};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// One node; a quorum; quorums that have lost as many nodes as they can.
 const FLEETS: [(usize, usize); 4] = [(1, 0), (3, 0), (3, 1), (5, 2)];
@@ -18,6 +25,27 @@ fn the_exit_code_is_the_commands_own_and_the_lock_is_released() {
             status.args(["status", "--exit-code", "job"]);
             finish(status).expect(0);
         }
+    }
+}
+
+/// One process in sixteen waits for the node, of a list whose nodes must prove their memory.
+#[test]
+fn a_node_that_hangs_costs_a_short_command_nothing() {
+    let longest = Duration::from_secs(5);
+    let options = ["--name", "job", "--answer-timeout", "5s", "--connect-timeout", "5s"];
+    for (admission, runs) in [("strict", 5), ("redlock", 1)] {
+        let servers = if admission == "strict" { servers(3) } else { blank_servers(3) };
+        let Some(servers) = servers else { return };
+        servers[1].pause().unwrap();
+        let options = [&options[..], &["--admission", admission]].concat();
+        let mut took = (0..runs).map(|_| {
+            let (clock, command) = (Clock::system(), run(&servers.urls(), &options, "exit 0"));
+            let began = clock.now();
+            finish(command).expect(0);
+            clock.now().since(began)
+        });
+        // The first one that does not wait is enough.
+        assert!(took.any(|took| took < longest), "{admission}");
     }
 }
 
@@ -45,7 +73,7 @@ fn a_lock_that_is_held_is_busy_after_the_wait() {
         let mut holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
         for wait in ["0s", "100ms"] {
             let refused = finish(run(&urls, &["--name", "job", "--wait", wait], "echo never"));
-            assert_eq!(refused.expect(75).says(&["job"]).stdout, "");
+            assert_eq!(refused.expect(75).says(&["job is held by"]).stdout, "");
         }
         finish(run(&urls, &["--name", "other", "--wait", "0s"], "exit 0")).expect(0);
         holder.close_stdin();
@@ -59,7 +87,11 @@ fn a_waiter_gets_the_lock_when_it_is_released() {
         let Some(servers) = servers(count) else { return };
         let urls = servers.urls();
         let mut holder = start(run(&urls, &["--name", "job"], "echo ready; cat"));
-        let waiter = start_waiting(run(&urls, &["--name", "job"], "echo mine"));
+        let mut waiter = Running::spawn(run(&urls, &["--name", "job"], "echo mine"));
+        waiter.await_message("waiting for the lock job: job is held by ");
+        let options = ["--name", "job", "--wait", "2s", "--quiet"];
+        let refused = finish(run(&urls, &options, "echo never")).expect(75);
+        assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
         holder.close_stdin();
         assert_eq!(waiter.finish().expect(0).stdout, "mine\n");
         holder.finish().expect(0);
@@ -120,7 +152,9 @@ fn a_number_without_a_unit_is_seconds() {
         run(&options).expect(64).says(&["--grace 8s", "--lease 9s"]);
     }
     run(&["x", "--hold-at-most", "2", "--grace", "1.5"]).expect(64).says(&["--hold-at-most 2s"]);
-    run(&["x", "--max-lease", "20"]).expect(64).says(&["20s"]); // the lease is 30 s
+    run(&["x", "--max-lease", "20", "--lease", "30"]).expect(64).says(&["30s", "20s"]);
+    // The lease is no longer than the longest.
+    run(&["x", "--max-lease", "20", "--wait", "0.3"]).expect(69);
     run(&["x", "--wait", "0.3"]).expect(69);
 }
 
@@ -193,7 +227,10 @@ fn bad_usage_is_told_apart() {
     bad(&["doctor", "--timeout", "5x"], "\"5x\" is no duration");
     bad(&["run", "--name", "x", "--lease", "2s", "--grace", "2s", "--", "true"], "--grace 2s");
     bad(&["run", "--name", "x", "--lease", "10ms", "--", "true"], "Use 100ms at least");
-    bad(&["run", "--name", "x", "--tls-ca", "/no/such/file", "--", "true"], "/no/such/file");
+    bad(
+        &["run", "--name", "x", "--tls-ca", "/no/such/file", "--", "true"],
+        "servers without rediss://",
+    );
     bad(&["run", "--name", "x", "--node", "http://x", "--", "true"], "http");
     bad(&["unlock", "x"], "--force");
 
@@ -277,6 +314,20 @@ fn a_signal_ends_the_wait_for_the_lock() {
 }
 
 #[test]
+fn any_signal_that_ends_a_program_ends_the_wait_for_the_lock() {
+    let Some(servers) = servers(1) else { return };
+    let urls = servers.urls();
+    let mut holder = start(run(&urls, &["job"], "echo ready; cat"));
+    for (signal, code) in [(Signal::HUP, 129), (Signal::USR1, 138), (Signal::USR2, 140)] {
+        let waiter = start_waiting(run(&urls, &["job"], "echo never"));
+        waiter.signal(signal);
+        assert_eq!(waiter.finish().expect(code).stdout, "");
+    }
+    holder.close_stdin();
+    holder.finish().expect(0);
+}
+
+#[test]
 fn what_the_caller_ignores_stays_ignored_and_a_stop_is_refused() {
     let Some(servers) = servers(1) else { return };
     let binary = env!("CARGO_BIN_EXE_quorumlock");
@@ -289,6 +340,37 @@ fn what_the_caller_ignores_stays_ignored_and_a_stop_is_refused() {
     job.await_message("not stopped");
     job.close_stdin();
     job.finish().expect(0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_the_command_leaves_in_the_background_is_told_and_goes_on() {
+    let Some(servers) = servers(1) else { return };
+    for background in ["sleep 1000", "setsid sleep 1000"] {
+        let script = format!("{background} < /dev/null > /dev/null 2>&1 & echo $!");
+        let ended = finish(run(&servers.urls(), &["job"], &script)).expect(0);
+        let left = ended.stdout.trim().parse().unwrap();
+        kill_process(Pid::from_raw(left).unwrap(), Signal::KILL).expect("it lives");
+        let told = "left 1 process, which runs on without the lock: ";
+        ended.says(&[told, &format!("({left})")]);
+    }
+    let ended = finish(run(&servers.urls(), &["job"], "true & wait")).expect(0);
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn orphans_of_the_command_leave_no_zombies() {
+    let Some(servers) = servers(1) else { return };
+    let script = "for i in 1 2 3 4 5; do (sleep 0.01 &); done; echo ready; cat";
+    let job = start(run(&servers.urls(), &["job"], script));
+    let children = format!("/proc/{id}/task/{id}/children", id = job.id());
+    let count = || std::fs::read_to_string(&children).unwrap().split_whitespace().count();
+    // No event tells.
+    let is_one = || (count() == 1).then_some(()).ok_or_else(|| sleep(Duration::from_millis(5)));
+    (0..10_000).find_map(|_| is_one().ok()).expect("one child: the command");
+    job.signal(Signal::TERM);
+    job.finish().expect(143);
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl<'a> AcquireLoop<'a> {
 
     /// Makes one attempt. Of permits, asks for another slot if the first one is taken.
     async fn ask(&mut self, approach: Approach) -> Result<Event, Error> {
-        let told = self.ticket.as_ref().and_then(QueueTicket::take_free_slot);
+        let told = self.ticket.as_mut().and_then(QueueTicket::take_free_slot);
         if let Some(slot) = &mut self.slot {
             slot.begin(told);
         }
@@ -211,6 +211,7 @@ impl<'a> AcquireLoop<'a> {
     fn reached(&mut self) {
         if self.error.take().is_some() {
             self.permit.reached();
+            self.inner.telemetry.nodes_answer();
         }
     }
 
@@ -225,7 +226,7 @@ impl<'a> AcquireLoop<'a> {
         let since = self.permit.troubled(&error, self.now);
         let may_heal = self.spec.heals(&error);
         if self.error.is_none() && may_heal && !self.spec.fail_fast {
-            tracing::info!(name = %self.spec.claim, %error, "waits for the nodes");
+            self.inner.telemetry.waits_for_nodes(&self.spec.claim, &error);
         }
         self.error = Some(error);
         self.now = self.inner.clock.now();
@@ -241,12 +242,13 @@ impl<'a> AcquireLoop<'a> {
         NoMajority::new(name, (nodes, quorum_of(nodes)), 0, vec![report]).into()
     }
 
-    /// Whether any name is held.
+    /// Whether any name is held. One that too few nodes say is held may be free.
     async fn inspect(&mut self) -> Event {
         for claim in self.claim().of_each_name() {
             match self.inner.lessor.inspect(claim).await {
                 Ok(None) => {}
                 Ok(Some(_)) => return Event::Inspected { held: true },
+                Err(error) if error.names_holder() => {}
                 Err(error) => {
                     self.error = Some(error);
                     return Event::NoMajority { since: self.now, may_heal: false };
@@ -306,6 +308,8 @@ impl<'a> AcquireLoop<'a> {
             state: LeaseState::new(inner.clock.clone(), timing),
             begun: asked,
             told: AtomicBool::new(false),
+            told_at_risk: AtomicBool::new(false),
+            renewed: AtomicBool::new(false),
             holds: AtomicU32::new(1),
             permit: Mutex::new(permit),
             hold_at_most: spec.hold_at_most,

@@ -12,16 +12,18 @@ use super::lease::Lease;
 use super::owner_table::OwnerSlot;
 use quorumlock_protocol::telemetry::HoldEnd;
 use quorumlock_protocol::{
-    ConfigError, Error, Fence, Hints, Instant, Lane, LeaseRequest, LossReason, Lost, NoMajority,
-    NodeProblem, NodeReport, Nonce, Ticket, expiry, quorum_of,
+    ConfigError, Error, FencingToken, Hints, Instant, Lane, LeaseRequest, LossReason, Lost,
+    NoMajority, NodeProblem, NodeReport, Nonce, Ticket, expiry, quorum_of,
 };
-use quorumlock_watchdog::{Renewal, runtime};
+use quorumlock_watchdog::Renewal;
 
 /// A held lock. It is renewed until it is unlocked, dropped or lost.
 ///
 /// Dropping it passes the release to the watchdog's thread and never blocks. [`Guard::unlock`]
-/// waits for the release and reports whether the lock was still held. A process that ends right
-/// after a drop may end before the release is sent: call `unlock`, or
+/// waits for the release and reports whether the lock was still held. The drop of the locker's
+/// last handle (a clone, a guard, a request) waits until all nodes have carried out its releases, for the answer
+/// timeout at most: so `?`, a panic and the end of `main` leave no lock behind. `std::process::exit`, an abort and a
+/// signal run no drop, nor does a locker in a `static`: call `unlock`, or
 /// [`Locker::close`](crate::Locker::close), first.
 ///
 /// Drop or unlock a lost guard, too. Until then, or until the furthest end that the lease ever had,
@@ -33,6 +35,8 @@ pub struct Guard<K: Kind = kind::Lock> {
     inner: Arc<Inner>,
     lease: Arc<Lease>,
     unlocked: bool,
+    /// Until when the hold is kept though its work ends.
+    keep_until: Option<Instant>,
     /// Kept after a loss, so that the owner learns of the loss and does not acquire anew by
     /// mistake.
     owner_slot: Option<Box<OwnerSlot>>,
@@ -41,7 +45,7 @@ pub struct Guard<K: Kind = kind::Lock> {
 
 /// A read-only view of a held lock. It can be cloned, and does not keep the lock held.
 #[derive(Clone)]
-pub struct Watch {
+pub struct HoldView {
     lease: Arc<Lease>,
 }
 
@@ -59,7 +63,7 @@ macro_rules! views {
             }
 
             /// The fencing token of this acquisition: send it with every write.
-            pub fn fence(&self) -> Fence {
+            pub fn token(&self) -> FencingToken {
                 self.lease.fence
             }
 
@@ -166,10 +170,10 @@ macro_rules! views {
 }
 
 views!(Guard<K>, "Guard", K);
-views!(Watch, "Watch");
+views!(HoldView, "HoldView");
 
-/// Resolves with the loss, as [`Watch::lost`].
-impl IntoFuture for Watch {
+/// Resolves with the loss, as [`HoldView::lost`].
+impl IntoFuture for HoldView {
     type Output = Lost;
     type IntoFuture = Pin<Box<dyn Future<Output = Lost> + Send>>;
 
@@ -181,6 +185,13 @@ impl IntoFuture for Watch {
 /// [`Guard::run`] drops its work this long before the lease ends, so that a timer that fires late
 /// (tokio's has a granularity of 1 ms) still fires in time.
 const END_MARGIN: Duration = Duration::from_millis(2);
+
+impl HoldView {
+    /// The number of the slot, of a permit: [`Guard::slot`].
+    pub fn slot(&self) -> Option<u16> {
+        self.lease.claim.slot()
+    }
+}
 
 impl Guard<kind::Permit> {
     /// The number of the slot that this permit holds: 0 to the number of permits, less one. No other
@@ -207,6 +218,7 @@ impl Guard<kind::Lock> {
     /// share the hold. The guard is then released as by a drop.
     pub fn into_ticket(mut self) -> Result<Ticket, Error> {
         let (inner, lease) = (self.inner.clone(), self.lease.clone());
+        inner.watchdog.check_process()?;
         lease.check()?;
         let holds = self.hold_count();
         if holds > 1 {
@@ -236,7 +248,7 @@ impl Guard<kind::Write> {
     /// # Cancel safety
     /// Once polled, the hold is a reader's; dropping the future releases it.
     pub async fn downgrade(mut self) -> Result<Guard<kind::Read>, Error> {
-        runtime::timed()?;
+        self.inner.ensure_here()?;
         let (inner, lease) = (self.inner.clone(), self.lease.clone());
         lease.check()?;
         if let Err(holds) = lease.remove_only_guard() {
@@ -256,6 +268,7 @@ impl Guard<kind::Write> {
         inner.telemetry.hold_ended(&lease, HoldEnd::HandedOff);
         inner.telemetry.hold_began(&reader.claim);
         let mut guard = Guard::new(inner.clone(), reader.clone());
+        guard.keep_until = self.keep_until;
         if let Some(slot) = self.owner_slot.take() {
             guard = guard.with_owner(slot.moved_to(&reader));
         }
@@ -266,15 +279,27 @@ impl Guard<kind::Write> {
 
 impl<K: Kind> Guard<K> {
     pub(super) fn new(inner: Arc<Inner>, lease: Arc<Lease>) -> Self {
-        Self { inner, lease, unlocked: false, owner_slot: None, kind: PhantomData }
+        let (keep_until, owner_slot) = (None, None);
+        Self { inner, lease, unlocked: false, keep_until, owner_slot, kind: PhantomData }
     }
 
     /// The same hold, as what the caller asked for.
     pub(super) fn into_kind<J: Kind>(mut self) -> Guard<J> {
-        self.unlocked = true;
-        let (inner, lease, owner_slot) =
-            (self.inner.clone(), self.lease.clone(), self.owner_slot.take());
-        Guard { inner, lease, unlocked: false, owner_slot, kind: PhantomData }
+        self.take()
+    }
+
+    /// This guard, out of a place that is dropped.
+    fn take<J: Kind>(&mut self) -> Guard<J> {
+        let unlocked = std::mem::replace(&mut self.unlocked, true);
+        let (inner, lease) = (self.inner.clone(), self.lease.clone());
+        let (keep_until, owner_slot) = (self.keep_until.take(), self.owner_slot.take());
+        Guard { inner, lease, unlocked, keep_until, owner_slot, kind: PhantomData }
+    }
+
+    /// Keeps the hold for this long from now on, though its work ends.
+    pub(super) fn kept_for(mut self, time: Duration) -> Self {
+        self.keep_until = Some(self.inner.clock.now() + time);
+        self
     }
 
     /// The guard of an owner, who finds the lease again while this guard lives.
@@ -325,8 +350,8 @@ impl<K: Kind> Guard<K> {
     }
 
     /// A view of the lock for other tasks.
-    pub fn watch(&self) -> Watch {
-        Watch { lease: self.lease.clone() }
+    pub fn view(&self) -> HoldView {
+        HoldView { lease: self.lease.clone() }
     }
 
     /// How many guards of the same [`Owner`](quorumlock_protocol::Owner) share this lock.
@@ -337,6 +362,8 @@ impl<K: Kind> Guard<K> {
     /// Releases the lock, or one hold of it if other guards share it. If another task of this
     /// process waits for the lock, it may receive the lease without a message to the nodes.
     ///
+    /// Waits first until [`hold_at_least`](crate::LockRequest::hold_at_least) is over.
+    ///
     /// # Errors
     /// [`Error::Lost`] if the lock was no longer held. [`Error::Unreachable`] or [`Error::Refused`]
     /// if too few nodes confirmed the release: the lock is not renewed any more, and is free when
@@ -346,7 +373,10 @@ impl<K: Kind> Guard<K> {
     /// The first poll posts the release. If the future is dropped before that, the drop posts it.
     pub async fn unlock(mut self) -> Result<(), Error> {
         // Outside a runtime the drop of `self` passes the release to the watchdog's thread.
-        runtime::timed()?;
+        self.inner.ensure_here()?;
+        if let Some(until) = self.keep_until {
+            self.keep(until).await;
+        }
         self.unlocked = true;
         let now = self.inner.clock.now();
         let still = self.lease.check_at(now);
@@ -381,6 +411,23 @@ impl<K: Kind> Guard<K> {
         if freed?.held { Ok(()) } else { Err(self.lease.lost(LossReason::Gone).into()) }
     }
 
+    /// Waits until `until`, or until the lock is lost.
+    async fn keep(&self, until: Instant) {
+        let over = async {
+            loop {
+                match until.since(self.inner.clock.now()) {
+                    Duration::ZERO => break,
+                    left => tokio::time::sleep(left).await,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = over => {}
+            _ = self.lease.state.lost() => {}
+        }
+    }
+
     /// Tells the nodes how many guards share the lease: an absolute count. Without an answer, the
     /// watchdog's next renewal carries the count.
     pub(super) async fn publish_holds(&self) -> Result<(), Error> {
@@ -410,7 +457,7 @@ impl<K: Kind> Guard<K> {
 }
 
 async fn renew(inner: Arc<Inner>, lease: Arc<Lease>) -> Result<(), Error> {
-    runtime::timed()?;
+    inner.ensure_here()?;
     let begun = inner.clock.now();
     // A lease that lasts to here was confirmed after the call began. Earlier confirmations can
     // still come in, and move its end as well. Less what the computation rounds.
@@ -457,8 +504,18 @@ const MIN_RENEW_PAUSE: Duration = Duration::from_millis(1);
 
 impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
-        if !self.unlocked {
-            self.inner.drop_guard(&self.lease);
+        if self.unlocked {
+            return;
+        }
+        match self.keep_until.take().filter(|until| *until > self.inner.clock.now()) {
+            Some(until) => {
+                // It holds the locker, and so the watchdog. Without its thread it is dropped here.
+                let kept: Self = self.take();
+                self.inner.clone().watchdog.spawn(async move {
+                    kept.keep(until).await;
+                });
+            }
+            None => self.inner.drop_guard(&self.lease),
         }
     }
 }

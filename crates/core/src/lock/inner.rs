@@ -58,9 +58,8 @@ impl Inner {
             runtime.spawn(work);
             watchdog
         } else {
-            Watchdog::start(clock.clone(), renewer).map_err(|e| ConfigError::System {
-                what: "a thread for the watchdog",
-                why: e.to_string(),
+            Watchdog::start(clock.clone(), renewer, settings.answer_timeout).map_err(|e| {
+                ConfigError::System { what: "a thread for the watchdog", why: e.to_string() }
             })?
         };
         Ok(Self {
@@ -88,11 +87,17 @@ impl Inner {
         Duration::from_micros(self.clock.wall_micros())
     }
 
-    /// Fails if the locker is closed, or outside a runtime with timers.
+    /// Fails if the locker is closed, or as [`Inner::ensure_here`].
     pub(super) fn ensure_open(&self) -> Result<(), Error> {
         if *self.calls.borrow() {
             return Err(Error::Closed);
         }
+        Ok(self.ensure_here()?)
+    }
+
+    /// Fails outside a runtime with timers, and in a fork of the process that made the locker.
+    pub(super) fn ensure_here(&self) -> Result<(), ConfigError> {
+        self.watchdog.check_process()?;
         runtime::timed()?;
         Ok(())
     }
@@ -148,8 +153,11 @@ impl Inner {
     }
 
     /// Removes a guard of the lease. The last one hands the lease off, or leaves its release to the
-    /// watchdog. Never blocks.
+    /// watchdog. Never blocks. In a fork it does nothing: the lease is that of the parent.
     pub(super) fn drop_guard(&self, lease: &Arc<Lease>) {
+        if self.watchdog.check_process().is_err() {
+            return;
+        }
         if lease.remove_guard() > 0 {
             // The watchdog's next renewal carries the lower count.
             return;

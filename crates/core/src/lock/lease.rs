@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    Claim, Fence, HeldInterval, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, Nonce,
+    Claim, FencingToken, HeldInterval, Instant, LeaseRequest, LeaseTiming, LossReason, Lost, Nonce,
 };
 use quorumlock_watchdog::{Clock, LeaseState, WatchedLease};
 
@@ -16,13 +16,17 @@ pub(super) struct Lease {
     pub(super) id: u64,
     pub(super) claim: Claim,
     pub(super) nonce: Nonce,
-    pub(super) fence: Fence,
+    pub(super) fence: FencingToken,
     pub(super) chain: HandoffChain,
     pub(super) state: LeaseState,
     /// When the hold began: when it was asked for.
     pub(super) begun: Instant,
     /// Whether its end was told.
     pub(super) told: AtomicBool,
+    /// Whether it was told that the hold is at risk, and not yet that it no longer is.
+    pub(super) told_at_risk: AtomicBool,
+    /// Whether a renewal was sent.
+    pub(super) renewed: AtomicBool,
     /// The limit that the first guard asked for. A re-entry cannot change it.
     pub(super) hold_at_most: Option<Duration>,
     /// How many guards share it. At zero the lease is being released.
@@ -123,7 +127,7 @@ impl Lease {
     }
 
     /// The token of a holder in another process, and the last one of the block.
-    pub(super) fn tokens_for_next(&self) -> (Fence, Fence) {
+    pub(super) fn tokens_for_next(&self) -> (FencingToken, FencingToken) {
         let (chain, next) = self.chain.next(self.fence);
         (next.min(chain.last_token), chain.last_token)
     }
@@ -147,6 +151,8 @@ impl Lease {
             state: LeaseState::new(clock.clone(), timing),
             begun: now,
             told: AtomicBool::new(false),
+            told_at_risk: AtomicBool::new(false),
+            renewed: AtomicBool::new(false),
             hold_at_most,
             holds: AtomicU32::new(1),
             permit: Mutex::new(None),
@@ -165,6 +171,8 @@ impl Lease {
             state: LeaseState::new(clock.clone(), timing),
             begun: now,
             told: AtomicBool::new(false),
+            told_at_risk: AtomicBool::new(false),
+            renewed: AtomicBool::new(false),
             hold_at_most: self.hold_at_most,
             holds: AtomicU32::new(1),
             permit: Mutex::new(None),

@@ -29,10 +29,11 @@ impl Renewer for LeaseRenewer {
         batch: Vec<(Arc<Lease>, Duration)>,
     ) -> Pin<Box<dyn Future<Output = Vec<Renewal>> + Send>> {
         let requests = batch.iter().map(|(lease, ttl)| lease.request(*ttl)).collect();
-        let before: Vec<_> = batch.iter().map(|(lease, _)| lease.state.until()).collect();
+        let leases: Vec<_> = batch.into_iter().map(|(lease, _)| lease).collect();
+        leases.iter().for_each(|lease| self.telemetry.renewal_sent(lease));
         let telemetry = self.telemetry.clone();
         let renewing = self.lessor.renew(requests, Lane::Watchdog);
-        Box::pin(async move { telemetry.renew(before, renewing).await })
+        Box::pin(async move { telemetry.renew(&leases, renewing).await })
     }
 
     fn lost(&self, lease: &Lease, loss: LossReason) {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use quorumlock_protocol::waiting::TUNING;
-use quorumlock_protocol::{Fence, Grant, Instant};
+use quorumlock_protocol::{FencingToken, Grant, Instant};
 
 /// The local handoffs of one lease so far.
 #[derive(Clone, Copy, Debug)]
@@ -18,33 +18,35 @@ pub(super) struct HandoffChain {
     /// How many local handoffs the lease has had.
     pub(super) handoffs: u32,
     /// The last token of the block.
-    pub(super) last_token: Fence,
+    pub(super) last_token: FencingToken,
 }
 
-const _: () =
-    assert!((TUNING.max_local_handoffs as u64) < Fence::BLOCK, "each has a token of its own");
+const _: () = assert!(
+    (TUNING.max_local_handoffs as u64) < FencingToken::BLOCK,
+    "each has a token of its own"
+);
 
 impl HandoffChain {
     /// Starts the chain of a fresh lease; also returns the token of the first holder.
-    pub(super) fn begin(since: Instant, grant: Grant) -> (Self, Fence) {
+    pub(super) fn begin(since: Instant, grant: Grant) -> (Self, FencingToken) {
         let Grant { until, fence: last, counted } = grant;
         let window = until.since(since);
-        let others = if counted { 0 } else { Fence::BLOCK - 1 };
-        // Without fencing both tokens are `Fence::NONE`.
-        let first = Fence::new(last.get().saturating_sub(others));
+        let others = if counted { 0 } else { FencingToken::BLOCK - 1 };
+        // Without fencing both tokens are `FencingToken::NONE`.
+        let first = FencingToken::new(last.get().saturating_sub(others));
         (Self { since, window, handoffs: 0, last_token: last }, first)
     }
 
     /// The chain of a lease that came from another process, which kept the block of tokens: this process
     /// takes none after the first.
-    pub(super) fn of_ticket(since: Instant, until: Instant, last_token: Fence) -> Self {
+    pub(super) fn of_ticket(since: Instant, until: Instant, last_token: FencingToken) -> Self {
         let handoffs = TUNING.max_local_handoffs;
         Self { since, window: until.since(since), handoffs, last_token }
     }
 
     /// Whether a lease with the token `fence`, valid until `until`, may pass on at `now`.
-    pub(super) fn may_pass(&self, fence: Fence, until: Instant, now: Instant) -> bool {
-        let tokens_left = fence < self.last_token || fence == Fence::NONE;
+    pub(super) fn may_pass(&self, fence: FencingToken, until: Instant, now: Instant) -> bool {
+        let tokens_left = fence < self.last_token || fence == FencingToken::NONE;
         // A window more than half over is a sign that the nodes do not answer renewals.
         tokens_left
             && self.handoffs < TUNING.max_local_handoffs
@@ -53,10 +55,10 @@ impl HandoffChain {
     }
 
     /// The chain of the next holder, and the holder's token after that of `fence`.
-    pub(super) fn next(self, fence: Fence) -> (Self, Fence) {
+    pub(super) fn next(self, fence: FencingToken) -> (Self, FencingToken) {
         let next = match fence {
-            Fence::NONE => Fence::NONE,
-            fence => Fence::new(fence.get() + 1),
+            FencingToken::NONE => FencingToken::NONE,
+            fence => FencingToken::new(fence.get() + 1),
         };
         (Self { handoffs: self.handoffs + 1, ..self }, next)
     }

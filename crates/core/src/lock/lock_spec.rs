@@ -12,6 +12,8 @@ pub(super) struct LockSpec {
     /// The lease that the caller set; `None` if `lease` is the locker's default.
     pub(super) explicit_lease: Option<Duration>,
     pub(super) hold_at_most: Option<Duration>,
+    /// The limit that the caller set; `None` if `hold_at_most` is the locker's default.
+    pub(super) explicit_limit: Option<Duration>,
     pub(super) deadline: Option<Instant>,
     /// Whether the call does not wait for a holder (`try_lock`).
     pub(super) once: bool,
@@ -31,7 +33,7 @@ impl LockSpec {
         let held = outer.state.timing().lease;
         // A hold that is shorter than the lease requests a lease of its own length.
         let would_be = |lease: Duration| outer.hold_at_most.map_or(lease, |limit| limit.min(lease));
-        let (what, asked, held) = match (self.explicit_lease, self.hold_at_most) {
+        let (what, asked, held) = match (self.explicit_lease, self.explicit_limit) {
             (Some(lease), _) if would_be(lease) != held => ("lease", lease, Some(held)),
             (_, Some(limit)) if outer.hold_at_most != Some(limit) => {
                 ("hold_at_most", limit, outer.hold_at_most)

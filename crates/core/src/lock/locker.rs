@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorumlock_protocol::admission::NodeStatusReport;
 use quorumlock_protocol::telemetry::Stats;
@@ -7,10 +8,10 @@ use quorumlock_protocol::{
     Claim, ConfigError, Error, Holder, Lane, Name, NoMajority, NodeReport, Owner, Settings, Ticket,
     quorum_of,
 };
-use quorumlock_watchdog::runtime;
 
 use super::environment::Environment;
 use super::guard::Guard;
+use super::held_locks::{HeldLock, HeldLocks};
 use super::inner::Inner;
 use super::kind;
 use super::request::{LockRequest, TryLockRequest};
@@ -40,6 +41,16 @@ impl Locker {
     ) -> Result<Self, ConfigError> {
         let inner = Arc::new(Inner::new(lessor, settings, world)?);
         Ok(Self { inner })
+    }
+
+    /// Whether the same call may succeed later: also once passwords or certificates have changed, where
+    /// they may.
+    #[doc(hidden)]
+    pub fn may_pass(&self, error: &Error) -> bool {
+        match self.inner.settings.secrets_change() {
+            true => error.may_pass_with_secrets(),
+            false => error.is_retryable(),
+        }
     }
 
     /// Waits for the lock `name`. The watchdog renews it until it is released.
@@ -135,7 +146,7 @@ impl Locker {
     /// As [`Locker::holder`].
     pub async fn force_unlock_read_write(&self, name: impl AsRef<str>) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.force_release(Claim::write(Name::new(name.as_ref())?)).await
+        self.inner.lessor.force_release(Claim::write(Name::new(name.as_ref())?), None).await
     }
 
     /// Waits for one of `permits` permits of `name`.
@@ -168,11 +179,18 @@ impl Locker {
         let ask = |slot: Claim| self.inner.lessor.inspect(slot);
         // All are asked at once.
         let asked: Vec<_> = claim.every_slot().map(ask).collect();
-        let mut holders = Vec::new();
+        let (mut holders, mut failed) = (Vec::new(), None::<Error>);
         for answer in asked {
-            holders.push(answer.await?);
+            match answer.await {
+                Ok(holder) => holders.push(holder),
+                // The error of a slot that a node says is held tells more.
+                Err(error) if failed.as_ref().is_none_or(|_| error.names_holder()) => {
+                    failed = Some(error);
+                }
+                Err(_) => {}
+            }
         }
-        Ok(holders)
+        failed.map_or(Ok(holders), Err)
     }
 
     /// Frees one slot of the permits of `name`, regardless of its holder, and raises the fencing mark.
@@ -186,9 +204,13 @@ impl Locker {
         slot: u16,
     ) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        let permits = any_slot(name.as_ref(), Claim::MAX_PERMITS.into())?;
-        let bad_slot = ConfigError::BadSlot { slot, max: Claim::MAX_PERMITS - 1 };
-        self.inner.lessor.force_release(permits.with_slot(slot).ok_or(bad_slot)?).await
+        let claim = Claim::one_slot(Name::new(name.as_ref())?, slot)?;
+        self.inner.lessor.force_release(claim, None).await
+    }
+
+    /// The locks that are held, with names that begin so, as the nodes list them. Does no I/O.
+    pub fn list(&self, prefix: &Arc<str>) -> HeldLocks {
+        HeldLocks::new(self.inner.clone(), prefix)
     }
 
     /// The current holder of `name`, as the nodes report it; `None` if nobody holds it.
@@ -230,7 +252,22 @@ impl Locker {
     /// As [`Locker::holder`].
     pub async fn force_unlock(&self, name: impl AsRef<str>) -> Result<bool, Error> {
         self.inner.ensure_open()?;
-        self.inner.lessor.force_release(one(name.as_ref())?).await
+        self.inner.lessor.force_release(one(name.as_ref())?, None).await
+    }
+
+    /// Frees a lock if the same holder still holds it, and raises its fencing mark. True if it did.
+    ///
+    /// # Errors
+    /// As [`Locker::holder`].
+    pub async fn force_unlock_from(&self, lock: &HeldLock) -> Result<bool, Error> {
+        self.inner.ensure_open()?;
+        self.inner.lessor.force_release(lock.claim()?, Some(lock.holder.id.clone())).await
+    }
+
+    /// How long a request may stay unanswered.
+    #[doc(hidden)]
+    pub fn answer_timeout(&self) -> Duration {
+        self.inner.settings.answer_timeout
     }
 
     /// What this locker has counted since it was made, over all its clones.
@@ -278,8 +315,11 @@ impl Locker {
     /// Cancel safe: the locker stays closed, and the releases go on.
     pub async fn close(&self) {
         let inner = &self.inner;
+        if inner.watchdog.check_process().is_err() {
+            return; // the releases are up to the parent
+        }
         inner.calls.send_replace(true);
-        let here = runtime::timed().is_ok();
+        let here = inner.ensure_here().is_ok();
         if here {
             let ended = inner.calls.closed();
             drop(tokio::time::timeout(inner.settings.answer_timeout, ended).await);

@@ -7,8 +7,8 @@ use super::inbox::Inbox;
 use crate::Lessor;
 use quorumlock_protocol::waiting::{Approach, Messages};
 use quorumlock_protocol::{
-    Claim, EnqueueRequest, Fence, Grant, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest,
-    Name, Nonce, QueuedAt, RemoteGrant, Subscription,
+    Claim, EnqueueRequest, FencingToken, Grant, HandoffOffer, HeldInterval, Hints, Lane,
+    LeaseRequest, Name, Nonce, QueuedAt, RemoteGrant, Subscription,
 };
 
 /// The place of one call in the nodes' queues, or its subscription before it is queued. Dropping
@@ -36,6 +36,8 @@ pub(super) struct QueueTicket {
     /// attempt had a turn at all of them.
     queued_for: BTreeSet<usize>,
     turn: bool,
+    /// Whether a node said that a slot beyond the call's permits is free.
+    others_have_more: bool,
     /// One for each name. Empty where no node keeps a queue.
     subscriptions: Vec<Subscription>,
 }
@@ -64,6 +66,7 @@ impl QueueTicket {
             queued_at: QueuedAt::default(),
             queued_for: BTreeSet::new(),
             turn: false,
+            others_have_more: false,
         }
     }
 
@@ -74,9 +77,16 @@ impl QueueTicket {
 
     /// Takes the slot of permits that a node has said is free. Passes on what this call cannot use: one
     /// more than it asks for, or a number beyond its permits (PROTOCOL.md W3).
-    pub(super) fn take_free_slot(&self) -> Option<u16> {
+    pub(super) fn take_free_slot(&mut self) -> Option<u16> {
         let mut told = self.inbox.take_free_slots();
-        let slot = told.iter().copied().find(|slot| self.claim.with_slot(*slot).is_some());
+        let is_ours = |slot: u16| self.claim.with_slot(slot).is_some();
+        if let Some(slot) = told.iter().find(|slot| !is_ours(**slot))
+            && !std::mem::replace(&mut self.others_have_more, true)
+        {
+            let name = self.claim.label();
+            tracing::warn!(%name, slot, "another program uses more permits of the name: all must agree");
+        }
+        let slot = told.iter().copied().find(|slot| is_ours(*slot));
         told.retain(|other| Some(*other) != slot);
         if let Some(queue) = self.lessor.wait_queue() {
             told.into_iter().for_each(|slot| queue.pass_on(&self.claim.told_slot(slot)));
@@ -167,7 +177,7 @@ impl QueueTicket {
         // A message and a reply may tell of one handoff, each with a token.
         let fences =
             handed.iter().filter(|handed| handed.nonce == nonce).map(|handed| handed.fence);
-        let fence = fences.max().unwrap_or(Fence::NONE);
+        let fence = fences.max().unwrap_or(FencingToken::NONE);
         self.taken = Some(nonce);
         self.give_back(&handed);
         // Leaving the queue as this attempt would release what it holds now. Other attempts may still be

@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use super::acquisition::Acquisition;
-use super::guard::{Guard, Watch};
+use super::guard::{Guard, HoldView};
 use super::inner::Inner;
 use super::kind::{self, Kind, Owned};
 use super::lock_spec::LockSpec;
 use super::owner_table::OwnerSlot;
+use quorumlock_protocol::bounds;
 use quorumlock_protocol::{Claim, ConfigError, Error, Owner};
-use quorumlock_protocol::{check_hold, check_wait};
 
 /// A request for a lock that waits while another client holds it. Set options, then await it, or
 /// [`run`](LockRequest::run) work under the lock.
@@ -62,6 +62,7 @@ struct LockOptions {
     /// `None`: the locker's default.
     lease: Option<Duration>,
     hold_at_most: Option<Duration>,
+    hold_at_least: Option<Duration>,
     owner: Option<Owner>,
     wait: Option<Duration>,
     /// Whether the call does not wait for a holder.
@@ -89,6 +90,19 @@ macro_rules! options {
             /// the process lives, even if every locker is dropped.
             pub fn hold_at_most(mut self, limit: Duration) -> Self {
                 self.options.hold_at_most = Some(limit);
+                self
+            }
+
+            /// Keeps the lock for this long after the grant, also if the work ends sooner:
+            /// [`Guard::unlock`] and `run` wait for the rest of it, and a guard that is dropped is
+            /// kept by the watchdog. For a job that several hosts start at one time: without it, a
+            /// host whose clock is late finds the lock free, and runs the job once more. 1 ms to
+            /// `hold_at_most`.
+            ///
+            /// If the process ends first, the lock stays for the rest of its lease. A lock that is
+            /// lost is not kept.
+            pub fn hold_at_least(mut self, time: Duration) -> Self {
+                self.options.hold_at_least = Some(time);
                 self
             }
         }
@@ -159,7 +173,7 @@ impl<K: Kind> LockRequest<K> {
     /// Cancel safe: dropping the future drops the work and posts the release.
     pub async fn run<T, F, Fut>(self, work: F) -> Result<T, Error>
     where
-        F: FnOnce(Watch) -> Fut,
+        F: FnOnce(HoldView) -> Fut,
         Fut: Future<Output = T>,
     {
         run(self.await?, work).await
@@ -182,7 +196,7 @@ impl<K: Kind> TryLockRequest<K> {
     /// As [`LockRequest::run`].
     pub async fn run<T, F, Fut>(self, work: F) -> Result<Option<T>, Error>
     where
-        F: FnOnce(Watch) -> Fut,
+        F: FnOnce(HoldView) -> Fut,
         Fut: Future<Output = T>,
     {
         match self.await? {
@@ -195,10 +209,10 @@ impl<K: Kind> TryLockRequest<K> {
 async fn run<T, K, F, Fut>(guard: Guard<K>, work: F) -> Result<T, Error>
 where
     K: Kind,
-    F: FnOnce(Watch) -> Fut,
+    F: FnOnce(HoldView) -> Fut,
     Fut: Future<Output = T>,
 {
-    let out = guard.run(work(guard.watch())).await?;
+    let out = guard.run(work(guard.view())).await?;
     match guard.unlock().await {
         // Unanswered: the lease ends by itself.
         Ok(()) | Err(Error::Unreachable(_)) => Ok(out),
@@ -239,6 +253,7 @@ impl LockOptions {
             claim,
             lease: None,
             hold_at_most: None,
+            hold_at_least: None,
             owner: None,
             wait: None,
             once: false,
@@ -249,6 +264,7 @@ impl LockOptions {
     async fn acquire<K: Kind>(self) -> Result<Guard<K>, Error> {
         // Dropped last: `close` waits until the end of the call is told.
         let mut calls = self.inner.calls.subscribe();
+        let hold_at_least = self.hold_at_least;
         let (call, place) = self.into_acquisition()?;
         let Acquisition { inner, spec, .. } = &call;
         let telling = inner.telemetry.call_began(&spec.claim, spec.lease);
@@ -262,7 +278,11 @@ impl LockOptions {
         .instrument(telling.span())
         .await;
         telling.end(call.rounds(), acquired.as_ref().map(|guard| &**guard.lease()));
-        acquired.map(Guard::into_kind)
+        let guard = acquired?;
+        Ok(match hold_at_least {
+            Some(time) => guard.kept_for(time).into_kind(),
+            None => guard.into_kind(),
+        })
     }
 
     fn into_acquisition(self) -> Result<(Acquisition, Option<OwnerSlot>), Error> {
@@ -270,13 +290,14 @@ impl LockOptions {
             inner,
             claim,
             lease: explicit_lease,
-            hold_at_most,
+            hold_at_most: explicit_limit,
+            hold_at_least,
             owner,
             wait,
             once,
             fail_fast,
         } = self;
-        wait.map_or(Ok(()), check_wait)?;
+        wait.map_or(Ok(()), |wait| bounds::WAIT.check(wait))?;
         inner.ensure_open()?;
         let claim = claim?;
         if inner.settings.redisson_fenced && !claim.is_plain() {
@@ -286,7 +307,10 @@ impl LockOptions {
         }
         let lease = explicit_lease.unwrap_or(inner.settings.lease);
         inner.settings.check_lease(lease)?;
-        hold_at_most.map_or(Ok(()), check_hold)?;
+        explicit_limit.map_or(Ok(()), |limit| bounds::HOLD_AT_MOST.check(limit))?;
+        let hold_at_most = explicit_limit.or(inner.settings.hold_at_most);
+        let longest = hold_at_most.unwrap_or(bounds::LONGEST_HOLD);
+        hold_at_least.map_or(Ok(()), |time| bounds::HOLD_AT_LEAST.check_to(longest, time))?;
         let deadline = wait.map(|wait| inner.clock.now() + wait);
         let place = match owner {
             Some(owner) => {
@@ -295,8 +319,16 @@ impl LockOptions {
             }
             None => None,
         };
-        let spec =
-            LockSpec { claim, lease, explicit_lease, hold_at_most, deadline, once, fail_fast };
+        let spec = LockSpec {
+            claim,
+            lease,
+            explicit_lease,
+            hold_at_most,
+            explicit_limit,
+            deadline,
+            once,
+            fail_fast,
+        };
         Ok((Acquisition::new(inner, spec), place))
     }
 }

@@ -84,6 +84,8 @@ fn guard(
         state: LeaseState::new(inner.clock.clone(), timing),
         begun: asked,
         told: AtomicBool::new(false),
+        told_at_risk: AtomicBool::new(false),
+        renewed: AtomicBool::new(false),
         hold_at_most: None,
         holds: AtomicU32::new(1),
         permit: Mutex::new(None),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use quorumlock_protocol::telemetry::{LockKind, Mode};
-use quorumlock_protocol::{Claim, Error, Fence, ReleaseOutcome, Settings};
+use quorumlock_protocol::{Claim, Error, FencingToken, ReleaseOutcome, Settings};
 use tracing::field::{DisplayValue, Empty, debug, display};
 use tracing::{Span, debug_span};
 
@@ -66,7 +66,7 @@ impl Spans {
 }
 
 /// Records what a call was granted.
-pub(super) fn granted(span: &Span, fence: Fence, valid_for: impl FnOnce() -> Duration) {
+pub(super) fn granted(span: &Span, fence: FencingToken, valid_for: impl FnOnce() -> Duration) {
     if !span.is_disabled() {
         span.record("fence", fence.get()).record("valid_for", debug(valid_for()));
     }

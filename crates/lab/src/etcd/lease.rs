@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use quorumlock_protocol::{
-    Acquired, Claim, Error, Fence, Grant, Instant, LeaseRequest, Name, NoMajority, NodeProblem,
-    NodeReport, Nonce, Notified, ReleaseOutcome, expiry, quorum_of,
+    Acquired, Claim, Error, FencingToken, Grant, Instant, LeaseRequest, Name, NoMajority,
+    NodeProblem, NodeReport, Nonce, Notified, ReleaseOutcome, expiry, quorum_of,
 };
 use quorumlock_watchdog::Renewal;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ impl Attempt {
             let late = NodeReport::new("etcd", NodeProblem::TooLate);
             return Err(no_vote(client, name, vec![late]));
         };
-        let fence = if fencing { Fence::new(revision) } else { Fence::NONE };
+        let fence = if fencing { FencingToken::new(revision) } else { FencingToken::NONE };
         Ok((Acquired::Granted(Grant { until, fence, counted: true }), Some(unused)))
     }
 }

@@ -122,11 +122,14 @@ impl Lessor for EtcdLessor {
     }
 
     /// Ends the holder's lease, and with it all its names.
-    fn force_release(&self, claim: Claim) -> BoxFuture<Result<bool, Error>> {
+    fn force_release(&self, claim: Claim, of: Option<String>) -> BoxFuture<Result<bool, Error>> {
         let (client, name) = (self.client.clone(), claim.label());
         self.run(name.clone(), async move {
             let end = client.clock().now() + client.answer_timeout();
             let Some(held) = first_held(&client, &claim, end).await? else { return Ok(false) };
+            if of.is_some_and(|of| of != decoded(&held["value"])) {
+                return Ok(false);
+            }
             let lease = json!({ "ID": held["lease"] });
             Ok(ask(&client, &name, "/v3/lease/revoke", &lease, end).await?.said.is_ok())
         })

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::control::{address_of, blocking, frozen, send};
+use super::control::{address_of, blocking, send};
 use super::replication::Replication;
 use super::{Driver, TrialError, operator};
 use crate::mode::{Engine, Mode};
@@ -15,7 +15,7 @@ use crate::scenario::{ClientPlan, Fault, Locking, Plan, ServerPlan, Until};
 use quorumlock_testbed::containers::Containers;
 use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::{
-    Etcd, EtcdProgram, Faketime, Server, ServerOptions, Servers, Shift, Source, ask, field,
+    Etcd, EtcdProgram, Faketime, Server, ServerOptions, Servers, Source, ask, field, memory_dir,
 };
 
 /// The servers and ways of a run. Dropping it ends all of them.
@@ -88,13 +88,10 @@ impl Deployment {
     }
 
     async fn start_etcd(plan: &Plan) -> Result<Self, TrialError> {
-        let program = match plan.servers.clock_gains_ppm {
-            Some(gains_ppm) => EtcdProgram::discover_with_clock(gains_ppm),
-            None => EtcdProgram::discover(),
-        };
+        let program = EtcdProgram::discover();
         let program = program.map_err(|none| TrialError::Missing(none.to_string()))?;
         let count = plan.servers.count();
-        let etcd = blocking(move || Ok(Etcd::start(&program, count)?)).await?;
+        let etcd = blocking(move || Ok(Etcd::start(&program, count, &memory_dir())?)).await?;
         let none = Servers::start_with(&Source::Urls(Vec::new()), 0, &ServerOptions::default())?;
         let servers = Arc::new(none);
         let replication = Replication::start(Arc::clone(&servers), Engine::Addresses, plan).await?;
@@ -179,8 +176,6 @@ impl Deployment {
                 Fault::Restart(member) => etcd.restart(member)?,
                 // A member that the others know does not begin anew: it ends, and stays dead.
                 Fault::RestartEmpty(member) => drop(etcd.restart_empty(member)?),
-                Fault::Clock { node, by_ms } => etcd.set_clock(node, Shift::ByMs(by_ms))?,
-                Fault::FreezeClock(node) => etcd.set_clock(node, frozen())?,
                 _ => return Ok(false),
             }
             Ok(true)

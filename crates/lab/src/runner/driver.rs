@@ -35,6 +35,9 @@ impl Driver {
         if mode == Mode::E && plan.locking.takeover_delay_ms > 0 {
             return Some("the lab's locks on etcd have no takeover delay".to_owned());
         }
+        if mode == Mode::E && plan.servers.clock_gains_ppm.is_some() {
+            return Some("the clocks of etcd cannot be set".to_owned());
+        }
         match self {
             Self::Process => {
                 let unable = plan.schedule.iter().find(|step| {

@@ -7,6 +7,7 @@ use quorumlock::admission::ChangeStep;
 use quorumlock::{Error, Locker};
 
 use super::TrialError;
+use super::schedule::MAX_EXTRA_WAIT;
 use crate::etcd;
 use crate::mode::Mode;
 use crate::scenario::{Locking, Until};
@@ -17,10 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a change of members goes on.
 const STEP_EVERY: Duration = Duration::from_millis(20);
-
-/// A change waits for up to three longest leases: one for the quarantine of a new server, one for
-/// each phase. The rest is for a loaded machine.
-const MAX_EXTRA_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn force_unlock(
     mode: Mode,
@@ -88,6 +85,7 @@ pub(super) async fn change_members(
             tokio::time::sleep(STEP_EVERY).await;
         }
     };
+    // Up to three longest leases: one for the quarantine of a new server, one for each phase.
     let patience = MAX_EXTRA_WAIT + Duration::from_millis(3 * locking.max_lease_ms);
     let ended = tokio::time::timeout(patience, done).await;
     ended.unwrap_or_else(|_| Err(TrialError::stuck("the change of members", "its end", patience)))

@@ -8,7 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use quorumlock::Fence;
+use quorumlock::FencingToken;
 use quorumlock::fencing::{FenceGate, Stale};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -109,20 +109,25 @@ struct Value {
     gate: FenceGate<i64>,
     now: i64,
     /// The token of the last write.
-    written: Fence,
+    written: FencingToken,
     /// The largest token of a reader. Readers do not exclude each other, so the gate does not see them.
-    read: Fence,
+    read: FencingToken,
 }
 
 impl Default for Value {
     fn default() -> Self {
-        Self { gate: FenceGate::new(0), now: 0, written: Fence::NONE, read: Fence::NONE }
+        Self {
+            gate: FenceGate::new(0),
+            now: 0,
+            written: FencingToken::NONE,
+            read: FencingToken::NONE,
+        }
     }
 }
 
 impl Value {
     fn write(&mut self, token: u64) -> Result<i64, String> {
-        let fence = Fence::new(token);
+        let fence = FencingToken::new(token);
         if fence < self.read {
             return Err(format!("token {token} is below {}, which has read", self.read.get()));
         }
@@ -138,7 +143,7 @@ impl Value {
     }
 
     fn read(&mut self, token: u64) -> Result<i64, String> {
-        let fence = Fence::new(token);
+        let fence = FencingToken::new(token);
         if fence < self.written {
             return Err(format!(
                 "token {token} is below {}, which has written",

@@ -12,8 +12,8 @@ use crate::history::Phase;
 use crate::scenario::{Fault, Plan, Step, When};
 use crate::timestamp;
 
-/// Longer than any awaited event takes, in addition to the leases.
-const MAX_EXTRA_WAIT: Duration = Duration::from_secs(10);
+/// Longer than any awaited event takes on a loaded machine, in addition to the leases.
+pub(super) const MAX_EXTRA_WAIT: Duration = Duration::from_secs(30);
 
 /// The servers and the clients of a run.
 pub(super) trait Target {

@@ -1,5 +1,4 @@
 use super::{Draw, Expects, Fault, Plan, Scenario, When};
-use crate::mode::Mode;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "L24",
@@ -7,10 +6,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "The wall clocks of a majority of the nodes jump back by ten minutes. Then the holder \
             is killed. Its lock outlives it by that time: nobody else gets it. Nothing is \
             violated. The lock is unavailable until the clocks are right again, or an operator \
-            helps. Of etcd the wall clocks of all members jump. Its leases end by the monotonic \
-            clock of the leader, but before 3.5 it looks for leases that have ended by the wall \
-            clock: these outlive the holder as they do on Redis.",
-    expects: Expects::ALL_OK,
+            helps.",
+    expects: Expects { e: None, ..Expects::ALL_OK },
     plan,
 };
 
@@ -25,9 +22,7 @@ fn plan(draw: &mut Draw) -> Plan {
         When::AfterMs(after).then(Fault::None),
     ];
     let set = |node| When::NOW.then(Fault::Clock { node, by_ms: -600_000 });
-    // The leader of etcd is one of the members.
-    let struck = if draw.mode == Mode::E { draw.mode.voters() } else { draw.mode.majority() };
-    plan.schedule.extend((0..struck).map(set));
+    plan.schedule.extend((0..draw.mode.majority()).map(set));
     plan.schedule.extend([
         When::NOW.then(Fault::start("b")),
         When::NOW.then(Fault::ClientKill("a".to_owned())),

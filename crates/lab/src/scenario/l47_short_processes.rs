@@ -26,7 +26,7 @@ pub(super) const ONE_BY_ONE: Scenario = Scenario {
 /// For the start of servers and processes on a loaded machine, and for the copies of marks. To found
 /// a cluster of five, a process reads the 16,384 marks of five nodes at the same time, and writes
 /// those of five.
-const START_MS: u64 = 15_000;
+const START_MS: u64 = 30_000;
 
 fn all_at_once(draw: &mut Draw) -> Plan {
     let mut plan = two_fleets(draw);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use quorumlock::kind::Kind;
-use quorumlock::{Admission, Builder, Error, Guard, Locker, Permit, ReadGuard, Watch, WriteGuard};
+use quorumlock::{
+    Admission, Builder, Error, Guard, HoldView, Locker, PermitGuard, ReadGuard, WriteGuard,
+};
 use quorumlock_protocol::Instant;
 use quorumlock_watchdog::Clock;
 
@@ -81,7 +83,7 @@ impl Takes {
 pub(crate) enum Held {
     Ours(Guard),
     Both(Guard, Guard),
-    Permit(Permit),
+    Permit(PermitGuard),
     Read(ReadGuard),
     Write(WriteGuard),
     Broken { lock: Broken, value: String, until: Instant },
@@ -205,12 +207,12 @@ impl Breached {
 
 impl Held {
     /// The view of the library's guard. A broken lock has none.
-    fn watch(&self) -> Option<Watch> {
+    fn view(&self) -> Option<HoldView> {
         match self {
-            Self::Ours(guard) | Self::Both(_, guard) => Some(guard.watch()),
-            Self::Permit(permit) => Some(permit.watch()),
-            Self::Read(reader) => Some(reader.watch()),
-            Self::Write(writer) => Some(writer.watch()),
+            Self::Ours(guard) | Self::Both(_, guard) => Some(guard.view()),
+            Self::Permit(permit) => Some(permit.view()),
+            Self::Read(reader) => Some(reader.view()),
+            Self::Write(writer) => Some(writer.view()),
             Self::Broken { .. } => None,
         }
     }
@@ -224,12 +226,12 @@ impl Held {
     }
 
     pub(crate) fn token(&self) -> u64 {
-        self.watch().map_or(0, |watch| watch.fence().get())
+        self.view().map_or(0, |view| view.token().get())
     }
 
     /// The nonce of the hold on the nodes. A broken lock has none.
     pub(crate) fn nonce(&self) -> Option<String> {
-        Some(self.watch()?.nonce().to_string())
+        Some(self.view()?.nonce().to_string())
     }
 
     pub(crate) fn valid_for(&self) -> Duration {
@@ -244,13 +246,13 @@ impl Held {
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        self.watch().map_or_else(|| !self.valid_for().is_zero(), |watch| watch.is_valid())
+        self.view().map_or_else(|| !self.valid_for().is_zero(), |view| view.is_valid())
     }
 
     /// Waits for the loss of the lock and returns the reason. A broken lock never reports one.
     pub(crate) async fn lost(&self) -> String {
-        match self.watch() {
-            Some(watch) => watch.lost().await.why.to_string(),
+        match self.view() {
+            Some(view) => view.lost().await.why.to_string(),
             None => std::future::pending().await,
         }
     }

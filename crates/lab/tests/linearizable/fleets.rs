@@ -75,8 +75,8 @@ fn the_checker_agrees_in_seeds_that_nobody_has_run() {
 const PLANTED: [(Bug, u64); 10] = [
     (Bug::OwnerNotNonce, 17),
     (Bug::ReleasesAnybodys, 1),
-    (Bug::SilenceIsGrant, 3),
-    (Bug::QuorumOfReachable, 3),
+    (Bug::SilenceIsGrant, 4),
+    (Bug::QuorumOfReachable, 7),
     (Bug::UptimeWitness, 92),
     (Bug::SlotOfOthers, 20),
     (Bug::AcceptsEqual, 21),

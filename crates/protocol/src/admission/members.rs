@@ -12,8 +12,8 @@
 //! The model searches exactly these functions.
 
 mod change;
+mod client_name;
 mod clock;
-mod earlier;
 mod entry;
 mod list;
 mod note;
@@ -23,8 +23,8 @@ mod record;
 pub use change::{
     ChangeRefused, ChangeStep, Until, change_step, confirmers, may_follow, next_terms,
 };
+pub use client_name::ClientName;
 pub use clock::{CLOCK_BOUND, ServerClock};
-pub use earlier::{EarlierRecord, converts};
 pub use entry::{Entry, Seen, entry, view};
 pub use list::MemberList;
 pub use note::{NoteStep, note_age, note_step};

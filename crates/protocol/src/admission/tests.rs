@@ -39,7 +39,6 @@ fn node_info(label: &str) -> NodeInfo {
         },
         incarnation: Some(incarnation(1)),
         note_id: None,
-        earlier: None,
         agreed_ms: Some((10_000, 5_000)),
         protocol: PROTOCOL,
         outdated: None,
@@ -67,13 +66,6 @@ fn blank(label: &str) -> NodeInfo {
     info
 }
 
-fn earlier(label: &str, cluster: &str, nodes: usize) -> NodeInfo {
-    let mut info = blank(label);
-    info.incarnation = Some(incarnation(2));
-    info.earlier = Some(EarlierRecord { cluster: cluster.into(), epoch: 1, nodes });
-    info
-}
-
 #[test]
 fn only_the_admitted_run_votes_and_only_for_its_lists() {
     let status = |change: fn(&mut NodeInfo)| classify(&with(change), &cluster_config());
@@ -81,7 +73,6 @@ fn only_the_admitted_run_votes_and_only_for_its_lists() {
     assert_eq!(status(restarted), NodeStatus::Unproven);
     assert_eq!(status(|info| info.incarnation = None), NodeStatus::Unproven, "a damaged record");
     assert_eq!(status(|info| *info = blank("a")), NodeStatus::New);
-    assert_eq!(status(|info| *info = earlier("a", "main", 3)), NodeStatus::Unproven);
     let other = status(|info| info.memory.record.as_mut().unwrap().terms = terms("a d e"));
     let (found, ours) = (terms("a d e"), list("a b c"));
     assert_eq!(other, NodeStatus::OtherMembers { found, ours });
@@ -158,32 +149,6 @@ fn nothing_is_written_on_an_unfit_node_nor_by_a_client_of_other_terms_or_an_olde
 }
 
 #[test]
-fn records_without_a_list_are_converted_when_all_nodes_show_one_of_the_same_cluster() {
-    let all = |cluster: [&str; 3], nodes| {
-        let [a, b, c] = cluster;
-        [earlier("a", a, nodes), earlier("b", b, nodes), earlier("c", c, nodes)]
-    };
-    let convert = [MemberAction::Convert(0), MemberAction::Convert(1), MemberAction::Convert(2)];
-    assert_eq!(next(all(["main"; 3], 3)), convert);
-    assert!(!next(all(["main", "main", "other"], 3)).contains(&convert[0]));
-    assert!(!next(all(["main"; 3], 5)).contains(&convert[0]), "another number of nodes");
-    // A process that ended half-way.
-    let half = [node_info("a"), earlier("b", "main", 3), earlier("c", "main", 3)];
-    assert_eq!(next(half), convert[1..]);
-    // A change has begun or ended since: these records are older than that.
-    let phase_2 = |change: fn(&mut Terms)| {
-        let mut ahead = node_info("a");
-        change(&mut ahead.memory.record.as_mut().unwrap().terms);
-        next([ahead, earlier("b", "main", 3), earlier("c", "main", 3)])
-    };
-    assert!(!phase_2(|terms| terms.phase = 2).contains(&convert[1]));
-    assert!(!phase_2(|terms| terms.next = Some(list("a b c d"))).contains(&convert[1]));
-    let (a, b) = (earlier("a", "main", 3), earlier("b", "main", 3));
-    let silent = next_actions(&cluster_config(), &[Some(a), Some(b), None], AGE);
-    assert!(!silent.contains(&convert[0]), "a node does not answer");
-}
-
-#[test]
 fn a_report_says_what_a_node_waits_for() {
     let mut noted = blank("a");
     noted.memory.clock.server = 10_000_000;
@@ -218,8 +183,6 @@ fn a_report_shows_terms_of_the_present_run_and_who_came_with_another_list() {
     let gone = report(with(restarted));
     assert_eq!((gone.status, gone.terms), (Ok(NodeStatus::Unproven), None));
     assert_eq!(gone.note, Some(NoteStep::Write));
-    let earlier = report(earlier("a", "main", 3));
-    assert_eq!((earlier.status, earlier.note), (Ok(NodeStatus::Unproven), None), "no note helps");
     let outdated = report(with(|info| {
         // By the server's own time, whatever the client's is.
         info.memory.clock.server = 9_000_000;

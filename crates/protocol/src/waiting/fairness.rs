@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Approach, Event, Granted, Messages, RefusedBy, Step, WaitOptions, Waiting};
-use crate::{Fence, Grant, Instant, Nonce, Notified, WaitEvent, quorum_of};
+use crate::{FencingToken, Grant, Instant, Nonce, Notified, WaitEvent, quorum_of};
 
 const HOME: usize = 0;
 const CLIENTS: usize = 8;
@@ -374,7 +374,7 @@ impl Node {
 fn granted_at(now: Time) -> Event {
     let asked = Instant::from_nanos(now * 1_000);
     let grant =
-        Grant { until: asked + Duration::from_secs(30), fence: Fence::NONE, counted: false };
+        Grant { until: asked + Duration::from_secs(30), fence: FencingToken::NONE, counted: false };
     Event::Granted(Granted { asked, nonce: Nonce::from_u128(1), grant })
 }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test_clock::Clock;
-use crate::{Fence, WaitEvent};
+use crate::{FencingToken, WaitEvent};
 
 const LEASE: Duration = Duration::from_secs(30);
 const NODES: usize = 5;
@@ -26,7 +26,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn granted(now: Instant) -> Event {
-    let grant = Grant { until: now + LEASE, fence: Fence::NONE, counted: false };
+    let grant = Grant { until: now + LEASE, fence: FencingToken::NONE, counted: false };
     Event::Granted(Granted { asked: now, nonce: Nonce::from_u128(1), grant })
 }
 

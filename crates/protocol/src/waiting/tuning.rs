@@ -68,7 +68,7 @@ pub struct Tuning {
     /// From this many remembered names on, outdated ones are forgotten: a bound on memory.
     pub max_remembered: usize,
     /// How often a lease is handed off inside a process. More: other processes wait for longer.
-    /// Fewer: more requests. Less than the block of tokens ([`Fence::BLOCK`](crate::Fence::BLOCK)).
+    /// Fewer: more requests. Less than the block of tokens ([`FencingToken::BLOCK`](crate::FencingToken::BLOCK)).
     pub max_local_handoffs: u32,
     /// For how long a lease is handed off inside a process.
     pub max_local_handoff_time: Duration,

@@ -1,9 +1,8 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::driver::Driver;
 use super::{LockRequest, TryLockRequest};
-use crate::{Error, Holder, kind};
+use crate::{Error, HeldLock, Holder, kind};
 
 /// As [`crate::Mutex`], without async.
 #[derive(Clone, Debug)]
@@ -25,12 +24,6 @@ impl Mutex {
     /// Waits for the lock: set options, then call [`LockRequest::acquire`].
     pub fn lock(&self) -> LockRequest {
         LockRequest { inner: self.inner.lock(), driver: self.driver.clone() }
-    }
-
-    /// Waits for the lock, at most for `timeout`, then fails with [`Error::Busy`](crate::Error::Busy): call
-    /// [`LockRequest::acquire`].
-    pub fn lock_timeout(&self, timeout: Duration) -> LockRequest {
-        self.lock().wait(timeout)
     }
 
     /// Takes the lock if it is free: set options, then call [`TryLockRequest::acquire`].
@@ -108,6 +101,24 @@ impl RwLock {
     pub fn try_write(&self) -> TryLockRequest<kind::Write> {
         TryLockRequest { inner: self.inner.try_write(), driver: self.driver.clone() }
     }
+
+    /// Who holds the lock: see [`crate::RwLock::holder`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn holder(&self) -> Result<Option<Holder>, Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.holder().await })?
+    }
+
+    /// Frees the lock: see [`crate::RwLock::force_unlock`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn force_unlock(&self) -> Result<bool, Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.force_unlock().await })?
+    }
 }
 
 /// As [`crate::Semaphore`], without async.
@@ -137,14 +148,57 @@ impl Semaphore {
         LockRequest { inner: self.inner.acquire(), driver: self.driver.clone() }
     }
 
-    /// Waits for a permit, at most for `timeout`, then fails with [`Error::Busy`](crate::Error::Busy): call
-    /// [`LockRequest::acquire`].
-    pub fn acquire_timeout(&self, timeout: Duration) -> LockRequest<kind::Permit> {
-        self.acquire().wait(timeout)
-    }
-
     /// Takes a permit if one is free: set options, then call [`TryLockRequest::acquire`].
     pub fn try_acquire(&self) -> TryLockRequest<kind::Permit> {
         TryLockRequest { inner: self.inner.try_acquire(), driver: self.driver.clone() }
+    }
+
+    /// The current holder of each slot: see [`crate::Semaphore::holders`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn holders(&self) -> Result<Vec<Option<Holder>>, Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.holders().await })?
+    }
+
+    /// Frees one slot: see [`crate::Semaphore::force_release`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn force_release(&self, slot: u16) -> Result<bool, Error> {
+        let inner = self.inner.clone();
+        self.driver.wait(async move { inner.force_release(slot).await })?
+    }
+}
+
+/// As [`crate::HeldLocks`], without async.
+#[derive(Debug)]
+pub struct HeldLocks {
+    /// `None` after an error.
+    inner: Option<crate::HeldLocks>,
+    driver: Arc<Driver>,
+}
+
+impl HeldLocks {
+    pub(super) fn new(inner: crate::HeldLocks, driver: &Arc<Driver>) -> Self {
+        Self { inner: Some(inner), driver: driver.clone() }
+    }
+}
+
+/// The next lock, or the error with which the listing ends.
+impl Iterator for HeldLocks {
+    type Item = Result<HeldLock, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut inner = self.inner.take()?;
+        let next = self.driver.wait(async move { (inner.next().await, inner) });
+        match next {
+            Ok((next, inner)) => {
+                self.inner = Some(inner);
+                next
+            }
+            Err(error) => Some(Err(error)),
+        }
     }
 }

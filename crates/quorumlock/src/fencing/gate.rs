@@ -1,7 +1,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Stale;
-use crate::Fence;
+use crate::FencingToken;
 
 /// A value that only the holder with the largest token reaches: a resource as docs/SAFETY.md
 /// requires it (A8), with effects in the order of tokens (G4).
@@ -24,35 +24,35 @@ pub struct FenceGate<T> {
 #[derive(Debug)]
 struct Inner<T> {
     /// The largest token of a claim; below it nobody reads.
-    claimed: Fence,
+    claimed: FencingToken,
     /// The largest token of a claim or of a read; below it nobody claims or writes.
-    seen: Fence,
+    seen: FencingToken,
     value: T,
 }
 
 impl<T> FenceGate<T> {
-    /// Accepts every token except [`Fence::NONE`] as the first claim.
+    /// Accepts every token except [`FencingToken::NONE`] as the first claim.
     pub const fn new(value: T) -> Self {
-        Self::with_seen(value, Fence::NONE)
+        Self::with_seen(value, FencingToken::NONE)
     }
 
     /// For a value that existed before this process: `seen` is the largest token it was written
     /// with, stored beside it. With a smaller number, an older holder would be accepted again.
-    pub const fn with_seen(value: T, seen: Fence) -> Self {
+    pub const fn with_seen(value: T, seen: FencingToken) -> Self {
         Self { inner: Mutex::new(Inner { claimed: seen, seen, value }) }
     }
 
-    /// Refuses all smaller tokens from now on. [`Fence::NONE`] is no token and is always refused.
+    /// Refuses all smaller tokens from now on. [`FencingToken::NONE`] is no token and is always refused.
     /// The same token may claim again: it belongs to the same holder (guards of one
     /// [`Owner`](crate::Owner) share it), and the gate does not put the tasks of one holder in
     /// order.
     ///
     /// # Errors
-    /// [`Stale`] if a larger token has claimed or read, or for [`Fence::NONE`]: stop the work, the
+    /// [`Stale`] if a larger token has claimed or read, or for [`FencingToken::NONE`]: stop the work, the
     /// lock is lost or has no token.
-    pub fn claim(&self, fence: Fence) -> Result<Claimed<'_, T>, Stale> {
+    pub fn claim(&self, fence: FencingToken) -> Result<Claimed<'_, T>, Stale> {
         let mut inner = self.inner();
-        if fence < inner.seen || fence == Fence::NONE {
+        if fence < inner.seen || fence == FencingToken::NONE {
             return Err(Stale::new(inner.seen, fence));
         }
         (inner.claimed, inner.seen) = (fence, fence);
@@ -66,10 +66,10 @@ impl<T> FenceGate<T> {
     /// it, which would deadlock or panic.
     ///
     /// # Errors
-    /// [`Stale`] if a larger token has claimed, or for [`Fence::NONE`]; `act` was not called then.
-    pub fn read<R>(&self, fence: Fence, act: impl FnOnce(&T) -> R) -> Result<R, Stale> {
+    /// [`Stale`] if a larger token has claimed, or for [`FencingToken::NONE`]; `act` was not called then.
+    pub fn read<R>(&self, fence: FencingToken, act: impl FnOnce(&T) -> R) -> Result<R, Stale> {
         let mut inner = self.inner();
-        if fence < inner.claimed || fence == Fence::NONE {
+        if fence < inner.claimed || fence == FencingToken::NONE {
             return Err(Stale::new(inner.claimed, fence));
         }
         inner.seen = inner.seen.max(fence);
@@ -88,7 +88,7 @@ impl<T> FenceGate<T> {
 #[must_use = "read and write through `with`"]
 pub struct Claimed<'gate, T> {
     gate: &'gate FenceGate<T>,
-    fence: Fence,
+    fence: FencingToken,
 }
 
 impl<T> Claimed<'_, T> {
@@ -110,7 +110,7 @@ impl<T> Claimed<'_, T> {
     }
 
     /// The token of this claim; inside [`with`](Self::with), the largest that the gate has seen.
-    pub const fn fence(&self) -> Fence {
+    pub const fn token(&self) -> FencingToken {
         self.fence
     }
 }
@@ -155,7 +155,7 @@ mod tests {
         for step in &history {
             match *step {
                 Step::Claim(token) => {
-                    let claim = gate.claim(Fence::new(token));
+                    let claim = gate.claim(FencingToken::new(token));
                     assert_eq!(claim.is_ok(), token >= largest, "{step:?} of {history:?}");
                     largest = largest.max(token);
                     match claim {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn refusal(seen: u64, given: u64) -> Stale {
-        Stale::new(Fence::new(seen), Fence::new(given))
+        Stale::new(FencingToken::new(seen), FencingToken::new(given))
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         let gate = FenceGate::new(0_u64);
         let (next, written) = (AtomicU64::new(1), AtomicU64::new(0));
         let add_one = || {
-            let claim = gate.claim(Fence::new(next.fetch_add(1, Ordering::SeqCst)))?;
+            let claim = gate.claim(FencingToken::new(next.fetch_add(1, Ordering::SeqCst)))?;
             let read = claim.with(|value| *value)?;
             thread::yield_now();
             claim.with(|value| *value = read + 1)
@@ -217,7 +217,8 @@ mod tests {
                 });
             }
         });
-        let value = gate.claim(Fence::new(u64::MAX)).and_then(|claim| claim.with(|value| *value));
+        let value =
+            gate.claim(FencingToken::new(u64::MAX)).and_then(|claim| claim.with(|value| *value));
         assert_eq!(value, Ok(written.into_inner()));
         assert_ne!(value, Ok(0), "nobody got through");
     }
@@ -226,14 +227,14 @@ mod tests {
     #[test]
     fn readers_refuse_writers_before_them_and_no_other_reader() {
         let gate = FenceGate::new("first");
-        let read = |token| gate.read(Fence::new(token), |value| *value);
-        let writer = gate.claim(Fence::new(1)).expect("nobody before");
+        let read = |token| gate.read(FencingToken::new(token), |value| *value);
+        let writer = gate.claim(FencingToken::new(1)).expect("nobody before");
         assert_eq!(read(3), Ok("first"));
         assert_eq!(read(2), Ok("first"), "it overlaps with 3");
         let late = writer.with(|value| *value = "late");
         assert_eq!(late, Err(refusal(3, 1)), "3 has read what was there");
-        assert_eq!(gate.claim(Fence::new(2)).err(), Some(refusal(3, 2)));
-        let next = gate.claim(Fence::new(4)).expect("after both");
+        assert_eq!(gate.claim(FencingToken::new(2)).err(), Some(refusal(3, 2)));
+        let next = gate.claim(FencingToken::new(4)).expect("after both");
         assert_eq!(read(3), Err(refusal(4, 3)), "4 may write at any time");
         assert_eq!(next.with(|value| *value = "second"), Ok(()));
         assert_eq!(read(4), Ok("second"), "after downgrade");
@@ -242,23 +243,23 @@ mod tests {
 
     #[test]
     fn a_value_that_was_there_before_keeps_its_order() {
-        let gate = FenceGate::with_seen("from disk", Fence::new(34));
-        assert_eq!(gate.claim(Fence::new(33)).err(), Some(refusal(34, 33)));
-        let again = gate.claim(Fence::new(34)).expect("the same holder");
-        assert_eq!(again.fence(), Fence::new(34));
+        let gate = FenceGate::with_seen("from disk", FencingToken::new(34));
+        assert_eq!(gate.claim(FencingToken::new(33)).err(), Some(refusal(34, 33)));
+        let again = gate.claim(FencingToken::new(34)).expect("the same holder");
+        assert_eq!(again.token(), FencingToken::new(34));
         assert_eq!(again.with(|value| *value), Ok("from disk"));
     }
 
     #[test]
     fn a_panic_inside_does_not_shut_the_gate() {
         let gate = FenceGate::new(1);
-        let claim = gate.claim(Fence::new(5)).expect("first");
+        let claim = gate.claim(FencingToken::new(5)).expect("first");
         let panic = thread::scope(|scope| {
             scope.spawn(|| claim.with(|_| panic!("on purpose"))).join().is_err()
         });
         assert!(panic);
         assert_eq!(claim.with(|value| *value), Ok(1));
-        assert_eq!(gate.claim(Fence::new(4)).err(), Some(refusal(5, 4)));
+        assert_eq!(gate.claim(FencingToken::new(4)).err(), Some(refusal(5, 4)));
     }
 
     #[test]

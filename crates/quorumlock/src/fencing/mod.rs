@@ -9,20 +9,20 @@
 //!   refusal as [`Stale`].
 //!
 //! ```
-//! use quorumlock::Fence;
+//! use quorumlock::FencingToken;
 //! use quorumlock::fencing::{FenceGate, Stale};
 //!
 //! let balance = FenceGate::new(100);
-//! let slow = balance.claim(Fence::new(33))?; // in real life: guard.fence()
+//! let slow = balance.claim(FencingToken::new(33))?; // in real life: guard.token()
 //! let seen = slow.with(|balance| *balance)?;
 //!
 //! // Meanwhile the lease of 33 ends, and the next holder gets in.
-//! let quick = balance.claim(Fence::new(34))?;
+//! let quick = balance.claim(FencingToken::new(34))?;
 //! quick.with(|balance| *balance += 50)?;
 //!
 //! // 33 wakes up: what it made of its old reading is refused.
 //! let late = slow.with(|balance| *balance = seen + 1);
-//! assert_eq!(late, Err(Stale::new(Fence::new(34), Fence::new(33))));
+//! assert_eq!(late, Err(Stale::new(FencingToken::new(34), FencingToken::new(33))));
 //! assert_eq!(quick.with(|balance| *balance), Ok(150));
 //! # Ok::<(), Stale>(())
 //! ```

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::Fence;
+use crate::FencingToken;
 
 /// The resource refused a token, because it has seen a larger one. A later holder exists, so the
 /// lock of the holder that presented the token is gone. That holder must stop its work. Retrying
@@ -9,14 +9,14 @@ use crate::Fence;
 #[non_exhaustive]
 pub struct Stale {
     /// The largest token that the resource has seen.
-    pub seen: Fence,
+    pub seen: FencingToken,
     /// The token that was refused.
-    pub given: Fence,
+    pub given: FencingToken,
 }
 
 impl Stale {
     /// For resources of your own that check tokens.
-    pub const fn new(seen: Fence, given: Fence) -> Self {
+    pub const fn new(seen: FencingToken, given: FencingToken) -> Self {
         Self { seen, given }
     }
 }
@@ -26,7 +26,7 @@ impl std::error::Error for Stale {}
 impl fmt::Display for Stale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seen, given } = self;
-        if *given == Fence::NONE {
+        if *given == FencingToken::NONE {
             return f.write_str("no fencing token: take the lock with fencing");
         }
         write!(f, "fencing token {given} is stale: {seen} has claimed; stop, the lock is lost")

@@ -1,10 +1,13 @@
 //! The metrics of the crate `metrics`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use metrics::{
     Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
 use super::{ClockAnomaly, ConnectionEnd, Event, HoldEnd, LockId};
+use crate::LossReason;
 
 /// A metric that [`record_metrics`] records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub enum MetricKind {
 const WAITING: &str = "quorumlock.waiting";
 const ACQUIRE: &str = "quorumlock.acquire.duration";
 const HELD: &str = "quorumlock.held";
+const AT_RISK: &str = "quorumlock.at.risk";
+const LONG: &str = "quorumlock.held.long";
 const HOLD: &str = "quorumlock.hold.duration";
 const MARGIN: &str = "quorumlock.unlock.margin";
 const LOST: &str = "quorumlock.lost";
@@ -46,6 +51,21 @@ const UP: &str = "quorumlock.node.up";
 const ADMITTED: &str = "quorumlock.node.admitted";
 const RECONNECTS: &str = "quorumlock.node.reconnects";
 const CLOCK: &str = "quorumlock.node.clock.steps";
+
+const LOSSES: [LossReason; 4] =
+    [LossReason::WindowShut, LossReason::Gone, LossReason::Forced, LossReason::HoldLimit];
+const RENEWALS: [&str; 3] = ["confirmed", "unconfirmed", "gone"];
+const REBEGUN: [ConnectionEnd; 4] = [
+    ConnectionEnd::Broken,
+    ConnectionEnd::Idle,
+    ConnectionEnd::Unanswered,
+    ConnectionEnd::Replaced,
+];
+const DIRECTIONS: [&str; 3] = ["forward", "back", "frozen"];
+
+/// Buckets for the histograms, in seconds: from a lock that is free to a wait of a minute. The dashboard and the
+/// alerts of docs/monitoring/ need them.
+pub const BUCKETS: [f64; 9] = [0.0005, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
 
 /// All metrics.
 pub const METRICS: &[Metric] = &[
@@ -66,6 +86,18 @@ pub const METRICS: &[Metric] = &[
         kind: MetricKind::Gauge,
         labels: &["mode", "kind"],
         about: "Locks that are held.",
+    },
+    Metric {
+        name: AT_RISK,
+        kind: MetricKind::Gauge,
+        labels: &["mode", "kind"],
+        about: "Locks that are held and at risk: none of their last renewals is confirmed.",
+    },
+    Metric {
+        name: LONG,
+        kind: MetricKind::Gauge,
+        labels: &["mode", "kind"],
+        about: "Locks that are held for longer than `Builder::long_hold`.",
     },
     Metric {
         name: HOLD,
@@ -155,7 +187,10 @@ pub fn record_metrics(event: &Event<'_>) {
             gauge!(WAITING, labels(lock, [])).decrement(1);
             histogram!(ACQUIRE, labels(lock, [("outcome", outcome.as_str())])).record(*took);
         }
-        Event::HoldBegan { lock } => gauge!(HELD, labels(lock, [])).increment(1),
+        Event::HoldBegan { lock } => {
+            gauge!(HELD, labels(lock, [])).increment(1);
+            count_from_zero(lock);
+        }
         Event::HoldEnded { lock, end, held, left } => {
             gauge!(HELD, labels(lock, [])).decrement(1);
             histogram!(HOLD, labels(lock, [("end", end.as_str())])).record(*held);
@@ -169,12 +204,14 @@ pub fn record_metrics(event: &Event<'_>) {
                 counter!(HANDOFF, labels(lock, [])).increment(1);
             }
         }
+        Event::RiskBegan { lock, .. } => gauge!(AT_RISK, labels(lock, [])).increment(1),
+        Event::RiskEnded { lock } => gauge!(AT_RISK, labels(lock, [])).decrement(1),
+        Event::LongHoldBegan { lock, .. } => gauge!(LONG, labels(lock, [])).increment(1),
+        Event::LongHoldEnded { lock } => gauge!(LONG, labels(lock, [])).decrement(1),
         Event::Renewed { mode, confirmed, unconfirmed, gone, took } => {
             let mode = mode.as_str();
             histogram!(RENEW, "mode" => mode).record(*took);
-            for (outcome, count) in
-                [("confirmed", confirmed), ("unconfirmed", unconfirmed), ("gone", gone)]
-            {
+            for (outcome, count) in RENEWALS.into_iter().zip([confirmed, unconfirmed, gone]) {
                 counter!(RENEWED, "mode" => mode, "outcome" => outcome).increment(*count as u64);
             }
         }
@@ -188,7 +225,15 @@ fn record_node(event: &Event<'_>) {
         Event::Voted { node, answer, took } => {
             histogram!(VOTE, "node" => node.to_owned(), "answer" => answer.as_str()).record(took);
         }
-        Event::Connected { node, admitted } => count_connection(node, admitted, 1.0),
+        Event::Connected { node, admitted } => {
+            count_connection(node, admitted, 1.0);
+            for end in REBEGUN {
+                counter!(RECONNECTS, "node" => node.to_owned(), "why" => end.as_str()).increment(0);
+            }
+            for direction in DIRECTIONS {
+                counter!(CLOCK, "node" => node.to_owned(), "direction" => direction).increment(0);
+            }
+        }
         Event::Disconnected { node, admitted, end } => {
             count_connection(node, admitted, -1.0);
             if end != ConnectionEnd::Closed {
@@ -197,13 +242,35 @@ fn record_node(event: &Event<'_>) {
         }
         Event::NodeClock { node, anomaly } => {
             let direction = match anomaly {
-                ClockAnomaly::Forward(_) => "forward",
-                ClockAnomaly::Back(_) => "back",
-                ClockAnomaly::Frozen => "frozen",
+                ClockAnomaly::Forward(_) => DIRECTIONS[0],
+                ClockAnomaly::Back(_) => DIRECTIONS[1],
+                ClockAnomaly::Frozen => DIRECTIONS[2],
             };
             counter!(CLOCK, "node" => node.to_owned(), "direction" => direction).increment(1);
         }
         _ => {}
+    }
+}
+
+/// Makes the counters of a lock's mode and kind at their first hold. An alert compares two values: it does
+/// not see the first loss if the counter begins with it.
+fn count_from_zero(lock: &LockId<'_>) {
+    /// Which modes and kinds have been held: a byte of kinds for each mode.
+    static HELD_BEFORE: AtomicU64 = AtomicU64::new(0);
+    let bit = 1 << (8 * lock.mode as u64 + lock.kind as u64);
+    if HELD_BEFORE.load(Ordering::Relaxed) & bit != 0
+        || HELD_BEFORE.fetch_or(bit, Ordering::Relaxed) & bit != 0
+    {
+        return;
+    }
+    for why in LOSSES {
+        counter!(LOST, labels(lock, [("reason", HoldEnd::Lost(why).as_str())])).increment(0);
+    }
+    counter!(HANDOFF, labels(lock, [])).increment(0);
+    gauge!(AT_RISK, labels(lock, [])).increment(0);
+    gauge!(LONG, labels(lock, [])).increment(0);
+    for outcome in RENEWALS {
+        counter!(RENEWED, "mode" => lock.mode.as_str(), "outcome" => outcome).increment(0);
     }
 }
 

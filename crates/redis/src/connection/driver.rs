@@ -2,22 +2,26 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures::task::AtomicWaker;
-use quorumlock_protocol::Instant;
 use quorumlock_protocol::telemetry::{ConnectionEnd, Event};
+use quorumlock_protocol::{Instant, NodeProblem};
 use quorumlock_watchdog::Clock;
 use tokio::io::ReadBuf;
 use tokio::time::Sleep;
 
 use super::machine::{Disconnect, How, Pause, Redial, Requests, Session, Step};
 use crate::dial::Dialer;
-use crate::master::MasterResolver;
+use crate::master::{MasterResolver, Opened};
 use crate::node_facts::NodeFacts;
 use crate::stream::Stream;
+
+/// How often other members of a Redis Cluster are asked who serves the slots of one that does not greet.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What the callers of one connection share with its driver.
 #[derive(Debug)]
@@ -55,7 +59,7 @@ impl Driver {
         let network = shared.addresses.network();
         let mut redial = Redial::new();
         loop {
-            let pause = match shared.addresses.open().await {
+            let pause = match shared.open().await {
                 Ok((dialer, stream, mut greeted)) => {
                     if let (Some(slots), Some((router, source))) =
                         (greeted.slots.take(), shared.requests.router())
@@ -99,6 +103,20 @@ impl Driver {
 }
 
 impl Shared {
+    /// Connects. A member of a Redis Cluster that hangs may have lost its slots meanwhile (SLOT5).
+    async fn open(&self) -> Result<Opened, NodeProblem> {
+        let mut opening = pin!(self.addresses.open());
+        if self.requests.router().is_none() {
+            return opening.await;
+        }
+        loop {
+            match tokio::time::timeout(LOOK_EVERY, &mut opening).await {
+                Ok(opened) => return opened,
+                Err(_) => self.requests.look_elsewhere(),
+            }
+        }
+    }
+
     fn tell<'a>(&'a self, event: impl FnOnce(&'a str) -> Event<'a>) {
         let context = self.requests.context();
         if let Some(handler) = &context.on_event {
@@ -140,7 +158,7 @@ impl<'a> Exchange<'a> {
         at: Arc<Dialer>,
     ) -> Self {
         shared.tell(|node| Event::Connected { node, admitted });
-        let timer = Box::pin(tokio::time::sleep(std::time::Duration::ZERO));
+        let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
         Self { shared, stream, session, at, timer, deadline: None, admitted, ended: None }
     }
 }

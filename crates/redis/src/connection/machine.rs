@@ -19,6 +19,7 @@ mod replica_acks;
 mod requests;
 mod send_queue;
 mod session;
+mod setup_look;
 #[cfg(test)]
 mod tests;
 mod txn_acquire;

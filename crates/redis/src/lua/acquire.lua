@@ -3,7 +3,7 @@
 -- ARGV: 1 nonce, 2 ttl_ms, 3 hold count; 4: see propose.lua; 5 and more: see wait_queue.lua
 -- Replies: the reply of token_of_grant (granted), {pttl, place, ...} (refused: another holds the name, or
 --   the caller yields; see wait_queue.lua), {'yours', nonce, token} (an earlier request of this call holds
---   the name), error TOOLONG, NOTALOCK, BADMARK, BADCOUNTER
+--   the name), error TOOLONG, OTHERKIND, NOTALOCK, BADMARK, BADCOUNTER
 -- Rules: all names or none (PROTOCOL.md SET1); idempotent per nonce; the hold count is absolute, so a
 -- repeated request cannot inflate it (SAFETY.md H18); a refused caller moves no mark.
 local ttl = tonumber(ARGV[2])

@@ -1,7 +1,8 @@
--- Frees a name, no matter who holds it, tells its holders, and notifies the next waiter.
+-- Frees a name, no matter who holds it, tells its holders, and notifies the next waiter. With an id only if
+-- that is the holder, as inspect.lua says it.
 -- KEYS: 1 name, 2 mark, 3 channel, 4 waiters
--- ARGV: none
--- Replies: 1 (was held), 0 (was free), error NOTALOCK, error BADMARK
+-- ARGV: 1 holder (optional)
+-- Replies: 1 (was held), 0 (was free, or another holds it), error OTHERKIND, NOTALOCK, error BADMARK
 -- Rules: deletes only a lock of this layout; a string counts as one only if it has an expiry.
 -- Raises the mark, so that a resource that saw the next token refuses the old holder's
 -- (SAFETY.md H23).
@@ -10,6 +11,8 @@ if not who then
   return 0
 elseif type(who) == 'table' then
   return who
+elseif ARGV[1] and who ~= ARGV[1] then
+  return 0
 elseif redis.call('type', KEYS[1]).ok == 'string' and redis.call('pttl', KEYS[1]) < 0 then
   return redis.error_reply('NOTALOCK a string without an expiry')
 end

@@ -1,6 +1,6 @@
 -- Returns the node info: the admission record, INFO and the time of the server, read at one instant.
 -- KEYS: 1 admission record
--- ARGV: 1 list of the client
+-- ARGV: 1 list of the client; empty if it only observes
 -- Replies: {record as a flat list, INFO server, INFO replication, INFO memory, seconds, microseconds},
 --   error NOINFO
 -- Rule: a client whose list is not the newest leaves the list and the time, for `quorumlock members`.
@@ -13,7 +13,7 @@ end
 local record = redis.call('hmget', KEYS[1], 'list', 'next')
 local time = redis.call('time')
 local newest = record[2] ~= '' and record[2] or record[1]
-if newest and newest ~= ARGV[1] then
+if newest and ARGV[1] ~= '' and newest ~= ARGV[1] then
   local micros = time[1] .. string.format('%06d', time[2])
   redis.pcall('hset', KEYS[1], 'outdated_list', ARGV[1], 'outdated_at', micros)
 end

@@ -18,33 +18,38 @@ end
 -- notifies it. Waiters before it may be stopped, or poll seldom: it notifies them, and they keep their
 -- place. After a waiter that shares the name (a reader) it serves those behind it that share it, too.
 -- Looks at 64 members at most, and notifies eight that showed no life; if nobody is served, all that accept a
--- handoff.
+-- handoff. Members whose process has ended leave the queue, and do not count: up to 1,000 of them.
 --
--- `is_caller(member)`: whether the member is the caller's, before whom it stops (nil: of nobody). In strict
--- order the name waits for those before it that were notified within the last second. Returns whether
--- a waiter was served, or is awaited.
-local function serve(name, waiters, mark_key, hands_off, is_caller)
+-- `ends_at(member, score)`: whether it stops at this member, which is the caller's or not before the caller
+-- (nil: at none). In strict order the name waits for those before it that were notified within the last
+-- second. Returns whether a waiter was served, or is awaited.
+local function serve(name, waiters, mark_key, hands_off, ends_at)
   -- The kind of the last waiter that was served.
   local now, at, served, awaited, told_silent, silent = now_us(), 0, nil, false, 0, {}
   local told_earlier = false
-  for _ = 1, 64 do
+  local looks, gone = 64, 1000
+  while looks > 0 and gone > 0 do
     local entry = redis.pcall('zrange', waiters, at, at, 'withscores')
     local member, score = entry[1], tonumber(entry[2])
-    if not member or is_caller and is_caller(member) then
+    if not member or ends_at and ends_at(member, score) then
       break
     end
     local waiter, kind, nonce, ttl, fencing = parts_of(member)
     if served and not (shares(served) and shares(kind)) then
       break
     end
+    -- Whether the member has left the queue without being served.
+    local left = false
     local age, was_told = sign_of(score, now)
     if is_earlier(member) then
       -- It is queued again when it asks.
-      if notify(name, waiters, member, score, now) then
+      left = not notify(name, waiters, member, score, now)
+      if not left then
         served, told_earlier = kind or 'hash', true
       end
     elseif was_told and age >= GONE then
       redis.pcall('zrem', waiters, member)
+      left = true
     elseif was_told then
       awaited, at = awaited or age < PASSED_OVER, at + 1
       if kind == 'set' and age < PASSED_OVER then
@@ -56,8 +61,11 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
         -- One that accepts a handoff waits at no other node, so that nobody else would notify it.
         silent[#silent + 1] = nonce and {member, score}
         at = at + 1
-      elseif notify(name, waiters, member, score, now) then
-        told_silent, awaited, at = told_silent + 1, true, at + 1
+      else
+        left = not notify(name, waiters, member, score, now)
+        if not left then
+          told_silent, awaited, at = told_silent + 1, true, at + 1
+        end
       end
     elseif STRICT and awaited then
       -- It comes, and again when the time of those before it is over.
@@ -67,8 +75,16 @@ local function serve(name, waiters, mark_key, hands_off, is_caller)
       and handoff(name, told_as(name, kind), mark_key, waiter, nonce, ttl, fencing) then
       redis.pcall('zrem', waiters, member)
       served = kind
-    elseif notify(name, waiters, member, score, now) then
-      served, at = kind, at + 1
+    else
+      left = not notify(name, waiters, member, score, now)
+      if not left then
+        served, at = kind, at + 1
+      end
+    end
+    if left then
+      gone = gone - 1
+    else
+      looks = looks - 1
     end
   end
   if served then

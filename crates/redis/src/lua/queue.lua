@@ -50,16 +50,15 @@ local function sign_of(score, now)
   return (math.floor(now / SLOT) - math.floor(sign / 2)) % SLOTS, sign % 2 == 1
 end
 
--- Adds the member `as`, which asks now and has waited for `waited` microseconds. The queue expires `keep`
--- ms from now at the earliest.
-local function enqueue(waiters, as, waited, keep)
-  local now = now_us()
+-- Adds the member `as`, which asks now and arrived at `since`. The queue expires `keep` ms from now at the
+-- earliest.
+local function enqueue(waiters, as, since, keep)
   -- A caller that may not leave the queue does not enter it: once it has the lock, a release would
   -- hand the name off to it in vain. ('-' is no member.)
   local leaves = redis.pcall('zrem', waiters, '-')
   if type(leaves) == 'number' then
     -- A full server refuses to enqueue the waiter. That must not fail the script.
-    redis.pcall('zadd', waiters, score_of(now - waited, now, 0), as)
+    redis.pcall('zadd', waiters, score_of(since, now_us(), 0), as)
   end
   -- Also where it changes nothing: on a replica this write fails the script, so that the caller does
   -- not take itself for queued.

@@ -2,7 +2,7 @@
 -- down, lost its memory, or its answer never arrived.
 -- KEYS: see claim.lua; the last one: see check_admission.lua
 -- ARGV: 1 nonce, 2 ttl_ms, 3 hold count, 4 token
--- Replies: 1 (held now), {pttl} (another holds a name), error NOTALOCK, BADMARK
+-- Replies: 1 (held now), {pttl} (another holds a name), error OTHERKIND, NOTALOCK, BADMARK
 -- Rules: a fresh grant, only on a node whose memory is proven; confirms no token; never shortens a
 -- lease.
 for i = 1, COUNT do

@@ -13,7 +13,7 @@ if ARGV[2] and not ARGV[3] then
 end
 local dropped, free = drop(KEYS[1], ARGV[1])
 if dropped == 1 and ARGV[3] then
-  enqueue(KEYS[3], ARGV[2], ARGV[3], 1000)
+  enqueue(KEYS[3], ARGV[2], now_us() - ARGV[3], 1000)
   return 1
 end
 -- Also a name that this nonce did not hold: the caller won without this node, or an earlier request

@@ -2,7 +2,7 @@
 -- largest token that this server has accepted in it: the score of the only member of a sorted set.
 -- (PROTOCOL.md, Tokens)
 
--- The largest token (Fence::MAX). Lua numbers are doubles, which are exact up to 2^53.
+-- The largest token (FencingToken::MAX). Lua numbers are doubles, which are exact up to 2^53.
 local MOST = 9007199253692415
 
 -- Returns the mark (0: none), or an error if the key holds no mark, or one that leaves no room for
@@ -19,7 +19,7 @@ local function mark_of(key)
   return mark
 end
 
--- Returns the last token of the first block above a mark (Fence::BLOCK; PROTOCOL.md T7).
+-- Returns the last token of the first block above a mark (FencingToken::BLOCK; PROTOCOL.md T7).
 local function next_token(mark)
   return string.format('%.0f', math.floor(mark / 32) * 32 + 63)
 end

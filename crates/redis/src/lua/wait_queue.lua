@@ -23,6 +23,24 @@ local function forget_earlier(waiters)
   end
 end
 
+-- When the caller arrived: as the queue has it, if it does. What the caller says moves by as much as one
+-- request takes longer than another, which would swap neighbours.
+local function arrival(waiters)
+  local said = now_us() - ARGV[6]
+  for at = 5, #ARGV do
+    local rank = at ~= 6 and at ~= 7 and redis.pcall('zrank', waiters, ARGV[at])
+    if type(rank) == 'number' then
+      local score = redis.pcall('zrange', waiters, rank, rank, 'withscores')[2]
+      local queued = score and score - score % STEP
+      -- Otherwise an earlier call of the same waiter was queued.
+      if queued and math.abs(queued - said) < 1e6 then
+        return queued
+      end
+    end
+  end
+  return said
+end
+
 -- The reply to a caller that name `i` refuses: `other`, or {-2} if it yields a free name; then its place in
 -- the queue, 1 at the head (0: it is not queued); of several names also `i`; of permits also the numbers
 -- of the slots that are free. A caller that will wait is in that name's queue from now on, and one that has
@@ -32,11 +50,12 @@ local function refuse_and_enqueue(i, other)
   reply[2] = 0
   if ARGV[5] and ARGV[5] ~= '-' then
     local waiters = KEYS[2 * COUNT + i]
+    local since = arrival(waiters)
     forget_earlier(waiters)
     for name = 1, COUNT do
       if name == i or ARGV[7] == '3' then
         -- A full server enqueues nobody (queue.lua). The caller gets the remaining lease all the same.
-        enqueue(KEYS[2 * COUNT + name], ARGV[5], ARGV[6], math.max(tonumber(ARGV[2]), 1000))
+        enqueue(KEYS[2 * COUNT + name], ARGV[5], since, math.max(tonumber(ARGV[2]), 1000))
       end
     end
     local before = redis.pcall('zrank', waiters, ARGV[5])

@@ -30,7 +30,7 @@ impl State {
         let holder = self.ledger.holders.iter().find(|holder| holder.attempt == attempt);
         holder.is_some_and(|holder| {
             let clock = &self.processes[holder.client].clock;
-            clock.observe(|| holder.watch.check().is_ok())
+            clock.observe(|| holder.view.check().is_ok())
         })
     }
 }

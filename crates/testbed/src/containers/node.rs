@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use super::role::Role;
 use crate::port;
 use crate::servers::is_up;
 
+/// Beside those of servers without a container: none of these may take the port of a container that is
+/// disconnected from its network.
+const PORTS: Range<u16> = 30_000..32_000;
 const REDIS_PORT: u16 = 6379;
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const ASK_EVERY: Duration = Duration::from_millis(20);
@@ -183,7 +187,7 @@ async fn create(
 
     let mut attempt = 1;
     loop {
-        let port = port::free().map_err(because("no free port"))?;
+        let port = port::free_of(PORTS).map_err(because("no free port"))?;
         let image = image();
         let (name, tag) = image.rsplit_once(':').unwrap_or((&image, "latest"));
         let ready = match role {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quorumlock_watchdog::Clock;
 
-use self::pieces::pieces;
+use self::pieces::{Pace, pieces};
 
 /// Longer than any awaited event takes, even on a loaded machine.
 const MAX_WAIT: Duration = Duration::from_secs(20);
@@ -55,6 +55,20 @@ impl Proxy {
     /// If no loopback port is free.
     #[must_use]
     pub fn delayed(server: SocketAddr, delay: Duration) -> Self {
+        Self::open(server, Pace { delay, ..Pace::default() })
+    }
+
+    /// Opens a way by a thin line: this many bytes a second pass in each direction of a connection.
+    ///
+    /// # Panics
+    /// If no loopback port is free.
+    #[must_use]
+    pub fn thin(server: SocketAddr, bytes_per_second: u32) -> Self {
+        let for_each_byte = Duration::from_secs(1) / bytes_per_second;
+        Self::open(server, Pace { for_each_byte, ..Pace::default() })
+    }
+
+    fn open(server: SocketAddr, pace: Pace) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
         let state = State {
@@ -66,7 +80,7 @@ impl Proxy {
             dropped: 0,
             closed: false,
         };
-        let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), delay };
+        let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), pace };
         let shared = Arc::new(shared);
         let accepting = shared.clone();
         thread::spawn(move || {
@@ -234,8 +248,7 @@ enum Fate {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// How long each piece is under way.
-    delay: Duration,
+    pace: Pace,
 }
 
 #[derive(Debug)]
@@ -318,7 +331,7 @@ impl Shared {
     }
 
     fn pass(&self, id: u64, way: Way, from: TcpStream, mut to: TcpStream) {
-        let mut next_piece = pieces(from, self.delay);
+        let mut next_piece = pieces(from, self.pace);
         let mut switches = 0;
         loop {
             // The end of the stream, an empty piece, passes, is held or is dropped like bytes.
@@ -327,7 +340,7 @@ impl Shared {
                 && way == Way::Replies
                 && let Some(next) = self.switched(id)
             {
-                next_piece = pieces(next, self.delay);
+                next_piece = pieces(next, self.pace);
                 continue;
             }
             match (self.fate(id, way), piece.is_empty()) {

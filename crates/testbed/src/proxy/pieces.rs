@@ -9,10 +9,24 @@ use quorumlock_watchdog::Clock;
 /// Waits for the next piece of a stream. The piece is empty at the end of the stream.
 pub(super) type Pieces = Box<dyn FnMut() -> Vec<u8>>;
 
-/// What arrives on the stream, each piece `delay` after it arrived.
-pub(super) fn pieces(mut stream: TcpStream, delay: Duration) -> Pieces {
+/// How long a way takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    /// For each piece; others are under way meanwhile.
+    pub(super) delay: Duration,
+    /// For each byte; all others wait meanwhile. Only without a delay.
+    pub(super) for_each_byte: Duration,
+}
+
+/// What arrives on the stream, each piece when the pace lets it.
+pub(super) fn pieces(mut stream: TcpStream, pace: Pace) -> Pieces {
+    let Pace { delay, for_each_byte } = pace;
     if delay.is_zero() {
-        return Box::new(move || read(&mut stream));
+        return Box::new(move || {
+            let piece = read(&mut stream);
+            thread::sleep(for_each_byte * u32::try_from(piece.len()).unwrap_or(u32::MAX));
+            piece
+        });
     }
     let (sender, arrived) = mpsc::channel();
     // A thread of its own reads: otherwise a piece would also wait for the pieces before it.

@@ -11,13 +11,13 @@ use std::{env, fs};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::faketime::{self, Shift};
+use super::faketime;
 use super::parent_death::ParentDeathGuard;
 use super::source::is_program;
 use super::{ControlError, StartError};
 use crate::port;
 
-/// A cluster of etcd on loopback ports. Its members keep their data on disk, and etcd synchronises each
+/// A cluster of etcd on loopback ports. Its members keep their data in files, and etcd synchronises each
 /// write. All of them die when this value is dropped, or when our process ends in any way.
 #[derive(Debug)]
 pub struct Etcd {
@@ -28,8 +28,6 @@ pub struct Etcd {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdProgram {
     binary: PathBuf,
-    /// If its clocks can be set: how much they gain from the start of a member, in parts per million.
-    gains_ppm: Option<i32>,
 }
 
 /// There is no such etcd on this machine. The text says what to do.
@@ -42,9 +40,6 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const ASK_EVERY: Duration = Duration::from_millis(20);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 const PORT_ATTEMPTS: usize = 5;
-/// The environment variable by which `scripts/etcd-clock.go` finds the clock file.
-const CLOCK_FILE: &str = "QUORUMLOCK_CLOCK_FILE";
-
 impl EtcdProgram {
     /// Looks for the program: `QUORUMLOCK_ETCD_BIN`; `etcd` on `PATH`; what `scripts/get-etcd` has put
     /// into the user's cache.
@@ -58,20 +53,7 @@ impl EtcdProgram {
         let none =
             "no etcd found; run scripts/get-etcd, or set QUORUMLOCK_ETCD_BIN to an etcd program";
         let binary = find("QUORUMLOCK_ETCD_BIN", on_path.chain(cached), none)?;
-        Ok(Self { binary, gains_ppm: None })
-    }
-
-    /// Looks for a program whose clocks can be set, and gain this much by themselves:
-    /// `QUORUMLOCK_ETCD_CLOCK_BIN`; what `scripts/get-etcd-clock` has put into the user's cache. A
-    /// preloaded library cannot set the clocks of etcd, which asks the kernel without a library.
-    ///
-    /// # Errors
-    /// [`NoEtcd`] if none of these exists, or if the variable is set to a wrong value.
-    pub fn discover_with_clock(gains_ppm: i32) -> Result<Self, NoEtcd> {
-        let cached = faketime::cache().map(|cache| cache.join("etcd/etcd-clock"));
-        let none = "no etcd whose clocks can be set; run scripts/get-etcd-clock";
-        let binary = find("QUORUMLOCK_ETCD_CLOCK_BIN", cached.into_iter(), none)?;
-        Ok(Self { binary, gains_ppm: Some(gains_ppm) })
+        Ok(Self { binary })
     }
 
     /// The file.
@@ -95,16 +77,16 @@ fn find(
 }
 
 impl Etcd {
-    /// Starts a cluster of so many members, and waits until each of them answers a read of the whole
-    /// cluster.
+    /// Starts a cluster of so many members with their data in `dir`, and waits until each of them answers a
+    /// read of the whole cluster.
     ///
     /// # Errors
     /// If the program cannot be executed, or a member ends or does not answer. No member is left
     /// running then.
-    pub fn start(program: &EtcdProgram, count: usize) -> Result<Self, StartError> {
+    pub fn start(program: &EtcdProgram, count: usize, dir: &Path) -> Result<Self, StartError> {
         let mut attempt = 1;
         loop {
-            match Self::start_once(program, count) {
+            match Self::start_once(program, count, dir) {
                 // Another process has taken a port that was free.
                 Err(StartError::NotReady { log, .. })
                     if attempt < PORT_ATTEMPTS && log.contains("already in use") =>
@@ -116,7 +98,7 @@ impl Etcd {
         }
     }
 
-    fn start_once(program: &EtcdProgram, count: usize) -> Result<Self, StartError> {
+    fn start_once(program: &EtcdProgram, count: usize, dir: &Path) -> Result<Self, StartError> {
         let error = |source| StartError::Io { binary: program.binary.clone(), source };
         let mut ports = Vec::new();
         while ports.len() < 2 * count {
@@ -129,7 +111,7 @@ impl Etcd {
         let all = ports.chunks(2).enumerate().map(|(at, ports)| name(at, ports[1]));
         let cluster = all.collect::<Vec<_>>().join(",");
         let members = ports.chunks(2).enumerate().map(|(at, ports)| {
-            let dir = tempfile::Builder::new().prefix("quorumlock-etcd-").tempdir()?;
+            let dir = tempfile::Builder::new().prefix("quorumlock-etcd-").tempdir_in(dir)?;
             Ok(Member {
                 program: program.clone(),
                 name: format!("n{at}"),
@@ -210,18 +192,6 @@ impl Etcd {
         Ok(member.await_ready()?)
     }
 
-    /// Sets the wall clock of a member, running or dead, which keeps its monotonic clock. A member sees
-    /// the new time within a few milliseconds.
-    ///
-    /// # Errors
-    /// If its program has no [clock that can be set](EtcdProgram::discover_with_clock).
-    pub fn set_clock(&self, member: usize, shift: Shift) -> Result<(), ControlError> {
-        let member = &self.members[member];
-        let fixed = || io::Error::other("the clocks of this etcd program cannot be set");
-        member.program.gains_ppm.ok_or_else(fixed)?;
-        Ok(faketime::set(member.dir.path(), shift)?)
-    }
-
     /// Kills a member if it runs, removes its data, and starts it as it was started first. False if it
     /// cannot take part: it ended at once, since it asks the other members, and one that they know may
     /// not begin anew; or so few others run that it waits for them.
@@ -278,21 +248,11 @@ impl Member {
             line.extend([format!("--{name}").into(), value.into()]);
         }
         line.extend(["--data-dir".into(), self.data().into()]);
-        let guard = self.start_guarded(line);
-        let binary = || self.program.binary.clone();
-        *self.guard() = Some(guard.map_err(|source| StartError::Io { binary: binary(), source })?);
+        let binary = &self.program.binary;
+        let error = |source| StartError::Io { binary: binary.clone(), source };
+        *self.guard() =
+            Some(ParentDeathGuard::start(self.dir.path(), binary, &line).map_err(error)?);
         Ok(())
-    }
-
-    fn start_guarded(&self, mut line: Vec<OsString>) -> io::Result<ParentDeathGuard> {
-        let (dir, EtcdProgram { binary, gains_ppm }) = (self.dir.path(), &self.program);
-        let Some(gains_ppm) = gains_ppm else {
-            return ParentDeathGuard::start(dir, binary, &line);
-        };
-        faketime::prepare(dir, *gains_ppm)?;
-        let clock = faketime::setting(CLOCK_FILE, faketime::file_in(dir).as_os_str());
-        line.splice(..0, [clock, binary.into()]);
-        ParentDeathGuard::start(dir, Path::new("env"), &line)
     }
 
     #[expect(clippy::disallowed_methods, reason = "no lease is judged by this, only our patience")]

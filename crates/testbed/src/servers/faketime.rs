@@ -174,7 +174,8 @@ fn bears(binary: &Path) -> bool {
 }
 
 /// Where scripts put what they fetch.
-pub(super) fn cache() -> Option<PathBuf> {
+#[must_use]
+pub fn cache() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     Some(cache.join("quorumlock"))

@@ -18,6 +18,7 @@ mod error;
 mod etcd;
 mod faketime;
 mod fleet;
+mod memory_dir;
 mod options;
 mod parent_death;
 mod process;
@@ -28,8 +29,9 @@ mod version;
 
 pub use self::error::{ControlError, StartError};
 pub use self::etcd::{Etcd, EtcdProgram, NoEtcd};
-pub use self::faketime::{Faketime, NoFaketime, Shift};
+pub use self::faketime::{Faketime, NoFaketime, Shift, cache};
 pub use self::fleet::{Servers, for_test};
+pub use self::memory_dir::memory_dir;
 pub use self::options::{ServerOptions, TlsFiles};
 pub use self::resp::ask;
 #[cfg(feature = "containers")]

@@ -1,3 +1,4 @@
+use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -12,7 +13,7 @@ use super::faketime::{self, Shift};
 use super::parent_death::ParentDeathGuard;
 use super::resp::Target;
 use super::version::field;
-use super::{ServerOptions, StartError, Version, options};
+use super::{ServerOptions, StartError, Version, memory_dir, options};
 use crate::port;
 
 /// An idle machine needs 20 ms; a loaded one with a large append-only file needs seconds.
@@ -43,7 +44,11 @@ impl Process {
         options: ServerOptions,
     ) -> Result<(Self, Version), StartError> {
         let io_error = |source| StartError::Io { binary: binary.to_owned(), source };
-        let dir = tempfile::Builder::new().prefix("quorumlock-").tempdir().map_err(io_error)?;
+        // Sentinels and members of a cluster synchronise what they know of each other.
+        let in_memory = options.sentinel || options.cluster && !options.appendonly;
+        let dir = if in_memory { memory_dir() } else { env::temp_dir() };
+        let dir =
+            tempfile::Builder::new().prefix("quorumlock-").tempdir_in(dir).map_err(io_error)?;
         let mut process = Self {
             binary: binary.to_owned(),
             options,

@@ -1,7 +1,8 @@
 use super::super::capabilities::Capabilities;
-use super::super::facts::Facts;
+use super::super::facts::{Facts, RoundTrips};
 use super::*;
 
+const MS: Duration = Duration::from_millis(1);
 const REDLOCK: Topology = Topology::Quorum { strict: false };
 const STRICT: Topology = Topology::Quorum { strict: true };
 
@@ -22,13 +23,16 @@ fn good(name: &str) -> (String, Facts) {
         appendfsync: Some("always".into()),
         save: Some(String::new()),
         repl_backlog_ttl: Some(3600),
+        replaced_by: Vec::new(),
+        members: None,
         cluster_state: None,
         slots_assigned: None,
     };
-    let round_trip = Duration::from_millis(1);
+    let round_trips = RoundTrips { best: MS, median: MS, worst: MS };
+    let lock = Trial::Taken { took: MS, within: Duration::from_millis(500) };
     let capabilities = Capabilities::default();
     let (clock, missing_rights) = (Some(0), Vec::new());
-    (name.to_owned(), Facts { round_trip, clock, info, missing_rights, capabilities })
+    (name.to_owned(), Facts { round_trips, clock, info, missing_rights, capabilities, lock })
 }
 
 /// Three good nodes, of which `spoil` changes the first.
@@ -63,7 +67,7 @@ fn only(
 #[test]
 fn good_nodes_pass_every_check() {
     let findings = judge(&three(|_| ()), REDLOCK);
-    assert_eq!(findings.len(), CHECKS.len() + 1, "and one about permissions");
+    assert_eq!(findings.len(), checks(REDLOCK).len() + 1, "and one about permissions");
     assert!(findings.iter().all(|finding| finding.severity == Severity::Ok), "{findings:?}");
 }
 
@@ -106,6 +110,31 @@ fn replicas_sentinels_and_cluster_nodes_are_problems() {
     }
     let master = three(|facts| facts.info.replicas = Some(2));
     assert_eq!(wrong(&master), only(Severity::Warn, "role", "a"));
+}
+
+/// Under strict admission the record is judged by what it says.
+#[test]
+fn a_member_of_a_cluster_is_a_problem_for_programs_without_admission() {
+    let nodes = three(|facts| facts.info.members = Some("a:1/0 b:1/0".into()));
+    assert_eq!(wrong(&nodes), only(Severity::Problem, "members", "a"));
+    let findings = judge(&nodes, STRICT);
+    assert!(findings.iter().all(|finding| finding.check != "members"), "{findings:?}");
+    let found = judge(&nodes, Topology::Replicated { strict: false });
+    let found = found.into_iter().find(|finding| finding.check == "members").expect("judged");
+    assert!(found.what.contains("[a:1/0, b:1/0]"), "{found:?}");
+}
+
+/// Admission does not see each memory that goes back (SAFETY.md A3).
+#[test]
+fn commands_that_bring_a_memory_back_are_a_warning_under_admission() {
+    let stats = "cmdstat_swapdb:calls=2,usec=9\r\ncmdstat_flushall:calls=1,usec=9\r\n";
+    let nodes = three(|facts| facts.info.replaced_by = Info::parse(stats).replaced_by);
+    assert_eq!(wrong(&nodes), [], "nothing is proven there");
+    let found: Vec<_> =
+        judge(&nodes, STRICT).into_iter().filter(|f| f.severity != Severity::Ok).collect();
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((finding.severity, finding.check), (Severity::Warn, "memory"));
+    assert!(finding.what.ends_with("flushall (1), swapdb (2)"), "{finding:?}");
 }
 
 #[test]
@@ -168,7 +197,7 @@ fn clocks_apart_are_a_warning_if_the_round_trips_cannot_explain_it() {
     let apart = |spread: Duration, round_trip| {
         three(move |facts| {
             facts.clock = Some(i64::try_from(spread.as_micros()).unwrap());
-            facts.round_trip = round_trip;
+            facts.round_trips.best = round_trip;
         })
     };
     let ms = Duration::from_millis;

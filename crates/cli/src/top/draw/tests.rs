@@ -10,6 +10,7 @@ fn snapshot() -> Snapshot {
         admitted: Some(true),
         problem: None,
         role: Some("master".into()),
+        takes_locks: Some(true),
         round_trip_us: Some(200),
         clock_ahead_us: Some(1_200),
         connections: Some(10 + i),
@@ -26,6 +27,8 @@ fn snapshot() -> Snapshot {
         id: "7f".into(),
         label: Some("web-3:4711".into()),
         remaining_ms: Some(12_000),
+        last_token: None,
+        since: None,
         holds: 1,
     };
     let invoice = LockRow { holder: Some(held), ..LockRow::new("invoice".into(), None) };

@@ -128,11 +128,15 @@ impl Running {
         assert!(found.contains(part), "{found:?}");
     }
 
-    /// The next message for people; empty at the end.
+    /// The next message for people, but for the library's warnings; empty at the end.
     pub(crate) fn next_message(&mut self) -> String {
-        let mut found = String::new();
-        self.stderr.read_line(&mut found).unwrap();
-        found
+        loop {
+            let mut found = String::new();
+            self.stderr.read_line(&mut found).unwrap();
+            if !found.contains(" WARN ") {
+                return found;
+            }
+        }
     }
 
     /// The number of the process.

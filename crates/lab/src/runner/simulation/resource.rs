@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorumlock::Fence;
+use quorumlock::FencingToken;
 use quorumlock::fencing::FenceGate;
 use tokio::sync::{oneshot, watch};
 
@@ -70,7 +70,7 @@ impl SimResource {
     }
 
     fn take(&self, write: Write) {
-        let fence = Fence::new(if self.fenced { write.token } else { 1 });
+        let fence = FencingToken::new(if self.fenced { write.token } else { 1 });
         let written = {
             let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
             let gate = values.entry(write.name.clone()).or_insert_with(|| FenceGate::new(0));

@@ -12,8 +12,6 @@ pub enum MemberAction {
     Note(usize),
     /// Write our list into the note on this node.
     TakeOver(usize),
-    /// Write the first terms of our list into the record of this node, which has no list yet.
-    Convert(usize),
     /// Copy the marks of the helpers, then admit the node with these terms. Tokens that only a bare
     /// majority accepts survive no loss of marks (PROTOCOL.md T3).
     Admit {

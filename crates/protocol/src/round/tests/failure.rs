@@ -14,7 +14,7 @@ fn a_node_of_another_cluster_ends_the_round_whatever_the_others_say_before() {
     let found = Terms { phase: 1, list: list(["a", "d", "e"]), next: None };
     let problem = NodeProblem::OtherMembers { found, ours: list(["a", "b", "c"]) };
     let foreign = NodeReport::new("a", problem.clone());
-    let mut round = Round::new(5, 0, Fence::NONE);
+    let mut round = Round::new(5, 0, FencingToken::NONE);
     for node in 1..5 {
         let step = round.on_answer(node, new(), Instant::NEVER);
         assert_eq!(step, Step::Wait, "the last node may bar the client");
@@ -59,4 +59,19 @@ fn only_those_are_blamed_that_are_out() {
     let failed = round.failure(None, None, |node| format!("n{node}"));
     let Err(Error::Unreachable(why)) = failed else { panic!("{failed:?}") };
     assert_eq!((why.of, why.needed, why.answered, why.voted, why.nodes.len()), (5, 3, 1, 1, 3));
+}
+
+#[test]
+fn a_node_that_does_not_confirm_is_named() {
+    let mut round = round_of(3, 0);
+    round.on_answer(0, dead(), now());
+    round.on_answer(1, behind(now(), 120), now());
+    round.on_answer(2, accepts(now()), now());
+    let second = FencingToken::new(152);
+    round.propose(second, now());
+    round.raised(2, second, &ACCEPTED, now());
+    assert_eq!(round.close(now()), Step::Failed);
+    let Err(Error::Unreachable(why)) = failure(&round) else { panic!("granted?") };
+    assert!(why.nodes.iter().any(|node| node.problem == NodeProblem::Unconfirmed), "{why:?}");
+    assert_eq!((why.needed, why.answered, why.voted), (2, 1, 1));
 }

@@ -8,7 +8,7 @@ use super::*;
 fn a_node_that_refuses_a_raise_holds_on() {
     let problem = NodeProblem::from_reply("READONLY You can't write against a read only replica.");
     let refused = Answer::No(Denial::Refused(NodeReport::new("n", problem)));
-    let second = Fence::new(132);
+    let second = FencingToken::new(132);
     for (answer, holds) in [(refused, true), (Answer::No(Denial::Gone), false)] {
         let mut round = round_of(3, 0);
         for node in 0..3 {

@@ -11,7 +11,7 @@ use quorumlock_protocol::admission::ClusterConfig;
 use quorumlock_protocol::admission::members::MemberList;
 use quorumlock_protocol::telemetry::{Event, EventHandler};
 use quorumlock_protocol::{
-    Answer, ClockAnomaly, ClockMonitor, Denial, EnqueueRequest, Fence, HeldInterval, Hints,
+    Answer, ClockAnomaly, ClockMonitor, Denial, EnqueueRequest, FencingToken, HeldInterval, Hints,
     Incarnation, Instant, Lane, LeaseRequest, Name, NoAnswer, NodeProblem, NodeReport, Nonce,
     ReplySink, Responder, Settings, Wire,
 };
@@ -21,6 +21,7 @@ use crate::command::{Command, NodeContext};
 use crate::contended_names::ContendedNames;
 use crate::scripts::{Proof, Scripts, Tokens};
 use crate::server_info::ServerInfo;
+use crate::server_setup::ServerSetup;
 use crate::taken_up::TakenUp;
 use crate::unconfirmed_releases::UnconfirmedReleases;
 
@@ -146,6 +147,7 @@ impl Harness {
             waiter: Nonce::from_u128(9),
             taken_up: TakenUp::default(),
             redis_cluster: false,
+            observes: false,
             on_event: Some(hears),
         });
         let mut settings = Settings::default();
@@ -183,7 +185,10 @@ impl Harness {
             deletes_if_ours: true,
             loads_by_eval: false,
             replace_at: None,
-            replicas: self.setup.connected,
+            setup: self.setup.all.then(|| {
+                let info = format!("role:master\r\nconnected_slaves:{}\r\n", self.setup.connected);
+                ServerSetup::read(&info, None)
+            }),
         }
     }
 
@@ -224,21 +229,21 @@ impl Harness {
     }
 
     pub(super) fn acquire(&self) -> usize {
-        self.post(|harness, to| harness.acquisition(Fence::new(1_000_031), to))
+        self.post(|harness, to| harness.acquisition(FencingToken::new(1_000_031), to))
     }
 
     pub(super) fn unfenced(&self) -> usize {
-        self.post(|harness, to| harness.acquisition(Fence::NONE, to))
+        self.post(|harness, to| harness.acquisition(FencingToken::NONE, to))
     }
 
-    pub(super) fn acquisition(&self, token: Fence, to: To) -> Command {
+    pub(super) fn acquisition(&self, token: FencingToken, to: To) -> Command {
         let (lease, incarnation) = (lease(to.number), self.incarnation());
         Command::Acquire { lease, token, incarnation, hints: Hints::contended(false), to: to.one() }
     }
 
     pub(super) fn acquire_by_script(&self, enqueue: Option<EnqueueRequest>) -> usize {
         self.post(|harness, to| {
-            let token = Fence::new(1_000_031);
+            let token = FencingToken::new(1_000_031);
             let (lease, incarnation) = (lease(to.number), harness.incarnation());
             let hints = enqueue.map_or_else(Hints::default, Hints::queued);
             Command::Acquire { lease, token, incarnation, hints, to: to.one() }
@@ -248,7 +253,7 @@ impl Harness {
     pub(super) fn raise(&self) -> usize {
         self.post(|harness, to| Command::Raise {
             lease: lease(to.number),
-            token: Fence::new(2_000_031),
+            token: FencingToken::new(2_000_031),
             incarnation: harness.incarnation(),
             to: to.one(),
         })
@@ -257,7 +262,7 @@ impl Harness {
     pub(super) fn regrant(&self) -> usize {
         self.post(|_, to| Command::Regrant {
             lease: lease(to.number),
-            token: Fence::new(7),
+            token: FencingToken::new(7),
             to: to.one(),
         })
     }
@@ -277,11 +282,21 @@ impl Harness {
     }
 
     pub(super) fn force_release(&self) -> usize {
-        self.post(|_, to| Command::ForceRelease { claim: name(to.number).into(), to: to.one() })
+        self.post(|_, to| Command::ForceRelease {
+            claim: name(to.number).into(),
+            holder: None,
+            to: to.one(),
+        })
     }
 
     pub(super) fn admission(&self) -> usize {
-        let command = redis::cmd("EVAL").arg("return 1").arg(0).to_owned();
+        self.admission_with(0)
+    }
+
+    /// An admission script with this many marks.
+    pub(super) fn admission_with(&self, marks: usize) -> usize {
+        let mut command = redis::cmd("EVAL");
+        command.arg("return 1").arg(0).arg(vec!["mark"; marks]);
         self.post(|_, to| Command::Verbatim { command, to: to.one() })
     }
 }

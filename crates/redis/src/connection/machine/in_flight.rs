@@ -1,5 +1,7 @@
 //! Requests that are not answered yet.
 
+use std::time::Duration;
+
 use quorumlock_protocol::Instant;
 
 use crate::command::Command;
@@ -37,6 +39,10 @@ pub(super) enum Transaction {
     Ended,
 }
 
+/// For how many stalls a copy of marks may be without an answer: ten answer timeouts, for as long as its
+/// caller waits.
+const COPY_STALLS: u32 = 5;
+
 /// How much of a request was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
@@ -70,6 +76,12 @@ impl InFlight {
     /// The request for the next attempt.
     pub(super) fn once_more(self) -> Self {
         Self { resent: true, as_text: self.resent, ..self }
+    }
+
+    /// Whether marks are being copied: the request is 500 KB, which a slow machine or network passes
+    /// slowly.
+    pub(super) fn copies(&self, now: Instant, stall: Duration) -> bool {
+        self.request.copies_marks() && now.since(self.asked) < stall * COPY_STALLS
     }
 
     /// How much of the request is among the first `written` bytes of its batch.

@@ -11,6 +11,7 @@ use super::replica_acks::AckPolicy;
 use super::send_queue::SendQueue;
 use crate::command::{Command, NodeContext};
 use crate::redirect::{Redirected, Router, Routing, Source};
+use crate::resp::Value;
 use crate::server_info::ServerInfo;
 
 /// The requests posted to one connection, and the phase that it is in. A mutex guards them; each
@@ -169,9 +170,30 @@ impl Requests {
         }
     }
 
+    /// Whether a connection was ever made.
+    pub(crate) fn greeted(&self) -> bool {
+        self.state().server.is_some()
+    }
+
     /// Whether the node's memory is proven, as far as this connection knows.
     pub(crate) fn proven(&self) -> bool {
         self.state().unproven().is_none()
+    }
+
+    /// Answers a request. A node that may not vote has no memory of who holds a name, so it does not say that
+    /// nobody does. One that only lacks replicas has.
+    pub(super) fn answer(&self, request: Command, asked: Instant, reply: Value, now: Instant) {
+        let free = matches!(request, Command::Inspect { .. }) && reply == Value::Nil;
+        let why = if free { self.state().unproven().cloned() } else { None };
+        match why {
+            Some(Denial::Refused(report))
+                if matches!(report.problem, NodeProblem::NoReplicas(_)) =>
+            {
+                self.context.answer(request, asked, reply);
+            }
+            Some(why) => self.context.unproven(request, &why, now),
+            None => self.context.answer(request, asked, reply),
+        }
     }
 
     /// The incarnation under which the node was verified, as far as this connection knows.
@@ -197,6 +219,11 @@ impl Requests {
     /// No connection could be made: requests fail until there is one.
     pub(crate) fn refused(&self, problem: &NodeProblem, now: Instant) {
         self.fail(Phase::Down(problem.clone()), problem, now);
+        self.look_elsewhere();
+    }
+
+    /// Asks another member of the Redis Cluster who serves the slots of this one (SLOT5).
+    pub(crate) fn look_elsewhere(&self) {
         if let Some((router, source)) = self.router() {
             router.look_elsewhere(&source);
         }
@@ -258,7 +285,7 @@ impl Requests {
         state.push_unconfirmed(&self.context, now);
         for pending in queued {
             match (&pending.request, state.rejection(&pending.request)) {
-                (Command::FireAndForget, _) => {}
+                (Command::FireAndForget | Command::LookAtSetup, _) => {}
                 (_, None) => state.push(&self.context, pending),
                 (_, Some(rejection)) => refused.push((pending.request, rejection)),
             }
@@ -301,6 +328,22 @@ impl Requests {
         drop(state);
         for pending in queued {
             self.context.not_sent(pending.request, problem, now);
+        }
+    }
+
+    /// Whether the error is a sign that the node lost its memory: with admission, the server does
+    /// not know the script, or the script carries another incarnation.
+    pub(super) fn must_verify(&self, error: &str) -> bool {
+        self.rules.bound && (error.starts_with("NOSCRIPT") || error.starts_with("UNPROVEN"))
+    }
+
+    /// Queues commands that load the scripts of a request.
+    pub(super) fn reload_scripts(&self, pending: &InFlight) {
+        let mut state = self.state();
+        let Some(server) = state.server.as_ref() else { return };
+        let (scripts, by_eval) = (server.scripts.clone(), server.loads_by_eval);
+        for script in pending.request.scripts(&scripts) {
+            state.send_queue.push_fire_and_forget(&script.load(by_eval), pending);
         }
     }
 }

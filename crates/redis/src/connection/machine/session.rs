@@ -8,6 +8,7 @@ use super::in_flight::{Extent, InFlight, Transaction};
 use super::read_buffer::ReadBuffer;
 use super::replica_acks::ReplicaAcks;
 use super::requests::Requests;
+use super::setup_look::SetupLook;
 use super::txn_acquire::{TxnReplies, TxnVerdict};
 use crate::command::Command;
 use crate::resp::Value;
@@ -68,6 +69,7 @@ pub(crate) struct Session<'a> {
     recheck_at: Option<Instant>,
     /// When to replace this connection, because its credentials end soon.
     replace_at: Option<Instant>,
+    look: SetupLook,
     /// A deadline that ends this connection has passed.
     expired: Option<Expired>,
     /// The server may not be the verified one, or not the master: end this connection once idle.
@@ -115,7 +117,8 @@ impl<'a> Session<'a> {
     /// The handshake of a new connection has ended.
     pub(crate) fn begin(requests: &'a Requests, server: ServerInfo, now: Instant) -> Self {
         let (unproven, replace_at) = (server.unproven.is_some(), server.replace_at);
-        let acks = ReplicaAcks::new(requests.rules.acks, server.replicas);
+        let acks = ReplicaAcks::new(requests.rules.acks, server.replicas());
+        let look = SetupLook::new(&server, requests.context.waiter, now);
         requests.connected(server, now);
         Self {
             requests,
@@ -130,6 +133,7 @@ impl<'a> Session<'a> {
             stall_at: now + requests.rules.stall,
             recheck_at: unproven.then_some(now + RECHECK),
             replace_at,
+            look,
             expired: None,
             reverify: false,
             more: false,
@@ -201,7 +205,7 @@ impl<'a> Session<'a> {
         if self.driver != DriverState::Fresh {
             self.driver = DriverState::Exchanged { progress: true };
         }
-        self.look_at_credentials(now);
+        self.look_at_deadlines(now);
         if let Err(why) = self.handle_replies(now) {
             self.broke(why);
         }
@@ -214,14 +218,16 @@ impl<'a> Session<'a> {
 
     /// The deadline of [`Step::Wait`] may have passed.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
-        self.look_at_credentials(now);
+        self.look_at_deadlines(now);
         match (self.idle(), self.recheck_at) {
             (true, Some(recheck_at)) if recheck_at <= now => {
                 self.expired = Some(Expired::Recheck);
             }
             (false, _) if self.stall_at <= now => {
-                if std::mem::take(&mut self.replied) {
-                    self.stall_at = now + self.requests.rules.stall;
+                let stall = self.requests.rules.stall;
+                let copies = |first: &InFlight| first.copies(now, stall);
+                if std::mem::take(&mut self.replied) || self.inflight.front().is_some_and(copies) {
+                    self.stall_at = now + stall;
                 } else {
                     self.expired = Some(Expired::Stall);
                 }
@@ -230,9 +236,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Ends this connection once idle, if its credentials end soon.
-    fn look_at_credentials(&mut self, now: Instant) {
+    /// Ends this connection once idle, if its credentials end soon. Asks how the server is set up now.
+    fn look_at_deadlines(&mut self, now: Instant) {
         self.reverify |= self.replace_at.is_some_and(|at| at <= now);
+        if self.look.is_due(now) {
+            self.requests.push(InFlight::new(Command::LookAtSetup, now));
+            self.driver = DriverState::Fresh;
+        }
     }
 
     /// The node's wall clock, in microseconds, if a reply showed it since the last call.
@@ -349,8 +359,9 @@ impl<'a> Session<'a> {
         if self.burst && idle {
             self.shrink_buffers();
         }
-        let look_again = [self.recheck_at, self.replace_at].into_iter().flatten().min();
-        Step::Wait(if idle { look_again } else { Some(self.stall_at) })
+        let deadlines = [self.recheck_at, self.replace_at, self.look.next()];
+        let first = deadlines.into_iter().flatten().min();
+        Step::Wait(if idle { first } else { Some(self.stall_at) })
     }
 
     fn disconnect(&mut self) -> Step {
@@ -455,6 +466,9 @@ impl<'a> Session<'a> {
         let requests = self.requests;
         let Some((pending, reply)) = requests.follow_redirect(pending, reply, now) else { return };
         match reply {
+            reply if matches!(pending.request, Command::LookAtSetup) => {
+                self.reverify |= self.look.differs(&reply);
+            }
             // The server has another run identity or incarnation. The script did nothing, and the
             // node's memory is unknown: verify it on a new connection before any other request.
             Value::Error(text) if requests.must_verify(&text) && pending.request.votes() => {
@@ -522,7 +536,7 @@ impl<'a> Session<'a> {
             repeat @ Command::Release { repeat: Some(_), .. } => {
                 context.answer_repeat(repeat, self.greeting, reply, now);
             }
-            request => context.answer(request, asked, reply),
+            request => self.requests.answer(request, asked, reply, now),
         }
     }
 
@@ -548,24 +562,6 @@ fn ours(why: &str) -> Disconnect {
 impl std::fmt::Debug for Session<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("inflight", &self.inflight.len()).finish_non_exhaustive()
-    }
-}
-
-impl Requests {
-    /// Whether the error is a sign that the node lost its memory: with admission, the server does
-    /// not know the script, or the script carries another incarnation.
-    fn must_verify(&self, error: &str) -> bool {
-        self.rules.bound && (error.starts_with("NOSCRIPT") || error.starts_with("UNPROVEN"))
-    }
-
-    /// Queues commands that load the scripts of a request.
-    fn reload_scripts(&self, pending: &InFlight) {
-        let mut state = self.state();
-        let Some(server) = state.server.as_ref() else { return };
-        let (scripts, by_eval) = (server.scripts.clone(), server.loads_by_eval);
-        for script in pending.request.scripts(&scripts) {
-            state.send_queue.push_fire_and_forget(&script.load(by_eval), pending);
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::command::{Command, NodeContext};
 use crate::permissions::is_forbidden;
 use crate::resp::{Value, bulk, command, number};
 use crate::scripts::{Proof, Script, Scripts};
-use quorumlock_protocol::{Fence, Incarnation, LeaseRequest, Wire};
+use quorumlock_protocol::{FencingToken, Incarnation, LeaseRequest, Wire};
 
 /// One acquisition of a transaction. All acquisitions of a transaction go over one connection, so
 /// they need the proof of the same node's memory, under the same incarnation.
@@ -20,7 +20,7 @@ pub(super) struct TxnAcquire<'a> {
     /// that carries its incarnation.
     proof: Option<(&'a str, &'a Script)>,
     lease: &'a LeaseRequest,
-    token: Fence,
+    token: FencingToken,
 }
 
 /// The result of one acquisition.
@@ -61,7 +61,7 @@ impl<'a> TxnAcquire<'a> {
 
     /// Whether one command is enough: no memory is to be proven, and no token is proposed.
     pub(super) fn is_bare(&self) -> bool {
-        self.proof.is_none() && self.token == Fence::NONE
+        self.proof.is_none() && self.token == FencingToken::NONE
     }
 
     /// Appends the command that takes the name: `RESTORE` or `SET`.
@@ -91,7 +91,7 @@ impl<'a> TxnAcquire<'a> {
     /// Appends this acquisition to the open transaction. Returns the number of commands.
     pub(super) fn join(&self, context: &NodeContext, out: &mut Vec<u8>) -> usize {
         self.take(context, out);
-        if self.token == Fence::NONE {
+        if self.token == FencingToken::NONE {
             return 1;
         }
         command(out, 6);
@@ -143,13 +143,13 @@ impl TxnReplies {
     }
 
     /// The result of the next acquisition, which proposed this token.
-    pub(super) fn next(&mut self, token: Fence) -> TxnVerdict {
+    pub(super) fn next(&mut self, token: FencingToken) -> TxnVerdict {
         if let Some(why) = &self.failed {
             return why.clone();
         }
         let taken = self.replies.next();
         let accepted = match token {
-            Fence::NONE => Some(Value::Int(1)),
+            FencingToken::NONE => Some(Value::Int(1)),
             _ => self.replies.next(),
         };
         let (Some(taken), Some(accepted)) = (taken, accepted) else { return TxnVerdict::Unclear };
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     const INCARNATION: &str = "0123456789abcdef0123456789abcdef";
-    const TOKEN: Fence = Fence::new(1_790_000_000_000_031);
+    const TOKEN: FencingToken = FencingToken::new(1_790_000_000_000_031);
 
     fn one(reply: Value, expected: Option<Incarnation>) -> TxnVerdict {
         TxnReplies::read(reply, expected).next(TOKEN)
@@ -216,9 +216,9 @@ mod tests {
     fn without_tokens_there_is_one_reply_each() {
         let replies = Value::Array(vec![Value::Okay, Value::Nil]);
         let mut outcome = TxnReplies::read(replies, None);
-        assert_eq!(outcome.next(Fence::NONE), TxnVerdict::Clear(Value::Int(0)));
-        assert_eq!(outcome.next(Fence::NONE), TxnVerdict::Clear(Value::Nil));
-        assert_eq!(outcome.next(Fence::NONE), TxnVerdict::Unclear);
+        assert_eq!(outcome.next(FencingToken::NONE), TxnVerdict::Clear(Value::Int(0)));
+        assert_eq!(outcome.next(FencingToken::NONE), TxnVerdict::Clear(Value::Nil));
+        assert_eq!(outcome.next(FencingToken::NONE), TxnVerdict::Unclear);
     }
 
     #[test]

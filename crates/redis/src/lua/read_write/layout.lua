@@ -46,7 +46,7 @@ end
 local function holder(name)
   local members = redis.pcall('zrangebyscore', name, AFTER_NOW, '+inf', 'limit', 0, 3)
   if members.err then
-    return members
+    return other_kind(name, members)
   end
   local first, holders = nil, 0
   for _, member in ipairs(members) do
@@ -91,7 +91,7 @@ local function conflict(name, nonce)
   if members == 0 then
     return nil
   elseif type(members) == 'table' then
-    return members
+    return other_kind(name, members)
   end
   local purged = redis.pcall('zremrangebyscore', name, '-inf', string.format('%.0f', NOW))
   if type(purged) == 'table' then

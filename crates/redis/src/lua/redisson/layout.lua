@@ -15,19 +15,16 @@ local function holder(name)
   if fields == 0 then
     return false
   elseif type(fields) == 'table' then
-    return fields
+    return other_kind(name, fields)
   elseif fields == 1 then
     local field = redis.call('hkeys', name)[1]
     if #field > 32 and string.find(field, '^[%x%-]+:%-?%d+$') then
       return field, redis.call('hget', name, field)
     end
   else
-    local mode = redis.call('hget', name, 'mode')
-    if mode == 'read' then
-      local readers = fields == 2 and '1 reader' or (fields - 1) .. ' readers'
-      return redis.error_reply("NOTALOCK Redisson's read-write lock, " .. readers)
-    elseif mode then
-      return redis.error_reply("NOTALOCK Redisson's read-write lock, 1 writer")
+    local read_write = as_read_write(name, 'hash')
+    if read_write then
+      return redis.error_reply('OTHERKIND ' .. read_write)
     end
   end
   return redis.error_reply('NOTALOCK a hash whose fields are no holders')
@@ -50,7 +47,7 @@ local function conflict(name, nonce)
   end
   local ours = redis.pcall('hexists', name, nonce)
   if ours ~= 0 then
-    return type(ours) == 'table' and ours or nil
+    return type(ours) == 'table' and other_kind(name, ours) or nil
   end
   local who = holder(name)
   return type(who) == 'table' and who or {redis.call('pttl', name)}

@@ -10,7 +10,8 @@ local LAYOUT = {string = true}
 -- string of any form excludes us: the locks of some libraries have values of any form, and no
 -- expiry.
 local function holder(name)
-  return redis.pcall('get', name)
+  local who = redis.pcall('get', name)
+  return type(who) == 'table' and other_kind(name, who) or who
 end
 
 -- Whether nobody holds the name.

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use quorumlock_protocol::{ConfigError, Fence, NodeProblem};
+use quorumlock_protocol::{ConfigError, FencingToken, NodeProblem};
 
-use super::{BOUND, REDLOCK, SECOND, connected, run, sent, verbs};
+use super::{BOUND, REDLOCK, REPLICATED, SECOND, connected, run, sent, verbs};
 use crate::command::Command;
-use crate::connection::machine::harness::{Harness, LEASE, Pipe, Told};
+use crate::connection::machine::harness::{Harness, LEASE, Pipe, Setup, Told};
 use crate::connection::machine::requests::MAX_QUEUED;
 use crate::connection::machine::session::{How, Session};
 use crate::server_info::ServerInfo;
@@ -96,6 +96,40 @@ fn a_connection_is_replaced_before_its_credentials_end() {
             run(&harness, &mut session, b"").1
         };
         assert_eq!(ended.expect_err("it ends").how, How::Ours);
+    }
+}
+
+/// About once a minute, whether requests are in flight or not.
+#[test]
+fn a_server_that_is_set_up_otherwise_is_verified_again() {
+    let info = |replicas: usize| {
+        let text = format!("role:master\r\nconnected_slaves:{replicas}\r\nused_by:others\r\n");
+        format!("${}\r\n{text}\r\n", text.len())
+    };
+    let answers = [(info(2), false), ("-NOPERM no\r\n".into(), false), (info(3), true)];
+    for busy in [false, true] {
+        let harness = connected(Setup { all: true, connected: 2, ..REPLICATED });
+        let mut session = harness.begin();
+        for (answer, ends) in &answers {
+            let Ok(Some(at)) = run(&harness, &mut session, b"").1 else { panic!("it waits") };
+            let left = at.since(harness.now());
+            assert!(left >= 50 * SECOND && left <= 70 * SECOND, "{left:?}");
+            let request = busy.then(|| harness.inspect());
+            let mut written = sent(&harness, &mut session, b"");
+            harness.advance(left);
+            if busy {
+                written.append(&mut sent(&harness, &mut session, b"$-1\r\n"));
+            } else {
+                session.on_deadline(harness.now());
+                written.append(&mut sent(&harness, &mut session, b""));
+            }
+            assert_eq!(written.last().expect("a look"), &["INFO", "replication"]);
+            let ended = run(&harness, &mut session, answer.as_bytes()).1;
+            assert_eq!(ended.is_err(), *ends, "{answer}: {ended:?}");
+            assert!(ended.map_or_else(|ended| ended.how == How::Ours, |_| true));
+            let answered = request.map(|request| harness.answers.of(request).len());
+            assert_eq!(answered.unwrap_or(1), 1);
+        }
     }
 }
 
@@ -257,7 +291,7 @@ fn without_a_runtime_the_caller_hears_why() {
         harness.requests.post::<()>(request, harness.now(), || Err(ConfigError::NoRuntime))
     };
     let number = harness.post(|harness, to| {
-        post(harness.acquisition(Fence::new(31), to));
+        post(harness.acquisition(FencingToken::new(31), to));
         Command::FireAndForget
     });
     assert_eq!(harness.answers.of(number), [Told::Misconfigured]);
