@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::time::Duration;
 
 use quorumlock::Wire;
-use quorumlock_tests::{Plain, eventually, waiters, within};
+use quorumlock_tests::{Plain, Proxy, eventually, waiters, within};
 
 use crate::members::{self, Sign, channel_of};
 use crate::{LONG_LEASE, Quorum, WIRES, is_asked, plain_quorum, slow_log};
@@ -27,15 +27,24 @@ async fn a_turn_in_vain_goes_on_and_wakes_nobody() {
     }
 }
 
+/// Three times two ways are less than the longest wait for a home node, 250 ms.
+const ONE_WAY: Duration = Duration::from_millis(30);
+
 /// A busy machine takes less for a turn in vain.
 const IN_VAIN_WITHIN: Duration = Duration::from_secs(4);
 
 /// Whether the waiter is queued at the home node alone, both after its first refusal and after a
-/// notification in vain. `false` if the home node was slow just then (see [`names`]), or the waiter
-/// polled just then.
+/// notification in vain. `false` if the home node was slow just then, or the waiter polled just
+/// then.
+///
+/// The nodes are far for the waiter. A client waits three times as long for a home node as one
+/// usually takes, so it awaits this home node on a loaded machine as well (PROTOCOL.md W7).
 async fn is_queued_at_home_alone(quorum: &Quorum, (wire, name): (Wire, &str)) -> bool {
-    let (locker, plain) = quorum.clients();
-    // Its connections are up: a home node that must be connected first is slow.
+    let far = |node: usize| Proxy::delayed(quorum.servers[node].addr().expect("ours"), ONE_WAY);
+    let ways = [0, 1, 2].map(far);
+    let locker = plain_quorum(wire, ways.each_ref().map(Proxy::url));
+    let (_, plain) = quorum.clients();
+    // It connects to the nodes and learns how long they take.
     within("free", locker.lock("first")).await.expect("granted").unlock().await.expect("held");
     for node in &plain {
         held_by_another(node, (wire, name)).await;
