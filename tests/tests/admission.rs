@@ -275,7 +275,7 @@ async fn a_node_whose_helpers_do_not_show_their_marks_waits() {
 async fn a_forced_unlock_is_not_undone_by_a_top_up() {
     let Some((servers, holder, guard)) = bare_majority(Admission::Strict).await else { return };
     servers[2].restart().expect("ours");
-    assert!(holder.force_unlock("x").await.expect("all answer"));
+    assert!(holder.mutex("x").force_unlock().await.expect("all answer"));
     guard.lost().await;
     let next = eventually("free again", async || holder.try_lock("x").await.ok().flatten()).await;
     assert!(next.token() > guard.token());

@@ -266,10 +266,10 @@ async fn names_that_are_none_are_refused() {
             locker.lock(&name).await.map(drop),
             locker.try_lock(&name).await.map(drop),
             locker.run(&name, async |_| ()).await,
-            locker.holder(&name).await.map(drop),
-            locker.is_locked(&name).await.map(drop),
-            locker.is_held_by(&name, &owner).await.map(drop),
-            locker.force_unlock(&name).await.map(drop),
+            locker.mutex(&name).holder().await.map(drop),
+            locker.mutex(&name).is_locked().await.map(drop),
+            locker.mutex(&name).is_held_by(&owner).await.map(drop),
+            locker.mutex(&name).force_unlock().await.map(drop),
         ];
         for answer in answers {
             match answer {
@@ -448,8 +448,8 @@ fn a_runtime_without_timers_or_io_is_an_error_and_no_panic() {
                 [
                     locker.lock("x").await.map(drop),
                     locker.try_lock("x").await.map(drop),
-                    locker.holder("x").await.map(drop),
-                    locker.force_unlock("x").await.map(drop),
+                    locker.mutex("x").holder().await.map(drop),
+                    locker.mutex("x").force_unlock().await.map(drop),
                 ]
             });
             for answer in answers {

@@ -120,7 +120,7 @@ async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
     let (locker, other) = (bed.locker(), bed.locker());
 
     let forced = within("free", locker.lock("forced").lease(LEASE)).await.expect("granted");
-    other.force_unlock("forced").await.expect("an answer");
+    other.mutex("forced").force_unlock().await.expect("an answer");
     within("the loss", forced.lost()).await;
     let told = warning("forced", "the lock is lost").await;
     // A locker that has just begun to hold hears no message of it, and cannot tell by whom.
@@ -286,7 +286,7 @@ async fn a_locker_whose_names_are_secret_has_none_in_its_spans() {
     let locker = bed.build(bed.builder().names_in_spans(false));
     let guard = within("free", locker.lock("secret")).await.expect("granted");
     guard.unlock().await.expect("held");
-    drop(within("free", locker.lock_all(["secret", "secret/2"])).await.expect("granted"));
+    drop(within("free", locker.lock(["secret", "secret/2"])).await.expect("granted"));
     locker.close().await;
     for name in ["quorumlock.acquire", "quorumlock.release"] {
         // No other test of this program takes several names.

@@ -59,12 +59,12 @@ async fn a_waiter_of_another_locker_finds_each_kind_of_release() {
         match way {
             0 => guard.unlock().await.expect("held"),
             1 => drop(guard),
-            _ => assert!(theirs.force_unlock(NAME).await.expect("an answer")),
+            _ => assert!(theirs.mutex(NAME).force_unlock().await.expect("an answer")),
         }
         let next = within("the release", waiter).await.expect("no panic").expect("granted");
         next.unlock().await.expect("held");
     }
-    assert!(!ours.is_locked(NAME).await.expect("an answer"));
+    assert!(!ours.mutex(NAME).is_locked().await.expect("an answer"));
 }
 
 /// Runs the other tasks of this thread until they wait: the server answers at once.
@@ -139,26 +139,31 @@ async fn locks_are_renewed_and_lost_on_demand() {
 #[tokio::test]
 async fn every_kind_of_lock_is_there() {
     let (_server, [ours, theirs]) = lockers();
-    let set = within("free", ours.lock_all(["b", "a"])).await.expect("granted");
+    let set = within("free", ours.lock(["b", "a"])).await.expect("granted");
     assert!(theirs.try_lock("a").await.expect("an answer").is_none());
     set.unlock().await.expect("held");
 
-    let permits =
-        [ours.permit("p", 2).await.expect("free"), theirs.permit("p", 2).await.expect("free")];
+    let permits = [
+        ours.semaphore("p", 2).acquire().await.expect("free"),
+        theirs.semaphore("p", 2).acquire().await.expect("free"),
+    ];
     assert_ne!(permits[0].slot(), permits[1].slot());
-    assert!(ours.try_permit("p", 2).await.expect("an answer").is_none());
+    assert!(ours.semaphore("p", 2).try_acquire().await.expect("an answer").is_none());
     let holders = ours.semaphore("p", 2).holders().await.expect("an answer");
     assert!(holders.iter().all(Option::is_some), "{holders:?}");
     drop(permits);
 
-    let readers = [ours.read("rw").await.expect("free"), theirs.read("rw").await.expect("shared")];
-    assert!(ours.try_write("rw").await.expect("an answer").is_none());
+    let readers = [
+        ours.rw_lock("rw").read().await.expect("free"),
+        theirs.rw_lock("rw").read().await.expect("shared"),
+    ];
+    assert!(ours.rw_lock("rw").try_write().await.expect("an answer").is_none());
     let holder = ours.rw_lock("rw").holder().await.expect("an answer").expect("read");
     assert!(holder.reads() && holder.holds == 2, "{holder:?}");
     drop(readers);
-    let writer = within("free", ours.write("rw")).await.expect("granted");
+    let writer = within("free", ours.rw_lock("rw").write()).await.expect("granted");
     let reader = writer.downgrade().await.expect("held");
-    drop(within("shared", theirs.read("rw")).await.expect("granted"));
+    drop(within("shared", theirs.rw_lock("rw").read()).await.expect("granted"));
     reader.unlock().await.expect("held");
 
     let owner = Owner::new();
@@ -169,7 +174,7 @@ async fn every_kind_of_lock_is_there() {
     inner.check().expect("one hold is left");
     let ticket = within("moved", async { inner.into_ticket() }).await.expect("held");
     let moved = within("resumed", theirs.resume(&ticket)).await.expect("held");
-    let holder = ours.holder(NAME).await.expect("an answer").expect("held");
+    let holder = ours.mutex(NAME).holder().await.expect("an answer").expect("held");
     assert!(holder.has(moved.nonce()) && holder.label.is_some(), "{holder:?}");
 }
 

@@ -69,7 +69,7 @@ impl Ours {
         let mut permits = Vec::new();
         if let What::Permit { of, held } = self.what {
             for _ in 0..held {
-                permits.push(self.locker.permit(name, of).await?);
+                permits.push(self.locker.semaphore(name, of).acquire().await?);
             }
         }
         Ok(permits)
@@ -91,10 +91,12 @@ impl Hold for Ours {
         let locker = &self.locker;
         match self.what {
             What::Lock | What::InOrder => self.pair(locker.lock(name), work).await,
-            What::Names(count) => self.pair(locker.lock_all(several(name, count)), work).await,
-            What::Permit { of, .. } => self.pair(locker.permit(name, of), work).await,
-            What::Read => self.pair(locker.read(name), work).await,
-            What::Write => self.pair(locker.write(name), work).await,
+            What::Names(count) => {
+                self.pair(locker.lock(several(name, count).collect::<Vec<_>>()), work).await
+            }
+            What::Permit { of, .. } => self.pair(locker.semaphore(name, of).acquire(), work).await,
+            What::Read => self.pair(locker.rw_lock(name).read(), work).await,
+            What::Write => self.pair(locker.rw_lock(name).write(), work).await,
         }
     }
 }

@@ -298,7 +298,7 @@ impl Builder {
     /// Chubby and Consul call this lock-delay.
     ///
     /// A lock that is unlocked, or whose valid guard is dropped, is free at once. A lost one is not
-    /// released early. [`Locker::force_unlock`](crate::Locker::force_unlock) skips the delay. What
+    /// released early. [`Mutex::force_unlock`](crate::Mutex::force_unlock) skips the delay. What
     /// [`Holder::remaining`](crate::Holder) reports includes it.
     pub fn takeover_delay(mut self, delay: Duration) -> Self {
         self.settings.takeover_delay = delay;

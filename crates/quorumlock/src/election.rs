@@ -1,9 +1,8 @@
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Error, HoldView, Holder, LockRequest};
+use crate::{Error, HoldView, Holder, LockRequest, Mutex};
 
 /// Elects one leader among the processes that campaign under one name: a
 /// [`Locker`](crate::Locker) and a name, from [`Locker::election`](crate::Locker::election).
@@ -27,7 +26,7 @@ use crate::{Error, HoldView, Holder, LockRequest};
 #[derive(Clone)]
 pub struct Election {
     locker: quorumlock_core::Locker,
-    name: Arc<str>,
+    mutex: Mutex,
 }
 
 /// Who leads, as the nodes tell. By the time it is read, another process may lead.
@@ -43,22 +42,22 @@ pub enum Leadership {
 }
 
 impl Election {
-    pub(crate) fn new(locker: quorumlock_core::Locker, name: &str) -> Self {
-        Self { locker, name: name.into() }
+    pub(crate) fn new(locker: quorumlock_core::Locker, name: String) -> Self {
+        Self { mutex: Mutex::new(locker.clone(), vec![name]), locker }
     }
 
     /// The name, with the locker's prefix: the key on the nodes.
     pub fn name(&self) -> &str {
-        &self.name
+        self.mutex.name()
     }
 
-    /// Waits until this process leads, as [`Locker::lock`](crate::Locker::lock). The token of the guard
+    /// Waits until this process leads, as [`Mutex::lock`](crate::Mutex::lock). The token of the guard
     /// is the term; `unlock` resigns, and the next candidate leads.
     ///
     /// # Errors
     /// See [`LockRequest`], also for cancel safety.
     pub fn campaign(&self) -> LockRequest {
-        self.locker.lock(&*self.name)
+        self.mutex.lock()
     }
 
     /// Campaigns, and runs `work` while this process leads. If it loses the lead, drops the work and
@@ -97,12 +96,12 @@ impl Election {
     /// Who leads now; `None` if nobody does. [`Holder::label`] says which process.
     ///
     /// # Errors
-    /// As [`Locker::holder`](crate::Locker::holder).
+    /// As [`Mutex::holder`](crate::Mutex::holder).
     ///
     /// # Cancel safety
     /// Cancel safe: it only reads.
-    pub async fn leader(&self) -> Result<Option<Holder>, Error> {
-        self.locker.holder(&*self.name).await
+    pub fn leader(&self) -> impl Future<Output = Result<Option<Holder>, Error>> + Send + use<> {
+        self.mutex.holder()
     }
 
     /// Follows who leads. Does no I/O before [`Observer::next`].
@@ -170,6 +169,6 @@ fn is_same(one: &Leadership, other: &Leadership) -> bool {
 
 impl fmt::Debug for Election {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Election").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Election").field("name", &self.name()).finish_non_exhaustive()
     }
 }

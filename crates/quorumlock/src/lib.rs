@@ -50,6 +50,7 @@ mod election;
 mod from_env;
 mod locker;
 mod mutex;
+mod names;
 mod rw_lock;
 mod secrets;
 mod semaphore;
@@ -69,6 +70,7 @@ pub use builder::{Admission, Builder};
 pub use election::{Election, Leadership, Observer};
 pub use locker::Locker;
 pub use mutex::Mutex;
+pub use names::Names;
 pub use quorumlock_core::kind;
 pub use quorumlock_core::{Guard, HeldLock, HeldLocks, HoldView, LockRequest, TryLockRequest};
 pub use quorumlock_protocol::{
@@ -80,13 +82,13 @@ pub use quorumlock_protocol::{
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 
-/// A held permit, which has a [slot](Guard::slot); see [`Locker::permit`].
+/// A held permit, which has a [slot](Guard::slot); see [`Semaphore`].
 pub type PermitGuard = Guard<kind::Permit>;
 
-/// A read-write lock that is held for reading; see [`Locker::read`].
+/// A read-write lock that is held for reading; see [`RwLock`].
 pub type ReadGuard = Guard<kind::Read>;
 
-/// A read-write lock that is held for writing; see [`Locker::write`].
+/// A read-write lock that is held for writing; see [`RwLock`].
 pub type WriteGuard = Guard<kind::Write>;
 
 /// The example of this page compiles. Those of the repository's pages are in its package of tests.

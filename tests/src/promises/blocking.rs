@@ -16,7 +16,7 @@ pub fn blocking_locks_exclude_each_other(bed: &Testbed) {
     let guard = ours.lock(NAME).lease(LONG_LEASE).acquire().expect("free");
     assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
     let fence = guard.token();
-    let holder = other.holder(NAME).expect("an answer").expect("held");
+    let holder = other.mutex(NAME).holder().expect("an answer").expect("held");
     assert!(holder.has(guard.nonce()), "{holder:?} is not {:?}", guard.nonce());
     guard.unlock().expect("unlocked");
     let next = other.lock(NAME).wait(MAX_WAIT).acquire().expect("free");
@@ -89,7 +89,7 @@ pub fn a_blocking_mutex_runs_work_renews_and_tells_of_its_loss(bed: &Testbed) {
     guard.renew().expect("renewed");
     assert!(guard.is_valid() && !guard.is_at_risk());
     let token = guard.cancellation_token();
-    assert!(ours.force_unlock(NAME).expect("an answer"));
+    assert!(ours.mutex(NAME).force_unlock().expect("an answer"));
     let refused = guard.renew().expect_err("lost");
     assert!(matches!(refused, Error::Lost(_)), "{refused:?}");
     assert_eq!(guard.lost().expect("told").why, guard.loss_ahead());

@@ -108,7 +108,7 @@ pub async fn a_leader_that_lost_campaigns_again(bed: &Testbed) {
         }
     });
     let first = within("nobody leads", terms.recv()).await.expect("it leads");
-    assert!(other.force_unlock(NAME).await.expect("an answer"));
+    assert!(other.mutex(NAME).force_unlock().await.expect("an answer"));
     let second = within("it leads again", terms.recv()).await.expect("it leads");
     assert!(second > first, "terms grow");
     finish.send_replace(second.get());

@@ -143,5 +143,5 @@ fn queued(locker: &Locker, lease: Duration) -> Queued {
 
 /// The id of the holder, as the nodes report it.
 async fn id(locker: &Locker) -> Option<String> {
-    locker.holder(NAME).await.expect("an answer").map(|holder| holder.id)
+    locker.mutex(NAME).holder().await.expect("an answer").map(|holder| holder.id)
 }

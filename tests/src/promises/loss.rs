@@ -19,7 +19,10 @@ pub async fn a_paused_holder_is_told_when_it_wakes(bed: &Testbed) {
     holder.resume();
     assert!(!holder.believes().await, "two holders: {guard:?} and the one that was paused");
     assert!(!holder.unlock().await, "it unlocked what it did not hold");
-    assert!(locker.is_locked(NAME).await.expect("an answer"), "a late release took the lock away");
+    assert!(
+        locker.mutex(NAME).is_locked().await.expect("an answer"),
+        "a late release took the lock away"
+    );
     guard.check().expect("still held");
     guard.unlock().await.expect("still held");
 }
@@ -31,7 +34,7 @@ pub async fn a_holder_is_told_before_another_may_win(bed: &Testbed) {
     for part in [0.85, 0.98, 1.0, 1.15] {
         // This locker asks often and is connected, so it asks as soon as the nodes answer again.
         let other = bed.build(bed.builder().answer_timeout(Duration::from_millis(100)));
-        eventually("connected", async || other.is_locked(NAME).await.ok()).await;
+        eventually("connected", async || other.mutex(NAME).is_locked().await.ok()).await;
         let ours = bed.locker();
         let guard = within("a free lock", ours.lock(NAME).lease(lease)).await.expect("free");
         bed.pause_all();

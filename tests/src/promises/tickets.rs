@@ -90,7 +90,7 @@ pub async fn no_ticket_is_taken_up_once_a_locker_is_closed(bed: &Testbed) {
 pub async fn a_set_moves_as_a_whole(bed: &Testbed) {
     const SET: [&str; 2] = ["{account}/7", "{account}/8"];
     let (ours, theirs, other) = (bed.locker(), bed.locker(), bed.locker());
-    let guard = within("free", ours.lock_all(SET).lease(LONG_LEASE)).await.expect("granted");
+    let guard = within("free", ours.lock(SET).lease(LONG_LEASE)).await.expect("granted");
     let ticket = sent(&guard.into_ticket().expect("still held"));
     let resumed = within("its nodes", theirs.resume(&ticket)).await.expect("taken up");
     assert_eq!(resumed.names().collect::<Vec<_>>(), SET);
@@ -98,7 +98,7 @@ pub async fn a_set_moves_as_a_whole(bed: &Testbed) {
         assert!(other.try_lock(name).await.expect("an answer").is_none(), "{name}");
     }
     resumed.unlock().await.expect("still held");
-    within("free", other.lock_all(SET)).await.expect("granted").unlock().await.expect("held");
+    within("free", other.lock(SET)).await.expect("granted").unlock().await.expect("held");
 }
 
 /// A locker of the other layout is told so, and the ticket is as good as before (TIC3).

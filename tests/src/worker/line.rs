@@ -100,7 +100,7 @@ impl Driver {
                 None => Ok("error never held".into()),
             },
             "held" => Ok(caller.held(name)),
-            "force" => Ok(yes(self.locker.force_unlock(name).await?)),
+            "force" => Ok(yes(self.locker.mutex(name).force_unlock().await?)),
             _ => Ok("error no such command".into()),
         }
     }

@@ -58,7 +58,7 @@ async fn seeds_that_are_no_members_of_a_cluster() {
 async fn several_names_of_different_slots() {
     let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
     let locker = fleet.locker();
-    let refused = within("an answer", locker.lock_all(["a", "b"])).await.expect_err("refused");
+    let refused = within("an answer", locker.lock(["a", "b"])).await.expect_err("refused");
     let text = refused.to_string();
     let Error::Config(ConfigError::NamesInCluster { names }) = refused else { panic!("{text}") };
     assert_eq!(names, "a, b");
@@ -68,7 +68,7 @@ async fn several_names_of_different_slots() {
     }
     for user in 0..16 {
         let names = [format!("{{user{user}}}:a"), format!("{{user{user}}}:b")];
-        let set = within("free names", locker.lock_all(&names)).await.expect("free");
+        let set = within("free names", locker.lock(&names)).await.expect("free");
         let refused = within("an answer", locker.try_lock(&names[1])).await;
         assert!(refused.expect("an answer").is_none(), "{names:?}");
         set.unlock().await.expect("held");
@@ -148,7 +148,7 @@ async fn a_name_whose_keys_have_several_slots() {
             panic!("{error:?}")
         };
         assert_eq!(told, name);
-        let error = locker.is_locked(name).await.expect_err("refused");
+        let error = locker.mutex(name).is_locked().await.expect_err("refused");
         assert!(matches!(error, Error::Config(_)), "{error:?}");
     }
     drop(within("a free lock", locker.lock("a{b}c")).await.expect("free"));

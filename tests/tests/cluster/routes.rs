@@ -30,7 +30,7 @@ async fn a_hundred_names(fleet: Option<Fleet>) {
             }
             assert!(guard.token().get() > 0);
             assert!(other.try_lock(name).await.expect("it answers").is_none(), "{name}");
-            assert!(other.is_locked(name).await.expect("it answers"));
+            assert!(other.mutex(name).is_locked().await.expect("it answers"));
         }
         assert!(used.iter().all(|used| *used > 0), "{used:?}");
         // A fresh locker knows one member only.
@@ -48,8 +48,8 @@ async fn a_hundred_names(fleet: Option<Fleet>) {
         for (name, before) in names.iter().zip(fences) {
             let guard = within("a free lock", other.lock(name)).await.expect("free");
             assert!(guard.token() > before, "{name}");
-            assert!(locker.force_unlock(name).await.expect("it answers"));
-            assert!(!other.is_locked(name).await.expect("it answers"));
+            assert!(locker.mutex(name).force_unlock().await.expect("it answers"));
+            assert!(!other.mutex(name).is_locked().await.expect("it answers"));
         }
     }
 }

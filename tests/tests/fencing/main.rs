@@ -146,16 +146,18 @@ async fn a_gate_refuses_a_paused_writer_after_a_reader_and_a_paused_reader_after
     {
         let Some(bed) = Testbed::start(topology, wire, "") else { return };
         let (slow, quick, gate) = (bed.locker(), bed.locker(), FenceGate::new(100));
-        let writer = slow.write(NAME).hold_at_most(SHORT).await.expect("free");
+        let writer = slow.rw_lock(NAME).write().hold_at_most(SHORT).await.expect("free");
         let claimed = gate.claim(writer.token()).expect("the first token");
-        let reader = within("the end of a short lease", quick.read(NAME)).await.expect("free");
+        let reader =
+            within("the end of a short lease", quick.rw_lock(NAME).read()).await.expect("free");
         let read = gate.read(reader.token(), |balance| *balance);
         let late = claimed.with(|balance| *balance += 1);
         assert_eq!((read, late), (Ok(100), Err(Stale::new(reader.token(), writer.token()))));
         reader.unlock().await.expect("held");
 
-        let reader = slow.read(NAME).hold_at_most(SHORT).await.expect("free");
-        let writer = within("the end of a short lease", quick.write(NAME)).await.expect("free");
+        let reader = slow.rw_lock(NAME).read().hold_at_most(SHORT).await.expect("free");
+        let writer =
+            within("the end of a short lease", quick.rw_lock(NAME).write()).await.expect("free");
         gate.claim(writer.token()).expect("the largest token").with(|b| *b = 150).expect("claimed");
         let late = gate.read(reader.token(), |balance| *balance);
         assert_eq!(late, Err(Stale::new(writer.token(), reader.token())));

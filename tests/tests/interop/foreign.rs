@@ -38,16 +38,16 @@ async fn their_read_write_lock_is_named_and_never_forced(redisson: &str) {
     assert!(locker.try_lock(NAME).await.expect("an answer").is_none());
     let found = "Redisson's read-write lock, 2 readers";
     is_named(&locker.lock(NAME).await.expect_err("theirs"), found);
-    is_named(&locker.holder(NAME).await.expect_err("theirs"), found);
-    is_named(&locker.force_unlock(NAME).await.expect_err("theirs"), found);
+    is_named(&locker.mutex(NAME).holder().await.expect_err("theirs"), found);
+    is_named(&locker.mutex(NAME).force_unlock().await.expect_err("theirs"), found);
     assert!(matches!(one.order("read:held", "").await.reply, Reply::Ok(_)), "not deleted");
 
     one.order("read:unlock", "").await.granted();
     two.order("read:unlock", "").await.granted();
     one.order("write:lock", "").await.granted();
     let found = "Redisson's read-write lock, 1 writer";
-    is_named(&locker.holder(NAME).await.expect_err("theirs"), found);
-    is_named(&locker.force_unlock(NAME).await.expect_err("theirs"), found);
+    is_named(&locker.mutex(NAME).holder().await.expect_err("theirs"), found);
+    is_named(&locker.mutex(NAME).force_unlock().await.expect_err("theirs"), found);
     one.order("write:unlock", "").await.granted();
     locker.lock(NAME).await.expect("free").unlock().await.expect("held");
 }

@@ -47,11 +47,11 @@ async fn several_names_beside_several_resources() {
     for name in ["x", "y"] {
         assert!(ours.try_lock(name).await.expect("an answer").is_none(), "{name} twice");
     }
-    assert!(ours.try_lock_all(["y", "z"]).await.expect("an answer").is_none(), "y twice");
+    assert!(ours.try_lock(["y", "z"]).await.expect("an answer").is_none(), "y twice");
     both.extend().await.granted();
     both.unlock().await.granted();
 
-    let set = within("free names", ours.lock_all(["y", "x"])).await.expect("free");
+    let set = within("free names", ours.lock(["y", "x"])).await.expect("free");
     other.try_lock(NOW).await.refused();
     client.caller("c", "x").try_lock(NOW).await.refused();
     let free = within("a free name", ours.lock("z")).await.expect("nothing of theirs is left");

@@ -69,7 +69,7 @@ async fn a_program_without_admission_is_granted_nothing_by_a_cluster_and_may_loo
         let locker = lax_locker(part);
         is_refused(&locker, &list, context).await;
         // A node that would not grant it the name does not say that it is free.
-        let holder = within("an answer", locker.holder("x")).await;
+        let holder = within("an answer", locker.mutex("x").holder()).await;
         match part.len() {
             1 => drop(holder.expect_err(context)),
             _ => assert!(holder.expect("a look is not refused").is_some(), "{context}"),

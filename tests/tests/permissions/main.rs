@@ -249,7 +249,7 @@ impl Bed {
                 (_, result) => panic!("{rights:?}: {call:?}: {result:?}"),
             };
             within("an answer", guard.renew()).await.expect("what is granted is renewed");
-            check(Call::Holder, within("an answer", holder.holder("x")).await.map(|_| ()));
+            check(Call::Holder, within("an answer", holder.mutex("x").holder()).await.map(|_| ()));
             // A call that the server refuses ends by that, however long the answer takes.
             let wait = match fails.contains(&Call::Wait) {
                 true => LONG_LEASE,
@@ -262,7 +262,7 @@ impl Bed {
                 within("an answer", guard.unlock()).await.expect("released");
             } else {
                 let guard = self.hand_over(guard, &waiter, rights).await;
-                let forced = within("an answer", holder.force_unlock("x")).await;
+                let forced = within("an answer", holder.mutex("x").force_unlock()).await;
                 check(Call::ForceUnlock, forced.map(|_| ()));
                 if !fails.contains(&Call::ForceUnlock) {
                     drop(guard);

@@ -23,9 +23,9 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 /// Locks, checks, and unlocks through `locker`.
 async fn works(locker: &Locker) {
     let guard = within("a free lock", locker.lock("x").lease(LONG_LEASE)).await.expect("free");
-    assert!(locker.is_locked("x").await.expect("an answer"));
+    assert!(locker.mutex("x").is_locked().await.expect("an answer"));
     guard.unlock().await.expect("unlocked");
-    assert!(!locker.is_locked("x").await.expect("an answer"));
+    assert!(!locker.mutex("x").is_locked().await.expect("an answer"));
 }
 
 fn what_each_did(error: &Error) -> &[NodeReport] {
@@ -442,7 +442,8 @@ async fn dead_nodes_are_reported_each_by_name() {
         assert!(what_each_did(&error).iter().all(refused), "{error}");
         let tried = within("an answer", locker.try_lock("x")).await.expect_err("nobody there");
         assert_reports(&tried, &urls, nodes / 2 + 1);
-        let asked = within("an answer", locker.is_locked("x")).await.expect_err("nobody there");
+        let asked =
+            within("an answer", locker.mutex("x").is_locked()).await.expect_err("nobody there");
         assert_reports(&asked, &urls, nodes / 2 + 1);
     }
 }

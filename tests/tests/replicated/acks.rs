@@ -100,7 +100,7 @@ async fn a_master_without_replicas_grants_nothing_where_all_must_have_a_grant() 
         let locker = locker.expect("good URLs");
         let said = refusal(&locker).await;
         assert!(matches!(said, NodeProblem::NoReplicas(_)), "{said}");
-        assert!(!locker.is_locked(NAME).await.expect("an answer"), "it still answers");
+        assert!(!locker.mutex(NAME).is_locked().await.expect("an answer"), "it still answers");
         fleet.servers[1].restart_empty().expect("ours");
         let copy = Plain::to(fleet.servers[1].url()).await;
         follow(&copy, fleet.ways[0].addr().port()).await;

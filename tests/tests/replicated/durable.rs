@@ -29,7 +29,7 @@ async fn a_durable_lock_is_there_after_a_crash() {
         servers[0].kill().expect("ours");
         servers[0].restart().expect("it starts");
         assert!(Plain::to(servers[0].url()).await.exists(NAME).await, "{policy}");
-        eventually("it is there", async || locker.is_locked(NAME).await.ok()).await;
+        eventually("it is there", async || locker.mutex(NAME).is_locked().await.ok()).await;
         assert_eq!(guard.check(), Ok(()));
         guard.unlock().await.expect("held");
     }

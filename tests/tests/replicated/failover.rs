@@ -59,7 +59,7 @@ async fn waiters_hear_of_releases_at_the_promoted_server() {
     fleet.fail_over(1).await;
     eventually("it listens there", async || subscribed(1).await).await;
     assert!(!waiter.is_finished());
-    eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
+    eventually("the holder is there", async || holder.mutex(NAME).is_locked().await.ok()).await;
     guard.unlock().await.expect("held");
     drop(within("woken", waiter).await.expect("no panic").expect("free"));
 }
@@ -107,7 +107,7 @@ async fn a_name_that_leads_to_the_promoted_server_is_followed() {
     eventually("refused there", async || holder.try_lock("another").await.err()).await;
     assert!(!waiter.is_finished(), "a replica is waited for");
     name.lead_to(promoted);
-    eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
+    eventually("the holder is there", async || holder.mutex(NAME).is_locked().await.ok()).await;
     assert_eq!(guard.check(), Ok(()));
     guard.unlock().await.expect("held");
     let guard = within("woken", waiter).await.expect("no panic").expect("no error");

@@ -29,7 +29,7 @@ async fn without_wait_both_hold_and_only_clocks_order_their_tokens() {
     assert_both_hold(&guard, &other);
     // Neither client hears of the other.
     for (guard, locker) in [(&guard, &first), (&other, &second)] {
-        let holder = eventually("an answer", async || locker.holder(NAME).await.ok()).await;
+        let holder = eventually("an answer", async || locker.mutex(NAME).holder().await.ok()).await;
         assert!(holder.is_some_and(|holder| holder.has(other.nonce())), "{guard:?}");
         assert_eq!(guard.check(), Ok(()));
     }

@@ -150,7 +150,7 @@ async fn a_server_that_is_not_proven_hands_nothing_off() {
         let member = format!("w hash {}:1 60000 1", uuid(2));
         server.ask::<()>(&["ZADD", &waiters(NAME), &asks_now(&server).await, &member]).await;
         let locker = builder.single(servers[0].url()).expect("a good URL");
-        assert!(locker.force_unlock(NAME).await.expect("it answers"), "it was held");
+        assert!(locker.mutex(NAME).force_unlock().await.expect("it answers"), "it was held");
         assert_eq!(server.exists(NAME).await, hands_off);
     }
 }

@@ -139,7 +139,7 @@ async fn a_waiting_caller_sees_no_error() {
         (fleet.role(0).await.as_deref() == Some("slave")).then_some(())
     })
     .await;
-    eventually("the holder is there", async || holder.is_locked(NAME).await.ok()).await;
+    eventually("the holder is there", async || holder.mutex(NAME).is_locked().await.ok()).await;
     assert!(!waiter.is_finished());
     guard.unlock().await.expect("held");
     let guard = within("woken", waiter).await.expect("no panic").expect("free");

@@ -142,7 +142,7 @@ async fn use_lock(locker: Result<Locker, Error>) -> Result<(), NodeProblem> {
     let other = tokio::spawn(locker.lock("x").lease(Duration::from_secs(60)).into_future());
     guard.unlock().await.map_err(problem_of)?;
     let guard = within("granted", other).await.expect("no panic").map_err(problem_of)?;
-    assert!(locker.holder("x").await.map_err(problem_of)?.is_some());
+    assert!(locker.mutex("x").holder().await.map_err(problem_of)?.is_some());
     guard.unlock().await.map_err(problem_of)
 }
 

@@ -157,13 +157,13 @@ async fn force_is_refused_where_the_mark_cannot_rise() {
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         for bad in BAD {
             spoil(&plain, bad).await;
-            let error = locker.force_unlock("x").await.expect_err("no raise");
+            let error = locker.mutex("x").force_unlock().await.expect_err("no raise");
             assert_named(&error);
             guard.check().expect("still held");
             assert!(plain.exists("x").await);
         }
         mend(&plain).await;
-        assert!(locker.force_unlock("x").await.expect("that was the way out"));
+        assert!(locker.mutex("x").force_unlock().await.expect("that was the way out"));
     }
 }
 

@@ -109,7 +109,7 @@ async fn a_restart_before_the_release_is_told_as_well() {
     let guard = setup.lock(LONG_LEASE).await;
     setup.servers[0].restart_empty().expect("ours");
     // This uses the connection on which the release will be sent.
-    eventually("connected again", async || setup.locker.is_locked("y").await.ok()).await;
+    eventually("connected again", async || setup.locker.mutex("y").is_locked().await.ok()).await;
     let unlocking = setup.unlock_unheard(guard).await;
     setup.cut();
     assert_lost(within("an answer", unlocking).await.expect("no panic"));
@@ -152,13 +152,18 @@ async fn what_finds_no_script_twice_is_sent_as_text() {
     for wire in WIRES {
         let Some(setup) = CutSetup::start(wire, &ServerOptions::default()).await else { return };
         let guard = setup.lock(LONG_LEASE).await;
-        assert!(setup.locker.is_locked("x").await.expect("an answer"));
+        assert!(setup.locker.mutex("x").is_locked().await.expect("an answer"));
         setup.plain.ask::<String>(&["ACL", "SETUSER", "default", "-script|load"]).await;
         setup.plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
-        assert!(within("an answer", setup.locker.is_locked("x")).await.expect("asked as text"));
+        assert!(
+            within("an answer", setup.locker.mutex("x").is_locked()).await.expect("asked as text")
+        );
         setup.plain.ask::<String>(&["SCRIPT", "FLUSH"]).await;
         within("an answer", guard.unlock()).await.expect("released, by a script or not");
-        assert!(!setup.locker.force_unlock("x").await.expect("asked as text"), "it was free");
+        assert!(
+            !setup.locker.mutex("x").force_unlock().await.expect("asked as text"),
+            "it was free"
+        );
     }
 }
 

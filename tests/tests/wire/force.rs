@@ -22,8 +22,8 @@ fn problem(error: Error) -> NodeProblem {
 async fn all_say(node: &Node, name: &str) -> NodeProblem {
     let (locker, plain) = node.clients();
     let dump: Vec<u8> = plain.ask(&["DUMP", name]).await;
-    let forced = problem(locker.force_unlock(name).await.expect_err("refused"));
-    let inspected = problem(locker.holder(name).await.expect_err("refused"));
+    let forced = problem(locker.mutex(name).force_unlock().await.expect_err("refused"));
+    let inspected = problem(locker.mutex(name).holder().await.expect_err("refused"));
     let locked = within("an answer", locker.lock(name)).await.expect_err("refused");
     assert_eq!(forced, inspected);
     assert_eq!(forced, problem(locked));
@@ -99,8 +99,8 @@ async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
     }
     // A lock without its expiry still shows its holder.
     plain.ask::<i64>(&["HSET", "x", FIELD, "2"]).await;
-    assert_eq!(locker.holder("x").await.expect("an answer").expect("held").holds, 2);
-    assert!(locker.force_unlock("x").await.expect("a lock"));
+    assert_eq!(locker.mutex("x").holder().await.expect("an answer").expect("held").holds, 2);
+    assert!(locker.mutex("x").force_unlock().await.expect("a lock"));
     assert!(!plain.exists("x").await);
 }
 
@@ -111,7 +111,7 @@ async fn a_string_without_an_expiry_is_not_deleted() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
     let (locker, plain) = node.clients();
     plain.ask::<String>(&["SET", "x", "somebody's data"]).await;
-    let said = problem(locker.force_unlock("x").await.expect_err("refused"));
+    let said = problem(locker.mutex("x").force_unlock().await.expect_err("refused"));
     let NodeProblem::NotALock { key, found } = said else { panic!("{said:?}") };
     assert!(key == "x" && found.contains("without an expiry"), "{found}");
     let busy = locker.lock("x").wait(Duration::from_millis(50)).await;
@@ -119,9 +119,9 @@ async fn a_string_without_an_expiry_is_not_deleted() {
     assert_eq!(plain.ask::<String>(&["GET", "x"]).await, "somebody's data");
 
     plain.ask::<i64>(&["PEXPIRE", "x", "60000"]).await;
-    assert!(locker.force_unlock("x").await.expect("as any lock of that layout"));
+    assert!(locker.mutex("x").force_unlock().await.expect("as any lock of that layout"));
     assert!(!plain.exists("x").await);
-    assert!(!locker.force_unlock("x").await.expect("free"), "nothing to take");
+    assert!(!locker.mutex("x").force_unlock().await.expect("free"), "nothing to take");
 }
 
 #[tokio::test]
@@ -134,8 +134,8 @@ async fn a_key_of_ours_is_no_lock_by_its_name() {
         {
             plain.ask::<String>(&["SET", name, "1", "PX", "60000"]).await;
             for answer in [
-                locker.force_unlock(name).await.map(drop),
-                locker.holder(name).await.map(drop),
+                locker.mutex(name).force_unlock().await.map(drop),
+                locker.mutex(name).holder().await.map(drop),
                 locker.lock(name).await.map(drop),
                 locker.try_lock(name).await.map(drop),
             ] {
@@ -163,7 +163,7 @@ async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
         }
         plain[0].ask::<i64>(&["DEL", "x"]).await;
         plain[0].ask::<i64>(&["RPUSH", "x", "a member"]).await;
-        assert!(locker.force_unlock("x").await.expect("two of three have it"));
+        assert!(locker.mutex("x").force_unlock().await.expect("two of three have it"));
         for (node, there) in plain.iter().zip([true, false, false]) {
             assert_eq!(node.exists("x").await, there, "{wire:?}");
         }
@@ -171,7 +171,7 @@ async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
         for node in &plain[1..] {
             node.ask::<i64>(&["RPUSH", "x", "a member"]).await;
         }
-        let error = locker.force_unlock("x").await.expect_err("it is nowhere");
+        let error = locker.mutex("x").force_unlock().await.expect_err("it is nowhere");
         let Error::Refused(refused) = error else { panic!("{error:?}") };
         assert_eq!(refused.nodes.len(), 3);
     }
@@ -186,7 +186,7 @@ async fn each_holder_is_told_of_a_forced_release() {
         let other = builder().label("").wire(wire).single(node.server[0].url()).expect("good");
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let mut told = plain.listen(&channel(guard.nonce())).await;
-        assert!(other.force_unlock("x").await.expect("an answer"));
+        assert!(other.mutex("x").force_unlock().await.expect("an answer"));
         let stored = match wire {
             Wire::Redlock => guard.nonce().to_string(),
             _ => format!("{}:1", guard.nonce().hyphenated()),
@@ -195,7 +195,7 @@ async fn each_holder_is_told_of_a_forced_release() {
 
         let mut readers = Vec::new();
         for locker in [&locker, &other] {
-            let reader = locker.read("catalog").lease(LONG_LEASE).await.expect("free");
+            let reader = locker.rw_lock("catalog").read().lease(LONG_LEASE).await.expect("free");
             let told = plain.listen(&channel(reader.nonce())).await;
             readers.push((reader, told));
         }
@@ -205,7 +205,7 @@ async fn each_holder_is_told_of_a_forced_release() {
         }
 
         // A name that is free has no holder.
-        assert!(!other.force_unlock("x").await.expect("an answer"));
+        assert!(!other.mutex("x").force_unlock().await.expect("an answer"));
     }
 }
 

@@ -18,7 +18,7 @@ async fn a_redisson_holder_excludes_us_and_its_release_wakes_us() {
     assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None);
     assert_eq!(stranger.try_lock("invoice/7", 120_000).await, None, "twice");
     assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!((holder.id.as_str(), holder.holds), (stranger.id.as_str(), 2));
     let answer = locker.lock("invoice/7").wait(Duration::from_millis(100)).await;
     let Err(Error::Busy(busy)) = answer else { panic!("{answer:?}") };

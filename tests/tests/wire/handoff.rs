@@ -52,7 +52,7 @@ impl Pair {
     }
 
     async fn holder(&self) -> Option<Holder> {
-        self.node.locker.holder("x").await.expect("an answer")
+        self.node.locker.mutex("x").holder().await.expect("an answer")
     }
 
     async fn mark(&self) -> u64 {

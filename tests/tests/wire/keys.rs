@@ -68,7 +68,7 @@ async fn a_forced_unlock_raises_the_mark() {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
-        assert!(locker.force_unlock("x").await.expect("an answer"));
+        assert!(locker.mutex("x").force_unlock().await.expect("an answer"));
         let stored = plain.mark("x").await;
         assert!(stored > Some(guard.token().get()), "{stored:?} after {}", guard.token());
     }
@@ -85,10 +85,10 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
         let acquire = commands(&plain, "EVALSHA").await.pop().expect("an acquisition");
         let kept = plain.mark("x").await;
         assert_eq!(kept, Some(last_of(guard.token())));
-        let holder = locker.holder("x").await.expect("an answer").expect("held");
+        let holder = locker.mutex("x").holder().await.expect("an answer").expect("held");
         let said = send::<Option<u64>>(&plain, &acquire).await;
         assert_eq!(said, kept, "it is held already, and a token is not accepted twice");
-        let again = locker.holder("x").await.expect("an answer").expect("held");
+        let again = locker.mutex("x").holder().await.expect("an answer").expect("held");
         assert_eq!((again.id, again.holds), (holder.id, 1));
         assert_eq!(plain.mark("x").await, kept);
 
@@ -168,7 +168,7 @@ async fn the_release_of_a_redlock_lock_is_not_published() {
     let mut messages = plain.listen(channel).await;
     locker.lock("invoice/7").await.expect("free").unlock().await.expect("unlocked");
     let _forced = locker.lock("invoice/7").await.expect("free");
-    assert!(locker.force_unlock("invoice/7").await.expect("an answer"));
+    assert!(locker.mutex("invoice/7").force_unlock().await.expect("an answer"));
     plain.ask::<i64>(&["PUBLISH", channel, "the end"]).await;
     assert_eq!(messages.next().await, "the end");
 }
@@ -184,7 +184,7 @@ async fn the_release_of_a_redisson_lock_is_published_once_as_0() {
         assert_eq!(messages.next().await, "0", "on {channel}");
 
         let forced = locker.lock(name).lease(LONG_LEASE).await.expect("free");
-        assert!(locker.force_unlock(name).await.expect("an answer"));
+        assert!(locker.mutex(name).force_unlock().await.expect("an answer"));
         assert_eq!(messages.next().await, "0", "forced, on {channel}");
         // Acquisitions publish nothing either.
         drop(forced);
@@ -218,7 +218,7 @@ async fn a_quorum_writes_the_same_to_every_node() {
         let Some(quorum) = Quorum::start(3, wire).await else { return };
         let (locker, plain) = quorum.clients();
         let guard = locker.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
-        let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+        let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
         for node in &plain {
             // The acquisition does not wait for the slowest node's grant.
             let id = eventually("granted", async || id_on(node).await).await;

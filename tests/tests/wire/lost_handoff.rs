@@ -320,7 +320,7 @@ async fn a_call_whose_subscription_breaks_has_what_it_was_handed() {
         }
         let (freed, _, mark, killed): (i64, i64, u64, i64) = plain.ask(&["EXEC"]).await;
         assert!(freed == 1 && killed >= 1, "{wire:?}");
-        let holder = locker.holder("x").await.expect("an answer").expect("handed off");
+        let holder = locker.mutex("x").holder().await.expect("an answer").expect("handed off");
         assert_eq!(holder.id, nonce, "{wire:?}");
         let next = within("it asks", waiting).await.expect("no panic").expect("granted");
         assert!(holder.has(next.nonce()), "{wire:?}: it asked anew");

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock::{FencingToken, Locker, Wire};
-use quorumlock_core::{Entropy, Environment, Single};
+use quorumlock_core::{Entropy, Environment, Single, kind};
 use quorumlock_protocol::{
-    Acceptance, Answer, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest, Name,
-    Node as _, Nonce, Precedence, QueuedAt, ReplySink, Settings, Vote, WaitEvent, WaitQueue as _,
+    Acceptance, Answer, Claim, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest,
+    Name, Node as _, Nonce, Precedence, QueuedAt, ReplySink, Settings, Vote, WaitEvent,
+    WaitQueue as _,
 };
 use quorumlock_redis::RedisNode;
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
@@ -415,14 +416,14 @@ async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
             builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let last = last_of(guard.token());
-        assert!(other.force_unlock("x").await.expect("an answer"));
+        assert!(other.mutex("x").force_unlock().await.expect("an answer"));
         let mark = node.plain.mark("x").await.expect("a mark");
         assert_eq!(mark, last + FencingToken::BLOCK);
         let next = within("free", other.lock("x").lease(LONG_LEASE)).await.expect("granted");
         assert!(next.token().get() > mark, "{} at {mark}", next.token());
         // Without a mark there is nothing to raise.
         node.plain.ask::<i64>(&["DEL", name().mark_key()]).await;
-        assert!(other.force_unlock("x").await.expect("an answer"));
+        assert!(other.mutex("x").force_unlock().await.expect("an answer"));
         assert_eq!(node.plain.mark("x").await, None);
         let third =
             builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
@@ -439,7 +440,7 @@ async fn redissons_own_token_is_left_alone() {
     plain.ask::<String>(&["SET", THEIRS, "832"]).await;
     take(&locker, "x").await;
     let _guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
-    assert!(locker.force_unlock("x").await.expect("an answer"));
+    assert!(locker.mutex("x").force_unlock().await.expect("an answer"));
     assert_eq!(plain.ask::<u64>(&["INCR", THEIRS]).await, 833);
     assert_eq!(plain.pttl(THEIRS).await, -1);
 }
@@ -462,9 +463,14 @@ async fn a_client_whose_clock_is_off_by_an_hour_proposes_by_the_servers_clock() 
         let locker = quorumlock_core::Locker::with_lessor(Arc::new(lessor), settings, world);
         let locker = locker.expect("a good configuration");
         // The client learns the time when it connects.
-        drop(within("an answer", locker.holder("x")).await.expect("an answer"));
+        drop(
+            within("an answer", locker.holders([Claim::from(Name::new("x").expect("a name"))]))
+                .await
+                .expect("an answer"),
+        );
         let before = time(&server.plain).await;
-        let guard = within("free", locker.lock("x")).await.expect("granted");
+        let guard =
+            within("free", locker.lock::<kind::Lock>(Claim::lock(["x"]))).await.expect("granted");
         let (fence, after) = (guard.token().get(), time(&server.plain).await);
         assert!(
             before < fence + HOUR / 60 && fence < after + HOUR / 60,

@@ -72,7 +72,7 @@ async fn a_release_of_a_name_is_no_business_of_those_who_wait_for_one_that_looks
                 let guard =
                     within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("free");
                 guard.unlock().await.expect("held");
-                let holder = locker.holder(name).await.expect("an answer");
+                let holder = locker.mutex(name).holder().await.expect("an answer");
                 assert!(holder.is_none(), "{wire:?}: {name} was handed to who waits for {like}");
             }
             assert_eq!(queue(&plain, like).await, stood, "{wire:?}: nobody lost its place");
@@ -154,7 +154,8 @@ async fn every_byte_of_a_name_arrives_when_it_is_handed_over() {
             let held = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
             let mut waiting = waits(&plain, &other, &name).await;
             held.unlock().await.expect("held");
-            let holder = locker.holder(&name).await.expect("an answer").expect("handed over");
+            let holder =
+                locker.mutex(&name).holder().await.expect("an answer").expect("handed over");
             let guard = within("heard", &mut waiting).await.expect("granted");
             assert!(holder.has(guard.nonce()), "{wire:?}: {name:?} was asked for anew");
             guard.unlock().await.expect("held");
@@ -196,7 +197,8 @@ async fn every_byte_of_a_name_is_locked_with_and_without_scripts() {
                     let guard = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
                     assert!(guard.token() > last, "{wire:?}: {name:?}");
                     last = guard.token();
-                    let holder = locker.holder(&name).await.expect("an answer").expect("held");
+                    let holder =
+                        locker.mutex(&name).holder().await.expect("an answer").expect("held");
                     assert!(holder.has(guard.nonce()), "{wire:?}: {name:?}");
                     guard.unlock().await.expect("held");
                 }

@@ -29,12 +29,12 @@ impl Released {
                 guard.unlock().await
             }
             Self::Writer => {
-                let guard = within("free", locker.write("x").lease(LONG_LEASE)).await?;
+                let guard = within("free", locker.rw_lock("x").write().lease(LONG_LEASE)).await?;
                 waits().await;
                 guard.unlock().await
             }
             Self::Reader => {
-                let guard = within("free", locker.read("x").lease(LONG_LEASE)).await?;
+                let guard = within("free", locker.rw_lock("x").read().lease(LONG_LEASE)).await?;
                 waits().await;
                 guard.unlock().await
             }
@@ -102,9 +102,12 @@ async fn the_turn_of_a_writer_keeps_a_lock_waiting() {
             plain.ask::<i64>(&["PEXPIREAT", "x", &ends.to_string()]).await;
         };
         turn(60_000).await;
-        assert_eq!(locker.holder("x").await.expect("an answer"), None, "{wire:?}");
+        assert_eq!(locker.mutex("x").holder().await.expect("an answer"), None, "{wire:?}");
         assert!(locker.try_lock("x").await.expect("no error").is_none(), "{wire:?}");
-        assert!(!locker.force_unlock("x").await.expect("an answer"), "{wire:?}: it is no lock");
+        assert!(
+            !locker.mutex("x").force_unlock().await.expect("an answer"),
+            "{wire:?}: it is no lock"
+        );
         let waiting = tokio::spawn(locker.lock("x").lease(LONG_LEASE).into_future());
         eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
         turn(100).await;
@@ -118,7 +121,7 @@ async fn the_turn_of_a_writer_keeps_a_lock_waiting() {
 async fn a_lock_of_a_name_that_a_writer_holds_is_refused() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let writer = within("free", node.locker.write("x").lease(LONG_LEASE)).await;
+        let writer = within("free", node.locker.rw_lock("x").write().lease(LONG_LEASE)).await;
         let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
         let refused = within("an answer", other.lock("x")).await;
         assert!(matches!(refused, Err(Error::Refused(_))), "{wire:?}: {refused:?}");

@@ -23,7 +23,7 @@ async fn held(wire: Wire) -> Option<(Node, Guard)> {
 /// Who holds the name, once the release has handed it off.
 async fn awaits_holder(node: &Node, nonce: &str) {
     eventually("handed off", async || {
-        let holder = node.locker.holder("x").await.expect("an answer")?;
+        let holder = node.locker.mutex("x").holder().await.expect("an answer")?;
         assert_eq!(holder.id, nonce);
         Some(())
     })

@@ -144,19 +144,22 @@ async fn a_free_slot_is_found_in_three_requests() {
         before.unlock().await.expect("held");
         if !scripts_only() {
             let before = server.calls("evalsha").await;
-            let permit = within("free", locker.permit("db", 100).lease(LONG_LEASE)).await;
+            let permit =
+                within("free", locker.semaphore("db", 100).acquire().lease(LONG_LEASE)).await;
             assert_eq!(server.calls("evalsha").await, before, "{wire:?}: by plain commands");
             permit.expect("granted").unlock().await.expect("held");
         }
         let mut held = Vec::new();
         for _ in 0..99 {
             held.push(
-                within("free", other.permit("db", 100).lease(LONG_LEASE)).await.expect("free"),
+                within("free", other.semaphore("db", 100).acquire().lease(LONG_LEASE))
+                    .await
+                    .expect("free"),
             );
         }
         for _ in 0..8 {
             let before = server.calls("evalsha").await;
-            let permit = within("one is free", locker.try_permit("db", 100)).await;
+            let permit = within("one is free", locker.semaphore("db", 100).try_acquire()).await;
             let permit = permit.expect("an answer").expect("one is free");
             let scripts = server.calls("evalsha").await - before;
             assert!(scripts <= 3, "{wire:?}: {scripts} requests");
@@ -171,13 +174,13 @@ async fn a_release_tells_the_head_of_the_queue_which_slot_is_free() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
-        let take = || locker.permit("db", 3).lease(LONG_LEASE);
+        let take = || locker.semaphore("db", 3).acquire().lease(LONG_LEASE);
         let mut held = Vec::new();
         for _ in 0..3 {
             held.push(within("free", take()).await.expect("granted"));
         }
         let another = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
-        let waiting = tokio::spawn(another.permit("db", 3).into_future());
+        let waiting = tokio::spawn(another.semaphore("db", 3).acquire().into_future());
         eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
         let mut told = members::waiter(&plain, WAITERS, "first permit", 1, Sign::NOW).await;
         let slot = held[1].slot();
@@ -199,11 +202,13 @@ async fn a_release_of_any_slot_reaches_a_waiter() {
             let (locker, plain) = server.clients();
             let mut held = Vec::new();
             for _ in 0..3 {
-                let permit = within("free", locker.permit("db", 3).lease(LONG_LEASE)).await;
+                let permit =
+                    within("free", locker.semaphore("db", 3).acquire().lease(LONG_LEASE)).await;
                 held.push(permit.expect("granted"));
             }
             let another = builder().wire(wire).polls(false).single(server.server[0].url());
-            let waiting = another.expect("a good URL").permit("db", 3).lease(LONG_LEASE);
+            let waiting =
+                another.expect("a good URL").semaphore("db", 3).acquire().lease(LONG_LEASE);
             let waiting = tokio::spawn(waiting.into_future());
             eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
             let at =
@@ -228,11 +233,12 @@ async fn a_waiter_passes_on_a_slot_that_it_cannot_use() {
         let (locker, plain) = server.clients();
         let mut held = Vec::new();
         for permits in [3, 3, 3, 5, 5] {
-            let permit = within("free", locker.permit("db", permits).lease(LONG_LEASE)).await;
+            let permit =
+                within("free", locker.semaphore("db", permits).acquire().lease(LONG_LEASE)).await;
             held.push(permit.expect("granted"));
         }
         let another = builder().wire(wire).polls(false).single(server.server[0].url());
-        let waiting = another.expect("a good URL").permit("db", 3).lease(LONG_LEASE);
+        let waiting = another.expect("a good URL").semaphore("db", 3).acquire().lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
         let ours = members::all(&plain, WAITERS).await;
@@ -259,9 +265,11 @@ async fn a_free_slot_that_no_call_waits_for_is_told_to_the_next_waiter() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
-        let held = within("free", locker.permit("db", 1).lease(LONG_LEASE)).await.expect("free");
+        let held = within("free", locker.semaphore("db", 1).acquire().lease(LONG_LEASE))
+            .await
+            .expect("free");
         let another = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
-        let waiting = tokio::spawn(another.permit("db", 1).into_future());
+        let waiting = tokio::spawn(another.semaphore("db", 1).acquire().into_future());
         let ours = eventually("queued", async || {
             let members: Vec<String> = plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await;
             members.into_iter().next()
@@ -283,9 +291,12 @@ async fn names_with_braces_have_permits_of_their_own() {
     let (locker, plain) = server.clients();
     let mut held = Vec::new();
     for name in ["db", "{db}", "a}", "a}:0", "x{db}y", "db:0"] {
-        let permit = within("free", locker.permit(name, 1).lease(LONG_LEASE)).await;
+        let permit = within("free", locker.semaphore(name, 1).acquire().lease(LONG_LEASE)).await;
         held.push((name, permit.unwrap_or_else(|error| panic!("{name}: {error}"))));
-        assert!(locker.try_permit(name, 1).await.expect("an answer").is_none(), "{name}");
+        assert!(
+            locker.semaphore(name, 1).try_acquire().await.expect("an answer").is_none(),
+            "{name}"
+        );
     }
     let keys: Vec<String> = plain.ask(&["KEYS", "quorumlock:permit:*"]).await;
     assert_eq!(keys.len(), held.len(), "{keys:?}");
@@ -301,7 +312,8 @@ async fn redissons_counter_has_no_permits() {
     let Some(server) = Node::start(Wire::Redisson).await else { return };
     let locker =
         builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
-    let refused = within("an answer", locker.try_permit("db", 2)).await.expect_err("refused");
+    let refused =
+        within("an answer", locker.semaphore("db", 2).try_acquire()).await.expect_err("refused");
     let Error::Config(ConfigError::DoesNotApply { option, .. }) = refused else {
         panic!("{refused:?}")
     };

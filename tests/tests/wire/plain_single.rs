@@ -37,7 +37,7 @@ async fn no_script_is_run_and_what_stands_there_is_what_a_script_writes() {
             assert!(left > 0 && left <= 30_000, "{left}");
             assert_eq!(node.plain.mark("x").await, Some(last_of(guard.token())));
             assert_eq!(node.plain.pttl(mark_key("x")).await, -1, "marks do not expire");
-            let holder = node.locker.holder("x").await.expect("an answer").expect("held");
+            let holder = node.locker.mutex("x").holder().await.expect("an answer").expect("held");
             assert!(holder.has(guard.nonce()) && holder.holds == 1, "{holder:?}");
             let last = last_of(guard.token());
             guard.unlock().await.expect("held");
@@ -54,7 +54,7 @@ async fn a_hash_that_was_restored_counts_holds() {
     let owner = quorumlock::Owner::new();
     let outer = node.locker.lock("x").owner(&owner).await.expect("free");
     let inner = node.locker.lock("x").owner(&owner).await.expect("ours");
-    let holder = node.locker.holder("x").await.expect("an answer").expect("held");
+    let holder = node.locker.mutex("x").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.holds, 2);
     inner.unlock().await.expect("held");
     outer.unlock().await.expect("held");

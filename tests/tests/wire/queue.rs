@@ -44,7 +44,7 @@ async fn a_release_wakes_the_first_in_the_queue_alone() {
 async fn a_forced_release_wakes_too() {
     on_each_wire(async |Held { node, locker, guard: _guard, .. }| {
         let mut first = node.enqueue("a", 1).await;
-        assert!(locker.force_unlock(NAME).await.expect("an answer"));
+        assert!(locker.mutex(NAME).force_unlock().await.expect("an answer"));
         assert_eq!(first.next().await, NAME);
     })
     .await;

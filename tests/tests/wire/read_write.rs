@@ -281,7 +281,8 @@ async fn a_release_serves_the_readers_up_to_the_next_writer() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
-        let held = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        let held =
+            within("free", locker.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
         let queue = waiters(NAME);
         let mut told = Vec::new();
         for (step, member) in (1..).zip(["a read", "b read", "c write", "d read"]) {
@@ -292,7 +293,8 @@ async fn a_release_serves_the_readers_up_to_the_next_writer() {
             assert_eq!(within("the message", reader.next()).await, "quorumlock:read:catalog");
         }
         assert_eq!(members::notified(&plain, &queue).await, ["a read", "b read"], "{wire:?}");
-        let again = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        let again =
+            within("free", locker.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
         again.unlock().await.expect("held");
         let message = within("the message", told[2].next()).await;
         assert_eq!(message, "quorumlock:write:catalog", "{wire:?}");
@@ -307,7 +309,8 @@ async fn waiters_of_an_earlier_version_are_notified_as_what_they_are() {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
         let (queue, mut told) = (waiters(NAME), Vec::new());
-        let held = within("free", locker.write(NAME).lease(LONG_LEASE)).await.expect("free");
+        let held =
+            within("free", locker.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
         let member = |id, mode| format!("{id} {:032x}:{mode} 60000 1", 7);
         let members = ["a r", &member('b', 'r'), "c", &member('d', 'w'), &member('e', 'r')];
         for (score, member) in (1..).zip(members) {
@@ -325,7 +328,7 @@ async fn waiters_of_an_earlier_version_are_notified_as_what_they_are() {
             // Each has left the queue, and is queued again when it asks.
             let (last, _) = served.last().expect("one");
             assert_eq!(members::all(&plain, &queue).await, members[last + 1..], "{wire:?}");
-            let free = locker.write(NAME).lease(LONG_LEASE);
+            let free = locker.rw_lock(NAME).write().lease(LONG_LEASE);
             guard = Some(within("nobody came", free).await.expect("free"));
         }
     }
@@ -339,8 +342,9 @@ async fn a_handoff_that_nobody_takes_is_given_back() {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
         let holder = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
-        let held = within("free", holder.write(NAME).lease(LONG_LEASE)).await.expect("free");
-        let waiting = tokio::spawn(locker.read(NAME).lease(LONG_LEASE).into_future());
+        let held =
+            within("free", holder.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
+        let waiting = tokio::spawn(locker.rw_lock(NAME).read().lease(LONG_LEASE).into_future());
         let queue = waiters(NAME);
         let member = eventually("queued", async || {
             let members: Vec<String> = plain.ask(&["ZRANGE", &queue, "0", "-1"]).await;
@@ -373,8 +377,8 @@ async fn a_sorted_set_that_is_no_lock_is_refused() {
     let far = u64::MAX.to_string();
     plain.ask::<i64>(&["ZADD", NAME, &far, "theirs"]).await;
     for refused in [
-        within("an answer", locker.try_read(NAME)).await.map(|guard| guard.is_some()),
-        within("an answer", locker.try_write(NAME)).await.map(|guard| guard.is_some()),
+        within("an answer", locker.rw_lock(NAME).try_read()).await.map(|guard| guard.is_some()),
+        within("an answer", locker.rw_lock(NAME).try_write()).await.map(|guard| guard.is_some()),
         within("an answer", locker.rw_lock(NAME).force_unlock()).await,
     ] {
         assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
@@ -388,7 +392,7 @@ async fn redissons_counter_has_no_read_write_locks() {
     let Some(server) = Node::start(Wire::Redisson).await else { return };
     let locker =
         builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
-    let refused = within("an answer", locker.try_read(NAME).into_future()).await;
+    let refused = within("an answer", locker.rw_lock(NAME).try_read().into_future()).await;
     let Err(Error::Config(ConfigError::DoesNotApply { option, .. })) = refused else {
         panic!("{refused:?}")
     };

@@ -21,7 +21,7 @@ async fn a_lock_is_a_hash_with_one_field_that_counts_one() {
     assert_eq!(count, "1");
     let left = plain.pttl("invoice/7").await;
     assert!((5_000..=10_000).contains(&left), "{left}");
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!((holder.id, holder.holds), (field, 1));
 
     guard.unlock().await.expect("unlocked");
@@ -75,7 +75,7 @@ async fn re_entry_counts_in_the_field_and_a_partial_unlock_publishes_nothing() {
     awaits_count(&plain, &field, "2").await;
     let inner = lock().await.expect("ours");
     awaits_count(&plain, &field, "3").await;
-    let shown = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let shown = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!(shown.holds, 3);
 
     inner.unlock().await.expect("unlocked");

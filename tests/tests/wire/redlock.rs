@@ -19,7 +19,7 @@ async fn a_lock_is_a_string_of_32_hexadecimal_digits() {
     assert!(is_lower_hex(&nonce), "{nonce}");
     let left = plain.pttl("invoice/7").await;
     assert!((5_000..=10_000).contains(&left), "{left}");
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.id, nonce);
 
     guard.unlock().await.expect("unlocked");
@@ -54,7 +54,7 @@ async fn a_foreign_set_nx_excludes_us_until_it_expires() {
     let set = ["SET", "invoice/7", "somebody else's", "NX", "PX", "700"];
     assert_eq!(plain.ask::<Option<String>>(&set).await.as_deref(), Some("OK"));
     assert!(locker.try_lock("invoice/7").await.expect("an answer").is_none());
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.id, "somebody else's");
     // These clients publish no releases, so our waiter acquires the lock when the lease ends.
     let guard = within("its end", locker.lock("invoice/7")).await.expect("free");
@@ -100,7 +100,7 @@ async fn a_foreign_key_without_expiry_excludes_us_for_ever() {
     let Some(node) = Node::start(Wire::Redlock).await else { return };
     let (locker, plain) = node.clients();
     plain.ask::<String>(&["SET", "invoice/7", "for ever"]).await;
-    let holder = locker.holder("invoice/7").await.expect("an answer").expect("held");
+    let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
     assert_eq!(holder.remaining, None);
     let answer = locker.lock("invoice/7").wait(Duration::from_millis(200)).await;
     let Err(quorumlock::Error::Busy(busy)) = answer else { panic!("{answer:?}") };

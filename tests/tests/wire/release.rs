@@ -31,7 +31,7 @@ async fn where_nobody_waits_a_lean_script_deletes_only_what_is_ours() {
     let next = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     let copy: Vec<_> = release.iter().map(String::as_str).collect();
     assert_eq!(plain.ask::<i64>(&copy).await, 0);
-    let holder = locker.holder("x").await.expect("an answer").expect("held");
+    let holder = locker.mutex("x").holder().await.expect("an answer").expect("held");
     assert!(holder.has(next.nonce()), "{holder:?}");
 
     // A waiter is notified, or receives the lock, as with the full release script.

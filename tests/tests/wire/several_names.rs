@@ -237,7 +237,7 @@ async fn the_waiter_behind_a_set_is_notified() {
         };
         let (first, _second) = (hold("a").await, hold("b").await);
         let sets = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
-        let waiting = sets.lock_all(["a", "b"]).lease(LONG_LEASE);
+        let waiting = sets.lock(["a", "b"]).lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         let queue = waiters("a");
         eventually("queued", async || plain.exists(&queue).await.then_some(())).await;
@@ -262,7 +262,7 @@ async fn a_key_of_another_type_refuses_all_names() {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
         plain.ask::<i64>(&["LPUSH", "b", "theirs"]).await;
-        let refused = within("an answer", locker.lock_all(["a", "b", "c"])).await;
+        let refused = within("an answer", locker.lock(["a", "b", "c"])).await;
         let refused = refused.expect_err("refused");
         let Error::Refused(none) = &refused else { panic!("{refused:?}") };
         let wrong = NodeProblem::NotALock { key: "a, b, c".into(), found: "a list".into() };
@@ -278,13 +278,13 @@ async fn redissons_counter_has_one_name() {
     let Some(server) = Node::start(Wire::Redisson).await else { return };
     let locker =
         builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
-    let refused = within("an answer", locker.try_lock_all(["a", "b"])).await.expect_err("refused");
+    let refused = within("an answer", locker.try_lock(["a", "b"])).await.expect_err("refused");
     let Error::Config(ConfigError::DoesNotApply { option, .. }) = refused else {
         panic!("{refused:?}")
     };
     assert_eq!(option, "redisson_fenced");
     free(&server.plain, &["a", "b"]).await;
-    drop(within("free", locker.lock_all(["a"])).await.expect("one name"));
+    drop(within("free", locker.lock(["a"])).await.expect("one name"));
 }
 
 /// Ten names take one request.
@@ -296,7 +296,7 @@ async fn ten_free_names_take_one_request() {
     within("connected", locker.ping()).await.expect("an answer");
     let names: Vec<_> = (0..10).map(|number| format!("job/{number}")).collect();
     let before = server.calls("evalsha").await;
-    let set = within("free", locker.lock_all(&names).lease(LONG_LEASE)).await.expect("granted");
+    let set = within("free", locker.lock(&names).lease(LONG_LEASE)).await.expect("granted");
     assert_eq!(server.calls("evalsha").await - before, 1);
     set.unlock().await.expect("held");
     free(&plain, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;

@@ -60,12 +60,13 @@ async fn each_hears_of_its_own_name() {
             assert!(guard.token() > fences[i], "{wire:?}: name/{i}");
             assert_eq!(guard.token().get() > ahead, i == 5, "{wire:?}: name/{i}");
             assert_eq!(node.plain.mark(&names[i]).await, Some(last_of(guard.token())));
-            let holder = node.locker.holder(&names[i]).await.expect("an answer").expect("held");
+            let holder =
+                node.locker.mutex(&names[i]).holder().await.expect("an answer").expect("held");
             assert!(holder.has(guard.nonce()), "{wire:?}: name/{i}: {holder:?}");
             guard.unlock().await.expect("held");
         }
         assert_eq!(theirs.check(), Ok(()));
-        let holder = other.holder(&names[3]).await.expect("an answer").expect("held");
+        let holder = other.mutex(&names[3]).holder().await.expect("an answer").expect("held");
         assert!(holder.has(theirs.nonce()), "{holder:?}");
     }
 }

@@ -25,7 +25,7 @@ async fn one_spoilt_key_of_five_is_no_obstacle() {
         for _ in 0..50 {
             let guard = within("an answer", locker.lock(NAME).lease(LONG_LEASE)).await;
             let guard = guard.unwrap_or_else(|error| panic!("{wire:?} {key}: {error}"));
-            let holder = within("an answer", locker.holder(NAME)).await.expect("an answer");
+            let holder = within("an answer", locker.mutex(NAME).holder()).await.expect("an answer");
             assert!(holder.is_some_and(|holder| holder.has(guard.nonce())), "{wire:?} {key}");
             guard.unlock().await.expect("held");
         }
@@ -39,7 +39,7 @@ async fn one_spoilt_key_of_five_is_no_obstacle() {
         .await;
         let other = plain_quorum(wire, quorum.servers.urls());
         assert!(within("an answer", other.try_lock(NAME)).await.expect("an answer").is_none());
-        assert!(within("an answer", other.force_unlock(NAME)).await.expect("an answer"));
+        assert!(within("an answer", other.mutex(NAME).force_unlock()).await.expect("an answer"));
         drop(guard);
     }
 }

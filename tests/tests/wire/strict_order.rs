@@ -55,7 +55,15 @@ async fn a_newcomer_leaves_a_free_name_to_the_head_of_the_queue() {
         let newcomer = third.try_lock("x").await.expect("an answer");
         assert!(newcomer.is_none(), "it overtook a waiter");
         let next = within("its turn", &mut waiting).await.expect("granted");
-        assert!(node.locker.holder("x").await.expect("an answer").expect("held").has(next.nonce()));
+        assert!(
+            node.locker
+                .mutex("x")
+                .holder()
+                .await
+                .expect("an answer")
+                .expect("held")
+                .has(next.nonce())
+        );
         drop(held);
         next.unlock().await.expect("held");
         let free = third.try_lock("x").await.expect("an answer");
@@ -213,13 +221,16 @@ async fn every_kind_of_lock_keeps_the_order() {
         let held = within("free", first.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let _waiting = queue_one(&node, &second, 0).await;
         node.plain.ask::<i64>(&["DEL", "x"]).await;
-        let set = third.try_lock_all(["a", "x"]).await.expect("an answer");
+        let set = third.try_lock(["a", "x"]).await.expect("an answer");
         assert!(set.is_none(), "a set overtook a waiter");
         assert!(third.try_lock("a").await.expect("an answer").is_some(), "it took nothing");
         drop(held);
 
-        let permit = within("free", first.permit("p", 1).lease(LONG_LEASE)).await.expect("granted");
-        let mut waiting = Box::pin(second.permit("p", 1).lease(LONG_LEASE).into_future());
+        let permit = within("free", first.semaphore("p", 1).acquire().lease(LONG_LEASE))
+            .await
+            .expect("granted");
+        let mut waiting =
+            Box::pin(second.semaphore("p", 1).acquire().lease(LONG_LEASE).into_future());
         let key = "quorumlock:waiters:raw:quorumlock:permit:{p}:";
         let in_queue = async || node.plain.exists(key).await.then_some(());
         tokio::select! {
@@ -228,14 +239,15 @@ async fn every_kind_of_lock_keeps_the_order() {
             granted = &mut waiting => panic!("{granted:?}"),
         }
         node.plain.ask::<i64>(&["DEL", "quorumlock:permit:{p}:0"]).await;
-        let newcomer = third.try_permit("p", 1).await.expect("an answer");
+        let newcomer = third.semaphore("p", 1).try_acquire().await.expect("an answer");
         assert!(newcomer.is_none(), "a permit overtook a waiter");
         within("its turn", waiting).await.expect("granted").unlock().await.expect("held");
         drop(permit);
 
-        let writer = within("free", first.write("rw").lease(LONG_LEASE)).await.expect("granted");
+        let writer =
+            within("free", first.rw_lock("rw").write().lease(LONG_LEASE)).await.expect("granted");
         writer.unlock().await.expect("held");
-        let readers = (third.try_read("rw").await, second.try_read("rw").await);
+        let readers = (third.rw_lock("rw").try_read().await, second.rw_lock("rw").try_read().await);
         assert!(matches!(readers, (Ok(Some(_)), Ok(Some(_)))), "readers share");
     }
 }

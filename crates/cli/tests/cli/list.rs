@@ -162,7 +162,7 @@ async fn a_locker_lists_the_names_with_its_prefix_only_and_frees_what_it_lists()
     let web = Locker::builder().prefix("web/").single(url).unwrap();
     let all = Locker::single(url).unwrap();
     let _held = (web.lock("job").await.unwrap(), all.lock("job").await.unwrap());
-    let permit = web.permit("seats", 2).await.unwrap();
+    let permit = web.semaphore("seats", 2).acquire().await.unwrap();
     let mut names = Vec::new();
     let mut list = web.list();
     while let Some(lock) = list.next().await {
@@ -179,7 +179,7 @@ async fn a_locker_lists_the_names_with_its_prefix_only_and_frees_what_it_lists()
     let next = web.lock("job").await.unwrap();
     assert!(!web.force_unlock_from(&names[0]).await.unwrap());
     next.unlock().await.unwrap();
-    assert!(all.is_locked("job").await.unwrap());
+    assert!(all.mutex("job").is_locked().await.unwrap());
 }
 
 /// The line of OPERATIONS for a user who only looks.

@@ -63,8 +63,8 @@ async fn nobody_says_free_where_too_few_nodes_tell() {
     let urls = servers.urls();
     let locker = Locker::quorum(&urls).unwrap();
     let lock = locker.lock("job").await.unwrap();
-    let permit = locker.permit("seats", 2).await.unwrap();
-    let reader = locker.read("catalog").await.unwrap();
+    let permit = locker.semaphore("seats", 2).acquire().await.unwrap();
+    let reader = locker.rw_lock("catalog").read().await.unwrap();
     servers[1].kill().unwrap();
     servers[2].restart_empty().unwrap();
     for what in [&["job"][..], &["seats", "--permits", "2"], &["catalog", "--read-write"]] {
@@ -86,7 +86,7 @@ async fn nobody_says_free_where_too_few_nodes_tell() {
     assert_eq!(top["locks"][0]["held"], Value::Null, "{top}");
 
     let observed = Locker::quorum(&urls).unwrap();
-    let error = observed.is_locked("job").await.unwrap_err();
+    let error = observed.mutex("job").is_locked().await.unwrap_err();
     assert!(matches!(&error, Error::Refused(none) if none.named_by == 1), "{error}");
     let leadership = observed.election("job").observe().next().await.unwrap();
     assert!(matches!(leadership, Leadership::Unknown(_)), "{leadership:?}");

@@ -57,7 +57,7 @@ macro_rules! views {
                 self.names().next().unwrap_or_default()
             }
 
-            /// All names that the lock holds, in order: one, or those of `lock_all`.
+            /// All names that the lock holds, in order: one, or several.
             pub fn names(&self) -> impl Iterator<Item = &str> {
                 self.lease.claim.given_names().map(|name| name.as_str())
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quorumlock::admission::ChangeStep;
 use quorumlock::{Error, Locker};
+use quorumlock_protocol::{Claim, Name};
 
 use super::TrialError;
 use super::schedule::MAX_EXTRA_WAIT;
@@ -26,12 +27,13 @@ pub(super) async fn force_unlock(
 ) -> Result<(), Error> {
     if mode == Mode::E {
         let operator = etcd::locker_of(&urls, locking)?;
-        operator.force_unlock(&locking.name).await?;
+        let name = Name::new(&locking.name)?;
+        operator.force_unlock([Claim::from(name)]).await?;
         operator.close().await;
         return Ok(());
     }
     let operator = operator(mode, urls, locking)?;
-    operator.force_unlock(&locking.name).await?;
+    operator.mutex(&locking.name).force_unlock().await?;
     operator.close().await;
     Ok(())
 }

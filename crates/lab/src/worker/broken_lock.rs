@@ -6,7 +6,7 @@ use quorumlock::kind::Kind;
 use quorumlock::{
     Admission, Builder, Error, Guard, HoldView, Locker, PermitGuard, ReadGuard, WriteGuard,
 };
-use quorumlock_protocol::Instant;
+use quorumlock_protocol::{Claim, Instant};
 use quorumlock_watchdog::Clock;
 
 use super::broken_guard::Broken;
@@ -52,7 +52,7 @@ impl Takes {
         Ok(match self {
             Self::Lock => Held::Ours(locker.lock(name).fail_fast().await?),
             Self::Ring(Ring::AllOrNothing) => {
-                Held::Ours(locker.lock_all(name.split(TOGETHER)).fail_fast().await?)
+                Held::Ours(locker.lock(name.split(TOGETHER).collect::<Vec<_>>()).fail_fast().await?)
             }
             Self::Ring(Ring::OneByOne) => {
                 let (first, second) = name.split_once(TOGETHER).unwrap_or((name, name));
@@ -61,9 +61,15 @@ impl Takes {
                 tokio::time::sleep(ONE_BY_ONE).await;
                 Held::Both(first, locker.lock(second).fail_fast().await?)
             }
-            Self::Permit(of) => Held::Permit(locker.permit(name, of).fail_fast().await?),
-            Self::ReadWrite(ReadWrite::Read) => Held::Read(locker.read(name).fail_fast().await?),
-            Self::ReadWrite(ReadWrite::Write) => Held::Write(locker.write(name).fail_fast().await?),
+            Self::Permit(of) => {
+                Held::Permit(locker.semaphore(name, of).acquire().fail_fast().await?)
+            }
+            Self::ReadWrite(ReadWrite::Read) => {
+                Held::Read(locker.rw_lock(name).read().fail_fast().await?)
+            }
+            Self::ReadWrite(ReadWrite::Write) => {
+                Held::Write(locker.rw_lock(name).write().fail_fast().await?)
+            }
         })
     }
 
@@ -71,10 +77,16 @@ impl Takes {
     async fn try_lock(self, locker: &Locker, name: &str) -> Result<Option<Held>, NotGranted> {
         Ok(match self {
             Self::Lock => locker.try_lock(name).await?.map(Held::Ours),
-            Self::Ring(_) => locker.try_lock_all(name.split(TOGETHER)).await?.map(Held::Ours),
-            Self::Permit(of) => locker.try_permit(name, of).await?.map(Held::Permit),
-            Self::ReadWrite(ReadWrite::Read) => locker.try_read(name).await?.map(Held::Read),
-            Self::ReadWrite(ReadWrite::Write) => locker.try_write(name).await?.map(Held::Write),
+            Self::Ring(_) => {
+                locker.try_lock(name.split(TOGETHER).collect::<Vec<_>>()).await?.map(Held::Ours)
+            }
+            Self::Permit(of) => locker.semaphore(name, of).try_acquire().await?.map(Held::Permit),
+            Self::ReadWrite(ReadWrite::Read) => {
+                locker.rw_lock(name).try_read().await?.map(Held::Read)
+            }
+            Self::ReadWrite(ReadWrite::Write) => {
+                locker.rw_lock(name).try_write().await?.map(Held::Write)
+            }
         })
     }
 }
@@ -156,7 +168,7 @@ impl Breached {
         let before = format!("{name}-before");
         let request = || match self {
             Self::Ours(locker, _) => Some(locker.lock(&before)),
-            Self::Etcd(locker) => Some(locker.lock(&before)),
+            Self::Etcd(locker) => Some(locker.lock(Claim::lock([&before]))),
             Self::Broken(_) => None,
         };
         for request in std::iter::repeat_with(request).take(3).flatten() {
@@ -171,7 +183,7 @@ impl Breached {
         match self {
             Self::Ours(locker, takes) => takes.lock(locker, name).await,
             Self::Etcd(locker) => {
-                Ok(Held::Ours(locker.lock_all(name.split(TOGETHER)).fail_fast().await?))
+                Ok(Held::Ours(locker.lock(Claim::lock(name.split(TOGETHER))).fail_fast().await?))
             }
             Self::Broken(broken) => loop {
                 if let Some((value, until)) = broken.try_lock().await? {
@@ -186,7 +198,7 @@ impl Breached {
         match self {
             Self::Ours(locker, takes) => takes.try_lock(locker, name).await,
             Self::Etcd(locker) => {
-                Ok(locker.try_lock_all(name.split(TOGETHER)).await?.map(Held::Ours))
+                Ok(locker.try_lock(Claim::lock(name.split(TOGETHER))).await?.map(Held::Ours))
             }
             Self::Broken(broken) => {
                 let taken = broken.try_lock().await?;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::driver::Driver;
 use super::{LockRequest, TryLockRequest};
-use crate::{Error, HeldLock, Holder, kind};
+use crate::{Error, HeldLock, Holder, Owner, kind};
 
 /// As [`crate::Mutex`], without async.
 #[derive(Clone, Debug)]
@@ -16,9 +16,14 @@ impl Mutex {
         Self { inner, driver: driver.clone() }
     }
 
-    /// The lock's name, with the locker's prefix.
+    /// The lock's name, with the locker's prefix. Of several, the first one that was given.
     pub fn name(&self) -> &str {
         self.inner.name()
+    }
+
+    /// All names of the lock, with the locker's prefix, as they were given.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.inner.names()
     }
 
     /// Waits for the lock: set options, then call [`LockRequest::acquire`].
@@ -29,6 +34,38 @@ impl Mutex {
     /// Takes the lock if it is free: set options, then call [`TryLockRequest::acquire`].
     pub fn try_lock(&self) -> TryLockRequest {
         TryLockRequest { inner: self.inner.try_lock(), driver: self.driver.clone() }
+    }
+
+    /// Who holds the lock: see [`crate::Mutex::holder`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn holder(&self) -> Result<Option<Holder>, Error> {
+        self.driver.wait(self.inner.holder())?
+    }
+
+    /// Whether any client holds the lock: see [`crate::Mutex::is_locked`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_locked(&self) -> Result<bool, Error> {
+        self.driver.wait(self.inner.is_locked())?
+    }
+
+    /// Whether `owner` holds the lock: see [`crate::Mutex::is_held_by`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_held_by(&self, owner: &Owner) -> Result<bool, Error> {
+        self.driver.wait(self.inner.is_held_by(owner))?
+    }
+
+    /// Frees the lock: see [`crate::Mutex::force_unlock`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn force_unlock(&self) -> Result<bool, Error> {
+        self.driver.wait(self.inner.force_unlock())?
     }
 }
 
@@ -60,8 +97,7 @@ impl Election {
     /// # Errors
     /// As [`crate::Election::leader`].
     pub fn leader(&self) -> Result<Option<Holder>, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.leader().await })?
+        self.driver.wait(self.inner.leader())?
     }
 }
 
@@ -107,8 +143,7 @@ impl RwLock {
     /// # Errors
     /// As there.
     pub fn holder(&self) -> Result<Option<Holder>, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.holder().await })?
+        self.driver.wait(self.inner.holder())?
     }
 
     /// Frees the lock: see [`crate::RwLock::force_unlock`].
@@ -116,8 +151,7 @@ impl RwLock {
     /// # Errors
     /// As there.
     pub fn force_unlock(&self) -> Result<bool, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.force_unlock().await })?
+        self.driver.wait(self.inner.force_unlock())?
     }
 }
 
@@ -158,8 +192,7 @@ impl Semaphore {
     /// # Errors
     /// As there.
     pub fn holders(&self) -> Result<Vec<Option<Holder>>, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.holders().await })?
+        self.driver.wait(self.inner.holders())?
     }
 
     /// Frees one slot: see [`crate::Semaphore::force_release`].
@@ -167,8 +200,7 @@ impl Semaphore {
     /// # Errors
     /// As there.
     pub fn force_release(&self, slot: u16) -> Result<bool, Error> {
-        let inner = self.inner.clone();
-        self.driver.wait(async move { inner.force_release(slot).await })?
+        self.driver.wait(self.inner.force_release(slot))?
     }
 }
 

@@ -12,7 +12,7 @@ use crate::FencingToken;
 /// the same resource. Put the handle of the resource (a file, a device) behind the gate, or `()` to
 /// guard something that has no value in memory.
 ///
-/// Holders of a [read-write lock](crate::Locker::read): writers claim, readers read. Readers that
+/// Holders of a [read-write lock](crate::RwLock): writers claim, readers read. Readers that
 /// overlap have tokens in no order, so the gate refuses no reader because of another reader.
 ///
 /// A call blocks only while another caller's closure runs. Async code may use it.
