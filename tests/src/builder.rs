@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use quorumlock::{Builder, Locker, Wire};
+use quorumlock::{Builder, Wire};
 
 /// A builder of lockers for tests. With `QUORUMLOCK_TEST_SCRIPTS_ONLY=1` its lockers acquire every
 /// lock by script.
 pub fn builder() -> Builder {
-    Locker::builder().scripts_only(scripts_only())
+    Builder::without_servers().scripts_only(scripts_only())
 }
 
 /// Whether lockers of tests acquire every lock by script.

@@ -124,12 +124,16 @@ impl Testbed {
     pub fn build(&self, builder: Builder) -> Locker {
         let urls = self.urls();
         let locker = match self.topology {
-            Topology::Single => builder.single(&urls[0]),
-            Topology::Proven => builder.admission(Admission::Strict).single(&urls[0]),
-            Topology::ProvenMaster => builder.admission(Admission::Strict).replicated(&urls),
-            Topology::Cluster => builder.cluster(&urls),
-            Topology::StrictQuorumOf3 => builder.quorum(&urls),
-            _ => builder.admission(Admission::Redlock).quorum(&urls),
+            Topology::Single => builder.on(quorumlock::Servers::single(&urls[0])),
+            Topology::Proven => {
+                builder.admission(Admission::Strict).on(quorumlock::Servers::single(&urls[0]))
+            }
+            Topology::ProvenMaster => {
+                builder.admission(Admission::Strict).on(quorumlock::Servers::replicated(&urls))
+            }
+            Topology::Cluster => builder.on(quorumlock::Servers::cluster(&urls)),
+            Topology::StrictQuorumOf3 => builder.on(quorumlock::Servers::quorum(&urls)),
+            _ => builder.admission(Admission::Redlock).on(quorumlock::Servers::quorum(&urls)),
         };
         locker.expect("a good configuration")
     }
@@ -140,7 +144,7 @@ impl Testbed {
     /// If the settings are wrong.
     #[must_use]
     pub fn blocking(&self) -> quorumlock::blocking::Locker {
-        quorumlock::blocking::Locker::new(self.locker()).expect("a thread")
+        quorumlock::blocking::Locker::from_async(self.locker()).expect("a thread")
     }
 
     /// What its nodes are.

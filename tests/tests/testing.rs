@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use quorumlock::testing::MemoryServer;
-use quorumlock::{ConfigError, Error, FencingToken, Locker, LossReason, Owner};
+use quorumlock::{
+    Builder, ConfigError, Error, FencingToken, Locker, LossReason, Owner, Replicas, Servers,
+};
 use quorumlock_tests::{Stopwatch, within};
 
 const NAME: &str = "invoice/7";
@@ -16,7 +18,7 @@ const SHORT_LEASE: Duration = Duration::from_millis(300);
 
 fn lockers<const COUNT: usize>() -> (MemoryServer, [Locker; COUNT]) {
     let server = MemoryServer::new();
-    let lockers = [(); COUNT].map(|()| server.locker().expect("a thread"));
+    let lockers = [(); COUNT].map(|()| Locker::new(Servers::memory(&server)).expect("a thread"));
     (server, lockers)
 }
 
@@ -78,7 +80,8 @@ async fn run_others() {
 async fn in_a_paused_time_an_outage_takes_no_real_time() {
     let real = Stopwatch::start();
     let server = MemoryServer::in_tokio_time();
-    let [ours, theirs] = [(); 2].map(|()| server.locker().expect("a runtime"));
+    let [ours, theirs] =
+        [(); 2].map(|()| Locker::new(Servers::memory(&server)).expect("a runtime"));
     let guard = ours.lock(NAME).await.expect("granted");
     server.stop();
     assert!(guard.is_valid());
@@ -182,13 +185,13 @@ async fn every_kind_of_lock_is_there() {
 fn options_that_need_a_real_server_are_refused() {
     let server = MemoryServer::new();
     for (option, builder) in [
-        ("replicas", Locker::builder().replicas(1)),
-        ("durable", Locker::builder().durable(true)),
-        ("strict_order", Locker::builder().strict_order(true)),
-        ("takeover_delay", Locker::builder().takeover_delay(SHORT_LEASE)),
-        ("clock_bound", Locker::builder().clock_bound(SHORT_LEASE)),
+        ("replicas", Builder::without_servers().replicas(Replicas::AtLeast(1))),
+        ("durable", Builder::without_servers().durable(true)),
+        ("strict_order", Builder::without_servers().strict_order(true)),
+        ("takeover_delay", Builder::without_servers().takeover_delay(SHORT_LEASE)),
+        ("clock_bound", Builder::without_servers().clock_bound(SHORT_LEASE)),
     ] {
-        let refused = builder.in_memory(&server).expect_err(option);
+        let refused = builder.on(Servers::memory(&server)).expect_err(option);
         let is_it = matches!(
             &refused,
             Error::Config(ConfigError::DoesNotApply { option: found, .. }) if *found == option

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use quorumlock::{Admission, LockRequest, Locker, PermitGuard, Wire, kind};
+use quorumlock::{Admission, Builder, LockRequest, Locker, PermitGuard, Servers, Wire, kind};
 
 use super::hold::{Held, Hold, LEASE, Work};
 use super::kind::Kind;
@@ -27,7 +27,7 @@ impl Ours {
         let database = u8::from(redlock || kind == Kind::Proven);
         let urls: Vec<_> = urls.iter().map(|url| format!("{url}/{database}")).collect();
         let like = kind == Kind::Like;
-        let mut builder = Locker::builder().scripts_only(kind == Kind::ScriptsOnly);
+        let mut builder = Builder::without_servers().scripts_only(kind == Kind::ScriptsOnly);
         if kind == Kind::WithEvents {
             builder = builder.on_event(|event| {
                 std::hint::black_box(event.clone());
@@ -46,8 +46,11 @@ impl Ours {
             builder = builder.fencing(false);
         }
         let (locker, in_order) = match &urls[..] {
-            [one] => (builder.clone().single(one)?, Some(builder.strict_order(true).single(one)?)),
-            several => (builder.quorum(several)?, None),
+            [one] => (
+                builder.clone().on(Servers::single(one))?,
+                Some(builder.strict_order(true).on(Servers::single(one))?),
+            ),
+            several => (builder.on(Servers::quorum(several))?, None),
         };
         if kind == Kind::Proven {
             locker.admit_nodes().await?;

@@ -434,8 +434,8 @@ impl NodeProblem {
                  locker"
             }
             Self::ClusterMode => {
-                "give it to Locker::cluster (--cluster, QUORUMLOCK_CLUSTER), or give a server outside of a \
-                 cluster"
+                "say that it is one (Servers::cluster, or cluster: before its URL), or give a server \
+                 outside of a cluster"
             }
             Self::NotACluster => "give members of a cluster, or the server itself to another mode",
             Self::NoClusterMember(_) => {

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, Leadership, Locker};
+use quorumlock::{Error, Leadership, Locker, Servers};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -19,7 +19,8 @@ async fn main() -> Result<(), Error> {
     let Some(label) = args.next() else {
         return watch(&Locker::single(&url)?).await;
     };
-    let election = Locker::builder().label(&label).single(&url)?.election("scheduler");
+    let locker = Locker::builder(Servers::single(&url)).label(&label).build()?;
+    let election = locker.election("scheduler");
     // The work is dropped when the lead is lost, and begins again with the next term.
     let lead = |term: quorumlock::HoldView| async move {
         loop {

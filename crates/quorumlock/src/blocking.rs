@@ -29,7 +29,7 @@ use driver::Driver;
 
 use crate::kind::{self, Kind, Owned};
 use crate::telemetry::Stats;
-use crate::{Error, HoldView, Names, Owner, Ticket};
+use crate::{Error, HoldView, Names, Owner, Servers, Ticket};
 
 /// As [`crate::Locker`], without async.
 #[derive(Clone, Debug)]
@@ -44,42 +44,7 @@ impl Locker {
     /// # Errors
     /// [`Error::Config`] for a bad URL, or when no thread can be started.
     pub fn single(url: impl AsRef<str>) -> Result<Self, Error> {
-        Self::new(crate::Locker::single(url)?)
-    }
-
-    /// As [`crate::Locker::proven`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad URL, or when no thread can be started.
-    pub fn proven(url: impl AsRef<str>) -> Result<Self, Error> {
-        Self::new(crate::Locker::proven(url)?)
-    }
-
-    /// As [`crate::Locker::replicated`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad list, or when no thread can be started.
-    pub fn replicated<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
-        Self::new(crate::Locker::replicated(urls)?)
-    }
-
-    /// As [`crate::Locker::sentinel`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad list or name, or when no thread can be started.
-    pub fn sentinel<U: AsRef<str>>(
-        urls: impl IntoIterator<Item = U>,
-        master: impl AsRef<str>,
-    ) -> Result<Self, Error> {
-        Self::new(crate::Locker::sentinel(urls, master)?)
-    }
-
-    /// As [`crate::Locker::cluster`].
-    ///
-    /// # Errors
-    /// [`Error::Config`] for a bad list, or when no thread can be started.
-    pub fn cluster<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
-        Self::new(crate::Locker::cluster(urls)?)
+        Self::new(Servers::single(url))
     }
 
     /// As [`crate::Locker::quorum`].
@@ -87,7 +52,7 @@ impl Locker {
     /// # Errors
     /// [`Error::Config`] for a bad list, or when no thread can be started.
     pub fn quorum<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, Error> {
-        Self::new(crate::Locker::quorum(urls)?)
+        Self::new(Servers::quorum(urls))
     }
 
     /// As [`crate::Locker::from_env`].
@@ -95,14 +60,22 @@ impl Locker {
     /// # Errors
     /// As there, and [`Error::Config`] when no thread can be started.
     pub fn from_env() -> Result<Self, Error> {
-        Self::new(crate::Locker::from_env()?)
+        Self::from_async(crate::Locker::from_env()?)
     }
 
-    /// A blocking locker over an async one, for example one made by a builder.
+    /// As [`crate::Locker::new`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Config`] when no thread can be started.
+    pub fn new(servers: Servers) -> Result<Self, Error> {
+        Self::from_async(crate::Locker::new(servers)?)
+    }
+
+    /// A blocking locker over an async one, which a builder made.
     ///
     /// # Errors
     /// [`Error::Config`] when no thread can be started.
-    pub fn new(inner: crate::Locker) -> Result<Self, Error> {
+    pub fn from_async(inner: crate::Locker) -> Result<Self, Error> {
         let answer_timeout = inner.answer_timeout();
         Ok(Self { inner, driver: Arc::new(Driver::start(answer_timeout)?) })
     }

@@ -38,14 +38,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, ConfigError> {
     })
 }
 
-/// The servers that the environment names.
-#[derive(Clone, Default)]
-pub(crate) struct Servers {
-    pub(crate) urls: Vec<String>,
-    pub(crate) replicated: bool,
-    pub(crate) cluster: bool,
-}
-
 /// The options that variables or arguments have set, for errors.
 #[derive(Clone, Default)]
 pub(crate) struct Places(pub(crate) Vec<Place>);
@@ -63,14 +55,6 @@ pub(crate) struct Place {
 impl fmt::Debug for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|place| &place.name)).finish()
-    }
-}
-
-/// Without the URLs, which may hold passwords.
-impl fmt::Debug for Servers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { urls, replicated, cluster } = self;
-        write!(f, "{} URLs, replicated: {replicated}, cluster: {cluster}", urls.len())
     }
 }
 

@@ -43,7 +43,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod build_locker;
+mod build;
 mod builder;
 mod constructors;
 mod election;
@@ -54,6 +54,7 @@ mod names;
 mod rw_lock;
 mod secrets;
 mod semaphore;
+mod servers;
 
 pub mod admission;
 #[cfg(feature = "blocking")]
@@ -66,7 +67,7 @@ pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use builder::{Admission, Builder};
+pub use builder::{Admission, Builder, Replicas};
 pub use election::{Election, Leadership, Observer};
 pub use locker::Locker;
 pub use mutex::Mutex;
@@ -81,6 +82,7 @@ pub use quorumlock_protocol::{
 
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
+pub use servers::Servers;
 
 /// A held permit, which has a [slot](Guard::slot); see [`Semaphore`].
 pub type PermitGuard = Guard<kind::Permit>;

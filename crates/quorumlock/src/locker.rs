@@ -33,7 +33,7 @@ impl Locker {
         self.inner.may_pass(error)
     }
 
-    pub(crate) fn new(inner: quorumlock_core::Locker, prefix: &str) -> Self {
+    pub(crate) fn of(inner: quorumlock_core::Locker, prefix: &str) -> Self {
         Self { inner, prefix: prefix.into() }
     }
 }

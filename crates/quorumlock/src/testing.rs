@@ -9,12 +9,13 @@
 //! ```
 //! use std::time::Duration;
 //! use quorumlock::testing::MemoryServer;
+//! use quorumlock::{Locker, Servers};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), quorumlock::Error> {
 //! let server = MemoryServer::new();
-//! let locker = server.locker()?;
+//! let locker = Locker::new(Servers::memory(&server))?;
 //! let guard = locker.lock("report").lease(Duration::from_millis(30)).await?;
-//! assert!(server.locker()?.try_lock("report").await?.is_none());
+//! assert!(Locker::new(Servers::memory(&server))?.try_lock("report").await?.is_none());
 //!
 //! server.forget_locks(); // as a server that restarts: the holder learns of it at its next renewal
 //! let lost = guard.lost().await;
@@ -79,14 +80,6 @@ impl MemoryServer {
         Self(Arc::new(Memory { tokio_time: Some(Clock::tokio()), ..Memory::default() }))
     }
 
-    /// A locker with default options.
-    ///
-    /// # Errors
-    /// [`Error::Config`] if the watchdog's thread cannot be started, or in tokio's time outside a runtime.
-    pub fn locker(&self) -> Result<Locker, Error> {
-        Locker::builder().in_memory(self)
-    }
-
     /// A locker's view of the server.
     fn lessor(&self, clock: Clock, label: Option<String>) -> Arc<dyn Lessor> {
         Arc::new(MemoryLessor { memory: self.0.clone(), clock, label })
@@ -111,12 +104,7 @@ impl MemoryServer {
 }
 
 impl Builder {
-    /// Locks on a server in this process, for tests. Needs the feature `testing`.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for an option out of bounds, one that is for a quorum only, or one that such a
-    /// server does not have: `replicas`, `all_replicas`, `durable`, `strict_order`, `takeover_delay`.
-    pub fn in_memory(mut self, server: &MemoryServer) -> Result<Locker, Error> {
+    pub(crate) fn of_memory(mut self, server: &MemoryServer) -> Result<Locker, Error> {
         let prefix = self.settle(On::new(ServerKind::Memory, []))?;
         let label = self.settings.label.clone().filter(|label| !label.is_empty());
         let environment = match &server.0.tokio_time {
@@ -128,8 +116,7 @@ impl Builder {
             None => Environment::default(),
         };
         let lessor = server.lessor(environment.clock.clone(), label);
-        let locker = quorumlock_core::Locker::with_lessor(lessor, self.settings, environment)?;
-        Ok(Locker::new(locker, &prefix))
+        self.over(lessor, environment, &prefix)
     }
 }
 

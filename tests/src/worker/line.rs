@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorumlock::{Admission, Error, Guard, Locker, Owner, Wire};
+use quorumlock::{Admission, Error, Guard, Locker, Owner, Servers, Wire};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::Stopwatch;
@@ -49,8 +49,8 @@ fn locker(layout: &str, servers: &str, lease: &str) -> Locker {
     let builder = patient_builder(wire).lease(lease).redisson_fenced(layout == "fenced");
     let urls: Vec<_> = servers.split(',').map(|server| format!("redis://{server}")).collect();
     let locker = match urls.as_slice() {
-        [url] => builder.single(url),
-        urls => builder.admission(Admission::Redlock).quorum(urls),
+        [url] => builder.on(Servers::single(url)),
+        urls => builder.admission(Admission::Redlock).on(Servers::quorum(urls)),
     };
     locker.expect("a good configuration")
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use quorumlock::{Admission, Locker, Wire};
+use quorumlock::{Admission, Locker, Servers, Wire};
 
 use crate::builder::patient_builder;
 
@@ -68,10 +68,10 @@ impl Target {
             _ => builder.admission(Admission::Redlock),
         };
         let locker = match self.urls.as_slice() {
-            urls if self.cluster => builder.cluster(urls),
-            urls if self.replicated => builder.replicated(urls),
-            [url] => builder.single(url),
-            urls => builder.quorum(urls),
+            urls if self.cluster => builder.on(Servers::cluster(urls)),
+            urls if self.replicated => builder.on(Servers::replicated(urls)),
+            [url] => builder.on(Servers::single(url)),
+            urls => builder.on(Servers::quorum(urls)),
         };
         locker.expect("a good configuration")
     }

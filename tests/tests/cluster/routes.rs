@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use quorumlock::{Error, NodeProblem, Wire};
+use quorumlock::{Error, NodeProblem, Replicas, Servers, Wire};
 use quorumlock_protocol::Name;
 use quorumlock_tests::{eventually, within};
 
@@ -12,8 +12,8 @@ use crate::{Fleet, MASTERS, name_in, slots_of, source};
 async fn a_hundred_names(fleet: Option<Fleet>) {
     let Some(fleet) = fleet else { return };
     for wire in [Wire::Redisson, Wire::Redlock] {
-        let [locker, other] =
-            [0, 1].map(|at| fleet.builder().wire(wire).cluster([fleet.servers[at].url()]));
+        let [locker, other] = [0, 1]
+            .map(|at| fleet.builder().wire(wire).on(Servers::cluster([fleet.servers[at].url()])));
         let (locker, other) = (locker.expect("a good URL"), other.expect("a good URL"));
         let names: Vec<_> = (0..100).map(|i| format!("{wire:?}/{i}")).collect();
         let lock =
@@ -34,7 +34,11 @@ async fn a_hundred_names(fleet: Option<Fleet>) {
         }
         assert!(used.iter().all(|used| *used > 0), "{used:?}");
         // A fresh locker knows one member only.
-        let fresh = fleet.builder().wire(wire).cluster([fleet.servers[2].url()]).expect("a URL");
+        let fresh = fleet
+            .builder()
+            .wire(wire)
+            .on(Servers::cluster([fleet.servers[2].url()]))
+            .expect("a URL");
         let (mut listed, mut held) = (BTreeSet::new(), fresh.list());
         while let Some(lock) = within("a lock", held.next()).await.transpose().expect("all answer")
         {
@@ -70,7 +74,11 @@ async fn a_hundred_names_over_all_shards_of_the_second_kind_of_server() {
 async fn replicas_of_each_shard_acknowledge() {
     let Some(source) = source() else { return };
     let fleet = Fleet::start_on(&source, 1, Some("secret"), Duration::from_secs(60)).await;
-    let locker = fleet.builder().replicas(1).cluster([fleet.servers[1].url()]).expect("good");
+    let locker = fleet
+        .builder()
+        .replicas(Replicas::AtLeast(1))
+        .on(Servers::cluster([fleet.servers[1].url()]))
+        .expect("good");
     for master in 0..MASTERS {
         let name = name_in(slots_of(master)[0]);
         let guard = within("a free lock", locker.lock(&name)).await.expect("acknowledged");
@@ -119,7 +127,7 @@ async fn a_release_notifies_the_waiter_of_another_process() {
 async fn a_master_that_hangs_delays_no_renewal_at_others() {
     let Some(fleet) = Fleet::start_with(0, Duration::from_secs(60)).await else { return };
     let locker = fleet.builder().answer_timeout(Duration::from_secs(5));
-    let locker = locker.cluster(fleet.servers.urls()).expect("good URLs");
+    let locker = locker.on(Servers::cluster(fleet.servers.urls())).expect("good URLs");
     let lease = Duration::from_secs(6);
     let names = |master: usize| {
         let [first, last] = slots_of(master);

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use quorumlock::{Locker, Wire};
+use quorumlock::{Locker, Servers, Wire};
 use quorumlock_tests::{builder, within};
 use tokio::process::Command;
 
@@ -65,8 +65,8 @@ fn locker(bed: &Testbed, layout: &str) -> Locker {
     let builder = builder().wire(wire);
     let urls = bed.servers.urls();
     let locker = match urls.as_slice() {
-        [url] => builder.single(url),
-        urls => builder.admission(quorumlock::Admission::Redlock).quorum(urls),
+        [url] => builder.on(Servers::single(url)),
+        urls => builder.admission(quorumlock::Admission::Redlock).on(Servers::quorum(urls)),
     };
     locker.expect("good URLs")
 }

@@ -6,7 +6,7 @@ mod without_admission;
 
 use std::time::Duration;
 
-use quorumlock::admission::{ChangeStep, NodeStatus, NoteStep, Until};
+use quorumlock::admission::{ChangeStep, MemberChange, NodeStatus, NoteStep, Until};
 use quorumlock::{Builder, Error, Locker, NodeProblem};
 use quorumlock_testbed::servers::{Faketime, ServerOptions, Servers, Shift, for_test};
 use quorumlock_testbed::skip;
@@ -30,11 +30,11 @@ fn patient() -> Builder {
 }
 
 fn locker(urls: &[String]) -> Locker {
-    builder().quorum(urls).expect("good URLs")
+    builder().on(quorumlock::Servers::quorum(urls)).expect("good URLs")
 }
 
 fn patient_locker(urls: &[String]) -> Locker {
-    patient().quorum(urls).expect("good URLs")
+    patient().on(quorumlock::Servers::quorum(urls)).expect("good URLs")
 }
 
 fn problems<T: std::fmt::Debug>(refused: Result<T, Error>) -> Vec<NodeProblem> {
@@ -66,7 +66,9 @@ async fn a_call_that_fails_writes_notes_before_it_ends() {
     let noted = async || {
         // No background makes a pass so soon.
         let builder = builder().max_lease(Duration::from_secs(60)).clock_bound(CLOCK_BOUND * 100);
-        let locker = builder.answer_timeout(Duration::from_millis(400)).quorum(servers.urls());
+        let locker = builder
+            .answer_timeout(Duration::from_millis(400))
+            .on(quorumlock::Servers::quorum(servers.urls()));
         let failed = locker.expect("good URLs").try_lock("x").await;
         let failed = failed.expect_err("nobody admitted the nodes");
         (failed, Plain::to(servers[2].url()).await.exists(RECORD).await)
@@ -113,7 +115,9 @@ async fn short_processes_alone_found_a_cluster_and_heal_it() {
 async fn the_marks_of_a_node_are_read_once_when_a_cluster_is_founded() {
     let Some(servers) = for_test(5, &ServerOptions::default()) else { return };
     // No call is late, so that one pass founds the cluster.
-    let locker = builder().answer_timeout(Duration::from_secs(20)).quorum(servers.urls());
+    let locker = builder()
+        .answer_timeout(Duration::from_secs(20))
+        .on(quorumlock::Servers::quorum(servers.urls()));
     let locker = locker.expect("good URLs");
     let _guard = eventually("founded", async || locker.try_lock("x").await.ok().flatten()).await;
     for server in servers.iter() {
@@ -193,7 +197,12 @@ async fn another_database_is_another_cluster_only_on_the_operators_word() {
 }
 
 async fn change(builder: &Builder, urls: &[String], target: &[String], until: Until) {
-    let mut change = builder.clone().change_members(urls, target, until).expect("good URLs");
+    let mut change = MemberChange::new(
+        builder.clone().with_servers(quorumlock::Servers::quorum(urls)),
+        target,
+        until,
+    )
+    .expect("good URLs");
     let done = async {
         loop {
             let progress = change.step().await.expect("one step away").expect("a cluster");
@@ -238,7 +247,11 @@ async fn a_change_is_refused_if_it_exchanges_a_server_or_another_is_under_way() 
     let urls = servers.urls();
     locker(&urls[..3]).admit_nodes().await.expect("all answer");
     let step = async |target: &[String]| {
-        let change = builder().change_members(&urls[..3], target, Until::BothVote);
+        let change = MemberChange::new(
+            builder().with_servers(quorumlock::Servers::quorum(&urls[..3])),
+            target,
+            Until::BothVote,
+        );
         change.expect("good URLs").step().await.map_err(|refused| refused.to_string())
     };
     let exchanged = step(&urls[1..4]).await.expect_err("two servers differ");

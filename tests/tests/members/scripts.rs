@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorumlock::Wire;
-use quorumlock::admission::{ChangeStep, Until};
+use quorumlock::admission::{ChangeStep, MemberChange, Until};
 use quorumlock_protocol::admission::members::{MemberList, Membership, Terms, membership};
 use quorumlock_protocol::admission::{
     AdmissionRpc, AdmitRequest, ClusterConfig, Marks, NodeInfo, NoteRequest,
@@ -259,7 +259,11 @@ async fn a_change_waits_anew_for_a_node_with_another_incarnation() {
     let Some(servers) = for_test(3, &ServerOptions::default()) else { return };
     let urls = servers.urls();
     locker(&urls).admit_nodes().await.expect("all answer");
-    let change = builder().change_members(&urls, &urls[..2], Until::BothVote);
+    let change = MemberChange::new(
+        builder().with_servers(quorumlock::Servers::quorum(&urls)),
+        &urls[..2],
+        Until::BothVote,
+    );
     let mut change = change.expect("good URLs");
     let first = change.step().await.expect("by one").expect("a cluster").step;
     let longest = MAX_LEASE.mul_f64(1.0 + 2.0 * Settings::default().max_clock_drift);
@@ -279,7 +283,11 @@ async fn a_change_that_was_begun_on_one_node_goes_on() {
     let (urls, old) = (servers.urls(), &servers.urls()[..3]);
     locker(old).admit_nodes().await.expect("all answer");
     let list = |urls: &[String]| {
-        let change = builder().change_members(urls, urls, Until::BothVote);
+        let change = MemberChange::new(
+            builder().with_servers(quorumlock::Servers::quorum(urls)),
+            urls,
+            Until::BothVote,
+        );
         change.expect("good URLs").target().clone()
     };
     let both = Terms { phase: 2, list: list(old), next: Some(list(&urls)) };
@@ -299,7 +307,11 @@ async fn a_change_waits_for_a_server_that_restarted_with_its_data() {
     let urls = servers.urls();
     locker(&urls).admit_nodes().await.expect("all answer");
     servers[0].restart().expect("ours");
-    let change = builder().change_members(&urls, &urls[..2], Until::BothVote);
+    let change = MemberChange::new(
+        builder().with_servers(quorumlock::Servers::quorum(&urls)),
+        &urls[..2],
+        Until::BothVote,
+    );
     let step = change.expect("good URLs").step().await.expect("by one").expect("a cluster").step;
     let restarted = node_at(urls[0].clone(), &Clock::system(), CLOCK_BOUND).member().clone();
     assert_eq!(step, ChangeStep::Unconfirmed(vec![restarted]));
@@ -314,7 +326,11 @@ async fn a_change_takes_no_node_from_another_cluster() {
     for locker in [&ours, &ours, &others] {
         locker.force_admit_nodes().await.expect("all answer");
     }
-    let change = builder().change_members(&urls[..3], &urls[..4], Until::BothVote);
+    let change = MemberChange::new(
+        builder().with_servers(quorumlock::Servers::quorum(&urls[..3])),
+        &urls[..4],
+        Until::BothVote,
+    );
     let mut change = change.expect("good URLs");
     eventually("the change begins", async || {
         let progress = change.step().await.expect("by one").expect("a cluster");

@@ -59,7 +59,7 @@ impl Fleet {
     }
 
     fn locker(&self) -> Locker {
-        long_timeouts().replicated(self.urls()).expect("good URLs")
+        long_timeouts().on(quorumlock::Servers::replicated(self.urls())).expect("good URLs")
     }
 
     /// Stops the replication to the replica.

@@ -1,7 +1,7 @@
 //! Two masters in one list, neither of which was promoted over the other: a replica that came back
 //! without `replicaof` (docs/PROTOCOL.md REP4).
 
-use quorumlock::{Admission, Locker, NodeProblem, Wire};
+use quorumlock::{Admission, Builder, Locker, NodeProblem, Wire};
 use quorumlock_protocol::admission::members::CLOCK_BOUND;
 use quorumlock_protocol::admission::{AdmissionRpc as _, ClusterConfig};
 use quorumlock_protocol::{Node as _, Settings};
@@ -24,7 +24,7 @@ fn locker(servers: &Servers, strict: bool) -> Locker {
         true => long_timeouts().admission(Admission::Strict),
         false => long_timeouts(),
     };
-    builder.replicated(servers.urls()).expect("good URLs")
+    builder.on(quorumlock::Servers::replicated(servers.urls())).expect("good URLs")
 }
 
 /// The problem of a locker that has used neither master, once both have answered in time.
@@ -83,7 +83,13 @@ async fn under_admission_a_stranger_is_neither_taken_nor_founded() {
 async fn a_master_is_admitted_only_while_no_other_address_may_have_the_locks() {
     let Some(servers) = for_test(2, &ServerOptions::default()) else { return };
     let urls = servers.urls();
-    Locker::proven(&urls[1]).expect("a good URL").admit_nodes().await.expect("it answers");
+    Builder::without_servers()
+        .admission(Admission::Strict)
+        .on(quorumlock::Servers::single(&urls[1]))
+        .expect("a good URL")
+        .admit_nodes()
+        .await
+        .expect("it answers");
     servers[1].pause().expect("ours");
     let settings = Settings::default();
     let cluster = ClusterConfig {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use quorumlock::Admission;
+use quorumlock::{Admission, Servers};
 use quorumlock_tests::{Stopwatch, eventually, granted, within};
 
 use crate::{Fleet, MASTER, NAME};
@@ -112,7 +112,7 @@ async fn a_promoted_server_must_prove_its_memory_first() {
     let locker = || {
         let builder = fleet.builder().admission(Admission::Strict);
         let builder = builder.max_lease(longest).lease(longest).clock_bound(CLOCK_BOUND);
-        builder.sentinel(fleet.sentinels.urls(), MASTER).expect("good URLs")
+        builder.on(Servers::sentinel(fleet.sentinels.urls(), MASTER)).expect("good URLs")
     };
     let (first, second) = (locker(), locker());
     first.admit_nodes().await.expect("the master answers");

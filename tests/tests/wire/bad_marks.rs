@@ -4,7 +4,7 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::{Admission, Error, FencingToken, NodeProblem, Wire};
+use quorumlock::{Admission, Error, FencingToken, NodeProblem, Servers, Wire};
 use quorumlock_protocol::admission::members::{CLOCK_BOUND, Terms};
 use quorumlock_protocol::admission::{
     AdmissionRpc as _, AdmitRequest, ClusterConfig, Marks, NoteRequest,
@@ -67,7 +67,8 @@ async fn on_a_single_node_nothing_is_held_and_the_key_is_named() {
         for scripts in [true, false] {
             let Some(node) = Node::start(wire).await else { return };
             let (url, plain) = (node.server[0].url(), &node.plain);
-            let locker = builder().wire(wire).scripts_only(scripts).single(url).expect("a URL");
+            let locker =
+                builder().wire(wire).scripts_only(scripts).on(Servers::single(url)).expect("a URL");
             for bad in BAD {
                 let dump = spoil(plain, bad).await;
                 for _ in 0..2 {
@@ -133,7 +134,7 @@ async fn a_name_is_not_handed_over_at_a_bad_mark() {
         for bad in BAD {
             mend(&plain).await;
             let held = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-            let other = builder().wire(wire).single(node.server[0].url());
+            let other = builder().wire(wire).on(Servers::single(node.server[0].url()));
             let waiting =
                 tokio::spawn(other.expect("a URL").lock("x").lease(LONG_LEASE).into_future());
             let queue = "quorumlock:waiters:{x}";
@@ -215,8 +216,10 @@ async fn a_repair_stops_at_a_bad_mark_and_names_it() {
     let Some(server) = Node::start(Wire::Redlock).await else { return };
     let plain = &server.plain;
     let builder = builder().wire(Wire::Redlock).admission(Admission::Strict);
-    let locker =
-        builder.max_lease(LONG_LEASE).quorum([server.server[0].url()]).expect("a good URL");
+    let locker = builder
+        .max_lease(LONG_LEASE)
+        .on(Servers::quorum([server.server[0].url()]))
+        .expect("a good URL");
     locker.admit_nodes().await.expect("it answers");
     let cluster = ClusterConfig {
         prefix: "quorumlock".into(),

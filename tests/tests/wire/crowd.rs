@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorumlock::telemetry::{Event, VoteAnswer};
-use quorumlock::{Locker, Wire};
+use quorumlock::{Locker, Servers, Wire};
 use quorumlock_tests::{Stopwatch, builder, eventually, within};
 
 use crate::{LONG_LEASE, Node, WIRES};
@@ -34,7 +34,7 @@ async fn holds(wire: Wire, strict_order: bool) -> Option<(Vec<(usize, Duration)>
                 asked.fetch_add(1, Ordering::Relaxed);
             }
         });
-        builder.single(node.server[0].url()).expect("a good URL")
+        builder.on(Servers::single(node.server[0].url())).expect("a good URL")
     };
     let first = within("free", locker().lock("x").lease(LONG_LEASE)).await.expect("granted");
     let (watch, held) = (Arc::new(Stopwatch::start()), Holds::default());

@@ -28,7 +28,7 @@ impl CutSetup {
         let way = Proxy::to(server);
         // A loaded machine is slow, so no call here may end by a timeout.
         let builder = builder().wire(wire).answer_timeout(LONG_LEASE);
-        let locker = builder.single(way.url()).expect("a good URL");
+        let locker = builder.on(quorumlock::Servers::single(way.url())).expect("a good URL");
         let plain = Plain::to(servers[0].url()).await;
         Some(Self { servers, way, locker, plain })
     }
@@ -174,7 +174,7 @@ async fn an_unlock_is_not_awaited_for_ever_and_goes_on_in_the_background() {
         return;
     };
     let builder = builder().answer_timeout(Duration::from_millis(200));
-    let locker = builder.single(setup.way.url()).expect("a good URL");
+    let locker = builder.on(quorumlock::Servers::single(setup.way.url())).expect("a good URL");
     let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
     let unlocking = setup.unlock_unheard(guard).await;
     let told = within("an answer", unlocking).await.expect("no panic");

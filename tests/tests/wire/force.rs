@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, NodeProblem, Nonce, Wire};
+use quorumlock::{ConfigError, Error, NodeProblem, Nonce, Servers, Wire};
 use quorumlock_tests::{builder, eventually, mark_key, within};
 
 use crate::{LONG_LEASE, Node, Quorum, WIRES};
@@ -58,7 +58,7 @@ async fn a_key_of_another_type_is_not_deleted() {
 async fn a_lock_of_the_other_layout_is_not_deleted() {
     for (wire, other) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
         let Some(node) = Node::start(wire).await else { return };
-        let locker = builder().wire(other).single(node.server[0].url());
+        let locker = builder().wire(other).on(Servers::single(node.server[0].url()));
         let guard = locker.expect("a good URL").lock("x").lease(LONG_LEASE).await.expect("free");
         let said = all_say(&node, "x").await;
         let NodeProblem::WrongType { key, found } = said else { panic!("{said:?}") };
@@ -183,7 +183,8 @@ async fn each_holder_is_told_of_a_forced_release() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let other = builder().label("").wire(wire).single(node.server[0].url()).expect("good");
+        let other =
+            builder().label("").wire(wire).on(Servers::single(node.server[0].url())).expect("good");
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let mut told = plain.listen(&channel(guard.nonce())).await;
         assert!(other.mutex("x").force_unlock().await.expect("an answer"));

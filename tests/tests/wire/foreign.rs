@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, NodeProblem, Wire};
+use quorumlock::{Error, NodeProblem, Servers, Wire};
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
 use crate::foreign_client::ForeignClient;
@@ -50,7 +50,7 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
     let waiters = quorumlock_tests::waiters("invoice/7");
     for round in 0..6 {
         let stranger = ForeignClient::new(&node.plain, round);
-        let holder = builder().single(node.server[0].url()).expect("a good URL");
+        let holder = builder().on(Servers::single(node.server[0].url())).expect("a good URL");
         let guard = match round % 2 {
             0 => Some(holder.lock("invoice/7").lease(LONG_LEASE).await.expect("free")),
             _ => {
@@ -61,7 +61,8 @@ async fn of_those_who_hear_a_release_the_first_in_line_has_its_turn() {
         let (told, mut granted) = tokio::sync::mpsc::unbounded_channel();
         let mut waiting = Vec::new();
         for place in 0..6 {
-            let (told, locker) = (told.clone(), builder().single(node.server[0].url()));
+            let (told, locker) =
+                (told.clone(), builder().on(Servers::single(node.server[0].url())));
             waiting.push(tokio::spawn(async move {
                 let guard = locker.expect("a good URL").lock("invoice/7").lease(LONG_LEASE).await;
                 told.send(place).expect("heard");
@@ -148,7 +149,8 @@ async fn a_name_in_the_other_format_is_an_error_and_not_a_wait() {
     for (ours, theirs) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
         let Some(node) = Node::start(ours).await else { return };
         let locker = node.locker.clone();
-        let other = builder().wire(theirs).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().wire(theirs).on(Servers::single(node.server[0].url())).expect("a good URL");
         let guard = other.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
         let waited = within("an answer", locker.lock("invoice/7")).await;
         assert_refused(waited, node.server[0].url(), &lock_of(theirs));

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorumlock::{Error, FencingToken, Guard, Holder, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Holder, Locker, Replicas, Servers, Wire};
 use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
 use crate::members::{self, Sign};
@@ -33,7 +33,7 @@ impl Pair {
         let node = Node::start(wire).await?;
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let other = builder().wire(wire).max_lease(MAX_LEASE);
-        let other = other.single(node.server[0].url()).expect("a good URL");
+        let other = other.on(Servers::single(node.server[0].url())).expect("a good URL");
         let waiting = Box::pin(other.lock("x").lease(lease).into_future());
         let mut pair = Self { node, held: Some(guard), other, waiting };
         pair.awaits_queued().await;
@@ -327,7 +327,7 @@ async fn who_wants_no_token_is_handed_the_name_without_a_mark() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
         let other = builder().wire(wire).fencing(false);
-        let other = other.single(pair.node.server[0].url()).expect("a good URL");
+        let other = other.on(Servers::single(pair.node.server[0].url())).expect("a good URL");
         let first = queue(&pair.node.plain).await;
         pair.waiting = Box::pin(other.lock("x").lease(LONG_LEASE).into_future());
         let nonce = eventually("it left, and another is there", async || {
@@ -383,7 +383,8 @@ async fn what_is_handed_over_is_held_no_longer_than_was_asked() {
 async fn tokens_rise_from_hand_to_hand() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().wire(wire).on(Servers::single(node.server[0].url())).expect("a good URL");
         let fences = std::sync::Mutex::new(Vec::new());
         let hands = [&node.locker, &other, &node.locker, &other].map(|locker| async {
             for _ in 0..25 {
@@ -403,8 +404,8 @@ async fn tokens_rise_from_hand_to_hand() {
 async fn who_needs_replicas_is_only_woken() {
     for wire in WIRES {
         let Some(mut pair) = Pair::start(wire, LONG_LEASE).await else { return };
-        let other = builder().replicas(1).wire(wire);
-        let other = other.single(pair.node.server[0].url()).expect("a good URL");
+        let other = builder().replicas(Replicas::AtLeast(1)).wire(wire);
+        let other = other.on(Servers::single(pair.node.server[0].url())).expect("a good URL");
         pair.waiting = Box::pin(other.lock("x").lease(LONG_LEASE).into_future());
         eventually("it left, and another is there", async || {
             tokio::select! {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, FencingToken, Wire};
+use quorumlock::{Admission, FencingToken, Servers, Wire};
 use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, Proxy, Way, builder, eventually, mark_key, within};
 
@@ -120,7 +120,7 @@ async fn a_token_that_others_were_given_is_not_confirmed() {
             let urls = [late.url(), dead.url(), quorum.servers[2].url().to_owned()];
             let by_script =
                 builder().label("").wire(wire).admission(Admission::Redlock).scripts_only(true);
-            let locker = by_script.quorum(urls).expect("good URLs");
+            let locker = by_script.on(Servers::quorum(urls)).expect("good URLs");
             let before = locker.lock("connected").await.expect("free");
             // The last token of a block, an hour ahead of all clocks: the next proposal is the next
             // token above it.
@@ -241,10 +241,10 @@ async fn id_on(node: &Plain) -> Option<String> {
 async fn single_mode_speaks_redisson_and_quorum_mode_redlock_unless_told_otherwise() {
     let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
     let (_, plain) = quorum.clients();
-    let single = builder().single(quorum.servers[0].url()).expect("a good URL");
+    let single = builder().on(Servers::single(quorum.servers[0].url())).expect("a good URL");
     let _one = single.lock("one").lease(LONG_LEASE).await.expect("free");
     assert_eq!(plain[0].ask::<String>(&["TYPE", "one"]).await, "hash");
-    let quorum = builder().quorum(quorum.servers.urls()).expect("good URLs");
+    let quorum = builder().on(Servers::quorum(quorum.servers.urls())).expect("good URLs");
     quorum.admit_nodes().await.expect("all answer");
     let _many = quorum.lock("many").lease(LONG_LEASE).await.expect("free");
     for node in &plain {

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{FencingToken, Holder, Wire};
+use quorumlock::{FencingToken, Holder, Servers, Wire};
 use quorumlock_protocol::{
     Answer, Claim, Denial, EnqueueRequest, HandoffOffer, HeldInterval, Hints, Lane, LeaseRequest,
     Name, Node as _, Nonce, Precedence, QueuedAt, RemoteGrant, ReplySink, Subscription, Vote,
@@ -300,7 +300,7 @@ async fn a_call_whose_subscription_breaks_has_what_it_was_handed() {
         let (locker, plain) = node.clients();
         let dequeue = a_dequeue(&node).await;
         let guard = within("free", locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
-        let other = builder().wire(wire).polls(false).single(node.server[0].url());
+        let other = builder().wire(wire).polls(false).on(Servers::single(node.server[0].url()));
         let waiting = other.expect("a good URL").lock("x").lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         let nonce = eventually("queued", async || {

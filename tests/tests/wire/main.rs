@@ -60,7 +60,11 @@ impl Node {
     /// `None` if there is no server here.
     async fn start(wire: Wire) -> Option<Self> {
         let server = servers::for_test(1, &ServerOptions::default())?;
-        let locker = builder().label("").wire(wire).single(server[0].url()).expect("a good URL");
+        let locker = builder()
+            .label("")
+            .wire(wire)
+            .on(quorumlock::Servers::single(server[0].url()))
+            .expect("a good URL");
         let plain = Plain::to(server[0].url()).await;
         Some(Self { wire, server, locker, plain })
     }
@@ -72,7 +76,8 @@ impl Node {
     /// Like [`Node::clients`], with a locker that takes every lock by script.
     fn by_script(&self, wire: Wire) -> (Locker, Plain) {
         let builder = builder().label("").wire(wire).scripts_only(true);
-        let locker = builder.single(self.server[0].url()).expect("a good URL");
+        let locker =
+            builder.on(quorumlock::Servers::single(self.server[0].url())).expect("a good URL");
         (locker, self.plain.clone())
     }
 
@@ -146,7 +151,7 @@ async fn deletes_if_equal(node: &Plain) -> bool {
 /// A locker without admission, as other libraries lock.
 fn plain_quorum(wire: Wire, urls: impl Into<Vec<String>>) -> Locker {
     let builder = builder().label("").wire(wire).admission(Admission::Redlock);
-    builder.quorum(urls.into()).expect("good URLs")
+    builder.on(quorumlock::Servers::quorum(urls.into())).expect("good URLs")
 }
 
 /// The last token of the block that begins with `first`: the mark that the nodes have accepted.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorumlock::{FencingToken, Locker, Wire};
+use quorumlock::{FencingToken, Locker, Servers, Wire};
 use quorumlock_core::{Entropy, Environment, Single, kind};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, EnqueueRequest, Hints, Incarnation, Lane, LeaseRequest,
@@ -100,7 +100,7 @@ async fn a_mark_ahead_of_our_clock_costs_a_raise_and_is_remembered() {
         for (scripts, first, next) in [(true, 2, 1), (false, 2, 0)] {
             let Some(node) = Node::start(wire).await else { return };
             let locker = builder().label("").wire(wire).scripts_only(scripts);
-            let locker = locker.single(node.server[0].url()).expect("a good URL");
+            let locker = locker.on(Servers::single(node.server[0].url())).expect("a good URL");
             let ahead = time(&node.plain).await + HOUR;
             node.plain.set_mark("x", ahead).await;
             within("connected", locker.ping()).await.expect("an answer");
@@ -127,7 +127,7 @@ async fn on_a_quorum_enough_nodes_accept_the_same_token_wherever_marks_are_ahead
             let Some(quorum) = Quorum::start(3, wire).await else { return };
             let locker = builder().label("").wire(wire).scripts_only(true);
             let locker = locker.admission(quorumlock::Admission::Redlock);
-            let locker = locker.quorum(quorum.servers.urls()).expect("good URLs");
+            let locker = locker.on(Servers::quorum(quorum.servers.urls())).expect("good URLs");
             // Afterwards all nodes are verified and have been asked.
             take(&locker, "another").await;
             let mark = time(&quorum.plain[0]).await + HOUR;
@@ -318,8 +318,11 @@ async fn those_who_wait_leave_the_mark_where_it_is() {
         let Some(node) = Node::start(wire).await else { return };
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let waits = || {
-            let other =
-                builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
+            let other = builder()
+                .label("")
+                .wire(wire)
+                .on(Servers::single(node.server[0].url()))
+                .expect("a good URL");
             let lock = other.lock("x").lease(LONG_LEASE);
             tokio::spawn(async move { lock.await.expect("granted").unlock().await })
         };
@@ -376,8 +379,11 @@ async fn tokens_of_several_lockers_rise_and_blocks_do_not_overlap() {
 async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let other =
-            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other = builder()
+            .label("")
+            .wire(wire)
+            .on(Servers::single(node.server[0].url()))
+            .expect("a good URL");
         let mut last = 0;
         for _ in 0..20 {
             for (locker, name) in [(&node.locker, "x"), (&other, "{x}"), (&other, "x")] {
@@ -412,8 +418,11 @@ async fn names_of_one_slot_share_its_mark_and_each_stays_in_order() {
 async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
-        let other =
-            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other = builder()
+            .label("")
+            .wire(wire)
+            .on(Servers::single(node.server[0].url()))
+            .expect("a good URL");
         let guard = within("free", node.locker.lock("x").lease(LONG_LEASE)).await.expect("granted");
         let last = last_of(guard.token());
         assert!(other.mutex("x").force_unlock().await.expect("an answer"));
@@ -425,8 +434,11 @@ async fn a_name_that_was_taken_away_is_granted_with_a_larger_token() {
         node.plain.ask::<i64>(&["DEL", name().mark_key()]).await;
         assert!(other.mutex("x").force_unlock().await.expect("an answer"));
         assert_eq!(node.plain.mark("x").await, None);
-        let third =
-            builder().label("").wire(wire).single(node.server[0].url()).expect("a good URL");
+        let third = builder()
+            .label("")
+            .wire(wire)
+            .on(Servers::single(node.server[0].url()))
+            .expect("a good URL");
         assert!(take(&third, "x").await > last_of(next.token()));
     }
 }

@@ -3,7 +3,7 @@
 use std::future::IntoFuture as _;
 use std::pin::Pin;
 
-use quorumlock::{Error, Guard, Locker, Wire};
+use quorumlock::{Error, Guard, Locker, Servers, Wire};
 use quorumlock_protocol::Name;
 use quorumlock_tests::{Plain, builder, eventually, mark_key, within};
 
@@ -35,7 +35,7 @@ fn unusual_names() -> Vec<String> {
 }
 
 fn another(node: &Node, wire: Wire) -> Locker {
-    builder().wire(wire).single(node.server[0].url()).expect("a good URL")
+    builder().wire(wire).on(Servers::single(node.server[0].url())).expect("a good URL")
 }
 
 async fn queue(plain: &Plain, name: &str) -> Vec<String> {
@@ -168,7 +168,8 @@ async fn every_byte_of_a_name_arrives_when_a_waiter_is_woken() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let (locker, plain) = node.clients();
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().wire(wire).on(Servers::single(node.server[0].url())).expect("a good URL");
         for name in unusual_names() {
             let held = locker.lock(&name).lease(LONG_LEASE).await.expect("free");
             let waiting = waits(&plain, &other, &name).await;

@@ -3,7 +3,7 @@
 
 use std::future::IntoFuture as _;
 
-use quorumlock::{Error, Locker};
+use quorumlock::{Error, Locker, Servers};
 use quorumlock_tests::{builder, eventually, within};
 
 use crate::members::{self, Sign, nonce, offer};
@@ -122,7 +122,8 @@ async fn a_lock_of_a_name_that_a_writer_holds_is_refused() {
     for wire in WIRES {
         let Some(node) = Node::start(wire).await else { return };
         let writer = within("free", node.locker.rw_lock("x").write().lease(LONG_LEASE)).await;
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().wire(wire).on(Servers::single(node.server[0].url())).expect("a good URL");
         let refused = within("an answer", other.lock("x")).await;
         assert!(matches!(refused, Err(Error::Refused(_))), "{wire:?}: {refused:?}");
         writer.expect("granted").unlock().await.expect("held");

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, FencingToken, Wire};
+use quorumlock::{ConfigError, Error, FencingToken, Servers, Wire};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, EnqueueRequest, FreeSlots, Hints, LeaseRequest, Name,
     Node as _, Nonce, Precedence, QueuedAt, ReplySink, WaitEvent,
@@ -138,7 +138,7 @@ async fn a_free_slot_is_found_in_three_requests() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, other) = (server.locker.clone(), builder().wire(wire));
-        let other = other.single(server.server[0].url()).expect("a good URL");
+        let other = other.on(Servers::single(server.server[0].url())).expect("a good URL");
         within("connected", locker.ping()).await.expect("an answer");
         let before = within("free", locker.lock("before")).await.expect("granted");
         before.unlock().await.expect("held");
@@ -179,7 +179,8 @@ async fn a_release_tells_the_head_of_the_queue_which_slot_is_free() {
         for _ in 0..3 {
             held.push(within("free", take()).await.expect("granted"));
         }
-        let another = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
+        let another =
+            builder().wire(wire).on(Servers::single(server.server[0].url())).expect("a good URL");
         let waiting = tokio::spawn(another.semaphore("db", 3).acquire().into_future());
         eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
         let mut told = members::waiter(&plain, WAITERS, "first permit", 1, Sign::NOW).await;
@@ -206,7 +207,8 @@ async fn a_release_of_any_slot_reaches_a_waiter() {
                     within("free", locker.semaphore("db", 3).acquire().lease(LONG_LEASE)).await;
                 held.push(permit.expect("granted"));
             }
-            let another = builder().wire(wire).polls(false).single(server.server[0].url());
+            let another =
+                builder().wire(wire).polls(false).on(Servers::single(server.server[0].url()));
             let waiting =
                 another.expect("a good URL").semaphore("db", 3).acquire().lease(LONG_LEASE);
             let waiting = tokio::spawn(waiting.into_future());
@@ -237,7 +239,7 @@ async fn a_waiter_passes_on_a_slot_that_it_cannot_use() {
                 within("free", locker.semaphore("db", permits).acquire().lease(LONG_LEASE)).await;
             held.push(permit.expect("granted"));
         }
-        let another = builder().wire(wire).polls(false).single(server.server[0].url());
+        let another = builder().wire(wire).polls(false).on(Servers::single(server.server[0].url()));
         let waiting = another.expect("a good URL").semaphore("db", 3).acquire().lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         eventually("queued", async || plain.exists(WAITERS).await.then_some(())).await;
@@ -268,7 +270,8 @@ async fn a_free_slot_that_no_call_waits_for_is_told_to_the_next_waiter() {
         let held = within("free", locker.semaphore("db", 1).acquire().lease(LONG_LEASE))
             .await
             .expect("free");
-        let another = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
+        let another =
+            builder().wire(wire).on(Servers::single(server.server[0].url())).expect("a good URL");
         let waiting = tokio::spawn(another.semaphore("db", 1).acquire().into_future());
         let ours = eventually("queued", async || {
             let members: Vec<String> = plain.ask(&["ZRANGE", WAITERS, "0", "-1"]).await;
@@ -310,8 +313,10 @@ async fn names_with_braces_have_permits_of_their_own() {
 #[tokio::test]
 async fn redissons_counter_has_no_permits() {
     let Some(server) = Node::start(Wire::Redisson).await else { return };
-    let locker =
-        builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
+    let locker = builder()
+        .redisson_fenced(true)
+        .on(Servers::single(server.server[0].url()))
+        .expect("one server");
     let refused =
         within("an answer", locker.semaphore("db", 2).try_acquire()).await.expect_err("refused");
     let Error::Config(ConfigError::DoesNotApply { option, .. }) = refused else {

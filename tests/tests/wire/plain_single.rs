@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, FencingToken, Wire};
+use quorumlock::{Error, FencingToken, Servers, Wire};
 use quorumlock_tests::{builder, eventually, mark_key, scripts_only, within};
 
 use crate::{Node, WIRES, last_of};
@@ -65,7 +65,8 @@ async fn a_hash_that_was_restored_counts_holds() {
 async fn what_somebody_else_holds_is_left_alone_and_the_next_token_is_larger() {
     for wire in WIRES {
         let Some(node) = Node::plain(wire).await else { return };
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().wire(wire).on(Servers::single(node.server[0].url())).expect("a good URL");
         let guard = other.lock("x").await.expect("free");
         let before = node.plain.mark("x").await;
         assert!(node.locker.try_lock("x").await.expect("an answer").is_none());

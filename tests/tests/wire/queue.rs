@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{Error, FencingToken, Guard, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Locker, Servers, Wire};
 use quorumlock_protocol::{
     Answer, Denial, EnqueueRequest, Hints, LeaseRequest, Name, Node as _, Nonce, Precedence,
     QueuedAt, ReplySink, WaitEvent,
@@ -103,7 +103,8 @@ async fn a_waiter_of_an_earlier_version_is_notified_and_handed_nothing() {
 #[tokio::test]
 async fn a_waiter_hears_of_a_release_of_an_earlier_version() {
     on_each_wire(async |Held { node, plain, guard, .. }| {
-        let other = builder().wire(node.wire).polls(false).single(node.server[0].url());
+        let other =
+            builder().wire(node.wire).polls(false).on(Servers::single(node.server[0].url()));
         let waiting = other.expect("a good URL").lock(NAME).lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         is_queued(&plain, 1).await;
@@ -353,7 +354,8 @@ async fn a_waiter_is_told_its_place() {
 #[tokio::test]
 async fn a_waiter_that_is_told_that_it_is_second_asks() {
     on_each_wire(async |Held { node, plain, guard: _guard, .. }| {
-        let other = builder().wire(node.wire).polls(false).single(node.server[0].url());
+        let other =
+            builder().wire(node.wire).polls(false).on(Servers::single(node.server[0].url()));
         let other = other.expect("a good URL");
         let mut waiting: Waiting = Box::pin(other.lock(NAME).lease(LONG_LEASE).into_future());
         awaits_queued(&plain, &mut waiting, 1).await;
@@ -408,7 +410,7 @@ async fn on_each_wire(test: impl AsyncFn(Held)) {
 impl Node {
     /// A locker as of another process.
     fn another(&self) -> Locker {
-        builder().wire(self.wire).single(self.server[0].url()).expect("a good URL")
+        builder().wire(self.wire).on(Servers::single(self.server[0].url())).expect("a good URL")
     }
 
     /// A waiter that is only a member and a channel, and asked just now.

@@ -3,7 +3,7 @@
 use std::future::IntoFuture as _;
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, FencingToken, Wire};
+use quorumlock::{ConfigError, Error, FencingToken, Servers, Wire};
 use quorumlock_protocol::{
     Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Instant, Lane, LeaseRequest, Name,
     Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, Vote,
@@ -341,7 +341,8 @@ async fn a_handoff_that_nobody_takes_is_given_back() {
     for wire in WIRES {
         let Some(server) = Node::start(wire).await else { return };
         let (locker, plain) = server.clients();
-        let holder = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
+        let holder =
+            builder().wire(wire).on(Servers::single(server.server[0].url())).expect("a good URL");
         let held =
             within("free", holder.rw_lock(NAME).write().lease(LONG_LEASE)).await.expect("free");
         let waiting = tokio::spawn(locker.rw_lock(NAME).read().lease(LONG_LEASE).into_future());
@@ -390,8 +391,10 @@ async fn a_sorted_set_that_is_no_lock_is_refused() {
 #[tokio::test]
 async fn redissons_counter_has_no_read_write_locks() {
     let Some(server) = Node::start(Wire::Redisson).await else { return };
-    let locker =
-        builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
+    let locker = builder()
+        .redisson_fenced(true)
+        .on(Servers::single(server.server[0].url()))
+        .expect("one server");
     let refused = within("an answer", locker.rw_lock(NAME).try_read().into_future()).await;
     let Err(Error::Config(ConfigError::DoesNotApply { option, .. })) = refused else {
         panic!("{refused:?}")

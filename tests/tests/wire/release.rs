@@ -2,7 +2,7 @@
 
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, Error, LossReason, Wire};
+use quorumlock::{Admission, Error, LossReason, Servers, Wire};
 use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, builder, eventually, scripts_only, within};
 
@@ -35,7 +35,10 @@ async fn where_nobody_waits_a_lean_script_deletes_only_what_is_ours() {
     assert!(holder.has(next.nonce()), "{holder:?}");
 
     // A waiter is notified, or receives the lock, as with the full release script.
-    let other = builder().wire(Wire::Redlock).single(node.server[0].url()).expect("a good URL");
+    let other = builder()
+        .wire(Wire::Redlock)
+        .on(Servers::single(node.server[0].url()))
+        .expect("a good URL");
     let waiting = tokio::spawn(other.lock("x").lease(LONG_LEASE).into_future());
     let queue = async || plain.exists("quorumlock:waiters:{x}").await.then_some(());
     eventually("in line", queue).await;
@@ -70,7 +73,7 @@ async fn a_lean_script_that_was_flushed_is_loaded_again() {
 async fn an_unlock_waits_for_the_node_that_decides() {
     let Some(servers) = servers::for_test(3, &ServerOptions::default()) else { return };
     let builder = builder().admission(Admission::Redlock).answer_timeout(LONG_LEASE);
-    let locker = builder.quorum(servers.urls()).expect("a good configuration");
+    let locker = builder.on(Servers::quorum(servers.urls())).expect("a good configuration");
     let mut plain = Vec::new();
     for url in servers.urls() {
         plain.push(Plain::to(&url).await);

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, FencingToken, NodeProblem, Wire};
+use quorumlock::{ConfigError, Error, FencingToken, NodeProblem, Servers, Wire};
 use quorumlock_protocol::{
     Acceptance, Answer, Claim, Denial, EnqueueRequest, HeldInterval, Hints, Incarnation, Instant,
     Lane, LeaseRequest, Name, Node as _, Nonce, Precedence, QueuedAt, ReplyFuture, ReplySink, Vote,
@@ -236,7 +236,8 @@ async fn the_waiter_behind_a_set_is_notified() {
             within("free", locker.lock(name).lease(LONG_LEASE)).await.expect("granted")
         };
         let (first, _second) = (hold("a").await, hold("b").await);
-        let sets = builder().wire(wire).single(server.server[0].url()).expect("a good URL");
+        let sets =
+            builder().wire(wire).on(Servers::single(server.server[0].url())).expect("a good URL");
         let waiting = sets.lock(["a", "b"]).lease(LONG_LEASE);
         let waiting = tokio::spawn(waiting.into_future());
         let queue = waiters("a");
@@ -276,8 +277,10 @@ async fn a_key_of_another_type_refuses_all_names() {
 #[tokio::test]
 async fn redissons_counter_has_one_name() {
     let Some(server) = Node::start(Wire::Redisson).await else { return };
-    let locker =
-        builder().redisson_fenced(true).single(server.server[0].url()).expect("one server");
+    let locker = builder()
+        .redisson_fenced(true)
+        .on(Servers::single(server.server[0].url()))
+        .expect("one server");
     let refused = within("an answer", locker.try_lock(["a", "b"])).await.expect_err("refused");
     let Error::Config(ConfigError::DoesNotApply { option, .. }) = refused else {
         panic!("{refused:?}")

@@ -4,7 +4,7 @@
 use std::future::IntoFuture as _;
 
 use futures::future::{join_all, join3};
-use quorumlock::{Error, FencingToken, Guard, Locker, Wire};
+use quorumlock::{Error, FencingToken, Guard, Locker, Servers, Wire};
 use quorumlock_tests::{builder, eventually, scripts_only, within};
 
 use crate::plain::Fleet;
@@ -44,7 +44,8 @@ async fn each_hears_of_its_own_name() {
         let Some(node) = Node::sharing(wire).await else { return };
         let names = names(8);
         let fences = node.take_all(&names).await;
-        let other = builder().wire(wire).single(node.server[0].url()).expect("a good URL");
+        let other =
+            builder().wire(wire).on(Servers::single(node.server[0].url())).expect("a good URL");
         let theirs = other.lock(&names[3]).lease(LONG_LEASE).await.expect("free");
         // The mark of this name is ahead of the clock, so the token is raised.
         let ahead = fences[5].get() + 3_600_000_000;

@@ -5,7 +5,7 @@ use std::future::IntoFuture as _;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorumlock::{Error, Guard, Locker, Wire};
+use quorumlock::{Error, Guard, Locker, Servers, Wire};
 use quorumlock_tests::{Plain, builder, eventually, within};
 use quorumlock_watchdog::Clock;
 
@@ -18,7 +18,7 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
 fn strict(node: &Node, wire: Wire) -> Locker {
     let builder = builder().wire(wire).strict_order(true);
-    builder.single(node.server[0].url()).expect("a good URL")
+    builder.on(Servers::single(node.server[0].url())).expect("a good URL")
 }
 
 /// Polls `waiting` until `event`.

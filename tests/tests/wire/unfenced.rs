@@ -113,7 +113,10 @@ fn unfenced(wire: Wire) -> Builder {
 
 fn locker(builder: Builder, servers: &Servers) -> Locker {
     match &servers.urls()[..] {
-        [one] => builder.single(one).expect("a good URL"),
-        several => builder.admission(Admission::Redlock).quorum(several).expect("good URLs"),
+        [one] => builder.on(quorumlock::Servers::single(one)).expect("a good URL"),
+        several => builder
+            .admission(Admission::Redlock)
+            .on(quorumlock::Servers::quorum(several))
+            .expect("good URLs"),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Finished, Running, finish, quorumlock, run, servers, start, start_waiting};
-use quorumlock::Locker;
+use quorumlock::{Builder, Locker, Servers};
 use quorumlock_testbed::servers::{ServerOptions, ask as ask_server, for_test};
 use serde_json::{Value, json};
 
@@ -159,7 +159,7 @@ fn a_list_never_lacks_a_lock_because_too_few_nodes_tell() {
 async fn a_locker_lists_the_names_with_its_prefix_only_and_frees_what_it_lists() {
     let Some(servers) = servers(1) else { return };
     let url = &servers.urls()[0];
-    let web = Locker::builder().prefix("web/").single(url).unwrap();
+    let web = Builder::without_servers().prefix("web/").on(Servers::single(url)).unwrap();
     let all = Locker::single(url).unwrap();
     let _held = (web.lock("job").await.unwrap(), all.lock("job").await.unwrap());
     let permit = web.semaphore("seats", 2).acquire().await.unwrap();

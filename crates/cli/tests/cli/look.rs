@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::{Finished, blank_servers, finish, quorumlock, run, servers, start};
+use crate::common::{Finished, blank_servers, finish, of, quorumlock, run, servers, start};
 use quorumlock::{Error, Leadership, Locker};
 use quorumlock_testbed::servers::{ServerOptions, ask as ask_server, for_test};
 use serde_json::{Value, json};
@@ -159,13 +159,13 @@ fn a_master_is_found_among_its_replicas() {
     let port = master[0].addr().unwrap().port().to_string();
     let args = ["--replicaof", "127.0.0.1", &port].map(str::to_owned).to_vec();
     let Some(replica) = for_test(1, &ServerOptions { args, ..Default::default() }) else { return };
-    let urls = [replica.urls(), master.urls()].concat();
+    let urls = of("replicated:", &[replica.urls(), master.urls()].concat());
     let status = |options: &[&str]| ask(&urls, &[&["status", "job", "--json"], options].concat());
-    assert_eq!(status(&["--replicated"]).expect(0).json()["held"], false);
+    assert_eq!(status(&[]).expect(0).json()["held"], false);
     // As a single node the replica names its master.
     let alone = ask(&replica.urls(), &["status", "job"]).expect(78);
     assert!(alone.stderr.contains(&format!("is a replica of 127.0.0.1:{port}")), "{alone:?}");
-    let too_many = status(&["--replicated", "--replicas", "2"]).expect(64);
+    let too_many = status(&["--replicas", "2"]).expect(64);
     assert!(too_many.stderr.contains("0 to 1"), "{too_many:?}");
 }
 

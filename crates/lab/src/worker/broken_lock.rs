@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use quorumlock::kind::Kind;
 use quorumlock::{
-    Admission, Builder, Error, Guard, HoldView, Locker, PermitGuard, ReadGuard, WriteGuard,
+    Admission, Builder, Error, Guard, HoldView, Locker, PermitGuard, ReadGuard, Replicas, Servers,
+    WriteGuard,
 };
 use quorumlock_protocol::{Claim, Instant};
 use quorumlock_watchdog::Clock;
@@ -108,7 +109,7 @@ pub(crate) const MASTER: &str = "lab";
 const ONE_BY_ONE: Duration = Duration::from_millis(500);
 
 /// All clocks are those of one machine.
-const CLOCK_BOUND: Duration = Duration::from_millis(100);
+pub(crate) const CLOCK_BOUND: Duration = Duration::from_millis(100);
 
 /// Makes the library's locker for a mode.
 pub(crate) fn locker(
@@ -123,24 +124,24 @@ pub(crate) fn locker(
 /// Makes the locker of a builder that has the settings of the mode.
 pub(crate) fn build(builder: Builder, mode: Mode, urls: Vec<String>) -> Result<Locker, Error> {
     match (mode.engine(), mode) {
-        (Engine::Sentinel, _) => builder.sentinel(urls, MASTER),
-        (Engine::Cluster, _) => builder.cluster(urls),
+        (Engine::Sentinel, _) => builder.on(Servers::sentinel(urls, MASTER)),
+        (Engine::Cluster, _) => builder.on(Servers::cluster(urls)),
         (Engine::Addresses, Mode::S | Mode::S1) => {
-            builder.single(urls.first().map_or("", String::as_str))
+            builder.on(Servers::single(urls.first().map_or("", String::as_str)))
         }
-        (Engine::Addresses, _) if mode.replicas() > 0 => builder.replicated(urls),
-        (Engine::Addresses, _) => builder.quorum(urls),
+        (Engine::Addresses, _) if mode.replicas() > 0 => builder.on(Servers::replicated(urls)),
+        (Engine::Addresses, _) => builder.on(Servers::quorum(urls)),
     }
 }
 
 /// The settings of a mode.
 pub(crate) fn builder(mode: Mode, locking: &Locking, client: &str) -> Builder {
-    let builder = Locker::builder()
+    let builder = Builder::without_servers()
         .lease(Duration::from_millis(locking.lease_ms))
         .max_lease(Duration::from_millis(locking.max_lease_ms))
         .takeover_delay(Duration::from_millis(locking.takeover_delay_ms))
         .client_name(&format!("lab-{client}"))
-        .replicas(locking.acks)
+        .replicas(Replicas::AtLeast(locking.acks))
         .strict_order(locking.strict_order);
     match mode {
         mode if mode.strict() => builder.admission(Admission::Strict).clock_bound(CLOCK_BOUND),
