@@ -3,7 +3,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use quorumlock::telemetry::Mode;
-use quorumlock::{Admission, Builder, Locker, Wire};
+use quorumlock::{Admission, Builder, Layout, Locker};
 use quorumlock_testbed::servers::{self, Server, ServerOptions, Servers};
 
 use crate::builder::patient_builder;
@@ -52,7 +52,7 @@ const DEAD: usize = 1;
 #[derive(Debug)]
 pub struct Testbed {
     topology: Topology,
-    wire: Wire,
+    layout: Layout,
     worker: PathBuf,
     servers: Servers,
     dead: Option<DeadNode>,
@@ -66,12 +66,12 @@ impl Testbed {
     /// If there is no server program and `QUORUMLOCK_REQUIRE_SERVER=1`, or if a server does not
     /// start.
     #[must_use]
-    pub fn start(topology: Topology, wire: Wire, worker: impl Into<PathBuf>) -> Option<Self> {
+    pub fn start(topology: Topology, layout: Layout, worker: impl Into<PathBuf>) -> Option<Self> {
         let cluster = topology == Topology::Cluster;
         let options = ServerOptions { cluster, ..Default::default() };
         let servers = servers::for_test(topology.servers(), &options)?;
         let dead = (topology == Topology::QuorumOf5TwoDown).then(DeadNode::new);
-        let bed = Self { topology, wire, worker: worker.into(), servers, dead };
+        let bed = Self { topology, layout, worker: worker.into(), servers, dead };
         match topology {
             Topology::Proven | Topology::ProvenMaster | Topology::StrictQuorumOf3 => {
                 bed.admit_nodes();
@@ -107,7 +107,7 @@ impl Testbed {
 
     /// The builder for lockers of this testbed.
     pub fn builder(&self) -> Builder {
-        patient_builder(self.wire)
+        patient_builder(self.layout)
     }
 
     /// A fresh locker, which shares nothing with others, as in another process.
@@ -166,8 +166,8 @@ impl Testbed {
 
     /// The layout that lockers of this testbed use.
     #[must_use]
-    pub fn wire(&self) -> Wire {
-        self.wire
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// A plain client of server `i`.
@@ -268,7 +268,7 @@ impl Testbed {
         );
         let replicated = self.topology == Topology::ProvenMaster;
         let (cluster, name) = (self.topology == Topology::Cluster, name.to_owned());
-        Target { wire: self.wire, strict, replicated, cluster, name, lease, urls: self.urls() }
+        Target { layout: self.layout, strict, replicated, cluster, name, lease, urls: self.urls() }
     }
 
     /// The program that other processes run.

@@ -89,7 +89,7 @@ async fn bare_majority_of_which_one_forgot() -> Option<(Servers, Locker, quoruml
     for server in servers.iter().skip(3) {
         Plain::to(server.url())
             .await
-            .ask::<String>(&["SET", "x", "a stranger", "PX", "60000"])
+            .ask::<String>(&["SET", "x", "a foreign client", "PX", "60000"])
             .await;
     }
     let guard = holder.lock("x").await.expect("three of five");

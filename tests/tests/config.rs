@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use quorumlock::{
-    Admission, Builder, ConfigError, Error, Locker, NodeProblem, NodeReport, Owner, Replicas,
-    Servers, Wire,
+    Admission, Builder, ConfigError, Error, Layout, Locker, NodeProblem, NodeReport, Owner,
+    Replicas, Servers,
 };
 use quorumlock_testbed::proxy::Proxy;
 use quorumlock_testbed::servers::{self, ServerOptions};
@@ -123,8 +123,8 @@ async fn two_addresses_of_one_server_heal_by_themselves() {
     servers[2].pause().expect("ours");
     eventually("one server has one vote", async || match locker.try_lock("y").await {
         Err(Error::Refused(none) | Error::Unreachable(none)) => {
-            let twin = |node: &NodeReport| matches!(node.problem, NodeProblem::SameServer(_));
-            none.nodes.iter().any(twin).then_some(())
+            let is_same = |node: &NodeReport| matches!(node.problem, NodeProblem::SameServer(_));
+            none.nodes.iter().any(is_same).then_some(())
         }
         other => panic!("{other:?}"),
     })
@@ -312,7 +312,7 @@ fn options_that_do_not_apply_are_refused_and_named() {
     // Whether it applies to: a single server, a master with replicas, a quorum.
     let options: [(&str, Set, [bool; 3]); 22] = [
         ("prefix", |b| b.prefix("app:"), ALL),
-        ("wire", |b| b.wire(Wire::Redlock), ALL),
+        ("layout", |b| b.layout(Layout::Redlock), ALL),
         ("lease", |b| b.lease(SECOND), ALL),
         ("max_lease", |b| b.max_lease(SECOND * 60), ALL),
         ("max_clock_drift", |b| b.max_clock_drift(0.01), ALL),
@@ -386,7 +386,7 @@ fn options_that_do_not_apply_beside_others_are_refused_and_named() {
     refuses("tolerate_lost_marks", strict().tolerate_lost_marks(0).on(Servers::single(NOWHERE)));
     refuses("redisson_fenced", strict().redisson_fenced(true).on(Servers::single(NOWHERE)));
     refuses("admission", strict().on(Servers::cluster(pair)));
-    refuses("redisson_fenced", fenced().wire(Wire::Redlock).on(Servers::single(NOWHERE)));
+    refuses("redisson_fenced", fenced().layout(Layout::Redlock).on(Servers::single(NOWHERE)));
     refuses("redisson_fenced", fenced().fencing(false).on(Servers::single(NOWHERE)));
     let tokenless = builder().fencing(false).tolerate_lost_marks(1);
     refuses("tolerate_lost_marks", tokenless.on(Servers::quorum(pair)));

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use quorumlock::Wire;
+use quorumlock::Layout;
 use quorumlock::telemetry::{
     ClockAnomaly, Event, METRICS, Metric, MetricKind, describe_metrics, record_metrics,
 };
@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(3);
 /// The only test of this program that installs a recorder.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locker_records_every_metric_with_its_labels() {
-    let Some(bed) = Testbed::start(Topology::Single, Wire::Redisson, "") else { return };
+    let Some(bed) = Testbed::start(Topology::Single, Layout::Redisson, "") else { return };
     let builder = PrometheusBuilder::new().set_buckets(&[0.001, 1.0, 60.0]).expect("buckets");
     let recorder = builder.install_recorder().expect("the first one");
     describe_metrics();
@@ -116,7 +116,7 @@ static LOG: LazyLock<Log> = LazyLock::new(|| {
 #[tokio::test]
 async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Layout::Redlock, "") else { return };
     let (locker, other) = (bed.locker(), bed.locker());
 
     let forced = within("free", locker.lock("forced").lease(LEASE)).await.expect("granted");
@@ -151,7 +151,7 @@ async fn the_warning_of_a_lost_lock_says_which_node_said_what_and_what_to_do() {
 #[tokio::test]
 async fn a_long_hold_is_told_once_and_the_age_of_the_oldest_is_counted() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::Single, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::Single, Layout::Redlock, "") else { return };
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
     let locker = bed.build(bed.builder().long_hold(LEASE / 3).on_event(move |event| {
@@ -182,7 +182,7 @@ async fn a_long_hold_is_told_once_and_the_age_of_the_oldest_is_counted() {
 #[tokio::test]
 async fn an_outage_is_one_line_however_many_calls_wait() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Layout::Redlock, "") else { return };
     let locker = bed.locker();
     drop(within("free", locker.lock("outage/0")).await.expect("granted"));
     bed.pause_all();
@@ -211,7 +211,7 @@ async fn warning(name: &str, what: &str) -> String {
 #[tokio::test]
 async fn a_call_its_votes_its_renewals_and_its_release_are_spans() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::QuorumOf3, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::QuorumOf3, Layout::Redlock, "") else { return };
     let (locker, other) = (bed.locker(), bed.locker());
     let guard = within("free", locker.lock("traced").lease(LEASE)).await.expect("granted");
     let fence = guard.token();
@@ -265,7 +265,7 @@ fn votes_of(call: usize) -> Vec<Told> {
 #[tokio::test]
 async fn the_span_of_a_call_ends_with_the_call_and_not_with_a_hung_node() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::QuorumOf5TwoDown, Wire::Redlock, "") else { return };
+    let Some(bed) = Testbed::start(Topology::QuorumOf5TwoDown, Layout::Redlock, "") else { return };
     let locker = bed.locker();
     let guard = within("free", locker.lock("hung")).await.expect("granted");
     let is_call = |span: &Told| {
@@ -282,7 +282,7 @@ async fn the_span_of_a_call_ends_with_the_call_and_not_with_a_hung_node() {
 #[tokio::test]
 async fn a_locker_whose_names_are_secret_has_none_in_its_spans() {
     LazyLock::force(&LOG);
-    let Some(bed) = Testbed::start(Topology::Single, Wire::Redisson, "") else { return };
+    let Some(bed) = Testbed::start(Topology::Single, Layout::Redisson, "") else { return };
     let locker = bed.build(bed.builder().names_in_spans(false));
     let guard = within("free", locker.lock("secret")).await.expect("granted");
     guard.unlock().await.expect("held");
@@ -374,8 +374,8 @@ fn names(queries: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn operations_lists_every_metric() {
-    let text = page("OPERATIONS.md");
+fn monitoring_lists_every_metric() {
+    let text = page("MONITORING.md");
     for metric in METRICS {
         let labels = match metric.labels {
             [] => "-".to_owned(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use quorumlock::{Admission, Builder, LockRequest, Locker, PermitGuard, Servers, Wire, kind};
+use quorumlock::{Admission, Builder, Layout, LockRequest, Locker, PermitGuard, Servers, kind};
 
 use super::hold::{Held, Hold, LEASE, Work};
 use super::kind::Kind;
@@ -40,7 +40,7 @@ impl Ours {
             builder = builder.admission(Admission::Strict);
         }
         if like {
-            builder = builder.wire(Wire::Redlock);
+            builder = builder.layout(Layout::Redlock);
         }
         if like || kind == Kind::NoTokens {
             builder = builder.fencing(false);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Error, NoMajority, NodeReport, Wire};
+use quorumlock::{Error, Layout, NoMajority, NodeReport};
 use quorumlock_command::Failure;
 use quorumlock_protocol::Node as _;
 use quorumlock_redis::{redis_cluster, redis_master};
@@ -83,12 +83,12 @@ async fn discovered<const LOCKS: bool>(
     let clock = Clock::system();
     let (label, found) = match given.is_cluster() {
         true => {
-            let node = redis_cluster(urls, Wire::Redisson, &settings, &clock);
+            let node = redis_cluster(urls, Layout::Redisson, &settings, &clock);
             let node = node.map_err(Error::from)?;
             (node.label().to_owned(), node.discovered_urls().await)
         }
         false => {
-            let node = redis_master(urls, (Wire::Redisson, None), &settings, &clock);
+            let node = redis_master(urls, (Layout::Redisson, None), &settings, &clock);
             let node = node.map_err(Error::from)?;
             (node.label().to_owned(), node.discovered_urls().await)
         }

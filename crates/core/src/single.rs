@@ -293,8 +293,8 @@ fn failure<T>(node: &impl Node, name: Name, answer: Answer<T>) -> Error {
         ) => no_vote(name, report),
         Answer::NoAnswer(no_answer) => no_vote(name, no_answer.report().clone()),
         Answer::Yes(_) | Answer::No(Denial::Busy(_) | Denial::Gone) => {
-            let odd = NodeProblem::Malformed("a yes or no to another question".into());
-            no_vote(name, NodeReport::new(node.label(), odd))
+            let malformed = NodeProblem::Malformed("a yes or no to another question".into());
+            no_vote(name, NodeReport::new(node.label(), malformed))
         }
     }
 }

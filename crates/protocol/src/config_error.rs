@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::Wire;
+use crate::Layout;
 
 /// The call or the configuration is wrong.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -236,9 +236,9 @@ pub enum ConfigError {
     )]
     OtherLayout {
         /// The layout of the ticket.
-        ticket: Wire,
+        ticket: Layout,
         /// That of the locker.
-        locker: Wire,
+        locker: Layout,
     },
     /// A label that is too long, or has control characters.
     #[error(

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use quorumlock::{Error, Leadership, Locker, Servers};
 
 #[tokio::main]
@@ -33,12 +34,13 @@ async fn main() -> Result<(), Error> {
 
 async fn watch(locker: &Locker) -> Result<(), Error> {
     let mut leaders = locker.election("scheduler").observe();
-    loop {
-        match leaders.next().await? {
+    while let Some(now) = leaders.try_next().await? {
+        match now {
             Leadership::Leader(leader) => println!("{} leads", leader.label.unwrap_or(leader.id)),
             Leadership::Nobody => println!("nobody leads"),
             Leadership::Unknown(error) => println!("nobody knows who leads: {error}"),
             _ => {}
         }
     }
+    Ok(())
 }

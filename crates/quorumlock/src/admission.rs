@@ -7,7 +7,7 @@ use quorumlock_redis::{RedisNode, member_list, redis_nodes};
 
 use crate::options::{On, ServerKind};
 use crate::servers::Topology;
-use crate::{Admission, Builder, ConfigError, Error, Wire};
+use crate::{Admission, Builder, ConfigError, Error, Layout};
 
 pub use quorumlock_protocol::admission::members::{
     ChangeRefused, ChangeStep, MemberList, NoteStep, Terms, Until,
@@ -75,7 +75,7 @@ impl MemberChange {
         let environment = Environment::default();
         let settings = present.settings();
         let nodes =
-            redis_nodes(&all, Wire::Redlock, Some(&cluster), &settings, &environment.clock)?;
+            redis_nodes(&all, Layout::Redlock, Some(&cluster), &settings, &environment.clock)?;
         let Settings { max_clock_drift, answer_timeout, .. } = settings;
         Ok(Self(quorumlock_quorum::MemberChange::new(
             nodes,

@@ -23,7 +23,7 @@ mod guard;
 mod handles;
 
 pub use guard::Guard;
-pub use handles::{Election, HeldLocks, Mutex, RwLock, Semaphore};
+pub use handles::{Election, HeldLocks, Iter, Mutex, Observer, RwLock, Semaphore};
 
 use driver::Driver;
 

@@ -16,7 +16,7 @@ use quorumlock_redis::{
 use crate::builder::process_label;
 use crate::options::{On, ServerKind};
 use crate::servers::Topology;
-use crate::{Admission, Builder, ConfigError, Error, Locker, Servers, Wire};
+use crate::{Admission, Builder, ConfigError, Error, Layout, Locker, Servers};
 
 impl Builder {
     /// Makes the locker. Does no I/O.
@@ -71,10 +71,10 @@ impl Builder {
         let prefix = self.settle(On::new(kind, servers.addresses()))?;
         self.settings.mode = Mode::Quorum;
         let environment = Environment::default();
-        let wire = *self.settings.wire.get_or_insert(Wire::Redlock);
+        let layout = *self.settings.layout.get_or_insert(Layout::Redlock);
         let cluster = self.cluster_of(member_list(urls)?, false)?;
         let bound = strict.then_some(&cluster);
-        let nodes = redis_nodes(urls, wire, bound, &self.settings, &environment.clock)?;
+        let nodes = redis_nodes(urls, layout, bound, &self.settings, &environment.clock)?;
         let (clock, timeout) = (environment.clock.clone(), self.settings.answer_timeout);
         let quorum = if strict {
             let entropy = environment.entropy.clone();
@@ -91,8 +91,8 @@ impl Builder {
         let prefix = self.settle(On::new(ServerKind::Cluster, servers.addresses()))?;
         self.settings.mode = Mode::Cluster;
         let environment = Environment::default();
-        let wire = *self.settings.wire.get_or_insert(Wire::Redisson);
-        let node = redis_cluster(urls, wire, &self.settings, &environment.clock)?;
+        let layout = *self.settings.layout.get_or_insert(Layout::Redisson);
+        let node = redis_cluster(urls, layout, &self.settings, &environment.clock)?;
         let single = Single::new(node, environment.clock.clone(), self.settings.answer_timeout);
         self.over_one(single, environment, &prefix)
     }
@@ -119,9 +119,9 @@ impl Builder {
         let prefix = self.settle(On::new(kind, servers.addresses()))?;
         self.settings.mode = if replicated { Mode::Replicated } else { Mode::Single };
         let environment = Environment::default();
-        let wire = *self.settings.wire.get_or_insert(Wire::Redisson);
+        let layout = *self.settings.layout.get_or_insert(Layout::Redisson);
         let (clock, settings) = (environment.clock.clone(), &self.settings);
-        let layout = (wire, cluster.as_ref());
+        let layout = (layout, cluster.as_ref());
         let node = match master {
             None => redis_master(urls, layout, settings, &clock)?,
             Some(master) => redis_sentinel(urls, master, layout, settings, &clock)?,

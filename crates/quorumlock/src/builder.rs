@@ -5,10 +5,10 @@ use std::time::Duration;
 use quorumlock_protocol::telemetry::EventHandler;
 use quorumlock_protocol::{CredentialsProvider, Settings};
 
-use crate::env::Places;
+use crate::env::{Nodes, Places};
 use crate::secrets;
 use crate::telemetry::Event;
-use crate::{ConfigError, Credentials, Name, Pem, Servers, Wire};
+use crate::{ConfigError, Credentials, Layout, Name, Pem, Servers};
 
 /// Servers, and options of a [`Locker`](crate::Locker) on them. [`Builder::build`] checks the bounds of
 /// all options and makes the locker. An option that does not apply to the servers or to the other
@@ -21,7 +21,7 @@ use crate::{ConfigError, Credentials, Name, Pem, Servers, Wire};
 pub struct Builder {
     pub(crate) servers: Option<Servers>,
     /// The texts of the environment, or of arguments, that name servers.
-    pub(crate) nodes: Vec<String>,
+    pub(crate) nodes: Nodes,
     pub(crate) places: Places,
     pub(crate) prefix: Option<String>,
     pub(crate) admission: Option<Admission>,
@@ -92,10 +92,10 @@ impl Builder {
         self
     }
 
-    /// The layout of a held lock on a node. Default: [`Wire::Redisson`] on a single node,
-    /// [`Wire::Redlock`] on a quorum. All clients of a name must use the same.
-    pub fn wire(mut self, wire: Wire) -> Self {
-        self.settings.wire = Some(wire);
+    /// The layout of a held lock on a node. Default: [`Layout::Redisson`] on a single node,
+    /// [`Layout::Redlock`] on a quorum. All clients of a name must use the same.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.settings.layout = Some(layout);
         self
     }
 
@@ -279,7 +279,7 @@ impl Builder {
     ///
     /// Its cost: each lock is taken by script, no release hands a lock off, and the server forgets
     /// no counter (as with Redisson: one key for each name). For a single server with
-    /// [`Wire::Redisson`] only.
+    /// [`Layout::Redisson`] only.
     pub fn redisson_fenced(mut self, redisson_fenced: bool) -> Self {
         self.settings.redisson_fenced = redisson_fenced;
         self

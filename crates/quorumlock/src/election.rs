@@ -1,6 +1,11 @@
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{BoxStream, Stream, unfold};
 
 use crate::{Error, HoldView, Holder, LockRequest, Mutex};
 
@@ -104,15 +109,56 @@ impl Election {
         self.mutex.holder()
     }
 
-    /// Follows who leads. Does no I/O before [`Observer::next`].
+    /// Follows who leads: who leads now, then each change. Does no I/O before it is polled.
+    ///
+    /// It asks the nodes every second, and when the leader's lease ends. It may miss a leader that led for
+    /// a shorter time. It does not tell of renewals, nor of the next term of the same hold.
+    ///
+    /// ```no_run
+    /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// use futures::TryStreamExt as _;
+    ///
+    /// let mut leaders = locker.election("scheduler").observe();
+    /// while let Some(now) = leaders.try_next().await? {
+    ///     println!("{now:?}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn observe(&self) -> Observer {
-        Observer { election: self.clone(), last: None }
+        let next = |state: Option<Observing>| async {
+            let mut observing = state?;
+            match observing.next().await {
+                Ok(now) => Some((Ok(now), Some(observing))),
+                Err(error) => Some((Err(error), None)),
+            }
+        };
+        Observer(unfold(Some(Observing { election: self.clone(), last: None }), next).boxed())
     }
 }
 
-/// Follows who leads: see [`Election::observe`].
-#[derive(Debug)]
-pub struct Observer {
+/// A stream of who leads: see [`Election::observe`].
+///
+/// Too few nodes that answer are [`Leadership::Unknown`]. An error ends it: [`Error::Config`],
+/// [`Error::Closed`].
+#[must_use = "nobody is asked until it is polled"]
+pub struct Observer(BoxStream<'static, Result<Leadership, Error>>);
+
+impl Stream for Observer {
+    type Item = Result<Leadership, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(cx)
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer").finish_non_exhaustive()
+    }
+}
+
+/// What an observer has told.
+struct Observing {
     election: Election,
     last: Option<Leadership>,
 }
@@ -126,18 +172,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// After the end of a lease, before an observer asks.
 const GRACE: Duration = Duration::from_millis(5);
 
-impl Observer {
-    /// Who leads: at once at the first call, then as soon as the nodes tell of another leader, or of none.
-    ///
-    /// It asks the nodes every second, and when the leader's lease ends. It may miss a leader that led for
-    /// a shorter time. It does not tell of renewals, nor of the next term of the same hold.
-    ///
-    /// # Errors
-    /// [`Error::Config`], [`Error::Closed`]. Other errors are [`Leadership::Unknown`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: nothing is missed.
-    pub async fn next(&mut self) -> Result<Leadership, Error> {
+impl Observing {
+    /// Who leads, once it is not who led before.
+    async fn next(&mut self) -> Result<Leadership, Error> {
         loop {
             let now = match self.election.leader().await {
                 Ok(Some(leader)) => Leadership::Leader(leader),

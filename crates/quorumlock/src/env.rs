@@ -38,6 +38,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, ConfigError> {
     })
 }
 
+/// The texts of variables or arguments that name servers, or some of them.
+#[derive(Clone, Default)]
+pub(crate) struct Nodes(pub(crate) Vec<String>);
+
+/// Without the texts, which may hold passwords.
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} texts", self.0.len())
+    }
+}
+
 /// The options that variables or arguments have set, for errors.
 #[derive(Clone, Default)]
 pub(crate) struct Places(pub(crate) Vec<Place>);

@@ -56,7 +56,7 @@ impl Builder {
     /// The servers that the program or the environment names.
     #[doc(hidden)]
     pub fn servers(&self) -> Result<Servers, ConfigError> {
-        match (&self.servers, &self.nodes[..]) {
+        match (&self.servers, &self.nodes.0[..]) {
             (Some(servers), _) => Ok(servers.clone()),
             (None, []) => {
                 let why =
@@ -79,7 +79,7 @@ impl Builder {
 
     /// Adds what stands for servers, or for some of them.
     pub(crate) fn add_nodes(mut self, text: &str) -> Self {
-        self.nodes.push(text.to_owned());
+        self.nodes.0.push(text.to_owned());
         self
     }
 }

@@ -32,7 +32,7 @@
 //! - [GUIDE][]: how to use it, chapter by chapter. [RECIPES][]: whole jobs, from a web service to cron.
 //! - [Examples][], each a program.
 //! - [FROM_REDISSON][]: what stands for each object of Redisson.
-//! - [SAFETY][]: what it promises, and on what that rests. [OPERATIONS][]: servers and the command.
+//! - [SAFETY][]: what it promises, and on what that rests. [OPERATIONS][]: servers. [COMMANDS][]: the command.
 //!
 //! [GUIDE]: https://github.com/quorumlock/quorumlock/blob/main/docs/GUIDE.md
 //! [RECIPES]: https://github.com/quorumlock/quorumlock/blob/main/docs/RECIPES.md
@@ -40,6 +40,7 @@
 //! [FROM_REDISSON]: https://github.com/quorumlock/quorumlock/blob/main/docs/FROM_REDISSON.md
 //! [SAFETY]: https://github.com/quorumlock/quorumlock/blob/main/docs/SAFETY.md
 //! [OPERATIONS]: https://github.com/quorumlock/quorumlock/blob/main/docs/OPERATIONS.md
+//! [COMMANDS]: https://github.com/quorumlock/quorumlock/blob/main/docs/COMMANDS.md
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -75,9 +76,9 @@ pub use names::Names;
 pub use quorumlock_core::kind;
 pub use quorumlock_core::{Guard, HeldLock, HeldLocks, HoldView, LockRequest, TryLockRequest};
 pub use quorumlock_protocol::{
-    Busy, ConfigError, Credentials, Error, FencingToken, Holder, Incarnation, LossReason, Lost,
-    Mismatch, Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, Pem, Ticket, TlsProblem,
-    Wire,
+    Busy, ConfigError, Credentials, Error, FencingToken, Holder, Incarnation, Layout, LossReason,
+    Lost, Mismatch, Name, NoMajority, NodeProblem, NodeReport, Nonce, Owner, Pem, Ticket,
+    TlsProblem,
 };
 
 pub use rw_lock::RwLock;

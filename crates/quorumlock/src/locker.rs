@@ -129,7 +129,7 @@ impl Locker {
     /// Takes up a lock that another process, or another locker of this one, left by
     /// [`Guard::into_ticket`](crate::Guard::into_ticket). From then on it is renewed here.
     ///
-    /// The locker must lead to the same servers, with the same [`Wire`](crate::Wire). The names are those of
+    /// The locker must lead to the same servers, with the same [`Layout`](crate::Layout). The names are those of
     /// the other process: no prefix is added. The token is the next one, so that a resource refuses what the
     /// other process still writes. What was left of `hold_at_most` when the ticket was made is left now: the
     /// time between, less than one lease, is not counted (docs/PROTOCOL.md TIC3).
@@ -167,7 +167,7 @@ impl Locker {
 /// Questions about locks.
 impl Locker {
     /// Lists the locks that are held: of each kind, with the names that begin with the locker's prefix, in the
-    /// layout of its [`Wire`](crate::Wire). Does no I/O before [`HeldLocks::next`](crate::HeldLocks::next).
+    /// layout of its [`Layout`](crate::Layout). A stream, which does no I/O before it is polled.
     ///
     /// The nodes look through all their keys in small steps (`SCAN`), which takes a while where other programs
     /// keep many. A lock that is taken or released meanwhile may be missing. A name that other libraries hold
@@ -175,8 +175,10 @@ impl Locker {
     ///
     /// ```no_run
     /// # async fn doc(locker: quorumlock::Locker) -> Result<(), quorumlock::Error> {
+    /// use futures::TryStreamExt as _;
+    ///
     /// let mut held = locker.list();
-    /// while let Some(lock) = held.next().await.transpose()? {
+    /// while let Some(lock) = held.try_next().await? {
     ///     println!("{} is held by {:?}", lock.name, lock.holder.label);
     /// }
     /// # Ok(()) }

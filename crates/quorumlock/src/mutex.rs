@@ -146,7 +146,7 @@ impl Mutex {
     /// The holder hears of the loss by message at once, if its process has held a lock for a second,
     /// and else at its next renewal. Its token is stale as soon as the resource has seen a larger one.
     ///
-    /// It deletes only locks of this locker's layout. [`Wire::Redlock`](crate::Wire::Redlock) does
+    /// It deletes only locks of this locker's layout. [`Layout::Redlock`](crate::Layout::Redlock) does
     /// not mark its keys as locks: there any string with an expiry counts as one.
     ///
     /// # Errors

@@ -170,7 +170,7 @@ pub fn redis_nodes(
     let mut dice = Dice::new(plan.seed, 3_000_000 + client as u64);
     let waiter = u128::from(dice.next_u64()) << 64 | u128::from(dice.next_u64());
     SimulatedClient {
-        wire: plan.wire,
+        layout: plan.layout,
         cluster: plan.cluster.as_ref().filter(|_| bound),
         settings: &plan.settings(),
         waiter: Nonce::from_u128(waiter),

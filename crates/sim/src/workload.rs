@@ -497,8 +497,9 @@ impl State {
 
     pub fn waits(&mut self, queue: &Name, client: usize, task: usize) -> Micros {
         let now = self.now;
-        let twin = |(other, twin, _): &(usize, usize, Micros)| *other == client && *twin != task;
-        if self.workload.queue(queue).waiting.iter().any(twin) {
+        let sibling =
+            |(other, sibling, _): &(usize, usize, Micros)| *other == client && *sibling != task;
+        if self.workload.queue(queue).waiting.iter().any(sibling) {
             self.see(Sometimes::QueuedInProcess);
         }
         self.workload.queue(queue).waiting.push((client, task, now));

@@ -31,7 +31,7 @@ pub async fn a_holder_hears_of_a_forced_unlock_at_once(bed: &Testbed) {
     let watch = Stopwatch::start();
     // The unlock itself waits for the nodes that do not answer.
     let (was_held, (lost, took)) = tokio::join!(other.mutex(NAME).force_unlock(), async {
-        (within("the bad news", lock.lost()).await, watch.elapsed())
+        (within("the loss", lock.lost()).await, watch.elapsed())
     });
     assert!(was_held.expect("an answer"));
     assert!(took < LEASE / 10, "{took:?}");
@@ -70,7 +70,7 @@ pub fn a_blocking_holder_hears_of_a_forced_unlock(bed: &Testbed) {
     std::thread::scope(|threads| {
         threads
             .spawn(|| assert!(other.mutex(NAME).force_unlock().expect("an answer"), "it was held"));
-        let lost = guard.lost().expect("the bad news");
+        let lost = guard.lost().expect("the loss");
         assert!(watch.elapsed() < LEASE / 10, "{:?}", watch.elapsed());
         assert_eq!(lost.why, LossReason::Forced);
     });

@@ -13,10 +13,10 @@ use crate::{MAX_WAIT, Testbed, eventually, within};
 /// Handles and requests of one name are one lock, whichever of them takes it.
 pub async fn a_mutex_is_the_lock_of_its_name(bed: &Testbed) {
     let (ours, other) = (bed.locker().mutex(NAME), bed.locker().mutex(NAME));
-    let twin = ours.clone();
+    let clone = ours.clone();
     assert_eq!(ours.name(), NAME);
     let guard = ours.lock().lease(LONG_LEASE).await.expect("free");
-    for mutex in [&twin, &other] {
+    for mutex in [&clone, &other] {
         assert!(mutex.try_lock().await.expect("an answer").is_none());
         let late = within("the timeout", mutex.lock().wait(Duration::from_millis(50))).await;
         assert!(late.expect_err("held").is_busy());

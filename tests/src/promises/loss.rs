@@ -56,7 +56,7 @@ pub async fn a_holder_is_told_before_another_may_win(bed: &Testbed) {
             () = tokio::time::sleep(lease) => false,
         };
         if lost {
-            let lost = within("the bad news", guard.lost()).await;
+            let lost = within("the loss", guard.lost()).await;
             assert!(matches!(lost.why, LossReason::WindowShut | LossReason::Gone), "{lost:?}");
         }
         drop(guard);
@@ -84,7 +84,7 @@ pub async fn a_deleted_key_is_missed_at_the_next_renewal(bed: &Testbed) {
     for node in bed.live().await {
         node.ask::<i64>(&["DEL", NAME]).await;
     }
-    let lost = within("the bad news", guard.lost()).await;
+    let lost = within("the loss", guard.lost()).await;
     assert_eq!(lost.why, LossReason::Gone);
     assert!(view.check().is_err(), "all views know");
     assert!(guard.run(async {}).await.is_err(), "no work without lock");

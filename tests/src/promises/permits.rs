@@ -202,7 +202,7 @@ pub async fn a_permit_is_lost_with_its_slot_alone(bed: &Testbed) {
         bed.locker().semaphore(NAME, 2).force_release(lost.slot()).await.expect("an answer");
     assert!(freed, "it was held");
     assert!(lost.renew().await.is_err() | kept.renew().await.is_ok());
-    assert!(is_taken_away(within("the bad news", lost.lost()).await.why));
+    assert!(is_taken_away(within("the loss", lost.lost()).await.why));
     kept.check().expect("still held");
     assert!(lost.unlock().await.is_err(), "it was lost");
     kept.unlock().await.expect("unlocked");

@@ -294,7 +294,7 @@ pub async fn a_name_is_a_lock_or_a_read_write_lock(bed: &Testbed) {
         assert!(none.nodes.iter().any(|node| says(&node.problem)), "{what}: {none:?}");
         assert!(!none.to_string().contains("delete"), "{none}");
     };
-    let a_lock = format!("a lock of {:?}'s layout", bed.wire());
+    let a_lock = format!("a lock of {:?}'s layout", bed.layout());
     let refused = |result| refused_by(result, &a_lock);
     let lock = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     refused(other.rw_lock(NAME).try_read().await.map(|guard| guard.is_some()));
@@ -339,7 +339,7 @@ pub async fn a_read_write_lock_takes_the_options_of_a_lock(bed: &Testbed) {
     assert!(!other.rw_lock(NAME).force_unlock().await.expect("an answer"), "it was free");
     for reader in readers {
         let _ = reader.renew().await;
-        assert!(is_taken_away(within("the bad news", reader.lost()).await.why));
+        assert!(is_taken_away(within("the loss", reader.lost()).await.why));
         assert!(reader.unlock().await.is_err(), "it was lost");
     }
     let limited = catalog.write().hold_at_most(SHORT_LEASE);

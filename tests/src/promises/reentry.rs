@@ -51,8 +51,8 @@ pub async fn without_its_owner_nobody_enters_again(bed: &Testbed) {
         let name = guard.name().to_owned();
         let nobody = locker.try_lock(&name).await.expect("an answer");
         assert!(nobody.is_none(), "no owner entered {name}");
-        let stranger = locker.try_lock(&name).owner(&Owner::new()).await.expect("an answer");
-        assert!(stranger.is_none(), "another owner entered {name}");
+        let other_owner = locker.try_lock(&name).owner(&Owner::new()).await.expect("an answer");
+        assert!(other_owner.is_none(), "another owner entered {name}");
         assert_eq!(guard.hold_count(), 1);
     }
 }
@@ -118,8 +118,8 @@ pub async fn an_owner_never_waits_for_its_own_names(bed: &Testbed) {
     refused(got.map(|guard| guard.is_some()), (&both, &[a, b]));
     let again = within("its own", take(&[b, a])).await.expect("its own");
     let disjoint = within("free", take(&[c, d])).await.expect("free");
-    let stranger = locker.try_lock(a).owner(&Owner::new()).await.expect("an answer");
-    assert!(stranger.is_none(), "another owner entered");
+    let other_owner = locker.try_lock(a).owner(&Owner::new()).await.expect("an answer");
+    assert!(other_owner.is_none(), "another owner entered");
     for guard in [set, again, disjoint] {
         guard.unlock().await.expect("held");
     }

@@ -81,7 +81,7 @@ pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Testbed) {
     assert!(other.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let next = within("the freed lock", other.lock(NAME).lease(LONG_LEASE)).await.expect("free");
     assert!(next.token() > guard.token());
-    let lost = within("the bad news", guard.lost()).await;
+    let lost = within("the loss", guard.lost()).await;
     assert!(lost.name.as_str() == NAME && is_taken_away(lost.why), "{lost}");
     assert!(guard.check().is_err());
     assert!(guard.valid_for().is_zero());

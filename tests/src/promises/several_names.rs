@@ -81,7 +81,7 @@ pub async fn a_set_is_lost_with_one_of_its_names(bed: &Testbed) {
     let set = within("free names", ours.lock([A, B]).lease(LONG_LEASE)).await.expect("free");
     assert!(bed.locker().mutex(B).force_unlock().await.expect("an answer"));
     let _ = set.renew().await;
-    let lost = within("the bad news", set.lost()).await;
+    let lost = within("the loss", set.lost()).await;
     assert!(is_taken_away(lost.why), "{lost}");
     assert!(set.unlock().await.is_err(), "it was lost");
     for name in [A, B] {

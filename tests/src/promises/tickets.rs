@@ -1,6 +1,6 @@
 //! A hold that moves to another process (docs/PROTOCOL.md, Tickets).
 
-use quorumlock::{ConfigError, Error, LossReason, Owner, Ticket, Wire};
+use quorumlock::{ConfigError, Error, Layout, LossReason, Owner, Ticket};
 
 use super::{LONG_LEASE, NAME, SHORT_LEASE};
 use crate::{Testbed, eventually, within};
@@ -104,15 +104,15 @@ pub async fn a_set_moves_as_a_whole(bed: &Testbed) {
 /// A locker of the other layout is told so, and the ticket is as good as before (TIC3).
 pub async fn a_ticket_names_its_layout(bed: &Testbed) {
     let (ours, theirs) = (bed.locker(), bed.locker());
-    let wire = match bed.wire() {
-        Wire::Redlock => Wire::Redisson,
-        Wire::Redisson => Wire::Redlock,
+    let layout = match bed.layout() {
+        Layout::Redlock => Layout::Redisson,
+        Layout::Redisson => Layout::Redlock,
     };
-    let other = bed.build(bed.builder().wire(wire));
+    let other = bed.build(bed.builder().layout(layout));
     let guard = within("free", ours.lock(NAME).lease(LONG_LEASE)).await.expect("granted");
     let ticket = sent(&guard.into_ticket().expect("still held"));
     let refused = within("an answer", other.resume(&ticket)).await;
-    let expected = ConfigError::OtherLayout { ticket: bed.wire(), locker: wire };
+    let expected = ConfigError::OtherLayout { ticket: bed.layout(), locker: layout };
     assert!(matches!(&refused, Err(Error::Config(why)) if *why == expected), "{refused:?}");
     let resumed = within("its nodes", theirs.resume(&ticket)).await.expect("taken up");
     resumed.unlock().await.expect("still held");

@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use futures::future::{join, join_all};
-use quorumlock::{Error, NodeProblem, Replicas, Servers, Wire};
+use quorumlock::{Error, Layout, NodeProblem, Replicas, Servers};
 use quorumlock_protocol::Name;
 use quorumlock_tests::{eventually, within};
 
@@ -11,11 +12,12 @@ use crate::{Fleet, MASTERS, name_in, slots_of, source};
 /// Each lock is on the master of its slot and nowhere else.
 async fn a_hundred_names(fleet: Option<Fleet>) {
     let Some(fleet) = fleet else { return };
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        let [locker, other] = [0, 1]
-            .map(|at| fleet.builder().wire(wire).on(Servers::cluster([fleet.servers[at].url()])));
+    for layout in [Layout::Redisson, Layout::Redlock] {
+        let [locker, other] = [0, 1].map(|at| {
+            fleet.builder().layout(layout).on(Servers::cluster([fleet.servers[at].url()]))
+        });
         let (locker, other) = (locker.expect("a good URL"), other.expect("a good URL"));
-        let names: Vec<_> = (0..100).map(|i| format!("{wire:?}/{i}")).collect();
+        let names: Vec<_> = (0..100).map(|i| format!("{layout:?}/{i}")).collect();
         let lock =
             async |name: &String| within("a free lock", locker.lock(name)).await.expect("free");
         let mut guards = join_all(names.iter().map(lock)).await;
@@ -36,12 +38,11 @@ async fn a_hundred_names(fleet: Option<Fleet>) {
         // A fresh locker knows one member only.
         let fresh = fleet
             .builder()
-            .wire(wire)
+            .layout(layout)
             .on(Servers::cluster([fleet.servers[2].url()]))
             .expect("a URL");
         let (mut listed, mut held) = (BTreeSet::new(), fresh.list());
-        while let Some(lock) = within("a lock", held.next()).await.transpose().expect("all answer")
-        {
+        while let Some(lock) = within("a lock", held.try_next()).await.expect("all answer") {
             assert!(listed.insert(lock.name), "listed twice");
         }
         assert_eq!(listed, names.iter().cloned().collect());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Servers, Wire};
+use quorumlock::{Admission, Layout, Servers};
 use quorumlock_tests::{builder, within};
 
 use crate::client::Client;
@@ -38,7 +38,7 @@ beside!(redis_py, REDIS_PY: each_refuses_what_the_other_holds, each_comes_after_
 #[tokio::test]
 async fn several_names_beside_several_resources() {
     let Some(bed) = start(NODE_REDLOCK).await else { return };
-    let locker = builder().wire(Wire::Redlock).admission(Admission::Redlock);
+    let locker = builder().layout(Layout::Redlock).admission(Admission::Redlock);
     let ours = locker.on(Servers::quorum(bed.servers.urls())).expect("good URLs");
     let client = bed.theirs().await;
     let (both, other) = (client.caller("a", "x+y"), client.caller("b", "y+z"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::Wire;
+use quorumlock::Layout;
 use quorumlock::admission::{ChangeStep, MemberChange, Until};
 use quorumlock_protocol::admission::members::{MemberList, Membership, Terms, membership};
 use quorumlock_protocol::admission::{
@@ -52,7 +52,7 @@ fn node_at(url: String, clock: &Clock, clock_bound: Duration) -> RedisNode {
         replicated: false,
     };
     let settings = Settings::default();
-    let nodes = redis_nodes(&[url], Wire::Redlock, Some(&cluster), &settings, clock);
+    let nodes = redis_nodes(&[url], Layout::Redlock, Some(&cluster), &settings, clock);
     nodes.expect("a good URL").pop().expect("one")
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, Wire};
+use quorumlock::{Admission, Builder, Error, Layout, Locker, NodeProblem};
 use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, eventually, within};
 
@@ -13,13 +13,13 @@ const LONG_LEASE: Duration = Duration::from_secs(60);
 
 /// A builder of lockers without admission, in the layout of a quorum.
 fn lax() -> Builder {
-    quorumlock_tests::builder().wire(Wire::Redlock).admission(Admission::Redlock)
+    quorumlock_tests::builder().layout(Layout::Redlock).admission(Admission::Redlock)
 }
 
 fn lax_locker(urls: &[String]) -> Locker {
     match urls {
         [url] => {
-            quorumlock_tests::builder().wire(Wire::Redlock).on(quorumlock::Servers::single(url))
+            quorumlock_tests::builder().layout(Layout::Redlock).on(quorumlock::Servers::single(url))
         }
         urls => lax().on(quorumlock::Servers::quorum(urls)),
     }

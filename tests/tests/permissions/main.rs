@@ -6,7 +6,7 @@ mod page;
 
 use std::time::Duration;
 
-use quorumlock::{Admission, Builder, Error, Locker, NodeProblem, NodeReport, Wire};
+use quorumlock::{Admission, Builder, Error, Layout, Locker, NodeProblem, NodeReport};
 use quorumlock_redis::permissions::{Call, PERMISSIONS, Without};
 use quorumlock_testbed::servers::{self, ServerOptions, Servers};
 use quorumlock_tests::{Plain, eventually, within};
@@ -34,8 +34,9 @@ async fn a_quorum_without_one_command_does_what_the_table_says() {
 #[tokio::test]
 async fn a_user_without_channels_releases_and_its_waiters_poll() {
     for nodes in [1, 3] {
-        for wire in [Wire::Redisson, Wire::Redlock] {
-            let Some(bed) = Bed::start(nodes, Builder::without_servers().wire(wire)).await else {
+        for layout in [Layout::Redisson, Layout::Redlock] {
+            let Some(bed) = Bed::start(nodes, Builder::without_servers().layout(layout)).await
+            else {
                 return;
             };
             bed.observe(&["resetchannels"], Without::Works("waiters poll")).await;
@@ -48,8 +49,10 @@ async fn a_user_without_channels_releases_and_its_waiters_poll() {
 /// others out for a whole lease.
 #[tokio::test]
 async fn a_release_that_may_not_publish_leaves_the_name_free() {
-    for wire in [Wire::Redisson, Wire::Redlock] {
-        let Some(bed) = Bed::start(1, Builder::without_servers().wire(wire)).await else { return };
+    for layout in [Layout::Redisson, Layout::Redlock] {
+        let Some(bed) = Bed::start(1, Builder::without_servers().layout(layout)).await else {
+            return;
+        };
         let (holder, waiter) = (bed.locker(), bed.locker());
         bed.allow(&["&*"]).await;
         let guard = within("free", holder.lock("x").lease(LONG_LEASE)).await.expect("granted");

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use quorumlock::{
-    Admission, Builder, Error, Locker, NodeProblem, NodeReport, Replicas, TlsProblem, Wire,
+    Admission, Builder, Error, Layout, Locker, NodeProblem, NodeReport, Replicas, TlsProblem,
 };
 use quorumlock_testbed::servers::{self, ServerOptions, Servers, Source, StartError, TlsFiles};
 use quorumlock_tests::{
@@ -42,8 +42,8 @@ async fn a_password_with_odd_characters_opens_the_door() {
     works(&Locker::single(servers[0].url()).expect("a good URL")).await;
 
     let address = servers[0].addr().expect("ours");
-    for stranger in [format!("redis://{address}"), format!("redis://:wrong@{address}")] {
-        let locker = Locker::single(&stranger).expect("a good URL");
+    for refused in [format!("redis://{address}"), format!("redis://:wrong@{address}")] {
+        let locker = Locker::single(&refused).expect("a good URL");
         let error = within("an answer", locker.lock("x")).await.expect_err("not let in");
         let said = &what_each_did(&error)[0];
         assert_eq!(said.node, format!("redis://{address}"));
@@ -85,15 +85,15 @@ async fn a_user_with_the_rights_of_a_locker_and_no_others_can_lock() {
     assert!(matches!(problem, NodeProblem::NoReplicas(_)), "{refused}");
 
     plain.ask::<String>(&["ACL", "LOG", "RESET"]).await;
-    for wire in [Wire::Redisson, Wire::Redlock] {
+    for layout in [Layout::Redisson, Layout::Redlock] {
         let locker = Builder::without_servers()
-            .wire(wire)
+            .layout(layout)
             .on(quorumlock::Servers::single(&url))
             .expect("a good URL");
         works(&locker).await;
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let other = Builder::without_servers()
-            .wire(wire)
+            .layout(layout)
             .on(quorumlock::Servers::single(&url))
             .expect("a good URL");
         let waiter = tokio::spawn(async move { other.lock("x").await });
@@ -274,8 +274,8 @@ async fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
     let options = ServerOptions { tls: Some(tls), ..Default::default() };
     let Some(servers) = with_tls(&options) else { return };
     let builder = || Builder::without_servers().tls_ca(ca.clone());
-    let stranger = builder().on(quorumlock::Servers::single(servers[0].url())).expect("a good URL");
-    let error = within("an answer", stranger.lock("x")).await.expect_err("no certificate");
+    let refused = builder().on(quorumlock::Servers::single(servers[0].url())).expect("a good URL");
+    let error = within("an answer", refused.lock("x")).await.expect_err("no certificate");
     let problem = &what_each_did(&error)[0].problem;
     // The server may have closed the connection before the client has read the reason.
     let told =

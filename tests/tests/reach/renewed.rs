@@ -104,9 +104,9 @@ async fn certificates_are_read_at_each_dial() {
 #[tokio::test]
 async fn a_client_certificate_that_the_server_refuses_is_told_apart() {
     let dir = tempfile::tempdir().expect("a directory");
-    let stranger = tempfile::tempdir().expect("a directory");
+    let elsewhere = tempfile::tempdir().expect("a directory");
     let Some(tls) = certificates(dir.path()) else { return };
-    let Some(other) = certificates(stranger.path()) else { return };
+    let Some(other) = certificates(elsewhere.path()) else { return };
     let Some(_) = servers::for_test(0, &ServerOptions::default()) else { return };
     let tls = TlsFiles { wants_clients: true, ..tls };
     let options = ServerOptions { tls: Some(tls.clone()), ..Default::default() };
@@ -150,8 +150,8 @@ fn the_authorities_that_the_system_trusts_are_trusted() {
     };
     assert!(connects(&tls.ca));
     let other = tempfile::tempdir().expect("a directory");
-    let Some(stranger) = certificates(other.path()) else { return };
-    assert!(!connects(&stranger.ca));
+    let Some(elsewhere) = certificates(other.path()) else { return };
+    assert!(!connects(&elsewhere.ca));
 }
 
 #[test]

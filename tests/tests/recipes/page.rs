@@ -1,7 +1,7 @@
 //! The code in docs/RECIPES.md is exactly the code that is compiled here.
 
 const PAGE: &str = include_str!("../../../docs/RECIPES.md");
-const OPERATIONS: &str = include_str!("../../../docs/OPERATIONS.md");
+const COMMANDS: &str = include_str!("../../../docs/COMMANDS.md");
 
 /// In the order of the page.
 const RECIPES: [&str; 6] = [
@@ -30,11 +30,11 @@ fn the_code_is_that_of_the_recipes() {
 }
 
 #[test]
-fn the_commands_are_those_of_operations() {
+fn the_commands_are_those_of_their_page() {
     let blocks_of_commands = 2;
     for block in blocks("sh").into_iter().chain(blocks("crontab")) {
         for line in block.lines() {
-            assert!(OPERATIONS.lines().any(|known| known == line), "not in OPERATIONS: {line}");
+            assert!(COMMANDS.lines().any(|known| known == line), "not in COMMANDS: {line}");
         }
     }
     let blocks = PAGE.matches("\n```").count() / 2;

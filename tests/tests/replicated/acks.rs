@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorumlock::{Guard, NodeProblem, Replicas, Servers, Wire};
+use quorumlock::{Guard, Layout, NodeProblem, Replicas, Servers};
 use quorumlock_tests::{Plain, Stopwatch, eventually, granted, within};
 
 use crate::{Fleet, NAME, follow, long_timeouts, refusal};
@@ -29,7 +29,7 @@ async fn a_grant_comes_when_the_replica_has_it() {
 #[tokio::test]
 async fn a_grant_that_no_replica_has_is_given_back_and_told() {
     let Some(fleet) = Fleet::start(1, &[]).await else { return };
-    let redlock = || long_timeouts().wire(Wire::Redlock);
+    let redlock = || long_timeouts().layout(Layout::Redlock);
     // The last way acquires with a plain `SET` and without a token.
     let ways = [
         (false, long_timeouts()),

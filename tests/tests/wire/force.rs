@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use quorumlock::{ConfigError, Error, NodeProblem, Nonce, Servers, Wire};
+use quorumlock::{ConfigError, Error, Layout, NodeProblem, Nonce, Servers};
 use quorumlock_tests::{builder, eventually, mark_key, within};
 
-use crate::{LONG_LEASE, Node, Quorum, WIRES};
+use crate::{LAYOUTS, LONG_LEASE, Node, Quorum};
 
 /// A field as Redisson writes it.
 const FIELD: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:1";
@@ -33,8 +33,8 @@ async fn all_say(node: &Node, name: &str) -> NodeProblem {
 
 #[tokio::test]
 async fn a_key_of_another_type_is_not_deleted() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         for (name, command) in [
             ("list", ["RPUSH", "list", "a", "b"]),
             ("set", ["SADD", "set", "a", "b"]),
@@ -56,9 +56,11 @@ async fn a_key_of_another_type_is_not_deleted() {
 
 #[tokio::test]
 async fn a_lock_of_the_other_layout_is_not_deleted() {
-    for (wire, other) in [(Wire::Redisson, Wire::Redlock), (Wire::Redlock, Wire::Redisson)] {
-        let Some(node) = Node::start(wire).await else { return };
-        let locker = builder().wire(other).on(Servers::single(node.server[0].url()));
+    for (layout, other) in
+        [(Layout::Redisson, Layout::Redlock), (Layout::Redlock, Layout::Redisson)]
+    {
+        let Some(node) = Node::start(layout).await else { return };
+        let locker = builder().layout(other).on(Servers::single(node.server[0].url()));
         let guard = locker.expect("a good URL").lock("x").lease(LONG_LEASE).await.expect("free");
         let said = all_say(&node, "x").await;
         let NodeProblem::WrongType { key, found } = said else { panic!("{said:?}") };
@@ -69,7 +71,7 @@ async fn a_lock_of_the_other_layout_is_not_deleted() {
 
 #[tokio::test]
 async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     for fields in [
         &["name", "Ada"][..],
@@ -108,7 +110,7 @@ async fn a_hash_whose_fields_are_no_holders_is_not_deleted() {
 /// because it may be any data.
 #[tokio::test]
 async fn a_string_without_an_expiry_is_not_deleted() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     plain.ask::<String>(&["SET", "x", "somebody's data"]).await;
     let said = problem(locker.mutex("x").force_unlock().await.expect_err("refused"));
@@ -126,8 +128,8 @@ async fn a_string_without_an_expiry_is_not_deleted() {
 
 #[tokio::test]
 async fn a_key_of_ours_is_no_lock_by_its_name() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         for name in
             ["quorumlock:node", mark_key("y"), "redisson_lock_token:{y}", "quorumlock:waiters:{y}"]
@@ -153,8 +155,8 @@ async fn a_key_of_ours_is_no_lock_by_its_name() {
 /// A node with a foreign value at the name has no vote; the others free the lock.
 #[tokio::test]
 async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         for node in &plain {
@@ -165,7 +167,7 @@ async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
         plain[0].ask::<i64>(&["RPUSH", "x", "a member"]).await;
         assert!(locker.mutex("x").force_unlock().await.expect("two of three have it"));
         for (node, there) in plain.iter().zip([true, false, false]) {
-            assert_eq!(node.exists("x").await, there, "{wire:?}");
+            assert_eq!(node.exists("x").await, there, "{layout:?}");
         }
         drop(guard);
         for node in &plain[1..] {
@@ -180,16 +182,19 @@ async fn on_a_quorum_what_is_no_lock_is_left_where_it_is() {
 /// REL3: each holder is told on a channel that ends as its nonces do, in the form that the node stores.
 #[tokio::test]
 async fn each_holder_is_told_of_a_forced_release() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
-        let other =
-            builder().label("").wire(wire).on(Servers::single(node.server[0].url())).expect("good");
+        let other = builder()
+            .label("")
+            .layout(layout)
+            .on(Servers::single(node.server[0].url()))
+            .expect("good");
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let mut told = plain.listen(&channel(guard.nonce())).await;
         assert!(other.mutex("x").force_unlock().await.expect("an answer"));
-        let stored = match wire {
-            Wire::Redlock => guard.nonce().to_string(),
+        let stored = match layout {
+            Layout::Redlock => guard.nonce().to_string(),
             _ => format!("{}:1", guard.nonce().hyphenated()),
         };
         assert_eq!(told.next().await, stored);

@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 use std::future::IntoFuture as _;
 
-use quorumlock::{Admission, FencingToken, Servers, Wire};
+use quorumlock::{Admission, FencingToken, Layout, Servers};
 use quorumlock_testbed::servers::{self, ServerOptions};
 use quorumlock_tests::{Plain, Proxy, Way, builder, eventually, mark_key, within};
 
-use crate::{LONG_LEASE, Node, Quorum, WIRES, last_of, slow_log};
+use crate::{LAYOUTS, LONG_LEASE, Node, Quorum, last_of, slow_log};
 
 /// Names and their form in keys: a name that contains a brace gets no braces around it.
 const NAMES: [(&str, &str); 5] = [
@@ -37,8 +37,8 @@ async fn a_mark_lies_in_the_slot_of_its_names() {
 
 #[tokio::test]
 async fn the_mark_is_the_last_token_of_its_slot_and_does_not_expire() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         for (name, _) in NAMES {
             let guard = locker.lock(name).lease(LONG_LEASE).await.expect("free");
@@ -64,8 +64,8 @@ async fn the_mark_is_the_last_token_of_its_slot_and_does_not_expire() {
 /// The old holder's token is then below the mark even before the next holder has its own.
 #[tokio::test]
 async fn a_forced_unlock_raises_the_mark() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
         let (locker, plain) = node.clients();
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         assert!(locker.mutex("x").force_unlock().await.expect("an answer"));
@@ -77,9 +77,9 @@ async fn a_forced_unlock_raises_the_mark() {
 /// The network, a proxy or a driver may send any command twice (SAFETY.md H18).
 #[tokio::test]
 async fn a_command_that_arrives_twice_does_nothing_more() {
-    for wire in WIRES {
-        let Some(node) = Node::start(wire).await else { return };
-        let (locker, plain) = node.by_script(wire);
+    for layout in LAYOUTS {
+        let Some(node) = Node::start(layout).await else { return };
+        let (locker, plain) = node.by_script(layout);
         plain.ask::<String>(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]).await;
         let guard = locker.lock("x").lease(LONG_LEASE).await.expect("free");
         let acquire = commands(&plain, "EVALSHA").await.pop().expect("an acquisition");
@@ -94,7 +94,7 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
 
         plain.ask::<String>(&["SLOWLOG", "RESET"]).await;
         guard.unlock().await.expect("held once, released once");
-        let release = commands(&plain, node.releases_by(wire).await).await;
+        let release = commands(&plain, node.releases_by(layout).await).await;
         let release = release.last().expect("a release").clone();
         assert!(!plain.exists("x").await);
         let next = locker.lock("x").lease(LONG_LEASE).await.expect("free");
@@ -110,16 +110,16 @@ async fn a_command_that_arrives_twice_does_nothing_more() {
 /// client proposes next.
 #[tokio::test]
 async fn a_token_that_others_were_given_is_not_confirmed() {
-    for wire in WIRES {
+    for layout in LAYOUTS {
         for theirs_above in [FencingToken::BLOCK, 1_000 * FencingToken::BLOCK] {
-            let Some(quorum) = Quorum::start(3, wire).await else { return };
+            let Some(quorum) = Quorum::start(3, layout).await else { return };
             let (_, plain) = quorum.clients();
             let way = |node: usize| Proxy::to(quorum.servers[node].addr().expect("ours"));
             let (late, dead) = (way(0), way(1));
             dead.cut();
             let urls = [late.url(), dead.url(), quorum.servers[2].url().to_owned()];
             let by_script =
-                builder().label("").wire(wire).admission(Admission::Redlock).scripts_only(true);
+                builder().label("").layout(layout).admission(Admission::Redlock).scripts_only(true);
             let locker = by_script.on(Servers::quorum(urls)).expect("good URLs");
             let before = locker.lock("connected").await.expect("free");
             // The last token of a block, an hour ahead of all clocks: the next proposal is the next
@@ -162,7 +162,7 @@ async fn send<T: redis::FromRedisValue>(node: &Plain, command: &[String]) -> T {
 /// channels (decision 5).
 #[tokio::test]
 async fn the_release_of_a_redlock_lock_is_not_published() {
-    let Some(node) = Node::start(Wire::Redlock).await else { return };
+    let Some(node) = Node::start(Layout::Redlock).await else { return };
     let (locker, plain) = node.clients();
     let channel = "redisson_lock__channel:{invoice/7}";
     let mut messages = plain.listen(channel).await;
@@ -175,7 +175,7 @@ async fn the_release_of_a_redlock_lock_is_not_published() {
 
 #[tokio::test]
 async fn the_release_of_a_redisson_lock_is_published_once_as_0() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     for (name, tagged) in NAMES {
         let channel = format!("redisson_lock__channel:{tagged}");
@@ -198,7 +198,7 @@ async fn the_release_of_a_redisson_lock_is_published_once_as_0() {
 
 #[tokio::test]
 async fn renewal_and_expiry_publish_nothing() {
-    let Some(node) = Node::start(Wire::Redisson).await else { return };
+    let Some(node) = Node::start(Layout::Redisson).await else { return };
     let (locker, plain) = node.clients();
     let channel = "redisson_lock__channel:{invoice/7}";
     let mut messages = plain.listen(channel).await;
@@ -214,8 +214,8 @@ async fn renewal_and_expiry_publish_nothing() {
 
 #[tokio::test]
 async fn a_quorum_writes_the_same_to_every_node() {
-    for wire in WIRES {
-        let Some(quorum) = Quorum::start(3, wire).await else { return };
+    for layout in LAYOUTS {
+        let Some(quorum) = Quorum::start(3, layout).await else { return };
         let (locker, plain) = quorum.clients();
         let guard = locker.lock("invoice/7").lease(LONG_LEASE).await.expect("free");
         let holder = locker.mutex("invoice/7").holder().await.expect("an answer").expect("held");
@@ -239,7 +239,7 @@ async fn id_on(node: &Plain) -> Option<String> {
 
 #[tokio::test]
 async fn single_mode_speaks_redisson_and_quorum_mode_redlock_unless_told_otherwise() {
-    let Some(quorum) = Quorum::start(3, Wire::Redlock).await else { return };
+    let Some(quorum) = Quorum::start(3, Layout::Redlock).await else { return };
     let (_, plain) = quorum.clients();
     let single = builder().on(Servers::single(quorum.servers[0].url())).expect("a good URL");
     let _one = single.lock("one").lease(LONG_LEASE).await.expect("free");

@@ -45,7 +45,7 @@ fn a_wrong_variable_is_named_with_its_value_and_what_it_must_be() {
         ("QUORUMLOCK_MAX_LEASE", "soon", "1m30s"),
         ("QUORUMLOCK_MAX_LEASE", "1ms", "10ms to"),
         ("QUORUMLOCK_ADMISSION", "lax", "strict or redlock"),
-        ("QUORUMLOCK_WIRE", "hash", "redisson or redlock"),
+        ("QUORUMLOCK_LAYOUT", "hash", "redisson or redlock"),
         ("QUORUMLOCK_CLOCK_BOUND", "5x", "seconds, as 30"),
         ("QUORUMLOCK_REPLICAS", "-1", "number"),
         ("QUORUMLOCK_REDISSON_FENCED", "si", "neither true nor false"),
@@ -214,10 +214,10 @@ fn the_layout_comes_from_the_environment_unless_an_option_gives_it() {
     for (variable, options, found) in [
         (None, &[][..], "hash"),
         (Some("redlock"), &[], "string"),
-        (Some("redlock"), &["--wire", "redisson"], "hash"),
+        (Some("redlock"), &["--layout", "redisson"], "hash"),
     ] {
         let mut holder = run(&servers.urls(), &[&["x"], options].concat(), "echo ready; cat");
-        holder.envs(variable.map(|wire| ("QUORUMLOCK_WIRE", wire)));
+        holder.envs(variable.map(|layout| ("QUORUMLOCK_LAYOUT", layout)));
         let mut holder = start(holder);
         assert_eq!(type_of("x"), found, "{variable:?} {options:?}");
         holder.close_stdin();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use futures::StreamExt as _;
+
 use crate::common::{Finished, Running, finish, quorumlock, run, servers, start, start_waiting};
 use quorumlock::{Builder, Locker, Servers};
 use quorumlock_testbed::servers::{ServerOptions, ask as ask_server, for_test};
@@ -92,7 +94,7 @@ fn locks_of_others_are_listed_and_other_keys_are_not() {
     let Some(servers) = servers(1) else { return };
     let urls = servers.urls();
     let on_server = |command: &[&str]| ask_server(servers[0].addr().unwrap(), command).unwrap();
-    let ours = hold(&urls, &["--name", "ours", "--wire", "redisson"]);
+    let ours = hold(&urls, &["--name", "ours", "--layout", "redisson"]);
     let hexadecimal = "0123456789abcdef0123456789abcdef";
     let redisson = "8b2e2a0c-40c4-4dd1-8b0e-d0a64b4e2c26:1";
     for command in [

@@ -232,8 +232,8 @@ impl Guard<kind::Lock> {
         let timing = lease.state.timing();
         let left = timing.hold_until.map(|until| until.since(now));
         let names = lease.claim.given_names().cloned().collect();
-        let (tokens, wire) = (lease.tokens_for_next(), inner.settings.wire);
-        Ok(Ticket::new(names, lease.nonce, tokens, timing.lease, left, wire))
+        let (tokens, layout) = (lease.tokens_for_next(), inner.settings.layout);
+        Ok(Ticket::new(names, lease.nonce, tokens, timing.lease, left, layout))
     }
 }
 

@@ -100,7 +100,7 @@ macro_rules! options {
             /// `hold_at_most`.
             ///
             /// If the process ends first, the lock stays for the rest of its lease. A lock that is
-            /// lost is not kept.
+            /// lost is not kept, and [`Guard::into_ticket`] takes nothing of this time along.
             pub fn hold_at_least(mut self, time: Duration) -> Self {
                 self.options.hold_at_least = Some(time);
                 self

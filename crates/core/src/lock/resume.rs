@@ -29,7 +29,7 @@ pub(super) async fn resume(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, 
 
 async fn take_up(inner: Arc<Inner>, ticket: &Ticket) -> Result<Guard, Error> {
     inner.settings.check_lease(ticket.lease())?;
-    if let (Some(ticket), Some(locker)) = (ticket.wire(), inner.settings.wire)
+    if let (Some(ticket), Some(locker)) = (ticket.layout(), inner.settings.layout)
         && ticket != locker
     {
         return Err(ConfigError::OtherLayout { ticket, locker }.into());

@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
+use futures_util::{Stream, StreamExt as _};
+
 use super::driver::Driver;
 use super::{LockRequest, TryLockRequest};
-use crate::{Error, HeldLock, Holder, Owner, kind};
+use crate::{Error, Holder, Owner, kind};
 
 /// As [`crate::Mutex`], without async.
 #[derive(Clone, Debug)]
@@ -98,6 +100,11 @@ impl Election {
     /// As [`crate::Election::leader`].
     pub fn leader(&self) -> Result<Option<Holder>, Error> {
         self.driver.wait(self.inner.leader())?
+    }
+
+    /// Follows who leads: see [`crate::Election::observe`].
+    pub fn observe(&self) -> Observer {
+        Iter::new(self.inner.observe(), &self.driver)
     }
 }
 
@@ -205,29 +212,37 @@ impl Semaphore {
 }
 
 /// As [`crate::HeldLocks`], without async.
+pub type HeldLocks = Iter<crate::HeldLocks>;
+
+/// As [`crate::Observer`], without async. A change is awaited for as long as it takes.
+pub type Observer = Iter<crate::Observer>;
+
+/// A stream, one item after the other.
 #[derive(Debug)]
-pub struct HeldLocks {
-    /// `None` after an error.
-    inner: Option<crate::HeldLocks>,
+pub struct Iter<S> {
+    /// `None` once the driver is gone.
+    stream: Option<S>,
     driver: Arc<Driver>,
 }
 
-impl HeldLocks {
-    pub(super) fn new(inner: crate::HeldLocks, driver: &Arc<Driver>) -> Self {
-        Self { inner: Some(inner), driver: driver.clone() }
+impl<S> Iter<S> {
+    pub(super) fn new(stream: S, driver: &Arc<Driver>) -> Self {
+        Self { stream: Some(stream), driver: driver.clone() }
     }
 }
 
-/// The next lock, or the error with which the listing ends.
-impl Iterator for HeldLocks {
-    type Item = Result<HeldLock, Error>;
+impl<T, S> Iterator for Iter<S>
+where
+    T: Send + 'static,
+    S: Stream<Item = Result<T, Error>> + Unpin + Send + 'static,
+{
+    type Item = Result<T, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut inner = self.inner.take()?;
-        let next = self.driver.wait(async move { (inner.next().await, inner) });
-        match next {
-            Ok((next, inner)) => {
-                self.inner = Some(inner);
+        let mut stream = self.stream.take()?;
+        match self.driver.wait(async move { (stream.next().await, stream) }) {
+            Ok((next, stream)) => {
+                self.stream = Some(stream);
                 next
             }
             Err(error) => Some(Err(error)),

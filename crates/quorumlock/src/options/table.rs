@@ -3,7 +3,7 @@ use quorumlock_protocol::bounds;
 use super::locker_option::Group::{Agreed, Locks, Servers};
 use super::locker_option::{Applies, LockerOption, Value};
 use super::servers::{ADMITTED, LOCKS, ONE, PROVEN, QUORUM, REAL, REAL_LOCKS, SINGLE};
-use crate::{Admission, Builder, Replicas, Wire};
+use crate::{Admission, Builder, Layout, Replicas};
 
 /// All options that a variable or an argument can give.
 pub const OPTIONS: &[LockerOption] = &[
@@ -263,15 +263,15 @@ pub const OPTIONS: &[LockerOption] = &[
         about: "Who this program is, for people who ask who holds a lock.",
     },
     LockerOption {
-        name: "wire",
+        name: "layout",
         value: Value::Word(&[
-            ("redisson", |builder| builder.wire(Wire::Redisson)),
-            ("redlock", |builder| builder.wire(Wire::Redlock)),
+            ("redisson", |builder| builder.layout(Layout::Redisson)),
+            ("redlock", |builder| builder.layout(Layout::Redlock)),
         ]),
         default: "redlock on a quorum, else redisson",
         group: Locks,
         applies: Applies::Only {
-            given: |b| b.settings.wire.is_some(),
+            given: |b| b.settings.layout.is_some(),
             servers: LOCKS,
             unless: &[],
         },
@@ -296,7 +296,7 @@ pub const OPTIONS: &[LockerOption] = &[
             given: |b| b.settings.redisson_fenced,
             servers: SINGLE,
             unless: &[
-                ("Redlock's layout", |b, _| b.settings.wire == Some(Wire::Redlock)),
+                ("Redlock's layout", |b, _| b.settings.layout == Some(Layout::Redlock)),
                 ("a locker without fencing", |b, _| !b.settings.fencing),
             ],
         },

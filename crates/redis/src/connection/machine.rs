@@ -26,5 +26,5 @@ mod txn_acquire;
 
 pub(crate) use redial::{Pause, Redial};
 pub(crate) use replica_acks::AckPolicy;
-pub(crate) use requests::{ConnectionRules, Posted, Requests};
+pub(crate) use requests::{ConnectionRules, Posted, Requests, STALL_TIMES};
 pub(crate) use session::{Disconnect, How, Session, Step};

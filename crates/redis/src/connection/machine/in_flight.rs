@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use quorumlock_protocol::Instant;
+use quorumlock_protocol::admission::COPY_TIMES;
 
+use super::requests::STALL_TIMES;
 use crate::command::Command;
 use crate::resp::Value;
 
@@ -38,10 +40,6 @@ pub(super) enum Transaction {
     /// Its last reply is the reply to EXEC.
     Ended,
 }
-
-/// For how many stalls a copy of marks may be without an answer: ten answer timeouts, for as long as its
-/// caller waits.
-const COPY_STALLS: u32 = 5;
 
 /// How much of a request was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +79,7 @@ impl InFlight {
     /// Whether marks are being copied: the request is 500 KB, which a slow machine or network passes
     /// slowly.
     pub(super) fn copies(&self, now: Instant, stall: Duration) -> bool {
-        self.request.copies_marks() && now.since(self.asked) < stall * COPY_STALLS
+        self.request.copies_marks() && now.since(self.asked) < stall * (COPY_TIMES / STALL_TIMES)
     }
 
     /// How much of the request is among the first `written` bytes of its batch.

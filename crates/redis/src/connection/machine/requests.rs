@@ -25,6 +25,9 @@ pub(crate) struct Requests {
     state: Mutex<State>,
 }
 
+/// For how many answer timeouts, for which a caller waits, a connection waits for a reply.
+pub(crate) const STALL_TIMES: u32 = 2;
+
 /// What the configuration says about a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionRules {
@@ -285,7 +288,7 @@ impl Requests {
         state.push_unconfirmed(&self.context, now);
         for pending in queued {
             match (&pending.request, state.rejection(&pending.request)) {
-                (Command::FireAndForget | Command::LookAtSetup, _) => {}
+                (Command::NoReply | Command::LookAtSetup, _) => {}
                 (_, None) => state.push(&self.context, pending),
                 (_, Some(rejection)) => refused.push((pending.request, rejection)),
             }
