@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use quorumlock::admission::{MemberChange, Until};
 use quorumlock::{
     Admission, Builder, ConfigError, Error, Layout, Locker, NodeProblem, NodeReport, Owner,
     Replicas, Servers,
@@ -433,6 +434,37 @@ async fn a_prefix_and_a_name_together_follow_the_rules_of_names() {
     assert_eq!(name, "quorumlock:x");
     let long = locker.mutex("x".repeat(1019)).lock().await.expect_err("too long");
     assert!(matches!(long, Error::Config(ConfigError::NameTooLong { len: 1025, .. })), "{long:?}");
+}
+
+/// An operator who gives an option that a change would ignore hears of it.
+#[test]
+fn a_change_of_members_takes_what_it_needs_and_refuses_the_rest() {
+    let three = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
+    let change = |builder: Builder| MemberChange::new(builder, three, Until::BothVote);
+    let quorum = || Locker::builder(Servers::quorum(three));
+    change(quorum().max_lease(SECOND).clock_bound(SECOND).client_name("op")).expect("it counts");
+    for (option, builder) in [
+        ("lease", quorum().lease(SECOND)),
+        ("label", quorum().label("op")),
+        ("layout", quorum().layout(Layout::Redlock)),
+        ("fencing", quorum().fencing(false)),
+        ("takeover_delay", quorum().takeover_delay(SECOND)),
+        ("tls_ca", quorum().tls_ca("PEM")),
+    ] {
+        let Err(Error::Config(ConfigError::DoesNotApply { option: found, .. })) = change(builder)
+        else {
+            panic!("{option} is taken");
+        };
+        assert_eq!(found, option);
+    }
+    for builder in [
+        quorum().admission(Admission::Redlock),
+        Locker::builder(Servers::single(three[0])),
+        Locker::builder(Servers::cluster(three)),
+    ] {
+        let refused = change(builder).expect_err("no list of a strict quorum");
+        assert!(matches!(refused, Error::Config(ConfigError::NoAdmission)), "{refused}");
+    }
 }
 
 #[test]

@@ -103,6 +103,7 @@ macro_rules! all_promises {
             renewing::a_renewal_moves_the_end_of_the_lease,
             renewing::an_unanswered_renewal_is_told_and_loses_nothing,
             renewing::failing_renewals_are_told_before_the_loss,
+            several_names::a_handle_of_a_set_asks_about_all_names_and_frees_them,
             several_names::a_set_dropped_anywhere_leaves_nothing_behind,
             several_names::a_set_excludes_each_of_its_names,
             several_names::a_set_has_one_token_above_those_of_its_names,

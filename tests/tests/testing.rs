@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use quorumlock::testing::MemoryServer;
 use quorumlock::{
-    Builder, ConfigError, Error, FencingToken, Locker, LossReason, Owner, Replicas, Servers,
+    Builder, ConfigError, Error, FencingToken, Leadership, Locker, LossReason, Owner, Replicas,
+    Servers, blocking,
 };
 use quorumlock_tests::{Stopwatch, within};
 
@@ -198,4 +199,24 @@ fn options_that_need_a_real_server_are_refused() {
         );
         assert!(is_it, "{refused}");
     }
+}
+
+/// What is a stream in the async API is an iterator without it.
+#[test]
+fn leaders_and_held_locks_are_iterators_without_async() {
+    let server = MemoryServer::new();
+    let locker = blocking::Locker::new(Servers::memory(&server)).expect("a thread");
+    let election = locker.election("job");
+    let mut leaders = election.observe();
+    assert!(matches!(leaders.next(), Some(Ok(Leadership::Nobody))));
+    let term = election.campaign().acquire().expect("nobody leads");
+    assert!(matches!(leaders.next(), Some(Ok(Leadership::Leader(_)))));
+    let held: Vec<_> = locker.list().collect::<Result<_, _>>().expect("an answer");
+    assert_eq!(held.iter().map(|lock| &*lock.name).collect::<Vec<_>>(), ["job"]);
+    assert!(locker.mutex("job").is_locked().expect("an answer"));
+    term.unlock().expect("held");
+    assert!(matches!(leaders.next(), Some(Ok(Leadership::Nobody))));
+    locker.close().expect("closed");
+    assert!(matches!(leaders.next(), Some(Err(Error::Closed))));
+    assert!(leaders.next().is_none(), "an error ends it");
 }

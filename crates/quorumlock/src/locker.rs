@@ -274,7 +274,7 @@ impl Locker {
     /// calls may have been granted meanwhile. Nothing is granted after it has returned. Existing
     /// guards stay valid. Call it before the process exits.
     ///
-    /// On a quorum it then brings nodes whose memory is not proven one step on: twice the answer
+    /// On a quorum it then advances the admission of unproven nodes by one step: twice the answer
     /// timeout more at most, and nothing if all vote.
     ///
     /// A call whose future is no longer polled delays this by the answer timeout at most.

@@ -44,6 +44,33 @@ pub async fn a_set_excludes_each_of_its_names(bed: &Testbed) {
     }
 }
 
+/// A handle of several names asks about all of them, and frees all of them.
+pub async fn a_handle_of_a_set_asks_about_all_names_and_frees_them(bed: &Testbed) {
+    let (ours, other) = (bed.locker(), bed.locker());
+    let (set, owner) = (ours.mutex([B, A]), Owner::new());
+    assert_eq!((set.name(), set.names().collect::<Vec<_>>()), (B, vec![B, A]), "as given");
+    assert_eq!(within("an answer", set.holder()).await.expect("an answer"), None);
+    assert!(!within("an answer", set.force_unlock()).await.expect("an answer"), "it was free");
+
+    let one = within("a free name", other.lock(B).lease(LONG_LEASE)).await.expect("free");
+    let holder = within("an answer", set.holder()).await.expect("an answer").expect("held");
+    assert!(holder.has(one.nonce()), "{holder:?}");
+    assert!(within("an answer", set.is_locked()).await.expect("an answer"));
+    assert!(!within("an answer", set.is_held_by(&owner)).await.expect("an answer"));
+    one.unlock().await.expect("held");
+
+    let all = within("free names", set.lock().lease(LONG_LEASE).owner(&owner)).await.expect("free");
+    assert!(within("an answer", set.is_held_by(&owner)).await.expect("an answer"));
+    let one = ours.mutex(A);
+    assert!(!within("an answer", one.is_held_by(&owner)).await.expect("an answer"), "another lock");
+    // The futures need no handle.
+    let freed = tokio::spawn(other.mutex([A, B]).force_unlock());
+    assert!(within("an answer", freed).await.expect("no panic").expect("an answer"), "it was held");
+    let lost = within("the loss", all.lost()).await;
+    assert!(is_taken_away(lost.why), "{lost:?}");
+    assert!(!within("an answer", set.is_locked()).await.expect("an answer"));
+}
+
 /// The set has one token (SET2). It is above the earlier tokens of each of its names, and below the later
 /// ones.
 pub async fn a_set_has_one_token_above_those_of_its_names(bed: &Testbed) {
@@ -205,7 +232,7 @@ pub async fn a_set_takes_the_options_of_a_lock(bed: &Testbed) {
     assert_eq!(within("the work", watched).await.expect("worked"), 2);
 }
 
-/// `lock_all()` may be dropped at any await, also while it waits.
+/// `lock()` of several names may be dropped at any await, also while it waits.
 pub async fn a_set_dropped_anywhere_leaves_nothing_behind(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     for held in [None, Some(B)] {

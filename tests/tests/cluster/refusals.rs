@@ -34,7 +34,7 @@ async fn a_member_of_a_cluster_in_other_modes() {
         assert_eq!(problem, NodeProblem::ClusterMode, "{text}");
     }
     let (_, text) = refusal(&Locker::single(&urls[0]).expect("a good URL"), "x").await;
-    assert!(text.contains("Locker::cluster"), "{text}");
+    assert!(text.contains("Servers::cluster"), "{text}");
     for plain in &fleet.plain {
         assert_eq!(plain.ask::<i64>(&["DBSIZE"]).await, 0);
     }

@@ -24,6 +24,11 @@ fn builder() -> Builder {
         .clock_bound(CLOCK_BOUND)
 }
 
+/// What a change of members needs.
+fn operator(longest: Duration) -> Builder {
+    Builder::without_servers().max_lease(longest).clock_bound(CLOCK_BOUND)
+}
+
 /// For locks that are held for a while: a loaded machine renews them in time.
 fn patient() -> Builder {
     builder().lease(PATIENT / 2).max_lease(PATIENT)
@@ -196,9 +201,9 @@ async fn another_database_is_another_cluster_only_on_the_operators_word() {
     awaits_granted(&urls).await;
 }
 
-async fn change(builder: &Builder, urls: &[String], target: &[String], until: Until) {
+async fn change(longest: Duration, urls: &[String], target: &[String], until: Until) {
     let mut change = MemberChange::new(
-        builder.clone().with_servers(quorumlock::Servers::quorum(urls)),
+        operator(longest).with_servers(quorumlock::Servers::quorum(urls)),
         target,
         until,
     )
@@ -223,18 +228,18 @@ async fn a_server_is_exchanged_under_a_held_lock() {
     let first = patient_locker(old);
     first.admit_nodes().await.expect("all answer");
     let guard = first.lock("held").await.expect("free");
-    change(&patient(), old, all, Until::BothVote).await;
+    change(PATIENT, old, all, Until::BothVote).await;
     let second = patient_locker(all);
     assert!(second.try_lock("held").await.expect("it may ask").is_none(), "both lists exclude");
     second.lock("x").await.expect("free").unlock().await.expect("held");
     first.lock("x").await.expect("both lists vote").unlock().await.expect("held");
     guard.unlock().await.expect("held through the change");
     let guard = second.lock("held").await.expect("free");
-    change(&patient(), all, all, Until::OnlyTarget).await;
+    change(PATIENT, all, all, Until::OnlyTarget).await;
     assert!(problems(first.lock("x").await).iter().any(is_barred), "the old list is refused");
     servers[0].kill().expect("ours");
-    change(&patient(), all, new, Until::BothVote).await;
-    change(&patient(), new, new, Until::OnlyTarget).await;
+    change(PATIENT, all, new, Until::BothVote).await;
+    change(PATIENT, new, new, Until::OnlyTarget).await;
     let third = patient_locker(new);
     drop(third.lock("x").await.expect("free"));
     assert!(problems(second.lock("x").await).iter().any(is_barred));
@@ -248,7 +253,7 @@ async fn a_change_is_refused_if_it_exchanges_a_server_or_another_is_under_way() 
     locker(&urls[..3]).admit_nodes().await.expect("all answer");
     let step = async |target: &[String]| {
         let change = MemberChange::new(
-            builder().with_servers(quorumlock::Servers::quorum(&urls[..3])),
+            operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(&urls[..3])),
             target,
             Until::BothVote,
         );
@@ -256,7 +261,7 @@ async fn a_change_is_refused_if_it_exchanges_a_server_or_another_is_under_way() 
     };
     let exchanged = step(&urls[1..4]).await.expect_err("two servers differ");
     assert!(exchanged.contains("one server at a time"), "{exchanged}");
-    change(&builder(), &urls[..3], &urls[..4], Until::BothVote).await;
+    change(MAX_LEASE, &urls[..3], &urls[..4], Until::BothVote).await;
     let other = [&urls[..3], &urls[4..]].concat();
     let under_way = step(&other).await.expect_err("another change");
     assert!(under_way.contains("under way"), "{under_way}");

@@ -14,7 +14,7 @@ use quorumlock_testbed::servers::{ServerOptions, Servers, for_test};
 use quorumlock_tests::{Plain, eventually};
 use quorumlock_watchdog::Clock;
 
-use crate::{CLOCK_BOUND, MAX_LEASE, RECORD, builder, change, locker};
+use crate::{CLOCK_BOUND, MAX_LEASE, RECORD, change, locker, operator};
 
 /// On a loaded machine a request may be carried out late.
 const BOUND: Duration = Duration::from_secs(30);
@@ -260,7 +260,7 @@ async fn a_change_waits_anew_for_a_node_with_another_incarnation() {
     let urls = servers.urls();
     locker(&urls).admit_nodes().await.expect("all answer");
     let change = MemberChange::new(
-        builder().with_servers(quorumlock::Servers::quorum(&urls)),
+        operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(&urls)),
         &urls[..2],
         Until::BothVote,
     );
@@ -284,7 +284,7 @@ async fn a_change_that_was_begun_on_one_node_goes_on() {
     locker(old).admit_nodes().await.expect("all answer");
     let list = |urls: &[String]| {
         let change = MemberChange::new(
-            builder().with_servers(quorumlock::Servers::quorum(urls)),
+            operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(urls)),
             urls,
             Until::BothVote,
         );
@@ -294,7 +294,7 @@ async fn a_change_that_was_begun_on_one_node_goes_on() {
     let first = node_at(urls[0].clone(), &Clock::system(), CLOCK_BOUND);
     let found = info(&first).await.incarnation.expect("admitted");
     assert_eq!(first.write_terms(found, &both, INCARNATIONS[0]).await, Ok(true));
-    change(&builder(), old, &urls, Until::BothVote).await;
+    change(MAX_LEASE, old, &urls, Until::BothVote).await;
     let shown = locker(&urls).node_status().await.expect("they answer");
     assert!(shown.iter().all(|node| node.terms == Some(both.clone())), "{shown:?}");
 }
@@ -308,7 +308,7 @@ async fn a_change_waits_for_a_server_that_restarted_with_its_data() {
     locker(&urls).admit_nodes().await.expect("all answer");
     servers[0].restart().expect("ours");
     let change = MemberChange::new(
-        builder().with_servers(quorumlock::Servers::quorum(&urls)),
+        operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(&urls)),
         &urls[..2],
         Until::BothVote,
     );
@@ -327,7 +327,7 @@ async fn a_change_takes_no_node_from_another_cluster() {
         locker.force_admit_nodes().await.expect("all answer");
     }
     let change = MemberChange::new(
-        builder().with_servers(quorumlock::Servers::quorum(&urls[..3])),
+        operator(MAX_LEASE).with_servers(quorumlock::Servers::quorum(&urls[..3])),
         &urls[..4],
         Until::BothVote,
     );

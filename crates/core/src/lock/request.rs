@@ -151,7 +151,7 @@ impl<K: Kind> LockRequest<K> {
         self
     }
 
-    /// Fails at the first attempt that too few nodes answer, instead of waiting for the nodes.
+    /// Fails as soon as an attempt reaches no majority, instead of waiting for the nodes.
     pub fn fail_fast(mut self) -> Self {
         self.options.fail_fast = true;
         self
