@@ -16,6 +16,8 @@ use quorumlock_redis::{
 use crate::builder::process_label;
 use crate::options::{On, ServerKind};
 use crate::servers::Topology;
+#[cfg(feature = "testing")]
+use crate::testing::MemoryServer;
 use crate::{Admission, Builder, ConfigError, Error, Layout, Locker, Servers};
 
 impl Builder {
@@ -136,6 +138,15 @@ impl Builder {
         self.over_one(single, environment, &prefix)
     }
 
+    #[cfg(feature = "testing")]
+    fn of_memory(mut self, server: &MemoryServer) -> Result<Locker, Error> {
+        let prefix = self.settle(On::new(ServerKind::Memory, []))?;
+        let label = self.settings.label.clone().filter(|label| !label.is_empty());
+        let environment = server.environment();
+        let lessor = server.lessor(environment.clock.clone(), label);
+        self.over(lessor, environment, &prefix)
+    }
+
     fn over_one<N: Node>(
         self,
         single: Single<N>,
@@ -146,7 +157,7 @@ impl Builder {
         self.over(Arc::new(single), environment, prefix)
     }
 
-    pub(crate) fn over(
+    fn over(
         self,
         lessor: Arc<dyn Lessor>,
         environment: Environment,
@@ -174,7 +185,7 @@ impl Builder {
     }
 
     /// Checks the options, sets those that have no fixed default, and returns the prefix of names.
-    pub(crate) fn settle(&mut self, on: On) -> Result<String, ConfigError> {
+    fn settle(&mut self, on: On) -> Result<String, ConfigError> {
         self.check_options(on)?;
         self.settings.label.get_or_insert_with(process_label);
         self.settings.lease = self.lease_or_default();

@@ -2,7 +2,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use quorumlock_protocol::Claim;
 
@@ -158,8 +157,9 @@ impl Locker {
     }
 }
 
+#[cfg(feature = "blocking")]
 impl Locker {
-    pub(crate) fn answer_timeout(&self) -> Duration {
+    pub(crate) fn answer_timeout(&self) -> std::time::Duration {
         self.inner.answer_timeout()
     }
 }

@@ -35,9 +35,6 @@ use quorumlock_protocol::{
 };
 use quorumlock_watchdog::{Clock, Renewal};
 
-use crate::options::{On, ServerKind};
-use crate::{Builder, Locker};
-
 /// A server in this process. Clones are the same server.
 #[derive(Clone, Default)]
 pub struct MemoryServer(Arc<Memory>);
@@ -80,11 +77,6 @@ impl MemoryServer {
         Self(Arc::new(Memory { tokio_time: Some(Clock::tokio()), ..Memory::default() }))
     }
 
-    /// A locker's view of the server.
-    fn lessor(&self, clock: Clock, label: Option<String>) -> Arc<dyn Lessor> {
-        Arc::new(MemoryLessor { memory: self.0.clone(), clock, label })
-    }
-
     /// Loses all locks, as a server that restarts without its data. A holder learns of it at its next
     /// renewal, a third of its lease after the last one; meanwhile another client may get its lock.
     pub fn forget_locks(&self) {
@@ -103,20 +95,22 @@ impl MemoryServer {
     }
 }
 
-impl Builder {
-    pub(crate) fn of_memory(mut self, server: &MemoryServer) -> Result<Locker, Error> {
-        let prefix = self.settle(On::new(ServerKind::Memory, []))?;
-        let label = self.settings.label.clone().filter(|label| !label.is_empty());
-        let environment = match &server.0.tokio_time {
+impl MemoryServer {
+    /// The clock and the watchdog of its lockers.
+    pub(crate) fn environment(&self) -> Environment {
+        match &self.0.tokio_time {
             Some(clock) => Environment {
                 clock: clock.clone(),
                 watchdog_on_this_runtime: true,
                 ..Environment::default()
             },
             None => Environment::default(),
-        };
-        let lessor = server.lessor(environment.clock.clone(), label);
-        self.over(lessor, environment, &prefix)
+        }
+    }
+
+    /// A locker's view of the server.
+    pub(crate) fn lessor(&self, clock: Clock, label: Option<String>) -> Arc<dyn Lessor> {
+        Arc::new(MemoryLessor { memory: self.0.clone(), clock, label })
     }
 }
 

@@ -2,7 +2,8 @@
 
 use quorumlock_protocol::{Claim, ConfigError, Name};
 
-use super::workload::PERMITS;
+/// How many permits a name has.
+const PERMITS: u32 = 2;
 
 /// What a task takes, and of which name.
 pub(crate) enum Wanted {

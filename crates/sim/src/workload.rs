@@ -41,9 +41,6 @@ pub struct WorkTask {
 /// Begins the names of read-write locks.
 pub const READ_WRITE: &str = "read-write/";
 
-/// How many permits a name has.
-pub const PERMITS: u32 = 2;
-
 pub async fn run_task(world: World, client: usize, task: usize, locker: Locker) {
     let plan = world.with(|state| state.plan.clone());
     let dice = Dice::new(plan.seed, 1_000_000 + (client * 16 + task) as u64);

@@ -5,7 +5,6 @@ use std::time::Duration;
 use quorumlock_protocol::Instant;
 use quorumlock_protocol::admission::COPY_TIMES;
 
-use super::requests::STALL_TIMES;
 use crate::command::Command;
 use crate::resp::Value;
 
@@ -40,6 +39,9 @@ pub(super) enum Transaction {
     /// Its last reply is the reply to EXEC.
     Ended,
 }
+
+/// For how many answer timeouts, for which a caller waits, a connection waits for a reply.
+pub(crate) const STALL_TIMES: u32 = 2;
 
 /// How much of a request was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,9 +25,6 @@ pub(crate) struct Requests {
     state: Mutex<State>,
 }
 
-/// For how many answer timeouts, for which a caller waits, a connection waits for a reply.
-pub(crate) const STALL_TIMES: u32 = 2;
-
 /// What the configuration says about a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionRules {
