@@ -167,7 +167,7 @@ async fn a_long_hold_is_told_once_and_the_age_of_the_oldest_is_counted() {
     drop(within("free", locker.lock("short")).await.expect("granted"));
     assert_eq!(locker.stats().oldest, None);
     let line = warning("long", "the lock is held for long").await;
-    assert!(line.contains("held=") && line.contains(&format!("fence={}", long.token())), "{line}");
+    assert!(line.contains("held=") && line.contains(&format!("token={}", long.token())), "{line}");
     assert!(locker.stats().oldest >= Some(LEASE / 3), "{:?}", locker.stats());
     let renewed = locker.stats().renewed;
     eventually("renewals", async || (locker.stats().renewed >= renewed + 2).then_some(())).await;
@@ -214,7 +214,7 @@ async fn a_call_its_votes_its_renewals_and_its_release_are_spans() {
     let Some(bed) = Testbed::start(Topology::QuorumOf3, Layout::Redlock, "") else { return };
     let (locker, other) = (bed.locker(), bed.locker());
     let guard = within("free", locker.lock("traced").lease(LEASE)).await.expect("granted");
-    let fence = guard.token();
+    let token = guard.token();
     let busy = other.lock("traced").wait(Duration::from_millis(20));
     within("an answer", busy).await.expect_err("held");
     let dropped = other.lock("traced").into_future();
@@ -236,10 +236,10 @@ async fn a_call_its_votes_its_renewals_and_its_release_are_spans() {
         }
         assert_eq!(call.matches(" outcome=").count(), 1, "{call}");
     }
-    for part in [" rounds=1 ", &format!(" fence={fence} "), " valid_for="] {
+    for part in [" rounds=1 ", &format!(" token={token} "), " valid_for="] {
         assert!(calls[0].1.contains(part), "{part} in {}", calls[0].1);
     }
-    assert!(!calls[1].1.contains(" fence="), "{}", calls[1].1);
+    assert!(!calls[1].1.contains(" token="), "{}", calls[1].1);
     let (granted, refused) = (votes_of(calls[0].0), votes_of(calls[1].0));
     for (votes, answer) in [(granted, " answer=\"granted\" "), (refused, " answer=\"busy\" ")] {
         let found = votes.iter().filter(|vote| vote.fields.contains(answer));

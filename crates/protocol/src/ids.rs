@@ -163,16 +163,16 @@ impl FromStr for FencingToken {
 }
 
 impl From<FencingToken> for u64 {
-    fn from(fence: FencingToken) -> Self {
-        fence.0
+    fn from(token: FencingToken) -> Self {
+        token.0
     }
 }
 
 /// For signed columns, such as SQL's `BIGINT`. Every token fits, because [`FencingToken::MAX`] is below
 /// 2^53. A larger number, which no lock ever has, becomes `i64::MAX`: it keeps its order.
 impl From<FencingToken> for i64 {
-    fn from(fence: FencingToken) -> Self {
-        Self::try_from(fence.0).unwrap_or(Self::MAX)
+    fn from(token: FencingToken) -> Self {
+        Self::try_from(token.0).unwrap_or(Self::MAX)
     }
 }
 
@@ -288,9 +288,9 @@ mod tests {
 
     #[test]
     fn a_token_survives_a_signed_column_and_text() {
-        for fence in [FencingToken::NONE, FencingToken::new(33), FencingToken::MAX] {
-            assert_eq!(FencingToken::try_from(i64::from(fence)), Ok(fence));
-            assert_eq!(fence.to_string().parse(), Ok(fence));
+        for token in [FencingToken::NONE, FencingToken::new(33), FencingToken::MAX] {
+            assert_eq!(FencingToken::try_from(i64::from(token)), Ok(token));
+            assert_eq!(token.to_string().parse(), Ok(token));
         }
         assert_eq!(i64::from(FencingToken::new(u64::MAX)), i64::MAX, "the order stays");
         assert!(FencingToken::try_from(-1).is_err() && "-1".parse::<FencingToken>().is_err());

@@ -382,7 +382,7 @@ impl Round {
             return match self.accepted(now) >= self.confirm {
                 true => Step::Won(Grant {
                     until: self.window().until(),
-                    fence: self.token,
+                    token: self.token,
                     counted: false,
                 }),
                 false => Step::Failed,

@@ -134,8 +134,8 @@ impl<N: Node> Quorum<N> {
     fn top_up(&self, leases: &[LeaseRequest]) {
         let now = self.clock.now();
         for lease in leases {
-            if let Some((fence, lacking)) = self.leases.lacking(lease.nonce, now) {
-                top_up(&self.nodes, &self.leases, lease, fence, Lane::Watchdog, lacking);
+            if let Some((token, lacking)) = self.leases.lacking(lease.nonce, now) {
+                top_up(&self.nodes, &self.leases, lease, token, Lane::Watchdog, lacking);
             }
         }
     }

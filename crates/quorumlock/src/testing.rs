@@ -1,7 +1,7 @@
 //! A server in this process, for tests of code that takes locks: no server program, no network, and locks
 //! that are lost on demand. Needs the feature `testing`.
 //!
-//! The [`Locker`], its guards, its waiting and its watchdog are the real ones. So are the
+//! The [`Locker`](crate::Locker), its guards, its waiting and its watchdog are the real ones. So are the
 //! promises of one server, as long as all lockers of a name use the same [`MemoryServer`]; calls of
 //! different lockers that wait poll. What only a network does (a failover, a lost answer, a clock that
 //! jumps) is not here: docs/LAB.md has it.
@@ -157,7 +157,7 @@ impl Locks {
         self.last_token += FencingToken::BLOCK;
         Acquired::Granted(Grant {
             until,
-            fence: FencingToken::new(self.last_token),
+            token: FencingToken::new(self.last_token),
             counted: false,
         })
     }
@@ -235,7 +235,7 @@ impl Lessor for MemoryLessor {
             let mut locks = memory.locks();
             let mut acquired = locks.acquire(lease, now, label);
             match &mut acquired {
-                Acquired::Granted(grant) if !fencing => grant.fence = FencingToken::NONE,
+                Acquired::Granted(grant) if !fencing => grant.token = FencingToken::NONE,
                 Acquired::Busy(_) => {
                     if let Some(free) = hints.free_slots().filter(|_| claim.slots().is_some()) {
                         let holds = locks.valid(now);

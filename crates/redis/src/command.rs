@@ -361,7 +361,7 @@ impl NodeContext {
                 self.taken_up.add(nonce);
                 enqueue
                     .queued_at
-                    .add_handoff(RemoteGrant { nonce, fence: FencingToken::new(token) });
+                    .add_handoff(RemoteGrant { nonce, token: FencingToken::new(token) });
             }
             return;
         }

@@ -258,7 +258,7 @@ impl Shared {
         if self.context.taken_up.take(nonce) {
             return;
         }
-        let grant = RemoteGrant { nonce, fence: FencingToken::new(token) };
+        let grant = RemoteGrant { nonce, token: FencingToken::new(token) };
         subscribers.iter().for_each(|(to, from)| to.collect(*from, WaitEvent::Granted(grant)));
         if subscribers.is_empty()
             && let Some(callers) = self.callers.upgrade()

@@ -232,13 +232,13 @@ impl Node for SimNode {
     fn regrant(
         &self,
         lease: &LeaseRequest,
-        fence: FencingToken,
+        token: FencingToken,
         lane: Lane,
         to: Responder<Answer<Instant>>,
     ) {
         let request = SimRequest::Regrant(lease.clone());
         let Some((posted, voter)) = self.posted_vote(request) else { return };
-        voter.regrant(lease, fence, lane, self.tap(posted, to));
+        voter.regrant(lease, token, lane, self.tap(posted, to));
     }
 
     fn renew(&self, leases: &[LeaseRequest], lane: Lane, to: Responder<Vec<Answer<Instant>>>) {

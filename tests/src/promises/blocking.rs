@@ -15,12 +15,12 @@ pub fn blocking_locks_exclude_each_other(bed: &Testbed) {
     let (ours, other) = (bed.blocking(), bed.blocking());
     let guard = ours.lock(NAME).lease(LONG_LEASE).acquire().expect("free");
     assert!(other.try_lock(NAME).acquire().expect("an answer").is_none());
-    let fence = guard.token();
+    let token = guard.token();
     let holder = other.mutex(NAME).holder().expect("an answer").expect("held");
     assert!(holder.has(guard.nonce()), "{holder:?} is not {:?}", guard.nonce());
     guard.unlock().expect("unlocked");
     let next = other.lock(NAME).wait(MAX_WAIT).acquire().expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
 }
 
 /// A blocking holder keeps an async caller out.
@@ -65,9 +65,9 @@ pub fn a_blocking_wait_ends_at_its_bound_or_by_a_release(bed: &Testbed) {
         told.send(guard.token()).expect("heard");
     });
     in_a_runtime(bed.awaits_waiters(NAME));
-    let fence = guard.token();
+    let token = guard.token();
     drop(guard);
-    assert!(got_in.recv_timeout(MAX_WAIT).expect("woken") > fence);
+    assert!(got_in.recv_timeout(MAX_WAIT).expect("woken") > token);
     waiter.join().expect("no panic");
 }
 

@@ -23,10 +23,10 @@ pub async fn a_mutex_is_the_lock_of_its_name(bed: &Testbed) {
     }
     let waiter = tokio::spawn(async move { other.lock().wait(MAX_WAIT).await });
     bed.awaits_waiters(NAME).await;
-    let fence = guard.token();
+    let token = guard.token();
     guard.unlock().await.expect("unlocked");
     let next = within("its turn", waiter).await.expect("no panic").expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
     drop(next);
 
     let nameless = bed.locker().mutex("");

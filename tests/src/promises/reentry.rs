@@ -23,10 +23,10 @@ pub async fn an_owner_enters_again_and_its_last_guard_releases(bed: &Testbed) {
     assert!(inner.check().is_ok());
     assert!(other.try_lock(NAME).await.expect("an answer").is_none(), "one guard is left");
 
-    let fence = inner.token();
+    let token = inner.token();
     inner.unlock().await.expect("unlocked");
     let next = within("a free lock", other.lock(NAME)).await.expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
 }
 
 /// Dropped guards count as well as unlocked ones.

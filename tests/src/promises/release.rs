@@ -55,10 +55,10 @@ pub async fn a_watch_of_a_released_lock_tells_nobody_to_stop(bed: &Testbed) {
 pub async fn a_dropped_guard_is_released(bed: &Testbed) {
     let (ours, other) = (bed.locker(), bed.locker());
     let guard = ours.lock(NAME).lease(LONG_LEASE).await.expect("free");
-    let fence = guard.token();
+    let token = guard.token();
     drop(guard);
     let next = within("the dropped lock", other.lock(NAME)).await.expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
 }
 
 /// The lock is released even if the locker is dropped at the same moment, and on every node, not
@@ -98,12 +98,12 @@ pub async fn a_forced_unlock_frees_and_its_holder_learns_of_it(bed: &Testbed) {
 pub async fn a_forced_unlock_frees_the_holders_own_process_when_it_gives_back(bed: &Testbed) {
     let locker = bed.locker();
     let guard = locker.lock(NAME).lease(LONG_LEASE).await.expect("free");
-    let fence = guard.token();
+    let token = guard.token();
     assert!(locker.mutex(NAME).force_unlock().await.expect("an answer"), "it was held");
     let answer = guard.unlock().await;
     assert!(matches!(answer, Err(Error::Lost(_))), "{answer:?}");
     let next = within("the freed lock", locker.lock(NAME).lease(LONG_LEASE)).await.expect("free");
-    assert!(next.token() > fence);
+    assert!(next.token() > token);
 }
 
 /// What any client can ask, before, during and after a hold.

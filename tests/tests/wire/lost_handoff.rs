@@ -165,7 +165,7 @@ async fn the_next_request_learns_of_it_and_the_hold_stays() {
                 let token = if ahead > 0 { proposed } else { mark + FencingToken::BLOCK };
                 let expected = RemoteGrant {
                     nonce: Nonce::from_u128(ASKED[0]),
-                    fence: FencingToken::new(token),
+                    token: FencingToken::new(token),
                 };
                 assert_eq!(handed, [expected], "{what}");
                 assert_eq!(lost.mark().await, token, "{what}");
@@ -190,13 +190,13 @@ async fn a_request_names_all_that_may_have_the_name() {
                 let (mut last, nonce) = (FencingToken::NONE, Nonce::from_u128(ASKED[0]));
                 if answered {
                     let (_, handed) = lost.asks(1, 1, FencingToken::new(lost.mark().await)).await;
-                    last = handed[0].fence;
+                    last = handed[0].token;
                 }
                 let (_, handed) = lost.asks(2, 2, FencingToken::new(lost.mark().await)).await;
-                let [RemoteGrant { nonce: taken, fence }] = handed[..] else {
+                let [RemoteGrant { nonce: taken, token }] = handed[..] else {
                     panic!("{layout:?}: {handed:?}");
                 };
-                assert!(taken == nonce && fence > last, "{layout:?}: {claims:?}");
+                assert!(taken == nonce && token > last, "{layout:?}: {claims:?}");
                 assert!(lost.holder().await.expect("held").has(nonce), "{layout:?}: {claims:?}");
             }
         }
@@ -213,7 +213,7 @@ async fn without_tokens_it_is_taken_up_without_one() {
         let mark = lost.mark().await;
         let (_, handed) = lost.asks(1, 1, FencingToken::NONE).await;
         let nonce = Nonce::from_u128(ASKED[0]);
-        assert_eq!(handed, [RemoteGrant { nonce, fence: FencingToken::NONE }], "{layout:?}");
+        assert_eq!(handed, [RemoteGrant { nonce, token: FencingToken::NONE }], "{layout:?}");
         assert_eq!(lost.mark().await, mark, "{layout:?}: no token is used");
     }
 }

@@ -64,7 +64,7 @@ macro_rules! views {
 
             /// The fencing token of this acquisition: send it with every write.
             pub fn token(&self) -> FencingToken {
-                self.lease.fence
+                self.lease.token
             }
 
             /// The id under which the nodes hold this lock: a
@@ -155,7 +155,7 @@ macro_rules! views {
             fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct($name)
                     .field("name", &self.lease.claim.label())
-                    .field("fence", &self.lease.fence.get())
+                    .field("token", &self.lease.token.get())
                     .field("valid_for", &self.valid_for())
                     .finish_non_exhaustive()
             }

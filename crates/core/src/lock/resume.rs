@@ -74,12 +74,12 @@ fn guard(
     ticket: &Ticket,
     (asked, timing): (Instant, LeaseTiming),
 ) -> Guard {
-    let (fence, last) = ticket.tokens();
+    let (token, last) = ticket.tokens();
     let lease = Arc::new(Lease {
         id: next_id(),
         claim,
         nonce: ticket.nonce(),
-        fence,
+        token,
         chain: HandoffChain::of_ticket(asked, timing.until, last),
         state: LeaseState::new(inner.clock.clone(), timing),
         begun: asked,
