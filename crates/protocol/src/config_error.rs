@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::Layout;
+use crate::Wire;
 
 /// The call or the configuration is wrong.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -28,14 +28,6 @@ pub enum ConfigError {
     /// The TLS certificates cannot be used.
     #[error("the TLS certificates cannot be used: {0}")]
     BadCertificate(String),
-    /// One of the URLs in a list is empty.
-    #[error("node {at} of {of} is empty: a comma too many, or a URL that is missing")]
-    EmptyUrl {
-        /// Which one; the first is 1.
-        at: usize,
-        /// How many there are.
-        of: usize,
-    },
     /// An empty list of nodes.
     #[error("no node was given")]
     NoNodes,
@@ -236,9 +228,9 @@ pub enum ConfigError {
     )]
     OtherLayout {
         /// The layout of the ticket.
-        ticket: Layout,
+        ticket: Wire,
         /// That of the locker.
-        locker: Layout,
+        locker: Wire,
     },
     /// A label that is too long, or has control characters.
     #[error(

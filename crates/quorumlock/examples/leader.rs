@@ -10,8 +10,7 @@
 
 use std::time::Duration;
 
-use futures::TryStreamExt as _;
-use quorumlock::{Error, Leadership, Locker, Servers};
+use quorumlock::{Error, Leadership, Locker};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -20,8 +19,7 @@ async fn main() -> Result<(), Error> {
     let Some(label) = args.next() else {
         return watch(&Locker::single(&url)?).await;
     };
-    let locker = Locker::builder(Servers::single(&url)).label(&label).build()?;
-    let election = locker.election("scheduler");
+    let election = Locker::builder().label(&label).single(&url)?.election("scheduler");
     // The work is dropped when the lead is lost, and begins again with the next term.
     let lead = |term: quorumlock::HoldView| async move {
         loop {
@@ -34,13 +32,12 @@ async fn main() -> Result<(), Error> {
 
 async fn watch(locker: &Locker) -> Result<(), Error> {
     let mut leaders = locker.election("scheduler").observe();
-    while let Some(now) = leaders.try_next().await? {
-        match now {
+    loop {
+        match leaders.next().await? {
             Leadership::Leader(leader) => println!("{} leads", leader.label.unwrap_or(leader.id)),
             Leadership::Nobody => println!("nobody leads"),
             Leadership::Unknown(error) => println!("nobody knows who leads: {error}"),
             _ => {}
         }
     }
-    Ok(())
 }

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use quorumlock::{Guard, Locker, LossReason};
 
-use super::{LONG_LEASE, NAME, RENEWED_LEASE, SHORT_LEASE};
+use super::{LONG_LEASE, NAME, SHORT_LEASE};
 use crate::{Stopwatch, Testbed, eventually, within};
 
 /// The whole process of the holder is stopped, including its watchdog, and another client gets the
 /// lock. When the process resumes, the holder first learns that it holds nothing; and its late
 /// requests to the nodes do not harm the new holder.
 pub async fn a_paused_holder_is_told_when_it_wakes(bed: &Testbed) {
-    // A loaded machine renews it until the process is stopped.
-    let mut holder = bed.holder(NAME, RENEWED_LEASE).await;
+    let mut holder = bed.holder(NAME, SHORT_LEASE).await;
     assert!(holder.believes().await);
     holder.pause();
     let locker = bed.locker();
@@ -20,10 +19,7 @@ pub async fn a_paused_holder_is_told_when_it_wakes(bed: &Testbed) {
     holder.resume();
     assert!(!holder.believes().await, "two holders: {guard:?} and the one that was paused");
     assert!(!holder.unlock().await, "it unlocked what it did not hold");
-    assert!(
-        locker.mutex(NAME).is_locked().await.expect("an answer"),
-        "a late release took the lock away"
-    );
+    assert!(locker.is_locked(NAME).await.expect("an answer"), "a late release took the lock away");
     guard.check().expect("still held");
     guard.unlock().await.expect("still held");
 }
@@ -35,7 +31,7 @@ pub async fn a_holder_is_told_before_another_may_win(bed: &Testbed) {
     for part in [0.85, 0.98, 1.0, 1.15] {
         // This locker asks often and is connected, so it asks as soon as the nodes answer again.
         let other = bed.build(bed.builder().answer_timeout(Duration::from_millis(100)));
-        eventually("connected", async || other.mutex(NAME).is_locked().await.ok()).await;
+        eventually("connected", async || other.is_locked(NAME).await.ok()).await;
         let ours = bed.locker();
         let guard = within("a free lock", ours.lock(NAME).lease(lease)).await.expect("free");
         bed.pause_all();
@@ -57,7 +53,7 @@ pub async fn a_holder_is_told_before_another_may_win(bed: &Testbed) {
             () = tokio::time::sleep(lease) => false,
         };
         if lost {
-            let lost = within("the loss", guard.lost()).await;
+            let lost = within("the bad news", guard.lost()).await;
             assert!(matches!(lost.why, LossReason::WindowShut | LossReason::Gone), "{lost:?}");
         }
         drop(guard);
@@ -85,7 +81,7 @@ pub async fn a_deleted_key_is_missed_at_the_next_renewal(bed: &Testbed) {
     for node in bed.live().await {
         node.ask::<i64>(&["DEL", NAME]).await;
     }
-    let lost = within("the loss", guard.lost()).await;
+    let lost = within("the bad news", guard.lost()).await;
     assert_eq!(lost.why, LossReason::Gone);
     assert!(view.check().is_err(), "all views know");
     assert!(guard.run(async {}).await.is_err(), "no work without lock");

@@ -1,7 +1,7 @@
 //! Sentinels and servers that do not both speak TLS, and certificates for names that sentinels do not
 //! tell.
 
-use quorumlock::{Builder, Error};
+use quorumlock::{Error, Locker};
 use quorumlock_testbed::servers::{ServerOptions, Servers, TlsFiles, for_test};
 use quorumlock_tests::{Plain, within};
 
@@ -62,11 +62,10 @@ impl Pair {
 async fn sentinels_speak_plain_and_servers_tls() {
     let Some(pair) = Pair::start(None, true).await else { return };
     let sentinel = pair.plain_sentinel();
-    let builder = || Builder::without_servers().tls_ca(pair.ca.clone());
+    let builder = || Locker::builder().tls_ca(pair.ca.clone());
     let url = format!("rediss-sentinel://{sentinel}/m?sentinel_tls=no");
-    works(&builder().on(quorumlock::Servers::single(&url)).expect("a good URL")).await;
-    let two =
-        builder().on(quorumlock::Servers::sentinel([format!("redis://{sentinel}")], "rediss://m"));
+    works(&builder().single(&url).expect("a good URL")).await;
+    let two = builder().sentinel([format!("redis://{sentinel}")], "rediss://m");
     works(&two.expect("good URLs")).await;
 }
 
@@ -74,11 +73,10 @@ async fn sentinels_speak_plain_and_servers_tls() {
 async fn sentinels_speak_tls_and_servers_plain() {
     let Some(pair) = Pair::start(None, false).await else { return };
     let sentinel = pair.tls_sentinel();
-    let builder = || Builder::without_servers().tls_ca(pair.ca.clone());
+    let builder = || Locker::builder().tls_ca(pair.ca.clone());
     let url = format!("redis-sentinel://{sentinel}/m?sentinel_tls=yes");
-    works(&builder().on(quorumlock::Servers::single(&url)).expect("a good URL")).await;
-    let two =
-        builder().on(quorumlock::Servers::sentinel([format!("rediss://{sentinel}")], "redis://m"));
+    works(&builder().single(&url).expect("a good URL")).await;
+    let two = builder().sentinel([format!("rediss://{sentinel}")], "redis://m");
     works(&two.expect("good URLs")).await;
 }
 
@@ -86,8 +84,8 @@ async fn sentinels_speak_tls_and_servers_plain() {
 async fn sentinels_tell_addresses_and_the_certificate_is_for_a_host() {
     let Some(pair) = Pair::start(Some("DNS:servers.example"), true).await else { return };
     let url = format!("rediss-sentinel://{}/m?sentinel_tls=no", pair.plain_sentinel());
-    let builder = || Builder::without_servers().tls_ca(pair.ca.clone());
-    let by_address = builder().on(quorumlock::Servers::single(&url)).expect("a good URL");
+    let builder = || Locker::builder().tls_ca(pair.ca.clone());
+    let by_address = builder().single(&url).expect("a good URL");
     let error = within("an answer", by_address.try_lock("x")).await.expect_err("not its name");
     let told = error.to_string();
     let announced = format!("rediss://127.0.0.1:{}", Pair::tls_port(&pair.servers));
@@ -95,9 +93,6 @@ async fn sentinels_tell_addresses_and_the_certificate_is_for_a_host() {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert!(matches!(error, Error::Refused(_)), "{error:?}");
-    let named = builder()
-        .tls_server_name("servers.example")
-        .on(quorumlock::Servers::single(&url))
-        .expect("a good name");
+    let named = builder().tls_server_name("servers.example").single(&url).expect("a good name");
     works(&named).await;
 }

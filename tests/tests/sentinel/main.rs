@@ -86,9 +86,7 @@ impl Fleet {
     }
 
     fn locker(&self) -> Locker {
-        self.builder()
-            .on(quorumlock::Servers::sentinel(self.sentinels.urls(), MASTER))
-            .expect("good URLs")
+        self.builder().sentinel(self.sentinels.urls(), MASTER).expect("good URLs")
     }
 
     /// Waits until another server than the one at `old` is a master; returns its index.

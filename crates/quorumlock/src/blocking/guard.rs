@@ -51,7 +51,8 @@ impl<K: Kind> Guard<K> {
         self.held().name()
     }
 
-    /// All names that the lock holds, in order: one, or several.
+    /// All names that the lock holds, in order: one, or those of
+    /// [`Locker::lock_all`](super::Locker::lock_all).
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.held().names()
     }

@@ -18,7 +18,7 @@ pub(super) struct SimHistory {
     start: Start,
     inner: Mutex<Inner>,
     /// Notified of each event.
-    changed: Notify,
+    news: Notify,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl SimHistory {
             seed,
             start: world.with(|state| state.start),
             inner: Mutex::new(inner),
-            changed: Notify::new(),
+            news: Notify::new(),
         }))
     }
 
@@ -67,7 +67,7 @@ impl SimHistory {
         }
         inner.live.observe(&event);
         drop(inner);
-        self.changed.notify_waiters();
+        self.news.notify_waiters();
     }
 
     pub(super) fn of(&self, client: &str) -> ClientState {
@@ -81,11 +81,11 @@ impl SimHistory {
     /// Waits until the states of the clients fulfil the condition.
     pub(super) async fn until(&self, so: impl Fn(&ClientStates) -> bool) {
         loop {
-            let changed = self.changed.notified();
+            let news = self.news.notified();
             if so(&self.inner().live) {
                 return;
             }
-            changed.await;
+            news.await;
         }
     }
 

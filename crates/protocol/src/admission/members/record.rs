@@ -22,7 +22,6 @@ impl Terms {
     }
 
     /// Whether these terms admit the clients of `list` and no others.
-    #[doc(hidden)]
     pub fn admit_only(&self, list: &MemberList) -> bool {
         self.list == *list && self.next.is_none()
     }
@@ -74,7 +73,7 @@ pub enum Membership<'a> {
     /// It votes.
     Votes(&'a Terms),
     /// It belongs to a cluster of other lists. It bars the client: no vote of any node counts, so
-    /// that foreign nodes and some of our nodes make no majority.
+    /// that strangers and some of our nodes make no majority.
     Foreign(&'a Terms),
     /// It has no record of its present run, and perhaps a note of it.
     Unproven(Option<&'a Note>),
