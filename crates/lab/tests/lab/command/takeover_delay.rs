@@ -14,7 +14,8 @@ fn run(arguments: &[&str]) -> Finished {
     finish(command(subcommand, arguments))
 }
 
-/// V and E of a run together.
+/// V and E of a run together. Whether a run without a delay shows V depends on which comes first: the
+/// next renewal of the first holder, which notices a clock that was set, or the grant to the second.
 fn broken(run: &Value) -> u64 {
     run["observed"]["V"].as_u64().unwrap() + run["observed"]["E"].as_u64().unwrap()
 }
@@ -50,9 +51,6 @@ fn a_delay_that_suffices_ends_what_is_seen_without_one() {
         let without = run["takeover_delay_ms"] == 0;
         assert_eq!(broken(run) > 0, without, "{run:#}");
         assert_eq!(run["expected"], if without { "violation" } else { "ok" });
-        if run["scenario"] == "L23" {
-            assert_eq!(run["observed"]["V"].as_u64() > Some(0), without, "{run:#}");
-        }
     }
     let run_dir = dir.path().join("runs/L03-S1-process-s3-0-d3200");
     let attempts = read_attempts(&run_dir.join("attempts.csv")).unwrap();
