@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use quorumlock::{Guard, Locker, LossReason};
 
-use super::{LONG_LEASE, NAME, SHORT_LEASE};
+use super::{LONG_LEASE, NAME, RENEWED_LEASE, SHORT_LEASE};
 use crate::{Stopwatch, Testbed, eventually, within};
 
 /// The whole process of the holder is stopped, including its watchdog, and another client gets the
 /// lock. When the process resumes, the holder first learns that it holds nothing; and its late
 /// requests to the nodes do not harm the new holder.
 pub async fn a_paused_holder_is_told_when_it_wakes(bed: &Testbed) {
-    let mut holder = bed.holder(NAME, SHORT_LEASE).await;
+    // A loaded machine renews it until the process is stopped.
+    let mut holder = bed.holder(NAME, RENEWED_LEASE).await;
     assert!(holder.believes().await);
     holder.pause();
     let locker = bed.locker();
